@@ -7,3 +7,4 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod hosts;

@@ -1,0 +1,98 @@
+//! Host files: one host on a line, or several, with comments and settings.
+//!
+//! ```text
+//! # anything behind a # is a comment
+//! node[001-064]:8 node100          as in a host list, brackets included
+//! node101 slots=4 max_slots=8      Open MPI; blanks around `=` do not matter
+//! node102:4 user=alice ifname=ib0  MPICH
+//! ```
+//!
+//! Order and repeats are kept, each mention being an entry of its own. A setting goes for the item in
+//! front of it on the same line, so for every host of its brackets. What the settings do:
+//!
+//! | setting | effect |
+//! |---|---|
+//! | `slots`, `cpu`, `count` | the count, as `:n` |
+//! | `user`, `username`, `user-name`, `user_name` | the user, as `user@` |
+//! | `port` | the remote shell's port |
+//! | `max_slots` and its spellings, `binding`, `ifname`, `boards`, `sockets`, `cores` and theirs | accepted, no effect here |
+//!
+//! An unknown setting is refused rather than passed over: it may be a known one misspelt.
+
+use alloc::string::ToString;
+
+use super::HostList;
+use super::error::{Fault, HostListError, HostListErrorKind as Kind, Text};
+use super::expand::{self, Sink};
+use super::name;
+use super::syntax::{Item, Parser, Span};
+
+/// Reads a host file. The [module](self) describes what may stand in it.
+///
+/// # Errors
+/// The first mistake with its line and column, or the item with which the list exceeds its bounds.
+pub fn parse_host_file(text: &str) -> Result<HostList, HostListError> {
+    expand::build(Text::File, text, |parser, sink| {
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let content = line.split('#').next().unwrap_or(line);
+            parser.confine(start, start + content.len());
+            parse_line(parser, sink)?;
+            start += line.len();
+        }
+        Ok(())
+    })
+}
+
+fn parse_line(parser: &mut Parser<'_>, sink: &mut Sink) -> Result<(), Fault> {
+    let mut last: Option<Item> = None;
+    while parser.seek_item() {
+        if let Some(key) = parser.setting() {
+            let value = value_of(parser, key)?;
+            set(parser, last.as_mut(), key, value)?;
+        } else {
+            // Its tree is gone once the next item is read.
+            if let Some(item) = last.take() {
+                sink.take(parser, &item)?;
+            }
+            last = Some(parser.item()?);
+        }
+    }
+    last.map_or(Ok(()), |item| sink.take(parser, &item))
+}
+
+/// The text behind `=`, up to white space. The parser stands at the `=`.
+fn value_of(parser: &mut Parser<'_>, key: Span) -> Result<Span, Fault> {
+    let start = parser.run(parser.at + 1, name::is_space);
+    parser.at = parser.run(start, |byte| !name::is_space(byte));
+    if parser.at == start {
+        return Err(Fault::new(key.start as usize, Kind::MissingValue(key.of(parser.text).to_string())));
+    }
+    Ok(Span::new(start, parser.at))
+}
+
+fn set(parser: &Parser<'_>, item: Option<&mut Item>, key: Span, value: Span) -> Result<(), Fault> {
+    let setting = key.of(parser.text);
+    let fault = |kind: fn(_) -> Kind| Fault::new(key.start as usize, kind(setting.to_string()));
+    let Some(item) = item else {
+        return Err(fault(Kind::SettingWithoutHost));
+    };
+    let again = match setting {
+        "slots" | "cpu" | "count" => item.count.replace(parser.read(value, name::parse_count)?).is_some(),
+        "user" | "username" | "user-name" | "user_name" => {
+            parser.read(value, name::check_user)?;
+            item.user.replace(value).is_some()
+        }
+        "port" => item.port.replace(parser.read(value, name::parse_port)?).is_some(),
+        "max_slots" | "max-slots" | "slots_max" | "slots-max" => false,
+        "max_cpu" | "max-cpu" | "cpu_max" | "cpu-max" => false,
+        "max_count" | "max-count" | "count_max" | "count-max" => false,
+        "binding" | "ifname" | "boards" | "sockets" | "cores" => false,
+        "sockets_per_board" | "sockets-per-board" | "cores_per_socket" | "cores-per-socket" => false,
+        _ => return Err(fault(Kind::UnknownSetting)),
+    };
+    if again { Err(fault(Kind::SettingTwice)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

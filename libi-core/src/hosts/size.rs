@@ -1,0 +1,58 @@
+//! What a part of a host list would cost if it were expanded.
+//!
+//! All sums and products saturate, so that a list can ask for any number of hosts without being believed.
+
+/// What something expands to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) hosts: u64,
+    /// Bytes of all names together.
+    pub(super) text: u64,
+    /// Bytes of the longest name.
+    pub(super) longest: u64,
+}
+
+impl Size {
+    pub(super) const NOTHING: Size = Size { hosts: 0, text: 0, longest: 0 };
+    /// The neutral element of [`then`](Self::then).
+    pub(super) const EMPTY_NAME: Size = Size { hosts: 1, text: 0, longest: 0 };
+
+    pub(super) fn literal(len: usize) -> Size {
+        Size { hosts: 1, text: len as u64, longest: len as u64 }
+    }
+
+    pub(super) fn range(lo: u64, hi: u64, width: u8) -> Size {
+        let mut text = 0u64;
+        let mut from = lo;
+        // At most 20 rounds: all numbers of one width at a time.
+        loop {
+            let digits = from.checked_ilog10().unwrap_or(0) + 1;
+            let last = 10u64.checked_pow(digits).map_or(hi, |next| hi.min(next - 1));
+            let longest = u64::from(digits.max(u32::from(width)));
+            text = text.saturating_add((last - from).saturating_add(1).saturating_mul(longest));
+            if last == hi {
+                return Size { hosts: (hi - lo).saturating_add(1), text, longest };
+            }
+            from = last + 1;
+        }
+    }
+
+    /// One after the other in the same name.
+    pub(super) fn then(self, next: Size) -> Size {
+        let with = |text: u64, hosts: u64| text.saturating_mul(hosts);
+        Size {
+            hosts: self.hosts.saturating_mul(next.hosts),
+            text: with(self.text, next.hosts).saturating_add(with(next.text, self.hosts)),
+            longest: self.longest.saturating_add(next.longest),
+        }
+    }
+
+    /// One or the other, in different names.
+    pub(super) fn and(self, other: Size) -> Size {
+        Size {
+            hosts: self.hosts.saturating_add(other.hosts),
+            text: self.text.saturating_add(other.text),
+            longest: self.longest.max(other.longest),
+        }
+    }
+}
