@@ -8,3 +8,4 @@ extern crate alloc;
 extern crate std;
 
 pub mod hosts;
+pub mod wire;
