@@ -7,5 +7,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod chart;
+pub mod cost;
 pub mod hosts;
+pub mod ids;
+pub mod machine;
+pub mod plan;
+pub mod ranking;
+pub mod sim;
+pub mod time;
 pub mod wire;

@@ -1,0 +1,166 @@
+//! The greedy tree: whoever can launch next, launches next.
+//!
+//! With constant costs no tree has its last host up earlier. Launch times come out in ascending order
+//! from two queues, so a plan takes linear time and no heap: a host that is up at `t` lets its
+//! first child be up at `t + REM`, and every host that was launched and is up at `t` is followed by its
+//! launcher's next child at `t + SEQ`. Both sums ascend because the `t` do; the plan is their merge,
+//! read from the very array that it is written to.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use super::tree::{Schedule, Tree};
+use super::wide;
+use crate::cost::Cost;
+use crate::time::{Instant, nanos};
+
+/// The times at which a fresh node and all that it launches can have hosts up, ascending, with each
+/// one's launcher. The first is the node itself at 0; there is no last.
+///
+/// Of two hosts that could be up at the same time the one with the older launcher comes first, which
+/// keeps the tree shallow.
+#[derive(Clone, Debug)]
+pub(super) struct Launches {
+    seq: u64,
+    rem: u64,
+    up: Vec<u64>,
+    parents: Vec<u32>,
+    /// The node whose launcher has its next child now (never the root, which has no launcher).
+    sibling: u32,
+    /// The node that has its first child now.
+    first_born: u32,
+}
+
+impl Launches {
+    pub(super) fn new(cost: &Cost, capacity: usize) -> Self {
+        let mut up = Vec::with_capacity(capacity.max(1));
+        let mut parents = Vec::with_capacity(capacity.max(1));
+        up.push(0);
+        parents.push(0);
+        Self { seq: nanos(cost.seq), rem: nanos(cost.rem), up, parents, sibling: 1, first_born: 0 }
+    }
+
+    pub(super) fn up(&self) -> &[u64] {
+        &self.up
+    }
+
+    /// Adds the next host to be up.
+    pub(super) fn extend(&mut self) {
+        let first_born = self.up[wide(self.first_born)].saturating_add(self.rem);
+        let sibling = self.up.get(wide(self.sibling)).map(|up| up.saturating_add(self.seq));
+        match sibling {
+            Some(at) if at <= first_born => {
+                self.parents.push(self.parents[wide(self.sibling)]);
+                self.up.push(at);
+                self.sibling += 1;
+            }
+            _ => {
+                self.parents.push(self.first_born);
+                self.up.push(first_born);
+                self.first_born += 1;
+            }
+        }
+    }
+}
+
+/// The greedy tree over `hosts` hosts, with its schedule, which costs nothing more.
+#[must_use]
+pub fn plan(hosts: NonZeroU32, cost: &Cost) -> (Tree, Schedule) {
+    let n = wide(hosts.get());
+    let mut launches = Launches::new(cost, n);
+    while launches.up.len() < n {
+        launches.extend();
+    }
+    let ready: Vec<Instant> = launches.up.into_iter().map(Instant::from_nanos).collect();
+    let started = ready.iter().map(|at| Instant::from_nanos(at.as_nanos().saturating_sub(launches.rem)));
+    let schedule = Schedule { started: started.collect(), ready, constant: cost.constant };
+    (Tree::trusted(launches.parents), schedule)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::plan::Shape;
+
+    /// When the last host is up: by the definition, with a heap, knowing nothing of merged queues.
+    fn by_heap(hosts: u32, seq: u64, rem: u64) -> u64 {
+        let mut free = std::collections::BinaryHeap::from([core::cmp::Reverse(0u64)]);
+        let mut last = 0;
+        for _ in 1..hosts {
+            let core::cmp::Reverse(slot) = free.pop().unwrap();
+            last = last.max(slot + rem);
+            free.push(core::cmp::Reverse(slot + seq));
+            free.push(core::cmp::Reverse(slot + rem));
+        }
+        last
+    }
+
+    /// The least launch time over every tree of `hosts` hosts, in every order of launches.
+    fn by_exhaustion(hosts: u32, cost: &Cost) -> Duration {
+        fn grow(parents: &mut Vec<u32>, hosts: usize, cost: &Cost, best: &mut Duration) {
+            if parents.len() == hosts {
+                *best = (*best).min(Tree::trusted(parents.clone()).schedule(cost).launch_time());
+                return;
+            }
+            for parent in 0..parents.len() as u32 {
+                parents.push(parent);
+                grow(parents, hosts, cost, best);
+                parents.pop();
+            }
+        }
+        let mut best = Duration::MAX;
+        grow(&mut std::vec![0], wide(hosts), cost, &mut best);
+        best
+    }
+
+    fn cost() -> impl Strategy<Value = Cost> {
+        let nanos = || prop_oneof![0u64..20, 0u64..1_000_000_000];
+        (nanos(), nanos())
+            .prop_map(|(seq, rem)| Cost::new(Duration::from_nanos(seq), Duration::from_nanos(rem)))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn no_tree_of_up_to_eight_hosts_is_faster(cost in cost()) {
+            for hosts in 1..=8 {
+                let (_, schedule) = plan(NonZeroU32::new(hosts).unwrap(), &cost);
+                prop_assert_eq!(schedule.launch_time(), by_exhaustion(hosts, &cost));
+            }
+        }
+
+        #[test]
+        fn never_worse_than_any_static_tree(
+            hosts in 1u32..=5_000, cost in cost(), k in 1u32..600
+        ) {
+            let hosts = NonZeroU32::new(hosts).unwrap();
+            let greedy = plan(hosts, &cost).1.launch_time();
+            let kary = Shape::Kary(NonZeroU32::new(k).unwrap());
+            for shape in [Shape::Chain, Shape::Flat, kary, Shape::Binomial, Shape::Rdc] {
+                let other = shape.tree(hosts, &cost).schedule(&cost).launch_time();
+                prop_assert!(greedy <= other, "{:?}: {:?} < {:?}", shape, other, greedy);
+            }
+        }
+
+        #[test]
+        fn the_merge_agrees_with_a_heap_and_with_the_schedule_of_its_own_tree(
+            hosts in 1u32..=3_000, cost in cost()
+        ) {
+            let (tree, schedule) = plan(NonZeroU32::new(hosts).unwrap(), &cost);
+            prop_assert_eq!(&tree.schedule(&cost), &schedule);
+            let heap = by_heap(hosts, nanos(cost.seq), nanos(cost.rem));
+            prop_assert_eq!(nanos(schedule.launch_time()), heap);
+        }
+    }
+
+    #[test]
+    fn equal_times_go_to_the_older_launcher() {
+        let (tree, _) = plan(NonZeroU32::new(100).unwrap(), &Cost::default());
+        assert_eq!((tree.depth(), tree.max_children()), (1, 99));
+    }
+}

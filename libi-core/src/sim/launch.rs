@@ -1,0 +1,378 @@
+//! Simulated launches: a strategy, costs that vary, hosts that are slow or dead.
+//!
+//! # Machines and world
+//! A [`Launcher`] is a host that is up and has hosts to launch. It is busy with one launch at a time:
+//!
+//! ```text
+//!            Begin, Free, Failed, Woken: the next host, if there is one
+//!   free ------------------------------------------------------------------> busy
+//!     ^                                                                        |
+//!     +----------------------------- Free (SEQ has passed) --------------------+
+//! ```
+//!
+//! In either state `Answered` makes a child of a launched host, with a share of the queue under late commit;
+//! `Failed` queues a host again while retries are left, else it is given up. The world draws SEQ and REM for
+//! each launch, and lets the launch of a dead host fail after a timeout.
+//!
+//! Who is slow, who is dead and how long a host takes belong to the host and the seed, not to the order of
+//! launches: two strategies under one seed meet the same hosts.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+use core::time::Duration;
+
+use super::rng::Rng;
+use super::spread::{Spread, scale};
+use super::{Agenda, Ended, Node, Sim, World};
+use crate::cost::Cost;
+use crate::ids::HostIndex;
+use crate::machine::Machine;
+use crate::plan::estimate::Estimate;
+use crate::plan::late::{Next, Queue, Retry, Share};
+use crate::plan::{Strategy, Tree, wide};
+use crate::time::Instant;
+
+/// What is to be simulated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// How many hosts, the root included, which is up when the launch begins.
+    pub hosts: NonZeroU32,
+    /// How launches are shared out.
+    pub strategy: Strategy,
+    /// SEQ of each launch.
+    pub seq: Spread,
+    /// REM of each launch.
+    pub rem: Spread,
+    /// What the whole launch pays once.
+    pub constant: Duration,
+    /// What planners are told of the costs; by default the means, as from earlier launches.
+    pub word: Option<Cost>,
+    /// Which fraction of the hosts never answers.
+    pub dead: f64,
+    /// After how long the launch of a dead host fails.
+    pub timeout: Duration,
+    /// Which fraction of the hosts is slow.
+    pub slow: f64,
+    /// How many times the REM drawn for it a slow host takes.
+    pub slowness: f64,
+    /// How often a host whose launch failed is launched again (late commit only; a static tree cannot).
+    pub retries: u32,
+}
+
+impl Setup {
+    /// A launch in which nothing varies and nobody fails.
+    #[must_use]
+    pub fn new(hosts: NonZeroU32, strategy: Strategy, cost: &Cost) -> Self {
+        Self {
+            hosts,
+            strategy,
+            seq: Spread::Constant(cost.seq),
+            rem: Spread::Constant(cost.rem),
+            constant: cost.constant,
+            word: None,
+            dead: 0.0,
+            timeout: Duration::from_secs(10),
+            slow: 0.0,
+            slowness: 1.0,
+            retries: 0,
+        }
+    }
+
+    /// Simulates one launch.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> Outcome {
+        let word = self.word.unwrap_or_else(|| Cost::new(self.seq.mean(), self.rem.mean()));
+        let children = match self.strategy {
+            Strategy::Late => Vec::new(),
+            Strategy::Static(shape) => children(&shape.tree(self.hosts, &word)),
+        };
+        let hosts = wide(self.hosts.get());
+        let outcome = Outcome {
+            constant: self.constant,
+            launcher: vec![0; hosts],
+            started: vec![Instant::ZERO; hosts],
+            up: vec![None; hosts],
+            launches: vec![0; hosts],
+            order: Vec::with_capacity(hosts),
+            settled: Instant::ZERO,
+        };
+        let world = Cluster { setup: self, rng: Rng::new(seed), children, host_of: Vec::new(), outcome };
+        let mut sim = Sim::new(world);
+        let work = match self.strategy {
+            Strategy::Static(_) => Work::Static(sim.world.take_children(HostIndex(0))),
+            Strategy::Late => {
+                let hosts = (1..self.hosts.get()).map(HostIndex);
+                Work::Late(Box::new(Queue::new(hosts, Estimate::from_word(&word))))
+            }
+        };
+        sim.world.outcome.up[0] = Some(Instant::ZERO);
+        sim.world.begin(HostIndex(0), work, &mut sim.agenda);
+        let ended = sim.run(Instant::FAR_FUTURE, u64::MAX);
+        debug_assert_eq!(ended, Ended::Quiet);
+        sim.world.outcome
+    }
+}
+
+/// What came of a simulated launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    constant: Duration,
+    launcher: Vec<u32>,
+    started: Vec<Instant>,
+    up: Vec<Option<Instant>>,
+    launches: Vec<u32>,
+    order: Vec<u32>,
+    settled: Instant,
+}
+
+impl Outcome {
+    /// When the last host that came up was up, with the constant part.
+    #[must_use]
+    pub fn launch_time(&self) -> Duration {
+        let last = self.up.iter().flatten().copied().max().unwrap_or_default();
+        last.since(Instant::ZERO).saturating_add(self.constant)
+    }
+
+    /// When the last host was up or given up, with the constant part.
+    #[must_use]
+    pub fn settled_time(&self) -> Duration {
+        self.settled.since(Instant::ZERO).saturating_add(self.constant)
+    }
+
+    /// The hosts that never came up, because they are dead or because their launcher was.
+    pub fn lost(&self) -> impl Iterator<Item = HostIndex> + '_ {
+        (0..).map(HostIndex).zip(&self.up).filter(|(_, up)| up.is_none()).map(|(host, _)| host)
+    }
+
+    /// How many launches each host made, retries included.
+    #[must_use]
+    pub fn launches(&self) -> &[u32] {
+        &self.launches
+    }
+
+    /// The tree that came about, its nodes numbered in the order in which they were launched, with the times at
+    /// which they were up; nothing if a host was lost.
+    #[must_use]
+    pub fn tree(&self) -> Option<(Tree, crate::plan::Schedule)> {
+        let hosts = || core::iter::once(0).chain(self.order.iter().copied());
+        let mut node = vec![0; self.up.len()];
+        for (number, host) in (0..).zip(hosts()) {
+            node[wide(host)] = number;
+        }
+        let parents = hosts().map(|host| node[wide(self.launcher[wide(host)])]).collect();
+        let started = hosts().map(|host| self.started[wide(host)]).collect();
+        let ready = hosts().map(|host| self.up[wide(host)]).collect::<Option<_>>()?;
+        let tree = Tree::from_parents(parents).ok()?;
+        Some((tree, crate::plan::Schedule { started, ready, constant: self.constant }))
+    }
+}
+
+/// The hosts a launcher has to see launched.
+enum Work {
+    Late(Box<Queue>),
+    /// The children of its place in a static tree, the next one last.
+    Static(Vec<HostIndex>),
+}
+
+/// A host that is up and has hosts to launch.
+pub struct Launcher {
+    work: Work,
+    /// When the launch that it is busy with was started.
+    busy: Option<Instant>,
+    retries: u32,
+    /// How often the launch of a host has failed here.
+    failures: BTreeMap<HostIndex, u32>,
+}
+
+/// What can happen to a launcher.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// It can start launching.
+    Begin,
+    /// The launch it was busy with needs it no more.
+    Free,
+    /// A host that it launched says hello.
+    Answered(HostIndex),
+    /// The launch of a host has failed.
+    Failed(HostIndex),
+    /// The time has come that it wanted to be woken at.
+    Woken,
+}
+
+/// What a launcher can want.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Launch this host.
+    Launch(HostIndex),
+    /// Give a host that is up its share of the queue.
+    Give(HostIndex, Share),
+    /// Nobody will launch this host again.
+    GiveUp(HostIndex),
+    /// Wake the launcher at this time.
+    WakeAt(Instant),
+}
+
+impl Machine for Launcher {
+    type Event = Event;
+    type Effect = Effect;
+
+    fn on(&mut self, event: Event, now: Instant, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Begin | Event::Woken => {}
+            Event::Free => self.free(now),
+            Event::Answered(host) => self.answered(host, now, effects),
+            Event::Failed(host) => self.failed(host, now, effects),
+        }
+        if self.busy.is_none() {
+            self.launch(now, effects);
+        }
+    }
+}
+
+impl Launcher {
+    fn free(&mut self, now: Instant) {
+        if let (Some(since), Work::Late(queue)) = (self.busy.take(), &mut self.work) {
+            queue.observe_seq(now.since(since));
+        }
+    }
+
+    fn answered(&mut self, host: HostIndex, now: Instant, effects: &mut Vec<Effect>) {
+        if let Work::Late(queue) = &mut self.work
+            && let Ok(share) = queue.child_ready(host, now)
+            && !share.hosts.is_empty()
+        {
+            effects.push(Effect::Give(host, share));
+        }
+    }
+
+    fn failed(&mut self, host: HostIndex, now: Instant, effects: &mut Vec<Effect>) {
+        let failures = self.failures.entry(host).or_default();
+        *failures += 1;
+        let retry = match self.work {
+            Work::Late(_) if *failures <= self.retries => Retry::After(Duration::ZERO),
+            _ => Retry::Never,
+        };
+        if let Work::Late(queue) = &mut self.work
+            && queue.child_failed(host, now, retry).is_err()
+        {
+            return; // it is not this launcher's any more
+        }
+        if retry == Retry::Never {
+            effects.push(Effect::GiveUp(host));
+        }
+    }
+
+    fn launch(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        let next = match &mut self.work {
+            Work::Late(queue) => queue.next(now),
+            Work::Static(children) => children.pop().map_or(Next::Idle, Next::Launch),
+        };
+        match next {
+            Next::Launch(host) => {
+                self.busy = Some(now);
+                effects.push(Effect::Launch(host));
+            }
+            Next::WaitUntil(at) => effects.push(Effect::WakeAt(at)),
+            Next::Idle => {}
+        }
+    }
+}
+
+/// The hosts, with what is the matter with them.
+struct Cluster<'a> {
+    setup: &'a Setup,
+    rng: Rng,
+    /// For a static tree: the children of every host, the next one last.
+    children: Vec<Vec<HostIndex>>,
+    /// Which host each machine is.
+    host_of: Vec<HostIndex>,
+    outcome: Outcome,
+}
+
+/// What each host's own random numbers are for.
+const FATE: u64 = 1 << 32;
+const COSTS: u64 = 2 << 32;
+
+impl Cluster<'_> {
+    fn begin(&mut self, host: HostIndex, work: Work, agenda: &mut Agenda<Self>) {
+        let retries = self.setup.retries;
+        let node = agenda.start(Launcher { work, busy: None, retries, failures: BTreeMap::new() });
+        self.host_of.push(host);
+        agenda.tell(agenda.now(), node, Event::Begin);
+    }
+
+    fn take_children(&mut self, host: HostIndex) -> Vec<HostIndex> {
+        self.children.get_mut(wide(host.0)).map(core::mem::take).unwrap_or_default()
+    }
+
+    fn launch(&mut self, from: Node, host: HostIndex, agenda: &mut Agenda<Self>) {
+        let now = agenda.now();
+        let launcher = self.host_of[wide(from.0)];
+        let mut fate = self.rng.fork(FATE | u64::from(host.0));
+        let mut costs = self.rng.fork(COSTS | u64::from(host.0));
+        let seq = self.setup.seq.draw(host, &mut costs);
+        agenda.tell(now + seq, from, Event::Free);
+        self.outcome.launches[wide(launcher.0)] += 1;
+        if fate.chance(self.setup.dead) {
+            agenda.tell(now + self.setup.timeout, from, Event::Failed(host));
+            return;
+        }
+        let mut rem = self.setup.rem.draw(host, &mut costs);
+        if fate.chance(self.setup.slow) {
+            rem = scale(rem, self.setup.slowness);
+        }
+        let at = wide(host.0);
+        self.outcome.launcher[at] = launcher.0;
+        self.outcome.started[at] = now;
+        self.outcome.up[at] = Some(now + rem);
+        self.outcome.order.push(host.0);
+        self.outcome.settled = self.outcome.settled.max(now + rem);
+        match self.setup.strategy {
+            Strategy::Late => agenda.tell(now + rem, from, Event::Answered(host)),
+            Strategy::Static(_) => agenda.plan(now + rem, Up(host)),
+        }
+    }
+}
+
+/// A host of a static tree is up, which needs nobody's word.
+struct Up(HostIndex);
+
+impl World for Cluster<'_> {
+    type Machine = Launcher;
+    type Happening = Up;
+
+    fn carry_out(&mut self, from: Node, effect: Effect, agenda: &mut Agenda<Self>) {
+        match effect {
+            Effect::Launch(host) => self.launch(from, host, agenda),
+            Effect::Give(host, share) => {
+                let queue = Queue::new(share.hosts, share.estimate);
+                self.begin(host, Work::Late(Box::new(queue)), agenda);
+            }
+            Effect::GiveUp(_) => self.outcome.settled = self.outcome.settled.max(agenda.now()),
+            Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
+        }
+    }
+
+    fn happen(&mut self, Up(host): Up, agenda: &mut Agenda<Self>) {
+        let children = self.take_children(host);
+        if !children.is_empty() {
+            self.begin(host, Work::Static(children), agenda);
+        }
+    }
+}
+
+/// Every host's children in a static tree, the last to be launched first.
+fn children(tree: &Tree) -> Vec<Vec<HostIndex>> {
+    let mut children = vec![Vec::new(); wide(tree.hosts())];
+    for (launcher, host) in tree.launches() {
+        children[wide(launcher)].push(HostIndex(host));
+    }
+    children.iter_mut().for_each(|of_one| of_one.reverse());
+    children
+}
+
+#[cfg(test)]
+mod tests;

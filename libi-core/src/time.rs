@@ -1,0 +1,90 @@
+//! A point in time that nobody reads from a clock.
+//!
+//! The core never asks what time it is: whoever drives a machine tells it, the runtime loop from the
+//! monotonic clock, the simulator from its event queue. [`Instant`] is the type of that argument.
+//! It counts nanoseconds from a start that only the driver knows, in a `u64`, which lasts 584 years.
+//! All arithmetic saturates: a hostile or absurd duration ends at the far end of time, not in a panic.
+
+use core::fmt;
+use core::ops::{Add, AddAssign};
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time: nanoseconds since the driver's own start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The driver's start.
+    pub const ZERO: Self = Self(0);
+    /// Later than everything that happens.
+    pub const FAR_FUTURE: Self = Self(u64::MAX);
+
+    /// The instant `nanos` nanoseconds after the start.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the start.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the start, for people and plots.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(by)))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, by: Duration) {
+        *self = *self + by;
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6} s", self.as_secs_f64())
+    }
+}
+
+/// A duration in whole nanoseconds, the unit in which everything here is counted.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adding_past_the_end_of_time_stays_there() {
+        assert_eq!(Instant::from_nanos(5) + Duration::MAX, Instant::FAR_FUTURE);
+        assert_eq!(Instant::FAR_FUTURE + Duration::from_nanos(1), Instant::FAR_FUTURE);
+    }
+
+    #[test]
+    fn since_a_later_instant_is_zero() {
+        let (early, late) = (Instant::from_nanos(3), Instant::from_nanos(10));
+        assert_eq!(late.since(early), Duration::from_nanos(7));
+        assert_eq!(early.since(late), Duration::ZERO);
+    }
+}
