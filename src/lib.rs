@@ -1,2 +1,24 @@
-//! libi starts processes on many hosts and lets them talk to one another.
+//! libi starts a set of processes on many hosts and lets them talk to one another until they can talk for
+//! themselves. Debuggers, profilers, overlay networks and parallel runtimes link it for their start.
+//!
+//! **What works today** is everything that is decided before the first process is started: host lists,
+//! distributions and ranks, the cost model, launch plans and their simulation, the frame format. It is
+//! re-exported here from [`libi-core`](core), whose documentation is the place to begin. Launching and
+//! communication are being built on top of it.
+//!
+//! Crates, and who knows whom:
+//!
+//! ```text
+//!     libi (this crate: facade and command line)  <-  libi-ffi (C)
+//!       |                 |
+//!     libi-launch      libi-comm          neither knows the other
+//!       |                 |
+//!     libi-core (pure)
+//! ```
+//!
+//! The program `libi` is built with the feature `cli`, which is off by default: who embeds the library
+//! compiles none of it.
 #![deny(missing_docs)]
+
+pub use libi_core as core;
+pub use libi_core::{chart, cost, dist, hosts, ids, plan, ranking, sim};

@@ -1,0 +1,174 @@
+//! Who gets which rank on which host.
+//!
+//! Entry (host, n) of a distribution takes the next n ranks of its session. What falls on one host is
+//! kept together as [`Block`]s in the order of their ranks; the first rank of the first block is the host's
+//! leader. Hosts are numbered in the order of their leaders, so that host 0 has rank 0, the master.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Addresses, Distribution};
+use crate::hosts::{HostList, HostListErrorKind, HostRef};
+use crate::ids::{HostIndex, Rank, SessionId};
+
+/// Consecutive ranks on one host that belong to the same distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first of the ranks.
+    pub first: Rank,
+    /// How many there are, at least one.
+    pub count: u32,
+    /// Which of the distributions given to [`lay_out`] says what they run.
+    pub distribution: u32,
+}
+
+impl Block {
+    /// Its ranks, ascending.
+    pub fn ranks(self) -> impl Iterator<Item = Rank> {
+        (self.first.0..=self.first.0 + (self.count - 1)).map(Rank)
+    }
+}
+
+/// One session: its hosts, and the ranks on each.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    session: SessionId,
+    hosts: HostList,
+    /// The blocks of host h are those from `starts[h]` to `starts[h + 1]`.
+    blocks: Vec<Block>,
+    starts: Vec<u32>,
+    /// Where each block is, in the order of ranks.
+    by_rank: Vec<(Rank, HostIndex)>,
+    size: u32,
+}
+
+/// Distributions that describe no sessions.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// There is nothing to launch.
+    #[error("a launch needs at least one distribution")]
+    NoDistributions,
+    /// A session needs at least one process.
+    #[error("{0} has no host in any of its distributions")]
+    NoHosts(SessionId),
+    /// Ranks are counted in 32 bits.
+    #[error("{0} has more processes than 32 bits can count")]
+    TooManyRanks(SessionId),
+    /// The hosts of the session exceed the bounds of a host list.
+    #[error("{0}: {1}")]
+    TooManyHosts(SessionId, HostListErrorKind),
+}
+
+/// Lays out the sessions of these distributions, in the order in which they are first named.
+///
+/// # Errors
+/// When there is nothing to launch, a session has no host, or there are more ranks or hosts than can be counted.
+pub fn lay_out(distributions: &[Distribution]) -> Result<Vec<Layout>, LayoutError> {
+    let mut sessions: Vec<(SessionId, Vec<u32>)> = Vec::new();
+    let mut known = BTreeMap::new();
+    for (index, distribution) in (0..).zip(distributions) {
+        let place = *known.entry(distribution.session).or_insert(sessions.len());
+        match sessions.get_mut(place) {
+            Some((_, of_session)) => of_session.push(index),
+            None => sessions.push((distribution.session, vec![index])),
+        }
+    }
+    if sessions.is_empty() {
+        return Err(LayoutError::NoDistributions);
+    }
+    sessions.iter().map(|(session, of_session)| Layout::new(*session, of_session, distributions)).collect()
+}
+
+impl Layout {
+    fn new(
+        session: SessionId,
+        of_session: &[u32],
+        distributions: &[Distribution],
+    ) -> Result<Self, LayoutError> {
+        let mut addresses = Addresses::default();
+        let mut firsts: Vec<HostRef<'_>> = Vec::new();
+        let mut ranked: Vec<(HostIndex, Block)> = Vec::new();
+        let mut size = 0u32;
+        for &distribution in of_session {
+            for host in &distributions[distribution as usize].hosts {
+                let at = addresses.number(host);
+                match firsts.get_mut(at as usize) {
+                    Some(first) => first.count = first.count.saturating_add(host.count),
+                    None => firsts.push(host),
+                }
+                match ranked.last_mut() {
+                    Some((last, block)) if last.0 == at && block.distribution == distribution => {
+                        block.count = block.count.saturating_add(host.count);
+                    }
+                    _ => {
+                        let block = Block { first: Rank(size), count: host.count, distribution };
+                        ranked.push((HostIndex(at), block));
+                    }
+                }
+                size = size.checked_add(host.count).ok_or(LayoutError::TooManyRanks(session))?;
+            }
+        }
+        if size == 0 {
+            return Err(LayoutError::NoHosts(session));
+        }
+        let mut hosts = HostList::new();
+        for host in firsts {
+            hosts.push(host).map_err(|kind| LayoutError::TooManyHosts(session, kind))?;
+        }
+        let by_rank = ranked.iter().map(|&(host, block)| (block.first, host)).collect();
+        ranked.sort_by_key(|&(host, _)| host); // stable: the blocks of a host stay in the order of ranks
+        let mut starts = vec![0u32; hosts.len() + 1];
+        for &(host, _) in &ranked {
+            starts[host.0 as usize + 1] += 1;
+        }
+        for i in 1..starts.len() {
+            starts[i] += starts[i - 1];
+        }
+        let blocks = ranked.into_iter().map(|(_, block)| block).collect();
+        Ok(Self { session, hosts, blocks, starts, by_rank, size })
+    }
+
+    /// Which session this is.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// How many members it has.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Its hosts, each once, in the order of their [`HostIndex`]; counts are the numbers of members there.
+    #[must_use]
+    pub fn hosts(&self) -> &HostList {
+        &self.hosts
+    }
+
+    /// What runs on a host, in the order of ranks; nothing if there is no such host.
+    #[must_use]
+    pub fn blocks(&self, host: HostIndex) -> &[Block] {
+        let at = |i: usize| self.starts.get(i).map_or(self.blocks.len(), |&start| start as usize);
+        let host = host.0 as usize;
+        &self.blocks[at(host)..at(host.saturating_add(1))]
+    }
+
+    /// The rank that runs the tree for a host: its lowest.
+    #[must_use]
+    pub fn leader(&self, host: HostIndex) -> Option<Rank> {
+        self.blocks(host).first().map(|block| block.first)
+    }
+
+    /// Where a rank runs.
+    #[must_use]
+    pub fn host_of(&self, rank: Rank) -> Option<HostIndex> {
+        let after = self.by_rank.partition_point(|&(first, _)| first <= rank);
+        let (_, host) = *self.by_rank.get(after.checked_sub(1)?)?;
+        (rank.0 < self.size).then_some(host)
+    }
+}
+
+#[cfg(test)]
+mod tests;

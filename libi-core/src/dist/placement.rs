@@ -1,0 +1,216 @@
+//! Spreading a number of processes over hosts: block, cyclic, plane.
+
+use alloc::vec::Vec;
+
+use super::Addresses;
+use crate::hosts::{HostList, HostListErrorKind, HostRef};
+use core::num::NonZeroU32;
+
+/// In what order the hosts are filled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Each host is filled before the next one gets anything: neighbouring ranks share hosts.
+    #[default]
+    Block,
+    /// Each host gets one process in turn: neighbouring ranks are on different hosts.
+    Cyclic,
+    /// Each host gets this many in turn.
+    Plane(NonZeroU32),
+}
+
+/// What to do when there are more processes than the counts of the hosts add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Refuse.
+    #[default]
+    Refuse,
+    /// Fill the hosts to their counts again, as often as it takes.
+    Repeat,
+}
+
+/// Processes that cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// There is nowhere to put them.
+    #[error("there is no host to place {0} processes on")]
+    NoHosts(u64),
+    /// There are more of them than the hosts take.
+    #[error("{processes} processes do not fit the {slots} that the hosts' counts allow")]
+    TooFewSlots {
+        /// How many were to be placed.
+        processes: u64,
+        /// How many fit.
+        slots: u64,
+    },
+    /// The resulting list would exceed the bounds of a host list.
+    #[error("the placement is too long: {0}")]
+    TooLong(HostListErrorKind),
+}
+
+/// Places `processes` on `hosts`, none of which gets more than its count unless [`Overflow::Repeat`] says so.
+///
+/// A host that is named several times is one host with the sum of its counts, in its first place. The list
+/// returned gives out ranks in its order: under cyclic placement it names hosts again and again.
+///
+/// # Errors
+/// When there are no hosts, too few slots, or the list would become too long.
+pub fn place(
+    hosts: &HostList,
+    processes: u64,
+    placement: Placement,
+    overflow: Overflow,
+) -> Result<HostList, PlacementError> {
+    let hosts = distinct(hosts);
+    let slots = hosts.iter().map(|&(_, slots)| slots).sum();
+    if processes > 0 && hosts.is_empty() {
+        return Err(PlacementError::NoHosts(processes));
+    }
+    if processes > slots && overflow == Overflow::Refuse {
+        return Err(PlacementError::TooFewSlots { processes, slots });
+    }
+    let turn = match placement {
+        Placement::Block => u64::MAX,
+        Placement::Cyclic => 1,
+        Placement::Plane(size) => u64::from(size.get()),
+    };
+    let mut placed = Placed { list: HostList::new(), open: None };
+    let mut left = processes;
+    while left > 0 {
+        fill(&hosts, turn, &mut left, &mut placed)?;
+    }
+    placed.close()?;
+    Ok(placed.list)
+}
+
+/// Fills every host to its count once, or until nothing is left.
+fn fill<'a>(
+    hosts: &[(HostRef<'a>, u64)],
+    turn: u64,
+    left: &mut u64,
+    placed: &mut Placed<'a>,
+) -> Result<(), PlacementError> {
+    let mut free: Vec<_> = hosts.to_vec();
+    while *left > 0 && !free.is_empty() {
+        for (host, slots) in &mut free {
+            let here = turn.min(*slots).min(*left);
+            placed.add(*host, here)?;
+            *slots -= here;
+            *left -= here;
+        }
+        free.retain(|&(_, slots)| slots > 0);
+    }
+    Ok(())
+}
+
+/// The hosts, each named once in its first place, with the sums of their counts.
+pub(super) fn distinct(hosts: &HostList) -> Vec<(HostRef<'_>, u64)> {
+    let mut addresses = Addresses::default();
+    let mut distinct: Vec<(HostRef<'_>, u64)> = Vec::new();
+    for host in hosts {
+        match distinct.get_mut(addresses.number(host) as usize) {
+            Some((_, slots)) => *slots += u64::from(host.count),
+            None => distinct.push((host, u64::from(host.count))),
+        }
+    }
+    distinct
+}
+
+/// A host list in the making, whose last entry may still grow.
+struct Placed<'a> {
+    list: HostList,
+    open: Option<(HostRef<'a>, u64)>,
+}
+
+impl<'a> Placed<'a> {
+    fn add(&mut self, host: HostRef<'a>, count: u64) -> Result<(), PlacementError> {
+        match &mut self.open {
+            _ if count == 0 => {}
+            Some((open, sum)) if *open == host => *sum += count,
+            _ => {
+                self.close()?;
+                self.open = Some((host, count));
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), PlacementError> {
+        let Some((host, mut sum)) = self.open.take() else { return Ok(()) };
+        while sum > 0 {
+            let count = u32::try_from(sum).unwrap_or(u32::MAX);
+            self.list.push(HostRef { count, ..host }).map_err(PlacementError::TooLong)?;
+            sum -= u64::from(count);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn placed(hosts: &str, processes: u64, placement: Placement) -> Result<String, PlacementError> {
+        let hosts = HostList::parse(hosts).unwrap();
+        place(&hosts, processes, placement, Overflow::Refuse).map(|list| list.fold())
+    }
+
+    fn plane(size: u32) -> Placement {
+        Placement::Plane(NonZeroU32::new(size).unwrap())
+    }
+
+    #[test]
+    fn block_fills_hosts_cyclic_takes_turns_plane_takes_turns_of_its_size() {
+        let hosts = "n[1-3]:4";
+        assert_eq!(placed(hosts, 10, Placement::Block).unwrap(), "n[1-2]:4,n3:2");
+        assert_eq!(placed(hosts, 5, Placement::Cyclic).unwrap(), "n[1-3,1-2]");
+        assert_eq!(placed(hosts, 9, plane(2)).unwrap(), "n[1-3,1]:2,n2");
+        assert_eq!(placed(hosts, 9, plane(100)).unwrap(), placed(hosts, 9, Placement::Block).unwrap());
+        assert_eq!(placed(hosts, 0, Placement::Block).unwrap(), "");
+    }
+
+    #[test]
+    fn a_full_host_is_passed_over() {
+        assert_eq!(placed("a,b:3,c:2", 6, Placement::Cyclic).unwrap(), "a,b,c,b,c,b");
+    }
+
+    #[test]
+    fn a_host_named_for_each_of_its_slots_is_one_host() {
+        assert_eq!(placed("a,a,b,b", 4, Placement::Cyclic).unwrap(), "a,b,a,b");
+        assert_eq!(placed("a,b,a,b", 3, Placement::Block).unwrap(), "a:2,b");
+    }
+
+    #[test]
+    fn more_processes_than_slots_are_refused_with_both_numbers_unless_allowed() {
+        let refused = PlacementError::TooFewSlots { processes: 7, slots: 6 };
+        assert_eq!(placed("n[1-3]:2", 7, Placement::Block), Err(refused));
+        assert_eq!(placed("", 1, Placement::Block), Err(PlacementError::NoHosts(1)));
+        let hosts = HostList::parse("n[1-3]:2").unwrap();
+        let list = place(&hosts, 15, Placement::Block, Overflow::Repeat).unwrap();
+        assert_eq!(list.fold(), "n[1-3,1-3,1]:2,n2");
+    }
+
+    proptest! {
+        #[test]
+        fn every_process_is_placed_and_no_host_is_overfull(
+            counts in prop::collection::vec(1u32..6, 1..20), turn in 0u32..5, part in 0.0..=1.0f64
+        ) {
+            let mut hosts = HostList::new();
+            for (i, &count) in counts.iter().enumerate() {
+                let name = std::format!("h{i}");
+                hosts.push(HostRef { count, ..HostRef::new(&name) }).unwrap();
+            }
+            let processes = (hosts.processes() as f64 * part) as u64;
+            let placement = NonZeroU32::new(turn).map_or(Placement::Block, Placement::Plane);
+            let list = place(&hosts, processes, placement, Overflow::Refuse).unwrap();
+            prop_assert_eq!(list.processes(), processes);
+            for (host, used) in distinct(&list) {
+                let i: usize = host.name[1..].parse().unwrap();
+                prop_assert!(used <= u64::from(counts[i]));
+            }
+        }
+    }
+}
