@@ -1,0 +1,51 @@
+//! The program `libi`: plans and simulates launches, and reads host lists.
+//!
+//! Results go to standard output, with `--json` as one document; whatever is said to people about them goes
+//! to standard error. The exit status is 0 if all is fine, 2 if the command line or its input is wrong, and 3 if
+//! there is nothing to launch on.
+
+mod hosts;
+mod output;
+mod plan;
+mod simulate;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::output::Failure;
+
+/// Start processes on thousands of hosts: plan it, simulate it, see which hosts there are.
+///
+/// The costs of a launch are three numbers. SEQ is how long one launch keeps its launcher from starting the
+/// next; REM is how long it takes from starting a launch until the new host can launch others; the constant is
+/// paid once. Durations are written with a unit: 7ms, 1.5s, 20us.
+#[derive(Parser)]
+#[command(name = "libi", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show who would launch whom, and how long it would take at constant costs
+    #[command(after_help = plan::EXAMPLES)]
+    Plan(plan::Arguments),
+    /// Simulate launches in which costs vary and hosts are slow or dead
+    #[command(after_help = simulate::EXAMPLES)]
+    Simulate(simulate::Arguments),
+    /// Expand a host list, fold one, or show the hosts of the surrounding job
+    #[command(after_help = hosts::EXAMPLES)]
+    Hosts(hosts::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Hosts(arguments) => hosts::run(&arguments),
+    };
+    done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}

@@ -1,0 +1,97 @@
+//! How the program ends and what it prints: results to standard output, failures to standard error.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use libi::hosts::HostListError;
+use libi::hosts::job::JobError;
+
+/// Why the program could not do what it was asked for.
+pub(crate) enum Failure {
+    /// A host list is wrong; with the text it is wrong in.
+    HostList(HostListError, String),
+    /// The surrounding job describes its hosts in a way that cannot be read.
+    Job(JobError<io::Error>),
+    /// There is no host to plan for.
+    NoHosts,
+    /// Nothing in the environment tells of a job.
+    NoJob,
+    /// A file cannot be read or written.
+    File(PathBuf, io::Error),
+    /// Standard input cannot be read.
+    Input(io::Error),
+    /// Standard output cannot be written.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// Tells people, and returns the exit status that tells programs.
+    pub(crate) fn report(self) -> ExitCode {
+        let (status, text) = match self {
+            Self::HostList(error, list) => (2, format!("{error}\n{}", error.excerpt(&list))),
+            Self::Job(error) => (2, error.to_string()),
+            Self::NoHosts => (2, "there is no host in the list".to_owned()),
+            Self::NoJob => (3, NO_JOB.to_owned()),
+            Self::File(path, error) => (2, format!("{}: {error}", path.display())),
+            Self::Input(error) => (2, format!("cannot read standard input: {error}")),
+            // Who closes the pipe has seen enough: `libi hosts node[1-1000000] | head`.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
+            Self::Output(error) => (2, format!("cannot write the result: {error}")),
+        };
+        // If nobody can be told, the exit status still tells.
+        let _ = writeln!(io::stderr(), "libi: {}", text.trim_end());
+        ExitCode::from(status)
+    }
+}
+
+const NO_JOB: &str = "no job is around: none of the variables of Slurm, LSF, PBS or Grid Engine is set
+hint: run this inside a job, or name hosts: `libi hosts 'node[1-4]'`";
+
+/// Prints a result.
+pub(crate) fn print(result: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(result.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
+}
+
+/// Prints a result as one JSON document.
+pub(crate) fn print_json(result: &serde_json::Value) -> Result<(), Failure> {
+    print(&format!("{result:#}\n"))
+}
+
+/// Lays out rows below a heading, numbers to the right and the first column to the left.
+pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+    let widest = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([heading[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(widest);
+    let mut text = String::new();
+    for row in [heading.map(str::to_owned)].iter().chain(rows) {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            // Writing to a string cannot fail.
+            let _ = match column {
+                0 => write!(line, "{cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// `1 host`, `2 hosts`, `1,000 hosts`.
+pub(crate) fn hosts(count: u32) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + if count == 1 { " host" } else { " hosts" }
+}
