@@ -22,3 +22,8 @@
 
 pub use libi_core as core;
 pub use libi_core::{chart, cost, dist, hosts, ids, plan, ranking, sim};
+
+/// The examples of the README, so that they stay true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
