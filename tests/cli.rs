@@ -1,0 +1,251 @@
+//! The program `libi` as its users meet it: what it prints, where, and how it ends.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+struct Ended {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+/// Runs the program outside any job, with this on standard input.
+fn libi_with(input: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_libi"));
+    for (name, _) in std::env::vars() {
+        if ["SLURM_", "PBS_", "LSB_", "PE_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command.envs(variables.iter().copied()).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A program that needs no input may be gone before it is written.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Ended {
+        status: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn libi(arguments: &[&str]) -> Ended {
+    libi_with("", &[], arguments)
+}
+
+/// What a run that goes well prints as JSON.
+fn json(arguments: &[&str]) -> Value {
+    let ended = libi(arguments);
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{arguments:?}");
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+/// What a run that is refused says, on standard error alone.
+fn refusal(arguments: &[&str]) -> String {
+    let ended = libi(arguments);
+    assert_eq!((ended.status, ended.out.as_str()), (2, ""), "{arguments:?}");
+    ended.err
+}
+
+const COSTS: [&str; 6] = ["--seq", "7ms", "--rem", "172ms", "--constant", "20ms"];
+
+fn plan(hosts: &str, more: &[&str]) -> Vec<String> {
+    let arguments = ["plan", "--hosts", hosts].into_iter().chain(COSTS).chain(more.iter().copied());
+    arguments.map(str::to_owned).collect()
+}
+
+fn plan_json(hosts: &str, more: &[&str]) -> Value {
+    let arguments = plan(hosts, more);
+    json(&arguments.iter().map(String::as_str).chain(["--json"]).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_plan_says_what_it_costs_and_why() {
+    let plan = plan_json("1000", &["--tree", "greedy"]);
+    assert_eq!(plan["tree"], "greedy");
+    assert_eq!(plan["hosts"], 1000);
+    assert_eq!(plan["launch_time_s"], 0.609);
+    assert_eq!((&plan["depth"], &plan["max_children"]), (&3.into(), &60.into()));
+    let path = plan["critical_path"].as_array().unwrap();
+    let sum: f64 = path.iter().map(|s| s["waited_s"].as_f64().unwrap() + s["took_s"].as_f64().unwrap()).sum();
+    assert!((sum + 0.020 - 0.609).abs() < 1e-9);
+    assert_eq!(path.last().unwrap()["up_s"], 0.589);
+}
+
+#[test]
+fn the_ranking_has_the_33_published_values_the_fastest_first() {
+    let published = [
+        (
+            "172ms",
+            "greedy 0.609 kary:16 0.753 kary:32 0.784 kary:8 0.841 kary:64 0.896 kary:4 0.971 \
+                   kary:128 1.288 kary:2 1.624 kary:256 2.156 kary:512 3.769 flat 7.178",
+        ),
+        (
+            "2s",
+            "greedy 4.272 kary:32 4.440 kary:64 4.552 kary:128 4.944 kary:256 5.812 kary:16 6.237 \
+                kary:512 7.422 kary:8 8.153 flat 9.006 kary:4 10.111 kary:2 18.076",
+        ),
+        (
+            "10s",
+            "greedy 17.006 flat 17.006 kary:32 20.440 kary:64 20.552 kary:128 20.944 kary:256 21.812 \
+                 kary:512 23.422 kary:16 30.237 kary:8 40.153 kary:4 50.111 kary:2 90.076",
+        ),
+    ];
+    for (rem, expected) in published {
+        let costs = ["--seq", "7ms", "--rem", rem, "--constant", "20ms", "--rank"];
+        let arguments: Vec<_> = ["plan", "--hosts", "1000"].iter().chain(&costs).copied().collect();
+        let with_json: Vec<_> = arguments.iter().copied().chain(["--json"]).collect();
+        let ranking = json(&with_json);
+        let rows: Vec<_> = ranking.as_array().unwrap().iter().collect();
+        let times: Vec<f64> = rows.iter().map(|row| row["launch_time_s"].as_f64().unwrap()).collect();
+        assert!(times.is_sorted());
+        let words: Vec<_> = expected.split_whitespace().collect();
+        let table = libi(&arguments).out;
+        for pair in words.chunks(2) {
+            let [tree, time] = pair else { panic!("a tree without a time") };
+            let row = rows.iter().find(|row| row["tree"] == *tree).unwrap();
+            assert_eq!(format!("{:.3}", row["launch_time_s"].as_f64().unwrap()), *time, "{tree} at {rem}");
+            let line = table.lines().find(|line| line.split_whitespace().next() == Some(tree)).unwrap();
+            assert!(line.contains(&format!(" {time} s")), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_over_a_host_list_calls_hosts_by_their_names() {
+    let path = &plan_json("login,node[01-03]:8,node01", &["--tree", "chain"])["critical_path"];
+    let hosts: Vec<_> = path.as_array().unwrap().iter().map(|s| s["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, ["node01", "node02", "node03"], "a host named again is one host");
+}
+
+#[test]
+fn a_plan_can_be_drawn() {
+    let file = std::env::temp_dir().join(format!("libi-cli-{}.svg", std::process::id()));
+    plan_json("node[1-50]", &["--svg", file.to_str().unwrap()]);
+    let svg = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    assert!(svg.contains(">node50<"));
+    let nowhere = plan("5", &["--svg", "/nonexistent/plan.svg"]);
+    let error = refusal(&nowhere.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(error.contains("/nonexistent/plan.svg: No such file"), "{error}");
+}
+
+#[test]
+fn simulations_replay_from_their_seed_and_count_what_is_lost() {
+    let arguments = [
+        "simulate",
+        "--hosts",
+        "500",
+        "--seq",
+        "7ms",
+        "--rem",
+        "172ms~50%",
+        "--dead",
+        "4%",
+        "--timeout",
+        "3s",
+        "--slow",
+        "5%x3",
+        "--tree",
+        "late",
+        "--seed",
+        "5",
+        "--runs",
+        "9",
+        "--json",
+    ];
+    let seen = json(&arguments);
+    assert_eq!(seen, json(&arguments));
+    assert_eq!((&seen["runs"], &seen["seed"], &seen["tree"]), (&9.into(), &5.into(), &"late".into()));
+    let number = |key: &str| seen[key].as_f64().unwrap();
+    assert!((5.0..50.0).contains(&number("hosts_lost_median")));
+    assert!(number("launch_time_median_s") <= number("launch_time_worst_s"));
+    assert!(number("settled_time_median_s") > 3.0, "a dead host is given up after its timeout");
+    assert!(number("launches_per_node_max") > number("launches_per_node_mean"));
+    let text = libi(&arguments[..arguments.len() - 1]).out;
+    assert!(text.starts_with("500 hosts by late, 9 runs from seed 5\nlaunch time "), "{text}");
+}
+
+#[test]
+fn a_list_is_expanded_with_everything_that_was_written() {
+    assert_eq!(libi(&["hosts", "n[08-10]:2", "me@x"]).out, "n08:2\nn09:2\nn10:2\nme@x\n");
+    let list = json(&["hosts", "n1:2222:4", "--json"]);
+    assert_eq!(list["processes"], 4);
+    assert_eq!(list["entries"][0]["port"], 2222);
+}
+
+#[test]
+fn standard_input_is_folded() {
+    let ended = libi_with("n1 n2\nn3,rack1-n01 rack1-n02\n", &[], &["hosts", "--fold"]);
+    assert_eq!((ended.status, ended.out.as_str()), (0, "n[1-3],rack1-n[01-02]\n"));
+}
+
+#[test]
+fn a_mistake_in_a_list_is_pointed_at() {
+    let error = refusal(&["hosts", "node[1-4],node[9-3]"]);
+    assert!(error.starts_with("libi: host list, column 16: the range 9-3 runs backwards"), "{error}");
+    assert!(error.ends_with("node[1-4],node[9-3]\n               ^\n"), "{error}");
+    assert!(refusal(&["plan", "--hosts", ",", "--seq", "1ms", "--rem", "1ms"]).contains("no host"));
+}
+
+#[test]
+fn the_surrounding_job_is_shown() {
+    let slurm = [("SLURM_JOB_NODELIST", "n[1-3]"), ("SLURM_TASKS_PER_NODE", "2(x2),1")];
+    let ended = libi_with("", &slurm, &["hosts", "--from-env"]);
+    assert_eq!(
+        ended.out,
+        "Slurm (SLURM_JOB_NODELIST and SLURM_TASKS_PER_NODE): hosts 3, processes 5\nn[1-2]:2,n3\n"
+    );
+    let ended = libi_with("", &slurm, &["hosts", "--from-env", "--json"]);
+    let job: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&job["source"], &job["folded"]), (&"Slurm".into(), &"n[1-2]:2,n3".into()));
+
+    let missing = [("PBS_NODEFILE", "/nonexistent/nodes")];
+    let ended = libi_with("", &missing, &["hosts", "--from-env"]);
+    assert_eq!(ended.status, 2);
+    assert!(ended.err.contains("PBS_NODEFILE") && ended.err.contains("/nonexistent/nodes"), "{}", ended.err);
+}
+
+#[test]
+fn no_job_around_is_status_3_with_a_hint() {
+    let ended = libi(&["hosts", "--from-env"]);
+    assert_eq!((ended.status, ended.out.as_str()), (3, ""));
+    assert!(ended.err.contains("hint: "), "{}", ended.err);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_libi"))
+        .args(["hosts", "n[1-1000000]"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn wrong_command_lines_are_status_2_and_say_what_is_right() {
+    assert!(refusal(&["plan", "--hosts", "5", "--seq", "7", "--rem", "1s"]).contains("write 7ms or 7s"));
+    assert!(
+        refusal(&["plan", "--hosts", "5", "--seq", "7ms", "--rem", "1s", "--tree", "oak"]).contains("greedy")
+    );
+    assert!(refusal(&["simulate", "--hosts", "0", "--seq", "7ms", "--rem", "1s"]).contains("from 1 to"));
+    assert!(refusal(&[]).contains("Usage: libi"));
+}
+
+#[test]
+fn help_explains_the_words_it_uses() {
+    let help = libi(&["--help"]).out;
+    for word in ["SEQ", "REM", "plan", "simulate", "hosts", "7ms"] {
+        assert!(help.contains(word), "{word}");
+    }
+    assert!(libi(&["plan", "--help"]).out.contains("Examples:"));
+}
