@@ -62,5 +62,7 @@ pub mod machine;
 pub mod plan;
 pub mod ranking;
 pub mod sim;
+#[cfg(test)]
+mod testing;
 pub mod time;
 pub mod wire;

@@ -5,6 +5,8 @@
 //! It counts nanoseconds from a start that only the driver knows, in a `u64`, which lasts 584 years.
 //! All arithmetic saturates: a hostile or absurd duration ends at the far end of time, not in a panic.
 
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 use core::ops::{Add, AddAssign};
 use core::time::Duration;
@@ -63,6 +65,39 @@ impl AddAssign<Duration> for Instant {
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.6} s", self.as_secs_f64())
+    }
+}
+
+/// Shows a duration to people: in the unit that suits it, with at most three decimals; from a tenth of a second
+/// on in seconds.
+///
+/// ```
+/// use libi_core::time::Rounded;
+/// use std::time::Duration;
+///
+/// let shown = [609_000_123, 7_158_000_000, 7_000_000, 12_345].map(|ns| Rounded(Duration::from_nanos(ns)).to_string());
+/// assert_eq!(shown, ["0.609 s", "7.158 s", "7 ms", "12.345 µs"]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounded(pub Duration);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text())
+    }
+}
+
+impl Rounded {
+    fn text(self) -> String {
+        let nanos = self.0.as_nanos();
+        let (unit, name) = match nanos {
+            0 | 100_000_000.. => return format!("{:.3} s", self.0.as_secs_f64()),
+            1_000_000.. => (1_000_000, "ms"),
+            1_000.. => (1_000, "µs"),
+            _ => (1, "ns"),
+        };
+        let decimals = format!("{}.{:03}", nanos / unit, nanos % unit * 1_000 / unit);
+        format!("{} {name}", decimals.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 

@@ -62,7 +62,9 @@ pub fn fit(samples: &[Sample]) -> Result<Fit, FitError> {
     let (unexplained, [constant, seq, rem]) = best.ok_or(FitError::TooAlike)?;
     let mean = rows.iter().map(|row| row.time).sum::<f64>() / rows.len() as f64;
     let total: f64 = rows.iter().map(|row| (row.time - mean) * (row.time - mean)).sum();
-    let r_squared = if total > 0.0 { 1.0 - unexplained / total } else { 1.0 };
+    // What is left of equal times by rounding is no variance to be explained.
+    let rounding = f64::EPSILON * f64::EPSILON * mean * mean * (16 * rows.len()) as f64;
+    let r_squared = if total > rounding { 1.0 - unexplained / total } else { 1.0 };
     let duration = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let cost = Cost { constant: duration(constant), seq: duration(seq), rem: duration(rem) };
     Ok(Fit { cost, r_squared })
@@ -166,7 +168,7 @@ mod tests {
     proptest! {
         #[test]
         fn exact_observations_give_the_cost_back(
-            seq in 0u64..100_000, rem in 0u64..10_000_000, constant in 0u64..1_000_000
+            seq in 1u64..100_000, rem in 0u64..10_000_000, constant in 0u64..1_000_000
         ) {
             let micros = Duration::from_micros;
             let cost = Cost::new(micros(seq), micros(rem)).with_constant(micros(constant));
@@ -176,6 +178,26 @@ mod tests {
             prop_assert!(near(fit.cost.rem, cost.rem), "{:?}", fit);
             prop_assert!(near(fit.cost.constant, cost.constant), "{:?}", fit);
             prop_assert!(fit.r_squared > 0.999_999);
+        }
+    }
+
+    #[test]
+    fn paths_that_never_wait_for_seq_cannot_tell_it() {
+        // If SEQ is nothing, the last host of a flat tree has waited for nobody.
+        let cost = Cost::new(Duration::ZERO, Duration::from_millis(172));
+        assert_eq!(fit(&observe(&cost, 0.0)[..6]), Err(FitError::TooAlike));
+    }
+
+    #[test]
+    fn times_that_are_all_the_same_are_explained_by_the_constant() {
+        for millis in [1, 100, 300, 700, 3_333] {
+            let time = Duration::from_millis(millis);
+            let samples = [(1, 1), (5, 1), (2, 3), (9, 2)].map(|(seq_steps, rem_steps)| Sample {
+                seq_steps,
+                rem_steps,
+                time,
+            });
+            assert_eq!(fit(&samples).unwrap().r_squared, 1.0, "{millis} ms");
         }
     }
 

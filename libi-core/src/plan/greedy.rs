@@ -20,7 +20,7 @@ use crate::time::{Instant, nanos};
 /// Of two hosts that could be up at the same time the one with the older launcher comes first, which
 /// keeps the tree shallow.
 #[derive(Clone, Debug)]
-pub(super) struct Launches {
+struct Launches {
     seq: u64,
     rem: u64,
     up: Vec<u64>,
@@ -32,7 +32,7 @@ pub(super) struct Launches {
 }
 
 impl Launches {
-    pub(super) fn new(cost: &Cost, capacity: usize) -> Self {
+    fn new(cost: &Cost, capacity: usize) -> Self {
         let mut up = Vec::with_capacity(capacity.max(1));
         let mut parents = Vec::with_capacity(capacity.max(1));
         up.push(0);
@@ -40,12 +40,8 @@ impl Launches {
         Self { seq: nanos(cost.seq), rem: nanos(cost.rem), up, parents, sibling: 1, first_born: 0 }
     }
 
-    pub(super) fn up(&self) -> &[u64] {
-        &self.up
-    }
-
     /// Adds the next host to be up.
-    pub(super) fn extend(&mut self) {
+    fn extend(&mut self) {
         let first_born = self.up[wide(self.first_born)].saturating_add(self.rem);
         let sibling = self.up.get(wide(self.sibling)).map(|up| up.saturating_add(self.seq));
         match sibling {
@@ -85,6 +81,7 @@ mod tests {
 
     use super::*;
     use crate::plan::Shape;
+    use crate::testing::cases;
 
     /// When the last host is up: by the definition, with a heap, knowing nothing of merged queues.
     fn by_heap(hosts: u32, seq: u64, rem: u64) -> u64 {
@@ -124,7 +121,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(40))]
+        #![proptest_config(cases(40))]
 
         #[test]
         fn no_tree_of_up_to_eight_hosts_is_faster(cost in cost()) {

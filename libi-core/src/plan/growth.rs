@@ -1,18 +1,28 @@
-//! A(x): how many hosts a fresh node can have up after a time.
+//! A(x): how many hosts a fresh node can have up after a time, counted without laying them out.
 //!
-//! A node that can launch from time 0 on, and everything it launches, have hosts up at the greedy
-//! launch times; A(x) counts those that are not later than x. The times are worked out as far as they
-//! are asked for and kept.
+//! A node that can launch from time 0 on has its child number i (from 0) up at `i SEQ + REM`, and each child does
+//! the same from then on. A host j launches away from the node, whose launchers had launched i others before
+//! on the way, is up at `i SEQ + j REM`, and there is one for every way to write i as a sum of j numbers. So
+//! after time x, with I = ⌊(x - j REM) / SEQ⌋ others at most, there are
+//!
+//! ```text
+//!   sum over i ≤ I of C(i + j - 1, j - 1)  =  C(I + j, j)       hosts j launches away,
+//!   A(x)  =  sum over j ≤ ⌊x / REM⌋ of C(I + j, j)              in all, the node itself being j = 0.
+//! ```
+//!
+//! Where SEQ is longer than REM, many j in a row have the same I; their sum is one difference of binomial
+//! coefficients again, `C(I + b + 1, b) - C(I + a, a - 1)` for j from a to b. Either way there are no more terms
+//! than the longer of SEQ and REM fits into x, and A at least doubles in each two of those, so that a limit
+//! is soon reached.
 
-use core::time::Duration;
-
-use super::greedy::Launches;
 use crate::cost::Cost;
+use crate::time::nanos;
 
-/// The greedy launch times under one cost, as a curve.
-#[derive(Clone, Debug)]
+/// The curve A under one cost.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
-    launches: Launches,
+    seq: u64,
+    rem: u64,
 }
 
 impl Growth {
@@ -21,35 +31,85 @@ impl Growth {
     /// A cost of nothing is taken for a nanosecond: a node that could launch everyone in no time, and
     /// whose children could too, would leave it open who should.
     pub(super) fn new(cost: &Cost) -> Self {
-        let least = Duration::from_nanos(1);
-        let cost = Cost::new(cost.seq.max(least), cost.rem.max(least));
-        Self { launches: Launches::new(&cost, 0) }
+        Self { seq: nanos(cost.seq).max(1), rem: nanos(cost.rem).max(1) }
+    }
+
+    /// How long a launch takes, at least a nanosecond.
+    pub(super) fn rem(&self) -> u64 {
+        self.rem
     }
 
     /// A(within) - 1, but at most `limit`: how many hosts, itself not counted, a node can have up after
-    /// this many nanoseconds. The limit is what keeps the curve from being worked out for nothing.
-    pub(super) fn besides_itself(&mut self, within: u64, limit: usize) -> usize {
-        while self.launches.up().len() <= limit && self.furthest() <= within {
-            self.launches.extend();
+    /// this many nanoseconds.
+    pub(super) fn besides_itself(&self, within: u64, limit: u32) -> u32 {
+        let Some(mut rest) = within.checked_sub(self.rem) else { return 0 };
+        let limit = u64::from(limit);
+        let (mut up, mut away) = (0, 1u64); // j = 0, the node itself, is not counted
+        loop {
+            // `rest` is x - j REM, `away` is j.
+            let others = rest / self.seq;
+            let left_over = rest - others * self.seq;
+            let mut last = away;
+            if left_over >= self.rem {
+                last = away.saturating_add(left_over / self.rem); // up to here `others` is the same
+                up += run(others, away, last, limit + 1);
+            } else {
+                up += choose(others.saturating_add(away), away, limit + 1);
+            }
+            if up >= limit {
+                return limit as u32; // it was one
+            }
+            match rest.checked_sub((last - away).saturating_add(1).saturating_mul(self.rem)) {
+                Some(less) => (rest, away) = (less, last.saturating_add(1)),
+                None => return up as u32, // it is below the limit
+            }
         }
-        // The node itself is up at 0, which is never later than `within`.
-        let up = self.launches.up().partition_point(|&at| at <= within);
-        (up - 1).min(limit)
     }
+}
 
-    fn furthest(&self) -> u64 {
-        self.launches.up().last().copied().unwrap_or(0)
+/// The sum of C(n + j, j) for j from `first` to `last`, or the bound if it is not below.
+///
+/// It is the bound also where the terms before `first`, and that for j = 0, are needed to get there: the caller has
+/// counted no less for them, but for the one of j = 0, for which its bound is one more than its limit.
+fn run(n: u64, first: u64, last: u64, bound: u64) -> u64 {
+    if n >= bound || last >= bound {
+        return bound; // none of the terms is below 1, nor the second below n
     }
+    let all = choose(n + last + 1, last, bound);
+    if all >= bound { bound } else { all - choose(n + first, first - 1, bound) }
+}
+
+/// The binomial coefficient C(n, k) for k ≤ n, or the bound if it is not below; the bound is at most 2^32.
+fn choose(n: u64, k: u64, bound: u64) -> u64 {
+    let k = k.min(n - k);
+    if k > 0 && n >= bound {
+        return bound; // C(n, k) is at least n for 0 < k < n
+    }
+    let mut value = 1;
+    for i in 1..=k {
+        // This is C(n - k + i, i), which ascends with i. Both factors are below the bound.
+        value = value * (n - k + i) / i;
+        if value >= bound {
+            return bound;
+        }
+    }
+    value
 }
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::plan::greedy;
+    use crate::testing::cases;
 
     #[test]
     fn counts_the_greedy_launch_times() {
         let cost = Cost::new(Duration::from_nanos(7), Duration::from_nanos(10));
-        let mut growth = Growth::new(&cost);
+        let growth = Growth::new(&cost);
         // Own children are up at 10, 17, 24, 31; the first child's at 20, 27, 34; the second's at 27.
         let counts = [(0, 0), (9, 0), (10, 1), (17, 2), (19, 2), (20, 3), (24, 4), (27, 6), (26, 4)];
         for (within, expected) in counts {
@@ -58,9 +118,33 @@ mod tests {
     }
 
     #[test]
-    fn never_counts_past_its_limit_nor_works_out_more() {
-        let mut growth = Growth::new(&Cost::default());
-        assert_eq!(growth.besides_itself(u64::MAX, 5), 5);
-        assert_eq!(growth.launches.up().len(), 6);
+    fn absurd_times_and_limits_are_counted_too() {
+        for (seq, rem) in [(0, 0), (0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (1, 1 << 40)] {
+            let growth = Growth::new(&Cost::new(Duration::from_nanos(seq), Duration::from_nanos(rem)));
+            for within in [0, 1, 1 << 40, u64::MAX - 1, u64::MAX] {
+                for limit in [0, 1, 2, 1_000, u32::MAX] {
+                    assert!(growth.besides_itself(within, limit) <= limit);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(cases(500))]
+
+        #[test]
+        fn the_formula_agrees_with_the_hosts_laid_out_one_by_one(
+            seq in prop_oneof![1u64..20, 1u64..2_000], rem in prop_oneof![1u64..20, 1u64..2_000],
+            part in 0.0..1.2f64, limit in 0u32..1_000,
+        ) {
+            let cost = Cost::new(Duration::from_nanos(seq), Duration::from_nanos(rem));
+            let n = core::num::NonZeroU32::new(1_001).unwrap();
+            let (_, schedule) = greedy::plan(n, &cost);
+            let times: std::vec::Vec<_> =
+                (1..1_001).map(|node| schedule.ready(node).unwrap().as_nanos()).collect();
+            let within = (times[999] as f64 * part) as u64;
+            let laid_out = times.iter().filter(|&&at| at <= within).count() as u32;
+            prop_assert_eq!(Growth::new(&cost).besides_itself(within, limit), laid_out.min(limit));
+        }
     }
 }

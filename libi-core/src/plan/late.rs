@@ -8,21 +8,24 @@
 //! # States of a host, as its launcher sees them
 //!
 //! ```text
-//!              next()                  child_ready()
-//!   queued ------------> in flight ---------------------> up, and given a share of the queue
-//!     ^  ^                   |                               |
-//!     |  |   child_failed()  |                               | child_lost(): it, and all that
-//!     |  +--- after back-off +---> given up                  |  was given to it, is launched again
-//!     +------------------------------------------------------+
+//!              next()                  child_ready(): it has said that it is up
+//!   waiting -----------> in flight ----------------------> up, and given a share of the queue
+//!     ^                      |                                |
+//!     | back-off ends        | child_failed()                 | child_lost(): it and its share are
+//!     |                      v                                v nobody's; the caller requeue()s
+//!   backing off <----- Retry::After or Retry::Never ----> forgotten
 //! ```
 //!
-//! A queued host may also leave the queue in a share; it is then another node's to launch, and this node
-//! only remembers to whom it went. Each failure moves one host: a launch that fails is queued again
-//! or given up, as the caller decides; nothing else is touched, because nothing depended on it.
+//! A waiting host may also leave in a share; it is then the child's to launch, and this node only remembers to
+//! whom it went, for as long as the child is up. Each failure moves one host: a launch that fails backs off or
+//! is given up, as the caller decides. Nothing else is touched, because nothing depended on it.
+//!
+//! Every launch has an [`Attempt`] number, larger than those of all earlier launches of its host, whoever made
+//! them. What is reported of an attempt that is not the one in flight is refused: its hello comes too late.
 //!
 //! # How much a child is given
 //! Let A(x) be the number of hosts, itself included, that a fresh node can have up after time x. A node
-//! has R hosts left and its own next launch slot at s; a child is ready now, at t; other launches are
+//! has R hosts left and its own next launch slot at s; a child is ready now, at t; other launches of this node are
 //! expected to be ready at v_j. Then there is a least time T with
 //!
 //! ```text
@@ -30,38 +33,72 @@
 //! ```
 //!
 //! the time at which everything could be up if everybody helps from the moment they can, and the child's
-//! part in that is A(T-t) - 1 hosts. If costs are constant, every T is the same and the tree that comes about
-//! is as fast as the greedy one, though nobody planned it; if they are not, each share is worked out from
-//! what is known by then.
+//! part in that is A(T-t) - 1 hosts. If costs are constant (and no launch takes no time at all), every T is the
+//! same and the tree that comes about is as fast as the greedy one, though nobody planned it; if they are
+//! not, each share is worked out from what is known by then.
+//!
+//! *An example.* SEQ is 7 and REM is 10. Six hosts are waiting when the first child is ready at 10; the
+//! second launch is in flight since 7, and the launcher's next slot is at 14. By T = 30
+//!
+//! - the launcher can have 1 host up, which it starts at 14 (up at 24);
+//! - the first child 3, which it starts at 10 and 17 (up at 20, 27), and which the first of those starts (at 30);
+//! - the second child, ready at 17, can have 1 (at 27).
+//!
+//! That is one too few. At T = 31 the launcher has another up, started at 21. So T is 31, and the child is given
+//! the three hosts that it and its own can have up by then.
 //!
 //! Two things are known that a plan could not know. A launch that is *overdue* has outlived its estimate and
 //! is not expected this instant, but after another eighth of its age, and after twice its estimate not at all:
-//! counting on it leaves the launcher with hosts it meant for others. And since those who *answer first* are the fast ones, an
-//! answer is counted as a measurement of REM only when every launch started before it has been answered as well
-//! or is no longer expected; else every launch would begin by believing itself faster than it is. With REM varying by ±50 %, the two together save 3 % of the launch time
-//! at 1,000 hosts and 5 % at 10,000.
+//! counting on it leaves the launcher with hosts it meant for others. And since those who *answer first* are
+//! the fast ones, an answer is counted as a measurement of REM only when every launch started before it has
+//! been answered as well or is no longer expected; else every launch would begin by believing itself faster
+//! than it is.
 //!
-//! The queue has no clock and paces nobody: how many launches may be in flight is its user's decision.
+//! The queue has no clock and paces nobody: how many launches may be in flight is its user's decision. It
+//! reckons with a free slot one SEQ after the latest launch; a user who holds launches back makes it
+//! keep more than it should.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::vec::Vec;
+mod helpers;
+
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use self::helpers::{Helpers, InFlight};
 use super::estimate::Estimate;
 use super::growth::Growth;
-use crate::cost::Cost;
+use super::runs::HostRuns;
 use crate::ids::HostIndex;
 use crate::time::{Instant, nanos};
 
 /// What a launcher should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Launch this host, which is in flight from now on.
-    Launch(HostIndex),
+    /// Make this launch, which is in flight from now on.
+    Launch(Launch),
     /// Nothing before this time, when a host's back-off ends.
     WaitUntil(Instant),
     /// Nothing: every host of this node is in flight, up, given to a child, or given up.
     Idle,
+}
+
+/// One launch of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Launch {
+    /// Which host.
+    pub host: HostIndex,
+    /// Which of its launches.
+    pub attempt: Attempt,
+}
+
+/// Which launch of a host this is. Later attempts are greater, whichever nodes make them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Attempt {
+    /// How often the host was queued again because of a loss; what it was given to may have tried meanwhile.
+    pub lost: u16,
+    /// How often its launch has failed since.
+    pub failed: u16,
 }
 
 /// What becomes of a host whose launch failed.
@@ -73,22 +110,27 @@ pub enum Retry {
     Never,
 }
 
-/// A call that does not fit the state of the host it names.
+/// A call that does not fit the state of the host it names; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// Only a launch in flight can become ready or fail.
-    #[error("{0} is not in flight here")]
-    NotInFlight(HostIndex),
+    /// Only the launch in flight can become ready or fail.
+    #[error("{} has no launch {:?} in flight here", .0.host, .0.attempt)]
+    NotInFlight(Launch),
     /// Only a child that was ready can be lost.
     #[error("{0} is not a child that is up here")]
     NotUp(HostIndex),
+    /// A host is in one place at a time.
+    #[error("{0} is here already: waiting, in flight, up, or in a child's share")]
+    Here(HostIndex),
 }
 
 /// What a child that is ready gets from its launcher: hosts, and what launching them should cost.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// The hosts that are the child's to launch from now on.
-    pub hosts: Vec<HostIndex>,
+    pub hosts: HostRuns,
+    /// The next attempt at those of them for which it is not the first.
+    pub attempts: BTreeMap<HostIndex, Attempt>,
     /// What its launcher believes of the costs.
     pub estimate: Estimate,
 }
@@ -96,58 +138,69 @@ pub struct Share {
 /// The hosts that one node has to see launched. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Queue {
-    waiting: VecDeque<HostIndex>,
-    /// Hosts whose back-off has not ended, by its end.
+    waiting: HostRuns,
+    /// Every host that is neither waiting nor in a share.
+    states: BTreeMap<HostIndex, State>,
+    /// Hosts that back off, by the end of that.
     backing_off: BTreeSet<(Instant, HostIndex)>,
     in_flight: InFlight,
+    /// The next attempt at waiting hosts for which it is not the first.
+    attempts: BTreeMap<HostIndex, Attempt>,
     /// How long the launches took that have been answered but not yet counted, by their start.
     answered: BTreeMap<(Instant, HostIndex), Duration>,
-    /// What was given to each child that is up.
-    given: BTreeMap<HostIndex, Vec<HostIndex>>,
     estimate: Estimate,
     /// When this node started its latest launch.
     latest: Option<Instant>,
-    /// The estimate under which `growth` was worked out, and when everything could then be up.
-    planned: Option<Planned>,
-}
-
-#[derive(Clone, Debug)]
-struct Planned {
-    cost: Cost,
-    growth: Growth,
+    /// When everything could be up, as of the latest share: where the search for the next one begins.
     finish: u64,
 }
 
-/// An estimate has to move by one part in this many before the plan is worked out anew.
-const TOLERANCE: u32 = 16;
-/// An overdue launch is expected after one part in this many of its age.
-const OVERDUE: u64 = 8;
-/// Nothing is expected of a launch that has taken this many times its estimate, though it may still answer.
-const SILENT: u64 = 2;
+#[derive(Clone, Debug)]
+enum State {
+    BackingOff,
+    InFlight {
+        since: Instant,
+        attempt: Attempt,
+    },
+    /// With what it was given.
+    Up(Share),
+}
 
 impl Queue {
-    /// A queue of these hosts, to be launched at these costs as far as anybody knows.
+    /// A queue of these hosts, each of which is named once, to be launched at these costs as far as anybody knows.
     #[must_use]
-    pub fn new(hosts: impl IntoIterator<Item = HostIndex>, estimate: Estimate) -> Self {
+    pub fn new(hosts: HostRuns, estimate: Estimate) -> Self {
+        Self::from_share(Share { hosts, attempts: BTreeMap::new(), estimate })
+    }
+
+    /// The queue of a child that was given this share.
+    #[must_use]
+    pub fn from_share(share: Share) -> Self {
         Self {
-            waiting: hosts.into_iter().collect(),
+            waiting: share.hosts,
+            states: BTreeMap::new(),
             backing_off: BTreeSet::new(),
             in_flight: InFlight::default(),
+            attempts: share.attempts,
             answered: BTreeMap::new(),
-            given: BTreeMap::new(),
-            estimate,
+            estimate: share.estimate,
             latest: None,
-            planned: None,
+            finish: 0,
         }
     }
 
     /// Decides what to launch now. Call it whenever another launch may be started.
     pub fn next(&mut self, now: Instant) -> Next {
         self.end_back_offs(now);
-        if let Some(host) = self.waiting.pop_front() {
-            self.in_flight.insert(host, now);
+        while let Some(host) = self.waiting.pop_front() {
+            if self.states.contains_key(&host) {
+                continue; // named twice, against the rule
+            }
+            let attempt = self.attempts.remove(&host).unwrap_or_default();
+            self.states.insert(host, State::InFlight { since: now, attempt });
+            self.in_flight.insert(now, host);
             self.latest = Some(now);
-            return Next::Launch(host);
+            return Next::Launch(Launch { host, attempt });
         }
         self.backing_off.first().map_or(Next::Idle, |&(end, _)| Next::WaitUntil(end))
     }
@@ -156,43 +209,69 @@ impl Queue {
     /// empty. How long it took is taken for a measurement of REM.
     ///
     /// # Errors
-    /// When no launch of this host is in flight.
-    pub fn child_ready(&mut self, host: HostIndex, now: Instant) -> Result<Share, QueueError> {
-        let started = self.in_flight.remove(host).ok_or(QueueError::NotInFlight(host))?;
-        self.answered.insert((started, host), now.since(started));
+    /// When this launch is not in flight.
+    pub fn child_ready(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
+        let started = self.land(launch)?;
+        self.answered.insert((started, launch.host), now.since(started));
         self.count_answers(now);
         self.end_back_offs(now);
-        let keep = self.waiting.len() - self.share(now);
-        let hosts: Vec<_> = self.waiting.drain(keep..).collect();
-        self.given.insert(host, hosts.clone());
-        Ok(Share { hosts, estimate: self.estimate })
+        let share = self.share(now) as usize;
+        let hosts = self.waiting.split_back(share);
+        let mut attempts = BTreeMap::new();
+        if !self.attempts.is_empty() {
+            let again = hosts.iter().filter_map(|host| self.attempts.remove_entry(&host));
+            attempts = again.collect();
+        }
+        let share = Share { hosts, attempts, estimate: self.estimate };
+        self.states.insert(launch.host, State::Up(share.clone()));
+        Ok(share)
     }
 
-    /// A launch failed before its host said hello.
+    /// A launch failed before its host said hello. Whatever it has started must be gone, or its hello be refused.
     ///
     /// # Errors
-    /// When no launch of this host is in flight.
-    pub fn child_failed(&mut self, host: HostIndex, now: Instant, retry: Retry) -> Result<(), QueueError> {
-        self.in_flight.remove(host).ok_or(QueueError::NotInFlight(host))?;
+    /// When this launch is not in flight.
+    pub fn child_failed(&mut self, launch: Launch, now: Instant, retry: Retry) -> Result<(), QueueError> {
+        self.land(launch)?;
         self.count_answers(now);
         if let Retry::After(back_off) = retry {
-            self.requeue(host, now + back_off);
+            let Launch { host, attempt } = launch;
+            let next = Attempt { failed: attempt.failed.saturating_add(1), ..attempt };
+            self.back_off(host, next, now + back_off);
         }
         Ok(())
     }
 
-    /// A child that was up is gone. Returns what was given to it, to be launched anew or given up by the
-    /// caller, who knows what of it has ended; [`requeue`](Self::requeue) takes it back.
+    /// A child that was up is gone. Returns what it had been given; neither it nor they are this node's any
+    /// more until the caller, who knows what of it has ended, [queues them again](Self::requeue).
     ///
     /// # Errors
     /// When this host is not a child that is up.
-    pub fn child_lost(&mut self, host: HostIndex) -> Result<Vec<HostIndex>, QueueError> {
-        self.given.remove(&host).ok_or(QueueError::NotUp(host))
+    pub fn child_lost(&mut self, host: HostIndex) -> Result<Share, QueueError> {
+        match self.states.remove(&host) {
+            Some(State::Up(share)) => Ok(share),
+            Some(other) => {
+                self.states.insert(host, other);
+                Err(QueueError::NotUp(host))
+            }
+            None => Err(QueueError::NotUp(host)),
+        }
     }
 
-    /// Queues a host, to be launched or given away not before this time.
-    pub fn requeue(&mut self, host: HostIndex, not_before: Instant) {
-        self.backing_off.insert((not_before, host));
+    /// Takes a host (back), to be launched or given away not before this time. `before` is the latest attempt at
+    /// it that this node knows of; the next one is greater than whatever others have made since.
+    ///
+    /// # Errors
+    /// When the host is here already.
+    pub fn requeue(&mut self, before: Launch, not_before: Instant) -> Result<(), QueueError> {
+        let Launch { host, attempt } = before;
+        let given = |state: &State| matches!(state, State::Up(share) if share.hosts.contains(host));
+        if self.states.contains_key(&host) || self.waiting.contains(host) || self.states.values().any(given) {
+            return Err(QueueError::Here(host));
+        }
+        let next = Attempt { lost: attempt.lost.saturating_add(1), failed: 0 };
+        self.back_off(host, next, not_before);
+        Ok(())
     }
 
     /// A launch kept this node from starting another for so long.
@@ -215,145 +294,65 @@ impl Queue {
     /// How many launches of this node have neither become ready nor failed.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.in_flight.started.len()
+        self.in_flight.len()
     }
 
+    /// Takes a launch out of flight; when it was started.
+    fn land(&mut self, launch: Launch) -> Result<Instant, QueueError> {
+        match self.states.get(&launch.host) {
+            Some(&State::InFlight { since, attempt }) if attempt == launch.attempt => {
+                self.states.remove(&launch.host);
+                self.in_flight.remove(since, launch.host);
+                Ok(since)
+            }
+            _ => Err(QueueError::NotInFlight(launch)),
+        }
+    }
+
+    fn back_off(&mut self, host: HostIndex, next: Attempt, until: Instant) {
+        self.states.insert(host, State::BackingOff);
+        self.attempts.insert(host, next);
+        self.backing_off.insert((until, host));
+    }
+
+    /// Puts those whose back-off has ended in front, for they are late already, in the order of its end.
     fn end_back_offs(&mut self, now: Instant) {
-        while let Some(&(end, host)) = self.backing_off.first()
-            && end <= now
-        {
-            self.backing_off.pop_first();
-            self.waiting.push_front(host); // it is late already
+        let last_ended = (now, HostIndex(u32::MAX));
+        while let Some(&(end, host)) = self.backing_off.range(..=last_ended).next_back() {
+            self.backing_off.remove(&(end, host));
+            self.states.remove(&host);
+            self.waiting.push_front(host);
         }
     }
 
     /// Takes answers for measurements, in the order in which their launches were started.
     fn count_answers(&mut self, now: Instant) {
-        while let Some(answer) = self.answered.first_entry() {
-            let rem = nanos(self.estimate.cost().rem);
-            if self.in_flight.not_silent(now, rem).next().is_some_and(|started| started < answer.key().0) {
+        while let Some((&(started, _), &took)) = self.answered.first_key_value() {
+            // A word that nobody has confirmed does not say how long to wait for those before.
+            let rem = if self.estimate.rem_is_measured() { self.estimate.cost().rem } else { took };
+            if self.in_flight.not_silent(now, nanos(rem)).next().is_some_and(|before| before < started) {
                 break;
             }
-            self.estimate.observe_rem(answer.remove());
+            self.estimate.observe_rem(took);
+            self.answered.pop_first();
         }
     }
 
     /// How many of the waiting hosts a child that is ready now should take.
-    fn share(&mut self, now: Instant) -> usize {
-        let rest = self.waiting.len();
-        if rest == 0 {
-            self.planned = None; // the curve of a finished plan is memory for nothing
+    fn share(&mut self, now: Instant) -> u32 {
+        if self.waiting.is_empty() {
             return 0;
         }
         let cost = self.estimate.cost();
-        let mut planned = match self.planned.take() {
-            Some(planned) if close(&planned.cost, &cost) => planned,
-            old => Planned { growth: Growth::new(&cost), cost, finish: old.map_or(0, |p| p.finish) },
+        let helpers = Helpers {
+            growth: Growth::new(&cost),
+            now: now.as_nanos(),
+            slot: self.latest.map_or(now, |at| (at + cost.seq).max(now)).as_nanos(),
+            in_flight: &self.in_flight,
+            rest: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX),
         };
-        let now = now.as_nanos();
-        let slot = self.latest.map_or(now, |at| (at + planned.cost.seq).as_nanos().max(now));
-        let helpers = Helpers { now, slot, in_flight: &self.in_flight, rem: nanos(planned.cost.rem), rest };
-        planned.finish = helpers.finish(&mut planned.growth, planned.finish);
-        let share = planned.growth.besides_itself(planned.finish - now, rest);
-        self.planned = Some(planned);
-        share
-    }
-}
-
-fn close(old: &Cost, new: &Cost) -> bool {
-    let near = |old: Duration, new: Duration| new.abs_diff(old) <= old / TOLERANCE;
-    near(old.seq, new.seq) && near(old.rem, new.rem)
-}
-
-/// Everybody who can launch, and from when on.
-struct Helpers<'a> {
-    now: u64,
-    slot: u64,
-    in_flight: &'a InFlight,
-    rem: u64,
-    rest: usize,
-}
-
-impl Helpers<'_> {
-    /// Whether everything can be up at this time.
-    fn done_by(&self, finish: u64, growth: &mut Growth) -> bool {
-        let mut up = growth.besides_itself(finish.saturating_sub(self.now), self.rest);
-        up += growth.besides_itself(finish.saturating_sub(self.slot), self.rest);
-        for started in self.in_flight.not_silent(Instant::from_nanos(self.now), self.rem) {
-            let age = self.now.saturating_sub(started.as_nanos());
-            let overdue = age > self.rem;
-            let ready = if overdue {
-                self.now.saturating_add(age / OVERDUE)
-            } else {
-                self.now.saturating_add(self.rem - age)
-            };
-            // Those that are not overdue will be ready in the order of their start.
-            if up >= self.rest || !overdue && ready.saturating_add(self.rem) > finish {
-                break;
-            }
-            up += growth.besides_itself(finish.saturating_sub(ready), self.rest);
-        }
-        up >= self.rest
-    }
-
-    /// The least time at which everything can be up, searched for outwards from a guess. It is always
-    /// later than now, because nobody launches anything in no time.
-    fn finish(&self, growth: &mut Growth, guess: u64) -> u64 {
-        let mut early = self.now; // too early
-        let mut late = guess.max(self.now.saturating_add(1)); // late enough, once the step is found
-        let mut step = 1u64;
-        if self.done_by(late, growth) {
-            while late - early > step && self.done_by(late - step, growth) {
-                late -= step;
-                step = step.saturating_mul(4);
-            }
-            early = early.max(late.saturating_sub(step));
-        } else {
-            while late < u64::MAX {
-                early = late;
-                late = late.saturating_add(step);
-                if self.done_by(late, growth) {
-                    break;
-                }
-                step = step.saturating_mul(4);
-            }
-        }
-        while late - early > 1 {
-            let middle = early + (late - early) / 2;
-            if self.done_by(middle, growth) {
-                late = middle;
-            } else {
-                early = middle;
-            }
-        }
-        late
-    }
-}
-
-/// The launches that have neither become ready nor failed, by host and by start.
-#[derive(Clone, Debug, Default)]
-struct InFlight {
-    started: BTreeMap<HostIndex, Instant>,
-    order: BTreeSet<(Instant, HostIndex)>,
-}
-
-impl InFlight {
-    fn insert(&mut self, host: HostIndex, at: Instant) {
-        self.started.insert(host, at);
-        self.order.insert((at, host));
-    }
-
-    fn remove(&mut self, host: HostIndex) -> Option<Instant> {
-        let at = self.started.remove(&host)?;
-        self.order.remove(&(at, host));
-        Some(at)
-    }
-
-    /// The starts of those that have not been silent for so long that nothing is expected of them any
-    /// more, the earliest first.
-    fn not_silent(&self, now: Instant, rem: u64) -> impl Iterator<Item = Instant> + '_ {
-        let since = now.as_nanos().saturating_sub(rem.saturating_mul(SILENT));
-        self.order.range((Instant::from_nanos(since), HostIndex(0))..).map(|&(at, _)| at)
+        self.finish = helpers.finish(self.finish);
+        helpers.growth.besides_itself(self.finish - now.as_nanos(), helpers.rest)
     }
 }
 

@@ -1,5 +1,9 @@
 //! Who launches whom, and in what order.
 //!
+//! A [`Shape`] is a way to draw a tree over any number of hosts; a [`Tree`] is one that is drawn, for so many; a
+//! [`Schedule`] says when each of its launches happens. A [`Strategy`] is what a user asks for: a shape, or late
+//! commit, which has no tree until it is over.
+//!
 //! # The model
 //! A process on another host is started through a remote shell or a resource manager. That costs the one who
 //! starts it some time of his own, SEQ (fork, connect, keys), and then it takes until REM after the start before the
@@ -16,7 +20,7 @@
 //! ```
 //!
 //! The whole launch ends when the last host is up. If one host launches all others, that is after about
-//! n × SEQ: slow for many hosts. If every host launches only one other, it is after n × REM: far worse. Between the two
+//! n × SEQ: slow for many hosts. If every host launches only one other, it is after n × REM. Between the two
 //! lies a best tree, and which one it is depends on REM / SEQ: the longer a launch takes compared with what it
 //! costs its launcher, the more children a node should have.
 //!
@@ -25,20 +29,31 @@
 //!
 //! | shape | each host | good when |
 //! |---|---|---|
-//! | chain | launches one other | never; it is the other end of the scale |
+//! | chain | launches one other | SEQ is far longer than REM, which is rare |
 //! | flat | the root launches everyone | there are few hosts, or REM is longer than n × SEQ |
 //! | kary:K | launches K others, level by level | somebody has tuned K to the machine |
 //! | binomial | launches subtrees of 2^k, …, 2, 1 hosts | SEQ is about REM |
 //! | rdc | gives half of what it has left to each child | the same, for any number of hosts |
 //! | greedy | whoever can launch next launches next | always, if costs are known and do not vary |
 //!
+//! Seven hosts in some of them, each with the hosts that it launches, in that order, in brackets behind it:
+//!
+//! ```text
+//!   flat       0 (1 2 3 4 5 6)
+//!   kary:2     0 (1 (3 4)  2 (5 6))
+//!   binomial   0 (1 (3 (6) 4)  2 (5))         subtrees of 4 and 2 hosts
+//!   rdc        0 (1 (4 5)  2 (6)  3)           3 of the 6 that are left, then 2 of 3, then 1 of 1
+//! ```
+//!
 //! [`greedy`] is optimal under the model, and takes linear time to lay out.
 //!
 //! # Deciding late
 //! Real costs vary, and hosts die. A fixed tree cannot react: the subtree of a slow host waits, that of a dead
-//! host is lost. [`late`] keeps hosts in a queue and gives a part of it to a child only when the child has answered. It is
-//! as fast as greedy when nothing varies, because it works out the same optimum share by share; it is
-//! faster when something does; and a dead host costs its own timeout and nobody else's.
+//! host is lost. [`late`] keeps hosts in a queue and gives a part of it to a child only when the child has
+//! answered: has said hello. It is as fast as greedy when nothing varies, because it works out the same optimum
+//! share by share, and usually faster when something does. A dead host takes nobody with it; the others come up
+//! as before, a little later, since those who were to help have to be replaced: with every fiftieth of 10,000
+//! hosts dead and REM constant after 0.775 s instead of 0.754 s, while greedy loses 454 hosts to 190 dead ones.
 //!
 //! Launch times in seconds, SEQ 7 ms, REM 172 ms, median of 20 launches with the worst in parentheses:
 //!
@@ -47,7 +62,7 @@
 //! | 1,000 | constant | 0.589 | 0.589 | the same |
 //! | 1,000 | ±50 % | 0.785 (0.829) | 0.664 (0.702) | 15 % less |
 //! | 10,000 | constant | 0.754 | 0.754 | the same |
-//! | 10,000 | ±50 % | 1.007 (1.053) | 0.842 (0.876) | 16 % less |
+//! | 10,000 | ±50 % | 1.007 (1.053) | 0.847 (0.871) | 16 % less |
 //!
 //! Anyone can make the table again, for any other costs as well; `--rem 172ms` gives the constant rows:
 //!
@@ -66,10 +81,12 @@ pub mod fit;
 pub mod greedy;
 mod growth;
 pub mod late;
+mod runs;
 mod shapes;
 mod strategy;
 mod tree;
 
+pub use runs::{HostRuns, NotARun};
 pub use shapes::Shape;
 pub use strategy::{STRATEGY_NAMES, Strategy, UnknownStrategy};
 pub use tree::{NotATree, Schedule, Tree};

@@ -1,7 +1,7 @@
 //! Simulated launches: a strategy, costs that vary, hosts that are slow or dead.
 //!
 //! # Machines and world
-//! A [`Launcher`] is a host that is up and has hosts to launch. It is busy with one launch at a time:
+//! A launcher is a host that is up and has hosts to launch. It is busy with one launch at a time:
 //!
 //! ```text
 //!            Begin, Free, Failed, Woken: the next host, if there is one
@@ -12,26 +12,29 @@
 //!
 //! In either state `Answered` makes a child of a launched host, with a share of the queue under late commit;
 //! `Failed` queues a host again while retries are left, else it is given up. The world draws SEQ and REM for
-//! each launch, and lets the launch of a dead host fail after a timeout.
+//! each launch. A launch that would take longer than the timeout fails then; that of a dead host always does.
+//! A launch may also be refused, which takes as long as if it had not been, and may go better the next time.
 //!
-//! Who is slow, who is dead and how long a host takes belong to the host and the seed, not to the order of
-//! launches: two strategies under one seed meet the same hosts.
+//! Who is slow, who is dead, and how long each attempt at a host takes belong to the host and the seed, not to the
+//! order of launches: two strategies under one seed meet the same hosts.
+
+mod launcher;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::convert::Infallible;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
+use self::launcher::{Effect, Event, Launcher, Work};
 use super::rng::Rng;
 use super::spread::{Spread, scale};
 use super::{Agenda, Ended, Node, Sim, World};
 use crate::cost::Cost;
 use crate::ids::HostIndex;
-use crate::machine::Machine;
 use crate::plan::estimate::Estimate;
-use crate::plan::late::{Next, Queue, Retry, Share};
+use crate::plan::late::{Launch, Queue};
 use crate::plan::{Strategy, Tree, wide};
 use crate::time::Instant;
 
@@ -52,14 +55,16 @@ pub struct Setup {
     pub word: Option<Cost>,
     /// Which fraction of the hosts never answers.
     pub dead: f64,
-    /// After how long the launch of a dead host fails.
+    /// Which fraction of the launches is refused; the same host may be had the next time.
+    pub refused: f64,
+    /// After how long a launch has failed if its host has not answered.
     pub timeout: Duration,
     /// Which fraction of the hosts is slow.
     pub slow: f64,
     /// How many times the REM drawn for it a slow host takes.
     pub slowness: f64,
     /// How often a host whose launch failed is launched again (late commit only; a static tree cannot).
-    pub retries: u32,
+    pub retries: u16,
 }
 
 impl Setup {
@@ -74,7 +79,8 @@ impl Setup {
             constant: cost.constant,
             word: None,
             dead: 0.0,
-            timeout: Duration::from_secs(10),
+            refused: 0.0,
+            timeout: Duration::MAX,
             slow: 0.0,
             slowness: 1.0,
             retries: 0,
@@ -95,6 +101,7 @@ impl Setup {
             launcher: vec![0; hosts],
             started: vec![Instant::ZERO; hosts],
             up: vec![None; hosts],
+            given_up: vec![false; hosts],
             launches: vec![0; hosts],
             order: Vec::with_capacity(hosts),
             settled: Instant::ZERO,
@@ -104,7 +111,7 @@ impl Setup {
         let work = match self.strategy {
             Strategy::Static(_) => Work::Static(sim.world.take_children(HostIndex(0))),
             Strategy::Late => {
-                let hosts = (1..self.hosts.get()).map(HostIndex);
+                let hosts = (1..self.hosts.get()).map(HostIndex).collect();
                 Work::Late(Box::new(Queue::new(hosts, Estimate::from_word(&word))))
             }
         };
@@ -123,6 +130,7 @@ pub struct Outcome {
     launcher: Vec<u32>,
     started: Vec<Instant>,
     up: Vec<Option<Instant>>,
+    given_up: Vec<bool>,
     launches: Vec<u32>,
     order: Vec<u32>,
     settled: Instant,
@@ -136,7 +144,7 @@ impl Outcome {
         last.since(Instant::ZERO).saturating_add(self.constant)
     }
 
-    /// When the last host was up or given up, with the constant part.
+    /// When the last host was up or given up, with the constant part. Hosts that were stranded are neither.
     #[must_use]
     pub fn settled_time(&self) -> Duration {
         self.settled.since(Instant::ZERO).saturating_add(self.constant)
@@ -145,6 +153,16 @@ impl Outcome {
     /// The hosts that never came up, because they are dead or because their launcher was.
     pub fn lost(&self) -> impl Iterator<Item = HostIndex> + '_ {
         (0..).map(HostIndex).zip(&self.up).filter(|(_, up)| up.is_none()).map(|(host, _)| host)
+    }
+
+    /// Those of the lost whose own launch has failed.
+    pub fn given_up(&self) -> impl Iterator<Item = HostIndex> + '_ {
+        self.lost().filter(|host| self.given_up[wide(host.0)])
+    }
+
+    /// Those of the lost that nobody has launched, because their launcher in a static tree was lost.
+    pub fn stranded(&self) -> impl Iterator<Item = HostIndex> + '_ {
+        self.lost().filter(|host| !self.given_up[wide(host.0)])
     }
 
     /// How many launches each host made, retries included.
@@ -170,117 +188,6 @@ impl Outcome {
     }
 }
 
-/// The hosts a launcher has to see launched.
-enum Work {
-    Late(Box<Queue>),
-    /// The children of its place in a static tree, the next one last.
-    Static(Vec<HostIndex>),
-}
-
-/// A host that is up and has hosts to launch.
-pub struct Launcher {
-    work: Work,
-    /// When the launch that it is busy with was started.
-    busy: Option<Instant>,
-    retries: u32,
-    /// How often the launch of a host has failed here.
-    failures: BTreeMap<HostIndex, u32>,
-}
-
-/// What can happen to a launcher.
-#[derive(Clone, Copy, Debug)]
-pub enum Event {
-    /// It can start launching.
-    Begin,
-    /// The launch it was busy with needs it no more.
-    Free,
-    /// A host that it launched says hello.
-    Answered(HostIndex),
-    /// The launch of a host has failed.
-    Failed(HostIndex),
-    /// The time has come that it wanted to be woken at.
-    Woken,
-}
-
-/// What a launcher can want.
-#[derive(Clone, Debug)]
-pub enum Effect {
-    /// Launch this host.
-    Launch(HostIndex),
-    /// Give a host that is up its share of the queue.
-    Give(HostIndex, Share),
-    /// Nobody will launch this host again.
-    GiveUp(HostIndex),
-    /// Wake the launcher at this time.
-    WakeAt(Instant),
-}
-
-impl Machine for Launcher {
-    type Event = Event;
-    type Effect = Effect;
-
-    fn on(&mut self, event: Event, now: Instant, effects: &mut Vec<Effect>) {
-        match event {
-            Event::Begin | Event::Woken => {}
-            Event::Free => self.free(now),
-            Event::Answered(host) => self.answered(host, now, effects),
-            Event::Failed(host) => self.failed(host, now, effects),
-        }
-        if self.busy.is_none() {
-            self.launch(now, effects);
-        }
-    }
-}
-
-impl Launcher {
-    fn free(&mut self, now: Instant) {
-        if let (Some(since), Work::Late(queue)) = (self.busy.take(), &mut self.work) {
-            queue.observe_seq(now.since(since));
-        }
-    }
-
-    fn answered(&mut self, host: HostIndex, now: Instant, effects: &mut Vec<Effect>) {
-        if let Work::Late(queue) = &mut self.work
-            && let Ok(share) = queue.child_ready(host, now)
-            && !share.hosts.is_empty()
-        {
-            effects.push(Effect::Give(host, share));
-        }
-    }
-
-    fn failed(&mut self, host: HostIndex, now: Instant, effects: &mut Vec<Effect>) {
-        let failures = self.failures.entry(host).or_default();
-        *failures += 1;
-        let retry = match self.work {
-            Work::Late(_) if *failures <= self.retries => Retry::After(Duration::ZERO),
-            _ => Retry::Never,
-        };
-        if let Work::Late(queue) = &mut self.work
-            && queue.child_failed(host, now, retry).is_err()
-        {
-            return; // it is not this launcher's any more
-        }
-        if retry == Retry::Never {
-            effects.push(Effect::GiveUp(host));
-        }
-    }
-
-    fn launch(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        let next = match &mut self.work {
-            Work::Late(queue) => queue.next(now),
-            Work::Static(children) => children.pop().map_or(Next::Idle, Next::Launch),
-        };
-        match next {
-            Next::Launch(host) => {
-                self.busy = Some(now);
-                effects.push(Effect::Launch(host));
-            }
-            Next::WaitUntil(at) => effects.push(Effect::WakeAt(at)),
-            Next::Idle => {}
-        }
-    }
-}
-
 /// The hosts, with what is the matter with them.
 struct Cluster<'a> {
     setup: &'a Setup,
@@ -298,8 +205,7 @@ const COSTS: u64 = 2 << 32;
 
 impl Cluster<'_> {
     fn begin(&mut self, host: HostIndex, work: Work, agenda: &mut Agenda<Self>) {
-        let retries = self.setup.retries;
-        let node = agenda.start(Launcher { work, busy: None, retries, failures: BTreeMap::new() });
+        let node = agenda.start(Launcher::new(work, self.setup.retries));
         self.host_of.push(host);
         agenda.tell(agenda.now(), node, Event::Begin);
     }
@@ -308,59 +214,69 @@ impl Cluster<'_> {
         self.children.get_mut(wide(host.0)).map(core::mem::take).unwrap_or_default()
     }
 
-    fn launch(&mut self, from: Node, host: HostIndex, agenda: &mut Agenda<Self>) {
+    fn launch(&mut self, from: Node, launch: Launch, agenda: &mut Agenda<Self>) {
         let now = agenda.now();
         let launcher = self.host_of[wide(from.0)];
+        let Launch { host, attempt } = launch;
         let mut fate = self.rng.fork(FATE | u64::from(host.0));
-        let mut costs = self.rng.fork(COSTS | u64::from(host.0));
+        let mut costs = self.rng.fork(COSTS | u64::from(attempt.failed) << 34 | u64::from(host.0));
         let seq = self.setup.seq.draw(host, &mut costs);
         agenda.tell(now + seq, from, Event::Free);
         self.outcome.launches[wide(launcher.0)] += 1;
-        if fate.chance(self.setup.dead) {
-            agenda.tell(now + self.setup.timeout, from, Event::Failed(host));
-            return;
-        }
+        let dead = fate.chance(self.setup.dead);
         let mut rem = self.setup.rem.draw(host, &mut costs);
         if fate.chance(self.setup.slow) {
             rem = scale(rem, self.setup.slowness);
         }
-        let at = wide(host.0);
-        self.outcome.launcher[at] = launcher.0;
-        self.outcome.started[at] = now;
-        self.outcome.up[at] = Some(now + rem);
-        self.outcome.order.push(host.0);
-        self.outcome.settled = self.outcome.settled.max(now + rem);
-        match self.setup.strategy {
-            Strategy::Late => agenda.tell(now + rem, from, Event::Answered(host)),
-            Strategy::Static(_) => agenda.plan(now + rem, Up(host)),
+        if dead || rem > self.setup.timeout {
+            agenda.tell(now + self.setup.timeout, from, Event::Failed(launch));
+        } else if costs.chance(self.setup.refused) {
+            agenda.tell(now + rem, from, Event::Failed(launch));
+        } else {
+            self.up(launcher, launch, now, rem);
+            agenda.tell(now + rem, from, Event::Answered(launch));
         }
+    }
+
+    fn up(&mut self, launcher: HostIndex, Launch { host, .. }: Launch, started: Instant, rem: Duration) {
+        let (at, outcome) = (wide(host.0), &mut self.outcome);
+        outcome.launcher[at] = launcher.0;
+        outcome.started[at] = started;
+        outcome.up[at] = Some(started + rem);
+        outcome.order.push(host.0);
+        outcome.settled = outcome.settled.max(started + rem);
     }
 }
 
-/// A host of a static tree is up, which needs nobody's word.
-struct Up(HostIndex);
-
 impl World for Cluster<'_> {
     type Machine = Launcher;
-    type Happening = Up;
+    type Happening = Infallible;
 
     fn carry_out(&mut self, from: Node, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
-            Effect::Launch(host) => self.launch(from, host, agenda),
-            Effect::Give(host, share) => {
-                let queue = Queue::new(share.hosts, share.estimate);
-                self.begin(host, Work::Late(Box::new(queue)), agenda);
+            Effect::Launch(launch) => self.launch(from, launch, agenda),
+            Effect::Up(host, share) => {
+                let work = match share {
+                    Some(share) if share.hosts.is_empty() => return,
+                    Some(share) => Work::Late(Box::new(Queue::from_share(share))),
+                    None => match self.take_children(host) {
+                        children if children.is_empty() => return,
+                        children => Work::Static(children),
+                    },
+                };
+                self.begin(host, work, agenda);
             }
-            Effect::GiveUp(_) => self.outcome.settled = self.outcome.settled.max(agenda.now()),
+            Effect::GiveUp(host) => {
+                self.outcome.given_up[wide(host.0)] = true;
+                self.outcome.settled = self.outcome.settled.max(agenda.now());
+            }
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
+            Effect::Done => drop(agenda.end(from)),
         }
     }
 
-    fn happen(&mut self, Up(host): Up, agenda: &mut Agenda<Self>) {
-        let children = self.take_children(host);
-        if !children.is_empty() {
-            self.begin(host, Work::Static(children), agenda);
-        }
+    fn happen(&mut self, never: Infallible, _: &mut Agenda<Self>) {
+        match never {}
     }
 }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cost::Cost;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -14,14 +15,18 @@ fn at(millis: u64) -> Instant {
 }
 
 fn queue(hosts: u32, seq: u64, rem: u64) -> Queue {
-    Queue::new((1..=hosts).map(HostIndex), Estimate::from_word(&Cost::new(MS(seq), MS(rem))))
+    Queue::new((1..=hosts).map(HostIndex).collect(), Estimate::from_word(&Cost::new(MS(seq), MS(rem))))
 }
 
-fn launch(queue: &mut Queue, millis: u64) -> HostIndex {
+fn launch(queue: &mut Queue, millis: u64) -> Launch {
     match queue.next(at(millis)) {
-        Next::Launch(host) => host,
+        Next::Launch(launch) => launch,
         other => panic!("{other:?} where a launch was expected"),
     }
+}
+
+fn rem(queue: &Queue) -> Duration {
+    queue.estimate().cost().rem
 }
 
 #[test]
@@ -33,8 +38,16 @@ fn a_child_takes_what_it_can_have_up_by_the_time_everything_can_be() {
     launch(&mut queue, 90);
     // Slot and child are both free at 100, so each takes half: up at 200, 210, 220, 230.
     let share = queue.child_ready(first, at(100)).unwrap();
-    assert_eq!(share.hosts, (7..=10).map(HostIndex).collect::<Vec<_>>());
+    assert_eq!(share.hosts, (7..=10).map(HostIndex).collect());
     assert_eq!(queue.waiting(), 4);
+}
+
+#[test]
+fn the_example_of_the_module_is_true() {
+    let mut queue = queue(8, 7, 10);
+    let first = launch(&mut queue, 0);
+    launch(&mut queue, 7);
+    assert_eq!(queue.child_ready(first, at(10)).unwrap().hosts.len(), 3);
 }
 
 #[test]
@@ -43,8 +56,8 @@ fn a_host_that_is_silent_holds_nothing_but_its_own_launch() {
     let silent = launch(&mut queue, 0);
     let (second, third) = (launch(&mut queue, 10), launch(&mut queue, 20));
     assert_eq!(queue.next(at(30)), Next::Idle);
-    for (host, millis) in [(second, 110), (third, 120)] {
-        assert!(queue.child_ready(host, at(millis)).unwrap().hosts.is_empty());
+    for (launch, millis) in [(second, 110), (third, 120)] {
+        assert!(queue.child_ready(launch, at(millis)).unwrap().hosts.is_empty());
     }
     assert_eq!((queue.in_flight(), queue.waiting()), (1, 0));
     queue.child_failed(silent, at(5_000), Retry::Never).unwrap();
@@ -52,60 +65,175 @@ fn a_host_that_is_silent_holds_nothing_but_its_own_launch() {
 }
 
 #[test]
-fn a_failed_host_is_launched_again_when_its_back_off_has_ended() {
-    let mut queue = queue(1, 10, 100);
-    let host = launch(&mut queue, 0);
-    queue.child_failed(host, at(50), Retry::After(MS(30))).unwrap();
-    assert_eq!(queue.next(at(60)), Next::WaitUntil(at(80)));
-    assert_eq!((queue.waiting(), queue.in_flight()), (1, 0));
-    assert_eq!(queue.next(at(80)), Next::Launch(host));
+fn nothing_is_expected_of_a_launch_that_is_silent_and_little_of_one_that_is_overdue() {
+    // How much a child is given while an earlier launch of this age has not been answered.
+    let given = |age: u64| {
+        let mut queue = queue(1_000, 7, 100);
+        let (first, second) = (launch(&mut queue, 1_000 - age), launch(&mut queue, 1_000));
+        let share = queue.child_ready(second, at(1_100)).unwrap().hosts.len();
+        assert_eq!(queue.child_ready(first, at(1_101)).map(|_| ()), Ok(()), "it may still answer");
+        share
+    };
+    let (due, overdue, silent) = (given(0), given(60), given(500));
+    assert!(due < overdue && overdue < silent, "{due} {overdue} {silent}");
+    assert_eq!(given(500), given(600), "what is not expected makes no difference");
 }
 
 #[test]
-fn a_host_in_back_off_is_nobodys_to_take() {
-    let mut queue = queue(2, 10, 100);
-    let (failed, ready) = (launch(&mut queue, 0), launch(&mut queue, 10));
-    queue.child_failed(failed, at(50), Retry::After(MS(1_000))).unwrap();
+fn a_failed_host_is_launched_again_when_its_back_off_has_ended() {
+    let mut queue = queue(1, 10, 100);
+    let first = launch(&mut queue, 0);
+    queue.child_failed(first, at(50), Retry::After(MS(30))).unwrap();
+    assert_eq!(queue.next(at(60)), Next::WaitUntil(at(80)));
+    assert_eq!((queue.waiting(), queue.in_flight()), (1, 0));
+    let second = launch(&mut queue, 80);
+    assert_eq!(second.host, first.host);
+    assert!(second.attempt > first.attempt);
+}
+
+#[test]
+fn back_offs_that_have_ended_are_launched_first_in_the_order_of_their_ends() {
+    let mut queue = queue(5, 10, 100);
+    let launches: [_; 4] = core::array::from_fn(|i| launch(&mut queue, i as u64));
+    for (launch, back_off) in launches.iter().zip([3, 1, 4, 2]) {
+        queue.child_failed(*launch, at(10), Retry::After(MS(back_off))).unwrap();
+    }
+    let order: [_; 5] = core::array::from_fn(|_| launch(&mut queue, 100).host.0);
+    assert_eq!(order, [2, 4, 1, 3, 5]);
+}
+
+#[test]
+fn a_host_in_back_off_is_nobodys_to_take_and_afterwards_takes_its_number_along() {
+    let mut queue = queue(3, 10, 100);
+    let (failed, ready, third) = (launch(&mut queue, 0), launch(&mut queue, 10), launch(&mut queue, 20));
+    queue.child_failed(failed, at(50), Retry::After(MS(65))).unwrap();
     assert!(queue.child_ready(ready, at(110)).unwrap().hosts.is_empty());
-    assert_eq!(queue.next(at(1_050)), Next::Launch(failed));
+    let share = queue.child_ready(third, at(120)).unwrap();
+    assert_eq!(share.hosts, core::iter::once(failed.host).collect(), "its back-off has ended");
+    let mut child = Queue::from_share(share);
+    let again = launch(&mut child, 121);
+    assert_eq!((again.host, again.attempt), (failed.host, Attempt { lost: 0, failed: 1 }));
+}
+
+#[test]
+fn a_hello_of_an_earlier_attempt_is_refused() {
+    let mut queue = queue(1, 10, 100);
+    let first = launch(&mut queue, 0);
+    queue.child_failed(first, at(5_000), Retry::After(MS(1))).unwrap();
+    assert_eq!(queue.child_ready(first, at(5_000)), Err(QueueError::NotInFlight(first)), "backing off");
+    let second = launch(&mut queue, 5_001);
+    assert_eq!(queue.child_ready(first, at(5_002)), Err(QueueError::NotInFlight(first)));
+    assert_eq!(queue.child_failed(first, at(5_002), Retry::Never), Err(QueueError::NotInFlight(first)));
+    assert!(queue.child_ready(second, at(5_101)).is_ok());
+    assert_eq!(rem(&queue), MS(100), "and measures nothing");
 }
 
 #[test]
 fn losing_a_child_returns_exactly_what_it_was_given() {
     let mut queue = queue(100, 10, 20);
     let first = launch(&mut queue, 0);
-    let share = queue.child_ready(first, at(20)).unwrap().hosts;
-    assert!(!share.is_empty());
+    let share = queue.child_ready(first, at(20)).unwrap();
+    assert!(!share.hosts.is_empty());
     let left = queue.waiting();
-    assert_eq!(queue.child_lost(first), Ok(share.clone()));
-    for host in share.iter().copied().chain([first]) {
-        queue.requeue(host, at(30));
+    assert_eq!(queue.child_lost(first.host), Ok(share.clone()));
+    assert_eq!(queue.child_lost(first.host), Err(QueueError::NotUp(first.host)), "a child is lost once");
+    for host in share.hosts.iter().chain([first.host]) {
+        queue.requeue(Launch { host, attempt: Attempt::default() }, at(30)).unwrap();
     }
-    assert_eq!(queue.waiting(), left + share.len() + 1);
-    assert_eq!(queue.child_lost(first), Err(QueueError::NotUp(first)), "a child is lost once");
+    assert_eq!(queue.waiting(), left + share.hosts.len() + 1);
+    let again = launch(&mut queue, 40);
+    assert_eq!(again.attempt, Attempt { lost: 1, failed: 0 });
+    assert!(again.attempt > Attempt { lost: 0, failed: 9 }, "whatever the lost child has tried");
+}
+
+#[test]
+fn a_host_cannot_be_queued_where_it_already_is() {
+    let mut queue = queue(100, 10, 20);
+    let (up, flying) = (launch(&mut queue, 0), launch(&mut queue, 10));
+    let share = queue.child_ready(up, at(20)).unwrap();
+    let backing_off = launch(&mut queue, 20);
+    queue.child_failed(backing_off, at(21), Retry::After(MS(50))).unwrap();
+    let given = share.hosts.iter().next().unwrap();
+    let before = (queue.waiting(), queue.in_flight());
+    for host in [up.host, flying.host, backing_off.host, given, HostIndex(4)] {
+        let launch = Launch { host, attempt: Attempt::default() };
+        assert_eq!(queue.requeue(launch, at(30)), Err(QueueError::Here(host)));
+    }
+    assert_eq!((queue.waiting(), queue.in_flight()), before);
+}
+
+#[test]
+fn a_host_that_is_named_twice_is_launched_once() {
+    let twice = [1, 2, 1].map(HostIndex).into_iter().collect();
+    let mut queue = Queue::new(twice, Estimate::from_word(&Cost::new(MS(10), MS(100))));
+    launch(&mut queue, 0);
+    launch(&mut queue, 10);
+    assert_eq!(queue.next(at(20)), Next::Idle);
 }
 
 #[test]
 fn calls_that_do_not_fit_a_host_are_refused_and_change_nothing() {
     let mut queue = queue(2, 10, 100);
-    let (known, stranger) = (launch(&mut queue, 0), HostIndex(77));
+    let known = launch(&mut queue, 0);
+    let stranger = Launch { host: HostIndex(77), ..known };
     assert_eq!(queue.child_ready(stranger, at(1)), Err(QueueError::NotInFlight(stranger)));
     assert_eq!(queue.child_failed(stranger, at(1), Retry::Never), Err(QueueError::NotInFlight(stranger)));
-    assert_eq!(queue.child_lost(known), Err(QueueError::NotUp(known)), "it never was up");
+    assert_eq!(queue.child_lost(known.host), Err(QueueError::NotUp(known.host)), "it never was up");
     queue.child_ready(known, at(100)).unwrap();
     assert_eq!(queue.child_ready(known, at(101)), Err(QueueError::NotInFlight(known)));
 }
 
 #[test]
-fn an_answer_counts_only_when_those_before_it_have_answered_or_are_silent() {
+fn an_answer_counts_only_when_those_before_it_have_answered() {
     let mut queue = queue(3, 10, 100);
     let (slow, fast, _) = (launch(&mut queue, 0), launch(&mut queue, 10), launch(&mut queue, 20));
     queue.child_ready(fast, at(60)).unwrap();
-    assert_eq!(queue.estimate().cost().rem, MS(100), "the launch before may be slower");
+    assert_eq!(rem(&queue), MS(100), "the launch before may be slower");
     queue.child_ready(slow, at(150)).unwrap();
     // The word weighs as much as two measurements: (2 * 100 + 150 + 50) / 4.
-    let counted = queue.estimate().cost().rem;
-    assert!(counted.abs_diff(MS(100)) < Duration::from_micros(1), "{counted:?}");
+    assert!(rem(&queue).abs_diff(MS(100)) < Duration::from_micros(1), "{:?}", rem(&queue));
+}
+
+#[test]
+fn an_answer_counts_when_those_before_it_have_failed_or_are_silent() {
+    let mut failing = queue(2, 10, 100);
+    let (failed, answered) = (launch(&mut failing, 0), launch(&mut failing, 10));
+    failing.child_ready(answered, at(70)).unwrap();
+    assert_eq!(rem(&failing), MS(100));
+    failing.child_failed(failed, at(75), Retry::Never).unwrap();
+    let counted = (MS(100) * 2 + MS(60)) / 3;
+    assert!(rem(&failing).abs_diff(counted) < Duration::from_micros(1), "{:?}", rem(&failing));
+
+    let mut silent = queue(2, 10, 100);
+    launch(&mut silent, 0);
+    let answered = launch(&mut silent, 300);
+    silent.child_ready(answered, at(360)).unwrap();
+    assert_eq!(rem(&silent), rem(&failing));
+}
+
+#[test]
+fn a_dead_first_host_does_not_keep_a_wrong_word_alive() {
+    let mut queue = queue(20, 7, 10_000);
+    let launches: [_; 20] = core::array::from_fn(|i| launch(&mut queue, 7 * i as u64));
+    for (i, launch) in launches.iter().enumerate().skip(1) {
+        queue.child_ready(*launch, at(7 * i as u64 + 172 + 300 * u64::from(i == 19))).unwrap();
+    }
+    assert!(rem(&queue) < MS(300), "{:?}", rem(&queue));
+}
+
+#[test]
+fn measured_slots_change_what_a_child_is_given() {
+    let given = |measured: Option<u64>| {
+        let mut queue = queue(1_000, 10, 100);
+        let first = launch(&mut queue, 0);
+        launch(&mut queue, 95);
+        if let Some(millis) = measured {
+            queue.observe_seq(MS(millis));
+        }
+        queue.child_ready(first, at(100)).unwrap().hosts.len()
+    };
+    assert_ne!(given(None), given(Some(90)), "a launcher that is slow to launch keeps another part");
+    assert_eq!(given(None), given(Some(10)));
 }
 
 #[test]
@@ -145,42 +273,49 @@ proptest! {
         ops in prop::collection::vec((op(), 0u64..100), 1..300),
     ) {
         let mut queue = queue(hosts, seq, rem);
-        let (mut flying, mut up, mut gone): (Vec<HostIndex>, Vec<HostIndex>, u32) = Default::default();
+        let (mut flying, mut up, mut gone): (Vec<Launch>, Vec<Launch>, u32) = Default::default();
         let mut given = BTreeMap::new();
+        let mut newest: BTreeMap<HostIndex, Attempt> = BTreeMap::new();
         let mut now = 0;
         for (op, later) in ops {
             now += later;
             match op {
                 Op::Next => match queue.next(at(now)) {
-                    Next::Launch(host) => {
-                        prop_assert!(!flying.contains(&host) && !up.contains(&host));
-                        flying.push(host);
+                    Next::Launch(launch) => {
+                        prop_assert!(flying.iter().chain(&up).all(|other| other.host != launch.host));
+                        if let Some(before) = newest.insert(launch.host, launch.attempt) {
+                            prop_assert!(before < launch.attempt);
+                        }
+                        flying.push(launch);
                     }
                     Next::WaitUntil(then) => prop_assert!(then > at(now)),
                     Next::Idle => prop_assert_eq!(queue.waiting(), 0),
                 },
                 Op::Ready(n) if !flying.is_empty() => {
-                    let host = flying.swap_remove(n % flying.len());
-                    given.insert(host, queue.child_ready(host, at(now)).unwrap().hosts);
-                    up.push(host);
+                    let launch = flying.swap_remove(n % flying.len());
+                    given.insert(launch.host, queue.child_ready(launch, at(now)).unwrap());
+                    up.push(launch);
                 }
                 Op::Fail(n, retry) if !flying.is_empty() => {
-                    let host = flying.swap_remove(n % flying.len());
+                    let launch = flying.swap_remove(n % flying.len());
                     let retry = retry.map_or(Retry::Never, |millis| Retry::After(MS(millis)));
                     gone += u32::from(retry == Retry::Never);
-                    queue.child_failed(host, at(now), retry).unwrap();
+                    queue.child_failed(launch, at(now), retry).unwrap();
                 }
                 Op::Lose(n) if !up.is_empty() => {
-                    let host = up.swap_remove(n % up.len());
-                    let share = queue.child_lost(host).unwrap();
-                    prop_assert_eq!(Some(share.clone()), given.remove(&host));
-                    queue.requeue(host, at(now));
-                    share.iter().for_each(|&host| queue.requeue(host, at(now)));
+                    let lost = up.swap_remove(n % up.len());
+                    let share = queue.child_lost(lost.host).unwrap();
+                    prop_assert_eq!(Some(share.clone()), given.remove(&lost.host));
+                    queue.requeue(lost, at(now)).unwrap();
+                    for host in share.hosts.iter() {
+                        let attempt = share.attempts.get(&host).copied().unwrap_or_default();
+                        queue.requeue(Launch { host, attempt }, at(now)).unwrap();
+                    }
                 }
                 Op::Seq(nanos) => queue.observe_seq(Duration::from_nanos(nanos)),
                 Op::Ready(_) | Op::Fail(..) | Op::Lose(_) => {}
             }
-            let handed: usize = given.values().map(Vec::len).sum();
+            let handed: usize = given.values().map(|share| share.hosts.len()).sum();
             let known = queue.waiting() + flying.len() + up.len() + handed;
             prop_assert_eq!(known as u32 + gone, hosts);
             prop_assert_eq!(queue.in_flight(), flying.len());

@@ -1,9 +1,10 @@
 //! Whole launches: late commit against the greedy optimum, and what slow and dead hosts do to either.
 
-use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use super::*;
 use crate::plan::{Shape, greedy};
+use crate::testing::cases;
 use crate::time::nanos;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -27,7 +28,7 @@ fn median_of_20(setup: &Setup) -> Duration {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(cases(200))]
 
     /// To the nanosecond, which is the unit: 1e-9 s is the tolerance that was asked for.
     #[test]
@@ -58,20 +59,86 @@ proptest! {
     /// Whatever fails, everything comes to an end, and late commit loses nobody but the dead.
     #[test]
     fn late_commit_brings_up_every_host_that_is_not_dead(
-        n in 1u32..600, seed in any::<u64>(), dead in 0.0..1.0f64, retries in 0u32..3,
-        sigma in 0.0..1.5f64, slowness in 1.0..100.0f64,
+        n in 1u32..600, seed in any::<u64>(), dead in 0.0..1.0f64, retries in 0u16..6,
+        seq in 0u64..60, timeout in 80u64..10_000,
     ) {
         let mut setup = setup(n, Strategy::Late);
-        (setup.dead, setup.retries, setup.slow, setup.slowness) = (dead, retries, 0.1, slowness);
-        setup.rem = Spread::LogNormal { median: MS(172), sigma };
+        (setup.dead, setup.retries, setup.timeout) = (dead, retries, MS(timeout));
+        (setup.seq, setup.rem) = (Spread::Constant(MS(seq)), Spread::Uniform { middle: MS(50), within: 0.5 });
         let outcome = setup.run(seed);
         let rng = Rng::new(seed);
         let is_dead = |host: &HostIndex| rng.fork(FATE | u64::from(host.0)).chance(dead);
         let expected: Vec<_> = (1..n).map(HostIndex).filter(is_dead).collect();
         prop_assert_eq!(outcome.lost().collect::<Vec<_>>(), expected.clone());
+        prop_assert_eq!(outcome.given_up().count(), expected.len());
+        prop_assert_eq!(outcome.stranded().count(), 0);
         let attempts: u32 = outcome.launches().iter().sum();
-        prop_assert_eq!(attempts, n - 1 + expected.len() as u32 * retries);
+        prop_assert_eq!(attempts, n - 1 + expected.len() as u32 * u32::from(retries));
     }
+}
+
+#[test]
+fn late_commit_is_as_fast_as_greedy_for_a_hundred_thousand_hosts_too() {
+    for (seq, rem) in [(7, 172), (7, 2_000), (7, 10_000), (30, 5)] {
+        let cost = Cost::new(MS(seq), MS(rem));
+        let late = Setup::new(hosts(100_000), Strategy::Late, &cost).run(0).launch_time();
+        assert_eq!(late, greedy::plan(hosts(100_000), &cost).1.launch_time(), "SEQ {seq} ms, REM {rem} ms");
+    }
+}
+
+#[test]
+fn a_launch_that_takes_longer_than_the_timeout_has_failed_then() {
+    for strategy in [Strategy::Late, Strategy::Static(Shape::Flat)] {
+        let mut setup = setup(10, strategy);
+        setup.rem = Spread::PerHost([MS(100), MS(100), MS(5_000)].into());
+        setup.timeout = MS(1_000);
+        let outcome = setup.run(0);
+        assert_eq!(outcome.given_up().map(|host| host.0).collect::<Vec<_>>(), [2, 5, 8], "{strategy}");
+        assert!(outcome.launch_time() < MS(300));
+        assert!((MS(1_000)..MS(1_100)).contains(&outcome.settled_time()));
+    }
+}
+
+#[test]
+fn a_refused_launch_can_go_better_the_next_time() {
+    let lost = |retries| {
+        let mut setup = setup(500, Strategy::Late);
+        (setup.refused, setup.retries) = (0.3, retries);
+        setup.run(1).lost().count()
+    };
+    assert!((100..200).contains(&lost(0)), "{}", lost(0));
+    assert!((20..70).contains(&lost(1)), "{}", lost(1));
+    assert_eq!(lost(12), 0);
+}
+
+#[test]
+fn slow_hosts_take_as_many_times_as_long_as_they_were_told() {
+    let mut setup = setup(2, Strategy::Static(Shape::Flat));
+    (setup.slow, setup.slowness) = (1.0, 3.0);
+    assert_eq!(setup.run(0).launch_time(), MS(3 * 172));
+}
+
+#[test]
+fn each_launch_is_counted_for_the_host_that_makes_it() {
+    let outcome = setup(4, Strategy::Static(Shape::Chain)).run(0);
+    assert_eq!(outcome.launches(), [1, 1, 1, 0]);
+    assert_eq!(setup(4, Strategy::Static(Shape::Flat)).run(0).launches(), [3, 0, 0, 0]);
+}
+
+#[test]
+fn seq_is_drawn_for_each_launch() {
+    let mut setup = setup(3, Strategy::Static(Shape::Flat));
+    setup.seq = Spread::PerHost([MS(0), MS(40), MS(80)].into());
+    // The launch of host 1 keeps the root busy for 40 ms, then host 2 takes 172.
+    assert_eq!(setup.run(0).launch_time(), MS(40 + 172));
+}
+
+#[test]
+fn a_chain_of_many_hosts_needs_memory_for_hosts_not_for_pairs_of_them() {
+    // Every node hands all the others on. Were shares copied, this would take 40 GB.
+    let cost = Cost::new(MS(100), Duration::from_micros(1));
+    let outcome = Setup::new(hosts(100_000), Strategy::Late, &cost).run(0);
+    assert_eq!(outcome.launch_time(), Duration::from_micros(99_999));
 }
 
 #[test]
@@ -96,6 +163,7 @@ fn dead_hosts_strand_others_in_a_static_tree_and_nobody_under_late_commit() {
     let lost = |strategy| outcomes(strategy).map(|outcome| outcome.lost().count()).sum::<usize>();
     let (greedy, late) = (lost(GREEDY), lost(Strategy::Late));
     assert!(greedy > late * 3 / 2, "{greedy} lost in static trees, {late} of them dead");
+    assert!(outcomes(GREEDY).map(|outcome| outcome.stranded().count()).sum::<usize>() > late / 2);
     for outcome in outcomes(Strategy::Late) {
         assert!(outcome.launch_time() < MS(700), "the living do not wait for the dead");
         assert!(outcome.settled_time() < MS(700 + 3_000));

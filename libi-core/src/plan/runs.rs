@@ -1,0 +1,199 @@
+//! Hosts in an order, stored as runs of consecutive numbers.
+//!
+//! A queue of hosts is at first one run, and what is taken from its ends leaves it so. A node that keeps
+//! what it gave to a child, and a message that carries a share, then cost next to nothing, however many
+//! hosts it is about.
+
+use alloc::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::HostIndex;
+
+/// Hosts in an order. The same host may occur more than once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "VecDeque<(u32, u32)>", into = "VecDeque<(u32, u32)>")]
+pub struct HostRuns {
+    /// First number and length of each run; no run is empty or passes the last number.
+    runs: VecDeque<(u32, u32)>,
+    len: usize,
+}
+
+impl HostRuns {
+    /// No hosts.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many hosts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether this host is among them.
+    #[must_use]
+    pub fn contains(&self, host: HostIndex) -> bool {
+        self.runs.iter().any(|&(first, count)| host.0.wrapping_sub(first) < count)
+    }
+
+    /// Adds a host at the end.
+    pub fn push_back(&mut self, host: HostIndex) {
+        match self.runs.back_mut() {
+            Some((first, count)) if first.checked_add(*count) == Some(host.0) => *count += 1,
+            _ => self.runs.push_back((host.0, 1)),
+        }
+        self.len += 1;
+    }
+
+    /// Adds a host in front of the others.
+    pub fn push_front(&mut self, host: HostIndex) {
+        match self.runs.front_mut() {
+            Some((first, count)) if host.0.checked_add(1) == Some(*first) => {
+                (*first, *count) = (host.0, *count + 1);
+            }
+            _ => self.runs.push_front((host.0, 1)),
+        }
+        self.len += 1;
+    }
+
+    /// Takes the first host.
+    pub fn pop_front(&mut self) -> Option<HostIndex> {
+        let (first, count) = self.runs.front_mut()?;
+        let host = HostIndex(*first);
+        if *count == 1 {
+            self.runs.pop_front();
+        } else {
+            (*first, *count) = (*first + 1, *count - 1);
+        }
+        self.len -= 1;
+        Some(host)
+    }
+
+    /// Takes the last `count` hosts, in their order; all if there are not as many.
+    #[must_use]
+    pub fn split_back(&mut self, count: usize) -> Self {
+        let mut taken = Self::new();
+        while taken.len < count
+            && let Some((first, run)) = self.runs.pop_back()
+        {
+            let missing = u32::try_from(count - taken.len).unwrap_or(u32::MAX);
+            let here = run.min(missing);
+            if here < run {
+                self.runs.push_back((first, run - here));
+            }
+            taken.runs.push_front((first + (run - here), here));
+            taken.len += here as usize;
+        }
+        self.len -= taken.len;
+        taken
+    }
+
+    /// The hosts in their order.
+    pub fn iter(&self) -> impl Iterator<Item = HostIndex> + '_ {
+        self.runs.iter().flat_map(|&(first, count)| (first..=first + (count - 1)).map(HostIndex))
+    }
+}
+
+impl FromIterator<HostIndex> for HostRuns {
+    fn from_iter<I: IntoIterator<Item = HostIndex>>(hosts: I) -> Self {
+        let mut runs = Self::new();
+        hosts.into_iter().for_each(|host| runs.push_back(host));
+        runs
+    }
+}
+
+/// A run that no list of hosts can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a run of {count} hosts from number {first}")]
+pub struct NotARun {
+    /// Its first number.
+    pub first: u32,
+    /// Its length.
+    pub count: u32,
+}
+
+impl TryFrom<VecDeque<(u32, u32)>> for HostRuns {
+    type Error = NotARun;
+
+    fn try_from(runs: VecDeque<(u32, u32)>) -> Result<Self, NotARun> {
+        let mut len = 0usize;
+        for &(first, count) in &runs {
+            let wrong = NotARun { first, count };
+            first.checked_add(count.checked_sub(1).ok_or(wrong)?).ok_or(wrong)?;
+            len = len.checked_add(count as usize).ok_or(wrong)?;
+        }
+        Ok(Self { runs, len })
+    }
+}
+
+impl From<HostRuns> for VecDeque<(u32, u32)> {
+    fn from(hosts: HostRuns) -> Self {
+        hosts.runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn runs(text: &[(u32, u32)]) -> Result<HostRuns, NotARun> {
+        text.iter().copied().collect::<VecDeque<_>>().try_into()
+    }
+
+    #[test]
+    fn a_forged_run_is_refused() {
+        assert!(runs(&[(5, 0)]).is_err());
+        assert!(runs(&[(u32::MAX, 2)]).is_err());
+        assert_eq!(runs(&[(u32::MAX, 1), (0, 2)]).unwrap().len(), 3);
+        let sent = postcard::to_allocvec(&[(5u32, 0u32)][..]).unwrap();
+        assert!(postcard::from_bytes::<HostRuns>(&sent).is_err());
+    }
+
+    #[test]
+    fn a_million_hosts_in_a_row_travel_in_a_few_bytes() {
+        let hosts: HostRuns = (1..1_000_000).map(HostIndex).collect();
+        let sent = postcard::to_allocvec(&hosts).unwrap();
+        assert!(sent.len() < 10);
+        assert_eq!(postcard::from_bytes::<HostRuns>(&sent).unwrap(), hosts);
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_queue_like_any_other(
+            ops in prop::collection::vec((0u8..4, prop_oneof![0u32..9, Just(u32::MAX)]), 1..60)
+        ) {
+            let (mut ours, mut plain) = (HostRuns::new(), Vec::new());
+            for (op, number) in ops {
+                let host = HostIndex(number);
+                match op {
+                    0 => { ours.push_back(host); plain.push(host); }
+                    1 => { ours.push_front(host); plain.insert(0, host); }
+                    2 => {
+                        let first = if plain.is_empty() { None } else { Some(plain.remove(0)) };
+                        prop_assert_eq!(ours.pop_front(), first);
+                    }
+                    _ => {
+                        let count = (number as usize).min(20);
+                        let back = plain.split_off(plain.len().saturating_sub(count));
+                        prop_assert_eq!(ours.split_back(count).iter().collect::<Vec<_>>(), back);
+                    }
+                }
+                prop_assert_eq!(ours.iter().collect::<Vec<_>>(), plain.clone());
+                prop_assert_eq!(ours.len(), plain.len());
+                prop_assert_eq!(ours.contains(host), plain.contains(&host));
+            }
+        }
+    }
+}

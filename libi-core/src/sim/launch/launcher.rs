@@ -1,0 +1,133 @@
+//! A host that is up and launches others: the machine of simulated launches.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::ids::HostIndex;
+use crate::machine::Machine;
+use crate::plan::late::{Attempt, Launch, Next, Queue, Retry, Share};
+use crate::time::Instant;
+
+/// The hosts a launcher has to see launched.
+pub(super) enum Work {
+    Late(Box<Queue>),
+    /// The children of its place in a static tree, the next one last.
+    Static(Vec<HostIndex>),
+}
+
+/// A host that is up and has hosts to launch.
+pub(super) struct Launcher {
+    work: Work,
+    /// When the launch that it is busy with was started.
+    busy: Option<Instant>,
+    in_flight: u32,
+    retries: u16,
+}
+
+/// What can happen to a launcher.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// It can start launching.
+    Begin,
+    /// The launch it was busy with needs it no more.
+    Free,
+    /// A host that it launched says hello.
+    Answered(Launch),
+    /// The launch of a host has failed.
+    Failed(Launch),
+    /// The time has come that it wanted to be woken at.
+    Woken,
+}
+
+/// What a launcher can want.
+#[derive(Clone, Debug)]
+pub(super) enum Effect {
+    /// Launch this host.
+    Launch(Launch),
+    /// A host is up; under late commit, with its share of the queue.
+    Up(HostIndex, Option<Share>),
+    /// Nobody will launch this host again.
+    GiveUp(HostIndex),
+    /// Wake the launcher at this time.
+    WakeAt(Instant),
+    /// Every host it had is up, given away or given up: nothing will happen to it any more.
+    Done,
+}
+
+impl Machine for Launcher {
+    type Event = Event;
+    type Effect = Effect;
+
+    fn on(&mut self, event: Event, now: Instant, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Begin | Event::Woken => {}
+            Event::Free => self.free(now),
+            Event::Answered(launch) => self.answered(launch, now, effects),
+            Event::Failed(launch) => self.failed(launch, now, effects),
+        }
+        if self.busy.is_none() {
+            self.launch(now, effects);
+        }
+    }
+}
+
+impl Launcher {
+    pub(super) fn new(work: Work, retries: u16) -> Self {
+        Self { work, busy: None, in_flight: 0, retries }
+    }
+
+    fn free(&mut self, now: Instant) {
+        if let (Some(since), Work::Late(queue)) = (self.busy.take(), &mut self.work) {
+            queue.observe_seq(now.since(since));
+        }
+    }
+
+    fn answered(&mut self, launch: Launch, now: Instant, effects: &mut Vec<Effect>) {
+        let share = match &mut self.work {
+            Work::Static(_) => None,
+            Work::Late(queue) => match queue.child_ready(launch, now) {
+                Ok(share) => Some(share),
+                Err(_) => return, // it was given up before
+            },
+        };
+        self.in_flight -= 1;
+        effects.push(Effect::Up(launch.host, share));
+    }
+
+    fn failed(&mut self, launch: Launch, now: Instant, effects: &mut Vec<Effect>) {
+        let mut retry = Retry::Never;
+        if let Work::Late(queue) = &mut self.work {
+            if launch.attempt.failed < self.retries {
+                retry = Retry::After(Duration::ZERO);
+            }
+            if queue.child_failed(launch, now, retry).is_err() {
+                return; // it was answered before
+            }
+        }
+        self.in_flight -= 1;
+        if retry == Retry::Never {
+            effects.push(Effect::GiveUp(launch.host));
+        }
+    }
+
+    fn launch(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        let next = match &mut self.work {
+            Work::Late(queue) => queue.next(now),
+            Work::Static(children) => {
+                let first = |host| Next::Launch(Launch { host, attempt: Attempt::default() });
+                children.pop().map_or(Next::Idle, first)
+            }
+        };
+        match next {
+            Next::Launch(launch) => {
+                self.busy = Some(now);
+                self.in_flight += 1;
+                effects.push(Effect::Launch(launch));
+            }
+            Next::WaitUntil(at) => effects.push(Effect::WakeAt(at)),
+            Next::Idle if self.in_flight == 0 => effects.push(Effect::Done),
+            Next::Idle => {}
+        }
+    }
+}
