@@ -1,9 +1,9 @@
 //! A launch as a picture: hosts down, time across.
 //!
 //! Above, how many hosts are up at each time. Below, a bar for every launch from its start to the moment when its
-//! host is up, in the order of launches, with the path to the last host marked. A picture holds at most
-//! [`MOST_ROWS`] launches; of larger ones it shows every k-th beside the marked path, and says so.
-//! The SVG needs nothing but itself.
+//! host is up, in the order of launches, with the path to the last host marked. A picture holds about
+//! [`MOST_ROWS`] launches; of larger ones it shows every k-th, and of a long path its two ends beside them, and
+//! says so. The SVG needs nothing but itself.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -11,8 +11,9 @@ use core::fmt::Write as _;
 
 use crate::plan::explain::explain;
 use crate::plan::{Schedule, Tree};
+use crate::time::Rounded;
 
-/// How many launches a picture shows beside the critical path.
+/// How many launches a picture shows, with as many again of the path to the last host.
 pub const MOST_ROWS: u32 = 200;
 
 const LEFT: f64 = 150.0;
@@ -40,7 +41,11 @@ impl Drawing {
     }
 
     fn finish(mut self, tree: &Tree, schedule: &Schedule, name: &dyn Fn(u32) -> String) -> String {
-        let path: BTreeSet<u32> = explain(tree, schedule).path.iter().map(|step| step.node).collect();
+        let path = explain(tree, schedule).path;
+        let hidden = path.len().saturating_sub(MOST_ROWS as usize);
+        let ends =
+            path.iter().take(MOST_ROWS as usize / 2).chain(path.iter().skip(MOST_ROWS as usize / 2 + hidden));
+        let path: BTreeSet<u32> = ends.map(|step| step.node).collect();
         let every = tree.hosts().div_ceil(MOST_ROWS).max(1);
         let shown = tree.launches().filter(|(_, node)| node % every == 0 || path.contains(node));
         let rows = shown.clone().count();
@@ -62,7 +67,8 @@ impl Drawing {
     fn open(&mut self, height: f64) {
         let width = LEFT + WIDTH + 50.0;
         self.line(format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" \
              font-family=\"sans-serif\" font-size=\"11\" fill=\"#333\">\n\
              <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>"
         ));
@@ -70,10 +76,16 @@ impl Drawing {
 
     fn title(&mut self, tree: &Tree, schedule: &Schedule, every: u32) {
         let (hosts, depth, most) = (tree.hosts(), tree.depth(), tree.max_children());
-        let time = schedule.launch_time().as_secs_f64();
+        let time = Rounded(schedule.launch_time());
+        let constant = schedule.constant;
         self.line(format_args!(
-            "<text x=\"20\" y=\"26\" font-size=\"16\">{hosts} hosts up after {time:.3} s; \
-             depth {depth}, at most {most} children</text>"
+            "<text x=\"20\" y=\"26\" font-size=\"16\">hosts: {hosts}; all up after {time}{}; \
+             depth {depth}, most children {most}</text>",
+            if constant.is_zero() {
+                String::new()
+            } else {
+                alloc::format!(", {} of them constant", Rounded(constant))
+            }
         ));
         self.text(20.0, 46.0, "start", "bars: from the start of a launch until its host is up;");
         self.line(format_args!(
@@ -90,6 +102,9 @@ impl Drawing {
     fn grid(&mut self, bottom: f64) {
         let step = round_step(self.end / 8.0);
         let mut tick = 0u32;
+        if self.end <= 1e-9 {
+            return; // nothing takes any time
+        }
         while f64::from(tick) * step <= self.end {
             let seconds = f64::from(tick) * step;
             let x = self.x(seconds);
@@ -97,7 +112,7 @@ impl Drawing {
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#ddd\"/>\
                  <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 bottom + 16.0,
-                Seconds(seconds)
+                Rounded(core::time::Duration::from_nanos(libm::round(seconds * 1e9) as u64))
             ));
             tick += 1;
         }
@@ -124,11 +139,8 @@ impl Drawing {
             points.trim_end()
         ));
         self.text(LEFT - 8.0, TOP + 10.0, "end", "hosts up");
-        self.line(format_args!(
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{hosts}</text>",
-            LEFT - 8.0,
-            TOP + 24.0
-        ));
+        self.text(LEFT - 8.0, TOP + 24.0, "end", &alloc::format!("{hosts}"));
+        self.text(LEFT - 8.0, TOP + CURVE, "end", "0");
     }
 
     fn bar(&mut self, y: f64, schedule: &Schedule, node: u32, marked: bool, name: &str, launcher: &str) {
@@ -136,7 +148,7 @@ impl Drawing {
         let (start, up) = (seconds(schedule.started(node)), seconds(schedule.ready(node)));
         let (x, width) = (self.x(start), (self.x(up) - self.x(start)).max(0.5));
         let colour = if marked { "#ea580c" } else { "#93c5fd" };
-        self.text(LEFT - 8.0, y + 9.0, "end", name);
+        self.text(LEFT - 8.0, y + 9.0, "end", &shortened(name));
         self.line(format_args!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"10\" fill=\"{colour}\"><title>{}: \
              launched by {} at {start:.6} s, up at {up:.6} s</title></rect>",
@@ -165,18 +177,15 @@ fn round_step(least: f64) -> f64 {
     steps.into_iter().find(|&step| step >= least).unwrap_or(least)
 }
 
-/// Seconds as people write them.
-struct Seconds(f64);
-
-impl core::fmt::Display for Seconds {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // The duration's own notation picks the unit; rounding keeps what the sum of steps lost out of it.
-        let nanos = libm::round(self.0 * 1e9) as u64;
-        if nanos == 0 {
-            return f.write_str("0");
-        }
-        write!(f, "{:?}", core::time::Duration::from_nanos(nanos))
+/// A name that fits beside its bar: of a long one, the beginning and the end.
+fn shortened(name: &str) -> String {
+    const FITS: usize = 22;
+    let length = name.chars().count();
+    if length <= FITS {
+        return name.into();
     }
+    let (front, back) = (name.chars().take(FITS / 2), name.chars().skip(length - FITS / 2));
+    front.chain(['…']).chain(back).collect()
 }
 
 /// Text as SVG wants it written.
@@ -189,6 +198,7 @@ impl core::fmt::Display for Escaped<'_> {
             '<' => f.write_str("&lt;"),
             '>' => f.write_str("&gt;"),
             '"' => f.write_str("&quot;"),
+            c if c.is_control() => f.write_char('\u{fffd}'), // XML has no way to write most of them
             c => f.write_char(c),
         })
     }
@@ -221,6 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn a_path_through_every_host_is_cut_in_the_middle() {
+        let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
+        let tree = crate::plan::Shape::Chain.tree(NonZeroU32::new(100_000).unwrap(), &cost);
+        let svg = launch(&tree, &tree.schedule(&cost), &|node| format!("n{node}"));
+        assert!((1..=2 * MOST_ROWS as usize).contains(&svg.matches("<title>").count()));
+        assert!(svg.contains(">n1<") && svg.contains(">n99999<"));
+    }
+
+    #[test]
+    fn long_names_keep_both_ends() {
+        assert_eq!(shortened("compute-node-0017.cluster.example.org"), "compute-nod…example.org");
+    }
+
+    #[test]
     fn the_critical_path_is_always_shown_and_marked() {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
         let (tree, schedule) = greedy::plan(NonZeroU32::new(100_000).unwrap(), &cost);
@@ -231,6 +255,7 @@ mod tests {
     #[test]
     fn names_cannot_break_the_picture() {
         assert!(drawn(3).contains("&lt;n1&gt;: launched by &lt;n0&gt;"));
+        assert_eq!(alloc::format!("{}", Escaped("a\u{1}\"")), "a\u{fffd}&quot;");
         assert!(!drawn(3).contains("<n1>"));
     }
 

@@ -86,7 +86,8 @@ fn group(alternatives: Vec<Expression>) -> Expression {
 }
 
 fn expression() -> impl Strategy<Value = Expression> {
-    let word = || "[a-z_.][a-z-]{0,2}".prop_map(one);
+    // No `a-c`, which looks like a range.
+    let word = || "[a-z_.]([a-z-]?|-[-]|[a-z][a-z-])".prop_map(one);
     let leaf = prop_oneof![word(), range(), "[0-9]{1,4}".prop_map(one)];
     let alternative = leaf.prop_recursive(3, 12, 3, move |inner| {
         let nested = prop::collection::vec(inner, 1..3).prop_map(group);

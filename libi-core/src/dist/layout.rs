@@ -26,7 +26,7 @@ pub struct Block {
 impl Block {
     /// Its ranks, ascending.
     pub fn ranks(self) -> impl Iterator<Item = Rank> {
-        (self.first.0..=self.first.0 + (self.count - 1)).map(Rank)
+        (0..self.count).map(move |i| Rank(self.first.0.saturating_add(i)))
     }
 }
 

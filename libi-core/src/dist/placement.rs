@@ -75,6 +75,9 @@ pub fn place(
     };
     let mut placed = Placed { list: HostList::new(), open: None };
     let mut left = processes;
+    if let [(host, _)] = hosts[..] {
+        placed.add(host, core::mem::take(&mut left))?; // however often it has to be filled
+    }
     while left > 0 {
         fill(&hosts, turn, &mut left, &mut placed)?;
     }
@@ -91,6 +94,8 @@ fn fill<'a>(
 ) -> Result<(), PlacementError> {
     let mut free: Vec<_> = hosts.to_vec();
     while *left > 0 && !free.is_empty() {
+        // A host by itself takes all its turns at once.
+        let turn = if free.len() == 1 { u64::MAX } else { turn };
         for (host, slots) in &mut free {
             let here = turn.min(*slots).min(*left);
             placed.add(*host, here)?;
@@ -191,6 +196,19 @@ mod tests {
         let hosts = HostList::parse("n[1-3]:2").unwrap();
         let list = place(&hosts, 15, Placement::Block, Overflow::Repeat).unwrap();
         assert_eq!(list.fold(), "n[1-3,1-3,1]:2,n2");
+    }
+
+    #[test]
+    fn absurd_numbers_of_processes_are_placed_or_refused_at_once() {
+        let placed = |hosts, processes, placement, overflow| {
+            place(&HostList::parse(hosts).unwrap(), processes, placement, overflow).map(|list| list.len())
+        };
+        let (block, cyclic) = (Placement::Block, Placement::Cyclic);
+        let too_long = Err(PlacementError::TooLong(HostListErrorKind::TooManyHosts));
+        assert_eq!(placed("a", 1 << 40, block, Overflow::Repeat), Ok(257));
+        assert_eq!(placed("a", u64::MAX, block, Overflow::Repeat), too_long);
+        assert_eq!(placed("a,b:4294967295", 1_000_000_000, cyclic, Overflow::Refuse), Ok(2));
+        assert_eq!(placed("[a,b]:4294967295", 1_000_000_000, cyclic, Overflow::Refuse), too_long);
     }
 
     proptest! {

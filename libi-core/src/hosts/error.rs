@@ -79,6 +79,9 @@ pub enum HostListErrorKind {
     /// A range whose padded upper end is not as wide as its lower end.
     #[error("the ends of a zero-padded range must be equally wide")]
     RangePadding,
+    /// `a-c` or `1-x` in brackets.
+    #[error("only numbers make a range; write the names out, as in [a,b,c]")]
+    NotARange,
     /// Something glued to the end of a range.
     #[error("a range may only be followed by `,`, `]` or `[`")]
     RangeTail,

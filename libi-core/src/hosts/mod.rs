@@ -23,7 +23,7 @@
 //!   They may be nested [`MAX_DEPTH`] deep and hold no white space.
 //! - **Ranges** ascend. If the lower end is written with leading zeros, its width is the least width of
 //!   all numbers: `[08-11]` is `08 09 10 11`. If the upper end has leading zeros, both ends must be
-//!   equally wide. What begins like a range is one: `[1-2x]` is refused, `[1-x]` is a word.
+//!   equally wide. What looks like a range must be one: `[1-2x]`, `[1-x]` and `[a-c]` are refused.
 //! - **Counts**: one number after a host is always a count of processes, never a port: `node7:8` and
 //!   `node7*8` both mean eight processes. The default is 1, and 0 is refused.
 //! - **Ports** are only ever written together with a count. Of two numbers the first is the port:

@@ -307,13 +307,29 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// Refuses `a-c`, which would be taken for the host of that name.
+    fn no_range_of_letters(&self) -> Result<(), Fault> {
+        let letter = |at: usize| self.byte(at).is_some_and(|byte| byte.is_ascii_alphabetic());
+        let range = letter(self.at) && self.byte(self.at + 1) == Some(b'-') && letter(self.at + 2);
+        match self.byte(self.at + 3) {
+            Some(b',' | b']') if range => Err(Fault::new(self.at, Kind::NotARange)),
+            _ => Ok(()),
+        }
+    }
+
     /// `digits-digits`, if that is what begins here.
     fn range(&mut self) -> Result<Option<Size>, Fault> {
         let start = self.at;
+        self.no_range_of_letters()?;
         let dash = self.run(start, |byte| byte.is_ascii_digit());
         let end = self.run(dash + 1, |byte| byte.is_ascii_digit());
-        if dash == start || self.byte(dash) != Some(b'-') || end == dash + 1 {
+        if dash == start || self.byte(dash) != Some(b'-') {
             return Ok(None);
+        }
+        if end == dash + 1 {
+            // `1-x` is hardly meant to be a word; `1-[2-3]` can be nothing else.
+            let word = self.byte(end).is_some_and(in_name);
+            return if word { Err(Fault::new(start, Kind::NotARange)) } else { Ok(None) };
         }
         if self.byte(end).is_some_and(in_name) {
             return Err(Fault::new(end, Kind::RangeTail));

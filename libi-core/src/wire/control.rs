@@ -1,12 +1,14 @@
 //! Decides how a message becomes a frame and a frame a message.
 //!
 //! Messages are serde types in postcard's encoding, and only [`Content::Message`] frames carry them:
-//! raw bytes never pass through here. Both directions are bounded by bytes that are really there. A
+//! raw bytes never pass through here. Both directions are bounded by bytes that are really there: a
 //! claimed element count reserves nothing, and an encoder stops at the limit.
 //!
 //! Two shapes of types do not belong in a message, because a few bytes could make them costly without
 //! end: a list of elements that take no byte (a `Vec<()>` of any length is five bytes), and a type that
-//! contains itself (its depth becomes ours).
+//! contains itself (its depth becomes ours). A third, whose few bytes stand for many hosts (a
+//! [`HostList`](crate::hosts::HostList) is folded, up to its own bounds), belongs only in what a proven
+//! peer sends, and not in a list there.
 
 use alloc::vec::Vec;
 

@@ -145,7 +145,11 @@ impl<'t> Line<'t> {
 
     fn host(&mut self, list: &mut HostList, count: u32) -> Result<(), Fault> {
         let (at, name) = self.field();
-        push(list, at, name, count)
+        // A count behind the name, as other files have it; an address has more colons.
+        match name.split_once(':') {
+            Some((_, rest)) if !rest.contains(':') => Err(Fault::new(at, Kind::PlainNameExpected)),
+            _ => push(list, at, name, count),
+        }
     }
 
     fn host_and_slots(&mut self, list: &mut HostList) -> Result<(), Fault> {
