@@ -3,7 +3,7 @@
 //!
 //! **What works today** is everything that is decided before the first process is started: host lists,
 //! distributions and ranks, the cost model, launch plans and their simulation, the frame format. It is
-//! re-exported here from [`libi-core`](core), whose documentation is the place to begin. Launching and
+//! re-exported here from [`libi_core`], whose documentation is the place to begin. Launching and
 //! communication are being built on top of it.
 //!
 //! Crates, and who knows whom:
@@ -20,8 +20,7 @@
 //! compiles none of it.
 #![deny(missing_docs)]
 
-pub use libi_core as core;
-pub use libi_core::{chart, cost, dist, hosts, ids, plan, ranking, sim};
+pub use libi_core::{chart, cost, dist, hosts, ids, machine, plan, ranking, sim, time, wire};
 
 /// The examples of the README, so that they stay true.
 #[cfg(doctest)]

@@ -117,9 +117,31 @@ fn the_ranking_has_the_33_published_values_the_fastest_first() {
 
 #[test]
 fn a_plan_over_a_host_list_calls_hosts_by_their_names() {
-    let path = &plan_json("login,node[01-03]:8,node01", &["--tree", "chain"])["critical_path"];
-    let hosts: Vec<_> = path.as_array().unwrap().iter().map(|s| s["host"].as_str().unwrap()).collect();
-    assert_eq!(hosts, ["node01", "node02", "node03"], "a host named again is one host");
+    let plan = plan_json("login,node[01-02]:8,node01,me@node02", &["--tree", "chain", "--launches"]);
+    for path in [&plan["critical_path"], &plan["launches"]] {
+        let named =
+            |key| path.as_array().unwrap().iter().map(|s| s[key].as_str().unwrap()).collect::<Vec<_>>();
+        assert_eq!(named("host"), ["node01", "node02", "me@node02"], "a host named again is one host");
+        assert_eq!(named("launcher"), ["login", "node01", "node02"]);
+    }
+    assert_eq!(plan["launches"][1]["started_s"], 0.172);
+    assert_eq!(plan_json("3", &["--tree", "chain"])["critical_path"][1]["launcher"], 1);
+}
+
+#[test]
+fn every_launch_can_be_shown() {
+    let arguments = plan("n[1-3]", &["--tree", "flat", "--launches"]);
+    let text = libi(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).out;
+    let rows: Vec<Vec<_>> = text.lines().take(3).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[1], ["n2", "n1", "0.000", "s", "0.172", "s"]);
+    assert_eq!(rows[2], ["n3", "n1", "7", "ms", "0.179", "s"]);
+}
+
+#[test]
+fn a_path_too_long_to_read_is_told_by_its_length() {
+    let plan = plan_json("100000", &["--tree", "chain"]);
+    assert_eq!(plan["critical_path_length"], 99_999);
+    assert!(plan.get("critical_path").is_none());
 }
 
 #[test]
@@ -172,6 +194,23 @@ fn simulations_replay_from_their_seed_and_count_what_is_lost() {
 }
 
 #[test]
+fn each_thing_that_can_go_wrong_in_a_simulation_can_be_asked_for() {
+    let seen = |more: &[&str]| {
+        let costs = ["simulate", "--hosts", "n[1-400]", "--seq", "7ms", "--rem", "172ms", "--json"];
+        json(&costs.iter().chain(more).copied().collect::<Vec<_>>())
+    };
+    let number = |seen: &Value, key: &str| seen[key].as_f64().unwrap();
+    let calm = seen(&[]);
+    assert_eq!((&calm["hosts"], &calm["hosts_lost_worst"]), (&400.into(), &0.into()));
+    assert!(number(&seen(&["--slow", "100%x4"]), "launch_time_median_s") > 4.0 * 0.172);
+    assert_eq!(seen(&["--slow", "100%x4", "--timeout", "300ms"])["hosts_given_up_median"], 399);
+    assert!(number(&seen(&["--dead", "5%", "--tree", "greedy"]), "hosts_stranded_median") > 0.0);
+    assert_eq!(seen(&["--dead", "5%"])["hosts_stranded_median"], 0);
+    assert!(number(&seen(&["--refused", "30%"]), "hosts_lost_median") > 50.0);
+    assert_eq!(seen(&["--refused", "30%", "--retries", "15"])["hosts_lost_median"], 0);
+}
+
+#[test]
 fn a_list_is_expanded_with_everything_that_was_written() {
     assert_eq!(libi(&["hosts", "n[08-10]:2", "me@x"]).out, "n08:2\nn09:2\nn10:2\nme@x\n");
     let list = json(&["hosts", "n1:2222:4", "--json"]);
@@ -190,17 +229,15 @@ fn a_mistake_in_a_list_is_pointed_at() {
     let error = refusal(&["hosts", "node[1-4],node[9-3]"]);
     assert!(error.starts_with("libi: host list, column 16: the range 9-3 runs backwards"), "{error}");
     assert!(error.ends_with("node[1-4],node[9-3]\n               ^\n"), "{error}");
-    assert!(refusal(&["plan", "--hosts", ",", "--seq", "1ms", "--rem", "1ms"]).contains("no host"));
 }
 
 #[test]
 fn the_surrounding_job_is_shown() {
     let slurm = [("SLURM_JOB_NODELIST", "n[1-3]"), ("SLURM_TASKS_PER_NODE", "2(x2),1")];
-    let ended = libi_with("", &slurm, &["hosts", "--from-env"]);
-    assert_eq!(
-        ended.out,
-        "Slurm (SLURM_JOB_NODELIST and SLURM_TASKS_PER_NODE): hosts 3, processes 5\nn[1-2]:2,n3\n"
-    );
+    let ended = libi_with("", &slurm, &["hosts", "--from-env", "--fold"]);
+    assert_eq!((ended.status, ended.out.as_str()), (0, "n[1-2]:2,n3\n"));
+    assert_eq!(ended.err, "libi: Slurm (SLURM_JOB_NODELIST and SLURM_TASKS_PER_NODE): hosts 3, slots 5\n");
+    assert_eq!(libi_with("", &slurm, &["hosts", "--from-env"]).out, "n1:2\nn2:2\nn3\n");
     let ended = libi_with("", &slurm, &["hosts", "--from-env", "--json"]);
     let job: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!((&job["source"], &job["folded"]), (&"Slurm".into(), &"n[1-2]:2,n3".into()));
@@ -209,6 +246,32 @@ fn the_surrounding_job_is_shown() {
     let ended = libi_with("", &missing, &["hosts", "--from-env"]);
     assert_eq!(ended.status, 2);
     assert!(ended.err.contains("PBS_NODEFILE") && ended.err.contains("/nonexistent/nodes"), "{}", ended.err);
+    let wrong = [("SLURM_JOB_NODELIST", "n[3-1]")];
+    let ended = libi_with("", &wrong, &["hosts", "--from-env"]);
+    assert!(ended.err.contains("n[3-1]\n  ^"), "the mistake is pointed at: {}", ended.err);
+}
+
+#[test]
+fn a_job_whose_hosts_are_not_text_is_an_error_not_another_job() {
+    use std::os::unix::ffi::OsStrExt;
+    let output = Command::new(env!("CARGO_BIN_EXE_libi"))
+        .args(["hosts", "--from-env"])
+        .env("SLURM_JOB_NODELIST", std::ffi::OsStr::from_bytes(b"n\xff"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("SLURM_JOB_NODELIST holds bytes that are not text"), "{error}");
+}
+
+#[test]
+fn an_empty_list_of_hosts_is_status_3() {
+    let file = std::env::temp_dir().join(format!("libi-cli-{}.nodes", std::process::id()));
+    std::fs::write(&file, "\n").unwrap();
+    let ended = libi_with("", &[("PBS_NODEFILE", file.to_str().unwrap())], &["hosts", "--from-env"]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((ended.status, ended.out.as_str()), (3, ""));
+    assert_eq!(libi(&["plan", "--hosts", ",", "--seq", "1ms", "--rem", "1ms"]).status, 3);
 }
 
 #[test]
@@ -237,7 +300,14 @@ fn wrong_command_lines_are_status_2_and_say_what_is_right() {
     assert!(
         refusal(&["plan", "--hosts", "5", "--seq", "7ms", "--rem", "1s", "--tree", "oak"]).contains("greedy")
     );
-    assert!(refusal(&["simulate", "--hosts", "0", "--seq", "7ms", "--rem", "1s"]).contains("from 1 to"));
+    for hosts in ["0", "20000000", "1e6", "10k", "1,000"] {
+        for command in ["plan", "simulate"] {
+            let error = refusal(&[command, "--hosts", hosts, "--seq", "7ms", "--rem", "1s"]);
+            assert!(error.contains("from 1 to 10000000"), "{error}");
+        }
+    }
+    let years = refusal(&["plan", "--hosts", "1000", "--seq", "1s", "--rem", "8000h", "--tree", "chain"]);
+    assert!(years.contains("584 years"), "{years}");
     assert!(refusal(&[]).contains("Usage: libi"));
 }
 

@@ -1,6 +1,8 @@
 //! `libi hosts`: expands a host list, folds one, or shows what the surrounding job offers.
 
-use std::io::{self, BufWriter, Read, Write};
+use std::cell::Cell;
+use std::env::VarError;
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
 use libi::hosts::file::parse_host_file;
@@ -8,17 +10,18 @@ use libi::hosts::job::{JobHosts, job_hosts};
 use libi::hosts::{HostList, HostListError, HostRef};
 use serde_json::{Value, json};
 
-use crate::output::{Failure, print, print_json};
+use crate::output::{Failure, print};
 
 pub(crate) const EXAMPLES: &str = "\
-A list: node[001-064,100]:8, rack[1-2]-n[01-16], alice@login, [2001:db8::1]*4, separated by commas or white
-space. One number after a host is the count of processes; of two the first is a port: node7:2222:8.
+A list: node[001-064,100]:8, rack[1-2]-n[01-16], alice@login,
+[2001:db8::1]*4, separated by commas or white space. One number after a host
+is the count of processes; of two the first is a port: node7:2222:8.
 
 Examples:
   libi hosts 'node[08-11]:2'
   printf 'n1 n2 n3' | libi hosts --fold
   libi hosts --file my.hosts --fold
-  libi hosts --from-env";
+  libi plan --hosts \"$(libi hosts --from-env --fold)\" --seq 7ms --rem 172ms";
 
 /// The arguments of `libi hosts`.
 #[derive(clap::Args)]
@@ -26,10 +29,10 @@ pub(crate) struct Arguments {
     /// The list to expand; standard input if there is none
     #[arg(value_name = "LIST", conflicts_with_all = ["file", "from_env"])]
     list: Vec<String>,
-    /// Read a host file: a host or more on a line, comments, slots=N
+    /// Read a host file (- for standard input): comments, slots=N
     #[arg(long, value_name = "FILE", conflicts_with = "from_env")]
     file: Option<PathBuf>,
-    /// Show the hosts that the surrounding Slurm, LSF, PBS or Grid Engine job offers
+    /// Take the hosts of the surrounding Slurm, LSF, PBS or Grid Engine job
     #[arg(long)]
     from_env: bool,
     /// Write the list short instead of a host on each line
@@ -41,35 +44,69 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.from_env {
-        let job = job_hosts(|name| std::env::var(name).ok(), |path| std::fs::read_to_string(path));
-        let job = job.map_err(Failure::Job)?.ok_or(Failure::NoJob)?;
-        return if arguments.json { print_json(&job_json(&job)) } else { print(&tell(&job)) };
-    }
-    let list = read(arguments)?;
+    let job = if arguments.from_env { Some(job()?) } else { None };
     if arguments.json {
-        print_json(&list_json(&list))
-    } else if arguments.fold {
-        print(&(list.fold() + "\n"))
-    } else {
-        expand(&list).map_err(Failure::Output)
+        return match &job {
+            Some(job) => print_list(&job.hosts, Some(job)).map_err(Failure::Output),
+            None => print_list(&read(arguments)?, None).map_err(Failure::Output),
+        };
     }
+    let list = match job {
+        Some(job) => {
+            tell(&job);
+            job.hosts
+        }
+        None => read(arguments)?,
+    };
+    if arguments.fold { print(&(list.fold() + "\n")) } else { expand(&list).map_err(Failure::Output) }
+}
+
+/// The hosts of the surrounding job, each once with all its slots.
+fn job() -> Result<JobHosts, Failure> {
+    let not_text = Cell::new(None);
+    let variable = |name| match std::env::var(name) {
+        Err(VarError::NotUnicode(_)) => {
+            not_text.set(not_text.get().or(Some(name)));
+            None
+        }
+        text => text.ok(),
+    };
+    let job = job_hosts(variable, |path| std::fs::read_to_string(path));
+    if let Some(name) = not_text.get() {
+        return Err(Failure::NotText(name));
+    }
+    let mut job = job.map_err(Failure::Job)?.ok_or(Failure::NoJob)?;
+    if job.hosts.is_empty() {
+        return Err(Failure::NoHosts);
+    }
+    job.hosts = libi::dist::distinct(&job.hosts);
+    Ok(job)
 }
 
 fn read(arguments: &Arguments) -> Result<HostList, Failure> {
     let named = |text: String, parse: fn(&str) -> Result<HostList, HostListError>| {
         parse(&text).map_err(|error| Failure::HostList(error, text))
     };
-    if let Some(path) = &arguments.file {
-        let text = std::fs::read_to_string(path).map_err(|error| Failure::File(path.clone(), error))?;
-        return named(text, parse_host_file);
-    }
     if !arguments.list.is_empty() {
         return named(arguments.list.join(" "), HostList::parse);
     }
+    match &arguments.file {
+        Some(path) if path.as_os_str() != "-" => {
+            let text = std::fs::read_to_string(path).map_err(|error| Failure::File(path.clone(), error))?;
+            named(text, parse_host_file)
+        }
+        Some(_) => named(standard_input()?, parse_host_file),
+        None => named(standard_input()?, HostList::parse),
+    }
+}
+
+fn standard_input() -> Result<String, Failure> {
+    if io::stdin().is_terminal() {
+        eprintln!("libi: reading a host list from the terminal; end it with ^D");
+    }
     let mut text = String::new();
     io::stdin().lock().read_to_string(&mut text).map_err(Failure::Input)?;
-    named(text, HostList::parse)
+    Ok(text)
 }
 
 fn expand(list: &HostList) -> io::Result<()> {
@@ -78,33 +115,35 @@ fn expand(list: &HostList) -> io::Result<()> {
     out.flush()
 }
 
-fn tell(job: &JobHosts) -> String {
-    let variables = job.variables.join(" and ");
-    let (hosts, processes) = (libi::dist::distinct(&job.hosts).len(), job.hosts.processes());
-    format!("{:?} ({variables}): hosts {hosts}, processes {processes}\n{}\n", job.source, job.hosts.fold())
+/// Says where the hosts come from, beside the result.
+fn tell(job: &JobHosts) {
+    let (hosts, processes) = (job.hosts.len(), job.hosts.processes());
+    eprintln!("libi: {} ({}): hosts {hosts}, slots {processes}", job.source, job.variables.join(" and "));
 }
 
-fn job_json(job: &JobHosts) -> Value {
-    let mut object = list_json(&job.hosts);
-    object["source"] = format!("{:?}", job.source).into();
-    object["variables"] = job.variables.clone().into();
+/// Writes a list as one JSON document, entry by entry: it may be long.
+fn print_list(list: &HostList, job: Option<&JobHosts>) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    write!(out, "{{\n  \"folded\": {},\n  \"processes\": {},\n", json!(list.fold()), list.processes())?;
+    if let Some(job) = job {
+        let (source, variables) = (json!(job.source.to_string()), json!(job.variables));
+        write!(out, "  \"source\": {source},\n  \"variables\": {variables},\n")?;
+    }
+    write!(out, "  \"entries\": [")?;
+    for (i, host) in list.iter().enumerate() {
+        write!(out, "{}\n    {}", if i == 0 { "" } else { "," }, entry(host))?;
+    }
+    write!(out, "\n  ]\n}}\n")?;
+    out.flush()
+}
+
+fn entry(host: HostRef<'_>) -> Value {
+    let mut object = json!({ "host": host.name, "count": host.count });
+    if let Some(user) = host.user {
+        object["user"] = user.into();
+    }
+    if let Some(port) = host.port {
+        object["port"] = port.into();
+    }
     object
-}
-
-fn list_json(list: &HostList) -> Value {
-    let entry = |host: HostRef<'_>| {
-        let mut object = json!({ "host": host.name, "count": host.count });
-        if let Some(user) = host.user {
-            object["user"] = user.into();
-        }
-        if let Some(port) = host.port {
-            object["port"] = port.into();
-        }
-        object
-    };
-    json!({
-        "folded": list.fold(),
-        "processes": list.processes(),
-        "entries": list.iter().map(entry).collect::<Vec<_>>(),
-    })
 }

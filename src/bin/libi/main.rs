@@ -2,7 +2,7 @@
 //!
 //! Results go to standard output, with `--json` as one document; whatever is said to people about them goes
 //! to standard error. The exit status is 0 if all is fine, 2 if the command line or its input is wrong, and 3 if
-//! there is nothing to launch on.
+//! there is no host to launch on.
 
 mod hosts;
 mod output;
@@ -16,13 +16,15 @@ use clap::{Parser, Subcommand};
 
 use crate::output::Failure;
 
-/// Start processes on thousands of hosts: plan it, simulate it, see which hosts there are.
+/// Plan and simulate the launch of processes on thousands of hosts, and see
+/// which hosts there are. (Launching itself is still to come.)
 ///
-/// The costs of a launch are three numbers. SEQ is how long one launch keeps its launcher from starting the
-/// next; REM is how long it takes from starting a launch until the new host can launch others; the constant is
-/// paid once. Durations are written with a unit: 7ms, 1.5s, 20us.
+/// The costs of a launch are three numbers. SEQ is how long one launch keeps
+/// its launcher from starting the next; REM is how long it takes from starting
+/// a launch until the new host can launch others; the constant is paid once.
+/// Durations are written with a unit: 7ms, 1.5s, 20us.
 #[derive(Parser)]
-#[command(name = "libi", version, max_term_width = 100)]
+#[command(name = "libi", version, max_term_width = 80)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -36,7 +38,7 @@ enum Command {
     /// Simulate launches in which costs vary and hosts are slow or dead
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(simulate::Arguments),
-    /// Expand a host list, fold one, or show the hosts of the surrounding job
+    /// Expand a host list or fold it, also that of the surrounding job
     #[command(after_help = hosts::EXAMPLES)]
     Hosts(hosts::Arguments),
 }

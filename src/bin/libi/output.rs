@@ -14,8 +14,12 @@ pub(crate) enum Failure {
     HostList(HostListError, String),
     /// The surrounding job describes its hosts in a way that cannot be read.
     Job(JobError<io::Error>),
+    /// An argument is wrong in a way that only shows with the others.
+    Usage(String),
     /// There is no host to plan for.
     NoHosts,
+    /// A variable that describes the surrounding job is not text.
+    NotText(&'static str),
     /// Nothing in the environment tells of a job.
     NoJob,
     /// A file cannot be read or written.
@@ -31,8 +35,13 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         let (status, text) = match self {
             Self::HostList(error, list) => (2, format!("{error}\n{}", error.excerpt(&list))),
+            Self::Job(JobError::Variable { variable, value, error }) => {
+                (2, format!("{variable}: {error}\n{}", error.excerpt(&value)))
+            }
             Self::Job(error) => (2, error.to_string()),
-            Self::NoHosts => (2, "there is no host in the list".to_owned()),
+            Self::Usage(text) => (2, text),
+            Self::NotText(variable) => (2, format!("{variable} holds bytes that are not text")),
+            Self::NoHosts => (3, "there is no host in the list".to_owned()),
             Self::NoJob => (3, NO_JOB.to_owned()),
             Self::File(path, error) => (2, format!("{}: {error}", path.display())),
             Self::Input(error) => (2, format!("cannot read standard input: {error}")),
@@ -46,7 +55,8 @@ impl Failure {
     }
 }
 
-const NO_JOB: &str = "no job is around: none of the variables of Slurm, LSF, PBS or Grid Engine is set
+const NO_JOB: &str = "no job is around: none of SLURM_JOB_NODELIST, LSB_MCPU_HOSTS, LSB_DJOB_HOSTFILE, \
+                      PBS_NODEFILE and PE_HOSTFILE is set
 hint: run this inside a job, or name hosts: `libi hosts 'node[1-4]'`";
 
 /// Prints a result.
@@ -85,6 +95,11 @@ pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) ->
 
 /// `1 host`, `2 hosts`, `1,000 hosts`.
 pub(crate) fn hosts(count: u32) -> String {
+    counted(count, "host", "hosts")
+}
+
+/// A number with what it counts.
+pub(crate) fn counted(count: u32, one: &str, many: &str) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -93,5 +108,5 @@ pub(crate) fn hosts(count: u32) -> String {
         }
         text.push(digit);
     }
-    text + if count == 1 { " host" } else { " hosts" }
+    text + " " + if count == 1 { one } else { many }
 }

@@ -1,29 +1,32 @@
 //! `libi plan`: who would launch whom at constant costs, one strategy by itself or all of them ranked.
 
 use std::fmt::Write as _;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use libi::cost::Cost;
-use libi::hosts::HostList;
 use libi::plan::explain::{Explanation, Step, explain};
 use libi::plan::{STRATEGY_NAMES, Strategy};
 use libi::ranking::{Plan, rank};
+use libi::time::{Instant, Rounded};
 use serde_json::{Value, json};
 
-use crate::output::{Failure, hosts, print, print_json, table};
-use crate::units::{MOST_HOSTS, duration};
+use crate::output::{Failure, counted, hosts, print, print_json, table};
+use crate::units::{Hosts, duration};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   libi plan --hosts 1000 --seq 7ms --rem 172ms --rank
-  libi plan --hosts 'node[001-064]' --seq 7ms --rem 172ms --tree kary:8 --svg plan.svg";
+  libi plan --hosts 'node[01-64]' --seq 7ms --rem 172ms --launches
+  libi plan --hosts 64 --seq 7ms --rem 172ms --tree kary:8 --svg plan.svg";
+
+/// Of a longer path only its length is told as JSON.
+const LONGEST_PATH: usize = 1_000;
 
 /// The arguments of `libi plan`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// How many hosts, or a host list; the first host is the root and is up when the launch begins
+    /// How many hosts, or a host list; the first is up from the beginning
     #[arg(long, value_name = "N|LIST")]
     hosts: String,
     /// SEQ: how long one launch keeps its launcher busy
@@ -38,8 +41,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TREE", default_value = "late", help = tree_help())]
     tree: Strategy,
     /// Rank all trees, the fastest first
-    #[arg(long, conflicts_with_all = ["tree", "svg"])]
+    #[arg(long, conflicts_with_all = ["tree", "svg", "launches"])]
     rank: bool,
+    /// Show every launch: who launches whom, and when
+    #[arg(long)]
+    launches: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -50,11 +56,11 @@ pub(crate) struct Arguments {
 
 /// What `--tree` takes, for the help of every command that has it.
 pub(crate) fn tree_help() -> String {
-    format!("Who launches whom: {STRATEGY_NAMES}")
+    format!("The tree: {STRATEGY_NAMES}")
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let names = Names::read(&arguments.hosts)?;
+    let names = Hosts::read(&arguments.hosts)?;
     let cost = Cost::new(arguments.seq, arguments.rem).with_constant(arguments.constant);
     if arguments.rank {
         let plans = rank(names.count, &cost);
@@ -65,18 +71,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
     }
     let plan = Plan::new(arguments.tree, names.count, &cost);
-    let explanation = explain(&plan.tree, &plan.schedule);
+    if plan.schedule.ready(plan.schedule.last()) == Some(Instant::FAR_FUTURE) {
+        return Err(Failure::Usage(
+            "the launch would take longer than the 584 years that are counted".to_owned(),
+        ));
+    }
     if let Some(path) = &arguments.svg {
         let drawing = libi::chart::launch(&plan.tree, &plan.schedule, &|node| names.name(node));
         std::fs::write(path, drawing).map_err(|error| Failure::File(path.clone(), error))?;
     }
+    let explanation = explain(&plan.tree, &plan.schedule);
     if arguments.json {
         let mut object = summary(&plan);
-        object["critical_path"] = explanation.path.iter().map(|step| names.json(step)).collect();
-        print_json(&object)
-    } else {
-        print(&(describe(&plan) + &names.tell(&explanation)))
+        object["critical_path_length"] = explanation.path.len().into();
+        if explanation.path.len() <= LONGEST_PATH {
+            object["critical_path"] = explanation.path.iter().map(|step| step_json(step, &names)).collect();
+        }
+        if arguments.launches {
+            object["launches"] = launches_json(&plan, &names);
+        }
+        return print_json(&object);
     }
+    let launches = if arguments.launches { launches(&plan, &names) + "\n" } else { String::new() };
+    print(&(launches + &describe(&plan) + &tell(&explanation, &names)))
 }
 
 fn summary(plan: &Plan) -> Value {
@@ -89,93 +106,84 @@ fn summary(plan: &Plan) -> Value {
     })
 }
 
+fn step_json(step: &Step, names: &Hosts) -> Value {
+    json!({
+        "host": names.json(step.node),
+        "launcher": names.json(step.launcher),
+        "launched_before": step.before,
+        "waited_s": step.waited.as_secs_f64(),
+        "took_s": step.took.as_secs_f64(),
+        "up_s": step.ready.as_secs_f64(),
+    })
+}
+
+/// When a node's launch is started, and when it is up.
+fn times(plan: &Plan, node: u32) -> [Duration; 2] {
+    [plan.schedule.started(node), plan.schedule.ready(node)]
+        .map(|at| at.unwrap_or_default().since(Instant::ZERO))
+}
+
+fn launches_json(plan: &Plan, names: &Hosts) -> Value {
+    let launch = |(launcher, node)| {
+        let [started, up] = times(plan, node).map(|at| at.as_secs_f64());
+        json!({"host": names.json(node), "launcher": names.json(launcher), "started_s": started, "up_s": up})
+    };
+    plan.tree.launches().map(launch).collect()
+}
+
+fn launches(plan: &Plan, names: &Hosts) -> String {
+    let row = |(launcher, node)| {
+        let [started, up] = times(plan, node).map(|at| Rounded(at).to_string());
+        [names.name(node), names.name(launcher), started, up]
+    };
+    let rows: Vec<_> = plan.tree.launches().map(row).collect();
+    table(["host", "launched by", "at", "up at"], &rows)
+}
+
 fn ranking(plans: &[Plan]) -> String {
     let row = |plan: &Plan| {
-        let time = format!("{:.3} s", plan.launch_time().as_secs_f64());
         let (depth, most) = (plan.tree.depth().to_string(), plan.tree.max_children().to_string());
-        [plan.strategy.to_string(), time, depth, most]
+        [plan.strategy.to_string(), Rounded(plan.launch_time()).to_string(), depth, most]
     };
     let rows: Vec<_> = plans.iter().map(row).collect();
     table(["tree", "launch time", "depth", "most children"], &rows)
 }
 
 fn describe(plan: &Plan) -> String {
-    let (tree, time) = (&plan.tree, plan.launch_time().as_secs_f64());
-    let (depth, most) = (tree.depth(), tree.max_children());
-    format!(
-        "{} by a {} tree: {time:.3} s, depth {depth}, at most {most} children\n",
-        hosts(tree.hosts()),
-        plan.strategy
-    )
+    let (tree, strategy, time) = (&plan.tree, plan.strategy, Rounded(plan.launch_time()));
+    let most = counted(tree.max_children(), "child", "children");
+    format!("{} by {strategy}: {time}, depth {}, at most {most}\n", hosts(tree.hosts()), tree.depth())
 }
 
-/// The hosts, by name if names were given.
-struct Names {
-    count: NonZeroU32,
-    list: Option<HostList>,
-}
-
-impl Names {
-    /// A number, or else a host list, in which a host that is named again is still one host.
-    fn read(text: &str) -> Result<Self, Failure> {
-        if let Ok(count) = text.parse::<NonZeroU32>()
-            && count.get() <= MOST_HOSTS
-        {
-            return Ok(Self { count, list: None });
-        }
-        let list = HostList::parse(text).map_err(|error| Failure::HostList(error, text.to_owned()))?;
-        let list = libi::dist::distinct(&list);
-        let count = u32::try_from(list.len()).ok().and_then(NonZeroU32::new).ok_or(Failure::NoHosts)?;
-        Ok(Self { count, list: Some(list) })
+/// The way to the last host; of a long way its beginning and its end.
+fn tell(explanation: &Explanation, names: &Hosts) -> String {
+    const SHOWN: usize = 6;
+    let steps = &explanation.path;
+    if steps.is_empty() {
+        return "nobody has to be launched\n".to_owned();
     }
-
-    fn name(&self, node: u32) -> String {
-        match self.list.as_ref().and_then(|list| list.entry(node as usize)) {
-            Some(host) => host.name.to_owned(),
-            None => format!("host {node}"),
+    let mut text = format!("last: {}, because\n", names.name(explanation.last()));
+    let hidden = steps.len().saturating_sub(2 * SHOWN);
+    for (i, step) in steps.iter().enumerate() {
+        // Writing to a string cannot fail.
+        if hidden > 0 && i == SHOWN {
+            let _ = writeln!(text, "  … {hidden} more …");
         }
-    }
-
-    fn json(&self, step: &Step) -> Value {
-        json!({
-            "host": self.name(step.node),
-            "launcher": self.name(step.launcher),
-            "launched_before": step.before,
-            "waited_s": step.waited.as_secs_f64(),
-            "took_s": step.took.as_secs_f64(),
-            "up_s": step.ready.as_secs_f64(),
-        })
-    }
-
-    /// The way to the last host; of a long way its beginning and its end.
-    fn tell(&self, explanation: &Explanation) -> String {
-        const SHOWN: usize = 6;
-        let mut text = format!("last: {}, because\n", self.name(explanation.last()));
-        let steps = &explanation.path;
-        let hidden = steps.len().saturating_sub(2 * SHOWN);
-        for (i, step) in steps.iter().enumerate() {
-            if hidden > 0 && i == SHOWN {
-                let _ = writeln!(text, "  … {hidden} more steps …");
-            }
-            if hidden > 0 && (SHOWN..SHOWN + hidden).contains(&i) {
-                continue;
-            }
-            let up = step.ready.as_secs_f64();
-            let (launcher, host) = (self.name(step.launcher), self.name(step.node));
-            let _ = write!(text, "  {up:.3} s  {launcher} launched {host}");
-            if step.before > 0 {
-                let _ = write!(text, " after {} others ({:?})", step.before, step.waited);
-            }
-            let _ = writeln!(text, ", which took {:?}", step.took);
+        if hidden > 0 && (SHOWN..SHOWN + hidden).contains(&i) {
+            continue;
         }
-        if !explanation.constant.is_zero() {
-            let _ = writeln!(
-                text,
-                "  {:.3} s  with the constant {:?}",
-                explanation.launch_time.as_secs_f64(),
-                explanation.constant
-            );
+        let up = Rounded(step.ready.since(Instant::ZERO));
+        let (launcher, host) = (names.name(step.launcher), names.name(step.node));
+        let _ = write!(text, "  {up:>9}  {launcher} launched {host}");
+        if step.before > 0 {
+            let others = counted(step.before, "other", "others");
+            let _ = write!(text, " after {others} ({})", Rounded(step.waited));
         }
-        text
+        let _ = writeln!(text, ", which took {}", Rounded(step.took));
     }
+    if !explanation.constant.is_zero() {
+        let (all, constant) = (Rounded(explanation.launch_time), Rounded(explanation.constant));
+        let _ = writeln!(text, "  {all:>9}  with the constant {constant}");
+    }
+    text
 }

@@ -1,32 +1,33 @@
 //! `libi simulate`: launches with costs that vary and hosts that are slow or dead, from a seed.
 
-use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use libi::cost::Cost;
 use libi::plan::Strategy;
 use libi::sim::launch::{Outcome, Setup};
 use libi::sim::spread::Spread;
+use libi::time::Rounded;
 use serde_json::json;
 
-use crate::output::{Failure, hosts, print, print_json};
+use crate::output::{Failure, counted, hosts, print, print_json};
 use crate::plan::tree_help;
-use crate::units;
+use crate::units::{self, Hosts};
 
 pub(crate) const EXAMPLES: &str = "\
-Costs: 172ms is constant, 172ms~50% varies by up to 50 % either way, 172ms~log0.5 is log-normal with that
-median, @FILE reads a duration per host from a file.
+Costs: 172ms is constant, 172ms~50% varies by up to 50 % either way,
+172ms~log0.5 is log-normal with that median, @FILE has a duration per host.
 
 Examples:
   libi simulate --hosts 1000 --seq 7ms --rem 172ms~50% --tree greedy --runs 20
-  libi simulate --hosts 1000 --seq 7ms --rem 172ms~50% --dead 1% --timeout 10s --slow 2%x20 --runs 20";
+  libi simulate --hosts 1000 --seq 7ms --rem 172ms~50% --dead 1% --slow 2%x20
+  libi simulate --hosts 1000 --seq 7ms --rem 172ms --refused 5% --retries 3";
 
 /// The arguments of `libi simulate`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// How many hosts; the first is the root and is up when the launch begins
-    #[arg(long, value_name = "N", value_parser = units::host_count)]
-    hosts: NonZeroU32,
+    /// How many hosts, or a host list; the first is up from the beginning
+    #[arg(long, value_name = "N|LIST")]
+    hosts: String,
     /// SEQ: how long one launch keeps its launcher busy
     #[arg(long, value_name = "COST", value_parser = units::spread)]
     seq: Spread,
@@ -38,51 +39,58 @@ pub(crate) struct Arguments {
     constant: Duration,
     #[arg(long, value_name = "TREE", default_value = "late", help = tree_help())]
     tree: Strategy,
-    /// Which part of the hosts never answers
+    /// Which part of the hosts never answers, however often it is tried
     #[arg(long, value_name = "P%", value_parser = units::percentage, default_value = "0%")]
     dead: f64,
-    /// After how long the launch of a dead host has failed
-    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "10s")]
-    timeout: Duration,
-    /// Which part of the hosts is slow, and how many times as long their REM is
+    /// Which part of the launches is refused; a retry may go better
+    #[arg(long, value_name = "P%", value_parser = units::percentage, default_value = "0%")]
+    refused: f64,
+    /// When a launch that was not answered has failed [default: 10s, or ten
+    /// times the mean REM if that is longer]
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    timeout: Option<Duration>,
+    /// Which part of the hosts is slow, and how many times as long REM is there
     #[arg(long, value_name = "P%xF", value_parser = units::slow)]
     slow: Option<(f64, f64)>,
     /// How often a failed launch is repeated, by late commit only
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    retries: u32,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1000))]
+    retries: u16,
     /// The first seed; each further run takes the next
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// How many launches to simulate
-    #[arg(long, value_name = "R", default_value = "1")]
-    runs: NonZeroU64,
+    #[arg(long, value_name = "R", default_value = "1", value_parser = units::runs)]
+    runs: u32,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let setup = arguments.setup();
-    let mut seen = Seen::default();
-    for run in 0..arguments.runs.get() {
+    let hosts = Hosts::read(&arguments.hosts)?;
+    let setup = arguments.setup(&hosts);
+    let mut seen = Seen { hosts: hosts.count.get(), ..Seen::default() };
+    for run in 0..u64::from(arguments.runs) {
         seen.add(&setup.run(arguments.seed.wrapping_add(run)));
     }
     if arguments.json { print_json(&seen.json(arguments)) } else { print(&seen.tell(arguments)) }
 }
 
 impl Arguments {
-    fn setup(&self) -> Setup {
+    fn setup(&self, hosts: &Hosts) -> Setup {
         let (slow, slowness) = self.slow.unwrap_or((0.0, 1.0));
         let cost = Cost { constant: self.constant, ..Cost::default() };
+        let usual = self.rem.mean().saturating_mul(10).max(Duration::from_secs(10));
         Setup {
             seq: self.seq.clone(),
             rem: self.rem.clone(),
             dead: self.dead,
-            timeout: self.timeout,
+            refused: self.refused,
+            timeout: self.timeout.unwrap_or(usual),
             slow,
             slowness,
             retries: self.retries,
-            ..Setup::new(self.hosts, self.tree, &cost)
+            ..Setup::new(hosts.count, self.tree, &cost)
         }
     }
 }
@@ -90,8 +98,11 @@ impl Arguments {
 /// What was seen in all runs.
 #[derive(Default)]
 struct Seen {
+    hosts: u32,
     launch: Vec<Duration>,
     settled: Vec<Duration>,
+    given_up: Vec<usize>,
+    stranded: Vec<usize>,
     lost: Vec<usize>,
     most_launches: u32,
     launches: u64,
@@ -101,67 +112,87 @@ impl Seen {
     fn add(&mut self, outcome: &Outcome) {
         self.launch.push(outcome.launch_time());
         self.settled.push(outcome.settled_time());
-        self.lost.push(outcome.lost().count());
+        let (given_up, stranded) = (outcome.given_up().count(), outcome.stranded().count());
+        self.given_up.push(given_up);
+        self.stranded.push(stranded);
+        self.lost.push(given_up + stranded);
         let launches = outcome.launches();
         self.most_launches = launches.iter().copied().max().unwrap_or(0).max(self.most_launches);
         self.launches += launches.iter().copied().map(u64::from).sum::<u64>();
     }
 
     /// How many launches a host made on average.
-    fn mean_launches(&self, arguments: &Arguments) -> f64 {
-        self.launches as f64 / (f64::from(arguments.hosts.get()) * self.launch.len() as f64)
+    fn mean_launches(&self) -> f64 {
+        self.launches as f64 / (f64::from(self.hosts) * self.launch.len() as f64)
     }
 
     fn json(&self, arguments: &Arguments) -> serde_json::Value {
-        let seconds = |(median, worst): (Duration, Duration)| (median.as_secs_f64(), worst.as_secs_f64());
-        let (launch, worst_launch) = seconds(median_and_worst(&self.launch));
-        let (settled, worst_settled) = seconds(median_and_worst(&self.settled));
-        let (lost, most_lost) = median_and_worst(&self.lost);
+        let seconds = |times| Two::of(times).map(|time: Duration| time.as_secs_f64());
+        let (launch, settled) = (seconds(&self.launch), seconds(&self.settled));
+        let lost = Two::of(&self.lost);
         json!({
             "tree": arguments.tree.to_string(),
-            "hosts": arguments.hosts,
+            "hosts": self.hosts,
             "seed": arguments.seed,
             "runs": arguments.runs,
-            "launch_time_median_s": launch,
-            "launch_time_worst_s": worst_launch,
-            "settled_time_median_s": settled,
-            "settled_time_worst_s": worst_settled,
-            "hosts_lost_median": lost,
-            "hosts_lost_worst": most_lost,
-            "launches_per_node_mean": self.mean_launches(arguments),
+            "launch_time_median_s": launch.median,
+            "launch_time_worst_s": launch.worst,
+            "settled_time_median_s": settled.median,
+            "settled_time_worst_s": settled.worst,
+            "hosts_lost_median": lost.median,
+            "hosts_lost_worst": lost.worst,
+            "hosts_given_up_median": Two::of(&self.given_up).median,
+            "hosts_stranded_median": Two::of(&self.stranded).median,
+            "launches_per_node_mean": self.mean_launches(),
             "launches_per_node_max": self.most_launches,
         })
     }
 
     fn tell(&self, arguments: &Arguments) -> String {
-        let seconds = |times: &[Duration]| {
-            let (median, worst) = median_and_worst(times);
-            format!("median {:.3} s, worst {:.3} s", median.as_secs_f64(), worst.as_secs_f64())
+        let times = |times| {
+            let Two { median, worst } = Two::of(times).map(Rounded);
+            format!("median {median}, worst {worst}")
         };
-        let (lost, most_lost) = median_and_worst(&self.lost);
-        let runs = match arguments.runs.get() {
-            1 => "1 run".to_owned(),
-            runs => format!("{runs} runs"),
-        };
-        let head = format!("{} by {}, {runs}", hosts(arguments.hosts.get()), arguments.tree);
-        let rows = [
-            format!("{head} from seed {}", arguments.seed),
-            format!("launch time        {}  (the last host that came up)", seconds(&self.launch)),
-            format!("settled            {}  (every host up or given up)", seconds(&self.settled)),
-            format!("hosts lost         median {lost}, worst {most_lost}"),
-            format!(
-                "launches per node  mean {:.2}, most {}",
-                self.mean_launches(arguments),
-                self.most_launches
-            ),
+        let (head, tree) = (hosts(self.hosts), arguments.tree);
+        let runs = counted(arguments.runs, "run", "runs");
+        let lost = Two::of(&self.lost);
+        let mut lines = vec![
+            format!("{head} by {tree}, {runs} from seed {}", arguments.seed),
+            format!("launch time        {}  (until the last of those that came up)", times(&self.launch)),
+            format!("hosts lost         median {}, worst {}", lost.median, lost.worst),
         ];
-        rows.join("\n") + "\n"
+        if lost.worst > 0 {
+            let (given_up, stranded) = (Two::of(&self.given_up).median, Two::of(&self.stranded).median);
+            lines.push(format!("  given up         median {given_up}  (their own launch failed)"));
+            lines.push(format!("  stranded         median {stranded}  (their launcher was lost)"));
+            lines.push(format!("settled            {}  (until the last was given up)", times(&self.settled)));
+        }
+        lines.push(format!(
+            "launches per host  mean {:.2}, most {}",
+            self.mean_launches(),
+            self.most_launches
+        ));
+        lines.join("\n") + "\n"
     }
 }
 
-/// The middle one (of an even number the upper) and the largest.
-fn median_and_worst<T: Copy + Ord + Default>(values: &[T]) -> (T, T) {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    (sorted.get(sorted.len() / 2).copied().unwrap_or_default(), sorted.last().copied().unwrap_or_default())
+/// Of several values the middle one (of an even number the upper) and the largest.
+struct Two<T> {
+    median: T,
+    worst: T,
+}
+
+impl<T: Copy + Ord + Default> Two<T> {
+    fn of(values: &[T]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable();
+        let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+        Self { median: at(sorted.len() / 2), worst: at(sorted.len().saturating_sub(1)) }
+    }
+}
+
+impl<T> Two<T> {
+    fn map<U>(self, show: impl Fn(T) -> U) -> Two<U> {
+        Two { median: show(self.median), worst: show(self.worst) }
+    }
 }

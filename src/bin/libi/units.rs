@@ -4,7 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use libi::hosts::{HostList, HostRef};
 use libi::sim::spread::Spread;
+
+use crate::output::Failure;
 
 /// Reads a duration: a number with a unit, or 0.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -16,13 +19,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "s" => 1.0,
         "m" | "min" => 60.0,
+        "h" => 3_600.0,
         "" if number == "0" => 1.0,
         "" => return Err(format!("{text} what? write {text}ms or {text}s")),
-        _ => return Err(format!("there is no unit {unit:?}; there are ns, us, ms, s and m")),
+        _ => return Err(format!("there is no unit {unit:?}; there are ns, us, ms, s, m and h")),
     };
     let number: f64 = number.parse().map_err(|_| "a duration begins with a number, as in 7ms".to_owned())?;
     let seconds = Duration::try_from_secs_f64(number * seconds_per_unit);
     match seconds {
+        Ok(duration) if duration.is_zero() && number > 0.0 => Err("less than a nanosecond".to_owned()),
         Ok(duration) if duration <= Duration::from_secs(366 * 86_400) => Ok(duration),
         _ => Err("longer than a year".to_owned()),
     }
@@ -74,14 +79,63 @@ pub(crate) fn slow(text: &str) -> Result<(f64, f64), String> {
     }
 }
 
-/// How many hosts a simulation or a plan can have: what a plan for them takes stays within a few GB.
-pub(crate) const MOST_HOSTS: u32 = 10_000_000;
+/// How many hosts a simulation or a plan can have, which then takes a few GB.
+const MOST_HOSTS: u32 = 10_000_000;
 
-/// Reads a number of hosts.
-pub(crate) fn host_count(text: &str) -> Result<NonZeroU32, String> {
-    match text.parse::<NonZeroU32>() {
+/// The hosts that a command is about: so many, or these.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosts {
+    pub(crate) count: NonZeroU32,
+    /// Each once.
+    names: Option<HostList>,
+}
+
+impl Hosts {
+    /// Reads a number, or else a host list, in which a host that is named again is still one host.
+    pub(crate) fn read(text: &str) -> Result<Self, Failure> {
+        if let Some(count) = number_of_hosts(text) {
+            return Ok(Self { count: count.map_err(Failure::Usage)?, names: None });
+        }
+        let list = HostList::parse(text).map_err(|error| Failure::HostList(error, text.to_owned()))?;
+        let list = libi::dist::distinct(&list);
+        let count = u32::try_from(list.len()).ok().and_then(NonZeroU32::new).ok_or(Failure::NoHosts)?;
+        Ok(Self { count, names: Some(list) })
+    }
+
+    /// What people call a host: its entry in the list, or its number.
+    pub(crate) fn name(&self, node: u32) -> String {
+        match self.names.as_ref().and_then(|list| list.entry(node as usize)) {
+            // Its count is nothing to do with it here; a port cannot be written without one.
+            Some(host) if host.port.is_none() => HostRef { count: 1, ..host }.to_string(),
+            Some(host) => host.to_string(),
+            None => format!("host {node}"),
+        }
+    }
+
+    /// What programs call a host: its entry in the list, or its number.
+    pub(crate) fn json(&self, node: u32) -> serde_json::Value {
+        if self.names.is_some() { self.name(node).into() } else { node.into() }
+    }
+}
+
+/// Reads what can only be meant as a number of hosts; nothing if it is a list.
+fn number_of_hosts(text: &str) -> Option<Result<NonZeroU32, String>> {
+    let numeric =
+        |c: char| c.is_ascii_digit() || matches!(c, ',' | '_' | '.' | 'e' | 'E' | 'k' | 'K' | 'm' | 'M');
+    if !text.starts_with(|c: char| c.is_ascii_digit()) || !text.chars().all(numeric) {
+        return None;
+    }
+    Some(match text.parse::<NonZeroU32>() {
         Ok(count) if count.get() <= MOST_HOSTS => Ok(count),
-        _ => Err(format!("a number of hosts is from 1 to {MOST_HOSTS}")),
+        _ => Err(format!("{text}: a number of hosts is written in digits alone, from 1 to {MOST_HOSTS}")),
+    })
+}
+
+/// Reads how many runs to make; more would only cost time.
+pub(crate) fn runs(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(runs @ 1..=1_000_000) => Ok(runs),
+        _ => Err("a number of runs is from 1 to 1000000".to_owned()),
     }
 }
 
@@ -95,7 +149,7 @@ mod tests {
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1_500)));
         assert_eq!(duration("20us"), Ok(Duration::from_micros(20)));
         assert_eq!(duration("0"), Ok(Duration::ZERO));
-        for wrong in ["7", "ms", "7 ms", "-7ms", "7parsec", "1e3s", "..s", "9999999m", ""] {
+        for wrong in ["7", "ms", "7 ms", "-7ms", "7parsec", "1e3s", "..s", "9999999m", "0.1ns", ""] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
@@ -108,6 +162,17 @@ mod tests {
         assert_eq!(spread("172ms~log0.5"), Ok(Spread::LogNormal { median: middle, sigma: 0.5 }));
         for wrong in ["172ms~", "172ms~50", "172ms~200%", "172ms~log", "172ms~lognan", "@/no/such/file"] {
             assert!(spread(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_number_of_hosts_is_one_or_is_refused() {
+        assert_eq!(number_of_hosts("1000"), Some(Ok(NonZeroU32::new(1_000).unwrap())));
+        for wrong in ["0", "10000001", "1e6", "10k", "1,000", "1_000", "99999999999", "1.5"] {
+            assert!(matches!(number_of_hosts(wrong), Some(Err(_))), "{wrong}");
+        }
+        for list in ["node1", "[1-3]", "n1,n2", "1a", "10.0.0.1:4", ""] {
+            assert!(number_of_hosts(list).is_none(), "{list}");
         }
     }
 
