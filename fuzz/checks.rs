@@ -15,6 +15,11 @@ use libi_core::wire::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+#[path = "checks/link.rs"]
+mod link;
+
+pub use link::check_handshake;
+
 /// Reads `data` as a link would: foreign text, a preamble, frames. And, to reach the frames more often, as
 /// frames alone, from strangers and from proven peers.
 pub fn check_frames(data: &[u8]) {

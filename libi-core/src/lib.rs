@@ -20,7 +20,8 @@
 //!    takes as long as it does, [`plan::fit`] what launches that were observed must have cost.
 //! 5. Protocols are state machines: [`machine`] says what one looks like, [`sim`] runs whole launches of them in
 //!    virtual time with costs that vary, hosts that are slow and hosts that are dead, from a seed.
-//! 6. What machines say to each other travels in frames: [`wire`].
+//! 6. What machines say to each other travels in frames: [`wire`]. Where strangers could listen or join in, both
+//!    ends of a [`link`] first prove that they hold the same ticket, and seal what follows.
 //!
 //! # From hosts to a plan
 //!
@@ -58,6 +59,7 @@ pub mod cost;
 pub mod dist;
 pub mod hosts;
 pub mod ids;
+pub mod link;
 pub mod machine;
 pub mod plan;
 pub mod ranking;

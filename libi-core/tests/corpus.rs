@@ -33,6 +33,11 @@ fn the_frame_corpus_holds() {
 }
 
 #[test]
+fn the_handshake_corpus_holds() {
+    replay("corpus", "handshake", checks::check_handshake);
+}
+
+#[test]
 fn the_host_corpus_holds() {
     replay("corpus", "hosts", checks::check_hosts);
 }
@@ -40,6 +45,11 @@ fn the_host_corpus_holds() {
 #[test]
 fn the_frame_regressions_hold() {
     replay("regressions", "frames", checks::check_frames);
+}
+
+#[test]
+fn the_handshake_regressions_hold() {
+    replay("regressions", "handshake", checks::check_handshake);
 }
 
 #[test]

@@ -1,0 +1,258 @@
+//! Decides when each end of a link may trust the other.
+//!
+//! Each state has a type, and waits for one message of known length:
+//!
+//! ```text
+//! child    AwaitReply::begin > opening ...... reply > AwaitReply::step > proof, Secured
+//! parent   opening > AwaitOpening::step > Opening::answer > reply ...... proof > AwaitProof::step > Secured
+//! ```
+//!
+//! A step takes a state and gives the next, or a fault and no state.
+
+use core::fmt;
+
+use super::noise::{Handshake, Keys, MESSAGE_LEN, NotProven};
+use super::record::{Numbered, TAG_LEN};
+use super::{Awaited, Fresh, HandshakeFault, LinkId, LinkKey, Mode, Open, Seal};
+
+/// Bytes of the child's first message.
+pub const OPENING_LEN: usize = LinkId::LEN + MESSAGE_LEN;
+/// Bytes of the parent's answer.
+pub const REPLY_LEN: usize = MESSAGE_LEN;
+/// Bytes of the child's second message.
+pub const PROOF_LEN: usize = TAG_LEN;
+
+/// Where some bytes have led.
+#[derive(Debug)]
+pub enum Step<S, T> {
+    /// All bytes are used up, and more are needed.
+    Wait(S),
+    /// The message is complete. What follows it is still in the input.
+    Done(T),
+}
+
+/// A link on which both sides have proven themselves.
+#[derive(Debug)]
+pub enum Secured {
+    /// All that follows in either direction travels in records.
+    Encrypted {
+        /// Makes records of what is to be sent.
+        seal: Seal,
+        /// Reads the peer's.
+        open: Open,
+    },
+    /// All that follows travels as it is.
+    Authenticated,
+}
+
+/// The child has sent its opening.
+pub struct AwaitReply {
+    handshake: Handshake,
+    mode: Mode,
+    reply: Gathered<REPLY_LEN>,
+}
+
+/// The parent has accepted a connection from whomever.
+#[derive(Debug, Default)]
+pub struct AwaitOpening {
+    opening: Gathered<OPENING_LEN>,
+}
+
+/// What came may be an opening; the key that its link id names has to tell.
+#[derive(Debug)]
+pub struct Opening {
+    bytes: [u8; OPENING_LEN],
+}
+
+/// The parent has replied to an opening that is genuine, but may be a repetition.
+pub struct AwaitProof {
+    link: LinkId,
+    mode: Mode,
+    send: Numbered,
+    receive: Numbered,
+    proof: Gathered<PROOF_LEN>,
+}
+
+impl AwaitReply {
+    /// Begins a handshake as the one who has connected: the state, and the opening to send.
+    #[must_use]
+    pub fn begin(key: &LinkKey, fresh: Fresh) -> (Self, [u8; OPENING_LEN]) {
+        let mut handshake = Handshake::initiator(key, fresh);
+        let mut opening = [0; OPENING_LEN];
+        opening[..LinkId::LEN].copy_from_slice(&key.id().0);
+        opening[LinkId::LEN..].copy_from_slice(&handshake.write());
+        (Self { handshake, mode: key.mode(), reply: Gathered::default() }, opening)
+    }
+
+    /// Takes the reply, or a part of it, off the front of `input`. Then the link is secured, and the proof is to be
+    /// sent before anything else.
+    ///
+    /// # Errors
+    /// The reply is not from who holds the key.
+    pub fn step(
+        mut self,
+        input: &mut &[u8],
+    ) -> Result<Step<Self, (Secured, [u8; PROOF_LEN])>, HandshakeFault> {
+        let fault = HandshakeFault::NotProven { awaited: Awaited::Reply };
+        let Some(reply) = self.reply.fill(input) else {
+            return Ok(Step::Wait(self));
+        };
+        self.handshake.read(reply).map_err(|NotProven| fault)?;
+        let Keys { mut send, receive } = self.handshake.finish();
+        // The first message under a new key, so there is a number left for it.
+        let proof = send.seal(&mut []).map_err(|_| fault)?;
+        Ok(Step::Done((Secured::new(self.mode, send, receive), proof)))
+    }
+
+    /// The stream has ended.
+    #[must_use]
+    pub fn end(self) -> HandshakeFault {
+        HandshakeFault::Cut { awaited: Awaited::Reply, have: self.reply.have }
+    }
+}
+
+impl AwaitOpening {
+    /// Begins a handshake as the one who was connected to.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the opening, or a part of it, off the front of `input`.
+    #[must_use]
+    pub fn step(mut self, input: &mut &[u8]) -> Step<Self, Opening> {
+        match self.opening.fill(input) {
+            Some(&bytes) => Step::Done(Opening { bytes }),
+            None => Step::Wait(self),
+        }
+    }
+
+    /// The stream has ended.
+    #[must_use]
+    pub fn end(self) -> HandshakeFault {
+        HandshakeFault::Cut { awaited: Awaited::Opening, have: self.opening.have }
+    }
+}
+
+impl Opening {
+    /// The link that this claims to open: look for its key.
+    #[must_use]
+    pub fn link(&self) -> LinkId {
+        let (id, _) = self.parts();
+        LinkId(*id)
+    }
+
+    /// Replies with the key that was found under [`Opening::link`], or finds out for `None` what would come of it,
+    /// so that it takes as long: the state, and the reply to send.
+    ///
+    /// The ticket is not used up by this, see [`AwaitProof::step`].
+    ///
+    /// # Errors
+    /// There is no key, or the opening was not made with it. Close the connection, and send nothing.
+    pub fn answer(
+        self,
+        key: Option<&LinkKey>,
+        fresh: Fresh,
+    ) -> Result<(AwaitProof, [u8; REPLY_LEN]), HandshakeFault> {
+        let decoy = LinkKey::decoy();
+        let known = key.filter(|key| key.id() == self.link());
+        let (_, message) = self.parts();
+        let mut handshake = Handshake::responder(known.unwrap_or(&decoy), fresh);
+        let read = handshake.read(message);
+        // In this order, because anybody can make an opening for the decoy.
+        let key = known.ok_or(HandshakeFault::UnknownLink)?;
+        read.map_err(|NotProven| HandshakeFault::NotProven { awaited: Awaited::Opening })?;
+        let reply = handshake.write();
+        let Keys { send, receive } = handshake.finish();
+        let proof = Gathered::default();
+        Ok((AwaitProof { link: key.id(), mode: key.mode(), send, receive, proof }, reply))
+    }
+
+    fn parts(&self) -> (&[u8; LinkId::LEN], &[u8; MESSAGE_LEN]) {
+        let (id, message) = self.bytes.split_first_chunk().expect("an opening begins with an id");
+        (id, message.first_chunk().expect("the rest of an opening is a message"))
+    }
+}
+
+impl AwaitProof {
+    /// The link that will be secured.
+    #[must_use]
+    pub const fn link(&self) -> LinkId {
+        self.link
+    }
+
+    /// Takes the proof, or a part of it, off the front of `input`. Then the link is secured, and its ticket is
+    /// to be struck off: whoever else is about to prove the same link comes too late.
+    ///
+    /// # Errors
+    /// The proof is not from who holds the key and made the opening now.
+    pub fn step(mut self, input: &mut &[u8]) -> Result<Step<Self, Secured>, HandshakeFault> {
+        let Some(&proof) = self.proof.fill(input) else {
+            return Ok(Step::Wait(self));
+        };
+        let fault = HandshakeFault::NotProven { awaited: Awaited::Proof };
+        self.receive.open(&mut { proof }).map_err(|_| fault)?;
+        Ok(Step::Done(Secured::new(self.mode, self.send, self.receive)))
+    }
+
+    /// The stream has ended.
+    #[must_use]
+    pub fn end(self) -> HandshakeFault {
+        HandshakeFault::Cut { awaited: Awaited::Proof, have: self.proof.have }
+    }
+}
+
+impl Secured {
+    fn new(mode: Mode, send: Numbered, receive: Numbered) -> Self {
+        match mode {
+            Mode::Encrypted => Self::Encrypted { seal: Seal::new(send), open: Open::new(receive) },
+            Mode::Authenticated => Self::Authenticated,
+        }
+    }
+}
+
+impl fmt::Debug for AwaitReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwaitReply").field("reply", &self.reply).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AwaitProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwaitProof")
+            .field("link", &self.link)
+            .field("proof", &self.proof)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The part of a message that has come.
+struct Gathered<const N: usize> {
+    bytes: [u8; N],
+    have: usize,
+}
+
+impl<const N: usize> Gathered<N> {
+    /// Moves bytes from the front of `input` until the message is complete.
+    fn fill(&mut self, input: &mut &[u8]) -> Option<&[u8; N]> {
+        let front = input.split_off(..input.len().min(N - self.have)).unwrap_or_default();
+        self.bytes[self.have..self.have + front.len()].copy_from_slice(front);
+        self.have += front.len();
+        (self.have == N).then_some(&self.bytes)
+    }
+}
+
+impl<const N: usize> Default for Gathered<N> {
+    fn default() -> Self {
+        Self { bytes: [0; N], have: 0 }
+    }
+}
+
+impl<const N: usize> fmt::Debug for Gathered<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {N} bytes", self.have)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Decides which Noise handshake proves a link, and is the only place that knows `snow`.
+//!
+//! `snow` does the handshake; the records are ours (see [`record`](super::record)), made with the keys that the
+//! handshake's split gives. They are the same bytes that `snow`'s own transport makes, which a test here
+//! compares; but that copies each byte once more in either direction.
+
+use alloc::boxed::Box;
+
+use snow::params::{CipherChoice, DHChoice, HashChoice};
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::types::{Cipher, Dh, Hash, Random};
+use snow::{Builder, HandshakeState};
+use zeroize::Zeroizing;
+
+use super::record::Numbered;
+use super::{Fresh, LinkKey};
+
+const NAME: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+const PSK_AT: u8 = 0;
+
+/// Bytes of each of the two messages: a public key and the tag of an empty payload.
+pub(super) const MESSAGE_LEN: usize = 32 + 16;
+
+/// A handshake under way. Boxed, because there is much of it and it moves from state to state.
+pub(super) struct Handshake(Box<HandshakeState>);
+
+/// A message that was not made with this handshake's key.
+#[derive(Debug)]
+pub(super) struct NotProven;
+
+/// One end's keys after the handshake.
+pub(super) struct Keys {
+    pub(super) send: Numbered,
+    pub(super) receive: Numbered,
+}
+
+impl Handshake {
+    pub(super) fn initiator(key: &LinkKey, fresh: Fresh) -> Self {
+        Self::start(key, fresh, Builder::build_initiator)
+    }
+
+    pub(super) fn responder(key: &LinkKey, fresh: Fresh) -> Self {
+        Self::start(key, fresh, Builder::build_responder)
+    }
+
+    fn start<'a>(
+        key: &'a LinkKey,
+        fresh: Fresh,
+        build: impl FnOnce(Builder<'a>) -> Result<HandshakeState, snow::Error>,
+    ) -> Self {
+        // All that could fail is the same for every link, and any test of this module would notice: a name
+        // that is no Noise protocol's or asks for what is not compiled in, a psk set twice.
+        let state = NAME
+            .parse()
+            .and_then(|name| {
+                let builder = Builder::with_resolver(name, Box::new(Injected(fresh.into_bytes())));
+                build(builder.psk(PSK_AT, key.psk())?.prologue(key.prologue())?)
+            })
+            .expect("the handshake is put together the same way for every link");
+        Self(Box::new(state))
+    }
+
+    /// The next message, if it is ours to write.
+    pub(super) fn write(&mut self) -> [u8; MESSAGE_LEN] {
+        let mut message = [0; MESSAGE_LEN];
+        self.0
+            .write_message(&[], &mut message)
+            .expect("fails out of turn or in too little space: our states know their turn and the length");
+        message
+    }
+
+    /// Takes the peer's next message.
+    pub(super) fn read(&mut self, message: &[u8; MESSAGE_LEN]) -> Result<(), NotProven> {
+        // Whatever `snow` has against it, the peer is to blame: the length is right, and it is the peer's turn.
+        self.0.read_message(message, &mut []).map(|_| ()).map_err(|_| NotProven)
+    }
+
+    /// The keys, once both messages have passed.
+    pub(super) fn finish(mut self) -> Keys {
+        debug_assert!(self.0.is_handshake_finished());
+        let keys = Zeroizing::new(<[[u8; 32]; 2]>::from(self.0.dangerously_get_raw_split()));
+        let [initiator, responder] = &*keys;
+        let (send, receive) =
+            if self.0.is_initiator() { (initiator, responder) } else { (responder, initiator) };
+        Keys { send: Numbered::new(send), receive: Numbered::new(receive) }
+    }
+}
+
+/// The usual algorithms, and as randomness the bytes that were handed in.
+struct Injected(Zeroizing<[u8; Fresh::LEN]>);
+
+impl CryptoResolver for Injected {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(Once(Some(self.0.clone()))))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        DefaultResolver.resolve_dh(choice)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        DefaultResolver.resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        DefaultResolver.resolve_cipher(choice)
+    }
+}
+
+/// Gives its bytes away once. This handshake asks once, for its private key; if a later `snow` asked again,
+/// it must not get the same.
+struct Once(Option<Zeroizing<[u8; Fresh::LEN]>>);
+
+impl Random for Once {
+    fn try_fill_bytes(&mut self, wanted: &mut [u8]) -> Result<(), snow::Error> {
+        let bytes = self.0.take().filter(|bytes| bytes.len() == wanted.len()).ok_or(snow::Error::Rng)?;
+        wanted.copy_from_slice(&*bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{TERMS, fresh, key};
+    use super::*;
+
+    /// A child of ours and a parent that is `snow` from end to end.
+    fn pair() -> (Handshake, Handshake) {
+        let key = key(&TERMS);
+        let (mut child, mut parent) =
+            (Handshake::initiator(&key, fresh(1)), Handshake::responder(&key, fresh(2)));
+        parent.read(&child.write()).unwrap();
+        child.read(&parent.write()).unwrap();
+        (child, parent)
+    }
+
+    #[test]
+    fn records_are_what_snow_itself_would_send_and_take() {
+        let (child, parent) = pair();
+        let mut child = child.finish();
+        let mut parent = parent.0.into_transport_mode().unwrap();
+        for length in [0, 1, 15, 16, 17, 64, 1000, 16_384] {
+            let plain = alloc::vec![0x5a; length];
+            let mut ours = plain.clone();
+            let tag = child.send.seal(&mut ours).unwrap();
+            ours.extend_from_slice(&tag);
+            let mut opened = alloc::vec![0; length];
+            assert_eq!(parent.read_message(&ours, &mut opened), Ok(length));
+            assert_eq!(opened, plain);
+
+            let mut theirs = alloc::vec![0; length + 16];
+            parent.write_message(&plain, &mut theirs).unwrap();
+            assert_eq!(child.receive.open(&mut theirs), Ok(&mut plain.clone()[..]));
+        }
+    }
+
+    #[test]
+    fn randomness_is_given_away_once() {
+        let mut random = Once(Some(fresh(1).into_bytes()));
+        let mut wanted = [0; 32];
+        assert_eq!(random.try_fill_bytes(&mut wanted), Ok(()));
+        assert_eq!(wanted, [1; 32]);
+        assert_eq!(random.try_fill_bytes(&mut wanted), Err(snow::Error::Rng));
+    }
+}

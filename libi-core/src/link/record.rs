@@ -1,0 +1,265 @@
+//! Decides how bytes travel on an encrypted link: cut into records, each sealed under its number.
+//!
+//! [`Seal`] copies what it seals once, out of the caller's buffers, which other links may need as well, and
+//! seals the copy in place. [`Open`] opens a record where it lies, in the piece it came in; only a record that
+//! is split between pieces is put together first.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use chacha20poly1305::aead::AeadInPlace;
+use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use super::RecordFault;
+
+/// The most bytes in one record. A relay can pass bytes on only when their record is complete, and this much lies
+/// in the nearest cache while it is worked on; records four times as long are hardly faster.
+pub const LONGEST_PIECE: usize = 16 * 1024;
+
+/// The most bytes in the box of one record: the piece and its tag.
+pub const LONGEST_BOX: usize = LONGEST_PIECE + TAG_LEN;
+
+/// No record is empty: a peer could keep us busy with saying nothing.
+pub(super) const SHORTEST_BOX: usize = 1 + TAG_LEN;
+
+pub(super) const TAG_LEN: usize = 16;
+const LENGTH_LEN: usize = 2;
+
+/// The sending half of an encrypted link. Its output has to be sent whole and in order.
+pub struct Seal {
+    key: Numbered,
+}
+
+/// The receiving half of an encrypted link.
+pub struct Open {
+    state: State,
+    /// A record that is split between pieces, with its length. Empty when none is.
+    split: Vec<u8>,
+    /// Whether `split` was handed out, and is to be forgotten at the next step.
+    told: bool,
+}
+
+enum State {
+    Alive(Numbered),
+    Dead(RecordFault),
+}
+
+impl Seal {
+    pub(super) const fn new(key: Numbered) -> Self {
+        Self { key }
+    }
+
+    /// Seals `parts`, as if they were one slice, and appends the records to `out`.
+    ///
+    /// Parts are there so that a frame's header, its payload and further frames get into one record without being
+    /// put together first. No bytes make no record.
+    ///
+    /// # Errors
+    /// There are more records to seal than the key still bears. Nothing is appended then, nor ever after.
+    pub fn seal(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), RecordFault> {
+        let mut left: usize = parts.iter().map(|part| part.len()).sum();
+        let records = left.div_ceil(LONGEST_PIECE);
+        self.key.spare(records as u64)?;
+        out.reserve(left + records * (LENGTH_LEN + TAG_LEN));
+        let mut parts = parts.iter().copied();
+        let mut part: &[u8] = &[];
+        while left > 0 {
+            let piece = left.min(LONGEST_PIECE);
+            left -= piece;
+            // At most LONGEST_BOX, which two bytes hold.
+            out.extend_from_slice(&((piece + TAG_LEN) as u16).to_le_bytes());
+            let start = out.len();
+            while out.len() < start + piece {
+                match part.split_off(..part.len().min(start + piece - out.len())) {
+                    Some(front) if !front.is_empty() => out.extend_from_slice(front),
+                    // There is a next one: `left` is the sum of all.
+                    _ => part = parts.next().unwrap_or_default(),
+                }
+            }
+            let tag = self.key.seal(&mut out[start..])?;
+            out.extend_from_slice(&tag);
+        }
+        Ok(())
+    }
+
+    /// Moves on to a later nonce, to see the last ones without waiting for them.
+    #[cfg(test)]
+    pub(super) const fn skip_to(&mut self, nonce: u64) {
+        self.key.next = nonce;
+    }
+}
+
+impl Open {
+    pub(super) const fn new(key: Numbered) -> Self {
+        Self { state: State::Alive(key), split: Vec::new(), told: false }
+    }
+
+    /// Takes the next record off the front of `input` and tells what was sealed in it, never nothing; `None`
+    /// when `input` is used up. What is told lies in `input` or in here, hence only until the next step.
+    ///
+    /// # Errors
+    /// The next bytes are not the next record. The same error is given ever after.
+    pub fn step<'s, 'i: 's>(&'s mut self, input: &mut &'i mut [u8]) -> Result<Option<&'s [u8]>, RecordFault> {
+        if core::mem::take(&mut self.told) {
+            self.split.clear();
+        }
+        let key = match &mut self.state {
+            State::Alive(key) => key,
+            State::Dead(fault) => return Err(*fault),
+        };
+        let opened = match next_box(&mut self.split, input, key.next) {
+            Ok(Some(sealed)) => {
+                self.told = sealed.was_split;
+                key.open(sealed.bytes).map(|plain| Some(&*plain))
+            }
+            Ok(None) => Ok(None),
+            Err(fault) => Err(fault),
+        };
+        opened.inspect_err(|fault| self.state = State::Dead(*fault))
+    }
+
+    /// The stream has ended.
+    ///
+    /// # Errors
+    /// It ended inside a record, or there was an error before.
+    pub fn end(self) -> Result<(), RecordFault> {
+        match &self.state {
+            State::Dead(fault) => Err(*fault),
+            State::Alive(_) if self.told || self.split.is_empty() => Ok(()),
+            State::Alive(key) => Err(RecordFault::Cut { record: key.next, have: self.split.len() }),
+        }
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seal").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut open = f.debug_struct("Open");
+        match &self.state {
+            State::Alive(_) => open.finish_non_exhaustive(),
+            State::Dead(fault) => open.field("dead", fault).finish_non_exhaustive(),
+        }
+    }
+}
+
+impl ZeroizeOnDrop for Seal {}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.split.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Open {}
+
+/// A complete box.
+struct Sealed<'a> {
+    bytes: &'a mut [u8],
+    was_split: bool,
+}
+
+/// Takes the next box off the front of `input`, or what there is of it, which goes to `split`. A length is
+/// refused when it is in, before space is set aside.
+fn next_box<'s, 'i: 's>(
+    split: &'s mut Vec<u8>,
+    input: &mut &'i mut [u8],
+    record: u64,
+) -> Result<Option<Sealed<'s>>, RecordFault> {
+    if split.is_empty()
+        && let Some(&length) = input.first_chunk()
+    {
+        let whole = LENGTH_LEN + box_length(length, record)?;
+        if let Some(bytes) = input.split_off_mut(..whole) {
+            return Ok(Some(Sealed { bytes: &mut bytes[LENGTH_LEN..], was_split: false }));
+        }
+    }
+    gather(split, input, LENGTH_LEN);
+    let Some(&length) = split.first_chunk() else {
+        return Ok(None);
+    };
+    let whole = LENGTH_LEN + box_length(length, record)?;
+    gather(split, input, whole);
+    let complete = split.len() == whole;
+    Ok(complete.then_some(Sealed { bytes: &mut split[LENGTH_LEN..], was_split: true }))
+}
+
+fn box_length(bytes: [u8; LENGTH_LEN], record: u64) -> Result<usize, RecordFault> {
+    let length = usize::from(u16::from_le_bytes(bytes));
+    if (SHORTEST_BOX..=LONGEST_BOX).contains(&length) {
+        Ok(length)
+    } else {
+        Err(RecordFault::Length { record, length })
+    }
+}
+
+/// Moves bytes from `input` to `split` until that has `wanted`.
+fn gather(split: &mut Vec<u8>, input: &mut &mut [u8], wanted: usize) {
+    let missing = wanted.saturating_sub(split.len());
+    let most = missing.min(input.len());
+    if let Some(front) = input.split_off_mut(..most) {
+        // All that a record may need, at once: growing would leave opened bytes behind in freed memory.
+        split.reserve_exact(LENGTH_LEN + LONGEST_BOX - split.len());
+        split.extend_from_slice(front);
+    }
+}
+
+/// A key for one direction, and the number of the next message under it: the transport's half of Noise.
+pub(super) struct Numbered {
+    cipher: ChaCha20Poly1305,
+    next: u64,
+}
+
+impl Numbered {
+    pub(super) fn new(key: &[u8; 32]) -> Self {
+        Self { cipher: ChaCha20Poly1305::new(key.into()), next: 0 }
+    }
+
+    /// Encrypts in place; the tag is to follow.
+    pub(super) fn seal(&mut self, plain: &mut [u8]) -> Result<[u8; TAG_LEN], RecordFault> {
+        let nonce = self.nonce()?;
+        let tag = self
+            .cipher
+            .encrypt_in_place_detached(&nonce.into(), &[], plain)
+            .expect("a piece is far shorter than what the cipher takes, 256 GiB");
+        self.next += 1;
+        Ok(tag.into())
+    }
+
+    /// Checks the tag at the end of `sealed` and decrypts the rest in place.
+    pub(super) fn open<'a>(&mut self, sealed: &'a mut [u8]) -> Result<&'a mut [u8], RecordFault> {
+        let nonce = self.nonce()?;
+        let damaged = RecordFault::Damaged { record: self.next };
+        let (plain, tag) = sealed.split_last_chunk_mut::<TAG_LEN>().ok_or(damaged)?;
+        self.cipher
+            .decrypt_in_place_detached(&nonce.into(), &[], plain, (&*tag).into())
+            .map_err(|_| damaged)?;
+        self.next += 1;
+        Ok(plain)
+    }
+
+    /// Makes sure that so many messages can still be sealed; otherwise none ever will.
+    fn spare(&mut self, messages: u64) -> Result<(), RecordFault> {
+        if u64::MAX - self.next < messages {
+            self.next = u64::MAX;
+            return Err(RecordFault::Exhausted);
+        }
+        Ok(())
+    }
+
+    fn nonce(&mut self) -> Result<[u8; 12], RecordFault> {
+        // Noise keeps the last number for itself.
+        self.spare(1)?;
+        let mut nonce = [0; 12];
+        nonce[4..].copy_from_slice(&self.next.to_le_bytes());
+        Ok(nonce)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Decides what a link is bound to, and derives from it the two things a handshake needs: an id to be found
+//! by, and a key.
+
+use core::fmt;
+
+use blake2::Blake2sMac256;
+use blake2::digest::{FixedOutput, KeyInit, Update};
+use serde::{Deserialize, Serialize};
+use zeroize::{ZeroizeOnDrop, Zeroizing};
+
+use super::Secret;
+use crate::ids::{HostIndex, SessionId};
+use crate::wire::Version;
+
+/// What the ticket says about a link. Both sides must say the same in everything, or no handshake succeeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The protocol version that will be spoken on the link.
+    pub version: Version,
+    /// The session.
+    pub session: SessionId,
+    /// The child's host.
+    pub host: HostIndex,
+    /// Which attempt at launching that host this is. A later attempt's link is another link.
+    pub attempt: u32,
+    /// Who is connected to.
+    pub parent: Parent,
+    /// What happens to bytes after the proof.
+    pub mode: Mode,
+}
+
+/// The end of a link that is nearer to the front end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Parent {
+    /// The front end itself.
+    FrontEnd,
+    /// The leader on this host.
+    Host(HostIndex),
+}
+
+/// What happens to bytes after the proof. There is no mode without a proof.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    /// They travel in sealed records.
+    #[default]
+    Encrypted,
+    /// They travel as they are: whoever controls the network can read and change them. For fabrics that
+    /// are trusted.
+    Authenticated,
+}
+
+impl Terms {
+    /// Bytes of a prologue.
+    pub const PROLOGUE_LEN: usize = 28;
+
+    /// The terms as both sides hash them into the handshake. Different terms give different bytes.
+    #[must_use]
+    pub fn prologue(&self) -> [u8; Self::PROLOGUE_LEN] {
+        let mode = match self.mode {
+            Mode::Encrypted => 1,
+            Mode::Authenticated => 2,
+        };
+        let (kind, parent) = match self.parent {
+            Parent::FrontEnd => (0, 0),
+            Parent::Host(host) => (1, host.0),
+        };
+        let mut bytes = [0; Self::PROLOGUE_LEN];
+        bytes[..8].copy_from_slice(b"libilink");
+        bytes[8..10].copy_from_slice(&self.version.0.to_le_bytes());
+        bytes[10] = mode;
+        bytes[11] = kind;
+        for (field, value) in
+            bytes[12..].chunks_exact_mut(4).zip([self.session.0, self.host.0, self.attempt, parent])
+        {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// The name of a link, which it is asked for by before anything is proven. It is not secret, and tells nothing
+/// about the link to who does not know the session's secret.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(
+    /// The bytes on the wire.
+    pub [u8; Self::LEN],
+);
+
+impl LinkId {
+    /// Bytes of a link id.
+    pub const LEN: usize = 16;
+}
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LinkId({self})")
+    }
+}
+
+/// All that one end needs to prove a link: derived from the secret, and good for this link alone.
+#[derive(Clone)]
+pub struct LinkKey {
+    id: LinkId,
+    mode: Mode,
+    prologue: [u8; Terms::PROLOGUE_LEN],
+    psk: Zeroizing<[u8; 32]>,
+}
+
+impl LinkKey {
+    /// The key of the link with these terms in the session that has this secret.
+    #[must_use]
+    pub fn derive(secret: &Secret, terms: &Terms) -> Self {
+        let prologue = terms.prologue();
+        let id = keyed_hash(secret, b"libi id ", &prologue);
+        let mut key = Self {
+            id: LinkId([0; LinkId::LEN]),
+            mode: terms.mode,
+            prologue,
+            psk: keyed_hash(secret, b"libi psk", &prologue),
+        };
+        key.id.0.copy_from_slice(&id[..LinkId::LEN]);
+        key
+    }
+
+    /// A key that no link has, to spend on an unknown id the work that a known one costs.
+    pub(super) fn decoy() -> Self {
+        Self {
+            id: LinkId([0; LinkId::LEN]),
+            mode: Mode::Encrypted,
+            prologue: [0; Terms::PROLOGUE_LEN],
+            psk: Zeroizing::new([0; 32]),
+        }
+    }
+
+    /// The link's id: under this, whoever is connected to keeps the key.
+    #[must_use]
+    pub const fn id(&self) -> LinkId {
+        self.id
+    }
+
+    /// What happens to bytes after the proof.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(super) const fn prologue(&self) -> &[u8; Terms::PROLOGUE_LEN] {
+        &self.prologue
+    }
+
+    pub(super) fn psk(&self) -> &[u8; 32] {
+        &self.psk
+    }
+}
+
+impl fmt::Debug for LinkKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkKey").field("id", &self.id).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl ZeroizeOnDrop for LinkKey {}
+
+fn keyed_hash(secret: &Secret, label: &[u8; 8], prologue: &[u8]) -> Zeroizing<[u8; 32]> {
+    let mut hash = Blake2sMac256::new(secret.for_ticket().into());
+    hash.update(label);
+    hash.update(prologue);
+    let mut output = Zeroizing::new([0; 32]);
+    hash.finalize_into((&mut *output).into());
+    output
+}

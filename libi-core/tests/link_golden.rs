@@ -1,0 +1,92 @@
+//! The bytes of a link's handshake and records, written down. A build that makes others is no longer understood.
+//!
+//! `link_golden.txt` is the output of `link_golden.py`, which comes to the same bytes by other means.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use blake2::{Blake2s256, Digest};
+use libi_core::ids::{HostIndex, SessionId};
+use libi_core::link::{AwaitOpening, AwaitReply, Fresh, LinkKey, Mode, Parent, Secret, Secured, Step, Terms};
+use libi_core::wire::Version;
+
+#[test]
+fn the_bytes_of_a_link_are_as_computed_elsewhere() {
+    let mut ours = String::new();
+    let front_end = terms(1, [2, 3, 4], Parent::FrontEnd, Mode::Encrypted);
+    writeln!(ours, "front end {}", hex(&front_end.prologue())).unwrap();
+    for (number, mode) in [(1, Mode::Encrypted), (2, Mode::Authenticated)] {
+        let parent = Parent::Host(HostIndex(0x0f10_1112));
+        let terms = terms(0x0102, [0x0304_0506, 0x0708_090a, 0x0b0c_0d0e], parent, mode);
+        for (name, value) in link(&terms) {
+            writeln!(ours, "{number} {name} {}", hex(&value)).unwrap();
+        }
+    }
+    // An authenticated link has no records; the script computes them all the same.
+    let golden = lines(include_str!("link_golden.txt"));
+    let ours = lines(&ours);
+    for (name, value) in &golden {
+        let is_ours = ours.get(name);
+        let absent = name.starts_with('2') && name.contains("record");
+        assert_eq!(is_ours, (!absent).then_some(value), "this breaks the protocol: {name}");
+    }
+    assert!(ours.keys().all(|name| golden.contains_key(name)));
+}
+
+fn terms(version: u16, [session, host, attempt]: [u32; 3], parent: Parent, mode: Mode) -> Terms {
+    let (version, session, host) = (Version(version), SessionId(session), HostIndex(host));
+    Terms { version, session, host, attempt, parent, mode }
+}
+
+/// What goes over a link with these terms, by name.
+fn link(terms: &Terms) -> Vec<(&'static str, Vec<u8>)> {
+    let secret = Secret::from_ticket(&core::array::from_fn(|i| i as u8));
+    let key = LinkKey::derive(&secret, terms);
+    let (child, opening) = AwaitReply::begin(&key, Fresh::new(&mut [0x11; 32]));
+    let Step::Done(received) = AwaitOpening::new().step(&mut &opening[..]) else {
+        panic!("an opening is not complete");
+    };
+    let (parent, reply) =
+        received.answer(Some(&key), Fresh::new(&mut [0x22; 32])).expect("a genuine opening");
+    let Ok(Step::Done((child, proof))) = child.step(&mut &reply[..]) else {
+        panic!("the reply is refused");
+    };
+    let Ok(Step::Done(parent)) = parent.step(&mut &proof[..]) else {
+        panic!("the proof is refused");
+    };
+    let mut values = vec![
+        ("prologue", terms.prologue().to_vec()),
+        ("id", key.id().0.to_vec()),
+        ("opening", opening.to_vec()),
+        ("reply", reply.to_vec()),
+        ("proof", proof.to_vec()),
+    ];
+    if let (Secured::Encrypted { mut seal, .. }, Secured::Encrypted { seal: mut parents, .. }) =
+        (child, parent)
+    {
+        let mut records = [const { Vec::new() }; 3];
+        let sealed = [
+            seal.seal(&[b"ch", b"ild"], &mut records[0]),
+            seal.seal(&[b"more"], &mut records[0]),
+            parents.seal(&[b"parent"], &mut records[1]),
+            parents.seal(&[&[0x5a; 20_000], &[0x5a; 12_769]], &mut records[2]),
+        ];
+        assert_eq!(sealed, [Ok(()); 4]);
+        let [childs, parents, long] = records;
+        values.push(("child's records", childs));
+        values.push(("parent's record", parents));
+        values.push(("long records", Blake2s256::digest(long).to_vec()));
+    }
+    values
+}
+
+fn lines(text: &str) -> BTreeMap<&str, &str> {
+    text.lines().filter_map(|line| line.rsplit_once(' ')).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
