@@ -2,9 +2,9 @@
 //! themselves. Debuggers, profilers, overlay networks and parallel runtimes link it for their start.
 //!
 //! **What works today** is everything that is decided before the first process is started: host lists,
-//! distributions and ranks, the cost model, launch plans and their simulation, the frame format. It is
-//! re-exported here from [`libi_core`], whose documentation is the place to begin. Launching and
-//! communication are being built on top of it.
+//! distributions and ranks, the cost model, launch plans and their simulation, the frame format, the proof and
+//! encryption of links. It is re-exported here from [`libi_core`], whose documentation is the place to begin.
+//! Launching and communication are being built on top of it; [`libi_launch`] starts processes on this machine.
 //!
 //! Crates, and who knows whom:
 //!
@@ -20,7 +20,7 @@
 //! compiles none of it.
 #![deny(missing_docs)]
 
-pub use libi_core::{chart, cost, dist, hosts, ids, machine, plan, ranking, sim, time, wire};
+pub use libi_core::{chart, cost, dist, hosts, ids, link, machine, plan, ranking, sim, time, wire};
 
 /// The examples of the README, so that they stay true.
 #[cfg(doctest)]

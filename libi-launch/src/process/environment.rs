@@ -1,0 +1,91 @@
+//! Decides the environment of a process: what it inherits, and what is changed for it.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStringExt;
+
+use libi_core::dist::{Variable, Word};
+
+/// A whole environment. Each name is in it once: of equal names the last one counts, in the place of the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment(Vec<Variable>);
+
+impl Environment {
+    /// That of this process as it is now. What is not a variable (an entry without a `=`) is left out.
+    #[must_use]
+    pub fn inherited() -> Self {
+        let variable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            let (name, value) = (Word::new(name.into_vec()).ok()?, Word::new(value.into_vec()).ok()?);
+            Variable::new(name, value).ok()
+        };
+        std::env::vars_os().filter_map(variable).collect()
+    }
+
+    /// With these variables added, or changed where it has them.
+    #[must_use]
+    pub fn with(mut self, changes: impl IntoIterator<Item = Variable>) -> Self {
+        let mut places: HashMap<Word, usize> =
+            self.0.iter().enumerate().map(|(place, variable)| (variable.name().clone(), place)).collect();
+        for change in changes {
+            let place = *places.entry(change.name().clone()).or_insert(self.0.len());
+            match self.0.get_mut(place) {
+                Some(variable) => *variable = change,
+                None => self.0.push(change),
+            }
+        }
+        self
+    }
+
+    /// Without the variable of this name.
+    #[must_use]
+    pub fn without(mut self, name: &[u8]) -> Self {
+        self.0.retain(|variable| variable.name().as_bytes() != name);
+        self
+    }
+
+    /// Its variables, in order.
+    #[must_use]
+    pub fn variables(&self) -> &[Variable] {
+        &self.0
+    }
+
+    /// The value of the variable of this name.
+    #[must_use]
+    pub fn value(&self, name: &[u8]) -> Option<&Word> {
+        self.0.iter().find(|variable| variable.name().as_bytes() == name).map(Variable::value)
+    }
+}
+
+impl FromIterator<Variable> for Environment {
+    fn from_iter<I: IntoIterator<Item = Variable>>(variables: I) -> Self {
+        Self::default().with(variables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str, value: &str) -> Variable {
+        Variable::new(Word::try_from(name).unwrap(), Word::try_from(value).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn of_equal_names_the_last_value_counts_in_the_place_of_the_first() {
+        let first = Environment::from_iter([variable("a", "1"), variable("b", "2"), variable("a", "3")]);
+        assert_eq!(first.variables(), [variable("a", "3"), variable("b", "2")]);
+        let changed = first.with([variable("c", "4"), variable("b", ""), variable("c", "5")]);
+        assert_eq!(changed.variables(), [variable("a", "3"), variable("b", ""), variable("c", "5")]);
+    }
+
+    #[test]
+    fn a_variable_can_be_taken_away() {
+        let left = Environment::from_iter([variable("a", "1"), variable("b", "2")]).without(b"a");
+        assert_eq!((left.value(b"a"), left.value(b"b").map(Word::as_bytes)), (None, Some(&b"2"[..])));
+    }
+
+    #[test]
+    fn what_this_process_has_is_inherited() {
+        let path = std::env::var_os("PATH").map(OsStringExt::into_vec);
+        assert_eq!(Environment::inherited().value(b"PATH").map(Word::as_bytes), path.as_deref());
+    }
+}

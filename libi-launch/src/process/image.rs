@@ -1,0 +1,141 @@
+//! Everything that a child needs between its creation and its program, made in advance.
+//!
+//! The child shares the memory of its parent, in which any lock may be held by any thread: it cannot allocate. So
+//! the strings, the tables of pointers and the order in which descriptors move are laid ready here.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_char};
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd, RawFd};
+use std::ptr;
+
+use libi_core::dist::Word;
+
+use super::environment::Environment;
+use super::error::{Errno, StartError, Step};
+use super::exit::Signal;
+use super::start::{Source, Start};
+use super::sys;
+
+/// What the child does before it executes the program, and the program.
+pub(super) struct Image {
+    pub(super) path: CString,
+    pub(super) argv: Strings,
+    pub(super) envp: Strings,
+    pub(super) cwd: Option<CString>,
+    pub(super) moves: Vec<Move>,
+    pub(super) own_group: bool,
+    pub(super) death_signal: Option<i32>,
+    pub(super) open_files: Option<libc::rlimit>,
+    pub(super) closing: Closing,
+    _null: Option<File>,
+}
+
+/// A descriptor on its way to its place. The child walks the list in ascending order of places.
+pub(super) struct Move {
+    pub(super) from: RawFd,
+    pub(super) to: u16,
+    /// Where it is now is another one's place: it has to get out of the way first.
+    pub(super) aside: bool,
+}
+
+/// By which means the child closes what it is not given. What the kernel does not know is followed by the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
+pub enum Closing {
+    /// `close_range`, Linux 5.9.
+    #[default]
+    Range,
+    /// Those that are named in `/proc/self/fd`.
+    Listed,
+    /// Every number below the limit of open files.
+    All,
+}
+
+impl Image {
+    /// Of this start, with this file as the program.
+    pub(super) fn new(start: &Start<'_>, file: &Word) -> Result<Self, StartError> {
+        let (moves, null) = moves(&start.fds)?;
+        let refused = |errno| StartError::Refused { step: Step::Limit, errno };
+        Ok(Self {
+            path: c_string(file.as_bytes()),
+            argv: Strings::new(
+                [&start.program].into_iter().chain(&start.args).map(|word| c_string(word.as_bytes())),
+            ),
+            envp: environment(&start.env),
+            cwd: start.cwd.as_ref().map(|cwd| c_string(cwd.as_bytes())),
+            moves,
+            own_group: start.own_group,
+            death_signal: start.die_with_starter.map(Signal::number),
+            open_files: start.open_files.map(sys::open_files_limit).transpose().map_err(refused)?,
+            closing: start.closing,
+            _null: null,
+        })
+    }
+
+    /// Lets the shell read the file, as `execvp` does with scripts that name no interpreter.
+    pub(super) fn run_by_shell(&mut self, start: &Start<'_>, file: &Word) {
+        // A file that is called like an option is none.
+        let dash = if file.as_bytes().starts_with(b"-") { b"./".as_slice() } else { b"" };
+        let script = c_string(&[dash, file.as_bytes()].concat());
+        let shell = || c"/bin/sh".to_owned();
+        let args = start.args.iter().map(|word| c_string(word.as_bytes()));
+        self.argv = Strings::new([shell(), script].into_iter().chain(args));
+        self.path = shell();
+    }
+}
+
+/// Strings as `exec` wants them: pointers, the last of which is null.
+pub(super) struct Strings {
+    pointers: Vec<*const c_char>,
+    /// What they point to. Moving this does not move the bytes.
+    _strings: Vec<CString>,
+}
+
+impl Strings {
+    fn new(strings: impl Iterator<Item = CString>) -> Self {
+        let strings: Vec<CString> = strings.collect();
+        let pointers = strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect();
+        Self { pointers, _strings: strings }
+    }
+
+    pub(super) fn as_ptr(&self) -> *const *const c_char {
+        self.pointers.as_ptr()
+    }
+}
+
+fn environment(env: &Environment) -> Strings {
+    Strings::new(
+        env.variables().iter().map(|variable| {
+            c_string(&[variable.name().as_bytes(), b"=", variable.value().as_bytes()].concat())
+        }),
+    )
+}
+
+fn c_string(bytes: &[u8]) -> CString {
+    CString::new(bytes).expect("made of Words, which hold no NUL")
+}
+
+/// The moves that put every source into its place, and `/dev/null` if one is needed.
+fn moves(fds: &BTreeMap<u16, Source<'_>>) -> Result<(Vec<Move>, Option<File>), StartError> {
+    let mut null = None;
+    let mut moves = Vec::with_capacity(fds.len());
+    for (&to, source) in fds {
+        let from = match source {
+            Source::File(file) => file.as_raw_fd(),
+            Source::Inherit if sys::is_open(to) => RawFd::from(to),
+            Source::Inherit | Source::Null => open_null(&mut null)?,
+        };
+        let aside = from != RawFd::from(to) && u16::try_from(from).is_ok_and(|from| fds.contains_key(&from));
+        moves.push(Move { from, to, aside });
+    }
+    Ok((moves, null))
+}
+
+fn open_null(null: &mut Option<File>) -> Result<RawFd, StartError> {
+    if let Some(file) = null {
+        return Ok(file.as_raw_fd());
+    }
+    let opened = OpenOptions::new().read(true).write(true).open("/dev/null");
+    let refused = |error| StartError::Refused { step: Step::Null, errno: Errno::of(&error) };
+    Ok(null.insert(opened.map_err(refused)?).as_raw_fd())
+}

@@ -1,0 +1,126 @@
+//! Decides which file a program is, and says of a file that could not be executed what is wrong with it.
+//!
+//! A program without a slash is looked for in the directories of the *child's* `PATH`, seen from the *child's*
+//! working directory, as `execvp` would after all changes are made. One thing differs from `execvp`, and follows
+//! the shells: a script whose interpreter is missing is found, and reported, instead of passed over.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use libi_core::dist::Word;
+
+use super::environment::Environment;
+use super::error::{Errno, StartError, Step};
+use super::sys;
+
+/// Where `execvp` looks if there is no `PATH`.
+const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
+
+/// The file to execute, as the child names it once it is in its working directory.
+pub(super) fn find(program: &Word, env: &Environment, cwd: Option<&Word>) -> Result<Word, StartError> {
+    let name = program.as_bytes();
+    if name.contains(&b'/') {
+        return Ok(program.clone()); // what is wrong with it, exec will say
+    }
+    let path = env.value(b"PATH").map_or(DEFAULT_PATH, Word::as_bytes);
+    let mut denied = None;
+    for directory in path.split(|&byte| byte == b':').filter(|_| !name.is_empty()) {
+        // An empty entry is the working directory.
+        let directory = if directory.is_empty() { b".".as_slice() } else { directory };
+        let Ok(file) = Word::new([directory, b"/", name].concat()) else { continue };
+        match probe(&from_here(&file, cwd)) {
+            Probe::Program => return Ok(file),
+            Probe::Denied => denied = denied.or(Some(file)),
+            Probe::Nothing => {}
+        }
+    }
+    match denied {
+        Some(file) => Err(StartError::Refused { step: Step::Exec(file), errno: Errno(libc::EACCES) }),
+        None => Err(StartError::NotFound {
+            program: program.clone(),
+            path: Word::new(path).unwrap_or_default(), // was one, or the default
+        }),
+    }
+}
+
+/// Whether the kernel, which did not know what to do with this file, leaves it to the shell: it is readable and
+/// is not a binary (for another machine, as a rule), which a shell would take for a script full of mistakes.
+pub(super) fn is_shell_script(file: &Word, cwd: Option<&Word>) -> bool {
+    head(file, cwd).is_some_and(|head| !head.contains(&0))
+}
+
+/// What to say of a file that the kernel did not find.
+pub(super) fn explain_missing(file: Word, cwd: Option<&Word>) -> StartError {
+    let head = head(&file, cwd).unwrap_or_default();
+    if head.starts_with(b"\x7fELF") {
+        return StartError::LoaderMissing { program: file };
+    }
+    match head.strip_prefix(b"#!").map(interpreter) {
+        Some(interpreter) => StartError::InterpreterMissing { program: file, interpreter },
+        None => StartError::Refused { step: Step::Exec(file), errno: Errno(libc::ENOENT) },
+    }
+}
+
+enum Probe {
+    Program,
+    Denied,
+    Nothing,
+}
+
+fn probe(file: &Path) -> Probe {
+    match file.metadata() {
+        Ok(seen) if seen.is_file() && sys::may_execute(file) => Probe::Program,
+        Ok(_) => Probe::Denied,
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => Probe::Denied,
+        Err(_) => Probe::Nothing,
+    }
+}
+
+/// A path that is relative to the child's working directory, as seen from ours.
+fn from_here(file: &Word, cwd: Option<&Word>) -> PathBuf {
+    let file = Path::new(OsStr::from_bytes(file.as_bytes()));
+    match cwd {
+        Some(cwd) => Path::new(OsStr::from_bytes(cwd.as_bytes())).join(file),
+        None => file.to_owned(),
+    }
+}
+
+/// As much of a file as the kernel looks at to know what it is.
+fn head(file: &Word, cwd: Option<&Word>) -> Option<Vec<u8>> {
+    let path = from_here(file, cwd);
+    if !path.metadata().ok()?.is_file() {
+        return None; // a FIFO would make us wait
+    }
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+    Some(head)
+}
+
+/// The program in a first line, after its `#!`.
+fn interpreter(line: &[u8]) -> Word {
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let name = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|part| !part.is_empty());
+    Word::new(name.unwrap_or_default()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interpreter_is_the_first_word_of_the_first_line() {
+        assert_eq!(interpreter(b" /bin/sh -e\nexit").as_bytes(), b"/bin/sh");
+        assert_eq!(interpreter(b"/bin/sh\r\n").as_bytes(), b"/bin/sh\r");
+        assert_eq!(interpreter(b"\n").as_bytes(), b"");
+    }
+
+    #[test]
+    fn an_empty_name_is_found_nowhere() {
+        let found = find(&Word::default(), &Environment::default(), None);
+        let (program, path) = (Word::default(), Word::new(DEFAULT_PATH).unwrap());
+        assert_eq!(found, Err(StartError::NotFound { program, path }));
+    }
+}

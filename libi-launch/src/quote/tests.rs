@@ -1,0 +1,232 @@
+//! Commands, read by every POSIX-like shell that is installed. dash and bash have to be.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::process::{Environment, Exit, Start};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn word(bytes: impl AsRef<[u8]>) -> Word {
+    Word::new(bytes.as_ref()).unwrap()
+}
+
+fn variable(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Variable {
+    Variable::new(word(name), word(value)).unwrap()
+}
+
+/// The shells, each with the arguments that make it read one command.
+fn shells() -> Vec<Vec<&'static str>> {
+    let required = ["dash", "bash"].map(|shell| vec![shell, "-c"]);
+    let mut shells = required.to_vec();
+    let optional = ["zsh", "ksh", "ksh93", "mksh", "yash"].map(|shell| vec![shell, "-c"]);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let installed = |shell: &Vec<&str>| std::env::split_paths(&path).any(|dir| dir.join(shell[0]).is_file());
+    shells.extend(optional.into_iter().filter(installed));
+    shells.extend(Some(vec!["busybox", "sh", "-c"]).filter(installed));
+    shells
+}
+
+struct Seen {
+    out: Vec<u8>,
+    err: String,
+    exit: Exit,
+}
+
+/// What a shell makes of a command, begun in this directory.
+fn run(shell: &[&str], command: &Word, directory: &Path) -> Seen {
+    // Files, because the two outputs of a process cannot be read one after the other.
+    let [mut out, mut err] = [scratch_file(), scratch_file()];
+    let path = std::env::var_os("PATH").unwrap_or_default().into_encoded_bytes();
+    let mut start = Start::new(word(shell[0]), Environment::from_iter([variable("PATH", path)]));
+    start.args = shell[1..].iter().map(word).chain([command.clone()]).collect();
+    start.cwd = Some(word(directory.as_os_str().as_encoded_bytes()));
+    let mut child = start.fd(1, out.as_fd()).fd(2, err.as_fd()).start().unwrap();
+    let exit = child.wait_for(PATIENCE).expect("it ends in time");
+    let mut seen = Seen { out: Vec::new(), err: String::new(), exit };
+    out.rewind().unwrap();
+    out.read_to_end(&mut seen.out).unwrap();
+    err.rewind().unwrap();
+    err.read_to_string(&mut seen.err).unwrap();
+    seen
+}
+
+/// A file without a name.
+fn scratch_file() -> File {
+    let directory = Scratch::new();
+    let path = directory.0.join("file");
+    File::options().read(true).write(true).create_new(true).open(path).unwrap()
+}
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("libi-quote-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path.canonicalize().unwrap())
+    }
+
+    /// The program that tells what it sees, under this name.
+    fn link(&self, name: &[u8], program: &str) {
+        let path = self.0.join(std::ffi::OsStr::from_bytes(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(program, path).unwrap();
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let nasty = proptest::sample::select(br##"'"\`$!~*?[]{}()<>|&;#=%^-+ :/"##.to_vec());
+    let control = proptest::sample::select(b"\n\r\t\x01\x1b\x7f\x81\x88\xff".to_vec());
+    vec(prop_oneof![nasty, control, 1..=255u8, b'a'..=b'f'], 0..12)
+}
+
+fn name() -> impl Strategy<Value = Vec<u8>> {
+    // `_` is set by some shells for each program; LD_ and the like are the loader's.
+    bytes()
+        .prop_map(|name| name.into_iter().filter(|&byte| byte != b'=').collect::<Vec<u8>>())
+        .prop_filter("a name", |name| !name.is_empty() && name != b"_" && name != b"PATH")
+}
+
+/// A name that a file can have.
+fn file_name() -> impl Strategy<Value = Vec<u8>> {
+    bytes()
+        .prop_map(|name| name.into_iter().filter(|&byte| byte != b'/').collect::<Vec<u8>>())
+        .prop_filter("a file", |name| !matches!(name.as_slice(), b"" | b"." | b".."))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn every_byte_of_every_argument_survives(args in vec(bytes(), 0..6)) {
+        let mut all = vec![word("-c"), word(r#"for arg; do printf '%s\0' "$arg"; done"#), word("sh")];
+        all.extend(args.iter().map(word));
+        let command = command(None, &[], &word("dash"), &all);
+        for shell in shells() {
+            let seen = run(&shell, &command, Path::new("/"));
+            let expected: Vec<u8> = args.iter().flat_map(|arg| [arg.as_slice(), b"\0"].concat()).collect();
+            prop_assert_eq!(&seen.out, &expected, "{:?} {} {}", shell, command, seen.err);
+        }
+    }
+
+    #[test]
+    fn every_byte_of_every_variable_survives(env in vec((name(), bytes()), 1..5)) {
+        let env: Vec<_> = env.into_iter().map(|(name, value)| variable(name, value)).collect();
+        let command = command(None, &env, &word("cat"), &[word("/proc/self/environ")]);
+        for shell in shells() {
+            let seen = run(&shell, &command, Path::new("/"));
+            for set in Environment::from_iter(env.clone()).variables() {
+                let entry = [set.name().as_bytes(), b"=", set.value().as_bytes()].concat();
+                let found = seen.out.split(|&byte| byte == 0).any(|seen| seen == entry);
+                prop_assert!(found, "{:?} {} {}", shell, command, seen.err);
+            }
+        }
+    }
+
+    #[test]
+    fn any_program_in_any_directory_is_found(dir in file_name(), file in file_name(), set: bool, absolute: bool) {
+        let scratch = Scratch::new();
+        let path = [dir.as_slice(), b"/bin/", file.as_slice()].concat();
+        scratch.link(&path, "/bin/pwd");
+        let env = if set { vec![variable("A", "b")] } else { vec![] };
+        let cwd = if absolute { scratch.0.join(std::ffi::OsStr::from_bytes(&dir)) } else {
+            PathBuf::from(std::ffi::OsStr::from_bytes(&dir))
+        };
+        let program = [b"bin/".as_slice(), &file].concat();
+        let command = command(Some(&word(cwd.as_os_str().as_bytes())), &env, &word(program), &[word("-P")]);
+        for shell in shells() {
+            let seen = run(&shell, &command, &scratch.0);
+            let expected = [scratch.0.as_os_str().as_bytes(), b"/", &dir, b"\n"].concat();
+            prop_assert_eq!(&seen.out, &expected, "{:?} {} {}", shell, command, seen.err);
+        }
+    }
+
+    #[test]
+    fn any_name_is_looked_up_in_the_path_that_was_set(file in file_name()) {
+        let scratch = Scratch::new();
+        scratch.link(&file, "/usr/bin/printf");
+        let path = [scratch.0.as_os_str().as_bytes(), b":/bin:/usr/bin"].concat();
+        let command = command(None, &[variable("PATH", path)], &word(&file), &[word("%s."), word("a  b"), word("*")]);
+        for shell in shells() {
+            let seen = run(&shell, &command, Path::new("/"));
+            prop_assert_eq!(&seen.out, b"a  b.*.", "{:?} {} {}", shell, command, seen.err);
+        }
+    }
+}
+
+#[test]
+fn simple_words_stay_readable() {
+    let env = [variable("A", "b"), variable("LIST", "x y")];
+    let args = [word("-v"), word(""), word("it's")];
+    let line = command(Some(&word("/tmp/run")), &env, &word("./daemon"), &args);
+    let expected = r"cd /tmp/run || { printf '%s\n' 'libi: cannot change to directory /tmp/run' >&2; exit 125; }; exec env -- 'A=b' 'LIST=x y' ./daemon -v '' 'it'\''s'";
+    assert_eq!(line.to_string(), expected);
+    assert_eq!(command(None, &[], &word("true"), &[]).to_string(), "exec true");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named_and_nothing_is_run() {
+    for (directory, named) in
+        [("/nonexistent/a b", "/nonexistent/a b"), ("-", "./-"), ("+1", "./+1"), ("x\\n", "./x\\n")]
+    {
+        let command = command(Some(&word(directory)), &[], &word("echo"), &[word("ran")]);
+        for shell in shells() {
+            let seen = run(&shell, &command, Path::new("/"));
+            assert_eq!((seen.exit, seen.out.as_slice()), (Exit::Code(SETUP_FAILED), &b""[..]), "{shell:?}");
+            let last = seen.err.lines().last().and_then(|line| line.strip_prefix(NO_DIRECTORY));
+            assert_eq!(last, Some(named), "{shell:?}: {}", seen.err);
+        }
+    }
+}
+
+#[test]
+fn a_missing_program_is_127_and_one_that_cannot_be_executed_126() {
+    for env in [vec![], vec![variable("A", "b")]] {
+        for (program, status) in
+            [("no-such-program", 127), ("-no-such", 127), ("/nonexistent/x", 127), ("/etc/passwd", 126)]
+        {
+            let command = command(None, &env, &word(program), &[]);
+            for shell in shells() {
+                let seen = run(&shell, &command, Path::new("/"));
+                assert_eq!(seen.exit, Exit::Code(status), "{shell:?} {command} {}", seen.err);
+                assert!(seen.err.contains(program), "{shell:?}: {}", seen.err);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_program_takes_the_place_of_the_shell() {
+    let command = command(None, &[variable("A", "b")], &word("dash"), &[word("-c"), word("kill -TERM $$")]);
+    for shell in shells() {
+        let seen = run(&shell, &command, Path::new("/"));
+        assert!(matches!(seen.exit, Exit::Signal { .. }), "{shell:?}: {}", seen.exit);
+    }
+}
+
+#[test]
+fn of_equal_names_the_last_variable_counts_and_builtins_are_not_meant() {
+    let env = [variable("A", "1"), variable("A", "2")];
+    let command = command(None, &env, &word("printenv"), &[word("A")]);
+    for shell in shells() {
+        assert_eq!(run(&shell, &command, Path::new("/")).out, b"2\n", "{shell:?}");
+    }
+}
