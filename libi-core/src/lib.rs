@@ -54,6 +54,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod boot;
 pub mod chart;
 pub mod cost;
 pub mod dist;

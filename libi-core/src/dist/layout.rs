@@ -8,12 +8,14 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Addresses, Distribution};
 use crate::hosts::{HostList, HostListErrorKind, HostRef};
 use crate::ids::{HostIndex, Rank, SessionId};
 
 /// Consecutive ranks on one host that belong to the same distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// The first of the ranks.
     pub first: Rank,

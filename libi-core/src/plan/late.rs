@@ -61,6 +61,7 @@
 mod helpers;
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -259,11 +260,11 @@ impl Queue {
     }
 
     /// Takes a host (back), to be launched or given away not before this time. `before` is the latest attempt at
-    /// it that this node knows of; the next one is greater than whatever others have made since.
+    /// it that this node knows of; the next one, which is returned, is greater than whatever others have made since.
     ///
     /// # Errors
     /// When the host is here already.
-    pub fn requeue(&mut self, before: Launch, not_before: Instant) -> Result<(), QueueError> {
+    pub fn requeue(&mut self, before: Launch, not_before: Instant) -> Result<Attempt, QueueError> {
         let Launch { host, attempt } = before;
         let given = |state: &State| matches!(state, State::Up(share) if share.hosts.contains(host));
         if self.states.contains_key(&host) || self.waiting.contains(host) || self.states.values().any(given) {
@@ -271,7 +272,28 @@ impl Queue {
         }
         let next = Attempt { lost: attempt.lost.saturating_add(1), failed: 0 };
         self.back_off(host, next, not_before);
-        Ok(())
+        Ok(next)
+    }
+
+    /// Gives up every host that waits or backs off, with the attempt that would have been next.
+    pub fn abandon(&mut self) -> impl Iterator<Item = Launch> {
+        self.end_back_offs(Instant::FAR_FUTURE);
+        let (hosts, mut attempts) = (core::mem::take(&mut self.waiting), core::mem::take(&mut self.attempts));
+        let hosts: Vec<_> = hosts.iter().collect();
+        hosts
+            .into_iter()
+            .map(move |host| Launch { host, attempt: attempts.remove(&host).unwrap_or_default() })
+    }
+
+    /// Takes over a further share. Hosts that are here already are left out of it.
+    pub fn accept(&mut self, share: Share) {
+        self.estimate = if self.latest.is_none() { share.estimate } else { self.estimate };
+        for host in share.hosts.iter() {
+            if !self.states.contains_key(&host) {
+                self.waiting.push_back(host);
+            }
+        }
+        self.attempts.extend(share.attempts);
     }
 
     /// A launch kept this node from starting another for so long.

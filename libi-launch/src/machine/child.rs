@@ -1,0 +1,144 @@
+//! One process that a node has started, from its start to its end.
+//!
+//! ```text
+//!                preamble              hello              its hosts' members are up
+//!   Starting --------------> Greeting -------> Up(joined: false) ----------------> Up(joined: true)
+//!      |                         |                 |                                    |
+//!      +-------------------------+--------+--------+------------------------------------+
+//!                                         | it ended, closed its link, was too slow, fell silent,
+//!                                         v or said what it should not
+//!                                      Ending
+//!                                         | it has ended and its link is closed: nothing more will be known;
+//!                                         v or the grace is over twice, once to end by itself, once by force
+//!                                       gone
+//! ```
+//!
+//! Why a child ends is decided when it is first noticed, and sharpened by what becomes known while it is ending: a link
+//! that was closed becomes an exit status, when one arrives in time.
+
+use libi_core::boot::{Place, Ticket};
+use libi_core::dist::layout::Block;
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Launch;
+use libi_core::time::Instant;
+
+use super::reader::Reader;
+use crate::verdict::{Cause, Exit, Failure, Phase};
+
+/// How much of what a child prints before it joins is kept as evidence.
+const TAIL: usize = 2_000;
+
+/// Where a child is on its way.
+#[derive(Debug)]
+pub(super) enum State {
+    Starting,
+    Greeting,
+    Up { joined: bool },
+    Ending { phase: Phase, cause: Cause, forced: bool },
+}
+
+/// A process that was started, and the link to it.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) ticket: Ticket,
+    /// For leaders: the launch that started it, as the queue knows it.
+    pub(super) launch: Option<Launch>,
+    /// What runs there: of a leader, on its whole host.
+    pub(super) blocks: Vec<Block>,
+    pub(super) started: Instant,
+    pub(super) state: State,
+    /// When the present state has lasted too long.
+    pub(super) by: Instant,
+    pub(super) heard: Instant,
+    pub(super) reader: Reader,
+    /// Whether something can still arrive from it.
+    pub(super) open: bool,
+    pub(super) exit: Option<Exit>,
+    tail: Vec<u8>,
+}
+
+impl Child {
+    pub(super) fn new(
+        ticket: Ticket,
+        launch: Option<Launch>,
+        blocks: Vec<Block>,
+        now: Instant,
+        by: Instant,
+    ) -> Self {
+        Self {
+            ticket,
+            launch,
+            blocks,
+            started: now,
+            state: State::Starting,
+            by,
+            heard: now,
+            reader: Reader::new(),
+            open: true,
+            exit: None,
+            tail: Vec::new(),
+        }
+    }
+
+    /// The host that it leads, if it leads one.
+    pub(super) fn host(&self) -> Option<HostIndex> {
+        match self.ticket.place {
+            Place::Leader(host) => Some(host),
+            Place::Local(_) => None,
+        }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up { .. })
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.state, State::Ending { .. })
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match &self.state {
+            State::Starting => Phase::Starting,
+            State::Greeting => Phase::Greeting,
+            State::Up { joined: false } => Phase::Joining,
+            State::Up { joined: true } => Phase::Joined,
+            State::Ending { phase, .. } => *phase,
+        }
+    }
+
+    /// Keeps the end of what it prints.
+    pub(super) fn printed(&mut self, text: &[u8]) {
+        let text = &text[text.len().saturating_sub(TAIL)..];
+        let drop = (self.tail.len() + text.len()).saturating_sub(TAIL);
+        self.tail.drain(..drop);
+        self.tail.extend_from_slice(text);
+    }
+
+    /// Begins to end it, unless that has begun.
+    pub(super) fn end(&mut self, cause: Cause, by: Instant) -> bool {
+        if self.is_ending() {
+            return false;
+        }
+        self.state = State::Ending { phase: self.phase(), cause, forced: false };
+        self.by = by;
+        true
+    }
+
+    /// Whether all that can be known of its end is known.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_ending() && !self.open && self.exit.is_some()
+    }
+
+    /// What became of it, once it is gone.
+    pub(super) fn failure(&self, now: Instant) -> Failure {
+        let phase = self.phase();
+        let cause = match (&self.state, self.exit) {
+            // The status says more than that the link was closed.
+            (State::Ending { cause: Cause::Closed, .. }, Some(exit)) => Cause::Exited(exit),
+            (State::Ending { cause, .. }, _) => cause.clone(),
+            _ => Cause::Closed,
+        };
+        let tail = String::from_utf8_lossy(&self.tail).into_owned();
+        Failure { phase, cause, exit: self.exit, tail, elapsed: now.since(self.started) }
+    }
+}

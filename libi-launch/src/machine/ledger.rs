@@ -1,0 +1,105 @@
+//! What the front end knows of every host, and when it is enough.
+
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Attempt;
+
+use super::message::News;
+use crate::verdict::Failure;
+
+/// How many hosts have to join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Every one of them.
+    All,
+    /// At least so many; the session goes on without those that failed.
+    AtLeast(u32),
+}
+
+/// What is known of one host.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Known {
+    /// Its launch has not ended.
+    Waiting,
+    /// All its members are up.
+    Joined,
+    /// It is given up, or was lost.
+    Failed(Failure),
+}
+
+/// What the front end should do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Wait,
+    /// The session is up.
+    Go,
+    /// It will not come up.
+    GiveUp,
+}
+
+/// The front end's knowledge.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    policy: Policy,
+    hosts: Vec<(Attempt, Known)>,
+    waiting: u32,
+    joined: u32,
+}
+
+impl Ledger {
+    pub(super) fn new(hosts: u32, policy: Policy) -> Self {
+        let unknown = (Attempt::default(), Known::Waiting);
+        Self { policy, hosts: vec![unknown; hosts as usize], waiting: hosts, joined: 0 }
+    }
+
+    /// Notes what was said of a host. What is said of an attempt before the latest one is out of date.
+    pub(super) fn note(&mut self, news: &News) {
+        let (host, attempt, known) = match news {
+            News::Joined(host, attempt) => (host, attempt, Known::Joined),
+            News::Failed(host, attempt, failure) => (host, attempt, Known::Failed(failure.clone())),
+            News::Again(host, attempt) => (host, attempt, Known::Waiting),
+            News::Exited(..) => return,
+        };
+        let Some(entry) = self.hosts.get_mut(host.0 as usize) else { return };
+        if *attempt < entry.0 {
+            return;
+        }
+        for (kind, count) in [(Known::Waiting, &mut self.waiting), (Known::Joined, &mut self.joined)] {
+            *count = *count + u32::from(known == kind) - u32::from(entry.1 == kind);
+        }
+        *entry = (*attempt, known);
+    }
+
+    /// Says of everybody who is still waited for that nobody will report.
+    pub(super) fn close(&mut self, failure: &Failure) {
+        let hosts = (0..).zip(&self.hosts);
+        let open: Vec<_> = hosts
+            .filter(|(_, (_, known))| *known == Known::Waiting)
+            .map(|(host, (at, _))| (host, *at))
+            .collect();
+        for (host, attempt) in open {
+            self.note(&News::Failed(HostIndex(host), attempt, failure.clone()));
+        }
+    }
+
+    /// What follows from what is known.
+    pub(super) fn decide(&self) -> Decision {
+        let hosts = self.hosts.len() as u32;
+        let needed = match self.policy {
+            Policy::All => hosts,
+            Policy::AtLeast(least) => least.clamp(1, hosts),
+        };
+        // The first host has the master, without whom there is no session.
+        let no_master = self.hosts.first().is_some_and(|(_, known)| matches!(known, Known::Failed(_)));
+        if no_master || self.joined + self.waiting < needed {
+            Decision::GiveUp
+        } else if self.waiting == 0 {
+            Decision::Go
+        } else {
+            Decision::Wait
+        }
+    }
+
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &Known> {
+        self.hosts.iter().map(|(_, known)| known)
+    }
+}

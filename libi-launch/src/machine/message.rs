@@ -1,0 +1,114 @@
+//! What the nodes of a launch say to each other behind ticket and hello.
+
+use std::time::Duration;
+
+use libi_core::dist::layout::Block;
+use libi_core::dist::{Variable, Word};
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::plan::estimate::Estimate;
+use libi_core::plan::late::Attempt;
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::{Exit, Failure};
+
+/// Parent to child.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Down {
+    /// To a child that has said hello: what it is, and by which rules.
+    Welcome(Welcome),
+    /// To a leader: hosts that are its to launch from now on.
+    Share(Vec<Task>, Estimate),
+    /// Nothing is launched any more: what has not joined is to be ended and reported.
+    Conclude,
+    /// The session is up.
+    Go,
+    /// End, by this signal if there is one, by force after the grace.
+    End(Option<i32>),
+}
+
+/// Child to parent: what has become of hosts and members.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum News {
+    /// All members of a host are up.
+    Joined(HostIndex, Attempt),
+    /// A host is given up, or was lost.
+    Failed(HostIndex, Attempt, Failure),
+    /// A host will be launched again: what was said of earlier attempts no longer holds.
+    Again(HostIndex, Attempt),
+    /// A member has ended.
+    Exited(Rank, Exit),
+}
+
+/// What a child is, and by which rules it plays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// How many members the session has.
+    pub size: u32,
+    /// The ranks that run on the host, for its leader; the rank of a local member.
+    pub blocks: Vec<Block>,
+    /// What the session's distributions run; blocks refer to them by their place here.
+    pub programs: Vec<Program>,
+    /// The rules.
+    pub rules: Rules,
+}
+
+/// What a distribution runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The program.
+    pub executable: Word,
+    /// Its arguments.
+    pub args: Vec<Word>,
+    /// Variables to set.
+    pub env: Vec<Variable>,
+    /// Where to run it.
+    pub cwd: Option<Word>,
+}
+
+/// A host that somebody has to launch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Which host.
+    pub host: HostIndex,
+    /// Which attempt at it is next.
+    pub attempt: Attempt,
+    /// Its name or address.
+    pub name: String,
+    /// Whom to be there, if that was said.
+    pub user: Option<String>,
+    /// Where its remote shell listens, if that was said.
+    pub port: Option<u16>,
+    /// What runs on it.
+    pub blocks: Vec<Block>,
+}
+
+/// The times and numbers that everybody in a launch goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// How long a started process may take to say hello.
+    pub greet: Duration,
+    /// How long a host's further processes may take to say hello, together.
+    pub join: Duration,
+    /// How often a host is launched, the first time included.
+    pub attempts: u16,
+    /// How long to wait before a host is launched again; each further wait is twice as long.
+    pub back_off: Duration,
+    /// How long what is to end may take, and evidence to arrive, before force is used or patience is at its end.
+    pub grace: Duration,
+    /// After how long without a word a peer is lost. A quarter of it is the time between two heartbeats.
+    pub silence: Duration,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            greet: seconds(30),
+            join: seconds(30),
+            attempts: 3,
+            back_off: Duration::from_millis(200),
+            grace: seconds(2),
+            silence: seconds(20),
+        }
+    }
+}

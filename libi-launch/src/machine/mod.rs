@@ -1,0 +1,62 @@
+//! The launch machine: what every process of a session does to get the session up, and to end it.
+//!
+//! # Nodes
+//! There is a [`Node`] in the front end, in the leader of each host, and in each further member. Every node but the front
+//! end's has a link to the one that started its process, its parent. The front end starts the leader of the first
+//! host, the master's; leaders start the other hosts' leaders, as the [late-commit queue](libi_core::plan::late) of each
+//! decides, and the further members of their own host, all at once.
+//!
+//! # What a member's node waits for
+//!
+//! ```text
+//!            ticket           welcome          all members of its host are up        Go
+//!   Called ----------> Greeted ------> Joining -----------------------------> Joined ----> Up
+//!      |                  |               |                                     |          |
+//!      +------------------+---------------+--------------------+----------------+----------+
+//!                                                              | End, or the parent is lost
+//!                                                              v
+//!                                                           Ending ----> its process ends
+//! ```
+//!
+//! Shares may arrive from the welcome on. In every state it passes on what its children report, until it ends.
+//!
+//! # What becomes of the children it starts
+//! The head of `child.rs` has the states of one. A launch that fails is repeated if that may help and attempts are left. A child that is lost
+//! before the session is up takes nobody with it: what it was given is launched again by whoever gave it, with
+//! attempt numbers that make whatever the lost one had started out of date; its own processes end by themselves,
+//! since they have lost their parent. A child that is lost afterwards is reported, and so is everybody below it.
+//!
+//! # What the front end decides
+//! It keeps a ledger of all hosts. It says Go when enough have joined and no verdict is open; it gives up
+//! when enough cannot join any more, or none is left by its deadline, and then says of every host what is known.
+//!
+//! # What is not here yet
+//! The session's secret and direct links, what members print after they have joined, static trees, and the release of
+//! members that live on. A leader that ends takes the hosts below it with it.
+//!
+//! # Failures
+//!
+//! | what happens | what follows |
+//! |---|---|
+//! | a start is refused by the operating system | the host is given up |
+//! | a started process ends before its hello | its exit status is the verdict; repeated if a remote shell says of itself that it failed |
+//! | nothing is heard until the deadline of the phase | it is ended, and launched again |
+//! | what it says is not our protocol | it is ended, and given up: it would say so again |
+//! | a link is closed | waits for the exit status, for the grace at most |
+//! | what is to end does not | it is killed after the grace; after another the verdict is given without it |
+//! | a parent is lost, or silent for too long | the node ends, and all that it has started |
+//! | the front end's deadline passes | nobody launches any more; every open verdict is asked for, for the grace at most |
+
+mod child;
+mod ledger;
+mod message;
+mod node;
+mod reader;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use ledger::{Known, Policy};
+pub use message::{Down, News, Program, Rules, Task, Welcome};
+pub use node::{Effect, Event, Job, LinkId, Node, Notice, Plan};

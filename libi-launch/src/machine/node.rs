@@ -1,0 +1,375 @@
+//! A node: what comes in, what goes out, and what is done with it. See the [module above](super).
+
+mod children;
+mod front;
+mod losses;
+mod member;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use libi_core::boot::{Nonce, Place, SessionKey};
+use libi_core::cost::Cost;
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::machine::Machine;
+use libi_core::plan::HostRuns;
+use libi_core::plan::estimate::Estimate;
+use libi_core::plan::late::Queue;
+use libi_core::sim::rng::Rng;
+use libi_core::time::Instant;
+use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
+use serde::Serialize;
+
+use self::front::Front;
+use self::member::Upstream;
+use super::child::Child;
+use super::ledger::Policy;
+use super::message::{News, Program, Rules, Task};
+use super::window::Window;
+use crate::verdict::{Exit, Failure};
+
+/// One of a node's links. Numbers are given by the node, in the order in which it starts what is at their other ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+impl LinkId {
+    /// The link to the one that has started this process.
+    pub const PARENT: Self = Self(0);
+}
+
+/// What is to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// The leader of a host.
+    Host(Task, Program),
+    /// A further member of this host.
+    Member(Rank, Program),
+}
+
+/// What can happen to a node.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// It can begin.
+    Begin,
+    /// A start is over as far as its starter is concerned, which can start the next.
+    Started(LinkId),
+    /// A start was refused by the operating system, which says why. Nothing more comes of this link.
+    NotStarted(LinkId, String),
+    /// Bytes have arrived.
+    Received(LinkId, Vec<u8>),
+    /// What was started has written this beside the link.
+    Printed(LinkId, Vec<u8>),
+    /// Nothing more will arrive on a link.
+    Closed(LinkId),
+    /// What was started for a link has ended.
+    Exited(LinkId, Exit),
+    /// The time has come that it wanted to be woken at.
+    Woken,
+    /// The user wants the session to end, by this signal if there is one.
+    End(Option<i32>),
+}
+
+/// What a node can want.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Start something, with a link to it.
+    Start(LinkId, Job),
+    /// Send bytes.
+    Send(LinkId, Vec<u8>),
+    /// Close a link. Nothing more is to be received or closed on it, but what was started for it may still exit.
+    Close(LinkId),
+    /// End what was started for a link by force.
+    Kill(LinkId),
+    /// Wake the node at this time, if not before.
+    WakeAt(Instant),
+    /// Tell the user of the node.
+    Tell(Notice),
+}
+
+/// What the user of a node should know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Something was printed before, or beside, the protocol.
+    Printed(Place, Vec<u8>),
+    /// The session is up: every member that is going to be in it is.
+    Up,
+    /// To the front end: the session will not come up; what is left of it is being ended.
+    GivenUp,
+    /// To the front end: a member has ended.
+    Exited(Rank, Exit),
+    /// To the front end: a host was lost after the session was up.
+    Lost(HostIndex, Failure),
+    /// To a member: it is to end, by this signal if there is one.
+    End(Option<i32>),
+    /// Nothing is left of what this node had started; of a member, the process is to end now.
+    Over,
+}
+
+/// What a front end wants to have launched: one session.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The session's hosts in the order of their indices, at least one.
+    pub hosts: Vec<Task>,
+    /// What the distributions run.
+    pub programs: Vec<Program>,
+    /// How many members there are.
+    pub size: u32,
+    /// The rules of the launch.
+    pub rules: Rules,
+    /// How many hosts have to join.
+    pub policy: Policy,
+    /// When no verdict may be open any more, counted from the beginning.
+    pub deadline: std::time::Duration,
+    /// What launches are believed to cost.
+    pub cost: Cost,
+}
+
+/// How far the session is, as this node knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Launching,
+    /// Nothing is launched any more.
+    Concluding,
+    Up,
+    Ending,
+    Over,
+}
+
+#[derive(Debug)]
+enum Role {
+    Front(Front),
+    Member(Upstream),
+}
+
+/// A process's part in the launch of one session.
+#[derive(Debug)]
+pub struct Node {
+    session: SessionKey,
+    rules: Rules,
+    size: u32,
+    programs: Vec<Program>,
+    role: Role,
+    stage: Stage,
+    nonces: Rng,
+    children: BTreeMap<LinkId, Child>,
+    last_link: u32,
+    /// When each child's state has lasted too long.
+    deadlines: BTreeSet<(Instant, LinkId)>,
+    /// What is known of every host that has been this node's to launch.
+    tasks: BTreeMap<HostIndex, Task>,
+    queue: Queue,
+    window: Window,
+    /// The start that keeps this node from starting another.
+    starting: Option<(LinkId, Instant)>,
+    /// When a host's back-off ends, if that is all that keeps it from being launched.
+    back_off_ends: Option<Instant>,
+    next_beat: Instant,
+    news: Vec<News>,
+    asked_to_wake: Option<Instant>,
+    began: Instant,
+}
+
+impl Node {
+    /// The front end's node. `entropy` makes its nonces differ from everybody else's.
+    #[must_use]
+    pub fn front(session: SessionKey, plan: &Plan, entropy: u64) -> Self {
+        let estimate = Estimate::from_word(&plan.cost);
+        let (rules, size) = (plan.rules, plan.size);
+        let programs = plan.programs.clone();
+        let first = HostRuns::from_iter([HostIndex(0)]);
+        let tasks = plan.hosts.iter().map(|task| (task.host, task.clone())).collect();
+        let role = Role::Front(Front::new(plan));
+        let mut node = Self::new(session, role, rules, entropy);
+        (node.size, node.programs, node.tasks) = (size, programs, tasks);
+        node.queue = Queue::new(first, estimate);
+        node
+    }
+
+    /// The node of a process that was started for a place in some session, which it will be told.
+    #[must_use]
+    pub fn member(process: u32, machine: String, entropy: u64) -> Self {
+        let role = Role::Member(Upstream::new(process, machine));
+        Self::new(SessionKey(0), role, Rules::default(), entropy)
+    }
+
+    fn new(session: SessionKey, role: Role, rules: Rules, entropy: u64) -> Self {
+        Self {
+            session,
+            rules,
+            size: 0,
+            programs: Vec::new(),
+            role,
+            stage: Stage::Launching,
+            nonces: Rng::new(entropy),
+            children: BTreeMap::new(),
+            last_link: LinkId::PARENT.0,
+            deadlines: BTreeSet::new(),
+            tasks: BTreeMap::new(),
+            queue: Queue::new(HostRuns::new(), Estimate::from_word(&Cost::default())),
+            window: Window::new(),
+            starting: None,
+            back_off_ends: None,
+            next_beat: Instant::FAR_FUTURE,
+            news: Vec::new(),
+            asked_to_wake: None,
+            began: Instant::ZERO,
+        }
+    }
+
+    fn nonce(&mut self) -> Nonce {
+        Nonce(self.nonces.bits())
+    }
+
+    fn send<T: Serialize>(link: LinkId, kind: Kind, message: &T, out: &mut Vec<Effect>) {
+        let mut bytes = Vec::new();
+        // Every message of ours is below the limit: shares are cut to size, news are sent as they come.
+        if encode_control(&mut bytes, kind, 0, message, &Limits::PROVEN).is_ok() {
+            out.push(Effect::Send(link, bytes));
+        }
+    }
+
+    fn send_preamble(link: LinkId, out: &mut Vec<Effect>) {
+        out.push(Effect::Send(link, Preamble { versions: PROTOCOL }.encode().to_vec()));
+    }
+
+    /// Sends a heartbeat on every link whose other end is up, and gives up those that have been silent.
+    fn beat(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if now < self.next_beat {
+            return;
+        }
+        self.next_beat = now + self.rules.silence / 4;
+        let beat = Header::new(Kind::Heartbeat, libi_core::wire::Flags::NONE, 0, 0, &Limits::PROVEN);
+        let Ok(beat) = beat else { return };
+        let mut silent = Vec::new();
+        for (&link, child) in self.children.iter().filter(|(_, child)| child.is_up()) {
+            if now.since(child.heard) > self.rules.silence {
+                silent.push(link);
+            } else {
+                out.push(Effect::Send(link, beat.encode().to_vec()));
+            }
+        }
+        for link in silent {
+            self.end_by_force(link, crate::verdict::Cause::Silent, now, out);
+        }
+        if let Role::Member(upstream) = &self.role
+            && self.stage < Stage::Ending
+        {
+            if now.since(upstream.heard) > self.rules.silence {
+                self.orphaned(now, out);
+            } else if upstream.is_welcome() {
+                out.push(Effect::Send(LinkId::PARENT, beat.encode().to_vec()));
+            }
+        }
+    }
+
+    /// What follows from whatever has happened: more launches, decisions, news, the time to wake at.
+    fn settle(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.expire(now, out);
+        self.beat(now, out);
+        self.back_off_ends = None;
+        if self.stage == Stage::Launching {
+            self.launch(now, out);
+        }
+        self.report(now, out);
+        if self.stage == Stage::Ending && self.children.is_empty() {
+            self.stage = Stage::Over;
+            out.push(Effect::Tell(Notice::Over));
+        }
+        if self.stage != Stage::Over {
+            self.ask_to_wake(out);
+        }
+    }
+
+    /// Passes news on: to the parent, or to the ledger and the user.
+    fn report(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let news = std::mem::take(&mut self.news);
+        match &self.role {
+            Role::Member(_) if news.is_empty() || self.stage == Stage::Over => {}
+            Role::Member(_) => Self::send(LinkId::PARENT, Kind::Control, &news, out),
+            Role::Front(_) => self.decide(&news, now, out),
+        }
+    }
+
+    fn ask_to_wake(&mut self, out: &mut Vec<Effect>) {
+        let deadlines = self.deadlines.first().map(|&(at, _)| at);
+        let own = match &self.role {
+            Role::Front(front) => front.deadline(self.stage),
+            Role::Member(upstream) => upstream.deadline(),
+        };
+        let times = [deadlines, Some(self.next_beat), self.back_off_ends, own];
+        let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
+            return;
+        };
+        if self.asked_to_wake.is_none_or(|at| next < at) {
+            self.asked_to_wake = Some(next);
+            out.push(Effect::WakeAt(next));
+        }
+    }
+}
+
+impl Machine for Node {
+    type Event = Event;
+    type Effect = Effect;
+
+    fn on(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        match event {
+            Event::Begin => self.begin(now, out),
+            Event::Started(link) => self.started(link, now),
+            Event::NotStarted(link, why) => self.not_started(link, why, now, out),
+            Event::Received(LinkId::PARENT, bytes) => self.heard_parent(&bytes, now, out),
+            Event::Received(link, bytes) => self.heard_child(link, &bytes, now, out),
+            Event::Printed(link, text) => self.printed(link, &text, out),
+            Event::Closed(LinkId::PARENT) => self.orphaned(now, out),
+            Event::Closed(link) => self.child_closed(link, now, out),
+            Event::Exited(link, exit) => self.child_exited(link, exit, now, out),
+            Event::Woken => self.asked_to_wake = None,
+            Event::End(signal) => self.end(signal, now, out),
+        }
+        self.settle(now, out);
+    }
+}
+
+impl Node {
+    fn begin(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.began = now;
+        self.next_beat = now + self.rules.silence / 4;
+        match &mut self.role {
+            Role::Front(front) => front.begin(now),
+            Role::Member(upstream) => {
+                upstream.begin(now, &self.rules);
+                Self::send_preamble(LinkId::PARENT, out);
+            }
+        }
+    }
+
+    /// Ends the session from here down.
+    fn end(&mut self, signal: Option<i32>, now: Instant, out: &mut Vec<Effect>) {
+        if self.stage >= Stage::Ending {
+            return;
+        }
+        self.stage = Stage::Ending;
+        let links: Vec<_> = self.children.keys().copied().collect();
+        for link in links {
+            self.ask_to_end(link, signal, now, out);
+        }
+        if matches!(self.role, Role::Member(_)) {
+            out.push(Effect::Tell(Notice::End(signal)));
+        }
+    }
+
+    /// The parent is gone: this node, and whatever it has started, must not outlive it.
+    fn orphaned(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if matches!(self.role, Role::Front(_)) || self.stage == Stage::Over {
+            return;
+        }
+        self.stage = Stage::Ending;
+        self.news.clear();
+        let links: Vec<_> = self.children.keys().copied().collect();
+        for link in links {
+            self.end_by_force(link, crate::verdict::Cause::Abandoned, now, out);
+        }
+        out.push(Effect::Tell(Notice::End(None)));
+    }
+}

@@ -1,0 +1,348 @@
+//! What a node does with the processes that it has started.
+
+use libi_core::boot::{Hello, Place, Ticket};
+use libi_core::dist::layout::Block;
+use libi_core::ids::Rank;
+use libi_core::plan::late::{Attempt, Launch, Next};
+use libi_core::time::Instant;
+use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
+
+use super::{Child, Effect, Job, LinkId, Node, Notice, Role, Stage};
+use crate::machine::child::State;
+use crate::machine::message::{Down, News, Task, Welcome};
+use crate::machine::reader::{Item, ReadError};
+use crate::verdict::{Cause, Exit, Phase};
+
+/// How many hosts go into one message, so that it stays below the limit of messages.
+const HOSTS_IN_A_MESSAGE: usize = 2_000;
+
+impl Node {
+    /// Starts as many hosts as may be in flight.
+    pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        while self.starting.is_none()
+            && self.queue.in_flight() < self.window.limit(&self.queue.estimate().cost())
+        {
+            match self.queue.next(now) {
+                Next::Launch(launch) => self.start_host(launch, now, out),
+                Next::WaitUntil(at) => {
+                    self.back_off_ends = Some(at);
+                    break;
+                }
+                Next::Idle => break,
+            }
+        }
+    }
+
+    fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
+        let Some(task) = self.tasks.get_mut(&launch.host) else { return };
+        task.attempt = launch.attempt;
+        let task = task.clone();
+        let Some(program) = self.program(&task.blocks) else { return };
+        let blocks = task.blocks.clone();
+        let link =
+            self.start(Place::Leader(launch.host), Some(launch), blocks, Job::Host(task, program), now, out);
+        self.starting = Some((link, now));
+    }
+
+    pub(super) fn start_member(&mut self, rank: Rank, block: Block, now: Instant, out: &mut Vec<Effect>) {
+        let block = Block { first: rank, count: 1, ..block };
+        let Some(program) = self.program(&[block]) else { return };
+        self.start(Place::Local(rank), None, vec![block], Job::Member(rank, program), now, out);
+    }
+
+    fn program(&self, blocks: &[Block]) -> Option<super::Program> {
+        self.programs.get(blocks.first()?.distribution as usize).cloned()
+    }
+
+    /// Starts a process, and writes its ticket into the link before anything is known of it.
+    fn start(
+        &mut self,
+        place: Place,
+        launch: Option<Launch>,
+        blocks: Vec<Block>,
+        job: Job,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> LinkId {
+        self.last_link += 1;
+        let link = LinkId(self.last_link);
+        let attempt = launch.map_or(Attempt::default(), |launch| launch.attempt);
+        let ticket = Ticket { session: self.session, place, attempt, nonce: self.nonce() };
+        let by = now + self.rules.greet;
+        self.children.insert(link, Child::new(ticket, launch, blocks, now, by));
+        self.deadlines.insert((by, link));
+        out.push(Effect::Start(link, job));
+        Self::send_preamble(link, out);
+        Self::send(link, Kind::Ticket, &ticket, out);
+        link
+    }
+
+    pub(super) fn started(&mut self, link: LinkId, now: Instant) {
+        if let Some((_, since)) = self.starting.take_if(|(starting, _)| *starting == link) {
+            self.queue.observe_seq(now.since(since));
+        }
+    }
+
+    pub(super) fn not_started(&mut self, link: LinkId, why: String, now: Instant, out: &mut Vec<Effect>) {
+        self.started(link, now);
+        if let Some(child) = self.children.get_mut(&link) {
+            child.end(Cause::NotStarted(why), now);
+            self.gone(link, now, out);
+        }
+    }
+
+    pub(super) fn printed(&mut self, link: LinkId, text: &[u8], out: &mut Vec<Effect>) {
+        if let Some(child) = self.children.get_mut(&link) {
+            child.printed(text);
+            out.push(Effect::Tell(Notice::Printed(child.ticket.place, text.to_vec())));
+        }
+    }
+
+    pub(super) fn heard_child(&mut self, link: LinkId, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
+        let mut rest = bytes;
+        loop {
+            let Some(child) = self.children.get_mut(&link).filter(|child| child.open) else { return };
+            child.heard = now;
+            match child.reader.next(&mut rest) {
+                Ok(None) => return,
+                Ok(Some(Item::Text(text))) => self.printed(link, &text, out),
+                Ok(Some(Item::Preamble(text, _))) => {
+                    if matches!(child.state, State::Starting) {
+                        child.state = State::Greeting;
+                    }
+                    if !text.is_empty() {
+                        self.printed(link, &text, out);
+                    }
+                }
+                Ok(Some(Item::Frame(header, payload))) => {
+                    if let Err(cause) = self.child_said(link, header, &payload, now, out) {
+                        return self.end_by_force(link, cause, now, out);
+                    }
+                }
+                Err(ReadError::Version(mismatch)) => {
+                    return self.end_by_force(link, Cause::Version(mismatch.to_string()), now, out);
+                }
+                Err(ReadError::Frame(fault)) => {
+                    return self.end_by_force(link, Cause::Garbled(fault.to_string()), now, out);
+                }
+            }
+        }
+    }
+
+    fn child_said(
+        &mut self,
+        link: LinkId,
+        header: Header,
+        payload: &[u8],
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Cause> {
+        let Some(child) = self.children.get(&link) else { return Ok(()) };
+        let unexpected =
+            |awaited: &str| Cause::Garbled(format!("a {} where {awaited} was awaited", header.kind()));
+        let frame = Frame::join(header, payload).ok_or_else(|| unexpected("a frame"))?;
+        match (&child.state, header.kind()) {
+            (_, Kind::Heartbeat | Kind::Goodbye) | (State::Ending { .. }, _) => Ok(()),
+            (State::Greeting, Kind::Hello) => {
+                let hello: Hello =
+                    decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
+                if hello.ticket != child.ticket {
+                    return Err(Cause::WrongTicket);
+                }
+                self.up(link, now, out);
+                Ok(())
+            }
+            (State::Starting | State::Greeting, _) => Err(unexpected("hello")),
+            (State::Up { .. }, Kind::Control) => {
+                let news: Vec<News> =
+                    decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
+                news.into_iter().for_each(|news| self.child_reports(link, news, now));
+                Ok(())
+            }
+            (State::Up { .. }, _) => Err(unexpected("news")),
+        }
+    }
+
+    /// A child has said hello: it is told what it is, and given its share.
+    fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        let by = now + self.rules.join;
+        let Some(child) = self.children.get_mut(&link) else { return };
+        child.state = State::Up { joined: false };
+        child.reader.trust(Limits::PROVEN);
+        let (blocks, launch) = (child.blocks.clone(), child.launch);
+        let is_local = launch.is_none();
+        self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
+        let welcome = Welcome { size: self.size, blocks, programs: self.programs.clone(), rules: self.rules };
+        Self::send(link, Kind::Control, &Down::Welcome(welcome), out);
+        if let Some(launch) = launch {
+            self.window.answered();
+            self.give(link, launch, now, out);
+        } else {
+            self.check_joined();
+        }
+    }
+
+    fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
+        let Ok(mut share) = self.queue.child_ready(launch, now) else { return };
+        if let Role::Front(_) = self.role {
+            // The front end launches the first host alone; its leader gets all the others.
+            let others = self.tasks.values().filter(|task| task.host != launch.host);
+            share.hosts = others.clone().map(|task| task.host).collect();
+            share.attempts = others.map(|task| (task.host, task.attempt)).collect();
+        }
+        let tasks: Vec<Task> = share
+            .hosts
+            .iter()
+            .filter_map(|host| {
+                let attempt = share.attempts.get(&host).copied().unwrap_or_default();
+                Some(Task { attempt, ..self.tasks.get(&host)?.clone() })
+            })
+            .collect();
+        for part in tasks.chunks(HOSTS_IN_A_MESSAGE) {
+            Self::send(link, Kind::Control, &Down::Share(part.to_vec(), share.estimate), out);
+        }
+    }
+
+    fn child_reports(&mut self, link: LinkId, news: News, now: Instant) {
+        let Some(child) = self.children.get_mut(&link) else { return };
+        match (&news, child.host()) {
+            (News::Joined(host, _), Some(own)) if *host == own => {
+                child.state = State::Up { joined: true };
+                self.set_deadline(link, Instant::FAR_FUTURE);
+            }
+            (News::Failed(host, _, failure), Some(own)) if *host == own => {
+                // It ends by itself; what it has said of itself is the verdict.
+                let (phase, cause) = (failure.phase, failure.cause.clone());
+                child.printed(failure.tail.as_bytes());
+                child.exit = child.exit.or(failure.exit);
+                child.state = State::Ending { phase: phase.max(Phase::Joining), cause, forced: false };
+                let by = now + self.rules.grace;
+                self.set_deadline(link, by);
+                return; // told when it is gone
+            }
+            _ => {}
+        }
+        self.news.push(news);
+    }
+
+    pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        let Some(child) = self.children.get_mut(&link) else { return };
+        child.open = false;
+        let cut = !child.reader.is_between_frames();
+        let cause = if cut { Cause::Garbled("cut within a frame".to_owned()) } else { Cause::Closed };
+        self.ends(link, cause, now, out);
+    }
+
+    pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
+        let Some(child) = self.children.get_mut(&link) else { return };
+        child.exit = Some(exit);
+        self.ends(link, Cause::Exited(exit), now, out);
+    }
+
+    /// A child has begun to end by itself: what is still to be known of that has the grace to arrive.
+    fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
+        let by = now + self.rules.grace;
+        let Some(child) = self.children.get_mut(&link) else { return };
+        if child.end(cause, by) {
+            self.set_deadline(link, by);
+        }
+        if self.children.get(&link).is_some_and(Child::is_gone) {
+            self.gone(link, now, out);
+        }
+    }
+
+    /// Ends a child that has forfeited its time to end by itself.
+    pub(super) fn end_by_force(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
+        let by = now + self.rules.grace;
+        let Some(child) = self.children.get_mut(&link) else { return };
+        child.end(cause, by);
+        self.force(link, by, out);
+        if self.children.get(&link).is_some_and(Child::is_gone) {
+            self.gone(link, now, out);
+        }
+    }
+
+    fn force(&mut self, link: LinkId, by: Instant, out: &mut Vec<Effect>) {
+        let Some(child) = self.children.get_mut(&link) else { return };
+        if let State::Ending { forced, .. } = &mut child.state
+            && !std::mem::replace(forced, true)
+        {
+            child.open = false;
+            out.push(Effect::Close(link));
+            if child.exit.is_none() {
+                out.push(Effect::Kill(link));
+            }
+        }
+        self.set_deadline(link, by);
+    }
+
+    /// Asks a child to end, because the session does.
+    pub(super) fn ask_to_end(
+        &mut self,
+        link: LinkId,
+        signal: Option<i32>,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(child) = self.children.get(&link) else { return };
+        if !child.is_up() {
+            return self.end_by_force(link, Cause::Abandoned, now, out);
+        }
+        Self::send(link, Kind::Control, &Down::End(signal), out);
+        // Those below it have the grace as well, and whoever is below them.
+        let by = now + self.rules.grace * 4;
+        self.set_deadline(link, by);
+    }
+
+    fn set_deadline(&mut self, link: LinkId, by: Instant) {
+        let Some(child) = self.children.get_mut(&link) else { return };
+        self.deadlines.remove(&(child.by, link));
+        child.by = by;
+        self.deadlines.insert((by, link));
+    }
+
+    /// Does what is due for everybody whose state has lasted too long.
+    pub(super) fn expire(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        while let Some(&(by, link)) = self.deadlines.first()
+            && by <= now
+        {
+            match self.children.get(&link).map(|child| &child.state) {
+                None => {
+                    self.deadlines.remove(&(by, link));
+                }
+                // It could not even be killed, or nobody can say that it was.
+                Some(State::Ending { forced: true, .. }) => self.gone(link, now, out),
+                Some(State::Ending { forced: false, .. }) => self.force(link, now + self.rules.grace, out),
+                Some(_) => self.end_by_force(link, Cause::TimedOut, now, out),
+            }
+        }
+        if self.parent_is_late(now) && self.stage < Stage::Ending {
+            self.orphaned(now, out);
+        }
+    }
+
+    /// All is known of the end of a child that will be: what follows for those it stood for.
+    fn gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        let Some(child) = self.children.remove(&link) else { return };
+        self.deadlines.remove(&(child.by, link));
+        self.started(link, now);
+        if child.open {
+            out.push(Effect::Close(link));
+        }
+        let failure = child.failure(now);
+        let ranks: Vec<Rank> = match child.ticket.place {
+            Place::Local(rank) => vec![rank],
+            Place::Leader(_) => child.blocks.first().map(|block| block.first).into_iter().collect(),
+        };
+        if self.stage >= Stage::Up && failure.phase >= Phase::Joining {
+            let exit = child.exit.unwrap_or(Exit::Unknown);
+            self.news.extend(ranks.into_iter().map(|rank| News::Exited(rank, exit)));
+        }
+        match child.launch {
+            Some(launch) if failure.phase >= Phase::Joining => self.leader_lost(launch, &failure, now),
+            Some(launch) => self.launch_failed(launch, failure, now),
+            None if self.stage < Stage::Up => self.host_failed(failure, now, out),
+            None => {}
+        }
+    }
+}

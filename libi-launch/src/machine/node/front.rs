@@ -1,0 +1,104 @@
+//! The front end's side of a node: its ledger, its deadline, its decisions.
+
+use std::time::Duration;
+
+use libi_core::time::Instant;
+use libi_core::wire::Kind;
+
+use super::{Effect, Node, Notice, Plan, Role, Stage};
+use crate::machine::ledger::{Decision, Known, Ledger};
+use crate::machine::message::{Down, News};
+use crate::verdict::{Cause, Failure, Phase};
+
+/// What a front end's node keeps beside what every node keeps.
+#[derive(Debug)]
+pub(super) struct Front {
+    ledger: Ledger,
+    allowed: Duration,
+    /// When no verdict may be open any more; then, when the reports asked for must be in.
+    by: Instant,
+}
+
+impl Front {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let ledger = Ledger::new(plan.hosts.len() as u32, plan.policy);
+        Self { ledger, allowed: plan.deadline, by: Instant::FAR_FUTURE }
+    }
+
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.by = now + self.allowed;
+    }
+
+    /// When it has to be woken, if the session is so far.
+    pub(super) fn deadline(&self, stage: Stage) -> Option<Instant> {
+        (stage < Stage::Up).then_some(self.by)
+    }
+}
+
+impl Node {
+    /// What the front end knows of each host, in the order of their indices; nothing at other nodes.
+    pub fn known(&self) -> impl Iterator<Item = &Known> {
+        let ledger = match &self.role {
+            Role::Front(front) => Some(front.ledger.hosts()),
+            Role::Member(_) => None,
+        };
+        ledger.into_iter().flatten()
+    }
+
+    /// Takes news into the ledger, and does what follows from it.
+    pub(super) fn decide(&mut self, news: &[News], now: Instant, out: &mut Vec<Effect>) {
+        let elapsed = now.since(self.began);
+        let Role::Front(front) = &mut self.role else { return };
+        for news in news {
+            front.ledger.note(news);
+            match news {
+                News::Failed(host, _, failure) if self.stage == Stage::Up => {
+                    out.push(Effect::Tell(Notice::Lost(*host, failure.clone())));
+                }
+                News::Exited(rank, exit) => out.push(Effect::Tell(Notice::Exited(*rank, *exit))),
+                _ => {}
+            }
+        }
+        if self.stage >= Stage::Up {
+            return;
+        }
+        let decision = front.ledger.decide();
+        let late = now >= front.by;
+        match (decision, self.stage) {
+            (Decision::Go, _) => self.go(out),
+            (Decision::GiveUp, _) => self.give_up(now, out),
+            (Decision::Wait, Stage::Launching) if late => {
+                front.by = now + self.rules.grace * 2;
+                self.conclude(now, out);
+                self.report(now, out);
+            }
+            (Decision::Wait, _) if late => {
+                front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::TimedOut, elapsed));
+                self.decide(&[], now, out);
+            }
+            (Decision::Wait, _) => {}
+        }
+    }
+
+    fn go(&mut self, out: &mut Vec<Effect>) {
+        self.stage = Stage::Up;
+        self.pass_down(&Down::Go, out);
+        out.push(Effect::Tell(Notice::Up));
+    }
+
+    fn give_up(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        // What is still waited for is not launched any more.
+        let elapsed = now.since(self.began);
+        let Role::Front(front) = &mut self.role else { return };
+        front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed));
+        out.push(Effect::Tell(Notice::GivenUp));
+        self.end(None, now, out);
+    }
+
+    /// Sends this to every child that is up.
+    pub(super) fn pass_down(&mut self, message: &Down, out: &mut Vec<Effect>) {
+        for (&link, _) in self.children.iter().filter(|(_, child)| child.is_up()) {
+            Self::send(link, Kind::Control, message, out);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a node does when a launch has failed, or a leader is lost: repeat it, or report it.
+
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::{Attempt, Launch, Retry};
+use libi_core::time::Instant;
+
+use super::{Node, Role, Stage};
+use crate::machine::message::News;
+use crate::verdict::{Cause, Exit, Failure, Phase};
+
+impl Node {
+    /// Whether a launch is to be repeated, and after how long.
+    fn retry(&self, attempt: Attempt, failure: &Failure) -> Retry {
+        let made = attempt.failed.saturating_add(attempt.lost);
+        let another = self.stage == Stage::Launching && failure.may_pass();
+        if another && made.saturating_add(1) < self.rules.attempts {
+            Retry::After(self.rules.back_off * (1 << made.min(10)))
+        } else {
+            Retry::Never
+        }
+    }
+
+    pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
+        if matches!(failure.cause, Cause::Exited(Exit::Code(255)) | Cause::TimedOut | Cause::Closed) {
+            let rem = self.queue.estimate().cost().rem;
+            self.window.refused(now, self.queue.in_flight(), rem);
+        }
+        let retry = self.retry(launch.attempt, &failure);
+        if self.queue.child_failed(launch, now, retry).is_ok() && retry == Retry::Never {
+            self.news.push(News::Failed(launch.host, launch.attempt, failure));
+        }
+    }
+
+    /// A leader that was up is gone, and with it everybody whom it had launched or was to launch.
+    pub(super) fn leader_lost(&mut self, launch: Launch, failure: &Failure, now: Instant) {
+        let Ok(share) = self.queue.child_lost(launch.host) else { return };
+        let below: Vec<Launch> = if let Role::Front(_) = self.role {
+            let others = self.tasks.values().filter(|task| task.host != launch.host);
+            others.map(|task| Launch { host: task.host, attempt: task.attempt }).collect()
+        } else {
+            let attempt = |host: HostIndex| share.attempts.get(&host).copied().unwrap_or_default();
+            share.hosts.iter().map(|host| Launch { host, attempt: attempt(host) }).collect()
+        };
+        match self.retry(launch.attempt, failure) {
+            Retry::After(back_off) => self.again(launch, now + back_off),
+            Retry::Never => self.news.push(News::Failed(launch.host, launch.attempt, failure.clone())),
+        }
+        for lost in below {
+            if self.stage == Stage::Launching {
+                self.again(lost, now);
+            } else {
+                let cause = Cause::LauncherLost(launch.host);
+                let attempt = Attempt { lost: lost.attempt.lost.saturating_add(1), failed: 0 };
+                let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
+                self.news.push(News::Failed(lost.host, attempt, failure));
+            }
+        }
+    }
+
+    /// Launches a host again that was lost with, or as, a child.
+    fn again(&mut self, lost: Launch, not_before: Instant) {
+        let front = matches!(self.role, Role::Front(_));
+        let next = if front && lost.host != HostIndex(0) {
+            // Not the front end's to launch, but that of the next master.
+            Attempt { lost: lost.attempt.lost.saturating_add(1), failed: 0 }
+        } else {
+            match self.queue.requeue(lost, not_before) {
+                Ok(next) => next,
+                Err(_) => return,
+            }
+        };
+        if let Some(task) = self.tasks.get_mut(&lost.host) {
+            task.attempt = next;
+        }
+        self.news.push(News::Again(lost.host, next));
+    }
+}

@@ -1,0 +1,218 @@
+//! A member's side of a node: the link to its parent, and what comes from there.
+
+use libi_core::boot::{Hello, Place, Ticket};
+use libi_core::plan::late::{Attempt, Launch, Share};
+use libi_core::time::Instant;
+use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
+use std::collections::BTreeMap;
+
+use super::{Effect, Node, Notice, Role, Stage};
+use crate::machine::message::{Down, News, Rules, Welcome};
+use crate::machine::reader::{Item, Reader};
+use crate::verdict::{Cause, Failure, Phase};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Called,
+    Greeted(Ticket),
+    Joining(Ticket),
+    Joined(Ticket),
+}
+
+/// What a member's node keeps beside what every node keeps.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    process: u32,
+    machine: String,
+    reader: Reader,
+    state: State,
+    pub(super) heard: Instant,
+    /// When the parent must have said what is awaited.
+    by: Instant,
+}
+
+impl Upstream {
+    pub(super) fn new(process: u32, machine: String) -> Self {
+        let (reader, state) = (Reader::new(), State::Called);
+        Self { process, machine, reader, state, heard: Instant::ZERO, by: Instant::FAR_FUTURE }
+    }
+
+    pub(super) fn begin(&mut self, now: Instant, rules: &Rules) {
+        self.heard = now;
+        self.by = now + rules.greet;
+    }
+
+    pub(super) fn is_welcome(&self) -> bool {
+        matches!(self.state, State::Joining(_) | State::Joined(_))
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        (!self.is_welcome()).then_some(self.by)
+    }
+
+    fn place(&self) -> Option<(Place, Attempt)> {
+        match self.state {
+            State::Called => None,
+            State::Greeted(ticket) | State::Joining(ticket) | State::Joined(ticket) => {
+                Some((ticket.place, ticket.attempt))
+            }
+        }
+    }
+}
+
+impl Node {
+    pub(super) fn heard_parent(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
+        let mut rest = bytes;
+        loop {
+            let Role::Member(upstream) = &mut self.role else { return };
+            upstream.heard = now;
+            let frame = match upstream.reader.next(&mut rest) {
+                Ok(None) => return,
+                Ok(Some(Item::Frame(header, payload))) => (header, payload),
+                Ok(Some(Item::Text(_) | Item::Preamble(..))) => continue,
+                // A parent that does not speak our protocol cannot be obeyed.
+                Err(_) => return self.orphaned(now, out),
+            };
+            if self.parent_said(frame.0, &frame.1, now, out).is_none() {
+                return self.orphaned(now, out);
+            }
+        }
+    }
+
+    /// Nothing if this is not what the protocol allows now.
+    fn parent_said(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<()> {
+        let Role::Member(upstream) = &mut self.role else { return None };
+        let frame = Frame::join(header, payload)?;
+        match (header.kind(), upstream.state) {
+            (Kind::Heartbeat | Kind::Goodbye, _) => Some(()),
+            (Kind::Ticket, State::Called) => {
+                let ticket: Ticket = decode_control(&frame).ok()?;
+                upstream.state = State::Greeted(ticket);
+                upstream.by = now + self.rules.greet;
+                upstream.reader.trust(Limits::PROVEN);
+                self.session = ticket.session;
+                let hello = Hello { ticket, process: upstream.process, machine: upstream.machine.clone() };
+                Self::send(super::LinkId::PARENT, Kind::Hello, &hello, out);
+                Some(())
+            }
+            (Kind::Control, State::Called) => None,
+            (Kind::Control, _) => self.told(decode_control(&frame).ok()?, now, out),
+            _ => None,
+        }
+    }
+
+    fn told(&mut self, message: Down, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
+        let Role::Member(upstream) = &mut self.role else { return None };
+        match (message, upstream.state) {
+            (Down::Welcome(welcome), State::Greeted(ticket)) => {
+                upstream.state = State::Joining(ticket);
+                self.welcomed(ticket, welcome, now, out);
+            }
+            (_, State::Called | State::Greeted(_)) | (Down::Welcome(_), _) => return None,
+            (Down::Share(tasks, estimate), _) => {
+                let hosts = tasks.iter().map(|task| task.host).collect();
+                let later = tasks.iter().filter(|task| task.attempt != Attempt::default());
+                let attempts: BTreeMap<_, _> = later.map(|task| (task.host, task.attempt)).collect();
+                self.tasks.extend(tasks.into_iter().map(|task| (task.host, task)));
+                self.queue.accept(Share { hosts, attempts, estimate });
+                if self.stage != Stage::Launching {
+                    self.abandon_queue(now);
+                }
+            }
+            (Down::Conclude, _) if self.stage == Stage::Launching => self.conclude(now, out),
+            (Down::Go, _) if self.stage < Stage::Up => {
+                self.stage = Stage::Up;
+                self.pass_down(&Down::Go, out);
+                out.push(Effect::Tell(Notice::Up));
+            }
+            (Down::Conclude | Down::Go, _) => {}
+            (Down::End(signal), _) => self.end(signal, now, out),
+        }
+        Some(())
+    }
+
+    fn welcomed(&mut self, ticket: Ticket, welcome: Welcome, now: Instant, out: &mut Vec<Effect>) {
+        (self.rules, self.size, self.programs) = (welcome.rules, welcome.size, welcome.programs);
+        self.next_beat = now + self.rules.silence / 4;
+        if let Place::Leader(_) = ticket.place {
+            let ranks = welcome.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
+            // The first is this process.
+            let others: Vec<_> = ranks.skip(1).collect();
+            for (rank, block) in others {
+                self.start_member(rank, block, now, out);
+            }
+        }
+        self.check_joined();
+    }
+
+    /// Notices that all members of this host are up, once.
+    pub(super) fn check_joined(&mut self) {
+        let Role::Member(upstream) = &mut self.role else { return };
+        let State::Joining(ticket) = upstream.state else { return };
+        let mut locals = self.children.values().filter(|child| child.host().is_none());
+        if locals.all(super::Child::is_up) {
+            upstream.state = State::Joined(ticket);
+            if let Place::Leader(host) = ticket.place {
+                self.news.push(News::Joined(host, ticket.attempt));
+            }
+        }
+    }
+
+    /// A further member of this host will not join, or has gone before the session was up: nor will the host.
+    pub(super) fn host_failed(&mut self, failure: Failure, now: Instant, out: &mut Vec<Effect>) {
+        let Role::Member(upstream) = &self.role else { return };
+        let Some((Place::Leader(host), attempt)) = upstream.place() else { return };
+        self.news.push(News::Failed(host, attempt, failure));
+        self.report(now, out);
+        self.end(None, now, out);
+    }
+
+    /// Stops launching, gives up what has not joined, and tells those below to do the same.
+    pub(super) fn conclude(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.stage = Stage::Concluding;
+        self.abandon_queue(now);
+        self.pass_down(&Down::Conclude, out);
+        let late: Vec<_> = self
+            .children
+            .iter()
+            .filter(|(_, child)| child.phase() < Phase::Joining)
+            .map(|(&link, _)| link)
+            .collect();
+        for link in late {
+            self.end_by_force(link, Cause::TimedOut, now, out);
+        }
+        let joined = match &self.role {
+            Role::Member(upstream) => !matches!(upstream.state, State::Joining(_)),
+            Role::Front(_) => true,
+        };
+        if !joined {
+            let elapsed = now.since(self.began);
+            let failure = Failure::without_evidence(Phase::Joining, Cause::TimedOut, elapsed);
+            self.host_failed(failure, now, out);
+        }
+    }
+
+    /// Reports every host that is still waiting for its launch as given up.
+    pub(super) fn abandon_queue(&mut self, now: Instant) {
+        let abandoned: Vec<Launch> = self.queue.abandon().collect();
+        for Launch { host, attempt } in abandoned {
+            let elapsed = now.since(self.began);
+            let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
+            self.news.push(News::Failed(host, attempt, failure));
+        }
+    }
+
+    /// The parent has not said in time what is awaited of it.
+    pub(super) fn parent_is_late(&self, now: Instant) -> bool {
+        match &self.role {
+            Role::Member(upstream) => upstream.deadline().is_some_and(|by| now >= by),
+            Role::Front(_) => false,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The parts of the machine one by one; whole sessions are run in `tests/simulation`.
+
+use std::time::Duration;
+
+use libi_core::cost::Cost;
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Attempt;
+use libi_core::time::Instant;
+use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, VersionRange, encode_control};
+
+use super::ledger::{Decision, Ledger, Policy};
+use super::message::News;
+use super::reader::{Item, ReadError, Reader};
+use super::window::Window;
+use crate::verdict::{Cause, Exit, Failure, Phase};
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+/// Everything that a reader finds in these pieces.
+fn read(pieces: &[&[u8]]) -> Result<Vec<Item>, ReadError> {
+    let mut reader = Reader::new();
+    let mut items = Vec::new();
+    for mut piece in pieces.iter().copied() {
+        while let Some(item) = reader.next(&mut piece)? {
+            items.push(item);
+        }
+    }
+    Ok(items)
+}
+
+fn text(items: &[Item]) -> Vec<u8> {
+    let text = items.iter().map(|item| match item {
+        Item::Text(text) | Item::Preamble(text, _) => text.as_slice(),
+        Item::Frame(..) => &[],
+    });
+    text.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn a_banner_in_front_of_the_protocol_is_text_wherever_the_stream_is_cut() {
+    let mut stream = b"Last login: never\r\n\xff".to_vec();
+    stream.extend(Preamble { versions: PROTOCOL }.encode());
+    encode_control(&mut stream, Kind::Control, 0, &"news", &Limits::PROVEN).unwrap();
+    for cut in 0..=stream.len() {
+        let (a, b) = stream.split_at(cut);
+        let items = read(&[a, b]).unwrap();
+        assert_eq!(text(&items), b"Last login: never\r\n\xff", "cut at {cut}");
+        let frames: Vec<_> = items.iter().filter(|item| matches!(item, Item::Frame(..))).collect();
+        assert!(matches!(frames[..], [Item::Frame(header, _)] if header.kind() == Kind::Control));
+    }
+}
+
+#[test]
+fn a_peer_of_another_version_is_told_apart_from_noise() {
+    let future = VersionRange::new(libi_core::wire::Version(7), libi_core::wire::Version(9)).unwrap();
+    let stream = Preamble { versions: future }.encode();
+    assert!(matches!(read(&[&stream]), Err(ReadError::Version(_))));
+    let noise = [&Preamble { versions: PROTOCOL }.encode()[..], &[0xaa; 32]].concat();
+    assert!(matches!(read(&[&noise]), Err(ReadError::Frame(_))));
+}
+
+#[test]
+fn before_its_hello_a_peer_cannot_make_us_keep_more_than_a_strangers_message() {
+    let mut stream = Preamble { versions: PROTOCOL }.encode().to_vec();
+    let long = "x".repeat(Limits::BEFORE_PROOF.control as usize + 1);
+    encode_control(&mut stream, Kind::Hello, 0, &long, &Limits::PROVEN).unwrap();
+    assert!(matches!(read(&[&stream]), Err(ReadError::Frame(_))));
+}
+
+#[test]
+fn the_window_is_as_wide_as_the_launcher_is_kept_busy_by() {
+    let window = Window::new();
+    let limit = |seq, rem| window.limit(&Cost::new(MS(seq), MS(rem)));
+    assert_eq!(limit(10, 200), 30, "20 at a time keep it busy, and half as many again");
+    assert_eq!(limit(0, 200), 256);
+    assert_eq!(limit(500, 20), 2);
+}
+
+#[test]
+fn refusals_narrow_the_window_once_in_a_launch_time_and_answers_widen_it_again() {
+    let mut window = Window::new();
+    let at = |millis| Instant::ZERO + MS(millis);
+    let limit = |window: &Window| window.limit(&Cost::new(MS(1), MS(200)));
+    window.refused(at(1_000), 64, MS(200));
+    assert_eq!(limit(&window), 32);
+    window.refused(at(1_100), 32, MS(200));
+    assert_eq!(limit(&window), 32, "the same burst of refusals");
+    window.refused(at(1_300), 32, MS(200));
+    assert_eq!(limit(&window), 16);
+    (0..40).for_each(|_| window.answered());
+    assert!((17..=19).contains(&limit(&window)), "{}", limit(&window));
+    for step in 0..20 {
+        window.refused(at(2_000 + 300 * step), 1, MS(200));
+    }
+    assert_eq!(limit(&window), 1, "one launch is always allowed");
+}
+
+fn failed(host: u32) -> News {
+    News::Failed(HostIndex(host), Attempt::default(), failure(Cause::TimedOut, Phase::Starting))
+}
+
+fn joined(host: u32) -> News {
+    News::Joined(HostIndex(host), Attempt::default())
+}
+
+fn failure(cause: Cause, phase: Phase) -> Failure {
+    Failure { phase, cause, exit: None, tail: String::new(), elapsed: MS(1) }
+}
+
+/// What a ledger of three hosts decides after this.
+fn decide(policy: Policy, news: &[News]) -> Decision {
+    let mut ledger = Ledger::new(3, policy);
+    news.iter().for_each(|news| ledger.note(news));
+    ledger.decide()
+}
+
+#[test]
+fn a_session_goes_up_when_enough_have_joined_and_no_verdict_is_open() {
+    let all = [joined(0), joined(1), joined(2)];
+    assert_eq!(decide(Policy::All, &all[..2]), Decision::Wait);
+    assert_eq!(decide(Policy::All, &all), Decision::Go);
+    assert_eq!(decide(Policy::AtLeast(1), &all[..2]), Decision::Wait, "the third may still join");
+    assert_eq!(decide(Policy::AtLeast(2), &[joined(0), failed(1), joined(2)]), Decision::Go);
+}
+
+#[test]
+fn a_session_is_given_up_as_soon_as_it_cannot_come_up() {
+    assert_eq!(decide(Policy::All, &[failed(2)]), Decision::GiveUp);
+    assert_eq!(decide(Policy::AtLeast(2), &[failed(2)]), Decision::Wait);
+    assert_eq!(decide(Policy::AtLeast(2), &[failed(2), failed(1)]), Decision::GiveUp);
+    assert_eq!(decide(Policy::AtLeast(1), &[failed(0)]), Decision::GiveUp, "without a master there is none");
+}
+
+#[test]
+fn what_is_said_of_an_earlier_attempt_is_out_of_date() {
+    let again = News::Again(HostIndex(1), Attempt { lost: 1, failed: 0 });
+    let news = [joined(0), joined(1), joined(2), again, joined(1)];
+    assert_eq!(decide(Policy::All, &news), Decision::Wait);
+    let now = News::Joined(HostIndex(1), Attempt { lost: 1, failed: 1 });
+    assert_eq!(decide(Policy::All, &[&news[..], &[now]].concat()), Decision::Go);
+}
+
+#[test]
+fn news_of_hosts_that_are_not_in_the_session_change_nothing() {
+    assert_eq!(decide(Policy::All, &[joined(3), joined(u32::MAX)]), Decision::Wait);
+}
+
+#[test]
+fn only_what_may_go_better_is_tried_again() {
+    let may_pass = |cause| failure(cause, Phase::Starting).may_pass();
+    for cause in [Cause::TimedOut, Cause::Closed, Cause::Exited(Exit::Code(255)), Cause::Silent] {
+        assert!(may_pass(cause.clone()), "{cause}");
+    }
+    let hopeless = [
+        Cause::Exited(Exit::Code(127)),
+        Cause::Exited(Exit::Code(126)),
+        Cause::Exited(Exit::Code(0)),
+        Cause::NotStarted("E2BIG".to_owned()),
+        Cause::WrongTicket,
+        Cause::Garbled(String::new()),
+        Cause::Abandoned,
+    ];
+    for cause in hopeless {
+        assert!(!may_pass(cause.clone()), "{cause}");
+    }
+}

@@ -1,0 +1,135 @@
+//! What became of a launch: how far it got, why it went no further, and whether trying again can help.
+
+use std::fmt;
+use std::time::Duration;
+
+use libi_core::ids::HostIndex;
+use serde::{Deserialize, Serialize};
+
+/// How far the launch of a host, or of a local member, has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Phase {
+    /// Nobody has started it.
+    Waiting,
+    /// It was started; nothing in our protocol has come from it.
+    Starting,
+    /// It speaks our protocol, but has not said hello.
+    Greeting,
+    /// Its leader is up, and its further members are joining.
+    Joining,
+    /// All its members are up.
+    Joined,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting => "waiting for its launch",
+            Self::Starting => "starting",
+            Self::Greeting => "saying hello",
+            Self::Joining => "joining",
+            Self::Joined => "joined",
+        })
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Exit {
+    /// It ended by itself with this status.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+    /// It has ended, but somebody else has collected how.
+    Unknown,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exited {code}"),
+            Self::Signal(number) => write!(f, "was ended by signal {number}"),
+            Self::Unknown => f.write_str("ended, nobody knows how"),
+        }
+    }
+}
+
+/// Why a launch failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Cause {
+    /// It could not even be started; the operating system says why.
+    NotStarted(String),
+    /// What was started has ended.
+    Exited(Exit),
+    /// The link to it was closed from the other side, and nothing ended that we could see.
+    Closed,
+    /// It did not get further in time.
+    TimedOut,
+    /// What it said is not our protocol.
+    Garbled(String),
+    /// It speaks no version of the protocol that we do.
+    Version(String),
+    /// It answered a ticket that was not given to it.
+    WrongTicket,
+    /// Nothing was heard of it for too long after it was up.
+    Silent,
+    /// The one that was to launch it is gone, or says nothing of it.
+    LauncherLost(HostIndex),
+    /// The launch was ended before its turn.
+    Abandoned,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted(why) => write!(f, "cannot be started: {why}"),
+            Self::Exited(exit) => exit.fmt(f),
+            Self::Closed => f.write_str("closed the link"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::Garbled(what) => write!(f, "does not speak our protocol: {what}"),
+            Self::Version(what) => f.write_str(what),
+            Self::WrongTicket => f.write_str("answered another ticket than its own"),
+            Self::Silent => f.write_str("has fallen silent"),
+            Self::LauncherLost(launcher) => write!(f, "was left to {launcher}, which is lost"),
+            Self::Abandoned => f.write_str("was not launched any more"),
+        }
+    }
+}
+
+/// What became of one attempt at a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// How far it came.
+    pub phase: Phase,
+    /// Why it went no further.
+    pub cause: Cause,
+    /// How what was started has ended, if that is known.
+    pub exit: Option<Exit>,
+    /// The end of what it printed.
+    pub tail: String,
+    /// From its start until it had failed.
+    pub elapsed: Duration,
+}
+
+impl Failure {
+    /// A failure of which nothing is left to be looked at.
+    #[must_use]
+    pub fn without_evidence(phase: Phase, cause: Cause, elapsed: Duration) -> Self {
+        Self { phase, cause, exit: None, tail: String::new(), elapsed }
+    }
+
+    /// Whether another attempt may go better.
+    ///
+    /// A shell that refused, was closed or took too long may have been overrun. A command that is not found, may
+    /// not be executed, or does not speak our protocol will be the same next time.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self.cause {
+            Cause::Exited(Exit::Code(code)) => code == 255, // what remote shells say of themselves
+            Cause::Exited(_) => self.phase == Phase::Starting,
+            Cause::Closed | Cause::TimedOut | Cause::Silent | Cause::LauncherLost(_) => true,
+            Cause::NotStarted(_) | Cause::Garbled(_) | Cause::Version(_) | Cause::WrongTicket => false,
+            Cause::Abandoned => false,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Whole sessions in virtual time: the machines of the launch, whatever may go wrong, and what must hold all the same.
+//!
+//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` tries many; without it some hundred are tried.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod scenario;
+mod world;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use libi_core::boot::{Place, SessionKey};
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::sim::{Ended, Sim};
+use libi_core::time::Instant;
+use libi_launch::machine::{Event, Known, Node, Notice, Policy};
+use libi_launch::verdict::Phase;
+
+use scenario::Scenario;
+use world::{Cluster, FRONT, Happening, Pick};
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("LIBI_SEEDS") else { return 0..300 };
+    match text.split_once("..") {
+        Some((first, end)) => first.parse().unwrap()..end.parse().unwrap(),
+        None => {
+            let seed = text.parse().unwrap();
+            seed..seed + 1
+        }
+    }
+}
+
+#[test]
+fn whatever_goes_wrong_every_launch_ends_in_a_true_verdict_and_leaves_nothing() {
+    for seed in seeds() {
+        let scenario = Scenario::new(seed);
+        if let Err(wrong) = run(&scenario) {
+            panic!("LIBI_SEEDS={seed} cargo test -p libi-launch --test simulation\n{wrong}\n{scenario:#?}");
+        }
+    }
+}
+
+/// Runs a scenario, and checks what must hold.
+fn run(scenario: &Scenario) -> Result<(), String> {
+    let mut sim = Sim::new(Cluster::new(scenario.clone()));
+    let front = sim.agenda.start(Node::front(SessionKey(scenario.seed), &scenario.plan(), scenario.seed));
+    sim.agenda.tell(Instant::ZERO, front, Event::Begin);
+    let at = |after: Duration| Instant::ZERO + after;
+    for &(after, number) in &scenario.deaths {
+        sim.agenda.plan(at(after), Happening::Dies(number.map_or(Pick::Front, Pick::Any)));
+    }
+    for &(after, number) in &scenario.freezes {
+        sim.agenda.plan(at(after), Happening::Freezes(Pick::Any(number)));
+    }
+    sim.agenda.plan(at(scenario.ends), Happening::Ends);
+
+    // Until just before the user ends the session.
+    let steps = 500_000 + 5_000 * u64::from(scenario.hosts);
+    let before_end = at(scenario.ends - Duration::from_millis(1));
+    if sim.run(before_end, steps) == Ended::TooManySteps {
+        return Err(format!("something spins: {steps} steps by {}", sim.agenda.now()));
+    }
+    check_verdict(scenario, &sim)?;
+
+    // From then on everything has to end, without help.
+    let rules = &scenario.rules;
+    let bound = rules.silence * 3 + rules.greet + rules.grace * 8;
+    if sim.run(at(scenario.ends) + bound, steps) == Ended::TooManySteps {
+        return Err("something spins at the end".to_owned());
+    }
+    let left: Vec<_> = sim.world.living().filter(|(id, _)| *id != FRONT).collect();
+    if !left.is_empty() {
+        return Err(format!("left running: {left:?}"));
+    }
+    let front_lives = sim.world.processes[0].alive;
+    if front_lives && !sim.world.notices.iter().any(|(_, notice)| *notice == Notice::Over) {
+        return Err("the front end was not told that it is over".to_owned());
+    }
+    Ok(())
+}
+
+fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> {
+    let Some(front) = sim.agenda.machine(FRONT) else { return Ok(()) }; // it was killed
+    let verdict = sim.world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
+    let Some((at, verdict)) = verdict else { return Err("no verdict".to_owned()) };
+    let mut latest = Instant::ZERO + scenario.deadline + scenario.rules.grace * 3;
+    if !scenario.has_faults() {
+        // No need to wait for the deadline of all: each attempt has its own.
+        let rules = &scenario.rules;
+        let attempt = rules.greet + rules.join + rules.grace * 4 + rules.back_off * 16;
+        latest = latest.min(Instant::ZERO + Duration::from_secs(40) + attempt * u32::from(rules.attempts));
+    }
+    if *at > latest {
+        return Err(format!("the verdict came at {at}, after {latest}"));
+    }
+    let known: Vec<&Known> = front.known().collect();
+    let joined = known.iter().filter(|known| ***known == Known::Joined).count() as u32;
+    if known.contains(&&Known::Waiting) {
+        return Err("a host has no verdict".to_owned());
+    }
+    let needed = match scenario.policy {
+        Policy::All => scenario.hosts,
+        Policy::AtLeast(least) => least,
+    };
+    let lost = sim.world.notices.iter().filter(|(_, n)| matches!(n, Notice::Lost(..))).count() as u32;
+    if *verdict == Notice::Up && joined + lost < needed {
+        return Err(format!("up with {joined} hosts and {lost} lost since, but {needed} are needed"));
+    }
+    if *verdict == Notice::Up {
+        check_places(scenario, sim, &known)?;
+    }
+    if !scenario.has_faults() {
+        check_fates(scenario, sim, &known, *verdict == Notice::Up)?;
+    }
+    Ok(())
+}
+
+/// Everybody who has joined is there, once, and nobody else is, once things have settled.
+fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known]) -> Result<(), String> {
+    let rules = &scenario.rules;
+    let settled = sim.world.last_fault + rules.silence * 3 + rules.grace * 8;
+    if scenario.has_faults() && sim.agenda.now() < settled {
+        return Ok(());
+    }
+    let mut places: BTreeMap<Place, u32> = BTreeMap::new();
+    for place in sim.world.living().filter_map(|(_, process)| process.place) {
+        *places.entry(place).or_default() += 1;
+    }
+    for (host, known) in (0..).zip(known) {
+        let there = places.get(&Place::Leader(HostIndex(host))).copied().unwrap_or(0);
+        let expected = u32::from(**known == Known::Joined);
+        if there != expected {
+            return Err(format!("host {host}: {there} leaders are there, and it is known as {known:?}"));
+        }
+    }
+    if let Some(place) = places.iter().find(|(_, count)| **count > 1) {
+        return Err(format!("taken more than once: {place:?}"));
+    }
+    if let Some(process) = sim.world.living().find(|(_, process)| !process.told_up) {
+        return Err(format!("is not told that the session is up: {process:?}"));
+    }
+    Ok(())
+}
+
+/// Without faults from outside, every verdict follows from what the host's attempts have met with.
+fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known], up: bool) -> Result<(), String> {
+    let world = &sim.world;
+    let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
+    let in_time = verdict.is_some_and(|(at, _)| *at < Instant::ZERO + scenario.deadline);
+    for (host, known) in (0..).zip(known) {
+        let leader = Place::Leader(HostIndex(host));
+        let tried: Vec<_> = world.fates.iter().filter(|((place, _), _)| *place == leader).collect();
+        let failed_only = tried.iter().filter(|((_, attempt), _)| attempt.lost == 0).count();
+        if failed_only > usize::from(scenario.rules.attempts) {
+            return Err(format!("host {host} was launched {failed_only} times"));
+        }
+        let last = tried.last().map(|(_, fate)| **fate);
+        match known {
+            Known::Joined => {
+                if !last.is_some_and(scenario::Fate::joins) {
+                    return Err(format!("host {host} is said to have joined, but met with {tried:?}"));
+                }
+                let ranks = host * scenario.members + 1..(host + 1) * scenario.members;
+                let places = ranks.map(|rank| Place::Local(Rank(rank))).chain([leader]);
+                let missing: Vec<_> = places.filter(|place| !world.at_up.contains(place)).collect();
+                if up && !missing.is_empty() {
+                    return Err(format!("when the session was said to be up, it had no {missing:?}"));
+                }
+            }
+            Known::Failed(failure) => {
+                if up && in_time && scenario.bad == 0.0 {
+                    return Err(format!("host {host} has met with nothing bad, but: {failure:?}"));
+                }
+                // What was cut short says nothing of the host.
+                let own = matches!(failure.phase, Phase::Starting | Phase::Greeting);
+                if up && in_time && own && !last.is_some_and(|fate| fate.explains(failure)) {
+                    return Err(format!("host {host} met with {tried:?}, but is said to have: {failure:?}"));
+                }
+            }
+            Known::Waiting => {}
+        }
+    }
+    Ok(())
+}

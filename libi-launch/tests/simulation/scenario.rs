@@ -1,0 +1,206 @@
+//! What a run is about: how many hosts, what they cost, what goes wrong. Everything follows from the seed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use libi_core::boot::Place;
+use libi_core::cost::Cost;
+use libi_core::dist::Word;
+use libi_core::dist::layout::Block;
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::plan::late::Attempt;
+use libi_core::sim::Node as Id;
+use libi_core::sim::rng::Rng;
+use libi_launch::machine::{Event, LinkId, Plan, Policy, Program, Rules, Task};
+use libi_launch::verdict::{Cause, Exit, Failure};
+
+/// What becomes of a program that is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It joins; perhaps with a banner before, and a link that breaks after so many bytes.
+    Joins { banner: bool, cut: Option<usize> },
+    /// The operating system refuses to start it.
+    NotStarted,
+    /// The remote shell is refused, and says so.
+    Refused,
+    /// There is no such program.
+    NotFound,
+    /// It ends without joining.
+    ExitsEarly,
+    /// A signal ends it before it joins.
+    Crashes,
+    /// Nothing is ever heard of it.
+    Hangs,
+    /// Nothing but text is ever heard of it.
+    HangsWithBanner,
+    /// It begins like us, and goes on with noise.
+    Garbage,
+    /// It returns what it is sent.
+    Echoes,
+    /// It answers a ticket that was given to somebody else.
+    Stale,
+    /// It closes its link, and does not end by itself.
+    ClosesOnly,
+    /// It ends, but something that it has started keeps its link open.
+    ExitsOpen,
+}
+
+impl Fate {
+    /// Whether this may be the verdict on a host whose last attempt met with this.
+    pub(crate) fn explains(self, failure: &Failure) -> bool {
+        let cause = &failure.cause;
+        match self {
+            Self::NotStarted => matches!(cause, Cause::NotStarted(_)),
+            Self::Refused => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("refused"),
+            Self::NotFound => *cause == Cause::Exited(Exit::Code(127)) && failure.tail.contains("not found"),
+            Self::ExitsEarly => *cause == Cause::Exited(Exit::Code(0)) && failure.tail.contains("usage"),
+            Self::Crashes => *cause == Cause::Exited(Exit::Signal(11)),
+            Self::Hangs => *cause == Cause::TimedOut && failure.tail.is_empty(),
+            Self::HangsWithBanner => *cause == Cause::TimedOut && failure.tail.contains("Welcome"),
+            Self::Garbage | Self::Echoes => matches!(cause, Cause::Garbled(_)),
+            Self::Stale => *cause == Cause::WrongTicket,
+            // Nothing but our own end of it is known.
+            Self::ClosesOnly => *cause == Cause::Exited(Exit::Signal(9)),
+            Self::ExitsOpen => *cause == Cause::Exited(Exit::Code(3)),
+            // Then it is a member of the host that has failed, or the link.
+            Self::Joins { .. } => true,
+        }
+    }
+
+    /// Whether it joins, if only until its link breaks.
+    pub(crate) fn joins(self) -> bool {
+        matches!(self, Self::Joins { .. })
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) hosts: u32,
+    pub(crate) members: u32,
+    pub(crate) latency: Duration,
+    seq: Duration,
+    rem: Duration,
+    /// Which part of the starts goes wrong.
+    pub(crate) bad: f64,
+    pub(crate) policy: Policy,
+    pub(crate) rules: Rules,
+    pub(crate) deadline: Duration,
+    pub(crate) deaths: Vec<(Duration, Option<u64>)>,
+    pub(crate) freezes: Vec<(Duration, u64)>,
+    pub(crate) ends: Duration,
+    /// What was sent to programs that are not up yet.
+    pub(crate) pending: BTreeMap<(Id, LinkId), Vec<(Event, ())>>,
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed).fork(7);
+        let millis = Duration::from_millis;
+        let most = [1, 4, 20, 100, 400, 400, 2_000][rng.below(7) as usize];
+        let hosts = 1 + rng.below(most) as u32;
+        let bad = [0.0, 0.0, 0.01, 0.1, 0.3, 0.9][rng.below(6) as usize];
+        let policy = match rng.below(3) {
+            0 => Policy::All,
+            1 => Policy::AtLeast(1),
+            _ => Policy::AtLeast(hosts.div_ceil(2)),
+        };
+        let rules = Rules { attempts: 1 + rng.below(4) as u16, ..Rules::default() };
+        let deadline = millis([2_000, 60_000, 300_000][rng.below(3) as usize]);
+        let moment = |rng: &mut Rng| {
+            let latest = if rng.chance(0.5) { 2_000 } else { 60_000 };
+            millis(rng.below(latest))
+        };
+        let count = [0, 0, 1, 1, 5][rng.below(5) as usize];
+        let deaths = (0..count).map(|_| (moment(&mut rng), Some(rng.bits()))).collect::<Vec<_>>();
+        let front_dies = rng.chance(0.15).then(|| (moment(&mut rng), None));
+        let count = [0, 0, 0, 1, 3][rng.below(5) as usize];
+        let freezes = (0..count).map(|_| (moment(&mut rng), rng.bits())).collect();
+        Self {
+            seed,
+            hosts,
+            members: 1 + rng.below(3) as u32,
+            latency: millis([0, 1, 90][rng.below(3) as usize]),
+            seq: millis(rng.below(20)),
+            rem: millis(rng.below(500)),
+            bad,
+            policy,
+            rules,
+            deadline,
+            deaths: deaths.into_iter().chain(front_dies).collect(),
+            freezes,
+            ends: deadline + millis(20_000 + rng.below(60_000)),
+            pending: BTreeMap::new(),
+        }
+    }
+
+    /// What the front end is asked to launch.
+    pub(crate) fn plan(&self) -> Plan {
+        let program = Program {
+            executable: Word::try_from("tool").unwrap(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: None,
+        };
+        let task = |host: u32| Task {
+            host: HostIndex(host),
+            attempt: Attempt::default(),
+            name: format!("node{host}"),
+            user: None,
+            port: None,
+            blocks: vec![Block { first: Rank(host * self.members), count: self.members, distribution: 0 }],
+        };
+        Plan {
+            hosts: (0..self.hosts).map(task).collect(),
+            programs: vec![program],
+            size: self.hosts * self.members,
+            rules: self.rules,
+            policy: self.policy,
+            deadline: self.deadline,
+            cost: Cost::new(Duration::from_millis(5), Duration::from_millis(200)),
+        }
+    }
+
+    /// SEQ and REM of one launch.
+    pub(crate) fn costs(&self, rng: &mut Rng) -> (Duration, Duration) {
+        let factor = 0.5 + rng.unit();
+        (self.seq, self.rem.mul_f64(factor))
+    }
+
+    /// What this attempt at this place meets with: the same whoever makes it, and whenever.
+    pub(crate) fn fate(&self, place: Place, attempt: Attempt) -> Fate {
+        let number = match place {
+            Place::Leader(host) => u64::from(host.0),
+            // A further member fails rarely, or no host with several would ever join.
+            Place::Local(rank) => u64::from(rank.0) | 1 << 32,
+        };
+        let attempt = u64::from(attempt.lost) << 16 | u64::from(attempt.failed);
+        let mut rng = Rng::new(self.seed).fork(number).fork(attempt);
+        let bad = if number >> 32 == 0 { self.bad } else { self.bad / 10.0 };
+        if !rng.chance(bad) {
+            return Fate::Joins { banner: rng.chance(0.2), cut: None };
+        }
+        match rng.below(13) {
+            10 => Fate::Stale,
+            11 => Fate::ClosesOnly,
+            12 => Fate::ExitsOpen,
+            0 => Fate::NotStarted,
+            1 | 2 => Fate::Refused,
+            3 => Fate::NotFound,
+            4 => Fate::ExitsEarly,
+            5 => Fate::Crashes,
+            6 => Fate::Hangs,
+            7 => Fate::HangsWithBanner,
+            8 => Fate::Garbage,
+            _ if rng.chance(0.5) => Fate::Echoes,
+            _ => Fate::Joins { banner: true, cut: Some(rng.below(200) as usize) },
+        }
+    }
+
+    /// Whether processes are killed or frozen from outside.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.deaths.is_empty() || !self.freezes.is_empty()
+    }
+}

@@ -1,0 +1,338 @@
+//! A cluster in which the launch machines run: processes, links, remote shells, and what goes wrong with them.
+//!
+//! Nothing of the machines is modelled here: every process that joins is a [`Node`], the same that a real process
+//! drives. What is modelled is what they meet. A remote shell keeps its launcher busy for SEQ and has its program up
+//! after REM; bytes arrive late and in order; programs fail in the ways of [`Fate`]; processes die, and freeze.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use libi_core::boot::{Hello, Nonce, Place, SessionKey, Ticket};
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Attempt;
+use libi_core::sim::rng::Rng;
+use libi_core::sim::{Agenda, Node as Id, World};
+use libi_core::time::Instant;
+use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
+use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Notice};
+use libi_launch::verdict::Exit;
+use serde::Serialize;
+
+use crate::scenario::{Fate, Scenario};
+
+/// Who runs where, and how he can be reached.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) place: Option<Place>,
+    pub(crate) attempt: Attempt,
+    parent: Option<(Id, LinkId)>,
+    /// The other ends of its links; of a program that never joins there is none.
+    children: BTreeMap<LinkId, Option<Id>>,
+    /// Frozen processes do nothing and notice nothing, and cannot be ended from afar.
+    pub(crate) frozen: bool,
+    pub(crate) alive: bool,
+    /// It was told that the session is up.
+    pub(crate) told_up: bool,
+    /// How many bytes it may still send to its parent before its link is cut.
+    sends: Option<usize>,
+    busy_until: Instant,
+}
+
+/// Something that happens to the cluster.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// A program that was started has come as far as its fate lets it.
+    Runs(Id, LinkId, Job, Fate),
+    /// A process is killed by somebody else.
+    Dies(Pick),
+    /// A process, or its host, stops doing anything.
+    Freezes(Pick),
+    /// The user of the front end wants the session to end.
+    Ends,
+}
+
+/// Whom a fault befalls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pick {
+    Front,
+    /// One of those that are alive then, by a number.
+    Any(u64),
+}
+
+pub(crate) struct Cluster {
+    pub(crate) scenario: Scenario,
+    rng: Rng,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) notices: Vec<(Instant, Notice)>,
+    /// What each attempt at a place met with.
+    pub(crate) fates: BTreeMap<(Place, Attempt), Fate>,
+    /// Whose places were taken when the session was said to be up.
+    pub(crate) at_up: BTreeSet<Place>,
+    /// When the last process was hit by a fault that was not its own program's.
+    pub(crate) last_fault: Instant,
+    arrivals: BTreeMap<(Id, LinkId), Instant>,
+}
+
+pub(crate) const FRONT: Id = Id(0);
+
+impl Cluster {
+    pub(crate) fn new(scenario: Scenario) -> Self {
+        let rng = Rng::new(scenario.seed).fork(1);
+        let (processes, notices, fates, at_up, arrivals) = Default::default();
+        let last_fault = Instant::ZERO;
+        let mut cluster = Self { scenario, rng, processes, notices, fates, at_up, last_fault, arrivals };
+        cluster.add(None, Attempt::default(), None);
+        cluster
+    }
+
+    fn add(&mut self, place: Option<Place>, attempt: Attempt, parent: Option<(Id, LinkId)>) {
+        self.processes.push(Process {
+            place,
+            attempt,
+            parent,
+            children: BTreeMap::new(),
+            frozen: false,
+            alive: true,
+            told_up: false,
+            sends: None,
+            busy_until: Instant::ZERO,
+        });
+    }
+
+    fn process(&mut self, id: Id) -> &mut Process {
+        &mut self.processes[id.0 as usize]
+    }
+
+    fn latency(&mut self) -> Duration {
+        Duration::from_micros(50 + self.rng.below(self.scenario.latency.as_micros() as u64 + 1))
+    }
+
+    /// Tells a node something about one of its links, in the order in which it was said.
+    fn arrive(&mut self, to: Id, link: LinkId, event: Event, agenda: &mut Agenda<Self>) {
+        if self.process(to).frozen || !self.process(to).alive {
+            return;
+        }
+        let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
+        let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
+        self.arrivals.insert((to, link), at);
+        agenda.tell(at, to, event);
+    }
+
+    fn start(&mut self, from: Id, link: LinkId, job: Job, agenda: &mut Agenda<Self>) {
+        let (place, attempt) = match &job {
+            Job::Host(task, _) => (Place::Leader(task.host), task.attempt),
+            Job::Member(rank, _) => (Place::Local(*rank), self.process(from).attempt),
+        };
+        let fate = self.scenario.fate(place, attempt);
+        self.fates.insert((place, attempt), fate);
+        self.process(from).children.insert(link, None);
+        let now = agenda.now();
+        if fate == Fate::NotStarted {
+            agenda.tell(now, from, Event::NotStarted(link, "Too many open files".to_owned()));
+            return;
+        }
+        let (seq, rem) = match job {
+            Job::Host(..) => self.scenario.costs(&mut self.rng),
+            Job::Member(..) => (Duration::from_micros(400), Duration::from_millis(2)),
+        };
+        let free = self.process(from).busy_until.max(now) + seq;
+        self.process(from).busy_until = free;
+        agenda.tell(free, from, Event::Started(link));
+        agenda.plan(free + rem, Happening::Runs(from, link, job, fate));
+    }
+
+    /// A started program does what it does.
+    fn runs(&mut self, from: Id, link: LinkId, job: Job, fate: Fate, agenda: &mut Agenda<Self>) {
+        let starter = self.process(from);
+        if !starter.alive || starter.frozen || !starter.children.contains_key(&link) {
+            return; // it finds nobody at the other end, and ends
+        }
+        let says = |text: &[u8]| Event::Received(link, text.to_vec());
+        let mut exits = |cluster: &mut Self, exit, text: &str| {
+            cluster.arrive(from, link, Event::Printed(link, text.as_bytes().to_vec()), agenda);
+            cluster.process(from).children.remove(&link);
+            cluster.arrive(from, link, Event::Closed(link), agenda);
+            cluster.arrive(from, link, Event::Exited(link, exit), agenda);
+        };
+        match fate {
+            Fate::NotStarted | Fate::Hangs => {}
+            Fate::Refused => exits(self, Exit::Code(255), "connect: Connection refused\n"),
+            Fate::NotFound => exits(self, Exit::Code(127), "sh: tool: not found\n"),
+            Fate::ExitsEarly => exits(self, Exit::Code(0), "usage: tool\n"),
+            Fate::Crashes => exits(self, Exit::Signal(11), ""),
+            Fate::HangsWithBanner => self.arrive(from, link, says(b"Welcome to node 7!\n\xff"), agenda),
+            Fate::Garbage => {
+                let noise: Vec<u8> = (0..200).map(|_| self.rng.bits() as u8).collect();
+                let preamble = Preamble { versions: PROTOCOL }.encode();
+                self.arrive(from, link, says(&[&preamble[..], &noise].concat()), agenda);
+            }
+            Fate::Echoes => self.arrive(from, link, says(&opening(Kind::Ticket, &NOBODYS)), agenda),
+            Fate::Stale => {
+                let hello = Hello { ticket: NOBODYS, process: 1, machine: "elsewhere".to_owned() };
+                self.arrive(from, link, says(&opening(Kind::Hello, &hello)), agenda);
+            }
+            Fate::ClosesOnly => self.arrive(from, link, Event::Closed(link), agenda),
+            Fate::ExitsOpen => self.arrive(from, link, Event::Exited(link, Exit::Code(3)), agenda),
+            Fate::Joins { banner, cut } => {
+                if banner {
+                    self.arrive(from, link, says(b"Last login: never\r\n"), agenda);
+                }
+                let (place, attempt) = match job {
+                    Job::Host(task, _) => (Place::Leader(task.host), task.attempt),
+                    Job::Member(rank, _) => (Place::Local(rank), self.process(from).attempt),
+                };
+                let id = agenda.start(Node::member(1, "node".to_owned(), self.rng.bits()));
+                self.add(Some(place), attempt, Some((from, link)));
+                self.process(id).sends = cut;
+                self.process(from).children.insert(link, Some(id));
+                agenda.tell(agenda.now(), id, Event::Begin);
+                // What was sent before it was up has been waiting for it.
+                for (event, _) in self.scenario.pending.remove(&(from, link)).unwrap_or_default() {
+                    self.arrive(id, LinkId::PARENT, event, agenda);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, from: Id, link: LinkId, mut bytes: Vec<u8>, agenda: &mut Agenda<Self>) {
+        if link == LinkId::PARENT {
+            let Some((parent, at)) = self.process(from).parent else { return };
+            if let Some(left) = self.process(from).sends {
+                bytes.truncate(left);
+                self.process(from).sends = Some(left - bytes.len());
+            }
+            if !bytes.is_empty() {
+                self.arrive(parent, at, Event::Received(at, bytes), agenda);
+            }
+            if self.process(from).sends == Some(0) {
+                self.process(from).sends = None;
+                self.cut(from, agenda);
+            }
+            return;
+        }
+        match self.process(from).children.get(&link).copied() {
+            Some(Some(child)) => {
+                self.arrive(child, LinkId::PARENT, Event::Received(LinkId::PARENT, bytes), agenda);
+            }
+            Some(None) => {
+                let event = Event::Received(LinkId::PARENT, bytes);
+                self.scenario.pending.entry((from, link)).or_default().push((event, ()));
+            }
+            None => {}
+        }
+    }
+
+    /// The link of a process to its parent breaks: both ends notice.
+    fn cut(&mut self, id: Id, agenda: &mut Agenda<Self>) {
+        if let Some((parent, link)) = self.process(id).parent.take() {
+            if self.process(parent).children.remove(&link).is_some() {
+                self.arrive(parent, link, Event::Closed(link), agenda);
+                self.arrive(parent, link, Event::Exited(link, Exit::Code(255)), agenda);
+            }
+            self.arrive(id, LinkId::PARENT, Event::Closed(LinkId::PARENT), agenda);
+        }
+    }
+
+    /// A process ends, however that came.
+    pub(crate) fn end(&mut self, id: Id, exit: Exit, agenda: &mut Agenda<Self>) {
+        if !std::mem::replace(&mut self.process(id).alive, false) {
+            return;
+        }
+        agenda.end(id);
+        if let Some((parent, link)) = self.process(id).parent.take()
+            && self.process(parent).children.remove(&link).is_some()
+        {
+            self.arrive(parent, link, Event::Closed(link), agenda);
+            self.arrive(parent, link, Event::Exited(link, exit), agenda);
+        }
+        for (_, child) in std::mem::take(&mut self.process(id).children) {
+            let Some(child) = child else { continue };
+            self.process(child).parent = None;
+            self.arrive(child, LinkId::PARENT, Event::Closed(LinkId::PARENT), agenda);
+        }
+    }
+
+    fn pick(&self, pick: Pick) -> Option<Id> {
+        let Pick::Any(number) = pick else { return Some(FRONT) };
+        let living: Vec<_> = self.living().filter(|(id, _)| *id != FRONT).map(|(id, _)| id).collect();
+        living.get(number as usize % living.len().max(1)).copied()
+    }
+
+    /// Every process that is alive and not frozen.
+    pub(crate) fn living(&self) -> impl Iterator<Item = (Id, &Process)> {
+        (0..).map(Id).zip(&self.processes).filter(|(_, process)| process.alive && !process.frozen)
+    }
+}
+
+/// A ticket that nobody was given.
+const NOBODYS: Ticket = Ticket {
+    session: SessionKey(1),
+    place: Place::Leader(HostIndex(0)),
+    attempt: Attempt { lost: 0, failed: 0 },
+    nonce: Nonce(0),
+};
+
+/// What a link begins with if this is the first message on it.
+fn opening<T: Serialize>(kind: Kind, message: &T) -> Vec<u8> {
+    let mut bytes = Preamble { versions: PROTOCOL }.encode().to_vec();
+    encode_control(&mut bytes, kind, 0, message, &Limits::PROVEN).unwrap();
+    bytes
+}
+
+impl World for Cluster {
+    type Machine = Node;
+    type Happening = Happening;
+
+    fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
+        match effect {
+            Effect::Start(link, job) => self.start(from, link, job, agenda),
+            Effect::Send(link, bytes) => self.send(from, link, bytes, agenda),
+            Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
+            Effect::Close(link) => {
+                if let Some(child) = self.process(from).children.get_mut(&link).and_then(Option::take) {
+                    self.process(child).parent = None;
+                    self.arrive(child, LinkId::PARENT, Event::Closed(LinkId::PARENT), agenda);
+                }
+            }
+            Effect::Kill(link) => {
+                // The shell here ends; what it had started there loses its link, if it had one.
+                if self.process(from).children.remove(&link).is_some() {
+                    self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);
+                }
+            }
+            Effect::Tell(notice) => {
+                if notice == Notice::Up {
+                    self.process(from).told_up = true;
+                }
+                if from == FRONT {
+                    if notice == Notice::Up {
+                        self.at_up = self.living().filter_map(|(_, process)| process.place).collect();
+                    }
+                    self.notices.push((agenda.now(), notice));
+                } else if notice == Notice::Over {
+                    self.end(from, Exit::Code(0), agenda);
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
+        match what {
+            Happening::Runs(from, link, job, fate) => self.runs(from, link, job, fate, agenda),
+            Happening::Ends => agenda.tell(agenda.now(), FRONT, Event::End(None)),
+            Happening::Dies(pick) => {
+                if let Some(id) = self.pick(pick) {
+                    self.last_fault = agenda.now();
+                    self.end(id, Exit::Signal(9), agenda);
+                }
+            }
+            Happening::Freezes(pick) => {
+                if let Some(id) = self.pick(pick) {
+                    self.last_fault = agenda.now();
+                    self.process(id).frozen = true;
+                    agenda.end(id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Breaks the launch machine on purpose, one way at a time, and checks that the simulation notices each.
+
+Needs about ten minutes: each mutant is a copy of the tree that is built and simulated. A mutant that survives is a
+promise that nobody checks: say so in the exit status. `tests/run mutants` runs this.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+M = "libi-launch/src/machine/"
+
+# What is broken; in which file; what stands there; what is put there instead.
+MUTANTS = [
+ ('skip the greet deadline', M + 'node/children.rs','        self.deadlines.insert((by, link));\n        out.push(Effect::Start','        out.push(Effect::Start'),
+ ('forget to requeue what a lost child was given', M + 'node/losses.rs','            if self.stage == Stage::Launching {\n                self.again(lost, now);','            if self.stage == Stage::Launching {'),
+ ('hand a share to a child and keep it', 'libi-core/src/plan/late.rs','let hosts = self.waiting.split_back(share);','let hosts = self.waiting.clone().split_back(share);'),
+ ('believe any hello', M + 'node/children.rs','if hello.ticket != child.ticket {','if false {'),
+ ('ignore a lost parent', M + 'node.rs','Event::Closed(LinkId::PARENT) => self.orphaned(now, out),','Event::Closed(LinkId::PARENT) => {}'),
+ ('no heartbeat check of children', M + 'node.rs','if now.since(child.heard) > self.rules.silence {','if false {'),
+ ('no heartbeat check of the parent', M + 'node.rs','if now.since(upstream.heard) > self.rules.silence {','if false {'),
+ ('leave a failed launch in flight', M + 'node/losses.rs','if self.queue.child_failed(launch, now, retry).is_ok() && retry == Retry::Never {','if retry == Retry::Never {'),
+ ('no overall deadline', M + 'node/front.rs','let late = now >= front.by;','let late = false;'),
+ ('report joined before local members are', M + 'node/member.rs','if locals.all(super::Child::is_up) {','if true {'),
+ ('forget to conclude below', M + 'node/member.rs','self.pass_down(&Down::Conclude, out);\n        let late','let late'),
+ ('what was lost is not said to be launched again', M + 'node/losses.rs','self.news.push(News::Again(lost.host, next));','let _ = next;'),
+ ('do not pass the end on', M + 'node.rs','        for link in links {\n            self.ask_to_end(link, signal, now, out);\n        }','        let _ = links;'),
+ ('orphans leave their children', M + 'node.rs','self.end_by_force(link, crate::verdict::Cause::Abandoned, now, out);','let _ = link;'),
+ ('retry for ever', M + 'node/losses.rs','if another && made.saturating_add(1) < self.rules.attempts {','if another {'),
+ ('never force', M + 'node/children.rs','Some(State::Ending { forced: false, .. }) => self.force(link, now + self.rules.grace, out),','Some(State::Ending { forced: false, .. }) => self.set_deadline(link, now + self.rules.grace),'),
+ ('go too early', M + 'ledger.rs','} else if self.waiting == 0 {','} else if self.joined >= needed {'),
+ ('lost hosts after Go are not reported', M + 'node/losses.rs','self.news.push(News::Failed(lost.host, attempt, failure));','let _ = (attempt, failure);'),
+]
+
+
+def survives(tree, target, file, old, new):
+    """Whether the simulation passes although this has been put in the place of that."""
+    path = os.path.join(tree, file)
+    with open(path) as source:
+        text = source.read()
+    if text.count(old) < 1:
+        sys.exit(f"{file}: there is no {old!r} any more; bring this list up to date")
+    with open(path, "w") as source:
+        source.write(text.replace(old, new, 1))
+    environment = dict(os.environ, CARGO_TARGET_DIR=target, LIBI_SEEDS="0..1500")
+    command = ["cargo", "test", "--quiet", "--release", "-p", "libi-launch", "--test", "simulation"]
+    build = subprocess.run(command + ["--no-run"], cwd=tree, env=environment)
+    if build.returncode != 0:
+        sys.exit(f"{file}: the mutant is not a program")
+    try:
+        # A mutant that hangs is caught as well.
+        run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=300)
+        return run.returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        with open(path, "w") as source:
+            source.write(text)
+
+
+def main():
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    caught, survivors = 0, []
+    with tempfile.TemporaryDirectory() as place:
+        tree = os.path.join(place, "tree")
+        shutil.copytree(root, tree, ignore=shutil.ignore_patterns("target", ".git"))
+        for name, *mutation in MUTANTS:
+            if survives(tree, os.path.join(place, "target"), *mutation):
+                survivors.append(name)
+                print(f"SURVIVED  {name}", flush=True)
+            else:
+                caught += 1
+                print(f"caught    {name}", flush=True)
+    print(f"{caught} passed, {len(survivors)} failed")
+    sys.exit(bool(survivors))
+
+
+main()
