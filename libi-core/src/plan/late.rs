@@ -319,6 +319,11 @@ impl Queue {
         self.in_flight.len()
     }
 
+    /// When those launches in flight were started that were not started before this time, in order.
+    pub fn in_flight_since(&self, since: Instant) -> impl Iterator<Item = Instant> + '_ {
+        self.in_flight.since(since)
+    }
+
     /// Takes a launch out of flight; when it was started.
     fn land(&mut self, launch: Launch) -> Result<Instant, QueueError> {
         match self.states.get(&launch.host) {

@@ -160,8 +160,8 @@ pub struct Node {
     window: Window,
     /// The start that keeps this node from starting another.
     starting: Option<(LinkId, Instant)>,
-    /// When a host's back-off ends, if that is all that keeps it from being launched.
-    back_off_ends: Option<Instant>,
+    /// When a host may be launched that may not be now, if nothing happens before.
+    launch_again: Option<Instant>,
     next_beat: Instant,
     news: Vec<News>,
     asked_to_wake: Option<Instant>,
@@ -207,7 +207,7 @@ impl Node {
             queue: Queue::new(HostRuns::new(), Estimate::from_word(&Cost::default())),
             window: Window::new(),
             starting: None,
-            back_off_ends: None,
+            launch_again: None,
             next_beat: Instant::FAR_FUTURE,
             news: Vec::new(),
             asked_to_wake: None,
@@ -265,7 +265,7 @@ impl Node {
     fn settle(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.expire(now, out);
         self.beat(now, out);
-        self.back_off_ends = None;
+        self.launch_again = None;
         if self.stage == Stage::Launching {
             self.launch(now, out);
         }
@@ -295,7 +295,7 @@ impl Node {
             Role::Front(front) => front.deadline(self.stage),
             Role::Member(upstream) => upstream.deadline(),
         };
-        let times = [deadlines, Some(self.next_beat), self.back_off_ends, own];
+        let times = [deadlines, Some(self.next_beat), self.launch_again, own];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;
         };

@@ -43,7 +43,7 @@ impl Window {
         self.ceiling = (self.ceiling + 1.0 / self.ceiling).min(MOST);
     }
 
-    /// A launch was refused or starved while this many were in flight.
+    /// A launch was refused while this many were in flight.
     pub(super) fn refused(&mut self, now: Instant, in_flight: usize, rem: Duration) {
         if self.refused.is_none_or(|at| now.since(at) > rem) {
             self.refused = Some(now);

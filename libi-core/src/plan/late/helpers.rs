@@ -101,6 +101,10 @@ impl InFlight {
     /// more, the earliest first.
     pub(super) fn not_silent(&self, now: Instant, rem: u64) -> impl Iterator<Item = Instant> + '_ {
         let since = now.as_nanos().saturating_sub(rem.saturating_mul(SILENT));
-        self.started.range((Instant::from_nanos(since), HostIndex(0))..).map(|&(at, _)| at)
+        self.since(Instant::from_nanos(since))
+    }
+
+    pub(super) fn since(&self, since: Instant) -> impl Iterator<Item = Instant> + '_ {
+        self.started.range((since, HostIndex(0))..).map(|&(at, _)| at)
     }
 }

@@ -1,5 +1,7 @@
 //! What a node does with the processes that it has started.
 
+use std::time::Duration;
+
 use libi_core::boot::{Hello, Place, Ticket};
 use libi_core::dist::layout::Block;
 use libi_core::ids::Rank;
@@ -13,24 +15,50 @@ use crate::machine::message::{Down, News, Task, Welcome};
 use crate::machine::reader::{Item, ReadError};
 use crate::verdict::{Cause, Exit, Phase};
 
+/// After how long without an answer, at least, a launch does not count as keeping its launcher busy.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many launches may be in flight, whatever their age: each is a process here, with its descriptors.
+const MOST_IN_FLIGHT: usize = 1_000;
 /// How many hosts go into one message, so that it stays below the limit of messages.
 const HOSTS_IN_A_MESSAGE: usize = 2_000;
 
 impl Node {
     /// Starts as many hosts as may be in flight.
     pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        while self.starting.is_none()
-            && self.queue.in_flight() < self.window.limit(&self.queue.estimate().cost())
-        {
+        while self.starting.is_none() {
+            if let Err(again) = self.may_launch(now) {
+                self.launch_again = again;
+                return;
+            }
             match self.queue.next(now) {
                 Next::Launch(launch) => self.start_host(launch, now, out),
                 Next::WaitUntil(at) => {
-                    self.back_off_ends = Some(at);
-                    break;
+                    self.launch_again = Some(at);
+                    return;
                 }
-                Next::Idle => break,
+                Next::Idle => return,
             }
         }
+    }
+
+    /// Whether the window has room; if not, when it will have if nothing happens before.
+    ///
+    /// A launch that has been silent for long keeps no launcher busy, and is not counted: else a few hosts that
+    /// hang would make all others wait for their timeout.
+    fn may_launch(&self, now: Instant) -> Result<(), Option<Instant>> {
+        if self.queue.waiting() == 0 {
+            return Ok(());
+        }
+        let cost = self.queue.estimate().cost();
+        let patience = PATIENCE.max(cost.rem.saturating_mul(2));
+        let since =
+            Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(patience)).as_nanos() as u64);
+        let mut counted = self.queue.in_flight_since(since);
+        let earliest = counted.next();
+        if earliest.map_or(0, |_| 1 + counted.count()) >= self.window.limit(&cost) {
+            return Err(earliest.map(|started| started + patience + Duration::from_nanos(1)));
+        }
+        if self.queue.in_flight() >= MOST_IN_FLIGHT { Err(None) } else { Ok(()) }
     }
 
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
@@ -222,7 +250,21 @@ impl Node {
             }
             _ => {}
         }
+        self.note_attempt(&news);
         self.news.push(news);
+    }
+
+    /// Remembers the latest attempt that has been heard of, wherever below it is made: should the one that makes it be lost,
+    /// the next attempt has to be greater.
+    fn note_attempt(&mut self, news: &News) {
+        let (News::Joined(host, attempt) | News::Failed(host, attempt, _) | News::Again(host, attempt)) =
+            news
+        else {
+            return;
+        };
+        if let Some(task) = self.tasks.get_mut(host) {
+            task.attempt = task.attempt.max(*attempt);
+        }
     }
 
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
@@ -290,7 +332,7 @@ impl Node {
         }
         Self::send(link, Kind::Control, &Down::End(signal), out);
         // Those below it have the grace as well, and whoever is below them.
-        let by = now + self.rules.grace * 4;
+        let by = now + self.rules.grace.saturating_mul(4);
         self.set_deadline(link, by);
     }
 

@@ -68,7 +68,7 @@ impl Node {
             (Decision::Go, _) => self.go(out),
             (Decision::GiveUp, _) => self.give_up(now, out),
             (Decision::Wait, Stage::Launching) if late => {
-                front.by = now + self.rules.grace * 2;
+                front.by = now + self.rules.grace.saturating_mul(2);
                 self.conclude(now, out);
                 self.report(now, out);
             }

@@ -14,14 +14,14 @@ impl Node {
         let made = attempt.failed.saturating_add(attempt.lost);
         let another = self.stage == Stage::Launching && failure.may_pass();
         if another && made.saturating_add(1) < self.rules.attempts {
-            Retry::After(self.rules.back_off * (1 << made.min(10)))
+            Retry::After(self.rules.back_off.saturating_mul(1 << made.min(10)))
         } else {
             Retry::Never
         }
     }
 
     pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
-        if matches!(failure.cause, Cause::Exited(Exit::Code(255)) | Cause::TimedOut | Cause::Closed) {
+        if matches!(failure.cause, Cause::Exited(Exit::Code(255)) | Cause::Closed) {
             let rem = self.queue.estimate().cost().rem;
             self.window.refused(now, self.queue.in_flight(), rem);
         }
@@ -34,13 +34,14 @@ impl Node {
     /// A leader that was up is gone, and with it everybody whom it had launched or was to launch.
     pub(super) fn leader_lost(&mut self, launch: Launch, failure: &Failure, now: Instant) {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
-        let below: Vec<Launch> = if let Role::Front(_) = self.role {
-            let others = self.tasks.values().filter(|task| task.host != launch.host);
-            others.map(|task| Launch { host: task.host, attempt: task.attempt }).collect()
-        } else {
-            let attempt = |host: HostIndex| share.attempts.get(&host).copied().unwrap_or_default();
-            share.hosts.iter().map(|host| Launch { host, attempt: attempt(host) }).collect()
+        let below: Vec<HostIndex> = match self.role {
+            Role::Front(_) => self.tasks.keys().copied().filter(|host| *host != launch.host).collect(),
+            Role::Member(_) => share.hosts.iter().collect(),
         };
+        // The latest attempt that was heard of, by whomever: what was not heard of here is known to nobody.
+        let heard = |host: HostIndex| self.tasks.get(&host).map_or(Attempt::default(), |task| task.attempt);
+        let below: Vec<Launch> =
+            below.into_iter().map(|host| Launch { host, attempt: heard(host) }).collect();
         match self.retry(launch.attempt, failure) {
             Retry::After(back_off) => self.again(launch, now + back_off),
             Retry::Never => self.news.push(News::Failed(launch.host, launch.attempt, failure.clone())),
