@@ -54,6 +54,8 @@ pub(super) struct Child {
     /// Whether something can still arrive from it.
     pub(super) open: bool,
     pub(super) exit: Option<Exit>,
+    /// What a leader has said of itself before it ended.
+    pub(super) verdict: Option<Failure>,
     tail: Vec<u8>,
 }
 
@@ -76,6 +78,7 @@ impl Child {
             reader: Reader::new(),
             open: true,
             exit: None,
+            verdict: None,
             tail: Vec::new(),
         }
     }
@@ -115,12 +118,11 @@ impl Child {
     }
 
     /// Begins to end it, unless that has begun.
-    pub(super) fn end(&mut self, cause: Cause, by: Instant) -> bool {
+    pub(super) fn end(&mut self, cause: Cause) -> bool {
         if self.is_ending() {
             return false;
         }
         self.state = State::Ending { phase: self.phase(), cause, forced: false };
-        self.by = by;
         true
     }
 
@@ -131,14 +133,17 @@ impl Child {
 
     /// What became of it, once it is gone.
     pub(super) fn failure(&self, now: Instant) -> Failure {
-        let phase = self.phase();
+        let elapsed = now.since(self.started);
+        if let Some(verdict) = &self.verdict {
+            return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, ..verdict.clone() };
+        }
         let cause = match (&self.state, self.exit) {
-            // The status says more than that the link was closed.
-            (State::Ending { cause: Cause::Closed, .. }, Some(exit)) => Cause::Exited(exit),
+            // The status says more than that the link was closed, unless it is our own doing.
+            (State::Ending { cause: Cause::Closed, forced: false, .. }, Some(exit)) => Cause::Exited(exit),
             (State::Ending { cause, .. }, _) => cause.clone(),
             _ => Cause::Closed,
         };
         let tail = String::from_utf8_lossy(&self.tail).into_owned();
-        Failure { phase, cause, exit: self.exit, tail, elapsed: now.since(self.started) }
+        Failure { phase: self.phase(), cause, exit: self.exit, tail, elapsed }
     }
 }

@@ -4,7 +4,7 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::late::Attempt;
 
 use super::message::News;
-use crate::verdict::Failure;
+use crate::verdict::{Cause, Failure};
 
 /// How many hosts have to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,22 +51,27 @@ impl Ledger {
         Self { policy, hosts: vec![unknown; hosts as usize], waiting: hosts, joined: 0 }
     }
 
-    /// Notes what was said of a host. What is said of an attempt before the latest one is out of date.
-    pub(super) fn note(&mut self, news: &News) {
+    /// Notes what was said of a host, and tells whether it had joined and is lost now. What is said of an
+    /// attempt before the latest one is out of date; that a launcher was lost says nothing of a host that had failed.
+    pub(super) fn note(&mut self, news: &News) -> bool {
         let (host, attempt, known) = match news {
             News::Joined(host, attempt) => (host, attempt, Known::Joined),
             News::Failed(host, attempt, failure) => (host, attempt, Known::Failed(failure.clone())),
             News::Again(host, attempt) => (host, attempt, Known::Waiting),
-            News::Exited(..) => return,
+            News::Exited(..) => return false,
         };
-        let Some(entry) = self.hosts.get_mut(host.0 as usize) else { return };
-        if *attempt < entry.0 {
-            return;
+        let Some(entry) = self.hosts.get_mut(host.0 as usize) else { return false };
+        let beside =
+            matches!(&known, Known::Failed(failure) if matches!(failure.cause, Cause::LauncherLost(_)));
+        if *attempt < entry.0 || beside && matches!(entry.1, Known::Failed(_)) {
+            return false;
         }
+        let lost = entry.1 == Known::Joined && matches!(known, Known::Failed(_));
         for (kind, count) in [(Known::Waiting, &mut self.waiting), (Known::Joined, &mut self.joined)] {
             *count = *count + u32::from(known == kind) - u32::from(entry.1 == kind);
         }
         *entry = (*attempt, known);
+        lost
     }
 
     /// Says of everybody who is still waited for that nobody will report.
@@ -86,7 +91,7 @@ impl Ledger {
         let hosts = self.hosts.len() as u32;
         let needed = match self.policy {
             Policy::All => hosts,
-            Policy::AtLeast(least) => least.clamp(1, hosts),
+            Policy::AtLeast(least) => least.clamp(1, hosts.max(1)),
         };
         // The first host has the master, without whom there is no session.
         let no_master = self.hosts.first().is_some_and(|(_, known)| matches!(known, Known::Failed(_)));

@@ -22,7 +22,7 @@ pub enum Down {
     Conclude,
     /// The session is up.
     Go,
-    /// End, by this signal if there is one, by force after the grace.
+    /// End, by this signal if there is one.
     End(Option<i32>),
 }
 

@@ -6,6 +6,7 @@ mod losses;
 mod member;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use libi_core::boot::{Nonce, Place, SessionKey};
 use libi_core::cost::Cost;
@@ -26,6 +27,9 @@ use super::ledger::Policy;
 use super::message::{News, Program, Rules, Task};
 use super::window::Window;
 use crate::verdict::{Exit, Failure};
+
+/// How many news go into one message, so that it stays below the limit of messages.
+const NEWS_IN_A_MESSAGE: usize = 200;
 
 /// One of a node's links. Numbers are given by the node, in the order in which it starts what is at their other ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +58,7 @@ pub enum Event {
     Started(LinkId),
     /// A start was refused by the operating system, which says why. Nothing more comes of this link.
     NotStarted(LinkId, String),
-    /// Bytes have arrived.
+    /// Bytes have arrived. What a child has said before it exited should be received before its exit is told.
     Received(LinkId, Vec<u8>),
     /// What was started has written this beside the link.
     Printed(LinkId, Vec<u8>),
@@ -79,7 +83,7 @@ pub enum Effect {
     Close(LinkId),
     /// End what was started for a link by force.
     Kill(LinkId),
-    /// Wake the node at this time, if not before.
+    /// Wake the node at this time, unless it asks for an earlier one.
     WakeAt(Instant),
     /// Tell the user of the node.
     Tell(Notice),
@@ -118,7 +122,7 @@ pub struct Plan {
     /// How many hosts have to join.
     pub policy: Policy,
     /// When no verdict may be open any more, counted from the beginning.
-    pub deadline: std::time::Duration,
+    pub deadline: Duration,
     /// What launches are believed to cost.
     pub cost: Cost,
 }
@@ -176,7 +180,8 @@ impl Node {
         let (rules, size) = (plan.rules, plan.size);
         let programs = plan.programs.clone();
         let first = HostRuns::from_iter([HostIndex(0)]);
-        let tasks = plan.hosts.iter().map(|task| (task.host, task.clone())).collect();
+        let numbered = (0..).map(HostIndex).zip(&plan.hosts);
+        let tasks = numbered.map(|(host, task)| (host, Task { host, ..task.clone() })).collect();
         let role = Role::Front(Front::new(plan));
         let mut node = Self::new(session, role, rules, entropy);
         (node.size, node.programs, node.tasks) = (size, programs, tasks);
@@ -219,12 +224,14 @@ impl Node {
         Nonce(self.nonces.bits())
     }
 
-    fn send<T: Serialize>(link: LinkId, kind: Kind, message: &T, out: &mut Vec<Effect>) {
+    /// Sends a message; tells whether it is short enough for that. What can be long is cut to size before.
+    fn send<T: Serialize>(link: LinkId, kind: Kind, message: &T, out: &mut Vec<Effect>) -> bool {
         let mut bytes = Vec::new();
-        // Every message of ours is below the limit: shares are cut to size, news are sent as they come.
-        if encode_control(&mut bytes, kind, 0, message, &Limits::PROVEN).is_ok() {
+        let fits = encode_control(&mut bytes, kind, 0, message, &Limits::PROVEN).is_ok();
+        if fits {
             out.push(Effect::Send(link, bytes));
         }
+        fits
     }
 
     fn send_preamble(link: LinkId, out: &mut Vec<Effect>) {
@@ -236,7 +243,15 @@ impl Node {
         if now < self.next_beat {
             return;
         }
-        self.next_beat = now + self.rules.silence / 4;
+        // If it is we who have been held up, nobody else has been silent.
+        let held_up = now.since(self.next_beat);
+        if held_up > self.beat_every() {
+            self.children.values_mut().for_each(|child| child.heard += held_up);
+            if let Role::Member(upstream) = &mut self.role {
+                upstream.heard += held_up;
+            }
+        }
+        self.next_beat = now + self.beat_every();
         let beat = Header::new(Kind::Heartbeat, libi_core::wire::Flags::NONE, 0, 0, &Limits::PROVEN);
         let Ok(beat) = beat else { return };
         let mut silent = Vec::new();
@@ -259,6 +274,11 @@ impl Node {
                 out.push(Effect::Send(LinkId::PARENT, beat.encode().to_vec()));
             }
         }
+    }
+
+    /// The time between two heartbeats.
+    fn beat_every(&self) -> Duration {
+        (self.rules.silence / 4).max(Duration::from_millis(1))
     }
 
     /// What follows from whatever has happened: more launches, decisions, news, the time to wake at.
@@ -284,7 +304,11 @@ impl Node {
         let news = std::mem::take(&mut self.news);
         match &self.role {
             Role::Member(_) if news.is_empty() || self.stage == Stage::Over => {}
-            Role::Member(_) => Self::send(LinkId::PARENT, Kind::Control, &news, out),
+            Role::Member(_) => {
+                for part in news.chunks(NEWS_IN_A_MESSAGE) {
+                    Self::send(LinkId::PARENT, Kind::Control, &part, out);
+                }
+            }
             Role::Front(_) => self.decide(&news, now, out),
         }
     }
@@ -324,7 +348,7 @@ impl Machine for Node {
             Event::Closed(LinkId::PARENT) => self.orphaned(now, out),
             Event::Closed(link) => self.child_closed(link, now, out),
             Event::Exited(link, exit) => self.child_exited(link, exit, now, out),
-            Event::Woken => self.asked_to_wake = None,
+            Event::Woken => self.asked_to_wake = self.asked_to_wake.filter(|at| *at > now),
             Event::End(signal) => self.end(signal, now, out),
         }
         self.settle(now, out);
@@ -334,7 +358,7 @@ impl Machine for Node {
 impl Node {
     fn begin(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.began = now;
-        self.next_beat = now + self.rules.silence / 4;
+        self.next_beat = now + self.beat_every();
         match &mut self.role {
             Role::Front(front) => front.begin(now),
             Role::Member(upstream) => {
@@ -348,6 +372,9 @@ impl Node {
     fn end(&mut self, signal: Option<i32>, now: Instant, out: &mut Vec<Effect>) {
         if self.stage >= Stage::Ending {
             return;
+        }
+        if self.stage < Stage::Up {
+            self.close_ledger(now);
         }
         self.stage = Stage::Ending;
         let links: Vec<_> = self.children.keys().copied().collect();

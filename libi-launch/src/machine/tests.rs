@@ -110,7 +110,9 @@ fn failure(cause: Cause, phase: Phase) -> Failure {
 /// What a ledger of three hosts decides after this.
 fn decide(policy: Policy, news: &[News]) -> Decision {
     let mut ledger = Ledger::new(3, policy);
-    news.iter().for_each(|news| ledger.note(news));
+    news.iter().for_each(|news| {
+        ledger.note(news);
+    });
     ledger.decide()
 }
 

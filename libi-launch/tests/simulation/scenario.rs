@@ -59,8 +59,7 @@ impl Fate {
             Self::HangsWithBanner => *cause == Cause::TimedOut && failure.tail.contains("Welcome"),
             Self::Garbage | Self::Echoes => matches!(cause, Cause::Garbled(_)),
             Self::Stale => *cause == Cause::WrongTicket,
-            // Nothing but our own end of it is known.
-            Self::ClosesOnly => *cause == Cause::Exited(Exit::Signal(9)),
+            Self::ClosesOnly => *cause == Cause::Closed,
             Self::ExitsOpen => *cause == Cause::Exited(Exit::Code(3)),
             // Then it is a member of the host that has failed, or the link.
             Self::Joins { .. } => true,
@@ -89,6 +88,8 @@ pub(crate) struct Scenario {
     pub(crate) deadline: Duration,
     pub(crate) deaths: Vec<(Duration, Option<u64>)>,
     pub(crate) freezes: Vec<(Duration, u64)>,
+    /// Deaths so soon after the session is up that not everybody knows of it.
+    pub(crate) deaths_after_up: Vec<(Duration, u64)>,
     pub(crate) ends: Duration,
     /// What was sent to programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<(Event, ())>>,
@@ -118,6 +119,9 @@ impl Scenario {
         let front_dies = rng.chance(0.15).then(|| (moment(&mut rng), None));
         let count = [0, 0, 0, 1, 3][rng.below(5) as usize];
         let freezes = (0..count).map(|_| (moment(&mut rng), rng.bits())).collect();
+        let count = [0, 0, 1, 4][rng.below(4) as usize];
+        let soon = |rng: &mut Rng| (millis(rng.below(100)), rng.bits());
+        let deaths_after_up = (0..count).map(|_| soon(&mut rng)).collect();
         Self {
             seed,
             hosts,
@@ -131,6 +135,7 @@ impl Scenario {
             deadline,
             deaths: deaths.into_iter().chain(front_dies).collect(),
             freezes,
+            deaths_after_up,
             ends: deadline + millis(20_000 + rng.below(60_000)),
             pending: BTreeMap::new(),
         }
@@ -201,6 +206,6 @@ impl Scenario {
 
     /// Whether processes are killed or frozen from outside.
     pub(crate) fn has_faults(&self) -> bool {
-        !self.deaths.is_empty() || !self.freezes.is_empty()
+        !self.deaths.is_empty() || !self.freezes.is_empty() || !self.deaths_after_up.is_empty()
     }
 }

@@ -306,6 +306,9 @@ impl World for Cluster {
                 }
                 if from == FRONT {
                     if notice == Notice::Up {
+                        for (after, number) in std::mem::take(&mut self.scenario.deaths_after_up) {
+                            agenda.plan(agenda.now() + after, Happening::Dies(Pick::Any(number)));
+                        }
                         self.at_up = self.living().filter_map(|(_, process)| process.place).collect();
                     }
                     self.notices.push((agenda.now(), notice));

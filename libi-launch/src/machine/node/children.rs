@@ -13,7 +13,7 @@ use super::{Child, Effect, Job, LinkId, Node, Notice, Role, Stage};
 use crate::machine::child::State;
 use crate::machine::message::{Down, News, Task, Welcome};
 use crate::machine::reader::{Item, ReadError};
-use crate::verdict::{Cause, Exit, Phase};
+use crate::verdict::{Cause, Exit, Failure, Phase};
 
 /// After how long without an answer, at least, a launch does not count as keeping its launcher busy.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -65,7 +65,10 @@ impl Node {
         let Some(task) = self.tasks.get_mut(&launch.host) else { return };
         task.attempt = launch.attempt;
         let task = task.clone();
-        let Some(program) = self.program(&task.blocks) else { return };
+        let Some(program) = self.program(&task.blocks) else {
+            let failure = self.nothing_to_run(now);
+            return self.launch_failed(launch, failure, now);
+        };
         let blocks = task.blocks.clone();
         let link =
             self.start(Place::Leader(launch.host), Some(launch), blocks, Job::Host(task, program), now, out);
@@ -74,8 +77,16 @@ impl Node {
 
     pub(super) fn start_member(&mut self, rank: Rank, block: Block, now: Instant, out: &mut Vec<Effect>) {
         let block = Block { first: rank, count: 1, ..block };
-        let Some(program) = self.program(&[block]) else { return };
+        let Some(program) = self.program(&[block]) else {
+            let failure = self.nothing_to_run(now);
+            return self.host_failed(failure, now, out);
+        };
         self.start(Place::Local(rank), None, vec![block], Job::Member(rank, program), now, out);
+    }
+
+    fn nothing_to_run(&self, now: Instant) -> Failure {
+        let cause = Cause::NotStarted("nobody has said what runs there".to_owned());
+        Failure::without_evidence(Phase::Waiting, cause, now.since(self.began))
     }
 
     fn program(&self, blocks: &[Block]) -> Option<super::Program> {
@@ -96,7 +107,7 @@ impl Node {
         let link = LinkId(self.last_link);
         let attempt = launch.map_or(Attempt::default(), |launch| launch.attempt);
         let ticket = Ticket { session: self.session, place, attempt, nonce: self.nonce() };
-        let by = now + self.rules.greet;
+        let by = now + if launch.is_some() { self.rules.greet } else { self.rules.join };
         self.children.insert(link, Child::new(ticket, launch, blocks, now, by));
         self.deadlines.insert((by, link));
         out.push(Effect::Start(link, job));
@@ -114,7 +125,7 @@ impl Node {
     pub(super) fn not_started(&mut self, link: LinkId, why: String, now: Instant, out: &mut Vec<Effect>) {
         self.started(link, now);
         if let Some(child) = self.children.get_mut(&link) {
-            child.end(Cause::NotStarted(why), now);
+            child.end(Cause::NotStarted(why));
             self.gone(link, now, out);
         }
     }
@@ -170,7 +181,7 @@ impl Node {
             |awaited: &str| Cause::Garbled(format!("a {} where {awaited} was awaited", header.kind()));
         let frame = Frame::join(header, payload).ok_or_else(|| unexpected("a frame"))?;
         match (&child.state, header.kind()) {
-            (_, Kind::Heartbeat | Kind::Goodbye) | (State::Ending { .. }, _) => Ok(()),
+            (_, Kind::Heartbeat | Kind::Goodbye) => Ok(()),
             (State::Greeting, Kind::Hello) => {
                 let hello: Hello =
                     decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
@@ -181,19 +192,25 @@ impl Node {
                 Ok(())
             }
             (State::Starting | State::Greeting, _) => Err(unexpected("hello")),
-            (State::Up { .. }, Kind::Control) => {
+            // Its exit may be known before its last words.
+            (
+                State::Up { .. } | State::Ending { phase: Phase::Joining | Phase::Joined, .. },
+                Kind::Control,
+            ) => {
                 let news: Vec<News> =
                     decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
                 news.into_iter().for_each(|news| self.child_reports(link, news, now));
                 Ok(())
             }
+            (State::Ending { .. }, _) => Ok(()),
             (State::Up { .. }, _) => Err(unexpected("news")),
         }
     }
 
     /// A child has said hello: it is told what it is, and given its share.
     fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        let by = now + self.rules.join;
+        // A leader bounds its members by itself, and has time to say what became of them.
+        let by = now + self.rules.join + self.rules.grace.saturating_mul(2);
         let Some(child) = self.children.get_mut(&link) else { return };
         child.state = State::Up { joined: false };
         child.reader.trust(Limits::PROVEN);
@@ -201,7 +218,10 @@ impl Node {
         let is_local = launch.is_none();
         self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
         let welcome = Welcome { size: self.size, blocks, programs: self.programs.clone(), rules: self.rules };
-        Self::send(link, Kind::Control, &Down::Welcome(welcome), out);
+        if !Self::send(link, Kind::Control, &Down::Welcome(welcome), out) {
+            let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
+            return self.end_by_force(link, cause, now, out);
+        }
         if let Some(launch) = launch {
             self.window.answered();
             self.give(link, launch, now, out);
@@ -226,27 +246,36 @@ impl Node {
                 Some(Task { attempt, ..self.tasks.get(&host)?.clone() })
             })
             .collect();
-        for part in tasks.chunks(HOSTS_IN_A_MESSAGE) {
-            Self::send(link, Kind::Control, &Down::Share(part.to_vec(), share.estimate), out);
+        let mut part = Vec::new();
+        let mut weight = 0;
+        for task in tasks {
+            weight += 1 + task.blocks.len();
+            part.push(task);
+            if weight >= HOSTS_IN_A_MESSAGE {
+                weight = 0;
+                Self::send(link, Kind::Control, &Down::Share(std::mem::take(&mut part), share.estimate), out);
+            }
+        }
+        if !part.is_empty() {
+            Self::send(link, Kind::Control, &Down::Share(part, share.estimate), out);
         }
     }
 
     fn child_reports(&mut self, link: LinkId, news: News, now: Instant) {
         let Some(child) = self.children.get_mut(&link) else { return };
         match (&news, child.host()) {
-            (News::Joined(host, _), Some(own)) if *host == own => {
+            (News::Joined(host, _), Some(own)) if *host == own && child.is_up() => {
                 child.state = State::Up { joined: true };
                 self.set_deadline(link, Instant::FAR_FUTURE);
             }
             (News::Failed(host, _, failure), Some(own)) if *host == own => {
-                // It ends by itself; what it has said of itself is the verdict.
-                let (phase, cause) = (failure.phase, failure.cause.clone());
-                child.printed(failure.tail.as_bytes());
-                child.exit = child.exit.or(failure.exit);
-                child.state = State::Ending { phase: phase.max(Phase::Joining), cause, forced: false };
-                let by = now + self.rules.grace;
-                self.set_deadline(link, by);
-                return; // told when it is gone
+                // It ends by itself; what it has said of itself is the verdict, told when it is gone.
+                child.verdict = Some(failure.clone());
+                if child.end(failure.cause.clone()) {
+                    let by = now + self.rules.grace;
+                    self.set_deadline(link, by);
+                }
+                return;
             }
             _ => {}
         }
@@ -285,7 +314,7 @@ impl Node {
     fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
         let by = now + self.rules.grace;
         let Some(child) = self.children.get_mut(&link) else { return };
-        if child.end(cause, by) {
+        if child.end(cause) {
             self.set_deadline(link, by);
         }
         if self.children.get(&link).is_some_and(Child::is_gone) {
@@ -297,7 +326,7 @@ impl Node {
     pub(super) fn end_by_force(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
         let by = now + self.rules.grace;
         let Some(child) = self.children.get_mut(&link) else { return };
-        child.end(cause, by);
+        child.end(cause);
         self.force(link, by, out);
         if self.children.get(&link).is_some_and(Child::is_gone) {
             self.gone(link, now, out);
@@ -348,7 +377,7 @@ impl Node {
         while let Some(&(by, link)) = self.deadlines.first()
             && by <= now
         {
-            match self.children.get(&link).map(|child| &child.state) {
+            match self.children.get(&link).filter(|child| child.by == by).map(|child| &child.state) {
                 None => {
                     self.deadlines.remove(&(by, link));
                 }
@@ -376,12 +405,13 @@ impl Node {
             Place::Local(rank) => vec![rank],
             Place::Leader(_) => child.blocks.first().map(|block| block.first).into_iter().collect(),
         };
-        if self.stage >= Stage::Up && failure.phase >= Phase::Joining {
+        let was_up = child.phase() >= Phase::Joining;
+        if self.stage >= Stage::Up && was_up {
             let exit = child.exit.unwrap_or(Exit::Unknown);
             self.news.extend(ranks.into_iter().map(|rank| News::Exited(rank, exit)));
         }
         match child.launch {
-            Some(launch) if failure.phase >= Phase::Joining => self.leader_lost(launch, &failure, now),
+            Some(launch) if was_up => self.leader_lost(launch, &failure, now),
             Some(launch) => self.launch_failed(launch, failure, now),
             None if self.stage < Stage::Up => self.host_failed(failure, now, out),
             None => {}

@@ -50,13 +50,24 @@ impl Node {
         let elapsed = now.since(self.began);
         let Role::Front(front) = &mut self.role else { return };
         for news in news {
-            front.ledger.note(news);
-            match news {
-                News::Failed(host, _, failure) if self.stage == Stage::Up => {
-                    out.push(Effect::Tell(Notice::Lost(*host, failure.clone())));
+            if let News::Exited(rank, exit) = news {
+                out.push(Effect::Tell(Notice::Exited(*rank, *exit)));
+            }
+            let failed = match news {
+                // Nobody is launched again in a session that is up.
+                News::Again(host, attempt) if self.stage >= Stage::Up => {
+                    let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
+                    Some(News::Failed(*host, *attempt, failure))
                 }
-                News::Exited(rank, exit) => out.push(Effect::Tell(Notice::Exited(*rank, *exit))),
-                _ => {}
+                _ => None,
+            };
+            let news = failed.as_ref().unwrap_or(news);
+            let was_lost = front.ledger.note(news);
+            if let News::Failed(host, _, failure) = news
+                && was_lost
+                && self.stage == Stage::Up
+            {
+                out.push(Effect::Tell(Notice::Lost(*host, failure.clone())));
             }
         }
         if self.stage >= Stage::Up {
@@ -87,12 +98,16 @@ impl Node {
     }
 
     fn give_up(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        // What is still waited for is not launched any more.
-        let elapsed = now.since(self.began);
-        let Role::Front(front) = &mut self.role else { return };
-        front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed));
         out.push(Effect::Tell(Notice::GivenUp));
         self.end(None, now, out);
+    }
+
+    /// What is still waited for is not launched any more.
+    pub(super) fn close_ledger(&mut self, now: Instant) {
+        let elapsed = now.since(self.began);
+        if let Role::Front(front) = &mut self.role {
+            front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed));
+        }
     }
 
     /// Sends this to every child that is up.

@@ -112,7 +112,7 @@ impl Node {
         match (message, upstream.state) {
             (Down::Welcome(welcome), State::Greeted(ticket)) => {
                 upstream.state = State::Joining(ticket);
-                self.welcomed(ticket, welcome, now, out);
+                self.welcomed(ticket, welcome, now, out)?;
             }
             (_, State::Called | State::Greeted(_)) | (Down::Welcome(_), _) => return None,
             (Down::Share(tasks, estimate), _) => {
@@ -127,7 +127,10 @@ impl Node {
             }
             (Down::Conclude, _) if self.stage == Stage::Launching => self.conclude(now, out),
             (Down::Go, _) if self.stage < Stage::Up => {
+                // Whoever has not joined by now would wait for ever to be told so.
+                self.abandon_queue(now);
                 self.stage = Stage::Up;
+                self.end_those_before(Phase::Joined, now, out);
                 self.pass_down(&Down::Go, out);
                 out.push(Effect::Tell(Notice::Up));
             }
@@ -137,9 +140,20 @@ impl Node {
         Some(())
     }
 
-    fn welcomed(&mut self, ticket: Ticket, welcome: Welcome, now: Instant, out: &mut Vec<Effect>) {
+    /// Nothing if what is said to run here is more than there is in the session.
+    fn welcomed(
+        &mut self,
+        ticket: Ticket,
+        welcome: Welcome,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<()> {
+        let here: u64 = welcome.blocks.iter().map(|block| u64::from(block.count)).sum();
+        if here > u64::from(welcome.size) {
+            return None;
+        }
         (self.rules, self.size, self.programs) = (welcome.rules, welcome.size, welcome.programs);
-        self.next_beat = now + self.rules.silence / 4;
+        self.next_beat = now + self.beat_every();
         if let Place::Leader(_) = ticket.place {
             let ranks = welcome.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
             // The first is this process.
@@ -149,6 +163,7 @@ impl Node {
             }
         }
         self.check_joined();
+        Some(())
     }
 
     /// Notices that all members of this host are up, once.
@@ -178,15 +193,7 @@ impl Node {
         self.stage = Stage::Concluding;
         self.abandon_queue(now);
         self.pass_down(&Down::Conclude, out);
-        let late: Vec<_> = self
-            .children
-            .iter()
-            .filter(|(_, child)| child.phase() < Phase::Joining)
-            .map(|(&link, _)| link)
-            .collect();
-        for link in late {
-            self.end_by_force(link, Cause::TimedOut, now, out);
-        }
+        self.end_those_before(Phase::Joining, now, out);
         let joined = match &self.role {
             Role::Member(upstream) => !matches!(upstream.state, State::Joining(_)),
             Role::Front(_) => true,
@@ -195,6 +202,16 @@ impl Node {
             let elapsed = now.since(self.began);
             let failure = Failure::without_evidence(Phase::Joining, Cause::TimedOut, elapsed);
             self.host_failed(failure, now, out);
+        }
+    }
+
+    /// Ends those that have not come so far, and will not be waited for.
+    fn end_those_before(&mut self, phase: Phase, now: Instant, out: &mut Vec<Effect>) {
+        let early = self.children.iter().filter(|(_, child)| child.phase() < phase && !child.is_ending());
+        let leaders = early.filter(|(_, child)| phase < Phase::Joined || child.host().is_some());
+        let early: Vec<_> = leaders.map(|(&link, _)| link).collect();
+        for link in early {
+            self.end_by_force(link, Cause::TimedOut, now, out);
         }
     }
 
