@@ -411,6 +411,8 @@ impl Node {
             self.news.extend(ranks.into_iter().map(|rank| News::Exited(rank, exit)));
         }
         match child.launch {
+            // The hosts of a node that ends are its parent's to launch again or to give up, not its own.
+            _ if self.stage >= Stage::Ending => {}
             Some(launch) if was_up => self.leader_lost(launch, &failure, now),
             Some(launch) => self.launch_failed(launch, failure, now),
             None if self.stage < Stage::Up => self.host_failed(failure, now, out),
