@@ -39,7 +39,7 @@
 //! | what happens | what follows |
 //! |---|---|
 //! | a start is refused by the operating system | the host is given up |
-//! | a started process ends before its hello | its exit status is the verdict; repeated if a remote shell says of itself that it failed |
+//! | a started process ends before its hello | its exit is the verdict; repeated if a remote shell says of itself that it failed (255), or if it was ended by a signal or nobody knows how, before it had begun to speak |
 //! | nothing is heard until the deadline of the phase | it is ended, and launched again |
 //! | what it says is not our protocol | it is ended, and given up: it would say so again |
 //! | a link is closed | waits for the exit status, for the grace at most |
