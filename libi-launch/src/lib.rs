@@ -9,6 +9,7 @@
 //! This crate does not know `libi-comm`, nor is it known by it; the crate `libi` joins the two.
 #![deny(missing_docs)]
 
+pub mod backend;
 pub mod machine;
 #[cfg(target_os = "linux")]
 pub mod process;

@@ -96,6 +96,19 @@ impl fmt::Display for Cause {
     }
 }
 
+/// Who has launched a host, and when; as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trip {
+    /// The host whose leader has launched it; none if that was the front end.
+    pub launcher: Option<HostIndex>,
+    /// How long the launcher had been up when it began to launch it.
+    pub started: Duration,
+    /// How long after that it said hello.
+    pub greeted: Option<Duration>,
+    /// How long after that all its members were up.
+    pub joined: Option<Duration>,
+}
+
 /// What became of one attempt at a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -109,13 +122,15 @@ pub struct Failure {
     pub tail: String,
     /// From its start until it had failed.
     pub elapsed: Duration,
+    /// Who had launched it, and when.
+    pub trip: Trip,
 }
 
 impl Failure {
     /// A failure of which nothing is left to be looked at.
     #[must_use]
     pub fn without_evidence(phase: Phase, cause: Cause, elapsed: Duration) -> Self {
-        Self { phase, cause, exit: None, tail: String::new(), elapsed }
+        Self { phase, cause, exit: None, tail: String::new(), elapsed, trip: Trip::default() }
     }
 
     /// Whether another attempt may go better.

@@ -18,15 +18,18 @@
 
 use libi_core::boot::{Place, Ticket};
 use libi_core::dist::layout::Block;
-use libi_core::ids::HostIndex;
+use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 
+use super::outbox::{Stream, WINDOW};
 use super::reader::Reader;
-use crate::verdict::{Cause, Exit, Failure, Phase};
+use crate::verdict::{Cause, Exit, Failure, Phase, Trip};
 
 /// How much of what a child prints before it joins is kept as evidence.
 const TAIL: usize = 2_000;
+/// How much of that is passed on as output when it joins.
+const BACKLOG: usize = 32 << 10;
 
 /// Where a child is on its way.
 #[derive(Debug)]
@@ -56,6 +59,17 @@ pub(super) struct Child {
     pub(super) exit: Option<Exit>,
     /// What a leader has said of itself before it ended.
     pub(super) verdict: Option<Failure>,
+    /// When it said hello.
+    pub(super) greeted: Option<Instant>,
+    /// It has left the session, and lives on by itself.
+    pub(super) released: bool,
+    /// Nobody below it needs it any more.
+    pub(super) alone: bool,
+    /// How much output it may still send, and how much of what it has sent was passed on since.
+    pub(super) granted: u32,
+    pub(super) owed: u32,
+    /// What it has printed before its hello, if that is not too much, and the end of everything.
+    backlog: Vec<(Stream, Vec<u8>)>,
     tail: Vec<u8>,
 }
 
@@ -79,6 +93,12 @@ impl Child {
             open: true,
             exit: None,
             verdict: None,
+            greeted: None,
+            released: false,
+            alone: false,
+            granted: WINDOW,
+            owed: 0,
+            backlog: Vec::new(),
             tail: Vec::new(),
         }
     }
@@ -109,8 +129,38 @@ impl Child {
         }
     }
 
+    /// The rank of the process itself.
+    pub(super) fn rank(&self) -> Option<Rank> {
+        match self.ticket.place {
+            Place::Local(rank) => Some(rank),
+            Place::Leader(_) => self.blocks.first().map(|block| block.first),
+        }
+    }
+
+    pub(super) fn is_before_hello(&self) -> bool {
+        self.greeted.is_none()
+    }
+
+    /// Keeps what it prints before its hello.
+    pub(super) fn printed(&mut self, stream: Stream, text: Vec<u8>) {
+        self.remember(&text);
+        let held: usize = self.backlog.iter().map(|(_, text)| text.len()).sum();
+        if held + text.len() > BACKLOG {
+            // Only the end is kept, as evidence: to wait for a reader could be to wait for ever.
+            self.backlog.clear();
+            self.backlog.push((stream, b"[libi: the beginning is left out]\n".to_vec()));
+            self.backlog.push((stream, self.tail.clone()));
+        } else {
+            self.backlog.push((stream, text));
+        }
+    }
+
+    pub(super) fn take_backlog(&mut self) -> Vec<(Stream, Vec<u8>)> {
+        std::mem::take(&mut self.backlog)
+    }
+
     /// Keeps the end of what it prints.
-    pub(super) fn printed(&mut self, text: &[u8]) {
+    pub(super) fn remember(&mut self, text: &[u8]) {
         let text = &text[text.len().saturating_sub(TAIL)..];
         let drop = (self.tail.len() + text.len()).saturating_sub(TAIL);
         self.tail.drain(..drop);
@@ -131,11 +181,17 @@ impl Child {
         self.is_ending() && !self.open && self.exit.is_some()
     }
 
+    /// When it was launched, by a leader that has been up since then.
+    pub(super) fn trip(&self, launcher: Option<HostIndex>, since: Instant) -> Trip {
+        let greeted = self.greeted.map(|at| at.since(self.started));
+        Trip { launcher, started: self.started.since(since), greeted, joined: None }
+    }
+
     /// What became of it, once it is gone.
-    pub(super) fn failure(&self, now: Instant) -> Failure {
+    pub(super) fn failure(&self, trip: Trip, now: Instant) -> Failure {
         let elapsed = now.since(self.started);
         if let Some(verdict) = &self.verdict {
-            return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, ..verdict.clone() };
+            return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, trip, ..verdict.clone() };
         }
         let cause = match (&self.state, self.exit) {
             // The status says more than that the link was closed, unless it is our own doing.
@@ -144,6 +200,6 @@ impl Child {
             _ => Cause::Closed,
         };
         let tail = String::from_utf8_lossy(&self.tail).into_owned();
-        Failure { phase: self.phase(), cause, exit: self.exit, tail, elapsed }
+        Failure { phase: self.phase(), cause, exit: self.exit, tail, elapsed, trip }
     }
 }

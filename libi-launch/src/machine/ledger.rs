@@ -55,10 +55,10 @@ impl Ledger {
     /// attempt before the latest one is out of date; that a launcher was lost says nothing of a host that had failed.
     pub(super) fn note(&mut self, news: &News) -> bool {
         let (host, attempt, known) = match news {
-            News::Joined(host, attempt) => (host, attempt, Known::Joined),
+            News::Joined(host, attempt, _) => (host, attempt, Known::Joined),
             News::Failed(host, attempt, failure) => (host, attempt, Known::Failed(failure.clone())),
             News::Again(host, attempt) => (host, attempt, Known::Waiting),
-            News::Exited(..) => return false,
+            News::Exited(..) | News::Released(_) | News::Alone => return false,
         };
         let Some(entry) = self.hosts.get_mut(host.0 as usize) else { return false };
         let beside =

@@ -9,7 +9,8 @@ use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{Exit, Failure};
+use crate::backend::Via;
+use crate::verdict::{Exit, Failure, Trip};
 
 /// Parent to child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,21 +23,38 @@ pub enum Down {
     Conclude,
     /// The session is up.
     Go,
-    /// End, by this signal if there is one.
-    End(Option<i32>),
+    /// Every member that is still ours gets this signal.
+    Signal(i32),
+    /// Every member that is still ours is to end.
+    End(Ending),
+    /// So many more bytes of output may be sent on this link.
+    Credit(u32),
+}
+
+/// How a session is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// What members are told to end by.
+    pub signal: i32,
+    /// After how long those that have not ended are killed.
+    pub grace: Duration,
 }
 
 /// Child to parent: what has become of hosts and members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum News {
-    /// All members of a host are up.
-    Joined(HostIndex, Attempt),
+    /// All members of a host are up. The trip is filled in by the node that has launched it.
+    Joined(HostIndex, Attempt, Trip),
     /// A host is given up, or was lost.
     Failed(HostIndex, Attempt, Failure),
     /// A host will be launched again: what was said of earlier attempts no longer holds.
     Again(HostIndex, Attempt),
     /// A member has ended.
     Exited(Rank, Exit),
+    /// A member is not ours any more, and lives on.
+    Released(Rank),
+    /// Said for itself alone, and not passed on: nobody below the sender needs it any more.
+    Alone,
 }
 
 /// What a child is, and by which rules it plays.
@@ -50,6 +68,20 @@ pub struct Welcome {
     pub programs: Vec<Program>,
     /// The rules.
     pub rules: Rules,
+    /// How other hosts are reached.
+    pub via: Via,
+    /// What becomes of what members print.
+    pub output: Output,
+}
+
+/// What becomes of what members print after they have joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Output {
+    /// It goes to the front end.
+    #[default]
+    Forwarded,
+    /// It is read and forgotten.
+    Dropped,
 }
 
 /// What a distribution runs.

@@ -51,6 +51,7 @@ mod child;
 mod ledger;
 mod message;
 mod node;
+mod outbox;
 mod reader;
 mod window;
 
@@ -58,5 +59,6 @@ mod window;
 mod tests;
 
 pub use ledger::{Known, Policy};
-pub use message::{Down, News, Program, Rules, Task, Welcome};
+pub use message::{Down, Ending, News, Output, Program, Rules, Task, Welcome};
 pub use node::{Effect, Event, Job, LinkId, Node, Notice, Plan};
+pub use outbox::Stream;

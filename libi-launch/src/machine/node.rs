@@ -2,13 +2,16 @@
 
 mod children;
 mod front;
+mod leaving;
 mod losses;
 mod member;
+mod output;
+mod roster;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use libi_core::boot::{Nonce, Place, SessionKey};
+use libi_core::boot::{Nonce, SessionKey};
 use libi_core::cost::Cost;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::machine::Machine;
@@ -24,8 +27,10 @@ use self::front::Front;
 use self::member::Upstream;
 use super::child::Child;
 use super::ledger::Policy;
-use super::message::{News, Program, Rules, Task};
+use super::message::{Ending, News, Output, Program, Rules, Task};
+use super::outbox::{Outbox, Stream};
 use super::window::Window;
+use crate::backend::Via;
 use crate::verdict::{Exit, Failure};
 
 /// How many news go into one message, so that it stays below the limit of messages.
@@ -60,16 +65,22 @@ pub enum Event {
     NotStarted(LinkId, String),
     /// Bytes have arrived. What a child has said before it exited should be received before its exit is told.
     Received(LinkId, Vec<u8>),
-    /// What was started has written this beside the link.
-    Printed(LinkId, Vec<u8>),
+    /// What was started has written this beside the link; of the link to the parent, this process itself.
+    Printed(LinkId, Stream, Vec<u8>),
     /// Nothing more will arrive on a link.
     Closed(LinkId),
     /// What was started for a link has ended.
     Exited(LinkId, Exit),
     /// The time has come that it wanted to be woken at.
     Woken,
-    /// The user wants the session to end, by this signal if there is one.
-    End(Option<i32>),
+    /// The user of a front end wants the session to end.
+    End(Ending),
+    /// The user of a front end wants every member to get this signal.
+    Signal(i32),
+    /// The user of a front end has taken so many bytes of output, and will take as many again.
+    Consumed(u32),
+    /// The user of a member wants it to be released, once the session is up.
+    Finalize,
 }
 
 /// What a node can want.
@@ -83,6 +94,8 @@ pub enum Effect {
     Close(LinkId),
     /// End what was started for a link by force.
     Kill(LinkId),
+    /// What was started for a link is not ours any more: leave it alone when this process ends.
+    Release(LinkId),
     /// Wake the node at this time, unless it asks for an earlier one.
     WakeAt(Instant),
     /// Tell the user of the node.
@@ -92,8 +105,8 @@ pub enum Effect {
 /// What the user of a node should know.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
-    /// Something was printed before, or beside, the protocol.
-    Printed(Place, Vec<u8>),
+    /// To the front end: a member has printed this. Its user says with [`Event::Consumed`] that it has taken it.
+    Output(Rank, Stream, Vec<u8>),
     /// The session is up: every member that is going to be in it is.
     Up,
     /// To the front end: the session will not come up; what is left of it is being ended.
@@ -102,8 +115,14 @@ pub enum Notice {
     Exited(Rank, Exit),
     /// To the front end: a host was lost after the session was up.
     Lost(HostIndex, Failure),
-    /// To a member: it is to end, by this signal if there is one.
-    End(Option<i32>),
+    /// To the front end: a member was released, and is not ours any more.
+    Released(Rank),
+    /// To the front end: every member has ended, was released, or is lost with its host.
+    Done,
+    /// To a member: it gets this signal.
+    Signal(i32),
+    /// To a member: it is to end by this signal, and is to be killed when the grace has passed.
+    End(Ending),
     /// Nothing is left of what this node had started; of a member, the process is to end now.
     Over,
 }
@@ -125,6 +144,10 @@ pub struct Plan {
     pub deadline: Duration,
     /// What launches are believed to cost.
     pub cost: Cost,
+    /// How hosts are reached.
+    pub via: Via,
+    /// What becomes of what members print.
+    pub output: Output,
 }
 
 /// How far the session is, as this node knows.
@@ -151,7 +174,18 @@ pub struct Node {
     rules: Rules,
     size: u32,
     programs: Vec<Program>,
+    via: Via,
+    output: Output,
     role: Role,
+    /// A member's own rank, and the host that it leads, once they are known.
+    rank: Option<Rank>,
+    leads: Option<HostIndex>,
+    /// A member that lives on without us.
+    released: bool,
+    said_alone: bool,
+    /// The session has been up.
+    was_up: bool,
+    outbox: Outbox,
     stage: Stage,
     nonces: Rng,
     children: BTreeMap<LinkId, Child>,
@@ -185,6 +219,7 @@ impl Node {
         let role = Role::Front(Front::new(plan));
         let mut node = Self::new(session, role, rules, entropy);
         (node.size, node.programs, node.tasks) = (size, programs, tasks);
+        (node.via, node.output) = (plan.via.clone(), plan.output);
         node.queue = Queue::new(first, estimate);
         node
     }
@@ -202,7 +237,15 @@ impl Node {
             rules,
             size: 0,
             programs: Vec::new(),
+            via: Via::default(),
+            output: Output::default(),
             role,
+            rank: None,
+            leads: None,
+            released: false,
+            said_alone: false,
+            was_up: false,
+            outbox: Outbox::new(),
             stage: Stage::Launching,
             nonces: Rng::new(entropy),
             children: BTreeMap::new(),
@@ -289,6 +332,8 @@ impl Node {
         if self.stage == Stage::Launching {
             self.launch(now, out);
         }
+        self.note_alone();
+        self.pass_output_on(now, out);
         self.report(now, out);
         if self.stage == Stage::Ending && self.children.is_empty() {
             self.stage = Stage::Over;
@@ -297,6 +342,12 @@ impl Node {
         if self.stage != Stage::Over {
             self.ask_to_wake(out);
         }
+    }
+
+    /// How what this node launches is reached.
+    #[must_use]
+    pub fn via(&self) -> &Via {
+        &self.via
     }
 
     /// Passes news on: to the parent, or to the ledger and the user.
@@ -344,12 +395,15 @@ impl Machine for Node {
             Event::NotStarted(link, why) => self.not_started(link, why, now, out),
             Event::Received(LinkId::PARENT, bytes) => self.heard_parent(&bytes, now, out),
             Event::Received(link, bytes) => self.heard_child(link, &bytes, now, out),
-            Event::Printed(link, text) => self.printed(link, &text, out),
+            Event::Printed(link, stream, text) => self.printed(link, stream, text),
             Event::Closed(LinkId::PARENT) => self.orphaned(now, out),
             Event::Closed(link) => self.child_closed(link, now, out),
             Event::Exited(link, exit) => self.child_exited(link, exit, now, out),
             Event::Woken => self.asked_to_wake = self.asked_to_wake.filter(|at| *at > now),
-            Event::End(signal) => self.end(signal, now, out),
+            Event::End(ending) => self.end(ending, now, out),
+            Event::Signal(signal) => self.signal(signal, out),
+            Event::Consumed(bytes) => self.outbox.allow(bytes),
+            Event::Finalize => self.finalize(),
         }
         self.settle(now, out);
     }
@@ -366,37 +420,5 @@ impl Node {
                 Self::send_preamble(LinkId::PARENT, out);
             }
         }
-    }
-
-    /// Ends the session from here down.
-    fn end(&mut self, signal: Option<i32>, now: Instant, out: &mut Vec<Effect>) {
-        if self.stage >= Stage::Ending {
-            return;
-        }
-        if self.stage < Stage::Up {
-            self.close_ledger(now);
-        }
-        self.stage = Stage::Ending;
-        let links: Vec<_> = self.children.keys().copied().collect();
-        for link in links {
-            self.ask_to_end(link, signal, now, out);
-        }
-        if matches!(self.role, Role::Member(_)) {
-            out.push(Effect::Tell(Notice::End(signal)));
-        }
-    }
-
-    /// The parent is gone: this node, and whatever it has started, must not outlive it.
-    fn orphaned(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        if matches!(self.role, Role::Front(_)) || self.stage == Stage::Over {
-            return;
-        }
-        self.stage = Stage::Ending;
-        self.news.clear();
-        let links: Vec<_> = self.children.keys().copied().collect();
-        for link in links {
-            self.end_by_force(link, crate::verdict::Cause::Abandoned, now, out);
-        }
-        out.push(Effect::Tell(Notice::End(None)));
     }
 }

@@ -12,7 +12,7 @@ use super::ledger::{Decision, Ledger, Policy};
 use super::message::News;
 use super::reader::{Item, ReadError, Reader};
 use super::window::Window;
-use crate::verdict::{Cause, Exit, Failure, Phase};
+use crate::verdict::{Cause, Exit, Failure, Phase, Trip};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -100,11 +100,11 @@ fn failed(host: u32) -> News {
 }
 
 fn joined(host: u32) -> News {
-    News::Joined(HostIndex(host), Attempt::default())
+    News::Joined(HostIndex(host), Attempt::default(), Trip::default())
 }
 
 fn failure(cause: Cause, phase: Phase) -> Failure {
-    Failure { phase, cause, exit: None, tail: String::new(), elapsed: MS(1) }
+    Failure { phase, cause, exit: None, tail: String::new(), elapsed: MS(1), trip: Trip::default() }
 }
 
 /// What a ledger of three hosts decides after this.
@@ -138,7 +138,7 @@ fn what_is_said_of_an_earlier_attempt_is_out_of_date() {
     let again = News::Again(HostIndex(1), Attempt { lost: 1, failed: 0 });
     let news = [joined(0), joined(1), joined(2), again, joined(1)];
     assert_eq!(decide(Policy::All, &news), Decision::Wait);
-    let now = News::Joined(HostIndex(1), Attempt { lost: 1, failed: 1 });
+    let now = News::Joined(HostIndex(1), Attempt { lost: 1, failed: 1 }, Trip::default());
     assert_eq!(decide(Policy::All, &[&news[..], &[now]].concat()), Decision::Go);
 }
 

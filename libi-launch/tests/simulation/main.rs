@@ -99,7 +99,6 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
         return Err(format!("the verdict came at {at}, after {latest}"));
     }
     let known: Vec<&Known> = front.known().collect();
-    let joined = known.iter().filter(|known| ***known == Known::Joined).count() as u32;
     if known.contains(&&Known::Waiting) {
         return Err("a host has no verdict".to_owned());
     }
@@ -107,9 +106,18 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
         Policy::All => scenario.hosts,
         Policy::AtLeast(least) => least,
     };
-    let lost = sim.world.notices.iter().filter(|(_, n)| matches!(n, Notice::Lost(..))).count() as u32;
-    if *verdict == Notice::Up && joined + lost < needed {
-        return Err(format!("up with {joined} hosts and {lost} lost since, but {needed} are needed"));
+    // Everybody who was in the session when it came up: still there, lost, or with members that have exited.
+    let was_in = |host: u32| {
+        *known[host as usize] == Known::Joined
+            || sim.world.notices.iter().any(|(_, notice)| match notice {
+                Notice::Lost(lost, _) => lost.0 == host,
+                Notice::Exited(rank, _) => rank.0 / scenario.members == host,
+                _ => false,
+            })
+    };
+    let in_it = (0..scenario.hosts).filter(|host| was_in(*host)).count() as u32;
+    if *verdict == Notice::Up && in_it < needed {
+        return Err(format!("up with {in_it} hosts, but {needed} are needed"));
     }
     if *verdict == Notice::Up {
         check_places(scenario, sim, &known)?;
@@ -133,7 +141,11 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known]) -> Re
     }
     for (host, known) in (0..).zip(known) {
         let there = places.get(&Place::Leader(HostIndex(host))).copied().unwrap_or(0);
-        let expected = u32::from(**known == Known::Joined);
+        // A member that has ended after it had joined is known by its exit.
+        let leader = Rank(host * scenario.members);
+        let exited =
+            sim.world.notices.iter().any(|(_, n)| matches!(n, Notice::Exited(rank, _) if *rank == leader));
+        let expected = u32::from(**known == Known::Joined && !exited);
         if there != expected {
             return Err(format!("host {host}: {there} leaders are there, and it is known as {known:?}"));
         }

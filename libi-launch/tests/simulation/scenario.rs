@@ -11,7 +11,8 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::late::Attempt;
 use libi_core::sim::Node as Id;
 use libi_core::sim::rng::Rng;
-use libi_launch::machine::{Event, LinkId, Plan, Policy, Program, Rules, Task};
+use libi_launch::backend::Via;
+use libi_launch::machine::{Event, LinkId, Output, Plan, Policy, Program, Rules, Task};
 use libi_launch::verdict::{Cause, Exit, Failure};
 
 /// What becomes of a program that is started.
@@ -167,6 +168,8 @@ impl Scenario {
             policy: self.policy,
             deadline: self.deadline,
             cost: Cost::new(Duration::from_millis(5), Duration::from_millis(200)),
+            via: Via::default(),
+            output: Output::default(),
         }
     }
 

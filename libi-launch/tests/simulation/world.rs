@@ -14,7 +14,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, Node as Id, World};
 use libi_core::time::Instant;
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
-use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Notice};
+use libi_launch::machine::{Effect, Ending, Event, Job, LinkId, Node, Notice, Stream};
 use libi_launch::verdict::Exit;
 use serde::Serialize;
 
@@ -74,6 +74,7 @@ pub(crate) struct Cluster {
 }
 
 pub(crate) const FRONT: Id = Id(0);
+const ENDING: Ending = Ending { signal: 15, grace: Duration::from_secs(2) };
 
 impl Cluster {
     pub(crate) fn new(scenario: Scenario) -> Self {
@@ -149,7 +150,7 @@ impl Cluster {
         }
         let says = |text: &[u8]| Event::Received(link, text.to_vec());
         let mut exits = |cluster: &mut Self, exit, text: &str| {
-            cluster.arrive(from, link, Event::Printed(link, text.as_bytes().to_vec()), agenda);
+            cluster.arrive(from, link, Event::Printed(link, Stream::Err, text.as_bytes().to_vec()), agenda);
             cluster.process(from).children.remove(&link);
             cluster.arrive(from, link, Event::Closed(link), agenda);
             cluster.arrive(from, link, Event::Exited(link, exit), agenda);
@@ -300,6 +301,7 @@ impl World for Cluster {
                     self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);
                 }
             }
+            Effect::Release(_) => {}
             Effect::Tell(notice) => {
                 if notice == Notice::Up {
                     self.process(from).told_up = true;
@@ -322,7 +324,7 @@ impl World for Cluster {
     fn happen(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
         match what {
             Happening::Runs(from, link, job, fate) => self.runs(from, link, job, fate, agenda),
-            Happening::Ends => agenda.tell(agenda.now(), FRONT, Event::End(None)),
+            Happening::Ends => agenda.tell(agenda.now(), FRONT, Event::End(ENDING)),
             Happening::Dies(pick) => {
                 if let Some(id) = self.pick(pick) {
                     self.last_fault = agenda.now();

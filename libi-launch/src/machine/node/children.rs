@@ -9,9 +9,10 @@ use libi_core::plan::late::{Attempt, Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 
-use super::{Child, Effect, Job, LinkId, Node, Notice, Role, Stage};
+use super::{Child, Effect, Job, LinkId, Node, Role, Stage};
 use crate::machine::child::State;
 use crate::machine::message::{Down, News, Task, Welcome};
+use crate::machine::outbox::Stream;
 use crate::machine::reader::{Item, ReadError};
 use crate::verdict::{Cause, Exit, Failure, Phase};
 
@@ -130,13 +131,6 @@ impl Node {
         }
     }
 
-    pub(super) fn printed(&mut self, link: LinkId, text: &[u8], out: &mut Vec<Effect>) {
-        if let Some(child) = self.children.get_mut(&link) {
-            child.printed(text);
-            out.push(Effect::Tell(Notice::Printed(child.ticket.place, text.to_vec())));
-        }
-    }
-
     pub(super) fn heard_child(&mut self, link: LinkId, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
         let mut rest = bytes;
         loop {
@@ -144,13 +138,13 @@ impl Node {
             child.heard = now;
             match child.reader.next(&mut rest) {
                 Ok(None) => return,
-                Ok(Some(Item::Text(text))) => self.printed(link, &text, out),
+                Ok(Some(Item::Text(text))) => self.printed(link, Stream::Out, text),
                 Ok(Some(Item::Preamble(text, _))) => {
                     if matches!(child.state, State::Starting) {
                         child.state = State::Greeting;
                     }
                     if !text.is_empty() {
-                        self.printed(link, &text, out);
+                        self.printed(link, Stream::Out, text);
                     }
                 }
                 Ok(Some(Item::Frame(header, payload))) => {
@@ -202,6 +196,9 @@ impl Node {
                 news.into_iter().for_each(|news| self.child_reports(link, news, now));
                 Ok(())
             }
+            (State::Up { .. } | State::Ending { phase: Phase::Joining | Phase::Joined, .. }, Kind::Stdio) => {
+                self.output_arrives(link, payload)
+            }
             (State::Ending { .. }, _) => Ok(()),
             (State::Up { .. }, _) => Err(unexpected("news")),
         }
@@ -213,11 +210,20 @@ impl Node {
         let by = now + self.rules.join + self.rules.grace.saturating_mul(2);
         let Some(child) = self.children.get_mut(&link) else { return };
         child.state = State::Up { joined: false };
+        child.greeted = Some(now);
         child.reader.trust(Limits::PROVEN);
         let (blocks, launch) = (child.blocks.clone(), child.launch);
         let is_local = launch.is_none();
         self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
-        let welcome = Welcome { size: self.size, blocks, programs: self.programs.clone(), rules: self.rules };
+        self.release_backlog(link);
+        let welcome = Welcome {
+            size: self.size,
+            blocks,
+            programs: self.programs.clone(),
+            rules: self.rules,
+            via: self.via.clone(),
+            output: self.output,
+        };
         if !Self::send(link, Kind::Control, &Down::Welcome(welcome), out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
             return self.end_by_force(link, cause, now, out);
@@ -261,13 +267,21 @@ impl Node {
         }
     }
 
-    fn child_reports(&mut self, link: LinkId, news: News, now: Instant) {
+    fn child_reports(&mut self, link: LinkId, mut news: News, now: Instant) {
+        let (leads, began) = (self.leads, self.began);
         let Some(child) = self.children.get_mut(&link) else { return };
-        match (&news, child.host()) {
-            (News::Joined(host, _), Some(own)) if *host == own && child.is_up() => {
+        match (&mut news, child.host()) {
+            (News::Joined(host, _, trip), Some(own)) if *host == own && child.is_up() => {
+                *trip = child.trip(leads, began);
+                trip.joined = child.greeted.map(|at| now.since(at));
                 child.state = State::Up { joined: true };
                 self.set_deadline(link, Instant::FAR_FUTURE);
             }
+            (News::Alone, _) => {
+                child.alone = true;
+                return;
+            }
+            (News::Released(rank), _) if child.rank() == Some(*rank) => child.released = true,
             (News::Failed(host, _, failure), Some(own)) if *host == own => {
                 // It ends by itself; what it has said of itself is the verdict, told when it is gone.
                 child.verdict = Some(failure.clone());
@@ -286,7 +300,7 @@ impl Node {
     /// Remembers the latest attempt that has been heard of, wherever below it is made: should the one that makes it be lost,
     /// the next attempt has to be greater.
     fn note_attempt(&mut self, news: &News) {
-        let (News::Joined(host, attempt) | News::Failed(host, attempt, _) | News::Again(host, attempt)) =
+        let (News::Joined(host, attempt, _) | News::Failed(host, attempt, _) | News::Again(host, attempt)) =
             news
         else {
             return;
@@ -311,7 +325,7 @@ impl Node {
     }
 
     /// A child has begun to end by itself: what is still to be known of that has the grace to arrive.
-    fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
         let by = now + self.rules.grace;
         let Some(child) = self.children.get_mut(&link) else { return };
         if child.end(cause) {
@@ -347,25 +361,7 @@ impl Node {
         self.set_deadline(link, by);
     }
 
-    /// Asks a child to end, because the session does.
-    pub(super) fn ask_to_end(
-        &mut self,
-        link: LinkId,
-        signal: Option<i32>,
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) {
-        let Some(child) = self.children.get(&link) else { return };
-        if !child.is_up() {
-            return self.end_by_force(link, Cause::Abandoned, now, out);
-        }
-        Self::send(link, Kind::Control, &Down::End(signal), out);
-        // Those below it have the grace as well, and whoever is below them.
-        let by = now + self.rules.grace.saturating_mul(4);
-        self.set_deadline(link, by);
-    }
-
-    fn set_deadline(&mut self, link: LinkId, by: Instant) {
+    pub(super) fn set_deadline(&mut self, link: LinkId, by: Instant) {
         let Some(child) = self.children.get_mut(&link) else { return };
         self.deadlines.remove(&(child.by, link));
         child.by = by;
@@ -400,19 +396,20 @@ impl Node {
         if child.open {
             out.push(Effect::Close(link));
         }
-        let failure = child.failure(now);
-        let ranks: Vec<Rank> = match child.ticket.place {
-            Place::Local(rank) => vec![rank],
-            Place::Leader(_) => child.blocks.first().map(|block| block.first).into_iter().collect(),
-        };
         let was_up = child.phase() >= Phase::Joining;
-        if self.stage >= Stage::Up && was_up {
+        if child.released && child.alone && was_up {
+            return; // whatever became of it is none of our business
+        }
+        let failure = child.failure(child.trip(self.leads, self.began), now);
+        if self.was_up && was_up && !child.released {
             let exit = child.exit.unwrap_or(Exit::Unknown);
-            self.news.extend(ranks.into_iter().map(|rank| News::Exited(rank, exit)));
+            self.news.extend(child.rank().map(|rank| News::Exited(rank, exit)));
         }
         match child.launch {
             // The hosts of a node that ends are its parent's to launch again or to give up, not its own.
             _ if self.stage >= Stage::Ending => {}
+            // It has ended by itself, and nobody hung on it.
+            Some(_) if self.stage == Stage::Up && was_up && child.alone => {}
             Some(launch) if was_up => self.leader_lost(launch, &failure, now),
             Some(launch) => self.launch_failed(launch, failure, now),
             None if self.stage < Stage::Up => self.host_failed(failure, now, out),

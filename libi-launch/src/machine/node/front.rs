@@ -5,10 +5,12 @@ use std::time::Duration;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
+use super::leaving::TERMINATE;
+use super::roster::Roster;
 use super::{Effect, Node, Notice, Plan, Role, Stage};
 use crate::machine::ledger::{Decision, Known, Ledger};
-use crate::machine::message::{Down, News};
-use crate::verdict::{Cause, Failure, Phase};
+use crate::machine::message::{Down, Ending, News};
+use crate::verdict::{Cause, Failure, Phase, Trip};
 
 /// What a front end's node keeps beside what every node keeps.
 #[derive(Debug)]
@@ -17,12 +19,17 @@ pub(super) struct Front {
     allowed: Duration,
     /// When no verdict may be open any more; then, when the reports asked for must be in.
     by: Instant,
+    /// Who has launched each host, and when.
+    trips: Vec<Trip>,
+    roster: Roster,
 }
 
 impl Front {
     pub(super) fn new(plan: &Plan) -> Self {
         let ledger = Ledger::new(plan.hosts.len() as u32, plan.policy);
-        Self { ledger, allowed: plan.deadline, by: Instant::FAR_FUTURE }
+        let trips = vec![Trip::default(); plan.hosts.len()];
+        let roster = Roster::new(plan.size);
+        Self { ledger, allowed: plan.deadline, by: Instant::FAR_FUTURE, trips, roster }
     }
 
     pub(super) fn begin(&mut self, now: Instant) {
@@ -45,13 +52,37 @@ impl Node {
         ledger.into_iter().flatten()
     }
 
+    /// Who has launched each host, and when, as far as it is known at the front end.
+    #[must_use]
+    pub fn trips(&self) -> &[Trip] {
+        match &self.role {
+            Role::Front(front) => &front.trips,
+            Role::Member(_) => &[],
+        }
+    }
+
     /// Takes news into the ledger, and does what follows from it.
     pub(super) fn decide(&mut self, news: &[News], now: Instant, out: &mut Vec<Effect>) {
         let elapsed = now.since(self.began);
         let Role::Front(front) = &mut self.role else { return };
         for news in news {
-            if let News::Exited(rank, exit) = news {
-                out.push(Effect::Tell(Notice::Exited(*rank, *exit)));
+            match news {
+                News::Exited(rank, exit) => {
+                    front.roster.leaves(*rank);
+                    out.push(Effect::Tell(Notice::Exited(*rank, *exit)));
+                }
+                News::Released(rank) => {
+                    front.roster.leaves(*rank);
+                    out.push(Effect::Tell(Notice::Released(*rank)));
+                }
+                News::Joined(host, _, trip) | News::Failed(host, _, Failure { trip, .. }) => {
+                    if let Some(known) = front.trips.get_mut(host.0 as usize)
+                        && (trip.greeted.is_some() || known.greeted.is_none())
+                    {
+                        *known = *trip;
+                    }
+                }
+                _ => {}
             }
             let failed = match news {
                 // Nobody is launched again in a session that is up.
@@ -67,10 +98,18 @@ impl Node {
                 && was_lost
                 && self.stage == Stage::Up
             {
-                out.push(Effect::Tell(Notice::Lost(*host, failure.clone())));
+                let blocks = self.tasks.get(host).map_or(&[][..], |task| &task.blocks);
+                // Of those who had left before, nothing is lost.
+                if front.roster.any_left(blocks) {
+                    front.roster.lose(blocks);
+                    out.push(Effect::Tell(Notice::Lost(*host, failure.clone())));
+                }
             }
         }
         if self.stage >= Stage::Up {
+            if self.stage == Stage::Up && front.roster.is_done() {
+                out.push(Effect::Tell(Notice::Done));
+            }
             return;
         }
         let decision = front.ledger.decide();
@@ -92,14 +131,20 @@ impl Node {
     }
 
     fn go(&mut self, out: &mut Vec<Effect>) {
-        self.stage = Stage::Up;
+        (self.stage, self.was_up) = (Stage::Up, true);
+        if let Role::Front(front) = &mut self.role {
+            let absent = front.ledger.hosts().zip(self.tasks.values());
+            for (_, task) in absent.filter(|(known, _)| matches!(known, Known::Failed(_))) {
+                front.roster.lose(&task.blocks);
+            }
+        }
         self.pass_down(&Down::Go, out);
         out.push(Effect::Tell(Notice::Up));
     }
 
     fn give_up(&mut self, now: Instant, out: &mut Vec<Effect>) {
         out.push(Effect::Tell(Notice::GivenUp));
-        self.end(None, now, out);
+        self.end(Ending { signal: TERMINATE, grace: self.rules.grace }, now, out);
     }
 
     /// What is still waited for is not launched any more.

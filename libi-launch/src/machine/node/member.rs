@@ -6,10 +6,11 @@ use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 use std::collections::BTreeMap;
 
+use super::leaving::TERMINATE;
 use super::{Effect, Node, Notice, Role, Stage};
-use crate::machine::message::{Down, News, Rules, Welcome};
+use crate::machine::message::{Down, Ending, News, Rules, Welcome};
 use crate::machine::reader::{Item, Reader};
-use crate::verdict::{Cause, Failure, Phase};
+use crate::verdict::{Cause, Failure, Phase, Trip};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -129,13 +130,15 @@ impl Node {
             (Down::Go, _) if self.stage < Stage::Up => {
                 // Whoever has not joined by now would wait for ever to be told so.
                 self.abandon_queue(now);
-                self.stage = Stage::Up;
+                (self.stage, self.was_up) = (Stage::Up, true);
                 self.end_those_before(Phase::Joined, now, out);
                 self.pass_down(&Down::Go, out);
                 out.push(Effect::Tell(Notice::Up));
             }
             (Down::Conclude | Down::Go, _) => {}
-            (Down::End(signal), _) => self.end(signal, now, out),
+            (Down::Signal(signal), _) => self.signal(signal, out),
+            (Down::End(ending), _) => self.end(ending, now, out),
+            (Down::Credit(bytes), _) => self.outbox.allow(bytes),
         }
         Some(())
     }
@@ -153,8 +156,11 @@ impl Node {
             return None;
         }
         (self.rules, self.size, self.programs) = (welcome.rules, welcome.size, welcome.programs);
+        (self.via, self.output) = (welcome.via, welcome.output);
+        self.rank = Some(welcome.blocks.first()?.first);
         self.next_beat = now + self.beat_every();
-        if let Place::Leader(_) = ticket.place {
+        if let Place::Leader(host) = ticket.place {
+            self.leads = Some(host);
             let ranks = welcome.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
             // The first is this process.
             let others: Vec<_> = ranks.skip(1).collect();
@@ -174,7 +180,7 @@ impl Node {
         if locals.all(super::Child::is_up) {
             upstream.state = State::Joined(ticket);
             if let Place::Leader(host) = ticket.place {
-                self.news.push(News::Joined(host, ticket.attempt));
+                self.news.push(News::Joined(host, ticket.attempt, Trip::default()));
             }
         }
     }
@@ -185,7 +191,7 @@ impl Node {
         let Some((Place::Leader(host), attempt)) = upstream.place() else { return };
         self.news.push(News::Failed(host, attempt, failure));
         self.report(now, out);
-        self.end(None, now, out);
+        self.end(Ending { signal: TERMINATE, grace: self.rules.grace }, now, out);
     }
 
     /// Stops launching, gives up what has not joined, and tells those below to do the same.

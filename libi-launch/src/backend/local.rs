@@ -1,0 +1,39 @@
+//! Hosts are names, and everything runs on this machine: for one machine, for tests, for trying things out.
+
+use std::time::Duration;
+
+use libi_core::cost::Cost;
+use serde::{Deserialize, Serialize};
+
+use super::{Backend, Channel, LINK, Recipe, Refused, SOCKET, variable};
+use crate::machine::{Program, Task};
+
+/// The back-end that needs nothing installed. Users and ports of hosts mean nothing to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Local;
+
+impl Local {
+    /// What to start for a further member, or for the leader of a host that is only a name.
+    #[must_use]
+    pub fn start(program: &Program) -> Recipe {
+        let mut env = program.env.clone();
+        env.extend(variable(LINK, &SOCKET.to_string()));
+        Recipe {
+            program: program.executable.clone(),
+            args: program.args.clone(),
+            env,
+            cwd: program.cwd.clone(),
+            channel: Channel::Socket,
+        }
+    }
+}
+
+impl Backend for Local {
+    fn usual_cost(&self) -> Cost {
+        Cost::new(Duration::from_micros(500), Duration::from_millis(3))
+    }
+
+    fn recipe(&self, _: &Task, program: &Program) -> Result<Recipe, Refused> {
+        Ok(Self::start(program))
+    }
+}

@@ -1,0 +1,152 @@
+//! How a process is started on a host: the contract of back-ends, and those there are.
+//!
+//! # What a back-end provides
+//! A back-end is asked for a [`Recipe`]: which process to start *here* so that a program starts *there*. It does nothing
+//! itself: no process, no file, no clock. Whoever launches follows the recipe, watches the process, and ends it.
+//!
+//! 1. The process that the recipe starts stands for the one on the host. It lives as long as that does, and its exit
+//!    status is that one's, as well as the means allow: a remote shell says 255 for itself.
+//! 2. There is a [`Channel`] between the two, for bytes in both directions, untouched and in order. Other text may come
+//!    before ours on it, from whatever starts a shell there; our preamble is found behind it.
+//! 3. The program finds in its environment, under [`LINK`], where its end of the channel is.
+//! 4. When the process here is killed, or whoever started it, the channel ends over there. That is
+//!    how a member learns that nobody wants it any more.
+//! 5. Executable, arguments, variables and directory arrive as they are, whatever bytes they hold.
+//! 6. Nothing secret is in the recipe: everybody on this machine can read the arguments of a process.
+//!
+//! # What it may assume
+//! Names, users and ports have been read by [`libi_core::hosts`], words hold no NUL. The recipe is followed in
+//! the environment of the launching process, which may be the leader of another host: so a back-end is a value that travels
+//! ([`Via`]), and refers to nothing that only the front end has.
+//!
+//! # Which there are
+//!
+//! | back-end | a host is | a launch costs about |
+//! |---|---|---|
+//! | [`Local`] | a name; everything runs on this machine | half a millisecond |
+//! | [`Shell`] | whatever a program called like `ssh` or `rsh` reaches | what the shell takes |
+//!
+//! A host's further members are started by its leader, always as [`Local`] does.
+
+mod local;
+mod shell;
+
+use std::fmt;
+
+use libi_core::cost::Cost;
+use libi_core::dist::{Variable, Word};
+use serde::{Deserialize, Serialize};
+
+pub use local::Local;
+pub use shell::Shell;
+
+use crate::machine::{Program, Task};
+
+/// The variable that tells a program where its link is: the number of a socket, or [`STREAMS`].
+pub const LINK: &str = "LIBI_LINK";
+/// The value of [`LINK`] for standard input and output.
+pub const STREAMS: &str = "stdio";
+/// The number of the socket that a program started on this machine inherits.
+pub const SOCKET: u16 = 3;
+
+/// What to start here so that a program starts on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// What is started on this machine.
+    pub program: Word,
+    /// Its arguments.
+    pub args: Vec<Word>,
+    /// Variables to set for it, in addition to those of whoever launches.
+    pub env: Vec<Variable>,
+    /// Where to start it; where we are, if nothing is said.
+    pub cwd: Option<Word>,
+    /// What its first link is.
+    pub channel: Channel,
+}
+
+/// The first link to a started process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// A socket that it inherits as [`SOCKET`]; its standard output and error are its own.
+    Socket,
+    /// Its standard input and output; only its standard error is its own.
+    Streams,
+}
+
+/// A launch that a back-end cannot make, and never will.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The remote shell would take it for something else.
+    #[error("the {what} {text:?} begins with a dash, which a remote shell takes for an option")]
+    OptionLike {
+        /// What it was to be.
+        what: &'static str,
+        /// How it reads.
+        text: String,
+    },
+    /// This back-end knows no way to say it.
+    #[error("{0} has no option for a {1}")]
+    NoOption(Word, &'static str),
+}
+
+/// A back-end, as it travels to everybody who launches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Via {
+    /// Everything on this machine.
+    Local(Local),
+    /// A program that is called like `ssh` and `rsh`.
+    Shell(Shell),
+}
+
+impl Default for Via {
+    fn default() -> Self {
+        Self::Local(Local)
+    }
+}
+
+/// What every back-end provides; see the [module](self).
+pub trait Backend {
+    /// What a launch usually costs, to begin with; measurements take its place.
+    fn usual_cost(&self) -> Cost;
+
+    /// What to start here for this program to start on that host.
+    ///
+    /// # Errors
+    /// The launch cannot be expressed.
+    fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused>;
+}
+
+impl Backend for Via {
+    fn usual_cost(&self) -> Cost {
+        match self {
+            Self::Local(local) => local.usual_cost(),
+            Self::Shell(shell) => shell.usual_cost(),
+        }
+    }
+
+    fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused> {
+        match self {
+            Self::Local(local) => local.recipe(host, program),
+            Self::Shell(shell) => shell.recipe(host, program),
+        }
+    }
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(_) => f.write_str("local"),
+            Self::Shell(shell) => write!(f, "{}", shell.program),
+        }
+    }
+}
+
+/// A variable of ours: both parts are known to be words.
+fn variable(name: &str, value: &str) -> Vec<Variable> {
+    let word = |text: &str| Word::try_from(text).ok();
+    let variable = word(name).zip(word(value)).and_then(|(name, value)| Variable::new(name, value).ok());
+    variable.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Any program that is called as `ssh` and `rsh` are: options, a host, and a command for the shell over there.
+
+use std::time::Duration;
+
+use libi_core::cost::Cost;
+use libi_core::dist::Word;
+use serde::{Deserialize, Serialize};
+
+use super::{Backend, Channel, LINK, Recipe, Refused, STREAMS, variable};
+use crate::machine::{Program, Task};
+use crate::quote;
+
+/// How to call a remote shell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shell {
+    /// The program, as a path or a name to be looked up where it is called.
+    pub program: Word,
+    /// Arguments before everything else.
+    pub args: Vec<Word>,
+    /// The option before a user's name.
+    pub user: Option<Word>,
+    /// The option before a port.
+    pub port: Option<Word>,
+    /// What a launch costs, to begin with.
+    pub cost: Cost,
+}
+
+impl Shell {
+    /// A shell that takes a user with `-l` and a port with `-p`, as `ssh` does, and is about as fast.
+    #[must_use]
+    pub fn new(program: Word) -> Self {
+        let option = |text: &str| Word::try_from(text).ok();
+        let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(170));
+        Self { program, args: Vec::new(), user: option("-l"), port: option("-p"), cost }
+    }
+
+    /// The option, and what follows it, if there is something to say.
+    fn option(
+        &self,
+        option: Option<&Word>,
+        value: Option<String>,
+        what: &'static str,
+    ) -> Result<Vec<Word>, Refused> {
+        let Some(value) = value else { return Ok(Vec::new()) };
+        let option = option.ok_or_else(|| Refused::NoOption(self.program.clone(), what))?;
+        Ok(vec![option.clone(), plain(what, &value)?])
+    }
+}
+
+impl Backend for Shell {
+    fn usual_cost(&self) -> Cost {
+        self.cost
+    }
+
+    fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused> {
+        let mut args = self.args.clone();
+        args.extend(self.option(self.user.as_ref(), host.user.clone(), "user")?);
+        args.extend(self.option(self.port.as_ref(), host.port.map(|port| port.to_string()), "port")?);
+        args.push(plain("host", &host.name)?);
+        let mut env = program.env.clone();
+        env.extend(variable(LINK, STREAMS));
+        args.push(quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args));
+        Ok(Recipe {
+            program: self.program.clone(),
+            args,
+            env: Vec::new(),
+            cwd: None,
+            channel: Channel::Streams,
+        })
+    }
+}
+
+/// A word that no option parser takes for an option.
+fn plain(what: &'static str, text: &str) -> Result<Word, Refused> {
+    let refused = || Refused::OptionLike { what, text: text.to_owned() };
+    if text.starts_with('-') {
+        return Err(refused());
+    }
+    Word::try_from(text).map_err(|_| refused())
+}

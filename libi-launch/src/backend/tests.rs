@@ -1,0 +1,72 @@
+use libi_core::dist::layout::Block;
+use libi_core::dist::{Variable, Word};
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::plan::late::Attempt;
+
+use super::{Backend, Channel, Local, Refused, Shell, Via};
+use crate::machine::{Program, Task};
+
+fn word(text: &str) -> Word {
+    Word::try_from(text).unwrap()
+}
+
+fn host(name: &str, user: Option<&str>, port: Option<u16>) -> Task {
+    Task {
+        host: HostIndex(1),
+        attempt: Attempt::default(),
+        name: name.to_owned(),
+        user: user.map(str::to_owned),
+        port,
+        blocks: vec![Block { first: Rank(0), count: 1, distribution: 0 }],
+    }
+}
+
+fn program() -> Program {
+    Program {
+        executable: word("./daemon"),
+        args: vec![word("it's"), word("-v")],
+        env: vec![Variable::new(word("A"), word("b c")).unwrap()],
+        cwd: Some(word("/tmp")),
+    }
+}
+
+fn texts(words: &[Word]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_shell_gets_options_host_and_one_quoted_command() {
+    let shell = Shell { args: vec![word("-T")], ..Shell::new(word("ssh")) };
+    let recipe = Via::Shell(shell).recipe(&host("n1", Some("me"), Some(22)), &program()).unwrap();
+    assert_eq!(recipe.channel, Channel::Streams);
+    let args = texts(&recipe.args);
+    assert_eq!(args[..6], ["-T", "-l", "me", "-p", "22", "n1"]);
+    assert!(args[6].starts_with("cd /tmp ||"), "{}", args[6]);
+    let command = r"exec env -- 'A=b c' 'LIBI_LINK=stdio' ./daemon 'it'\''s' -v";
+    assert!(args[6].ends_with(command), "{}", args[6]);
+    assert_eq!(args.len(), 7);
+}
+
+#[test]
+fn what_a_shell_would_take_for_an_option_is_refused() {
+    let shell = Shell::new(word("ssh"));
+    for task in [host("-oProxyCommand=x", None, None), host("n", Some("-v"), None)] {
+        let refused = shell.recipe(&task, &program()).unwrap_err();
+        assert!(matches!(refused, Refused::OptionLike { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn a_shell_without_an_option_for_a_port_refuses_hosts_that_have_one() {
+    let rsh = Shell { port: None, ..Shell::new(word("rsh")) };
+    let refused = rsh.recipe(&host("n", None, Some(22)), &program()).unwrap_err();
+    assert_eq!(refused.to_string(), "rsh has no option for a port");
+}
+
+#[test]
+fn here_the_program_itself_is_started_with_a_socket() {
+    let recipe = Local.recipe(&host("-anything", Some("who"), None), &program()).unwrap();
+    assert_eq!((recipe.channel, texts(&recipe.args)), (Channel::Socket, texts(&program().args)));
+    let env: Vec<_> = recipe.env.iter().map(|v| format!("{}={}", v.name(), v.value())).collect();
+    assert_eq!(env, ["A=b c", "LIBI_LINK=3"]);
+}

@@ -1,0 +1,130 @@
+//! How a session, or a member's part in it, comes to an end: signals, the end that the user wants, a lost parent, release.
+//!
+//! A member is *ours* until it ends or [finalises](Event::Finalize). What is ours is signalled and ended with the
+//! session, and ends when it loses its parent. One that is released is neither: it goes on carrying for those below
+//! it as long as it lives and has a parent; when it has lost its parent, those below that are still ours are ended, and
+//! output is thrown away.
+//!
+//! A leader that ends takes away what those below it hang on. So there is a word for the time when nobody does: a node
+//! is *alone* when every child of it is gone, or released and alone itself.
+//!
+//! [Event::Finalize]: super::Event::Finalize
+
+use libi_core::time::Instant;
+use libi_core::wire::Kind;
+
+use super::{Effect, LinkId, Node, Notice, Role, Stage};
+use crate::machine::message::{Down, Ending, News};
+use crate::verdict::Cause;
+
+/// The request to end: SIGTERM, which has this number everywhere.
+pub(super) const TERMINATE: i32 = 15;
+
+impl Node {
+    /// Ends the session from here down.
+    pub(super) fn end(&mut self, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
+        if self.stage >= Stage::Ending {
+            return;
+        }
+        if self.stage < Stage::Up {
+            self.close_ledger(now);
+        }
+        self.stage = Stage::Ending;
+        let links: Vec<_> = self.children.keys().copied().collect();
+        for link in links {
+            self.ask_to_end(link, ending, now, out);
+        }
+        self.tell_own(Notice::End(ending), out);
+    }
+
+    /// Asks a child to end, because the session does. Everybody has the same time, however deep they are in the tree.
+    fn ask_to_end(&mut self, link: LinkId, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
+        let Some(child) = self.children.get(&link) else { return };
+        if !child.is_up() {
+            return self.end_by_force(link, Cause::Abandoned, now, out);
+        }
+        Self::send(link, Kind::Control, &Down::End(ending), out);
+        if child.released && child.alone {
+            // It is nobody's any more; the link is all that there is to end.
+            return self.let_go(link, now, out);
+        }
+        // It kills itself by then; what it says of that needs some time to arrive.
+        self.set_deadline(link, now + ending.grace + self.rules.grace);
+    }
+
+    /// The parent is gone: this node, and whatever it has started, must not outlive it.
+    pub(super) fn orphaned(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if matches!(self.role, Role::Front(_)) || self.stage == Stage::Over {
+            return;
+        }
+        self.news.clear();
+        self.outbox.discard();
+        let first = self.stage < Stage::Ending;
+        self.stage = Stage::Ending;
+        let links: Vec<_> = self.children.keys().copied().collect();
+        for link in links {
+            match self.children.get(&link) {
+                Some(child) if child.released => self.let_go(link, now, out),
+                _ => self.end_by_force(link, Cause::Abandoned, now, out),
+            }
+        }
+        if first {
+            let ending = Ending { signal: TERMINATE, grace: self.rules.grace };
+            self.tell_own(Notice::End(ending), out);
+        }
+    }
+
+    /// Closes the link to a child that was released, which learns from that, if it still carries, that it has
+    /// lost its parent.
+    fn let_go(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        out.push(Effect::Release(link));
+        out.push(Effect::Close(link));
+        if let Some(child) = self.children.get_mut(&link) {
+            child.open = false;
+            child.end(Cause::Closed);
+            child.exit.get_or_insert(crate::verdict::Exit::Unknown);
+        }
+        self.ends(link, Cause::Closed, now, out);
+    }
+
+    /// Every member at and below this node that is still ours gets this signal.
+    pub(super) fn signal(&mut self, signal: i32, out: &mut Vec<Effect>) {
+        self.pass_down(&Down::Signal(signal), out);
+        self.tell_own(Notice::Signal(signal), out);
+    }
+
+    /// Tells the user of a member something that concerns only what is ours.
+    fn tell_own(&self, notice: Notice, out: &mut Vec<Effect>) {
+        if matches!(self.role, Role::Member(_)) && !self.released {
+            out.push(Effect::Tell(notice));
+        }
+    }
+
+    /// The user of a member wants it to be released.
+    pub(super) fn finalize(&mut self) {
+        if let Some(rank) = self.rank
+            && self.stage < Stage::Ending
+            && !std::mem::replace(&mut self.released, true)
+        {
+            self.news.push(News::Released(rank));
+        }
+    }
+
+    /// Whether nobody hangs on this node any more: who ends now takes nobody with it.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.children.values().all(|child| child.alone && child.released)
+    }
+
+    /// Tells the parent, once, that nobody below needs this process any more.
+    pub(super) fn note_alone(&mut self) {
+        if !self.said_alone
+            && self.stage == Stage::Up
+            && matches!(self.role, Role::Member(_))
+            && self.is_alone()
+        {
+            self.said_alone = true;
+            self.news.push(News::Alone);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a node does with what is printed: banners, programs that print before they join, and members' output.
+//!
+//! What a process prints before its hello is kept, the last of it as evidence, should it never say hello. With the hello
+//! it becomes output of its rank, as everything after it.
+
+use libi_core::ids::Rank;
+use libi_core::time::Instant;
+use libi_core::wire::{Flags, Header, Kind, Limits};
+
+use super::{Effect, LinkId, Node, Notice, Role};
+use crate::machine::message::{Down, Output};
+use crate::machine::outbox::{Piece, Stream, WINDOW};
+use crate::verdict::Cause;
+
+impl Node {
+    /// Whether more of what is printed should be read from pipes, of children or of this process itself. Those that
+    /// are not read hold up whoever writes to them.
+    #[must_use]
+    pub fn reads_output(&self) -> bool {
+        self.outbox.has_room()
+    }
+
+    /// Whether everything that was printed here is with the next node, or nobody wants it.
+    #[must_use]
+    pub fn has_passed_output_on(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    pub(super) fn printed(&mut self, link: LinkId, stream: Stream, text: Vec<u8>) {
+        if link == LinkId::PARENT {
+            // Of itself; nobody knows its rank before the welcome, and the runtime does not read its pipe before.
+            if let Some(rank) = self.rank {
+                self.keep(None, Piece { rank, stream, text });
+            }
+            return;
+        }
+        let Some(child) = self.children.get_mut(&link) else { return };
+        if child.is_before_hello() {
+            child.printed(stream, text);
+            return;
+        }
+        child.remember(&text);
+        let Some(rank) = child.rank() else { return };
+        self.keep(None, Piece { rank, stream, text });
+    }
+
+    /// What a child has printed before its hello is output from now on.
+    pub(super) fn release_backlog(&mut self, link: LinkId) {
+        let Some(child) = self.children.get_mut(&link) else { return };
+        let (rank, backlog) = (child.rank(), child.take_backlog());
+        let Some(rank) = rank else { return };
+        for (stream, text) in backlog {
+            self.keep(None, Piece { rank, stream, text });
+        }
+    }
+
+    /// A child has sent output: no more than it was granted.
+    pub(super) fn output_arrives(&mut self, link: LinkId, payload: &[u8]) -> Result<(), Cause> {
+        let garbled = |what: &str| Cause::Garbled(what.to_owned());
+        let piece = Piece::decode(payload).ok_or_else(|| garbled("output of nobody"))?;
+        let Some(child) = self.children.get_mut(&link) else { return Ok(()) };
+        let length = piece.text.len() as u32; // frames are short
+        child.granted =
+            child.granted.checked_sub(length).ok_or_else(|| garbled("more output than granted"))?;
+        self.keep(Some(link), piece);
+        Ok(())
+    }
+
+    fn keep(&mut self, from: Option<LinkId>, piece: Piece) {
+        // Output that is not wanted goes no further than the host where it was printed.
+        if from.is_some() || self.output == Output::Forwarded || matches!(self.role, Role::Front(_)) {
+            self.outbox.push(from, piece);
+        }
+    }
+
+    /// Passes on what may be, and grants those it came from as much again.
+    pub(super) fn pass_output_on(&mut self, _: Instant, out: &mut Vec<Effect>) {
+        while let Some((from, piece)) = self.outbox.pop() {
+            let length = piece.text.len() as u32; // cut to the size of a frame
+            if let Some(child) = from.and_then(|link| self.children.get_mut(&link)) {
+                child.owed += length;
+            }
+            if self.outbox.discards() {
+                continue;
+            }
+            match self.role {
+                Role::Front(_) => {
+                    out.push(Effect::Tell(Notice::Output(piece.rank, piece.stream, piece.text)));
+                }
+                Role::Member(_) => Self::send_output(&piece, out),
+            }
+        }
+        let owing = self.children.iter_mut().filter(|(_, child)| child.owed >= WINDOW / 4 && child.is_up());
+        let mut credits = Vec::new();
+        for (&link, child) in owing {
+            let owed = std::mem::take(&mut child.owed);
+            child.granted += owed;
+            credits.push((link, owed));
+        }
+        for (link, owed) in credits {
+            Self::send(link, Kind::Control, &Down::Credit(owed), out);
+        }
+    }
+
+    fn send_output(piece: &Piece, out: &mut Vec<Effect>) {
+        let payload = piece.encode();
+        let header = Header::new(Kind::Stdio, Flags::NONE, 0, payload.len(), &Limits::PROVEN);
+        if let Ok(header) = header {
+            out.push(Effect::Send(LinkId::PARENT, [&header.encode()[..], &payload].concat()));
+        }
+    }
+
+    /// The rank of this process, once it is welcome.
+    #[must_use]
+    pub fn rank(&self) -> Option<Rank> {
+        self.rank
+    }
+}

@@ -1,0 +1,43 @@
+//! What the front end knows of members once the session is up: who is still ours, and when nobody is.
+
+use libi_core::dist::layout::Block;
+use libi_core::ids::Rank;
+
+/// The members of a session.
+#[derive(Debug)]
+pub(super) struct Roster {
+    gone: Vec<bool>,
+    left: u32,
+    said: bool,
+}
+
+impl Roster {
+    pub(super) fn new(size: u32) -> Self {
+        Self { gone: vec![false; size as usize], left: size, said: false }
+    }
+
+    /// A member has ended, was released, or is lost.
+    pub(super) fn leaves(&mut self, rank: Rank) {
+        if let Some(gone) = self.gone.get_mut(rank.0 as usize)
+            && !std::mem::replace(gone, true)
+        {
+            self.left -= 1;
+        }
+    }
+
+    /// A host is lost, and all its members with it.
+    pub(super) fn lose(&mut self, blocks: &[Block]) {
+        blocks.iter().flat_map(|block| block.ranks()).for_each(|rank| self.leaves(rank));
+    }
+
+    /// Whether anybody of these is still ours.
+    pub(super) fn any_left(&self, blocks: &[Block]) -> bool {
+        let is_left = |rank: Rank| self.gone.get(rank.0 as usize) == Some(&false);
+        blocks.iter().flat_map(|block| block.ranks()).any(is_left)
+    }
+
+    /// True once: when nobody is ours any more.
+    pub(super) fn is_done(&mut self) -> bool {
+        self.left == 0 && !std::mem::replace(&mut self.said, true)
+    }
+}

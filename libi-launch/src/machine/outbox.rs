@@ -1,0 +1,179 @@
+//! What members print, on its way to the front end: how much of it a node holds, and when it may go on.
+//!
+//! On every link the receiver grants how many bytes of output may come, at first [`WINDOW`], and again as many as it has
+//! passed on itself. So output waits at whoever printed it when nobody reads it at the front end, and never in the way
+//! of the protocol: who has no credit can still say everything else. A node holds at most [`WINDOW`] bytes of
+//! each child, and reads pipes of its own only while it [has room](Outbox::has_room).
+//!
+//! A node that has lost its parent and lives on [discards](Outbox::discard) what it gets.
+
+use std::collections::VecDeque;
+
+use libi_core::ids::Rank;
+
+use super::node::LinkId;
+
+/// How many bytes of output may be on their way on a link, or held by its receiver.
+pub(super) const WINDOW: u32 = 64 << 10;
+/// How much a node holds before it stops reading pipes of its own.
+const ROOM: usize = 128 << 10;
+/// How much goes into one frame, so that nothing else waits long behind it.
+const CHUNK: usize = 16 << 10;
+/// What stands before the text in a frame: the rank, and the stream.
+const HEAD: usize = 5;
+
+/// Which of its streams a member has printed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Something that a member has printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) rank: Rank,
+    pub(super) stream: Stream,
+    pub(super) text: Vec<u8>,
+}
+
+impl Piece {
+    /// The payload of the frame in which it travels.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let stream = match self.stream {
+            Stream::Out => 1,
+            Stream::Err => 2,
+        };
+        [&self.rank.0.to_le_bytes()[..], &[stream], &self.text].concat()
+    }
+
+    /// Nothing if this is no such payload.
+    pub(super) fn decode(payload: &[u8]) -> Option<Self> {
+        let (head, text) = payload.split_at_checked(HEAD)?;
+        let (rank, stream) = head.split_first_chunk::<4>()?;
+        let stream = match stream {
+            [1] => Stream::Out,
+            [2] => Stream::Err,
+            _ => return None,
+        };
+        Some(Self { rank: Rank(u32::from_le_bytes(*rank)), stream, text: text.to_vec() })
+    }
+}
+
+/// The output that a node holds.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    held: VecDeque<(Option<LinkId>, Piece)>,
+    bytes: usize,
+    credit: usize,
+    discards: bool,
+}
+
+impl Outbox {
+    pub(super) fn new() -> Self {
+        Self { held: VecDeque::new(), bytes: 0, credit: WINDOW as usize, discards: false }
+    }
+
+    /// Takes output, which a child has sent or this node has read from a pipe.
+    pub(super) fn push(&mut self, from: Option<LinkId>, piece: Piece) {
+        self.bytes += piece.text.len();
+        self.held.push_back((from, piece));
+    }
+
+    /// Whether more should be read from pipes.
+    pub(super) fn has_room(&self) -> bool {
+        self.discards || self.bytes < ROOM
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// So much more may be passed on.
+    pub(super) fn allow(&mut self, bytes: u32) {
+        self.credit = self.credit.saturating_add(bytes as usize);
+    }
+
+    /// From now on nobody wants it.
+    pub(super) fn discard(&mut self) {
+        self.discards = true;
+        self.held.clear();
+        self.bytes = 0;
+    }
+
+    /// The next that may be passed on, and the link that it came from.
+    pub(super) fn pop(&mut self) -> Option<(Option<LinkId>, Piece)> {
+        if self.discards {
+            self.bytes = 0;
+            return self.held.pop_front();
+        }
+        let (from, first) = self.held.front_mut()?;
+        let length = first.text.len().min(CHUNK).min(self.credit);
+        if length == 0 && !first.text.is_empty() {
+            return None;
+        }
+        self.credit -= length;
+        self.bytes -= length;
+        if length < first.text.len() {
+            let rest = first.text.split_off(length);
+            let text = std::mem::replace(&mut first.text, rest);
+            return Some((*from, Piece { text, ..*first }));
+        }
+        self.held.pop_front()
+    }
+
+    /// Whether what it gives out is to be thrown away.
+    pub(super) fn discards(&self) -> bool {
+        self.discards
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(length: usize) -> Piece {
+        Piece { rank: Rank(7), stream: Stream::Err, text: vec![b'x'; length] }
+    }
+
+    #[test]
+    fn a_piece_survives_its_frame_and_nothing_else_is_taken_for_one() {
+        for length in [0, 1, 1_000] {
+            assert_eq!(Piece::decode(&piece(length).encode()), Some(piece(length)));
+        }
+        for wrong in [&[][..], &[0, 0, 0, 0], &[0, 0, 0, 0, 0], &[0, 0, 0, 0, 3, b'x']] {
+            assert_eq!(Piece::decode(wrong), None);
+        }
+    }
+
+    #[test]
+    fn no_more_is_passed_on_than_was_allowed_and_none_of_it_is_lost() {
+        let mut outbox = Outbox::new();
+        outbox.push(Some(LinkId(1)), piece(100_000));
+        let mut passed = 0;
+        while let Some((from, piece)) = outbox.pop() {
+            assert!(from == Some(LinkId(1)) && piece.text.len() <= CHUNK);
+            passed += piece.text.len();
+        }
+        assert_eq!(passed, WINDOW as usize);
+        outbox.allow(10);
+        assert_eq!(outbox.pop().map(|(_, piece)| piece.text.len()), Some(10));
+        assert_eq!(outbox.pop(), None);
+        outbox.allow(u32::MAX);
+        while let Some((_, piece)) = outbox.pop() {
+            passed += piece.text.len();
+        }
+        assert_eq!((passed, outbox.is_empty()), (99_990, true));
+    }
+
+    #[test]
+    fn pipes_are_left_alone_while_much_is_held() {
+        let mut outbox = Outbox::new();
+        outbox.push(None, piece(ROOM));
+        assert!(!outbox.has_room());
+        outbox.discard();
+        assert!(outbox.has_room() && outbox.pop().is_none());
+    }
+}
