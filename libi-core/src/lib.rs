@@ -58,6 +58,7 @@ pub mod boot;
 pub mod chart;
 pub mod cost;
 pub mod dist;
+mod draw;
 pub mod hosts;
 pub mod ids;
 pub mod link;
