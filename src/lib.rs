@@ -20,7 +20,7 @@
 //! compiles none of it.
 #![deny(missing_docs)]
 
-pub use libi_core::{chart, cost, dist, hosts, ids, link, machine, plan, ranking, sim, time, wire};
+pub use libi_core::{chart, cost, dist, hosts, ids, link, machine, plan, ranking, sim, time, trace, wire};
 
 /// The examples of the README, so that they stay true.
 #[cfg(doctest)]

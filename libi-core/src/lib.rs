@@ -22,6 +22,7 @@
 //!    virtual time with costs that vary, hosts that are slow and hosts that are dead, from a seed.
 //! 6. What machines say to each other travels in frames: [`wire`]. Where strangers could listen or join in, both
 //!    ends of a [`link`] first prove that they hold the same ticket, and seal what follows.
+//! 7. Afterwards a [`trace`] tells what took how long, beside what was predicted, and what the last host waited for.
 //!
 //! # From hosts to a plan
 //!
@@ -69,4 +70,5 @@ pub mod sim;
 #[cfg(test)]
 mod testing;
 pub mod time;
+pub mod trace;
 pub mod wire;

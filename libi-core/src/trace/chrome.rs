@@ -1,0 +1,222 @@
+//! A timeline as Chrome trace JSON, which `chrome://tracing` and Perfetto show and `libi trace` reads back.
+//!
+//! Each host is a thread of one process. What viewers draw are complete events (`X`) for the phases *starting*,
+//! *joining* and *failed*, an instant when the session was up, another when it should have been, and counters of hosts up.
+//! What is read back is exact and apart from that: `otherData` has the session, and the metadata event that
+//! names a host's thread has its line under `args.libi`, with all times in whole nanoseconds. Times beyond the 584
+//! years that fit 64 bits of them are written as that.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use core::fmt::{self, Write as _};
+use core::time::Duration;
+
+use super::{HostLine, Timeline};
+use crate::ids::HostIndex;
+use crate::time::nanos;
+
+/// The number of this format, `otherData.libi_trace` in a file.
+pub const FORMAT: u32 = 1;
+
+/// How many steps a counter of hosts up has at most.
+const MOST_COUNTS: usize = 500;
+
+impl Timeline {
+    /// Writes the timeline as Chrome trace JSON.
+    #[must_use]
+    pub fn chrome_json(&self) -> String {
+        let mut out = Writer { json: String::with_capacity(600 * self.hosts.len() + 1_000), events: 0 };
+        out.put(format_args!("{{\"displayTimeUnit\":\"ms\",\n\"otherData\":"));
+        self.other_data(&mut out);
+        out.put(format_args!(",\n\"traceEvents\":["));
+        let name = alloc::format!("libi: {}", self.session);
+        out.event(format_args!(
+            "\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{{\"name\":{}}}",
+            Quoted(&name)
+        ));
+        let path: BTreeSet<_> = self.critical_path().into_iter().collect();
+        for (index, host) in self.indexed() {
+            line(&mut out, index, host);
+            self.phases(&mut out, index, host, path.contains(&index));
+        }
+        self.session_events(&mut out);
+        out.put(format_args!("\n]}}\n"));
+        out.json
+    }
+
+    /// What concerns the session as a whole.
+    fn other_data(&self, out: &mut Writer) {
+        out.put(format_args!("{{\"libi_trace\":{FORMAT},\"session\":{}", Quoted(&self.session)));
+        out.put(format_args!(",\"hosts\":{}", self.hosts.len()));
+        if let Some(up) = self.up {
+            out.put(format_args!(",\"up_ns\":{}", nanos(up)));
+        }
+        if let Some(predicted) = &self.predicted {
+            let cost = predicted.cost;
+            out.put(format_args!(
+                ",\n\"predicted\":{{\"time_ns\":{},\"seq_ns\":{},\"rem_ns\":{},\"constant_ns\":{},\"up_ns\":[",
+                nanos(predicted.time()),
+                nanos(cost.seq),
+                nanos(cost.rem),
+                nanos(cost.constant)
+            ));
+            for (i, &at) in predicted.up.iter().enumerate() {
+                let comma = if i == 0 { "" } else { "," };
+                out.put(format_args!("{comma}{}", nanos(at)));
+            }
+            out.put(format_args!("]}}"));
+        }
+        out.put(format_args!("}}"));
+    }
+
+    /// What a viewer draws of a host.
+    fn phases(&self, out: &mut Writer, index: HostIndex, host: &HostLine, critical: bool) {
+        let critical = if critical { ",\"critical_path\":true" } else { "" };
+        if let (Some(at), true) = (host.greeted, host.attempts > 0) {
+            let launcher = host.launcher.and_then(|launcher| self.host(launcher));
+            let launcher = launcher.map_or("the front end", |launcher| &launcher.name);
+            let (launcher, attempts) = (Quoted(launcher), host.attempts);
+            let args = format_args!("\"launcher\":{launcher},\"attempts\":{attempts}{critical}");
+            out.phase(index, "starting", host.started, at, args);
+        }
+        if let Some(at) = host.joined {
+            let args = format_args!("\"members\":{}{critical}", host.members);
+            out.phase(index, "joining", host.greeted.unwrap_or(at), at, args);
+        }
+        if let Some((at, cause)) = &host.ended {
+            // What was up was not failing all the time until it was lost; nor was what waited.
+            let waited = host.joined.is_some() || host.attempts == 0;
+            let from = if waited { *at } else { host.reached() };
+            let args = format_args!("\"cause\":{},\"attempts\":{}", Quoted(cause), host.attempts);
+            out.phase(index, "failed", from, *at, args);
+        }
+    }
+
+    fn session_events(&self, out: &mut Writer) {
+        let predicted = self.predicted.as_ref();
+        let instants =
+            [("session up", self.up), ("session up, as predicted", predicted.map(super::Prediction::time))];
+        for (name, at) in instants {
+            if let Some(at) = at {
+                out.event(format_args!(
+                    "\"ph\":\"i\",\"s\":\"g\",\"pid\":1,\"tid\":1,\"ts\":{},\"name\":\"{name}\"",
+                    Micros(at)
+                ));
+            }
+        }
+        out.counts("hosts up", &self.joins());
+        out.counts("hosts up, as predicted", predicted.map_or(&[], |predicted| &predicted.up));
+    }
+}
+
+/// What is read back of a host.
+fn line(out: &mut Writer, index: HostIndex, host: &HostLine) {
+    out.event(format_args!(
+        "\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{},\"libi\":{}}}",
+        thread(index),
+        Quoted(&host.name),
+        Line(index, host)
+    ));
+}
+
+struct Line<'a>(HostIndex, &'a HostLine);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(HostIndex(index), host) = *self;
+        write!(f, "{{\"host\":{index},\"members\":{},\"attempts\":{}", host.members, host.attempts)?;
+        if let Some(HostIndex(launcher)) = host.launcher {
+            write!(f, ",\"launcher\":{launcher}")?;
+        }
+        write!(f, ",\"started_ns\":{}", nanos(host.started))?;
+        for (name, at) in [("greeted_ns", host.greeted), ("joined_ns", host.joined)] {
+            if let Some(at) = at {
+                write!(f, ",\"{name}\":{}", nanos(at))?;
+            }
+        }
+        if let Some((at, cause)) = &host.ended {
+            write!(f, ",\"ended_ns\":{},\"cause\":{}", nanos(*at), Quoted(cause))?;
+        }
+        f.write_str("}")
+    }
+}
+
+/// Viewers take thread 0 for something special.
+fn thread(HostIndex(index): HostIndex) -> u64 {
+    u64::from(index) + 1
+}
+
+struct Writer {
+    json: String,
+    events: usize,
+}
+
+impl Writer {
+    fn put(&mut self, text: fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.json.write_fmt(text);
+    }
+
+    fn event(&mut self, fields: fmt::Arguments<'_>) {
+        let comma = if self.events == 0 { "" } else { "," };
+        self.events += 1;
+        self.put(format_args!("{comma}\n{{{fields}}}"));
+    }
+
+    fn phase(
+        &mut self,
+        index: HostIndex,
+        name: &str,
+        from: Duration,
+        to: Duration,
+        args: fmt::Arguments<'_>,
+    ) {
+        self.event(format_args!(
+            "\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"{name}\",\"args\":{{{args}}}",
+            thread(index),
+            Micros(from),
+            Micros(to.saturating_sub(from))
+        ));
+    }
+
+    /// A counter that grows by one at each of these times, which ascend.
+    fn counts(&mut self, name: &str, times: &[Duration]) {
+        let every = times.len().div_ceil(MOST_COUNTS).max(1);
+        for (i, &at) in times.iter().enumerate() {
+            if (i + 1) % every == 0 || i + 1 == times.len() {
+                self.event(format_args!(
+                    "\"ph\":\"C\",\"pid\":1,\"ts\":{},\"name\":\"{name}\",\"args\":{{\"hosts\":{}}}",
+                    Micros(at),
+                    i + 1
+                ));
+            }
+        }
+    }
+}
+
+/// A time as the format wants it: in microseconds.
+struct Micros(Duration);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = nanos(self.0);
+        write!(f, "{}.{:03}", nanos / 1_000, nanos % 1_000)
+    }
+}
+
+/// Text as JSON wants it written.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        self.0.chars().try_for_each(|c| match c {
+            '"' => f.write_str("\\\""),
+            '\\' => f.write_str("\\\\"),
+            '\n' => f.write_str("\\n"),
+            c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c)), // all of them below U+00A0
+            c => f.write_char(c),
+        })?;
+        f.write_char('"')
+    }
+}

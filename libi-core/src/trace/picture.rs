@@ -1,0 +1,244 @@
+//! A timeline as a picture: hosts down in the order of their launches, time across.
+//!
+//! Above, how many hosts are up at each time, measured and predicted. Below, a row for every host with its phases, and
+//! under them a thin line for the launch that was predicted for this place in the order. The path to the host that
+//! joined last is marked. Of more than [`MOST_ROWS`] hosts every k-th is shown, and beside those the failed ones and the
+//! path, up to as many of either; the picture says so. The SVG needs nothing but itself.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Fate, HostLine, Summary, Timeline};
+use crate::draw::{CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
+use crate::ids::HostIndex;
+use crate::time::Rounded;
+
+/// How many hosts a picture shows, with up to as many of those that failed and of the path to the last host.
+pub const MOST_ROWS: usize = 200;
+
+const WAITING: &str = "#e5e7eb";
+const STARTING: &str = "#93c5fd";
+const JOINING: &str = "#34d399";
+const FAILED: &str = "#dc2626";
+const PREDICTED: &str = "#6b7280";
+const PATH: &str = "#ea580c";
+
+impl Timeline {
+    /// Draws the timeline.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let rows = Rows::of(self);
+        let first_row = TOP + CURVE + 40.0;
+        let bottom = first_row + rows.shown.len() as f64 * ROW;
+        let mut canvas = Canvas::new(self.axis().as_secs_f64(), bottom + 40.0);
+        self.title(&mut canvas);
+        legend(&mut canvas, &rows);
+        canvas.grid(bottom);
+        self.curves(&mut canvas, bottom);
+        let mut drawn = BTreeMap::new();
+        for (row, &(place, index)) in rows.shown.iter().enumerate() {
+            let Some(host) = self.host(index) else { continue };
+            let y = first_row + row as f64 * ROW;
+            drawn.insert(index, y);
+            self.row(&mut canvas, y, place, host, rows.path.contains(&index));
+        }
+        for &index in &rows.path {
+            self.link(&mut canvas, &drawn, index);
+        }
+        canvas.finish()
+    }
+
+    /// Where the time axis ends: hosts that are lost long after the launch, or a prediction far from what was
+    /// measured, leave the launch visible.
+    fn axis(&self) -> Duration {
+        let took = self.took();
+        let predicted = self.predicted.as_ref().map(super::Prediction::time).unwrap_or_default();
+        let bearable = if took.is_zero() { Duration::MAX } else { took.saturating_mul(3) };
+        took.max(predicted.min(bearable))
+    }
+
+    fn title(&self, canvas: &mut Canvas) {
+        let Summary { hosts, joined, failed, lost, took, ratio, .. } = Summary::new(self);
+        let mut title = format!("{}: {joined} of {hosts} hosts up", shortened(&self.session, 40));
+        let when = if self.up.is_some() { "session up after" } else { "session not up;" };
+        title += &format!(", {when} {}", Rounded(took));
+        for (count, word) in [(failed, "failed"), (lost, "lost")] {
+            if count > 0 {
+                title += &format!(", {count} {word}");
+            }
+        }
+        canvas.line(format_args!("<text x=\"20\" y=\"22\" font-size=\"16\">{}</text>", Escaped(&title)));
+        if let Some(predicted) = &self.predicted {
+            let (seq, rem) = (Rounded(predicted.cost.seq), Rounded(predicted.cost.rem));
+            let mut text = format!("predicted: {} at SEQ {seq}, REM {rem}", Rounded(predicted.time()));
+            if let Some(ratio) = ratio {
+                text += &format!("; it took {ratio:.2} times as long");
+            }
+            canvas.text(20.0, 40.0, "start", &text);
+        }
+    }
+
+    fn curves(&self, canvas: &mut Canvas, bottom: f64) {
+        let seconds = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).collect::<Vec<_>>();
+        let hosts = self.hosts.len();
+        if let Some(predicted) = &self.predicted {
+            let most = hosts.max(predicted.up.len());
+            let style = format!("stroke=\"{PREDICTED}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"");
+            canvas.curve(&seconds(&predicted.up), most, &style);
+            canvas.curve(&seconds(&self.joins()), most, "stroke=\"#2563eb\" stroke-width=\"2\"");
+            canvas.curve_axis(most);
+        } else {
+            canvas.curve(&seconds(&self.joins()), hosts, "stroke=\"#2563eb\" stroke-width=\"2\"");
+            canvas.curve_axis(hosts);
+        }
+        if let Some(up) = self.up {
+            let x = canvas.x(up.as_secs_f64());
+            canvas.line(format_args!(
+                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#2563eb\"/>"
+            ));
+        }
+    }
+
+    fn row(&self, canvas: &mut Canvas, y: f64, place: usize, host: &HostLine, marked: bool) {
+        let (colour, weight) = if marked { (PATH, "bold") } else { ("#333", "normal") };
+        canvas.line(format_args!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{colour}\" font-weight=\"{weight}\">{}</text>",
+            LEFT - 8.0,
+            y + 9.0,
+            Escaped(&shortened(&host.name, NAME))
+        ));
+        canvas.line(format_args!("<g><title>{}</title>", Escaped(&self.tell(host))));
+        for (from, to, colour) in phases(host, self.took()) {
+            let (x, end) = (canvas.x(from.as_secs_f64()), canvas.x(to.as_secs_f64()));
+            let width = (end - x).max(0.5);
+            canvas.line(format_args!(
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"8\" fill=\"{colour}\"/>"
+            ));
+        }
+        let predicted = self.predicted.as_ref().and_then(|predicted| predicted.place(place));
+        if let Some((from, to)) = predicted.filter(|_| host.attempts > 0) {
+            let (x, end) = (canvas.x(from.as_secs_f64()), canvas.x(to.as_secs_f64()));
+            let y = y + 9.5;
+            canvas.line(format_args!(
+                "<line x1=\"{x:.1}\" x2=\"{end:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"{PREDICTED}\"/>"
+            ));
+        }
+        canvas.line(format_args!("</g>"));
+    }
+
+    /// What is said of a host to whoever points at it.
+    fn tell(&self, host: &HostLine) -> String {
+        let launcher = host.launcher.map(|launcher| self.host(launcher));
+        let launcher =
+            launcher.map_or("the front end", |host| host.map_or("nobody known", |host| &host.name));
+        let mut text = match host.attempts {
+            0 => format!("{}: never launched", host.name),
+            1 => format!("{}: launched by {launcher} at {}", host.name, Rounded(host.started)),
+            n => format!("{}: launched by {launcher} at {}, attempt {n}", host.name, Rounded(host.started)),
+        };
+        for (what, at) in [("hello", host.greeted), ("joined", host.joined)] {
+            if let Some(at) = at {
+                text += &format!(", {what} at {}", Rounded(at));
+            }
+        }
+        if let Some((at, cause)) = &host.ended {
+            text += &format!(", failed at {}: {cause}", Rounded(*at));
+        }
+        text
+    }
+
+    /// From the row of a launcher to that of the host on the path that it launched.
+    fn link(&self, canvas: &mut Canvas, drawn: &BTreeMap<HostIndex, f64>, index: HostIndex) {
+        let Some(host) = self.host(index) else { return };
+        let Some(&to) = drawn.get(&index) else { return };
+        let Some(&from) = host.launcher.and_then(|launcher| drawn.get(&launcher)) else { return };
+        let x = canvas.x(host.started.as_secs_f64());
+        canvas.line(format_args!(
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"{PATH}\"/>",
+            from + 4.0,
+            to + 4.0
+        ));
+    }
+}
+
+/// The phases of a host, each with its colour; what has no end yet ends with the launch.
+fn phases(host: &HostLine, took: Duration) -> impl Iterator<Item = (Duration, Duration, &'static str)> {
+    let ended = host.ended.as_ref().map(|&(at, _)| at);
+    let open = ended.unwrap_or(took);
+    let waiting = if host.attempts > 0 { host.started } else { open };
+    let known = host.attempts > 0;
+    let starting = (known && (host.greeted.is_some() || ended.is_none()))
+        .then(|| (host.started, host.greeted.or(host.joined).unwrap_or(open), STARTING));
+    let joining = (host.greeted.is_some() && (host.joined.is_some() || ended.is_none()))
+        .then(|| (host.greeted.unwrap_or(open), host.joined.unwrap_or(open), JOINING));
+    let failed =
+        ended.map(|at| (if host.joined.is_none() && known { host.reached() } else { at }, at, FAILED));
+    [Some((Duration::ZERO, waiting, WAITING)), starting, joining, failed].into_iter().flatten()
+}
+
+fn legend(canvas: &mut Canvas, rows: &Rows) {
+    let entries = [
+        ("waiting", WAITING, 20.0),
+        ("starting, until hello", STARTING, 90.0),
+        ("joining, until all members are up", JOINING, 220.0),
+        ("failed", FAILED, 440.0),
+        ("predicted", PREDICTED, 505.0),
+        ("path to the last host", PATH, 590.0),
+    ];
+    for (text, colour, x) in entries {
+        canvas.line(format_args!("<rect x=\"{x}\" y=\"49\" width=\"9\" height=\"9\" fill=\"{colour}\"/>"));
+        canvas.text(x + 13.0, 58.0, "start", text);
+    }
+    let mut hidden = String::new();
+    if rows.every > 1 {
+        hidden = format!("one host of {} is shown, and beside those ", rows.every);
+        hidden += &match rows.failed_hidden {
+            0 => "the failed ones and the path".into(),
+            more => format!("the path and {MOST_ROWS} failed ones ({more} more failed)"),
+        };
+        if rows.path_hidden > 0 {
+            hidden += &format!(", of which {} in the middle are left out", rows.path_hidden);
+        }
+    }
+    canvas.text(LEFT, TOP + CURVE + 32.0, "start", &hidden);
+}
+
+/// Which hosts are shown.
+struct Rows {
+    /// With their places in the order of launches.
+    shown: Vec<(usize, HostIndex)>,
+    /// Those of them on the path to the last host.
+    path: BTreeSet<HostIndex>,
+    every: usize,
+    failed_hidden: usize,
+    path_hidden: usize,
+}
+
+impl Rows {
+    fn of(timeline: &Timeline) -> Self {
+        let path = timeline.critical_path();
+        let path_hidden = path.len().saturating_sub(MOST_ROWS);
+        let ends = path.iter().take(MOST_ROWS / 2).chain(path.iter().skip(MOST_ROWS / 2 + path_hidden));
+        let path: BTreeSet<_> = ends.copied().collect();
+
+        let mut order: Vec<_> = timeline.indexed().collect();
+        order.sort_by_key(|&(index, host)| (host.attempts == 0, host.started, index));
+        let every = order.len().div_ceil(MOST_ROWS).max(1);
+        let mut failed = 0;
+        let mut shown = Vec::new();
+        for (place, (index, host)) in order.into_iter().enumerate() {
+            if place % every == 0 || path.contains(&index) {
+                shown.push((place, index));
+            } else if matches!(host.fate(), Fate::Failed | Fate::Lost) {
+                failed += 1;
+                if failed <= MOST_ROWS {
+                    shown.push((place, index));
+                }
+            }
+        }
+        Self { shown, path, every, failed_hidden: failed.saturating_sub(MOST_ROWS), path_hidden }
+    }
+}

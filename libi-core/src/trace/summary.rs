@@ -1,0 +1,193 @@
+//! A timeline in a few numbers: what somebody wants to know first whose launch was slow, or failed.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use super::{Fate, HostLine, Timeline};
+use crate::ids::HostIndex;
+
+/// How many of the slowest hosts a summary names.
+pub const SLOWEST: usize = 5;
+
+/// The numbers of a launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// How many hosts were to be launched.
+    pub hosts: usize,
+    /// How many of them are up.
+    pub joined: usize,
+    /// How many were given up.
+    pub failed: usize,
+    /// How many were up and then lost.
+    pub lost: usize,
+    /// Of how many nothing is known: the timeline ends too early.
+    pub open: usize,
+    /// How many members are up.
+    pub members: u64,
+    /// How long the launch took, see [`Timeline::took`].
+    pub took: Duration,
+    /// How long it should have taken.
+    pub predicted: Option<Duration>,
+    /// How many times as long as predicted it took; of a session that never was up there is nothing to compare.
+    pub ratio: Option<f64>,
+    /// From the start of a launch until its leader said hello, which is what REM stands for.
+    pub starting: Option<Quartiles>,
+    /// The hosts that took longest from the start of their launch until they joined, the slowest first.
+    pub slowest: Vec<HostIndex>,
+    /// Why the host that joined last did so then, beginning at the front end.
+    pub path: Vec<Step>,
+    /// Who launched most hosts, and how many.
+    pub most: Option<Launcher>,
+    /// How many launches were repetitions.
+    pub retries: u64,
+}
+
+/// Five of many durations: a quarter of them is no longer than `lower`, half than `median`, three quarters than `upper`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quartiles {
+    /// The shortest.
+    pub least: Duration,
+    /// The lower quartile.
+    pub lower: Duration,
+    /// The median.
+    pub median: Duration,
+    /// The upper quartile.
+    pub upper: Duration,
+    /// The longest.
+    pub most: Duration,
+}
+
+/// How many hosts somebody launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launcher {
+    /// Who; nothing is the front end.
+    pub host: Option<HostIndex>,
+    /// How many hosts.
+    pub launched: u32,
+}
+
+/// One launch on the way to the host that joined last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Whose launch.
+    pub host: HostIndex,
+    /// Who launched it; nothing is the front end.
+    pub launcher: Option<HostIndex>,
+    /// How many hosts its launcher launched earlier.
+    pub before: u32,
+    /// From when its launcher was there until its launch was started.
+    pub waited: Duration,
+    /// From the start of its launch until its leader said hello.
+    pub starting: Duration,
+    /// From that until all its members were up. It matters for the last one only.
+    pub joining: Duration,
+    /// When its leader said hello, or when it joined if that is not known.
+    pub greeted: Duration,
+}
+
+impl Quartiles {
+    /// Of no durations there are none.
+    #[must_use]
+    pub fn of(mut durations: Vec<Duration>) -> Option<Self> {
+        durations.sort_unstable();
+        let rank = |quarter: usize| (durations.len() * quarter).div_ceil(4).saturating_sub(1);
+        let at = |quarter| durations.get(rank(quarter)).copied();
+        Some(Self { least: at(0)?, lower: at(1)?, median: at(2)?, upper: at(3)?, most: at(4)? })
+    }
+}
+
+impl Summary {
+    /// The numbers of this launch.
+    #[must_use]
+    pub fn new(timeline: &Timeline) -> Self {
+        let count = |fate| timeline.hosts.iter().filter(|host| host.fate() == fate).count();
+        let joined = timeline.hosts.iter().filter(|host| host.fate() == Fate::Joined);
+        let predicted = timeline.predicted.as_ref().map(super::Prediction::time);
+        let took = timeline.took();
+        let comparable = predicted.filter(|time| timeline.up.is_some() && !time.is_zero());
+        let starting = timeline.hosts.iter().filter_map(HostLine::starting);
+        Self {
+            hosts: timeline.hosts.len(),
+            joined: count(Fate::Joined),
+            failed: count(Fate::Failed),
+            lost: count(Fate::Lost),
+            open: count(Fate::Open),
+            members: joined.map(|host| u64::from(host.members)).sum(),
+            took,
+            predicted,
+            ratio: comparable.map(|time| took.as_secs_f64() / time.as_secs_f64()),
+            starting: Quartiles::of(starting.collect()),
+            slowest: slowest(timeline),
+            path: steps(timeline),
+            most: most(timeline),
+            retries: timeline.hosts.iter().map(|host| u64::from(host.attempts.saturating_sub(1))).sum(),
+        }
+    }
+}
+
+fn slowest(timeline: &Timeline) -> Vec<HostIndex> {
+    let took = timeline.indexed().filter_map(|(index, host)| Some((Reverse(host.took()?), index)));
+    let mut took: Vec<_> = took.collect();
+    took.sort_unstable();
+    took.into_iter().take(SLOWEST).map(|(_, index)| index).collect()
+}
+
+/// Of several who launched equally many the first, the front end before all others.
+fn most(timeline: &Timeline) -> Option<Launcher> {
+    let mut launched = vec![0; timeline.hosts.len()];
+    let mut front_end = 0;
+    for host in timeline.hosts.iter().filter(|host| host.attempts > 0) {
+        match host.launcher {
+            None => front_end += 1,
+            Some(HostIndex(index)) => {
+                if let Some(count) = usize::try_from(index).ok().and_then(|index| launched.get_mut(index)) {
+                    *count += 1;
+                }
+            }
+        }
+    }
+    let others = (0..).map(|index| Some(HostIndex(index))).zip(launched);
+    let all = core::iter::once((None, front_end)).chain(others);
+    let (host, launched) = all.min_by_key(|&(_, launched)| Reverse(launched))?;
+    (launched > 0).then_some(Launcher { host, launched })
+}
+
+fn steps(timeline: &Timeline) -> Vec<Step> {
+    let path = timeline.critical_path();
+    // Who launched how many before what time is counted in one pass for all launchers on the path.
+    let place: alloc::collections::BTreeMap<Option<HostIndex>, usize> =
+        path.iter().enumerate().map(|(i, &index)| (launcher(timeline, index), i)).collect();
+    let mut steps: Vec<_> = path.iter().filter_map(|&index| step(timeline, index)).collect();
+    for (index, host) in timeline.indexed().filter(|(_, host)| host.attempts > 0) {
+        let on_path = place.get(&host.launcher).and_then(|&i| Some((path.get(i)?, steps.get_mut(i)?)));
+        let Some((&next, step)) = on_path else { continue };
+        let earlier =
+            timeline.host(next).is_some_and(|next_host| (host.started, index) < (next_host.started, next));
+        step.before += u32::from(earlier);
+    }
+    steps
+}
+
+fn launcher(timeline: &Timeline, index: HostIndex) -> Option<HostIndex> {
+    timeline.host(index).and_then(|host| host.launcher)
+}
+
+fn step(timeline: &Timeline, index: HostIndex) -> Option<Step> {
+    let host = timeline.host(index)?;
+    let from = match host.launcher.and_then(|launcher| timeline.host(launcher)) {
+        Some(launcher) => launcher.greeted.unwrap_or(host.started),
+        None => Duration::ZERO,
+    };
+    let greeted = host.greeted.or(host.joined).unwrap_or(host.started);
+    Some(Step {
+        host: index,
+        launcher: host.launcher,
+        before: 0,
+        waited: host.started.saturating_sub(from),
+        starting: greeted.saturating_sub(host.started),
+        joining: host.joined.map(|at| at.saturating_sub(greeted)).unwrap_or_default(),
+        greeted,
+    })
+}
