@@ -1,4 +1,4 @@
-//! The program `libi`: plans and simulates launches, and reads host lists.
+//! The program `libi`: plans and simulates launches, reads host lists, and explains launches that have been recorded.
 //!
 //! Results go to standard output, with `--json` as one document; whatever is said to people about them goes
 //! to standard error. The exit status is 0 if all is fine, 2 if the command line or its input is wrong, and 3 if
@@ -8,6 +8,7 @@ mod hosts;
 mod output;
 mod plan;
 mod simulate;
+mod trace;
 mod units;
 
 use std::process::ExitCode;
@@ -16,8 +17,9 @@ use clap::{Parser, Subcommand};
 
 use crate::output::Failure;
 
-/// Plan and simulate the launch of processes on thousands of hosts, and see
-/// which hosts there are. (Launching itself is still to come.)
+/// Plan and simulate the launch of processes on thousands of hosts, see which
+/// hosts there are, and what a recorded launch spent its time on. (Launching
+/// itself is still to come.)
 ///
 /// The costs of a launch are three numbers. SEQ is how long one launch keeps
 /// its launcher from starting the next; REM is how long it takes from starting
@@ -41,6 +43,9 @@ enum Command {
     /// Expand a host list or fold it, also that of the surrounding job
     #[command(after_help = hosts::EXAMPLES)]
     Hosts(hosts::Arguments),
+    /// Explain the recorded timeline of a launch, or draw it
+    #[command(after_help = trace::EXAMPLES)]
+    Trace(trace::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +53,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Hosts(arguments) => hosts::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
     };
     done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }

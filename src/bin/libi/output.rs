@@ -24,6 +24,8 @@ pub(crate) enum Failure {
     NoJob,
     /// A file cannot be read or written.
     File(PathBuf, io::Error),
+    /// A file holds no timeline.
+    Timeline(PathBuf, crate::trace::read::NoTimeline),
     /// Standard input cannot be read.
     Input(io::Error),
     /// Standard output cannot be written.
@@ -44,6 +46,7 @@ impl Failure {
             Self::NoHosts => (3, "there is no host in the list".to_owned()),
             Self::NoJob => (3, NO_JOB.to_owned()),
             Self::File(path, error) => (2, format!("{}: {error}", path.display())),
+            Self::Timeline(path, error) => (2, format!("{}: {error}", path.display())),
             Self::Input(error) => (2, format!("cannot read standard input: {error}")),
             // Who closes the pipe has seen enough: `libi hosts node[1-1000000] | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
