@@ -20,7 +20,22 @@
 //! compiles none of it.
 #![deny(missing_docs)]
 
+mod engine;
+mod front;
+mod member;
+mod thread;
+
+pub use front::{
+    Error, Event, FrontEnd, HostReport, LaunchOptions, LaunchReport, Output, Progress, Session, Stage,
+};
+pub use libi_core::dist::{Distribution, Variable, Word};
+pub use libi_core::hosts::HostList;
+pub use libi_core::ids::{HostIndex, Rank, SessionId};
 pub use libi_core::{chart, cost, dist, hosts, ids, link, machine, plan, ranking, sim, time, trace, wire};
+pub use libi_launch::backend::{Local, Shell, Via};
+pub use libi_launch::machine::{Policy, Rules, Stream};
+pub use libi_launch::verdict::{Cause, Exit, Failure, Phase};
+pub use member::{InitError, Member, MemberError, MemberOptions};
 
 /// The examples of the README, so that they stay true.
 #[cfg(doctest)]

@@ -16,7 +16,7 @@ use crate::verdict::{Exit, Failure, Trip};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Down {
     /// To a child that has said hello: what it is, and by which rules.
-    Welcome(Welcome),
+    Welcome(Box<Welcome>),
     /// To a leader: hosts that are its to launch from now on.
     Share(Vec<Task>, Estimate),
     /// Nothing is launched any more: what has not joined is to be ended and reported.
@@ -62,6 +62,10 @@ pub enum News {
 pub struct Welcome {
     /// How many members the session has.
     pub size: u32,
+    /// The host it is on, and how that is called in the host list.
+    pub host: HostIndex,
+    /// The host's name.
+    pub name: String,
     /// The ranks that run on the host, for its leader; the rank of a local member.
     pub blocks: Vec<Block>,
     /// What the session's distributions run; blocks refer to them by their place here.

@@ -180,6 +180,9 @@ pub struct Node {
     /// A member's own rank, and the host that it leads, once they are known.
     rank: Option<Rank>,
     leads: Option<HostIndex>,
+    /// The host that a member is on, and how that is called.
+    host: Option<HostIndex>,
+    host_name: String,
     /// A member that lives on without us.
     released: bool,
     said_alone: bool,
@@ -242,6 +245,8 @@ impl Node {
             role,
             rank: None,
             leads: None,
+            host: None,
+            host_name: String::new(),
             released: false,
             said_alone: false,
             was_up: false,
@@ -342,6 +347,18 @@ impl Node {
         if self.stage != Stage::Over {
             self.ask_to_wake(out);
         }
+    }
+
+    /// How many members the session has; nothing before that is known.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The host that a member is on, and how that is called; nothing before the welcome.
+    #[must_use]
+    pub fn host(&self) -> Option<(HostIndex, &str)> {
+        Some((self.host?, &self.host_name))
     }
 
     /// How what this node launches is reached.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use libi_core::boot::{Hello, Place, Ticket};
 use libi_core::dist::layout::Block;
-use libi_core::ids::Rank;
+use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::late::{Attempt, Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
@@ -216,15 +216,23 @@ impl Node {
         let is_local = launch.is_none();
         self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
         self.release_backlog(link);
+        let (host, name) = match launch {
+            Some(Launch { host, .. }) => {
+                (host, self.tasks.get(&host).map(|task| task.name.clone()).unwrap_or_default())
+            }
+            None => (self.leads.unwrap_or(HostIndex(0)), self.host_name.clone()),
+        };
         let welcome = Welcome {
             size: self.size,
+            host,
+            name,
             blocks,
             programs: self.programs.clone(),
             rules: self.rules,
             via: self.via.clone(),
             output: self.output,
         };
-        if !Self::send(link, Kind::Control, &Down::Welcome(welcome), out) {
+        if !Self::send(link, Kind::Control, &Down::Welcome(Box::new(welcome)), out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
             return self.end_by_force(link, cause, now, out);
         }

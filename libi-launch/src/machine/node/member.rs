@@ -113,7 +113,7 @@ impl Node {
         match (message, upstream.state) {
             (Down::Welcome(welcome), State::Greeted(ticket)) => {
                 upstream.state = State::Joining(ticket);
-                self.welcomed(ticket, welcome, now, out)?;
+                self.welcomed(ticket, *welcome, now, out)?;
             }
             (_, State::Called | State::Greeted(_)) | (Down::Welcome(_), _) => return None,
             (Down::Share(tasks, estimate), _) => {
@@ -158,6 +158,7 @@ impl Node {
         (self.rules, self.size, self.programs) = (welcome.rules, welcome.size, welcome.programs);
         (self.via, self.output) = (welcome.via, welcome.output);
         self.rank = Some(welcome.blocks.first()?.first);
+        (self.host, self.host_name) = (Some(welcome.host), welcome.name);
         self.next_beat = now + self.beat_every();
         if let Place::Leader(host) = ticket.place {
             self.leads = Some(host);

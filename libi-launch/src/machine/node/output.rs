@@ -17,7 +17,8 @@ impl Node {
     /// are not read hold up whoever writes to them.
     #[must_use]
     pub fn reads_output(&self) -> bool {
-        self.outbox.has_room()
+        // Who is released is never held up; what finds no room is left out.
+        self.released || self.outbox.has_room()
     }
 
     /// Whether everything that was printed here is with the next node, or nobody wants it.
@@ -67,6 +68,9 @@ impl Node {
     }
 
     fn keep(&mut self, from: Option<LinkId>, piece: Piece) {
+        if from.is_none() && self.released && !self.outbox.has_room() {
+            return;
+        }
         // Output that is not wanted goes no further than the host where it was printed.
         if from.is_some() || self.output == Output::Forwarded || matches!(self.role, Role::Front(_)) {
             self.outbox.push(from, piece);

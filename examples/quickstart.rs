@@ -1,0 +1,61 @@
+//! Launches 16 hosts with 4 processes each on this machine, says what became of it, and draws it.
+//!
+//! `cargo run --release --example quickstart [DIRECTORY]` writes `timeline.svg` and `timeline.json` there, or here.
+//!
+//! The program is its own member: started by hand it is the front end; started by that, it takes its place.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use libi::{Distribution, Event, FrontEnd, HostList, InitError, LaunchOptions, Member, SessionId, Word};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    match Member::init() {
+        Ok(member) => work(&member),
+        Err(InitError::StartedByHand) => launch(),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What each of the 64 processes does.
+fn work(member: &Member) -> Result<(), Box<dyn Error>> {
+    if member.is_master() {
+        println!("hello from rank 0 of {} on {}", member.size(), member.host_name());
+    }
+    // Others may still need this process to reach the front end.
+    member.finish(Duration::from_secs(10))?;
+    Ok(())
+}
+
+/// What the front end does.
+fn launch() -> Result<(), Box<dyn Error>> {
+    let directory = std::env::args_os().nth(1).map(PathBuf::from).unwrap_or_default();
+    let this_program = std::env::current_exe()?.into_os_string().into_encoded_bytes();
+    let hosts = HostList::parse("host[01-16]:4")?;
+    let processes = Distribution::new(SessionId(0), Word::new(this_program)?, hosts);
+
+    let front_end = FrontEnd::new()?;
+    let sessions = front_end.launch(&[processes], &LaunchOptions::default())?;
+    let session = &sessions[0];
+    let report = session.wait_up(Duration::ZERO)?; // it is up: launch() has waited for that
+    println!("{report}");
+
+    let mut ended = 0;
+    while let Some(event) = front_end.next_event(Duration::from_secs(20)) {
+        match event {
+            Event::Output { rank, bytes, .. } => print!("[{}] {}", rank.0, String::from_utf8_lossy(&bytes)),
+            Event::Exited { .. } => ended += 1,
+            Event::Lost { name, failure, .. } => println!("{name} is lost: {}", failure.cause),
+            Event::Done { .. } => break,
+            _ => {}
+        }
+    }
+    println!("{ended} of {} members have ended", session.size());
+
+    let timeline = report.timeline();
+    std::fs::write(directory.join("timeline.svg"), timeline.svg())?;
+    std::fs::write(directory.join("timeline.json"), timeline.chrome_json())?;
+    println!("drawn in {0}timeline.svg, written to {0}timeline.json", directory.join("").display());
+    Ok(())
+}

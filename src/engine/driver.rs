@@ -1,0 +1,411 @@
+//! Carries out what one node wants, and tells it what happens.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use libi_core::machine::Machine;
+use libi_core::time::Instant;
+use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as Standard};
+use libi_launch::process::{self, Environment, Signal};
+use libi_launch::verdict::Exit;
+use mio::Registry;
+
+use super::Turn;
+use super::port::{Flushed, Port, Registered};
+use super::ports::{Part, Target, Targets};
+use super::stream::Stream;
+use starting::Started;
+pub(crate) use starting::inherited;
+
+mod starting;
+
+/// How much is read of one descriptor in one turn.
+const MOST: usize = 256 << 10;
+
+/// Carries out what one node wants, and tells it what happens.
+pub(crate) struct Driver {
+    node: Node,
+    ports: BTreeMap<LinkId, Port>,
+    starts: VecDeque<(LinkId, Job)>,
+    wake_at: Option<Instant>,
+    /// When the beginnings of lines have waited long enough.
+    lines_due: BTreeSet<(Instant, LinkId, usize)>,
+    /// Pipes that are not read because the node has no room for output.
+    held_up: Vec<mio::Token>,
+    /// Ports with something to write.
+    unsent: BTreeSet<LinkId>,
+    /// What the processes it starts inherit.
+    environment: Environment,
+    /// Whether the thread that drives it lives as long as this process, as far as anybody knows.
+    lasting_thread: bool,
+    buffer: Vec<u8>,
+}
+
+impl Driver {
+    /// Of a node that starts processes in this environment, to which they get their own variables.
+    pub(crate) fn new(node: Node, environment: Environment, lasting_thread: bool) -> Self {
+        Self {
+            node,
+            ports: BTreeMap::new(),
+            starts: VecDeque::new(),
+            wake_at: None,
+            lines_due: BTreeSet::new(),
+            held_up: Vec::new(),
+            unsent: BTreeSet::new(),
+            environment,
+            lasting_thread,
+            buffer: vec![0; 64 << 10],
+        }
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Whether everything that was sent to the parent has left this process, as well as what was printed here.
+    pub(crate) fn has_sent_everything(&self) -> bool {
+        let printed = |port: &Port| port.texts.iter().flatten().any(|text| is_waiting(&text.it.pipe));
+        self.node.has_passed_output_on()
+            && self.lines_due.is_empty()
+            && self.ports.get(&LinkId::PARENT).is_none_or(|port| !port.has_unsent() && !printed(port))
+    }
+
+    pub(super) fn begin(&mut self, turn: &mut Turn<'_>) {
+        self.tell(Event::Begin, turn);
+    }
+
+    /// Connects a member to the one that has started it.
+    pub(super) fn connect(
+        &mut self,
+        input: Stream,
+        output: Option<Stream>,
+        turn: &mut Turn<'_>,
+    ) -> io::Result<()> {
+        let port = self.ports.entry(LinkId::PARENT).or_default();
+        let at = (turn.id, LinkId::PARENT);
+        port.set_input(input, turn.registry, turn.targets, at)?;
+        if let Some(output) = output {
+            port.set_output(output, turn.registry, turn.targets, at)?;
+        }
+        Ok(())
+    }
+
+    /// Has something that is printed here read, and passed on.
+    pub(super) fn add_printed(
+        &mut self,
+        stream: Standard,
+        pipe: Stream,
+        turn: &mut Turn<'_>,
+    ) -> io::Result<()> {
+        let port = self.ports.entry(LinkId::PARENT).or_default();
+        port.set_text(pipe, stream, turn.registry, turn.targets, (turn.id, LinkId::PARENT))
+    }
+
+    /// Hands an event to the node, and does what it wants.
+    pub(super) fn tell(&mut self, event: Event, turn: &mut Turn<'_>) {
+        let mut events = VecDeque::from([event]);
+        let mut effects = Vec::new();
+        while let Some(event) = events.pop_front() {
+            self.node.on(event, turn.now, &mut effects);
+            for effect in effects.drain(..) {
+                self.carry_out(effect, &mut events, turn);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, events: &mut VecDeque<Event>, turn: &mut Turn<'_>) {
+        match effect {
+            Effect::Start(link, job) => {
+                self.ports.insert(link, Port::default());
+                self.starts.push_back((link, job));
+            }
+            Effect::Send(link, bytes) => {
+                if let Some(port) = self.ports.get_mut(&link) {
+                    port.queue(&bytes);
+                    self.unsent.insert(link);
+                }
+                let mut bytes = bytes;
+                zeroize::Zeroize::zeroize(&mut bytes);
+            }
+            Effect::Close(link) => {
+                if let Some(port) = self.ports.get_mut(&link) {
+                    port.close(turn.registry, turn.targets);
+                    self.unsent.remove(&link);
+                }
+                self.forget_if_gone(link, turn);
+            }
+            Effect::Kill(link) => self.kill(link, events),
+            Effect::Release(link) => {
+                if let Some(port) = self.ports.get_mut(&link) {
+                    port.released = true;
+                    if let Some(process) = &mut port.process {
+                        process.it.release();
+                    }
+                }
+            }
+            Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
+            Effect::Tell(notice) => turn.owner.notice(turn.id, notice, &self.node, turn.now),
+        }
+    }
+
+    fn kill(&mut self, link: LinkId, events: &mut VecDeque<Event>) {
+        if let Some(place) = self.starts.iter().position(|(waiting, _)| *waiting == link) {
+            self.starts.remove(place);
+            self.ports.remove(&link);
+            events.push_back(Event::NotStarted(link, "its turn had not come".to_owned()));
+        } else if let Some(process) = self.ports.get_mut(&link).and_then(|port| port.process.as_mut()) {
+            // One that has ended needs no killing, and one that cannot be killed will not end by anything else.
+            let _ = process.it.signal_group(Signal::KILL);
+        }
+    }
+
+    /// Whether it has something to do that nothing will report.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.starts.is_empty() || !self.held_up.is_empty() && self.node.reads_output()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        [self.wake_at, self.lines_due.first().map(|due| due.0)].into_iter().flatten().min()
+    }
+
+    /// A descriptor may have something for us. True if there is more than fits into a turn.
+    pub(super) fn service(&mut self, target: Target, turn: &mut Turn<'_>) -> bool {
+        let Target { link, part, token, .. } = target;
+        turn.refresh();
+        match part {
+            Part::In => {
+                self.unsent.insert(link);
+                self.read_link(link, turn)
+            }
+            Part::Out => {
+                self.unsent.insert(link);
+                false
+            }
+            Part::Process => {
+                self.check_process(link, turn);
+                false
+            }
+            Part::Text(_) if !self.may_read_texts(link) => {
+                self.held_up.push(token);
+                false
+            }
+            Part::Text(place) => self.read_text(link, place, MOST, turn),
+        }
+    }
+
+    fn may_read_texts(&self, link: LinkId) -> bool {
+        self.node.reads_output() && (link != LinkId::PARENT || self.node.rank().is_some())
+    }
+
+    /// What no descriptor reports: deadlines, starts, what can be written.
+    pub(super) fn go_on(&mut self, turn: &mut Turn<'_>) {
+        turn.refresh();
+        if self.wake_at.is_some_and(|at| at <= turn.now) {
+            self.wake_at = None;
+            self.tell(Event::Woken, turn);
+        }
+        while let Some(&(due, link, place)) = self.lines_due.first()
+            && due <= turn.now
+        {
+            self.lines_due.pop_first();
+            self.pass_rest_of_line(link, place, turn);
+        }
+        if self.node.reads_output() {
+            for token in std::mem::take(&mut self.held_up) {
+                if turn.targets.queue(token) {
+                    turn.ready.push_back(token);
+                }
+            }
+        }
+        if let Some((link, job)) = self.starts.pop_front() {
+            self.start(link, &job, turn);
+        }
+        self.write(turn);
+    }
+
+    fn write(&mut self, turn: &mut Turn<'_>) {
+        for link in std::mem::take(&mut self.unsent) {
+            let Some(port) = self.ports.get_mut(&link) else { continue };
+            if port.flush() == Flushed::Broken {
+                // What has come from there before is still to be read; its end comes after it.
+                self.read_link(link, turn);
+            }
+        }
+    }
+
+    fn start(&mut self, link: LinkId, job: &Job, turn: &mut Turn<'_>) {
+        let open = self.ports.len();
+        match starting::start(&self.node, job, &self.environment, self.lasting_thread, open) {
+            Ok(started) => {
+                if let Err(error) = self.follow(link, started, turn) {
+                    let why = format!("cannot be watched: {error}");
+                    return self.tell(Event::NotStarted(link, why), turn);
+                }
+                turn.refresh();
+                self.tell(Event::Started(link), turn);
+            }
+            Err(why) => {
+                self.ports.remove(&link);
+                self.tell(Event::NotStarted(link, why), turn);
+            }
+        }
+    }
+
+    fn follow(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {
+        let port = self.ports.entry(link).or_default();
+        let at = (turn.id, link);
+        port.set_process(started.child, turn.registry, turn.targets, at)?;
+        port.set_input(started.input, turn.registry, turn.targets, at)?;
+        if let Some(output) = started.output {
+            port.set_output(output, turn.registry, turn.targets, at)?;
+        }
+        for (stream, pipe) in started.texts {
+            port.set_text(pipe, stream, turn.registry, turn.targets, at)?;
+        }
+        self.unsent.insert(link);
+        Ok(())
+    }
+
+    /// Reads a link. True if there may be more.
+    fn read_link(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
+        let mut total = 0;
+        while total < MOST {
+            let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return false };
+            let Some(Registered { it: stream, .. }) = &port.input else { return false };
+            match stream.read(&mut self.buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Ok(count @ 1..) => {
+                    total += count;
+                    let bytes = self.buffer[..count].to_vec();
+                    self.tell(Event::Received(link, bytes), turn);
+                }
+                Ok(_) | Err(_) => {
+                    port.close(turn.registry, turn.targets);
+                    self.unsent.remove(&link);
+                    self.tell(Event::Closed(link), turn);
+                    self.forget_if_gone(link, turn);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Reads what a process prints beside its link. True if there may be more.
+    fn read_text(&mut self, link: LinkId, place: usize, most: usize, turn: &mut Turn<'_>) -> bool {
+        let mut total = 0;
+        while total < most {
+            let Some(port) = self.ports.get_mut(&link) else { return false };
+            let Some(Some(Registered { it: text, token })) = port.texts.get_mut(place) else { return false };
+            let token = *token;
+            match text.pipe.read(&mut self.buffer[..16 << 10]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Ok(count @ 1..) => {
+                    total += count;
+                    let (stream, before) = (text.stream, text.lines.due());
+                    let whole = text.lines.push(&self.buffer[..count], turn.now);
+                    let after = text.lines.due();
+                    if before != after {
+                        before.map(|due| self.lines_due.remove(&(due, link, place)));
+                        after.map(|due| self.lines_due.insert((due, link, place)));
+                    }
+                    if let Some(whole) = whole {
+                        self.tell(Event::Printed(link, stream, whole), turn);
+                        if most == MOST && !self.node.reads_output() {
+                            self.held_up.push(token);
+                            return false;
+                        }
+                    }
+                }
+                Ok(_) | Err(_) => {
+                    self.pass_rest_of_line(link, place, turn);
+                    if let Some(port) = self.ports.get_mut(&link) {
+                        port.close_text(place, turn.registry, turn.targets);
+                    }
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn pass_rest_of_line(&mut self, link: LinkId, place: usize, turn: &mut Turn<'_>) {
+        let Some(port) = self.ports.get_mut(&link) else { return };
+        let Some(Some(Registered { it: text, .. })) = port.texts.get_mut(place) else { return };
+        text.lines.due().map(|due| self.lines_due.remove(&(due, link, place)));
+        let stream = text.stream;
+        if let Some(rest) = text.lines.take() {
+            self.tell(Event::Printed(link, stream, rest), turn);
+        }
+    }
+
+    /// A process seems to have ended: what it has said before comes first.
+    fn check_process(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        let Some(process) = self.ports.get_mut(&link).and_then(|port| port.process.as_mut()) else { return };
+        if process.it.peek().is_none() {
+            return;
+        }
+        self.read_link(link, turn);
+        for place in 0..2 {
+            self.read_text(link, place, 2 * MOST, turn);
+            self.pass_rest_of_line(link, place, turn);
+        }
+        let Some(port) = self.ports.get_mut(&link) else { return };
+        let released = port.released;
+        let Some(Registered { it: child, .. }) = &mut port.process else { return };
+        if !released {
+            // What it has left running is not to outlive it.
+            let _ = child.signal_group(Signal::KILL);
+        }
+        let exit = match child.try_wait() {
+            Some(process::Exit::Code(code)) => Exit::Code(code),
+            Some(process::Exit::Signal { signal, .. }) => Exit::Signal(signal.number()),
+            Some(process::Exit::Unknown) | None => Exit::Unknown,
+        };
+        port.close_process(turn.registry, turn.targets);
+        for place in 0..2 {
+            port.close_text(place, turn.registry, turn.targets);
+        }
+        self.tell(Event::Exited(link, exit), turn);
+        self.forget_if_gone(link, turn);
+    }
+
+    fn forget_if_gone(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        if link != LinkId::PARENT && self.ports.get(&link).is_some_and(Port::is_gone) {
+            for place in 0..2 {
+                if let Some(port) = self.ports.get_mut(&link) {
+                    port.close_text(place, turn.registry, turn.targets);
+                }
+            }
+            self.ports.remove(&link);
+        }
+    }
+
+    /// Lets go of everything. Processes that were not released are killed.
+    pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
+        // All at once before anybody is waited for.
+        for port in self.ports.values_mut().filter(|port| !port.released) {
+            if let Some(process) = &mut port.process {
+                let _ = process.it.signal_group(Signal::KILL);
+            }
+        }
+        for port in self.ports.values_mut() {
+            port.close(registry, targets);
+            port.close_process(registry, targets);
+            (0..2).for_each(|place| port.close_text(place, registry, targets));
+        }
+        self.ports.clear();
+    }
+}
+
+fn is_waiting(pipe: &Stream) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::os::fd::AsFd;
+    let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+    let readable = |fd: &PollFd<'_>| fd.revents().is_some_and(|what| what.contains(PollFlags::POLLIN));
+    poll(&mut fds, PollTimeout::ZERO).is_ok() && readable(&fds[0])
+}
+
+/// Both ends of something that was made for a process: ours, and the one it gets.
+type Ends = (Stream, OwnedFd);

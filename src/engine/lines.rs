@@ -1,0 +1,71 @@
+//! Keeps lines together: what is read of a stream is passed on up to the end of its last line, and the rest of it with
+//! what follows, or when nothing follows soon, or when it gets long.
+
+use std::time::Duration;
+
+use libi_core::time::Instant;
+
+/// How long the beginning of a line waits for its end.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long a line may get before it is cut.
+const LONGEST: usize = 8 << 10;
+
+/// The beginning of a line that is still to come.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    begun: Vec<u8>,
+    due: Option<Instant>,
+}
+
+impl Lines {
+    /// Takes what was read, and gives what can be passed on.
+    pub(super) fn push(&mut self, text: &[u8], now: Instant) -> Option<Vec<u8>> {
+        self.begun.extend_from_slice(text);
+        let whole = self.begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let whole = if self.begun.len() - whole > LONGEST { self.begun.len() } else { whole };
+        let rest = self.begun.split_off(whole);
+        let lines = std::mem::replace(&mut self.begun, rest);
+        if whole > 0 || self.due.is_none() {
+            self.due = (!self.begun.is_empty()).then(|| now + PATIENCE);
+        }
+        (!lines.is_empty()).then_some(lines)
+    }
+
+    /// When the beginning of a line has waited long enough.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Gives what there is.
+    pub(super) fn take(&mut self) -> Option<Vec<u8>> {
+        self.due = None;
+        (!self.begun.is_empty()).then(|| std::mem::take(&mut self.begun))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+
+    #[test]
+    fn lines_are_passed_on_whole_and_at_once() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(b"one\ntwo\nth", NOW), Some(b"one\ntwo\n".to_vec()));
+        assert_eq!(lines.push(b"r", NOW), None);
+        assert_eq!(lines.push(b"ee\n", NOW), Some(b"three\n".to_vec()));
+        assert_eq!((lines.due(), lines.take()), (None, None));
+    }
+
+    #[test]
+    fn a_line_without_an_end_waits_from_its_beginning_and_not_for_ever() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(b"prompt", NOW), None);
+        assert_eq!(lines.push(b"> ", NOW + PATIENCE / 2), None);
+        assert_eq!(lines.due(), Some(NOW + PATIENCE));
+        assert_eq!(lines.take(), Some(b"prompt> ".to_vec()));
+        assert_eq!(lines.due(), None);
+        assert_eq!(lines.push(&[b'x'; LONGEST + 1], NOW).map(|text| text.len()), Some(LONGEST + 1));
+    }
+}

@@ -1,0 +1,240 @@
+//! The loop that makes the machines real: descriptors, processes and the clock on one side, events and effects on the
+//! other.
+//!
+//! An [`Engine`] drives any number of nodes. Each has a [`Driver`], which carries out what its machine wants; each link
+//! of a node has a [`Port`](port::Port): descriptors, what waits to be written, and the process at the other end.
+//!
+//! ```text
+//!   turn():  wait for descriptors, or until the first deadline
+//!            read and write what is ready         bytes  -> events
+//!            look at processes that have ended    exits  -> events
+//!            fire deadlines                       time   -> events    -> Node -> effects -> ports, processes
+//!            start one process per node that wants some
+//! ```
+//!
+//! - **Nothing blocks** but the start of a process, which takes until the program has been executed.
+//! - **Fairness**: a turn reads a bounded amount of each descriptor and starts one process per node; the rest waits for
+//!   the next turn, which then does not wait.
+//! - **Bounds**: pipes are read only while the node has room for output, so what is not wanted stays with its writer.
+//!   What is written to a link waits in memory; the protocol bounds it.
+//! - **Failures** of descriptors are ends of links. Failures of starts are told to the machine.
+//! - When an engine is dropped, the processes that it has started and not released are killed.
+
+pub(crate) mod driver;
+mod lines;
+mod port;
+mod ports;
+pub(crate) mod stream;
+pub(crate) mod sys;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libi_core::time::Instant;
+use libi_launch::machine::{Event, Node, Notice, Stream as Standard};
+use mio::{Events, Poll, Token, Waker};
+
+use driver::Driver;
+use ports::Targets;
+use stream::Stream;
+
+/// One of the nodes of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id(pub(crate) u32);
+
+/// Whoever wants to know what the nodes tell.
+pub(crate) trait Owner {
+    /// A node has told something.
+    fn notice(&mut self, id: Id, notice: Notice, node: &Node, now: Instant);
+}
+
+/// Tells an engine to look up from its waiting.
+const WAKE: Token = Token(usize::MAX);
+
+/// See the [module](self).
+pub(crate) struct Engine {
+    poll: Poll,
+    events: Events,
+    waker: Arc<Waker>,
+    targets: Targets,
+    drivers: BTreeMap<Id, Driver>,
+    last: u32,
+    origin: std::time::Instant,
+    ready: VecDeque<Token>,
+}
+
+impl Engine {
+    pub(crate) fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        Ok(Self {
+            poll,
+            events: Events::with_capacity(256),
+            waker,
+            targets: Targets::default(),
+            drivers: BTreeMap::new(),
+            last: 0,
+            origin: std::time::Instant::now(),
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// What makes [`turn`](Self::turn) return soon, from any thread.
+    pub(crate) fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    /// The descriptor that is readable when a turn has something to do, apart from deadlines.
+    pub(crate) fn poll(&self) -> &Poll {
+        &self.poll
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_nanos(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    /// What the next node that is added will be known by.
+    pub(crate) fn next_id(&self) -> Id {
+        Id(self.last + 1)
+    }
+
+    /// Adds a node, which begins.
+    pub(crate) fn add(&mut self, driver: Driver, owner: &mut dyn Owner) -> Id {
+        self.last += 1;
+        let id = Id(self.last);
+        self.drivers.insert(id, driver);
+        self.with(id, owner, Driver::begin);
+        id
+    }
+
+    /// Adds the node of a member: connected to the one that has started it by where bytes come from, and where they go
+    /// to if that is another descriptor; with what is printed here.
+    pub(crate) fn add_connected(
+        &mut self,
+        driver: Driver,
+        input: Stream,
+        output: Option<Stream>,
+        printed: Vec<(Standard, Stream)>,
+        owner: &mut dyn Owner,
+    ) -> io::Result<Id> {
+        self.last += 1;
+        let id = Id(self.last);
+        self.drivers.insert(id, driver);
+        let connected = self.with(id, owner, |driver, turn| {
+            driver.connect(input, output, turn)?;
+            for (stream, pipe) in printed {
+                driver.add_printed(stream, pipe, turn)?;
+            }
+            driver.begin(turn);
+            Ok(())
+        });
+        connected.unwrap_or(Ok(())).map(|()| id)
+    }
+
+    /// Has something that is printed here read, and passed on by this node.
+    pub(crate) fn add_printed(
+        &mut self,
+        id: Id,
+        stream: Standard,
+        pipe: Stream,
+        owner: &mut dyn Owner,
+    ) -> io::Result<()> {
+        self.with(id, owner, |driver, turn| driver.add_printed(stream, pipe, turn)).unwrap_or(Ok(()))
+    }
+
+    /// Hands an event to a node.
+    pub(crate) fn tell(&mut self, id: Id, event: Event, owner: &mut dyn Owner) {
+        self.with(id, owner, |driver, turn| driver.tell(event, turn));
+    }
+
+    pub(crate) fn driver(&self, id: Id) -> Option<&Driver> {
+        self.drivers.get(&id)
+    }
+
+    /// Forgets a node. What it has started and not released is killed.
+    pub(crate) fn remove(&mut self, id: Id) {
+        if let Some(mut driver) = self.drivers.remove(&id) {
+            driver.close(self.poll.registry(), &mut self.targets);
+        }
+    }
+
+    /// How long nothing has to be done unless something happens; nothing if there is no deadline.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        if !self.ready.is_empty() || self.drivers.values().any(Driver::is_busy) {
+            return Some(Duration::ZERO);
+        }
+        let next = self.drivers.values().filter_map(Driver::next_deadline).min()?;
+        Some(next.since(self.now()))
+    }
+
+    /// Waits until something happens, for so long at most, and does what follows.
+    pub(crate) fn turn(&mut self, most: Option<Duration>, owner: &mut dyn Owner) -> io::Result<()> {
+        let patience = [self.patience(), most].into_iter().flatten().min();
+        match self.poll.poll(&mut self.events, patience) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => other?,
+        }
+        for event in &self.events {
+            let token = event.token();
+            if token != WAKE && self.targets.mark(token, event) {
+                self.ready.push_back(token);
+            }
+        }
+        // Those that become ready meanwhile have their turn next time.
+        for _ in 0..self.ready.len() {
+            let Some(token) = self.ready.pop_front() else { break };
+            let Some(target) = self.targets.take(token) else { continue };
+            let again = self.with(target.id, owner, |driver, turn| driver.service(target, turn));
+            if again == Some(true) {
+                self.targets.keep(token);
+                self.ready.push_back(token);
+            }
+        }
+        let ids: Vec<_> = self.drivers.keys().copied().collect();
+        for id in ids {
+            self.with(id, owner, Driver::go_on);
+        }
+        self.targets.forget_retired();
+        Ok(())
+    }
+
+    fn with<T>(
+        &mut self,
+        id: Id,
+        owner: &mut dyn Owner,
+        what: impl FnOnce(&mut Driver, &mut Turn<'_>) -> T,
+    ) -> Option<T> {
+        let now = self.now();
+        let driver = self.drivers.get_mut(&id)?;
+        let mut turn = Turn {
+            id,
+            now,
+            origin: self.origin,
+            registry: self.poll.registry(),
+            targets: &mut self.targets,
+            ready: &mut self.ready,
+            owner,
+        };
+        Some(what(driver, &mut turn))
+    }
+}
+
+/// What a driver needs of its engine while it has its turn.
+pub(crate) struct Turn<'a> {
+    id: Id,
+    now: Instant,
+    origin: std::time::Instant,
+    registry: &'a mio::Registry,
+    targets: &'a mut Targets,
+    ready: &'a mut VecDeque<Token>,
+    owner: &'a mut dyn Owner,
+}
+
+impl Turn<'_> {
+    /// Reads the clock again.
+    fn refresh(&mut self) {
+        self.now = Instant::from_nanos(self.origin.elapsed().as_nanos() as u64);
+    }
+}

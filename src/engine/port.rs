@@ -1,0 +1,186 @@
+//! One link of a node as it is here: its descriptors, what waits to be written, and the process at its other end.
+
+use std::os::fd::AsRawFd;
+
+use libi_launch::machine::Stream as Standard;
+use libi_launch::process::Child;
+use mio::{Interest, Registry, Token};
+
+use super::Id;
+use super::lines::Lines;
+use super::ports::{Part, Targets};
+use super::stream::Stream;
+use libi_launch::machine::LinkId;
+
+/// A descriptor with the token under which it is reported.
+#[derive(Debug)]
+pub(super) struct Registered<T> {
+    pub(super) it: T,
+    pub(super) token: Token,
+}
+
+/// A pipe that a process prints into.
+#[derive(Debug)]
+pub(super) struct Text {
+    pub(super) pipe: Stream,
+    pub(super) stream: Standard,
+    pub(super) lines: Lines,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Port {
+    pub(super) input: Option<Registered<Stream>>,
+    /// Where bytes go to, if that is another descriptor than where they come from.
+    pub(super) output: Option<Registered<Stream>>,
+    /// What waits to be written, and how much of it has been.
+    out: Vec<u8>,
+    written: usize,
+    pub(super) process: Option<Registered<Child>>,
+    pub(super) texts: [Option<Registered<Text>>; 2],
+    /// Nothing is to be received or sent any more.
+    pub(super) closed: bool,
+    /// The process is not ours any more.
+    pub(super) released: bool,
+}
+
+/// How the writing of what waits has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flushed {
+    Everything,
+    Waits,
+    /// Nobody reads there any more.
+    Broken,
+}
+
+impl Port {
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
+        if !self.closed {
+            self.out.extend_from_slice(bytes);
+        }
+    }
+
+    pub(super) fn has_unsent(&self) -> bool {
+        self.written < self.out.len()
+    }
+
+    /// Writes what can be written now.
+    pub(super) fn flush(&mut self) -> Flushed {
+        let Some(Registered { it: stream, .. }) = self.output.as_ref().or(self.input.as_ref()) else {
+            return if self.has_unsent() { Flushed::Waits } else { Flushed::Everything };
+        };
+        while self.written < self.out.len() {
+            match stream.write(&self.out[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Flushed::Waits,
+                Err(_) => return Flushed::Broken,
+            }
+        }
+        // What was written may have held a secret, and may have been large.
+        zeroize::Zeroize::zeroize(&mut self.out);
+        if self.out.capacity() > 4096 {
+            self.out = Vec::new();
+        }
+        self.written = 0;
+        Flushed::Everything
+    }
+
+    /// Has a stream reported, from which bytes come, and to which they go if it is a socket.
+    pub(super) fn set_input(
+        &mut self,
+        stream: Stream,
+        registry: &Registry,
+        targets: &mut Targets,
+        (id, link): (Id, LinkId),
+    ) -> std::io::Result<()> {
+        let interest =
+            if stream.is_socket() { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        let token = targets.add(registry, stream.number(), interest, (id, link, Part::In))?;
+        self.input = Some(Registered { it: stream, token });
+        Ok(())
+    }
+
+    /// Has a stream reported to which bytes go.
+    pub(super) fn set_output(
+        &mut self,
+        stream: Stream,
+        registry: &Registry,
+        targets: &mut Targets,
+        (id, link): (Id, LinkId),
+    ) -> std::io::Result<()> {
+        let token = targets.add(registry, stream.number(), Interest::WRITABLE, (id, link, Part::Out))?;
+        self.output = Some(Registered { it: stream, token });
+        Ok(())
+    }
+
+    /// Has a process reported when it ends.
+    pub(super) fn set_process(
+        &mut self,
+        child: Child,
+        registry: &Registry,
+        targets: &mut Targets,
+        (id, link): (Id, LinkId),
+    ) -> std::io::Result<()> {
+        use std::os::fd::AsFd;
+        let fd = child.as_fd().as_raw_fd();
+        let token = targets.add(registry, fd, Interest::READABLE, (id, link, Part::Process));
+        let (token, result) = match token {
+            Ok(token) => (token, Ok(())),
+            Err(error) => (Token(usize::MAX - 1), Err(error)),
+        };
+        // Even if its end will not be reported, it is ours to end.
+        self.process = Some(Registered { it: child, token });
+        result
+    }
+
+    /// Has a pipe reported that a process prints into.
+    pub(super) fn set_text(
+        &mut self,
+        pipe: Stream,
+        stream: Standard,
+        registry: &Registry,
+        targets: &mut Targets,
+        (id, link): (Id, LinkId),
+    ) -> std::io::Result<()> {
+        let place = self.texts.iter().position(Option::is_none).unwrap_or(0);
+        let token =
+            targets.add(registry, pipe.number(), Interest::READABLE, (id, link, Part::Text(place)))?;
+        self.texts[place] = Some(Registered { it: Text { pipe, stream, lines: Lines::default() }, token });
+        Ok(())
+    }
+
+    /// Closes the link; what waits is written if it can be at once.
+    pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.flush();
+        }
+        zeroize::Zeroize::zeroize(&mut self.out);
+        for Registered { it, token } in self.input.take().into_iter().chain(self.output.take()) {
+            targets.remove(registry, it.number(), token);
+        }
+    }
+
+    /// Closes a pipe that nothing more will come from.
+    pub(super) fn close_text(&mut self, place: usize, registry: &Registry, targets: &mut Targets) {
+        if let Some(Registered { it, token }) = self.texts.get_mut(place).and_then(Option::take) {
+            targets.remove(registry, it.pipe.number(), token);
+        }
+    }
+
+    /// Lets go of a process, which ends if it has not and was not released.
+    pub(super) fn close_process(&mut self, registry: &Registry, targets: &mut Targets) {
+        use std::os::fd::AsFd;
+        if let Some(Registered { it: mut child, token }) = self.process.take() {
+            if self.released {
+                child.release();
+            }
+            let fd = child.as_fd().as_raw_fd();
+            targets.remove(registry, fd, token);
+        }
+    }
+
+    /// Whether nothing is left of it.
+    pub(super) fn is_gone(&self) -> bool {
+        self.closed && self.process.is_none()
+    }
+}

@@ -1,0 +1,115 @@
+//! Which descriptor belongs to whom: the tokens under which the system reports them.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use libi_launch::machine::LinkId;
+use mio::event::Event;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+
+use super::Id;
+
+/// What a descriptor is to its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Where bytes of the link come from, and where they go to if it is a socket.
+    In,
+    /// Where bytes of the link go to, if that is another descriptor.
+    Out,
+    /// The process.
+    Process,
+    /// What is printed beside the link: standard output, standard error.
+    Text(usize),
+}
+
+/// What a token stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) id: Id,
+    pub(super) link: LinkId,
+    pub(super) part: Part,
+    pub(super) token: Token,
+}
+
+#[derive(Debug)]
+struct Entry {
+    target: Option<Target>,
+    /// It waits for its turn.
+    queued: bool,
+}
+
+/// All descriptors of an engine. A number is given again only after the turn in which it became free, because
+/// the system may still report it in that.
+#[derive(Debug, Default)]
+pub(super) struct Targets {
+    entries: Vec<Entry>,
+    free: Vec<usize>,
+    retired: Vec<usize>,
+}
+
+impl Targets {
+    pub(super) fn add(
+        &mut self,
+        registry: &Registry,
+        fd: RawFd,
+        interest: Interest,
+        (id, link, part): (Id, LinkId, Part),
+    ) -> io::Result<Token> {
+        let number = self.free.pop().unwrap_or(self.entries.len());
+        let token = Token(number);
+        if let Err(error) = registry.register(&mut SourceFd(&fd), token, interest) {
+            if number < self.entries.len() {
+                self.free.push(number);
+            }
+            return Err(error);
+        }
+        let entry = Entry { target: Some(Target { id, link, part, token }), queued: false };
+        match self.entries.get_mut(number) {
+            Some(free) => *free = entry,
+            None => self.entries.push(entry),
+        }
+        Ok(token)
+    }
+
+    pub(super) fn remove(&mut self, registry: &Registry, fd: RawFd, token: Token) {
+        // It is closed next, which does the same.
+        let _ = registry.deregister(&mut SourceFd(&fd));
+        if let Some(entry) = self.entries.get_mut(token.0)
+            && entry.target.take().is_some()
+        {
+            self.retired.push(token.0);
+        }
+    }
+
+    pub(super) fn forget_retired(&mut self) {
+        self.free.append(&mut self.retired);
+    }
+
+    /// The system has reported something: true if it has to be queued for its turn.
+    pub(super) fn mark(&mut self, token: Token, _: &Event) -> bool {
+        self.queue(token)
+    }
+
+    /// True if it was not queued before.
+    pub(super) fn queue(&mut self, token: Token) -> bool {
+        match self.entries.get_mut(token.0) {
+            Some(Entry { target: Some(_), queued }) => !std::mem::replace(queued, true),
+            _ => false,
+        }
+    }
+
+    /// Its turn has come.
+    pub(super) fn take(&mut self, token: Token) -> Option<Target> {
+        let entry = self.entries.get_mut(token.0)?;
+        entry.queued = false;
+        entry.target
+    }
+
+    /// It has another turn.
+    pub(super) fn keep(&mut self, token: Token) {
+        if let Some(entry) = self.entries.get_mut(token.0) {
+            entry.queued = true;
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Reads and writes descriptors without waiting, without signals, and without changing them.
+//!
+//! A process shares what its standard streams refer to with whoever started it: to make that non-blocking would be
+//! noticed there. So a socket is told with every call not to wait, and a pipe is asked first: one that is readable
+//! or writable takes one call of up to the size of an atomic write without waiting.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv, send};
+use nix::sys::stat::{SFlag, fstat};
+
+use super::sys;
+
+/// What can always be written in one piece to a pipe that is writable.
+const ATOMIC: usize = 4096;
+
+/// One end of a link, or of a pipe.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    fd: OwnedFd,
+    socket: bool,
+}
+
+impl Stream {
+    /// Of a pipe or a socket.
+    ///
+    /// # Errors
+    /// It is neither: it could neither be waited for nor closed from the other side.
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        let kind = SFlag::from_bits_truncate(fstat(&fd)?.st_mode) & SFlag::S_IFMT;
+        if kind != SFlag::S_IFSOCK && kind != SFlag::S_IFIFO {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a pipe nor a socket"));
+        }
+        Ok(Self { socket: kind == SFlag::S_IFSOCK, fd })
+    }
+
+    /// Of a pipe or a socket that we have made.
+    pub(crate) fn ours(fd: OwnedFd, socket: bool) -> Self {
+        Self { fd, socket }
+    }
+
+    pub(crate) fn is_socket(&self) -> bool {
+        self.socket
+    }
+
+    pub(crate) fn number(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Reads what is there; nothing at the end.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = if self.socket {
+                recv(self.number(), buffer, MsgFlags::MSG_DONTWAIT)
+            } else {
+                self.await_nothing(PollFlags::POLLIN)?;
+                nix::unistd::read(&self.fd, buffer)
+            };
+            match read {
+                Err(nix::Error::EINTR) => {}
+                other => return other.map_err(io::Error::from),
+            }
+        }
+    }
+
+    /// Writes as much as goes without waiting.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            let written = if self.socket {
+                let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+                send(self.number(), bytes, flags).map_err(io::Error::from)
+            } else {
+                self.await_nothing(PollFlags::POLLOUT)?;
+                sys::write_quietly(self.fd.as_fd(), &bytes[..bytes.len().min(ATOMIC)])
+            };
+            match written {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Whether a call would not have to wait; an end is no reason to wait.
+    fn await_nothing(&self, what: PollFlags) -> io::Result<()> {
+        let mut fds = [PollFd::new(self.fd.as_fd(), what)];
+        match poll(&mut fds, PollTimeout::ZERO) {
+            Ok(0) | Err(nix::Error::EINTR) => Err(io::ErrorKind::WouldBlock.into()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

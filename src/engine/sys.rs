@@ -1,0 +1,68 @@
+//! The few calls to the operating system that nobody wraps safely.
+#![allow(unsafe_code, reason = "this is where the operating system is met")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+
+/// Writes without the signal that a pipe without readers sends, which would end the embedding program.
+pub(super) fn write_quietly(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let mut pipe = SigSet::empty();
+    pipe.add(Signal::SIGPIPE);
+    let mut before = SigSet::empty();
+    pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&pipe), Some(&mut before))?;
+    let written = nix::unistd::write(fd, bytes).map_err(io::Error::from);
+    if !before.contains(Signal::SIGPIPE) {
+        if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: both pointers are to values that live through the call; no information is asked for.
+            unsafe { libc::sigtimedwait(pipe.as_ref(), std::ptr::null_mut(), &none) };
+        }
+        pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
+    }
+    written
+}
+
+/// Sends this process a signal of any number.
+pub(crate) fn signal_self(number: i32) {
+    // SAFETY: takes and returns numbers; a number that is no signal is refused.
+    unsafe { libc::kill(libc::getpid(), number) };
+}
+
+/// Takes over a descriptor that this process has inherited, and keeps it from being inherited further. Nothing if
+/// there is none of this number.
+pub(crate) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes and returns numbers; one that is not open is refused.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and whoever started this process has said that it is there for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// A second descriptor, above those that programs expect things of, for what this number of our own refers to.
+pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes and returns numbers; one that is not open is refused.
+    let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 10) };
+    if fd == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was made by this call.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Puts something else in the place of this descriptor, in one step.
+pub(crate) fn replace(with: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    // SAFETY: takes numbers; what was there before belongs to nobody, as a standard stream does.
+    if unsafe { libc::dup2(with.as_raw_fd(), number) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Whether this is the thread that the process began with.
+pub(crate) fn is_main_thread() -> bool {
+    // SAFETY: both only return numbers.
+    unsafe { libc::gettid() == libc::getpid() }
+}

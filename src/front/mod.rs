@@ -1,0 +1,230 @@
+//! The front end: launches sessions, hears of them, ends them.
+//!
+//! A [`FrontEnd`] has an engine that drives the launch machines of its sessions, either in a thread of its own or, with
+//! [`Progress::Manual`], whenever the caller [dispatches](FrontEnd::dispatch). Any number of front ends may exist in a process;
+//! they share nothing.
+//!
+//! # What may fail
+//!
+//! | what | how it shows |
+//! |---|---|
+//! | the distributions make no sense | [`Error::Layout`], before anything is started |
+//! | the system has no descriptors or threads left | [`Error::System`] |
+//! | hosts do not join | [`Error::NotLaunched`] with a verdict on each, by the deadline; or they are named in the report, if the [policy](LaunchOptions::policy) allows it |
+//! | a host is lost later | [`Event::Lost`] |
+//! | this process ends, in whatever way | everything that it has started, and that was not released, ends by itself |
+
+mod event;
+mod options;
+mod report;
+mod room;
+mod session;
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use libi_core::boot::SessionKey;
+use libi_core::dist::Distribution;
+use libi_core::dist::layout::{Layout, LayoutError, lay_out};
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Attempt;
+use libi_launch::machine::{Node, Output as Wanted, Plan, Program, Task};
+
+pub use event::Event;
+pub use options::{LaunchOptions, Output};
+pub use report::{HostReport, LaunchReport};
+pub use session::{Session, Stage};
+
+use crate::engine::driver::{Driver, inherited};
+use crate::engine::sys::is_main_thread;
+use room::{Command, Room};
+use session::{Files, Status};
+
+/// Who makes progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// A thread of libi's own, in which all signals are blocked.
+    #[default]
+    Thread,
+    /// The caller: wait until [`FrontEnd::descriptor`] is readable or [`FrontEnd::patience`] is over, then call
+    /// [`FrontEnd::dispatch`]. Calls that wait do it as well. Call from one thread that lives as long as the process,
+    /// best the main one: only then processes that never join are certain to end when this process is killed.
+    Manual,
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is nothing to launch in what was given. The caller's fault.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The session did not come up; the report has a verdict on every host.
+    #[error("{0}")]
+    NotLaunched(Arc<LaunchReport>),
+    /// What was waited for did not come in time.
+    #[error("{0} took longer than there was patience")]
+    TimedOut(&'static str),
+    /// There is no signal of this number.
+    #[error("there is no signal {0}")]
+    NoSignal(i32),
+    /// The front end has been dropped.
+    #[error("the front end has ended")]
+    Closed,
+    /// The operating system refused something that every launch needs.
+    #[error("{what}: {why}")]
+    System {
+        /// What was wanted.
+        what: &'static str,
+        /// Why it was refused.
+        why: std::io::Error,
+    },
+}
+
+/// Launches sessions. Dropping it ends them all: members that were not released are killed.
+pub struct FrontEnd {
+    room: Arc<Room>,
+    last: AtomicU64,
+    /// Whether the thread that starts processes lives as long as this one, as far as anybody knows.
+    lasting: bool,
+}
+
+impl FrontEnd {
+    /// A front end that makes progress in a thread of its own.
+    ///
+    /// # Errors
+    /// The system has no descriptors or threads left.
+    pub fn new() -> Result<Self, Error> {
+        Self::with(Progress::Thread)
+    }
+
+    /// A front end that makes progress in this way.
+    ///
+    /// # Errors
+    /// The system has no descriptors or threads left.
+    pub fn with(progress: Progress) -> Result<Self, Error> {
+        let room =
+            Room::new(progress).map_err(|why| Error::System { what: "cannot set up the loop", why })?;
+        let lasting = progress == Progress::Thread || is_main_thread();
+        Ok(Self { room: Arc::new(room), last: AtomicU64::new(0), lasting })
+    }
+
+    /// Launches the sessions of these distributions side by side, and waits until all of them are up.
+    ///
+    /// # Errors
+    /// Nothing could be launched, or one of the sessions did not come up; then the others are ended.
+    pub fn launch(
+        &self,
+        distributions: &[Distribution],
+        options: &LaunchOptions,
+    ) -> Result<Vec<Session>, Error> {
+        let sessions = self.start(distributions, options)?;
+        for session in &sessions {
+            session.wait_up(options.deadline + options.rules.grace * 4)?;
+        }
+        Ok(sessions)
+    }
+
+    /// Begins to launch the sessions of these distributions, and does not wait.
+    ///
+    /// # Errors
+    /// Nothing could be launched.
+    pub fn start(
+        &self,
+        distributions: &[Distribution],
+        options: &LaunchOptions,
+    ) -> Result<Vec<Session>, Error> {
+        let layouts = lay_out(distributions)?;
+        let programs: Vec<Program> = distributions.iter().map(program).collect();
+        layouts.into_iter().map(|layout| self.start_one(layout, &programs, options)).collect()
+    }
+
+    fn start_one(
+        &self,
+        layout: Layout,
+        programs: &[Program],
+        options: &LaunchOptions,
+    ) -> Result<Session, Error> {
+        let random =
+            || getrandom::u64().map_err(|why| Error::System { what: "no randomness", why: why.into() });
+        let plan = Plan {
+            hosts: tasks(&layout),
+            programs: programs.to_vec(),
+            size: layout.size(),
+            rules: options.rules,
+            policy: options.policy,
+            deadline: options.deadline,
+            cost: options.believed_cost(),
+            via: options.via.clone(),
+            output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
+        };
+        let files = match &options.output {
+            Output::Files(directory) => Some(
+                Files::new(directory)
+                    .map_err(|why| Error::System { what: "cannot make the directory for output", why })?,
+            ),
+            _ => None,
+        };
+        let node = Node::front(SessionKey(random()?), &plan, random()?);
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.room.state().sessions.insert(number, Status::new(layout.clone(), files));
+        self.room.send(Command::Add(number, Box::new(Driver::new(node, inherited(), self.lasting))));
+        Ok(Session { room: Arc::clone(&self.room), number, layout })
+    }
+
+    /// The next thing that has happened, if something does within this time.
+    pub fn next_event(&self, patience: Duration) -> Option<Event> {
+        self.room.wait(patience, |state| self.room.next_event(state))
+    }
+
+    /// Becomes readable when [`next_event`](Self::next_event) has something, or, without a thread, when there is something
+    /// to [dispatch](Self::dispatch). For `poll` and the like; it is not to be read.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.room.descriptor()
+    }
+
+    /// Without a thread: how long nothing has to be dispatched unless the descriptor becomes readable.
+    #[must_use]
+    pub fn patience(&self) -> Option<Duration> {
+        self.room.patience()
+    }
+
+    /// Without a thread: does what there is to do, and does not wait.
+    ///
+    /// # Errors
+    /// The system refuses to say what has happened.
+    pub fn dispatch(&self) -> Result<(), Error> {
+        let done = self.room.turn(Some(Duration::ZERO));
+        done.map_err(|why| Error::System { what: "cannot wait for descriptors", why })
+    }
+}
+
+impl Drop for FrontEnd {
+    fn drop(&mut self) {
+        self.room.stop();
+    }
+}
+
+fn program(distribution: &Distribution) -> Program {
+    Program {
+        executable: distribution.executable.clone(),
+        args: distribution.args.clone(),
+        env: distribution.env.clone(),
+        cwd: distribution.cwd.clone(),
+    }
+}
+
+fn tasks(layout: &Layout) -> Vec<Task> {
+    let task = |(host, named): (u32, libi_core::hosts::HostRef<'_>)| Task {
+        host: HostIndex(host),
+        attempt: Attempt::default(),
+        name: named.name.to_owned(),
+        user: named.user.map(str::to_owned),
+        port: named.port,
+        blocks: layout.blocks(HostIndex(host)).to_vec(),
+    };
+    (0..).zip(layout.hosts()).map(task).collect()
+}

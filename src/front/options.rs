@@ -1,0 +1,75 @@
+//! How a launch is to go: where, how, how long, and what is enough.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use libi_core::cost::Cost;
+use libi_launch::backend::{Backend, Via};
+use libi_launch::machine::{Policy, Rules};
+
+/// How a launch is to go. [`Default`] is a launch on this machine, of everything, within two minutes.
+///
+/// ```
+/// use std::time::Duration;
+/// use libi::{LaunchOptions, Policy, Shell, Via, Word};
+///
+/// let ssh = Shell::new(Word::try_from("ssh")?);
+/// let options = LaunchOptions {
+///     via: Via::Shell(ssh),
+///     policy: Policy::AtLeast(500),
+///     deadline: Duration::from_secs(60),
+///     ..LaunchOptions::default()
+/// };
+/// # let _ = options;
+/// # Ok::<(), libi::dist::NotAWord>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LaunchOptions {
+    /// How hosts are reached.
+    pub via: Via,
+    /// How many hosts have to join for the session to come up.
+    pub policy: Policy,
+    /// After how long there is a verdict, whatever happens.
+    pub deadline: Duration,
+    /// Times and numbers that everybody in the launch goes by.
+    pub rules: Rules,
+    /// What a launch costs, if you know; otherwise what the back-end says to begin with. What is measured during the
+    /// launch takes its place either way.
+    pub cost: Option<Cost>,
+    /// What becomes of what members print.
+    pub output: Output,
+}
+
+/// What becomes of what members print.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// It comes as [`Event::Output`](super::Event::Output), for you to take. Who prints waits when you do not.
+    #[default]
+    Events,
+    /// It is written to files in this directory, `RANK.out` and `RANK.err`, on the front end's machine. The directory is made
+    /// if it is missing.
+    Files(PathBuf),
+    /// It is read and forgotten.
+    Dropped,
+}
+
+impl Default for LaunchOptions {
+    fn default() -> Self {
+        Self {
+            via: Via::default(),
+            policy: Policy::All,
+            deadline: Duration::from_secs(120),
+            rules: Rules::default(),
+            cost: None,
+            output: Output::default(),
+        }
+    }
+}
+
+impl LaunchOptions {
+    /// What a launch is believed to cost before anything has been measured.
+    #[must_use]
+    pub fn believed_cost(&self) -> Cost {
+        self.cost.unwrap_or_else(|| self.via.usual_cost())
+    }
+}

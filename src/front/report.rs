@@ -1,0 +1,254 @@
+//! What became of a launch, host by host, and how it is told to people.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use libi_core::cost::Cost;
+use libi_core::dist::layout::Layout;
+use libi_core::hosts::{HostList, HostRef};
+use libi_core::ids::{HostIndex, SessionId};
+use libi_core::time::Rounded;
+use libi_core::trace::{HostLine, Prediction, Timeline};
+use libi_launch::machine::{Known, Node};
+use libi_launch::verdict::{Failure, Phase, Trip};
+
+/// What became of a launch.
+#[derive(Clone, Debug)]
+pub struct LaunchReport {
+    session: SessionId,
+    members: u32,
+    up: bool,
+    took: Duration,
+    hosts: Vec<HostReport>,
+}
+
+/// What became of one host.
+#[derive(Clone, Debug)]
+pub struct HostReport {
+    /// Its name.
+    pub name: String,
+    /// How many members it has.
+    pub members: u32,
+    /// Whose leader has launched it; nobody's if it was the front end, or nobody has come to it.
+    pub launcher: Option<HostIndex>,
+    /// From the beginning of the launch until its own was started.
+    pub started: Duration,
+    /// From then until its leader said hello, if it did.
+    pub greeted: Option<Duration>,
+    /// From then until all its members were up, if they were.
+    pub joined: Option<Duration>,
+    /// Why it is not in the session; nothing if it is.
+    pub failure: Option<Failure>,
+}
+
+impl LaunchReport {
+    /// Of a session that is up or given up after this time.
+    pub(super) fn new(layout: &Layout, node: &Node, took: Duration, up: bool) -> Self {
+        let trips = node.trips();
+        let mut known = node.known();
+        let mut starts = BTreeMap::new();
+        let hosts = (0..).zip(layout.hosts()).map(|(host, named)| {
+            let trip = trips.get(host as usize).copied().unwrap_or_default();
+            let failure = match known.next() {
+                Some(Known::Failed(failure)) => Some(failure.clone()),
+                _ => None,
+            };
+            HostReport {
+                name: named.name.to_owned(),
+                members: named.count,
+                launcher: trip.launcher,
+                started: started(HostIndex(host), trips, &mut starts, 0).min(took),
+                greeted: trip.greeted,
+                joined: trip.joined,
+                failure,
+            }
+        });
+        let hosts = hosts.collect();
+        Self { session: layout.session(), members: layout.size(), up, took, hosts }
+    }
+
+    /// Which session.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Whether the session came up.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// How long it took until that was certain.
+    #[must_use]
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// What became of each host, by its index.
+    #[must_use]
+    pub fn hosts(&self) -> &[HostReport] {
+        &self.hosts
+    }
+
+    /// How many hosts have joined.
+    #[must_use]
+    pub fn joined(&self) -> usize {
+        self.hosts.iter().filter(|host| host.failure.is_none()).count()
+    }
+
+    /// The hosts that have not.
+    pub fn failed(&self) -> impl Iterator<Item = (&HostReport, &Failure)> {
+        self.hosts.iter().filter_map(|host| Some((host, host.failure.as_ref()?)))
+    }
+
+    /// What a launch has cost, as measured: REM is the median time from a start to a hello; SEQ the median over
+    /// launchers of the time between two hellos. Nothing if too few were launched to say.
+    #[must_use]
+    pub fn cost(&self) -> Option<Cost> {
+        let median = |mut times: Vec<Duration>| {
+            times.sort_unstable();
+            times.get(times.len() / 2).copied()
+        };
+        let rem = median(self.hosts.iter().filter_map(|host| host.greeted).collect())?;
+        let mut hellos: BTreeMap<Option<HostIndex>, Vec<Duration>> = BTreeMap::new();
+        for host in &self.hosts {
+            if let Some(greeted) = host.greeted {
+                hellos.entry(host.launcher).or_default().push(host.started + greeted);
+            }
+        }
+        let spacings = hellos.into_values().filter(|times| times.len() >= 4).map(|mut times| {
+            times.sort_unstable();
+            let all = times.last().zip(times.first()).map_or(Duration::ZERO, |(last, first)| *last - *first);
+            all / (times.len() as u32 - 1)
+        });
+        Some(Cost::new(median(spacings.collect())?, rem))
+    }
+
+    /// Its timeline, to be drawn or written; beside what was measured stands what the best plan would have taken at the
+    /// [costs](Self::cost) that were.
+    #[must_use]
+    pub fn timeline(&self) -> Timeline {
+        let line = |host: &HostReport| {
+            let launched = host.failure.as_ref().is_none_or(|failure| failure.phase > Phase::Waiting);
+            HostLine {
+                name: host.name.clone(),
+                members: host.members,
+                launcher: host.launcher,
+                attempts: u32::from(launched),
+                started: host.started,
+                greeted: host.greeted.map(|greeted| host.started + greeted),
+                joined: host
+                    .greeted
+                    .zip(host.joined)
+                    .map(|(greeted, joined)| host.started + greeted + joined),
+                ended: host
+                    .failure
+                    .as_ref()
+                    .map(|failure| (host.started + failure.elapsed, failure.cause.to_string())),
+            }
+        };
+        Timeline {
+            session: self.session.to_string(),
+            hosts: self.hosts.iter().map(line).collect(),
+            up: self.up.then_some(self.took),
+            predicted: self.cost().map(|cost| Prediction::greedy(self.hosts.len() as u32, cost)),
+        }
+    }
+}
+
+/// When a host's launch was started: its launcher has counted from when it was up itself.
+fn started(
+    host: HostIndex,
+    trips: &[Trip],
+    known: &mut BTreeMap<HostIndex, Duration>,
+    depth: usize,
+) -> Duration {
+    if let Some(at) = known.get(&host) {
+        return *at;
+    }
+    let Some(trip) = trips.get(host.0 as usize) else { return Duration::ZERO };
+    let base = match trip.launcher {
+        // Trees are not that deep, unless somebody lies.
+        Some(launcher) if depth < 1_000 => {
+            let greeted = trips.get(launcher.0 as usize).and_then(|trip| trip.greeted);
+            started(launcher, trips, known, depth + 1) + greeted.unwrap_or_default()
+        }
+        _ => Duration::ZERO,
+    };
+    known.insert(host, base + trip.started);
+    base + trip.started
+}
+
+/// For people: what failed is grouped by its cause, with the hosts folded and the evidence quoted.
+impl fmt::Display for LaunchReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (joined, all) = (self.joined(), self.hosts.len());
+        if joined == all {
+            let (hosts, members) = (Counted(all, "host"), Counted(self.members as usize, "member"));
+            return write!(f, "{hosts} joined with {members} in {}", Rounded(self.took));
+        }
+        let verdict = if self.up { "up" } else { "given up" };
+        write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
+        let mut groups: BTreeMap<String, (HostList, Duration, String)> = BTreeMap::new();
+        for (host, failure) in self.failed() {
+            let group = groups.entry(what(failure)).or_default();
+            // It was in a list before.
+            let _ = group.0.push(HostRef::new(&host.name));
+            group.1 = group.1.max(failure.elapsed);
+            if group.2.is_empty() {
+                group.2 = last_line(&failure.tail);
+            }
+        }
+        for (what, (hosts, longest, evidence)) in groups {
+            write!(f, "\n  {}  {what}, after {}", Shown(&hosts), Rounded(longest))?;
+            if !evidence.is_empty() {
+                write!(f, ": {evidence}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A failure in the words that hosts are grouped by.
+fn what(failure: &Failure) -> String {
+    use libi_launch::verdict::{Cause, Exit};
+    match (&failure.cause, failure.phase) {
+        (Cause::Exited(Exit::Code(0)), Phase::Starting) => "exited 0 without joining".to_owned(),
+        (cause @ Cause::Exited(_), Phase::Starting) => format!("{cause} before joining"),
+        (cause @ (Cause::Abandoned | Cause::LauncherLost(_)), _) => cause.to_string(),
+        (cause, phase) => format!("{cause} while {phase}"),
+    }
+}
+
+/// The last line that says something.
+fn last_line(tail: &str) -> String {
+    let line = tail.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Hosts, folded; of many groups of names the first.
+struct Shown<'a>(&'a HostList);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 100;
+        let text = self.0.fold();
+        match text.char_indices().nth(MOST) {
+            Some((end, _)) => {
+                let end = text[..end].rfind(',').unwrap_or(end);
+                write!(f, "{},… ({} hosts)", &text[..end], self.0.len())
+            }
+            None => f.write_str(&text),
+        }
+    }
+}
+
+struct Counted(usize, &'static str);
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}

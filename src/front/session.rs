@@ -1,0 +1,213 @@
+//! A session, as its front end has it.
+
+use std::fs::{File, create_dir_all};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use libi_core::dist::layout::Layout;
+use libi_core::ids::{HostIndex, Rank, SessionId};
+use libi_core::time::Instant;
+use libi_launch::machine::{Ending, Event as Input, Stream};
+
+use super::Error;
+use super::report::LaunchReport;
+use super::room::{Command, Room};
+
+/// The number of a session among those of its front end.
+#[doc(hidden)]
+#[allow(unreachable_pub, reason = "part of an event, but nobody can do anything with it")]
+pub type Number = u64;
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// It is being launched.
+    Launching,
+    /// It is up.
+    Up,
+    /// Every member has ended, was released, or is lost.
+    Done,
+    /// It did not come up, and is being ended.
+    GivenUp,
+    /// Nothing is left of it.
+    Over,
+}
+
+/// What is known of a session.
+pub(super) struct Status {
+    layout: Layout,
+    began: Option<Instant>,
+    pub(super) stage: Stage,
+    pub(super) report: Option<Arc<LaunchReport>>,
+    pub(super) files: Option<Files>,
+}
+
+impl Status {
+    pub(super) fn new(layout: Layout, files: Option<Files>) -> Self {
+        Self { layout, began: None, stage: Stage::Launching, report: None, files }
+    }
+
+    pub(super) fn session(&self) -> SessionId {
+        self.layout.session()
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.began = Some(now);
+    }
+
+    pub(super) fn since(&self, now: Instant) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| now.since(began))
+    }
+
+    pub(super) fn host_name(&self, host: HostIndex) -> String {
+        let host = self.layout.hosts().entry(host.0 as usize);
+        host.map(|host| host.name.to_owned()).unwrap_or_default()
+    }
+}
+
+/// A session that was launched, or is being launched. Dropping it ends it: members that were not released are killed.
+///
+/// Every call comes back by its deadline.
+pub struct Session {
+    pub(super) room: Arc<Room>,
+    pub(super) number: Number,
+    pub(super) layout: Layout,
+}
+
+impl Session {
+    /// The number that its distributions bear.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.layout.session()
+    }
+
+    /// How many members it has.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.layout.size()
+    }
+
+    /// Where its ranks are.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        self.room.state().sessions.get(&self.number).map_or(Stage::Over, |status| status.stage)
+    }
+
+    /// What became of each host, as of the moment when the session was up or given up; nothing before that.
+    #[must_use]
+    pub fn report(&self) -> Option<Arc<LaunchReport>> {
+        self.room.state().sessions.get(&self.number)?.report.clone()
+    }
+
+    /// Waits until there is a verdict on every host. It comes by the deadline of the launch; only a caller with
+    /// less patience needs another.
+    ///
+    /// # Errors
+    /// The session did not come up, and the report says why; or your patience ended first.
+    pub fn wait_up(&self, patience: Duration) -> Result<Arc<LaunchReport>, Error> {
+        let number = self.number;
+        let verdict = self.room.wait(patience, |state| {
+            let Some(status) = state.sessions.get(&number) else { return Some(Err(Error::Closed)) };
+            status.report.clone().map(Ok)
+        });
+        let report = verdict.unwrap_or(Err(Error::TimedOut("the launch")))?;
+        if report.is_up() { Ok(report) } else { Err(Error::NotLaunched(report)) }
+    }
+
+    /// Waits until every member has ended, was released, or is lost.
+    ///
+    /// # Errors
+    /// Your patience ended first.
+    pub fn wait_done(&self, patience: Duration) -> Result<(), Error> {
+        self.wait_stage(patience, Stage::Done, "the members")
+    }
+
+    fn wait_stage(&self, patience: Duration, stage: Stage, what: &'static str) -> Result<(), Error> {
+        let number = self.number;
+        let reached = self.room.wait(patience, |state| {
+            let reached = state.sessions.get(&number).is_none_or(|status| status.stage >= stage);
+            reached.then_some(())
+        });
+        reached.ok_or(Error::TimedOut(what))
+    }
+
+    /// Sends this signal to every member that is still ours.
+    ///
+    /// It goes to the member's process alone; what that has started is the member's business.
+    ///
+    /// # Errors
+    /// There is no such signal.
+    pub fn kill(&self, signal: i32) -> Result<(), Error> {
+        if !(1..=64).contains(&signal) {
+            return Err(Error::NoSignal(signal));
+        }
+        self.room.send(Command::Tell(self.number, Input::Signal(signal)));
+        Ok(())
+    }
+
+    /// Ends the session: every member that is still ours is told by SIGTERM, and killed when the grace has passed. Comes
+    /// back when nothing is left of it.
+    ///
+    /// # Errors
+    /// Not even force was enough in time, on some host.
+    pub fn terminate(&self, grace: Duration) -> Result<(), Error> {
+        self.room.send(Command::Tell(self.number, Input::End(Ending { signal: libc::SIGTERM, grace })));
+        self.wait_stage(grace + PATIENCE, Stage::Over, "the end of the members")
+    }
+}
+
+/// How much longer than its grace an end may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
+        self.room.send(Command::Tell(self.number, Input::End(ending)));
+        self.room.send(Command::Retire(self.number));
+    }
+}
+
+/// The files that members' output goes to.
+pub(super) struct Files {
+    directory: PathBuf,
+    open: std::collections::BTreeMap<(Rank, Stream), File>,
+}
+
+/// How many files are open at a time.
+const MOST_OPEN: usize = 64;
+
+impl Files {
+    pub(super) fn new(directory: &Path) -> io::Result<Self> {
+        create_dir_all(directory)?;
+        Ok(Self { directory: directory.to_owned(), open: std::collections::BTreeMap::new() })
+    }
+
+    /// Appends to a member's file. What cannot be written is lost: the launch does not depend on it.
+    pub(super) fn write(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
+        if self.open.len() >= MOST_OPEN && !self.open.contains_key(&(rank, stream)) {
+            self.open.clear();
+        }
+        let file = match self.open.entry((rank, stream)) {
+            std::collections::btree_map::Entry::Occupied(file) => file.into_mut(),
+            std::collections::btree_map::Entry::Vacant(place) => {
+                let ending = if stream == Stream::Out { "out" } else { "err" };
+                let path = self.directory.join(format!("{}.{ending}", rank.0));
+                let Ok(file) = File::options().create(true).append(true).open(path) else { return };
+                place.insert(file)
+            }
+        };
+        let _ = file.write_all(bytes);
+    }
+}

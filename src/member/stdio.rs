@@ -1,0 +1,49 @@
+//! Takes the link out of where it came, and gives the program the standard streams that it expects.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libi_launch::machine::Stream as Standard;
+
+use crate::engine::stream::Stream;
+use crate::engine::sys::{adopt, duplicate, replace};
+
+/// The link to whoever has started this process.
+pub(super) struct Streams {
+    pub(super) input: Stream,
+    /// Where bytes go to, if that is another descriptor.
+    pub(super) output: Option<Stream>,
+    /// What is printed here, and is to be passed on.
+    pub(super) printed: Vec<(Standard, Stream)>,
+}
+
+/// The link is standard input and output. From now on input is empty, and output a pipe that we read.
+///
+/// Standard error stays what it is, so that the last words of a process that crashes are not lost in it.
+pub(super) fn take_streams() -> io::Result<Streams> {
+    let (input, output) = (Stream::new(duplicate(0)?)?, Stream::new(duplicate(1)?)?);
+    replace(File::open("/dev/null")?.as_fd(), 0)?;
+    let printed = vec![(Standard::Out, redirect(1)?)];
+    Ok(Streams { input, output: Some(output), printed })
+}
+
+/// The link is a socket of this number; standard streams are pipes that the starter reads.
+pub(super) fn take_socket(number: &str) -> io::Result<Streams> {
+    let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let number = number.parse().ok().filter(|number| *number > 2);
+    let input = Stream::new(adopt(number.ok_or_else(|| invalid("no number of a descriptor"))?)?)?;
+    if !input.is_socket() {
+        return Err(invalid("no socket"));
+    }
+    Ok(Streams { input, output: None, printed: Vec::new() })
+}
+
+/// Makes a standard stream a pipe, and gives the end that is read.
+pub(super) fn redirect(number: i32) -> io::Result<Stream> {
+    let (ours, its) = io::pipe()?;
+    // Above the numbers that programs expect things of, should those be closed.
+    let ours = duplicate(ours.as_raw_fd())?;
+    replace(its.as_fd(), number)?;
+    Ok(Stream::ours(ours, false))
+}

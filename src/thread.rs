@@ -1,0 +1,16 @@
+//! Threads of ours: no signal of the embedding program is ever handled in one.
+
+use std::io;
+use std::thread::JoinHandle;
+
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+
+/// Starts a thread in which all signals are blocked.
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    // A new thread has the mask of the one that makes it: there is no moment in which it has another.
+    let mut before = SigSet::empty();
+    pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))?;
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
+    thread
+}

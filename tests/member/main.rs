@@ -1,0 +1,127 @@
+//! A program for tests to launch, which does what its arguments say, one after the other.
+//!
+//! ```text
+//! join             takes its place; what comes before it happens in a program that has not joined
+//! finish:MS        waits until nobody needs it, for so long at most
+//! finalize:MS      is released
+//! out:TEXT         prints TEXT and the end of a line; {rank}, {size} and {host} stand for what it is
+//! err:TEXT         the same to standard error
+//! bare:TEXT        prints TEXT without an end of a line
+//! flood:BYTES      prints so many bytes, in lines of 100
+//! env:NAME         prints the value of a variable
+//! cwd              prints its working directory
+//! read             prints how many bytes it could read from its standard input
+//! sleep:MS         does nothing for so long
+//! wait             does nothing until it is ended
+//! touch:PATH       makes a file; {rank} as above
+//! await:PATH       waits until there is such a file
+//! exit:N           ends
+//! abort            crashes
+//! signal:N         sends itself a signal
+//! ignore:N         ignores a signal
+//! catch:N:PATH     makes a file when it gets this signal, and goes on
+//! spawn            starts a process that does nothing for a minute, and does not wait for it
+//! only:R:WORD      does WORD only if it is rank R; except:R:WORD only if it is not
+//! ```
+//!
+//! It ends with status 0 after the last; with 70 if a call of libi fails, saying why on standard error.
+#![allow(unsafe_code, reason = "signals are the operating system's")]
+#![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use libi::Member;
+
+fn main() {
+    let mut member = None;
+    for word in std::env::args().skip(1) {
+        obey(&word, &mut member);
+    }
+}
+
+fn obey(word: &str, member: &mut Option<Member>) {
+    let (verb, rest) = word.split_once(':').unwrap_or((word, ""));
+    let number = || rest.parse::<u64>().unwrap_or_else(|_| panic!("{word}: {rest:?} is no number"));
+    let millis = || Duration::from_millis(number());
+    let rank = member.as_ref().map_or(u32::MAX, |member| member.rank().0);
+    match verb {
+        "join" => *member = Some(or_end("join", Member::init())),
+        "finish" => or_end("finish", member.as_ref().unwrap().finish(millis())),
+        "finalize" => or_end("finalize", member.as_ref().unwrap().finalize(millis())),
+        "out" => println!("{}", filled(rest, member.as_ref())),
+        "err" => eprintln!("{}", filled(rest, member.as_ref())),
+        "bare" => {
+            print!("{}", filled(rest, member.as_ref()));
+            std::io::stdout().flush().unwrap();
+        }
+        "flood" => {
+            let line = [&[b'x'; 99][..], b"\n"].concat();
+            let mut out = std::io::stdout().lock();
+            (0..number() / 100).for_each(|_| out.write_all(&line).unwrap());
+        }
+        "env" => println!("{}", std::env::var(rest).unwrap_or_default()),
+        "cwd" => println!("{}", std::env::current_dir().unwrap().display()),
+        "read" => {
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).unwrap();
+            println!("{}", bytes.len());
+        }
+        "sleep" => std::thread::sleep(millis()),
+        "wait" => loop {
+            std::thread::sleep(Duration::from_secs(3_600));
+        },
+        "touch" => drop(std::fs::File::create(filled(rest, member.as_ref())).unwrap()),
+        "await" => {
+            while !Path::new(&filled(rest, member.as_ref())).exists() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        "exit" => std::process::exit(number() as i32),
+        "abort" => std::process::abort(),
+        // SAFETY: takes numbers.
+        "signal" => drop(unsafe { libc::raise(number() as i32) }),
+        // SAFETY: ignoring needs no handler.
+        "ignore" => drop(unsafe { libc::signal(number() as i32, libc::SIG_IGN) }),
+        "catch" => {
+            let (signal, path) = rest.split_once(':').unwrap();
+            CAUGHT.set(std::ffi::CString::new(filled(path, member.as_ref())).unwrap()).unwrap();
+            let handler = caught as extern "C" fn(i32) as libc::sighandler_t;
+            // SAFETY: the handler does only what handlers may.
+            unsafe { libc::signal(signal.parse().unwrap(), handler) };
+        }
+        "spawn" => drop(std::process::Command::new("sleep").arg("60").spawn().unwrap()),
+        "only" | "except" => {
+            let (whom, word) = rest.split_once(':').unwrap();
+            if (whom.parse() == Ok(rank)) == (verb == "only") {
+                obey(word, member);
+            }
+        }
+        _ => panic!("{word}: see the head of tests/member/main.rs"),
+    }
+}
+
+static CAUGHT: OnceLock<std::ffi::CString> = OnceLock::new();
+
+extern "C" fn caught(_: i32) {
+    if let Some(path) = CAUGHT.get() {
+        // SAFETY: open and close may be called in handlers; the path lives as long as the program.
+        unsafe { libc::close(libc::open(path.as_ptr(), libc::O_CREAT | libc::O_WRONLY, 0o644)) };
+    }
+}
+
+fn filled(text: &str, member: Option<&Member>) -> String {
+    let Some(member) = member else { return text.to_owned() };
+    text.replace("{rank}", &member.rank().0.to_string())
+        .replace("{size}", &member.size().to_string())
+        .replace("{host}", member.host_name())
+}
+
+fn or_end<T>(what: &str, result: Result<T, impl std::fmt::Display>) -> T {
+    result.unwrap_or_else(|error| {
+        eprintln!("{what}: {error}");
+        std::process::exit(70)
+    })
+}
