@@ -26,7 +26,7 @@ mod member;
 mod thread;
 
 pub use front::{
-    Error, Event, FrontEnd, HostReport, LaunchOptions, LaunchReport, Output, Progress, Session, Stage,
+    Error, Event, FrontEnd, HostReport, LaunchOptions, LaunchReport, Output, Progress, Session, Stage, Tally,
 };
 pub use libi_core::dist::{Distribution, Variable, Word};
 pub use libi_core::hosts::HostList;

@@ -35,7 +35,7 @@ use libi_launch::machine::{Node, Output as Wanted, Plan, Program, Task};
 pub use event::Event;
 pub use options::{LaunchOptions, Output};
 pub use report::{HostReport, LaunchReport};
-pub use session::{Session, Stage};
+pub use session::{Session, Stage, Tally};
 
 use crate::engine::driver::{Driver, inherited};
 use crate::engine::sys::is_main_thread;

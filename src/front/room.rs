@@ -220,8 +220,19 @@ impl Works {
             self.tell(number, Input::Consumed(bytes));
         }
         self.obey();
+        self.count();
         self.forget_the_retired();
         Ok(())
+    }
+
+    /// Notes how far launches are.
+    fn count(&mut self) {
+        let mut state = self.desk.shared.lock();
+        let launching = state.sessions.iter_mut().filter(|(_, status)| status.stage == Stage::Launching);
+        for (number, status) in launching {
+            let driver = self.desk.ids.get(number).and_then(|id| self.engine.driver(*id));
+            status.tally = driver.map_or((0, 0, 0), |driver| driver.node().tally());
+        }
     }
 
     fn forget_the_retired(&mut self) {

@@ -35,6 +35,17 @@ pub enum Stage {
     Over,
 }
 
+/// How far a launch is, in hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// They have joined.
+    pub joined: u32,
+    /// They are given up.
+    pub failed: u32,
+    /// There is no verdict on them yet.
+    pub waiting: u32,
+}
+
 /// What is known of a session.
 pub(super) struct Status {
     layout: Layout,
@@ -42,11 +53,14 @@ pub(super) struct Status {
     pub(super) stage: Stage,
     pub(super) report: Option<Arc<LaunchReport>>,
     pub(super) files: Option<Files>,
+    /// How many hosts have joined, have failed, and are waited for.
+    pub(super) tally: (u32, u32, u32),
 }
 
 impl Status {
     pub(super) fn new(layout: Layout, files: Option<Files>) -> Self {
-        Self { layout, began: None, stage: Stage::Launching, report: None, files }
+        let tally = (0, 0, layout.hosts().len() as u32);
+        Self { layout, began: None, stage: Stage::Launching, report: None, files, tally }
     }
 
     pub(super) fn session(&self) -> SessionId {
@@ -103,6 +117,15 @@ impl Session {
     #[must_use]
     pub fn stage(&self) -> Stage {
         self.room.state().sessions.get(&self.number).map_or(Stage::Over, |status| status.stage)
+    }
+
+    /// How many hosts have joined, have failed, and have no verdict yet, while it is being launched.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let state = self.room.state();
+        let status = state.sessions.get(&self.number);
+        let (joined, failed, waiting) = status.map_or((0, 0, 0), |status| status.tally);
+        Tally { joined, failed, waiting }
     }
 
     /// What became of each host, as of the moment when the session was up or given up; nothing before that.

@@ -104,6 +104,12 @@ impl Ledger {
         }
     }
 
+    /// How many hosts have joined, have failed, and are still waited for.
+    pub(super) fn tally(&self) -> (u32, u32, u32) {
+        let all = self.hosts.len() as u32;
+        (self.joined, all - self.joined - self.waiting, self.waiting)
+    }
+
     pub(super) fn hosts(&self) -> impl Iterator<Item = &Known> {
         self.hosts.iter().map(|(_, known)| known)
     }

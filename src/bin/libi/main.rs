@@ -1,12 +1,14 @@
 //! The program `libi`: plans and simulates launches, reads host lists, and explains launches that have been recorded.
 //!
 //! Results go to standard output, with `--json` as one document; whatever is said to people about them goes
-//! to standard error. The exit status is 0 if all is fine, 2 if the command line or its input is wrong, and 3 if
-//! there is no host to launch on.
+//! to standard error. The exit status is 0 if all is fine, 1 if a member has failed, 2 if the command line or its
+//! input is wrong, 3 if there was nothing to launch on or the launch did not succeed, 4 if a host was lost, and 128 + n if
+//! signal n has ended it.
 
 mod hosts;
 mod output;
 mod plan;
+mod run;
 mod simulate;
 mod trace;
 mod units;
@@ -17,9 +19,8 @@ use clap::{Parser, Subcommand};
 
 use crate::output::Failure;
 
-/// Plan and simulate the launch of processes on thousands of hosts, see which
-/// hosts there are, and what a recorded launch spent its time on. (Launching
-/// itself is still to come.)
+/// Launch processes on thousands of hosts, plan and simulate launches, see
+/// which hosts there are, and what a recorded launch spent its time on.
 ///
 /// The costs of a launch are three numbers. SEQ is how long one launch keeps
 /// its launcher from starting the next; REM is how long it takes from starting
@@ -34,6 +35,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Launch a program on hosts, pass its output on, and report how it ended
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::Arguments),
     /// Show who would launch whom, and how long it would take at constant costs
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::Arguments),
@@ -50,6 +54,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Run(arguments) => {
+            return run::run(&arguments).unwrap_or_else(Failure::report);
+        }
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Hosts(arguments) => hosts::run(&arguments),

@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     NoHosts,
     /// A variable that describes the surrounding job is not text.
     NotText(&'static str),
+    /// The launch did not succeed.
+    Launch(libi::Error),
     /// Nothing in the environment tells of a job.
     NoJob,
     /// A file cannot be read or written.
@@ -44,6 +46,10 @@ impl Failure {
             Self::Usage(text) => (2, text),
             Self::NotText(variable) => (2, format!("{variable} holds bytes that are not text")),
             Self::NoHosts => (3, "there is no host in the list".to_owned()),
+            Self::Launch(error @ (libi::Error::Layout(_) | libi::Error::NoSignal(_))) => {
+                (2, error.to_string())
+            }
+            Self::Launch(error) => (3, error.to_string()),
             Self::NoJob => (3, NO_JOB.to_owned()),
             Self::File(path, error) => (2, format!("{}: {error}", path.display())),
             Self::Timeline(path, error) => (2, format!("{}: {error}", path.display())),

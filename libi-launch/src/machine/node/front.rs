@@ -52,6 +52,15 @@ impl Node {
         ledger.into_iter().flatten()
     }
 
+    /// How many hosts have joined, have failed, and are still waited for, as far as it is known at the front end.
+    #[must_use]
+    pub fn tally(&self) -> (u32, u32, u32) {
+        match &self.role {
+            Role::Front(front) => front.ledger.tally(),
+            Role::Member(_) => (0, 0, 0),
+        }
+    }
+
     /// Who has launched each host, and when, as far as it is known at the front end.
     #[must_use]
     pub fn trips(&self) -> &[Trip] {

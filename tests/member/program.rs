@@ -99,7 +99,7 @@ fn obey(word: &str, member: &mut Option<Member>) {
                 obey(word, member);
             }
         }
-        _ => panic!("{word}: see the head of tests/member/main.rs"),
+        _ => panic!("{word}: see the head of tests/member/program.rs"),
     }
 }
 

@@ -1,0 +1,277 @@
+//! `libi run`: launches a program that takes its places, and stays until it has ended.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use libi::{
+    Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, Output, Policy, Session, SessionId, Shell,
+    Stream, Via, Word,
+};
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::output::Failure;
+use crate::units;
+
+pub(crate) const EXAMPLES: &str = "\
+The program has to take its places with libi (Member::init in Rust, libi_init in
+C). Its output comes with --tag behind the rank that it is from.
+
+Exit status: 0 all is fine, 1 a member has failed, 3 the launch did not succeed,
+4 a host was lost, 128+n ended by signal n.
+
+Examples:
+  libi run -n 4 ./tool --verbose
+  libi run --hosts 'node[01-64]:2' --shell ssh ./tool
+  libi run --hosts \"$(libi hosts --from-env --fold)\" --shell ssh \\
+      --min-hosts 60 --timeline launch.json ./tool";
+
+/// The arguments of `libi run`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Where to run, and how many on each; with `local` they are just names
+    #[arg(long, value_name = "LIST", default_value = "localhost")]
+    hosts: String,
+    /// How many processes on each host, instead of what the list says
+    #[arg(short = 'n', value_name = "COUNT")]
+    count: Option<std::num::NonZeroU32>,
+    /// The program that reaches hosts, called as ssh is; this machine if none
+    #[arg(long, value_name = "PROGRAM")]
+    shell: Option<String>,
+    /// How many hosts have to join; all of them if nothing is said
+    #[arg(long, value_name = "COUNT")]
+    min_hosts: Option<u32>,
+    /// After how long there is a verdict, whatever happens
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = units::duration)]
+    deadline: Duration,
+    /// Give up when the members have not ended after so long
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    time_limit: Option<Duration>,
+    /// Put the rank before each line
+    #[arg(long)]
+    tag: bool,
+    /// Write output to RANK.out and RANK.err in this directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "tag")]
+    output: Option<PathBuf>,
+    /// Write the timeline of the launch, for `libi trace` and Chrome
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+    /// Draw the timeline of the launch as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Say how the launch went, also if all is fine
+    #[arg(short, long)]
+    verbose: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<std::ffi::OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let distribution = distribution(arguments)?;
+    let options = options(arguments)?;
+    let signals = signals();
+    let front_end = FrontEnd::new().map_err(Failure::Launch)?;
+    let mut sessions = front_end.start(&[distribution], &options).map_err(Failure::Launch)?;
+    let Some(session) = sessions.pop() else { return Err(Failure::NoHosts) };
+    let mut run = Run { arguments, shown: None, failed: false, lost: false, until: None };
+    let ended = run.follow(&front_end, &session, &signals);
+    run.clear();
+    if let Some(report) = session.report() {
+        let timeline = report.timeline();
+        for (path, text) in [(&arguments.timeline, timeline.chrome_json()), (&arguments.svg, timeline.svg())]
+        {
+            let Some(path) = path else { continue };
+            std::fs::write(path, text).map_err(|error| Failure::File(path.clone(), error))?;
+        }
+    }
+    let status = match ended? {
+        Some(signal) => 128 + signal as u8, // there are fewer than 65
+        None if run.lost => 4,
+        None => u8::from(run.failed),
+    };
+    Ok(ExitCode::from(status))
+}
+
+fn distribution(arguments: &Arguments) -> Result<Distribution, Failure> {
+    let hosts = HostList::parse(&arguments.hosts)
+        .map_err(|error| Failure::HostList(error, arguments.hosts.clone()))?;
+    if hosts.is_empty() {
+        return Err(Failure::NoHosts);
+    }
+    let hosts = match arguments.count {
+        None => hosts,
+        Some(count) => {
+            let mut counted = HostList::new();
+            for host in &hosts {
+                let host = libi::hosts::HostRef { count: count.get(), ..host };
+                counted.push(host).map_err(|error| Failure::Usage(error.to_string()))?;
+            }
+            counted
+        }
+    };
+    let word = |text: &std::ffi::OsString| {
+        Word::new(text.clone().into_encoded_bytes()).map_err(|error| Failure::Usage(error.to_string()))
+    };
+    let mut words = arguments.program.iter().map(word).collect::<Result<Vec<_>, _>>()?.into_iter();
+    let program = words.next().ok_or_else(|| Failure::Usage("there is no program to launch".to_owned()))?;
+    Ok(Distribution { args: words.collect(), ..Distribution::new(SessionId(0), program, hosts) })
+}
+
+fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
+    let via = match &arguments.shell {
+        None => Via::default(),
+        Some(shell) => {
+            let shell = Word::try_from(shell.as_str()).map_err(|error| Failure::Usage(error.to_string()))?;
+            Via::Shell(Shell::new(shell))
+        }
+    };
+    Ok(LaunchOptions {
+        via,
+        policy: arguments.min_hosts.map_or(Policy::All, Policy::AtLeast),
+        deadline: arguments.deadline,
+        output: arguments.output.clone().map_or(Output::Events, Output::Files),
+        ..LaunchOptions::default()
+    })
+}
+
+/// The signals that end this program, as they come: from now on nobody else gets them.
+fn signals() -> Receiver<Signal> {
+    let (sender, receiver) = channel();
+    let mut ours = SigSet::empty();
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| ours.add(signal));
+    // Every thread that is made from here on has them blocked.
+    if ours.thread_block().is_ok() {
+        std::thread::spawn(move || while ours.wait().is_ok_and(|signal| sender.send(signal).is_ok()) {});
+    }
+    receiver
+}
+
+/// What has been seen of a run.
+struct Run<'a> {
+    arguments: &'a Arguments,
+    shown: Option<String>,
+    failed: bool,
+    lost: bool,
+    until: Option<Instant>,
+}
+
+impl Run<'_> {
+    /// Passes on what happens until everything has ended; the signal that made it end, if one did.
+    fn follow(
+        &mut self,
+        front_end: &FrontEnd,
+        session: &Session,
+        signals: &Receiver<Signal>,
+    ) -> Result<Option<Signal>, Failure> {
+        loop {
+            if let Ok(signal) = signals.try_recv() {
+                self.say(&format!("{signal}: ending the session; once more kills it"));
+                // A second signal ends the waiting: what is left is killed with this program's front end.
+                let grace = Duration::from_secs(2);
+                std::thread::scope(|scope| {
+                    let end = scope.spawn(|| session.terminate(grace));
+                    while !end.is_finished() && signals.recv_timeout(Duration::from_millis(20)).is_err() {
+                        while let Some(event) = front_end.next_event(Duration::ZERO) {
+                            let _ = self.take(event, session);
+                        }
+                    }
+                });
+                return Ok(Some(signal));
+            }
+            self.show_progress(session);
+            if self.until.is_some_and(|until| Instant::now() >= until) {
+                self.say("the time limit is over: ending the session");
+                self.failed = true;
+                let _ = session.terminate(Duration::from_secs(2));
+                return Ok(None);
+            }
+            let Some(event) = front_end.next_event(Duration::from_millis(100)) else { continue };
+            if self.take(event, session)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// True when everything has ended.
+    fn take(&mut self, event: Event, session: &Session) -> Result<bool, Failure> {
+        match event {
+            Event::Up { .. } => {
+                self.until = self.arguments.time_limit.map(|limit| Instant::now() + limit);
+                if let Some(report) = session.report()
+                    && (self.arguments.verbose || report.failed().next().is_some())
+                {
+                    self.say(&report.to_string());
+                }
+            }
+            Event::GivenUp { .. } => return Err(Failure::Launch(not_launched(session))),
+            Event::Output { rank, stream, bytes, .. } => {
+                self.clear();
+                self.print(rank.0, stream, &bytes).map_err(Failure::Output)?;
+            }
+            Event::Exited { rank, exit, .. } if exit != Exit::Code(0) => {
+                self.failed = true;
+                let host = session.layout().host_of(rank).and_then(|host| {
+                    session.layout().hosts().entry(host.0 as usize).map(|host| host.name.to_owned())
+                });
+                self.say(&format!("rank {} on {} {exit}", rank.0, host.unwrap_or_default()));
+            }
+            Event::Lost { name, failure, .. } => {
+                self.lost = true;
+                self.say(&format!("{name} is lost: {}", failure.cause));
+            }
+            Event::Done { .. } => return Ok(true),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn print(&self, rank: u32, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        let mut text = Vec::new();
+        if self.arguments.tag {
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                text.extend_from_slice(format!("[{rank}] ").as_bytes());
+                text.extend_from_slice(line);
+            }
+        } else {
+            text.extend_from_slice(bytes);
+        }
+        match stream {
+            Stream::Out => {
+                let mut out = io::stdout().lock();
+                out.write_all(&text).and_then(|()| out.flush())
+            }
+            Stream::Err => io::stderr().lock().write_all(&text),
+        }
+    }
+
+    /// A line on a terminal that says how far the launch is.
+    fn show_progress(&mut self, session: &Session) {
+        if session.stage() != libi::Stage::Launching || !io::stderr().is_terminal() {
+            return;
+        }
+        let libi::Tally { joined, failed, waiting } = session.tally();
+        let line = format!("{joined} joined, {waiting} in flight, {failed} failed");
+        if self.shown.as_ref() != Some(&line) {
+            let _ = write!(io::stderr(), "\r\x1b[K{line}");
+            self.shown = Some(line);
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.shown.take().is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.clear();
+        let _ = writeln!(io::stderr(), "libi: {text}");
+    }
+}
+
+fn not_launched(session: &Session) -> libi::Error {
+    session.report().map_or(libi::Error::Closed, libi::Error::NotLaunched)
+}
