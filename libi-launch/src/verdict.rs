@@ -73,6 +73,8 @@ pub enum Cause {
     WrongTicket,
     /// Nothing was heard of it for too long after it was up.
     Silent,
+    /// It could not reach its parent directly, and was not to use the channel.
+    Unreachable,
     /// The one that was to launch it is gone, or says nothing of it.
     LauncherLost(HostIndex),
     /// The launch was ended before its turn.
@@ -90,6 +92,7 @@ impl fmt::Display for Cause {
             Self::Version(what) => f.write_str(what),
             Self::WrongTicket => f.write_str("answered another ticket than its own"),
             Self::Silent => f.write_str("has fallen silent"),
+            Self::Unreachable => f.write_str("cannot connect to the host that has launched it"),
             Self::LauncherLost(launcher) => write!(f, "was left to {launcher}, which is lost"),
             Self::Abandoned => f.write_str("was not launched any more"),
         }
@@ -144,7 +147,7 @@ impl Failure {
             Cause::Exited(_) => self.phase == Phase::Starting,
             Cause::Closed | Cause::TimedOut | Cause::Silent | Cause::LauncherLost(_) => true,
             Cause::NotStarted(_) | Cause::Garbled(_) | Cause::Version(_) | Cause::WrongTicket => false,
-            Cause::Abandoned => false,
+            Cause::Abandoned | Cause::Unreachable => false,
         }
     }
 }

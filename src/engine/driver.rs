@@ -12,12 +12,14 @@ use libi_launch::verdict::Exit;
 use mio::Registry;
 
 use super::Turn;
+use super::direct::{Dialler, Door};
 use super::port::{Flushed, Port, Registered};
 use super::ports::{Part, Target, Targets};
 use super::stream::Stream;
 use starting::Started;
 pub(crate) use starting::inherited;
 
+mod connecting;
 mod starting;
 
 /// How much is read of one descriptor in one turn.
@@ -35,6 +37,10 @@ pub(crate) struct Driver {
     held_up: Vec<mio::Token>,
     /// Ports with something to write.
     unsent: BTreeSet<LinkId>,
+    /// Where children connect directly, once that is wanted.
+    door: Option<Door>,
+    /// A member's attempts to reach its parent directly.
+    dialler: Option<Dialler>,
     /// What the processes it starts inherit.
     environment: Environment,
     /// Whether the thread that drives it lives as long as this process, as far as anybody knows.
@@ -53,6 +59,8 @@ impl Driver {
             lines_due: BTreeSet::new(),
             held_up: Vec::new(),
             unsent: BTreeSet::new(),
+            door: None,
+            dialler: None,
             environment,
             lasting_thread,
             buffer: vec![0; 64 << 10],
@@ -122,7 +130,8 @@ impl Driver {
             }
             Effect::Send(link, bytes) => {
                 if let Some(port) = self.ports.get_mut(&link) {
-                    port.queue(&bytes);
+                    // What cannot be sealed any more cannot be sent; the peer notices that nothing comes.
+                    let _ = port.queue(&bytes);
                     self.unsent.insert(link);
                 }
                 let mut bytes = bytes;
@@ -144,6 +153,12 @@ impl Driver {
                     }
                 }
             }
+            Effect::Listen { .. }
+            | Effect::Admit(..)
+            | Effect::Refuse(_)
+            | Effect::Dial(..)
+            | Effect::Switch(_)
+            | Effect::Follow(_) => self.connect_directly(effect, events, turn),
             Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
             Effect::Tell(notice) => turn.owner.notice(turn.id, notice, &self.node, turn.now),
         }
@@ -166,7 +181,10 @@ impl Driver {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        [self.wake_at, self.lines_due.first().map(|due| due.0)].into_iter().flatten().min()
+        let lines = self.lines_due.first().map(|due| due.0);
+        let guests = self.door.as_ref().and_then(Door::deadline);
+        let dialler = self.dialler.as_ref().map(|dialler| dialler.until);
+        [self.wake_at, lines, guests, dialler].into_iter().flatten().min()
     }
 
     /// A descriptor may have something for us. True if there is more than fits into a turn.
@@ -184,6 +202,22 @@ impl Driver {
             }
             Part::Process => {
                 self.check_process(link, turn);
+                false
+            }
+            Part::Direct => {
+                self.unsent.insert(link);
+                self.read_direct(link, turn)
+            }
+            Part::Door => {
+                let door = self.door.as_mut();
+                door.is_some_and(|door| door.accept(turn.now, turn.registry, turn.targets, turn.id))
+            }
+            Part::Guest(number) => {
+                self.attend_guest(number, turn);
+                false
+            }
+            Part::Dial(number) => {
+                self.attend_dialler(number, turn);
                 false
             }
             Part::Text(_) if !self.may_read_texts(link) => {
@@ -211,6 +245,7 @@ impl Driver {
             self.lines_due.pop_first();
             self.pass_rest_of_line(link, place, turn);
         }
+        self.expire_connections(turn);
         if self.node.reads_output() {
             for token in std::mem::take(&mut self.held_up) {
                 if turn.targets.queue(token) {
@@ -229,6 +264,7 @@ impl Driver {
             let Some(port) = self.ports.get_mut(&link) else { continue };
             if port.flush() == Flushed::Broken {
                 // What has come from there before is still to be read; its end comes after it.
+                self.read_direct(link, turn);
                 self.read_link(link, turn);
             }
         }
@@ -275,21 +311,30 @@ impl Driver {
             let Some(Registered { it: stream, .. }) = &port.input else { return false };
             match stream.read(&mut self.buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                // Behind its goodbye nothing on the channel is meant for us.
+                Ok(count @ 1..) if port.follows => total += count,
                 Ok(count @ 1..) => {
                     total += count;
                     let bytes = self.buffer[..count].to_vec();
                     self.tell(Event::Received(link, bytes), turn);
                 }
                 Ok(_) | Err(_) => {
-                    port.close(turn.registry, turn.targets);
-                    self.unsent.remove(&link);
-                    self.tell(Event::Closed(link), turn);
-                    self.forget_if_gone(link, turn);
+                    self.read_direct(link, turn);
+                    self.close_link(link, turn);
                     return false;
                 }
             }
         }
         true
+    }
+
+    /// Nothing more comes from the other end of a link.
+    fn close_link(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return };
+        port.close(turn.registry, turn.targets);
+        self.unsent.remove(&link);
+        self.tell(Event::Closed(link), turn);
+        self.forget_if_gone(link, turn);
     }
 
     /// Reads what a process prints beside its link. True if there may be more.
@@ -347,6 +392,7 @@ impl Driver {
             return;
         }
         self.read_link(link, turn);
+        self.read_direct(link, turn);
         for place in 0..2 {
             self.read_text(link, place, 2 * MOST, turn);
             self.pass_rest_of_line(link, place, turn);
@@ -384,6 +430,12 @@ impl Driver {
 
     /// Lets go of everything. Processes that were not released are killed.
     pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
+        if let Some(mut door) = self.door.take() {
+            door.close(registry, targets);
+        }
+        if let Some(mut dialler) = self.dialler.take() {
+            dialler.close(registry, targets);
+        }
         // All at once before anybody is waited for.
         for port in self.ports.values_mut().filter(|port| !port.released) {
             if let Some(process) = &mut port.process {

@@ -20,10 +20,12 @@
 //! - **Failures** of descriptors are ends of links. Failures of starts are told to the machine.
 //! - When an engine is dropped, the processes that it has started and not released are killed.
 
+mod direct;
 pub(crate) mod driver;
 mod lines;
 mod port;
 mod ports;
+mod sealed;
 pub(crate) mod stream;
 pub(crate) mod sys;
 

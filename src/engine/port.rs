@@ -9,6 +9,7 @@ use mio::{Interest, Registry, Token};
 use super::Id;
 use super::lines::Lines;
 use super::ports::{Part, Targets};
+use super::sealed::Sealed;
 use super::stream::Stream;
 use libi_launch::machine::LinkId;
 
@@ -28,11 +29,15 @@ pub(super) struct Text {
 }
 
 /// See the [module](self).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Port {
     pub(super) input: Option<Registered<Stream>>,
     /// Where bytes go to, if that is another descriptor than where they come from.
     pub(super) output: Option<Registered<Stream>>,
+    /// The direct connection, once it is proven; whether we send there, and whether we read there.
+    pub(super) direct: Option<Registered<Sealed>>,
+    pub(super) switched: bool,
+    pub(super) follows: bool,
     /// What waits to be written, and how much of it has been.
     out: Vec<u8>,
     written: usize,
@@ -54,18 +59,36 @@ pub(super) enum Flushed {
 }
 
 impl Port {
-    pub(super) fn queue(&mut self, bytes: &[u8]) {
-        if !self.closed {
-            self.out.extend_from_slice(bytes);
+    /// Takes bytes to be sent; an error if they cannot be.
+    pub(super) fn queue(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.direct {
+            _ if self.closed => {}
+            Some(direct) if self.switched => direct.it.queue(bytes)?,
+            _ => self.out.extend_from_slice(bytes),
         }
+        Ok(())
     }
 
     pub(super) fn has_unsent(&self) -> bool {
-        self.written < self.out.len()
+        self.written < self.out.len() || self.direct.as_ref().is_some_and(|direct| direct.it.has_unsent())
     }
 
     /// Writes what can be written now.
     pub(super) fn flush(&mut self) -> Flushed {
+        match self.direct.as_mut().map(|direct| direct.it.flush()) {
+            Some(Err(_)) => return Flushed::Broken,
+            Some(Ok(false)) => {
+                return match self.flush_channel() {
+                    Flushed::Broken => Flushed::Broken,
+                    _ => Flushed::Waits,
+                };
+            }
+            Some(Ok(true)) | None => {}
+        }
+        self.flush_channel()
+    }
+
+    fn flush_channel(&mut self) -> Flushed {
         let Some(Registered { it: stream, .. }) = self.output.as_ref().or(self.input.as_ref()) else {
             return if self.has_unsent() { Flushed::Waits } else { Flushed::Everything };
         };
@@ -113,6 +136,20 @@ impl Port {
         Ok(())
     }
 
+    /// Has a proven connection reported.
+    pub(super) fn set_direct(
+        &mut self,
+        direct: Sealed,
+        registry: &Registry,
+        targets: &mut Targets,
+        (id, link): (Id, LinkId),
+    ) -> std::io::Result<Token> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token = targets.add(registry, direct.stream.number(), interest, (id, link, Part::Direct))?;
+        self.direct = Some(Registered { it: direct, token });
+        Ok(token)
+    }
+
     /// Has a process reported when it ends.
     pub(super) fn set_process(
         &mut self,
@@ -155,6 +192,9 @@ impl Port {
             self.flush();
         }
         zeroize::Zeroize::zeroize(&mut self.out);
+        if let Some(Registered { it, token }) = self.direct.take() {
+            targets.remove(registry, it.stream.number(), token);
+        }
         for Registered { it, token } in self.input.take().into_iter().chain(self.output.take()) {
             targets.remove(registry, it.number(), token);
         }

@@ -19,6 +19,14 @@ pub(super) enum Part {
     Out,
     /// The process.
     Process,
+    /// The direct connection.
+    Direct,
+    /// Where children connect.
+    Door,
+    /// Somebody who has connected there.
+    Guest(u32),
+    /// A connection to the parent that is being tried.
+    Dial(u32),
     /// What is printed beside the link: standard output, standard error.
     Text(usize),
 }

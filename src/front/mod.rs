@@ -29,8 +29,10 @@ use libi_core::boot::SessionKey;
 use libi_core::dist::Distribution;
 use libi_core::dist::layout::{Layout, LayoutError, lay_out};
 use libi_core::ids::HostIndex;
+use libi_core::link::{Fresh, Secret};
 use libi_core::plan::late::Attempt;
-use libi_launch::machine::{Node, Output as Wanted, Plan, Program, Task};
+use libi_launch::backend::Via;
+use libi_launch::machine::{Carried, Direct, Links, Node, Output as Wanted, Plan, Program, Task};
 
 pub use event::Event;
 pub use options::{LaunchOptions, Output};
@@ -149,7 +151,9 @@ impl FrontEnd {
     ) -> Result<Session, Error> {
         let random =
             || getrandom::u64().map_err(|why| Error::System { what: "no randomness", why: why.into() });
+        let direct = direct(options)?;
         let plan = Plan {
+            direct,
             hosts: tasks(&layout),
             programs: programs.to_vec(),
             size: layout.size(),
@@ -206,6 +210,22 @@ impl Drop for FrontEnd {
     fn drop(&mut self) {
         self.room.stop();
     }
+}
+
+/// What travels about direct links. On one machine there is nothing to be gained by them.
+fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
+    let links = match (&options.via, options.links) {
+        (Via::Local(_), Links::Auto) => Links::Channel,
+        (_, links) => links,
+    };
+    let mut secret = None;
+    if links != Links::Channel {
+        let mut bytes = [0; Fresh::LEN];
+        getrandom::fill(&mut bytes)
+            .map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
+        secret = Some(Carried(Secret::new(Fresh::new(&mut bytes))));
+    }
+    Ok(Direct { links, loopback: options.loopback, mode: options.mode, secret })
 }
 
 fn program(distribution: &Distribution) -> Program {

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
+use libi_core::link::Mode;
 use libi_launch::backend::{Backend, Via};
-use libi_launch::machine::{Policy, Rules};
+use libi_launch::machine::{Links, Policy, Rules};
 
 /// How a launch is to go. [`Default`] is a launch on this machine, of everything, within two minutes.
 ///
@@ -38,6 +39,12 @@ pub struct LaunchOptions {
     pub cost: Option<Cost>,
     /// What becomes of what members print.
     pub output: Output,
+    /// Whether hosts talk to each other directly, or through the channels that they were started with.
+    pub links: Links,
+    /// What happens to bytes on direct links.
+    pub mode: Mode,
+    /// All hosts are this machine, whatever they are called: direct links are made on its loopback address alone.
+    pub loopback: bool,
 }
 
 /// What becomes of what members print.
@@ -62,6 +69,9 @@ impl Default for LaunchOptions {
             rules: Rules::default(),
             cost: None,
             output: Output::default(),
+            links: Links::default(),
+            mode: Mode::default(),
+            loopback: false,
         }
     }
 }

@@ -40,8 +40,8 @@
 //! link id                       BLAKE2s(key: secret, "libi id " prologue), the first 16 of 32 bytes
 //! ```
 //!
-//! Inside the records, or bare after the proof on an authenticated link, go a preamble and frames, as on
-//! every other link; see [`wire`](crate::wire). Records and frames know nothing of each other: a record may hold
+//! Inside the records, or bare after the proof on an authenticated link, goes on what went over the channel before: frames, from
+//! behind the channel's goodbye; see [`wire`](crate::wire). Records and frames know nothing of each other: a record may hold
 //! many frames, or a part of one.
 //!
 //! # Why it is enough

@@ -65,6 +65,8 @@ pub(super) struct Child {
     pub(super) released: bool,
     /// Nobody below it needs it any more.
     pub(super) alone: bool,
+    /// The link to it is a direct one.
+    pub(super) direct: bool,
     /// How much output it may still send, and how much of what it has sent was passed on since.
     pub(super) granted: u32,
     pub(super) owed: u32,
@@ -96,6 +98,7 @@ impl Child {
             greeted: None,
             released: false,
             alone: false,
+            direct: false,
             granted: WINDOW,
             owed: 0,
             backlog: Vec::new(),

@@ -1,5 +1,6 @@
 //! What the nodes of a launch say to each other behind ticket and hello.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use libi_core::dist::layout::Block;
@@ -9,6 +10,7 @@ use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
 use serde::{Deserialize, Serialize};
 
+use super::node::Direct;
 use crate::backend::Via;
 use crate::verdict::{Exit, Failure, Trip};
 
@@ -55,6 +57,8 @@ pub enum News {
     Released(Rank),
     /// Said for itself alone, and not passed on: nobody below the sender needs it any more.
     Alone,
+    /// Said for itself alone, and not passed on: its parent cannot be reached directly.
+    NotDirect,
 }
 
 /// What a child is, and by which rules it plays.
@@ -76,6 +80,12 @@ pub struct Welcome {
     pub via: Via,
     /// What becomes of what members print.
     pub output: Output,
+    /// What there is to know of direct links.
+    pub direct: Direct,
+    /// Where the child can try to reach the one that has launched it.
+    pub dial: Vec<SocketAddr>,
+    /// The host of that one; none if it is the front end.
+    pub parent: Option<HostIndex>,
 }
 
 /// What becomes of what members print after they have joined.

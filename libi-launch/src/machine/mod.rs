@@ -60,5 +60,6 @@ mod tests;
 
 pub use ledger::{Known, Policy};
 pub use message::{Down, Ending, News, Output, Program, Rules, Task, Welcome};
+pub use node::{Carried, Direct, Links};
 pub use node::{Effect, Event, Job, LinkId, Node, Notice, Plan};
 pub use outbox::Stream;

@@ -1,6 +1,7 @@
 //! A node: what comes in, what goes out, and what is done with it. See the [module above](super).
 
 mod children;
+mod direct;
 mod front;
 mod leaving;
 mod losses;
@@ -9,11 +10,13 @@ mod output;
 mod roster;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use libi_core::boot::{Nonce, SessionKey};
 use libi_core::cost::Cost;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::link::LinkKey;
 use libi_core::machine::Machine;
 use libi_core::plan::HostRuns;
 use libi_core::plan::estimate::Estimate;
@@ -23,6 +26,7 @@ use libi_core::time::Instant;
 use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
 use serde::Serialize;
 
+use self::direct::Directness;
 use self::front::Front;
 use self::member::Upstream;
 use super::child::Child;
@@ -39,6 +43,8 @@ const NEWS_IN_A_MESSAGE: usize = 200;
 /// One of a node's links. Numbers are given by the node, in the order in which it starts what is at their other ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
+
+pub use self::direct::{Carried, Direct, Links};
 
 impl LinkId {
     /// The link to the one that has started this process.
@@ -79,6 +85,12 @@ pub enum Event {
     Signal(i32),
     /// The user of a front end has taken so many bytes of output, and will take as many again.
     Consumed(u32),
+    /// This node can be reached at these addresses.
+    Listening(Vec<SocketAddr>),
+    /// A child has connected directly, and proved itself.
+    Proven(LinkId),
+    /// To a member: it has connected to its parent and both have proved themselves; or it has not, and will not.
+    Dialled(bool),
     /// The user of a member wants it to be released, once the session is up.
     Finalize,
 }
@@ -96,6 +108,21 @@ pub enum Effect {
     Kill(LinkId),
     /// What was started for a link is not ours any more: leave it alone when this process ends.
     Release(LinkId),
+    /// Listen for children that connect directly, on the loopback address alone or on all.
+    Listen {
+        /// Whether on the loopback address alone.
+        loopback: bool,
+    },
+    /// Whoever connects and proves that it has this key is the other end of this link.
+    Admit(LinkId, LinkKey),
+    /// Nobody is, any more.
+    Refuse(LinkId),
+    /// Connect to the parent: try these addresses, prove that this node has the key.
+    Dial(Vec<SocketAddr>, LinkKey),
+    /// What is sent from now on goes over the direct connection.
+    Switch(LinkId),
+    /// What is received from now on comes over the direct connection.
+    Follow(LinkId),
     /// Wake the node at this time, unless it asks for an earlier one.
     WakeAt(Instant),
     /// Tell the user of the node.
@@ -148,6 +175,8 @@ pub struct Plan {
     pub via: Via,
     /// What becomes of what members print.
     pub output: Output,
+    /// Direct links.
+    pub direct: Direct,
 }
 
 /// How far the session is, as this node knows.
@@ -189,6 +218,7 @@ pub struct Node {
     /// The session has been up.
     was_up: bool,
     outbox: Outbox,
+    direct: Directness,
     stage: Stage,
     nonces: Rng,
     children: BTreeMap<LinkId, Child>,
@@ -223,6 +253,7 @@ impl Node {
         let mut node = Self::new(session, role, rules, entropy);
         (node.size, node.programs, node.tasks) = (size, programs, tasks);
         (node.via, node.output) = (plan.via.clone(), plan.output);
+        node.direct.settings = plan.direct.clone();
         node.queue = Queue::new(first, estimate);
         node
     }
@@ -251,6 +282,7 @@ impl Node {
             said_alone: false,
             was_up: false,
             outbox: Outbox::new(),
+            direct: Directness::default(),
             stage: Stage::Launching,
             nonces: Rng::new(entropy),
             children: BTreeMap::new(),
@@ -421,6 +453,9 @@ impl Machine for Node {
             Event::Signal(signal) => self.signal(signal, out),
             Event::Consumed(bytes) => self.outbox.allow(bytes),
             Event::Finalize => self.finalize(),
+            Event::Listening(addresses) => self.listening(addresses),
+            Event::Proven(link) => self.proven(link, out),
+            Event::Dialled(reached) => self.dialled(reached, now, out),
         }
         self.settle(now, out);
     }
@@ -431,7 +466,10 @@ impl Node {
         self.began = now;
         self.next_beat = now + self.beat_every();
         match &mut self.role {
-            Role::Front(front) => front.begin(now),
+            Role::Front(front) => {
+                front.begin(now);
+                self.listen(out);
+            }
             Role::Member(upstream) => {
                 upstream.begin(now, &self.rules);
                 Self::send_preamble(LinkId::PARENT, out);

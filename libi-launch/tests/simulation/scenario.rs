@@ -12,7 +12,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::sim::Node as Id;
 use libi_core::sim::rng::Rng;
 use libi_launch::backend::Via;
-use libi_launch::machine::{Event, LinkId, Output, Plan, Policy, Program, Rules, Task};
+use libi_launch::machine::{Direct, Event, LinkId, Output, Plan, Policy, Program, Rules, Task};
 use libi_launch::verdict::{Cause, Exit, Failure};
 
 /// What becomes of a program that is started.
@@ -170,6 +170,7 @@ impl Scenario {
             cost: Cost::new(Duration::from_millis(5), Duration::from_millis(200)),
             via: Via::default(),
             output: Output::default(),
+            direct: Direct::default(),
         }
     }
 

@@ -301,7 +301,13 @@ impl World for Cluster {
                     self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);
                 }
             }
-            Effect::Release(_) => {}
+            Effect::Release(_)
+            | Effect::Listen { .. }
+            | Effect::Admit(..)
+            | Effect::Refuse(_)
+            | Effect::Dial(..)
+            | Effect::Switch(_)
+            | Effect::Follow(_) => {}
             Effect::Tell(notice) => {
                 if notice == Notice::Up {
                     self.process(from).told_up = true;

@@ -9,7 +9,7 @@ use libi_core::plan::late::{Attempt, Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 
-use super::{Child, Effect, Job, LinkId, Node, Role, Stage};
+use super::{Child, Direct, Effect, Job, LinkId, Node, Role, Stage};
 use crate::machine::child::State;
 use crate::machine::message::{Down, News, Task, Welcome};
 use crate::machine::outbox::Stream;
@@ -175,7 +175,12 @@ impl Node {
             |awaited: &str| Cause::Garbled(format!("a {} where {awaited} was awaited", header.kind()));
         let frame = Frame::join(header, payload).ok_or_else(|| unexpected("a frame"))?;
         match (&child.state, header.kind()) {
-            (_, Kind::Heartbeat | Kind::Goodbye) => Ok(()),
+            (_, Kind::Heartbeat) => Ok(()),
+            (State::Up { .. }, Kind::Goodbye) => {
+                out.push(Effect::Follow(link));
+                Ok(())
+            }
+            (_, Kind::Goodbye) => Ok(()),
             (State::Greeting, Kind::Hello) => {
                 let hello: Hello =
                     decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
@@ -193,7 +198,7 @@ impl Node {
             ) => {
                 let news: Vec<News> =
                     decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
-                news.into_iter().for_each(|news| self.child_reports(link, news, now));
+                news.into_iter().for_each(|news| self.child_reports(link, news, now, out));
                 Ok(())
             }
             (State::Up { .. } | State::Ending { phase: Phase::Joining | Phase::Joined, .. }, Kind::Stdio) => {
@@ -222,7 +227,13 @@ impl Node {
             }
             None => (self.leads.unwrap_or(HostIndex(0)), self.host_name.clone()),
         };
+        let dial = launch.map_or(Vec::new(), |launch| self.offer(link, launch, out));
+        // A further member of a host has no host to launch.
+        let direct = if is_local { Direct::default() } else { self.direct.for_child() };
         let welcome = Welcome {
+            direct,
+            dial,
+            parent: self.leads,
             size: self.size,
             host,
             name,
@@ -240,7 +251,7 @@ impl Node {
             self.window.answered();
             self.give(link, launch, now, out);
         } else {
-            self.check_joined();
+            self.check_joined(now, out);
         }
     }
 
@@ -275,7 +286,7 @@ impl Node {
         }
     }
 
-    fn child_reports(&mut self, link: LinkId, mut news: News, now: Instant) {
+    fn child_reports(&mut self, link: LinkId, mut news: News, now: Instant, out: &mut Vec<Effect>) {
         let (leads, began) = (self.leads, self.began);
         let Some(child) = self.children.get_mut(&link) else { return };
         match (&mut news, child.host()) {
@@ -289,6 +300,7 @@ impl Node {
                 child.alone = true;
                 return;
             }
+            (News::NotDirect, _) => return self.not_direct(link, now, out),
             (News::Released(rank), _) if child.rank() == Some(*rank) => child.released = true,
             (News::Failed(host, _, failure), Some(own)) if *host == own => {
                 // It ends by itself; what it has said of itself is the verdict, told when it is gone.

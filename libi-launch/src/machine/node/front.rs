@@ -141,6 +141,7 @@ impl Node {
 
     fn go(&mut self, out: &mut Vec<Effect>) {
         (self.stage, self.was_up) = (Stage::Up, true);
+        self.direct.forget_secret();
         if let Role::Front(front) = &mut self.role {
             let absent = front.ledger.hosts().zip(self.tasks.values());
             for (_, task) in absent.filter(|(known, _)| matches!(known, Known::Failed(_))) {

@@ -91,7 +91,12 @@ impl Node {
         let Role::Member(upstream) = &mut self.role else { return None };
         let frame = Frame::join(header, payload)?;
         match (header.kind(), upstream.state) {
-            (Kind::Heartbeat | Kind::Goodbye, _) => Some(()),
+            (Kind::Heartbeat, _) => Some(()),
+            (Kind::Goodbye, State::Joining(_) | State::Joined(_)) => {
+                out.push(Effect::Follow(super::LinkId::PARENT));
+                Some(())
+            }
+            (Kind::Goodbye, _) => None,
             (Kind::Ticket, State::Called) => {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 upstream.state = State::Greeted(ticket);
@@ -125,12 +130,14 @@ impl Node {
                 if self.stage != Stage::Launching {
                     self.abandon_queue(now);
                 }
+                self.listen(out);
             }
             (Down::Conclude, _) if self.stage == Stage::Launching => self.conclude(now, out),
             (Down::Go, _) if self.stage < Stage::Up => {
                 // Whoever has not joined by now would wait for ever to be told so.
                 self.abandon_queue(now);
                 (self.stage, self.was_up) = (Stage::Up, true);
+                self.direct.forget_secret();
                 self.end_those_before(Phase::Joined, now, out);
                 self.pass_down(&Down::Go, out);
                 out.push(Effect::Tell(Notice::Up));
@@ -157,11 +164,14 @@ impl Node {
         }
         (self.rules, self.size, self.programs) = (welcome.rules, welcome.size, welcome.programs);
         (self.via, self.output) = (welcome.via, welcome.output);
+        self.direct.settings = welcome.direct;
         self.rank = Some(welcome.blocks.first()?.first);
         (self.host, self.host_name) = (Some(welcome.host), welcome.name);
         self.next_beat = now + self.beat_every();
         if let Place::Leader(host) = ticket.place {
             self.leads = Some(host);
+            let own = Launch { host, attempt: ticket.attempt };
+            self.dial(welcome.parent, own, welcome.dial, out);
             let ranks = welcome.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
             // The first is this process.
             let others: Vec<_> = ranks.skip(1).collect();
@@ -169,12 +179,15 @@ impl Node {
                 self.start_member(rank, block, now, out);
             }
         }
-        self.check_joined();
+        self.check_joined(now, out);
         Some(())
     }
 
     /// Notices that all members of this host are up, once.
-    pub(super) fn check_joined(&mut self) {
+    pub(super) fn check_joined(&mut self, _: Instant, _: &mut Vec<Effect>) {
+        if self.direct.holds_up() {
+            return;
+        }
         let Role::Member(upstream) = &mut self.role else { return };
         let State::Joining(ticket) = upstream.state else { return };
         let mut locals = self.children.values().filter(|child| child.host().is_none());

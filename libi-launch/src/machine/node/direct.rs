@@ -1,0 +1,201 @@
+//! Direct links: how a link moves from the channel that a process was started with to a connection of its own.
+//!
+//! ```text
+//!   parent                                                     child
+//!     | listens; the welcome says where, and holds the secret --> | dials every address at once
+//!     | <===== handshake: each proves that it knows the secret =====> |
+//!     | Proven                                                    Dialled(true) |
+//!     | goodbye, on the channel; all that follows directly  -->   | reads on there behind the goodbye
+//!     | <-- the same
+//! ```
+//!
+//! Each direction moves by itself and behind everything that was said before, so order is kept. The channel stays open: its
+//! end is the end of the process, or of the shell that leads to it. When nobody answers in time the child says so, and the link
+//! stays where it is; children that come later are not asked to try, unless somebody has succeeded before.
+//!
+//! The secret goes to children that will have such a link themselves or give one to others: on one machine nobody
+//! gets one.
+
+use std::net::SocketAddr;
+
+use libi_core::ids::{HostIndex, SessionId};
+use libi_core::link::{LinkKey, Mode, Parent, Secret, Terms};
+use libi_core::plan::late::Launch;
+use libi_core::time::Instant;
+use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL};
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, LinkId, Node};
+use crate::machine::message::News;
+use crate::verdict::Cause;
+
+/// Where the bytes of a link between two hosts travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Links {
+    /// Directly where that works, and through the channel that the process was started with where it does not.
+    #[default]
+    Auto,
+    /// Directly; a host that cannot be reached fails.
+    Direct,
+    /// Through the channel. Nobody listens, nobody dials.
+    Channel,
+}
+
+/// Everything about direct links that travels with the welcome.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Direct {
+    /// Where links travel.
+    pub links: Links,
+    /// All hosts are this machine: listen on its loopback address alone.
+    pub loopback: bool,
+    /// What happens to bytes there.
+    pub mode: Mode,
+    /// The session's secret, for whoever may need it.
+    pub secret: Option<Carried>,
+}
+
+/// A secret as it travels: in a welcome, which goes through a protected channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Carried(#[serde(with = "libi_core::link::in_ticket")] pub Secret);
+
+/// Whether direct links are known to work here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Known {
+    #[default]
+    Untried,
+    Works,
+    Fails,
+}
+
+/// What a node keeps about direct links.
+#[derive(Debug, Default)]
+pub(super) struct Directness {
+    pub(super) settings: Direct,
+    /// Where this node listens, once it does.
+    listens: Option<Vec<SocketAddr>>,
+    known: Known,
+    /// Its own link is still being dialled.
+    dialling: bool,
+}
+
+impl Directness {
+    /// Whether a member has to wait before it can say that it has joined.
+    pub(super) fn holds_up(&self) -> bool {
+        self.dialling && self.settings.links == Links::Direct
+    }
+
+    /// What a child is told, which launches others by these means.
+    pub(super) fn for_child(&self) -> Direct {
+        let fails = self.known == Known::Fails && self.settings.links == Links::Auto;
+        let links = if fails { Links::Channel } else { self.settings.links };
+        let secret = self.settings.secret.clone().filter(|_| links != Links::Channel);
+        Direct { links, secret, ..self.settings.clone() }
+    }
+
+    /// Nobody is launched any more: nobody needs the secret.
+    pub(super) fn forget_secret(&mut self) {
+        self.settings.secret = None;
+    }
+}
+
+impl Node {
+    /// What binds a link: the same on both sides.
+    fn terms(&self, parent: Option<HostIndex>, child: Launch) -> Terms {
+        Terms {
+            version: PROTOCOL.newest(),
+            // The secret is another for each session; this number only has to be the same on both sides.
+            session: SessionId(self.session.0 as u32),
+            host: child.host,
+            attempt: u32::from(child.attempt.lost) << 16 | u32::from(child.attempt.failed),
+            parent: parent.map_or(Parent::FrontEnd, Parent::Host),
+            mode: self.direct.settings.mode,
+        }
+    }
+
+    /// The addresses that a child is to dial, if it is to; its key is known to whoever answers there.
+    pub(super) fn offer(&mut self, link: LinkId, launch: Launch, out: &mut Vec<Effect>) -> Vec<SocketAddr> {
+        let Some(Carried(secret)) = &self.direct.settings.secret else { return Vec::new() };
+        let fails = self.direct.known == Known::Fails && self.direct.settings.links == Links::Auto;
+        let addresses = self.direct.listens.clone().unwrap_or_default();
+        if self.direct.settings.links == Links::Channel || fails || addresses.is_empty() {
+            return Vec::new();
+        }
+        let key = LinkKey::derive(secret, &self.terms(self.leads, launch));
+        out.push(Effect::Admit(link, key));
+        addresses
+    }
+
+    /// Asks for a place to listen at, if children may dial it.
+    pub(super) fn listen(&mut self, out: &mut Vec<Effect>) {
+        let wanted = self.direct.settings.secret.is_some() && self.direct.settings.links != Links::Channel;
+        if wanted && self.direct.listens.is_none() {
+            self.direct.listens = Some(Vec::new());
+            out.push(Effect::Listen { loopback: self.direct.settings.loopback });
+        }
+    }
+
+    pub(super) fn listening(&mut self, addresses: Vec<SocketAddr>) {
+        self.direct.listens = Some(addresses);
+    }
+
+    /// A member tries to reach its parent directly.
+    pub(super) fn dial(
+        &mut self,
+        parent: Option<HostIndex>,
+        own: Launch,
+        at: Vec<SocketAddr>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(Carried(secret)) = &self.direct.settings.secret else { return };
+        if at.is_empty() {
+            return;
+        }
+        self.direct.dialling = true;
+        out.push(Effect::Dial(at, LinkKey::derive(secret, &self.terms(parent, own))));
+    }
+
+    /// A member has reached its parent, or nobody has answered who proved himself.
+    pub(super) fn dialled(&mut self, reached: bool, now: Instant, out: &mut Vec<Effect>) {
+        self.direct.dialling = false;
+        if reached {
+            Self::move_on(LinkId::PARENT, out);
+        } else {
+            self.news.push(News::NotDirect);
+        }
+        self.check_joined(now, out);
+    }
+
+    /// A child has reached this node.
+    pub(super) fn proven(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+        let Some(child) = self.children.get_mut(&link).filter(|child| child.is_up()) else { return };
+        child.direct = true;
+        self.direct.known = Known::Works;
+        Self::move_on(link, out);
+    }
+
+    /// A child says that it cannot reach this node.
+    pub(super) fn not_direct(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        if self.direct.known == Known::Untried {
+            self.direct.known = Known::Fails;
+        }
+        out.push(Effect::Refuse(link));
+        if self.direct.settings.links == Links::Direct {
+            self.end_by_force(link, Cause::Unreachable, now, out);
+        }
+    }
+
+    /// Says that this was the last on the channel, and goes on directly.
+    fn move_on(link: LinkId, out: &mut Vec<Effect>) {
+        if let Ok(goodbye) = Header::new(Kind::Goodbye, Flags::NONE, 0, 0, &Limits::PROVEN) {
+            out.push(Effect::Send(link, goodbye.encode().to_vec()));
+            out.push(Effect::Switch(link));
+        }
+    }
+
+    /// How many links to children of this node are direct, and how many there are.
+    #[must_use]
+    pub fn direct_links(&self) -> (usize, usize) {
+        let leaders = self.children.values().filter(|child| child.launch.is_some());
+        (leaders.clone().filter(|child| child.direct).count(), leaders.count())
+    }
+}

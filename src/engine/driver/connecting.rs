@@ -1,0 +1,134 @@
+//! A driver's part in direct links: listening, dialling, and moving a link from its channel to a connection.
+
+use std::collections::VecDeque;
+
+use libi_launch::machine::{Effect, Event, LinkId};
+
+use super::{Driver, MOST};
+use crate::engine::Turn;
+use crate::engine::direct::{Dialler, Door, Found};
+use crate::engine::sealed::Sealed;
+
+impl Driver {
+    pub(super) fn connect_directly(
+        &mut self,
+        effect: Effect,
+        events: &mut VecDeque<Event>,
+        turn: &mut Turn<'_>,
+    ) {
+        match effect {
+            Effect::Listen { loopback } if self.door.is_none() => {
+                // Who cannot listen has no direct links; the channels are still there.
+                if let Ok((door, addresses)) = Door::open(loopback, turn.registry, turn.targets, turn.id) {
+                    self.door = Some(door);
+                    events.push_back(Event::Listening(addresses));
+                }
+            }
+            Effect::Admit(link, key) => {
+                if let Some(door) = &mut self.door {
+                    door.admit(link, key);
+                }
+            }
+            Effect::Refuse(link) => {
+                if let Some(door) = &mut self.door {
+                    door.refuse(link);
+                }
+            }
+            Effect::Dial(addresses, key) => {
+                let place = (turn.registry, &mut *turn.targets, turn.id);
+                self.dialler = Some(Dialler::dial(&addresses, &key, turn.now, place));
+            }
+            Effect::Switch(link) => {
+                if let Some(port) = self.ports.get_mut(&link) {
+                    port.switched = port.direct.is_some();
+                    self.unsent.insert(link);
+                }
+            }
+            Effect::Follow(link) => {
+                if let Some(port) = self.ports.get_mut(&link) {
+                    port.follows = true;
+                    // What has come there before was not read.
+                    if let Some(direct) = &port.direct
+                        && turn.targets.queue(direct.token)
+                    {
+                        turn.ready.push_back(direct.token);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn attend_guest(&mut self, number: u32, turn: &mut Turn<'_>) {
+        let Some(door) = &mut self.door else { return };
+        if let Found::Proven(link, sealed) = door.attend(number, turn.registry, turn.targets)
+            && self.have_direct(link, sealed, turn)
+        {
+            self.tell(Event::Proven(link), turn);
+        }
+    }
+
+    pub(super) fn attend_dialler(&mut self, number: u32, turn: &mut Turn<'_>) {
+        let Some(dialler) = &mut self.dialler else { return };
+        let reached = dialler.attend(number, turn.registry, turn.targets);
+        if reached.is_none() && !dialler.is_hopeless() {
+            return;
+        }
+        self.hang_up(turn);
+        let reached = reached.is_some_and(|sealed| self.have_direct(LinkId::PARENT, sealed, turn));
+        self.tell(Event::Dialled(reached), turn);
+    }
+
+    fn have_direct(&mut self, link: LinkId, sealed: Sealed, turn: &mut Turn<'_>) -> bool {
+        let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return false };
+        let token = port.set_direct(sealed, turn.registry, turn.targets, (turn.id, link));
+        if let Ok(token) = token
+            && turn.targets.queue(token)
+        {
+            turn.ready.push_back(token);
+        }
+        token.is_ok()
+    }
+
+    fn hang_up(&mut self, turn: &mut Turn<'_>) {
+        if let Some(mut dialler) = self.dialler.take() {
+            dialler.close(turn.registry, turn.targets);
+        }
+    }
+
+    /// Sends away who has not proved himself in time, and gives up a parent who has not answered.
+    pub(super) fn expire_connections(&mut self, turn: &mut Turn<'_>) {
+        if let Some(door) = &mut self.door {
+            door.expire(turn.now, turn.registry, turn.targets);
+        }
+        let late = |dialler: &Dialler| dialler.is_hopeless() || dialler.until <= turn.now;
+        if self.dialler.as_ref().is_some_and(late) {
+            self.hang_up(turn);
+            self.tell(Event::Dialled(false), turn);
+        }
+    }
+
+    /// Reads a direct connection, once it is its turn. True if there may be more.
+    pub(super) fn read_direct(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
+        let mut total = 0;
+        while total < MOST {
+            let Some(port) = self.ports.get_mut(&link).filter(|port| port.follows) else { return false };
+            let Some(direct) = &mut port.direct else { return false };
+            let mut bytes = Vec::new();
+            let more = direct.it.read(&mut bytes);
+            total += bytes.len().max(1);
+            if !bytes.is_empty() {
+                self.tell(Event::Received(link, bytes), turn);
+            }
+            match more {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(_) => {
+                    self.close_link(link, turn);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
