@@ -29,6 +29,8 @@ MUTANTS = [
  ('do not pass the end on', M + 'node.rs','        for link in links {\n            self.ask_to_end(link, signal, now, out);\n        }','        let _ = links;'),
  ('orphans leave their children', M + 'node.rs','self.end_by_force(link, crate::verdict::Cause::Abandoned, now, out);','let _ = link;'),
  ('retry for ever', M + 'node/losses.rs','if another && made.saturating_add(1) < self.rules.attempts {','if another {'),
+ ('losses count as attempts', M + 'node/losses.rs','let made = launch.attempt.failed.saturating_add(faults);','let made = launch.attempt.failed.saturating_add(faults.max(launch.attempt.lost));'),
+ ('a leader that is lost again and again is launched again for ever', M + 'node/losses.rs','let made = launch.attempt.failed.saturating_add(faults);','let made = launch.attempt.failed;'),
  ('never force', M + 'node/children.rs','Some(State::Ending { forced: false, .. }) => self.force(link, now + self.rules.grace, out),','Some(State::Ending { forced: false, .. }) => self.set_deadline(link, now + self.rules.grace),'),
  ('go too early', M + 'ledger.rs','} else if self.waiting == 0 {','} else if self.joined >= needed {'),
  ('lost hosts after Go are not reported', M + 'node/losses.rs','self.news.push(News::Failed(lost.host, attempt, failure));','let _ = (attempt, failure);'),

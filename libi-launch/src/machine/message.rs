@@ -89,10 +89,13 @@ pub struct Rules {
     pub greet: Duration,
     /// How long a host's further processes may take to say hello, together.
     pub join: Duration,
-    /// How often a host is launched, the first time included.
+    /// How often a host is launched, the first time included, for failures of its own. What is lost with the leader that
+    /// was to launch it has not failed. With `u16::MAX`, until the overall deadline.
     pub attempts: u16,
     /// How long to wait before a host is launched again; each further wait is twice as long.
     pub back_off: Duration,
+    /// The longest such wait.
+    pub back_off_most: Duration,
     /// How long what is to end may take, and evidence to arrive, before force is used or patience is at its end.
     pub grace: Duration,
     /// After how long without a word a peer is lost. A quarter of it is the time between two heartbeats.
@@ -107,6 +110,7 @@ impl Default for Rules {
             join: seconds(30),
             attempts: 3,
             back_off: Duration::from_millis(200),
+            back_off_most: seconds(5),
             grace: seconds(2),
             silence: seconds(20),
         }

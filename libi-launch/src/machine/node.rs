@@ -161,6 +161,8 @@ pub struct Node {
     /// What is known of every host that has been this node's to launch.
     tasks: BTreeMap<HostIndex, Task>,
     queue: Queue,
+    /// How often hosts have failed that were lost here after they had been up, all their launches here counted.
+    faults: BTreeMap<HostIndex, u16>,
     window: Window,
     /// The start that keeps this node from starting another.
     starting: Option<(LinkId, Instant)>,
@@ -210,6 +212,7 @@ impl Node {
             deadlines: BTreeSet::new(),
             tasks: BTreeMap::new(),
             queue: Queue::new(HostRuns::new(), Estimate::from_word(&Cost::default())),
+            faults: BTreeMap::new(),
             window: Window::new(),
             starting: None,
             launch_again: None,
