@@ -75,7 +75,7 @@ pub enum Cause {
     Silent,
     /// The one that was to launch it is gone, or says nothing of it.
     LauncherLost(HostIndex),
-    /// The launch was ended before its turn.
+    /// We have ended the launch, for other reasons, before this was decided.
     Abandoned,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Cause {
             Self::WrongTicket => f.write_str("answered another ticket than its own"),
             Self::Silent => f.write_str("has fallen silent"),
             Self::LauncherLost(launcher) => write!(f, "was left to {launcher}, which is lost"),
-            Self::Abandoned => f.write_str("was not launched any more"),
+            Self::Abandoned => f.write_str("was not waited for any longer"),
         }
     }
 }

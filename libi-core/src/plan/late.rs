@@ -259,6 +259,14 @@ impl Queue {
         }
     }
 
+    /// A host that went away in this child's share is given up: it is nobody's any more, and not lost with the
+    /// child. Tells whether it was in that share.
+    pub fn forget(&mut self, child: HostIndex, host: HostIndex) -> bool {
+        let Some(State::Up(share)) = self.states.get_mut(&child) else { return false };
+        share.attempts.remove(&host);
+        share.hosts.remove(host)
+    }
+
     /// Takes a host (back), to be launched or given away not before this time. `before` is the latest attempt at
     /// it that this node knows of; the next one, which is returned, is greater than whatever others have made since.
     ///

@@ -9,7 +9,7 @@ use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{Exit, Failure};
+use crate::verdict::{Cause, Exit, Failure};
 
 /// Parent to child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,8 +18,8 @@ pub enum Down {
     Welcome(Welcome),
     /// To a leader: hosts that are its to launch from now on.
     Share(Vec<Task>, Estimate),
-    /// Nothing is launched any more: what has not joined is to be ended and reported.
-    Conclude,
+    /// Nothing is launched any more: what has not joined is to be ended and reported, with this cause.
+    Conclude(Cause),
     /// The session is up.
     Go,
     /// End, by this signal if there is one.
@@ -96,6 +96,8 @@ pub struct Rules {
     pub back_off: Duration,
     /// The longest such wait.
     pub back_off_most: Duration,
+    /// When too many hosts have failed, how long to go on all the same so that all that is wrong is reported at once.
+    pub gather: Duration,
     /// How long what is to end may take, and evidence to arrive, before force is used or patience is at its end.
     pub grace: Duration,
     /// After how long without a word a peer is lost. A quarter of it is the time between two heartbeats.
@@ -111,6 +113,7 @@ impl Default for Rules {
             attempts: 3,
             back_off: Duration::from_millis(200),
             back_off_most: seconds(5),
+            gather: seconds(2),
             grace: seconds(2),
             silence: seconds(20),
         }

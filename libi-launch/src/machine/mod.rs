@@ -27,8 +27,10 @@
 //! since they have lost their parent. A child that is lost afterwards is reported, and so is everybody below it.
 //!
 //! # What the front end decides
-//! It keeps a ledger of all hosts. It says Go when enough have joined and no verdict is open; it gives up
-//! when enough cannot join any more, or none is left by its deadline, and then says of every host what is known.
+//! It keeps a ledger of all hosts. It says Go when enough have joined and no verdict is open. When enough
+//! cannot join any more, the launch goes on for a while, so that whatever else is wrong is found as well; then nothing is
+//! launched any more, what is in flight is ended and reported, and the session is given up, of which every host's
+//! verdict is known.
 //!
 //! # What is not here yet
 //! The session's secret and direct links, what members print after they have joined, static trees, and the release of
@@ -45,6 +47,7 @@
 //! | a link is closed | waits for the exit status, for the grace at most |
 //! | what is to end does not | it is killed after the grace; after another the verdict is given without it |
 //! | a parent is lost, or silent for too long | the node ends, and all that it has started |
+//! | too many hosts are given up | after the time for further verdicts, nobody launches any more; what is cut short is reported as abandoned, as far as it came |
 //! | the front end's deadline passes | nobody launches any more; every open verdict is asked for, for the grace at most |
 
 mod child;

@@ -232,9 +232,10 @@ impl Node {
 
     fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let Ok(mut share) = self.queue.child_ready(launch, now) else { return };
-        if let Role::Front(_) = self.role {
+        if let Role::Front(front) = &self.role {
             // The front end launches the first host alone; its leader gets all the others.
             let others = self.tasks.values().filter(|task| task.host != launch.host);
+            let others = others.filter(|task| !front.has_given_up(task.host));
             share.hosts = others.clone().map(|task| task.host).collect();
             share.attempts = others.map(|task| (task.host, task.attempt)).collect();
         }
@@ -276,6 +277,12 @@ impl Node {
                     self.set_deadline(link, by);
                 }
                 return;
+            }
+            // Given up for good by somebody below: should he be lost, that says nothing of it any more.
+            (News::Failed(host, ..), Some(own))
+                if self.stage == Stage::Launching && self.queue.forget(own, *host) =>
+            {
+                self.tasks.remove(host);
             }
             _ => {}
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use libi_core::ids::HostIndex;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
@@ -13,25 +14,41 @@ use crate::verdict::{Cause, Failure, Phase};
 /// What a front end's node keeps beside what every node keeps.
 #[derive(Debug)]
 pub(super) struct Front {
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     allowed: Duration,
-    /// When no verdict may be open any more; then, when the reports asked for must be in.
-    by: Instant,
+    /// When no verdict may be open any more.
+    deadline: Instant,
+    /// If too many have failed: until when the launch goes on all the same.
+    gather: Instant,
+    /// If nothing is launched any more: why, and when what was asked for must be reported.
+    concluding: Option<(Cause, Instant)>,
 }
 
 impl Front {
     pub(super) fn new(plan: &Plan) -> Self {
         let ledger = Ledger::new(plan.hosts.len() as u32, plan.policy);
-        Self { ledger, allowed: plan.deadline, by: Instant::FAR_FUTURE }
+        let (deadline, gather) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
+        Self { ledger, allowed: plan.deadline, deadline, gather, concluding: None }
     }
 
     pub(super) fn begin(&mut self, now: Instant) {
-        self.by = now + self.allowed;
+        self.deadline = now + self.allowed;
+    }
+
+    /// Whether a host is given up, or was lost after the session was up.
+    pub(super) fn has_given_up(&self, host: HostIndex) -> bool {
+        matches!(self.ledger.at(host), Some((_, Known::Failed(_))))
     }
 
     /// When it has to be woken, if the session is so far.
     pub(super) fn deadline(&self, stage: Stage) -> Option<Instant> {
-        (stage < Stage::Up).then_some(self.by)
+        let next = self.concluding.as_ref().map_or(self.deadline.min(self.gather), |(_, by)| *by);
+        (stage < Stage::Up).then_some(next)
+    }
+
+    /// Whether enough can still join, as far as was known when that was last looked at.
+    pub(super) fn has_hope(&self) -> bool {
+        self.gather == Instant::FAR_FUTURE
     }
 }
 
@@ -74,20 +91,26 @@ impl Node {
             return;
         }
         let decision = front.ledger.decide();
-        let late = now >= front.by;
-        match (decision, self.stage) {
+        front.gather = match decision {
+            Decision::Hopeless => front.gather.min(now + self.rules.gather),
+            _ => Instant::FAR_FUTURE,
+        };
+        let late = front.deadline(self.stage).is_some_and(|by| now >= by);
+        match (decision, &front.concluding) {
             (Decision::Go, _) => self.go(out),
             (Decision::GiveUp, _) => self.give_up(now, out),
-            (Decision::Wait, Stage::Launching) if late => {
-                front.by = now + self.rules.grace.saturating_mul(2);
-                self.conclude(now, out);
+            (Decision::Wait | Decision::Hopeless, None) if late => {
+                let why = if now >= front.deadline { Cause::TimedOut } else { Cause::Abandoned };
+                front.concluding = Some((why.clone(), now + self.rules.grace.saturating_mul(2)));
+                self.conclude(&why, now, out);
                 self.report(now, out);
             }
-            (Decision::Wait, _) if late => {
-                front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::TimedOut, elapsed));
+            (Decision::Wait | Decision::Hopeless, Some((why, _))) if late => {
+                let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
+                front.ledger.close(&failure);
                 self.decide(&[], now, out);
             }
-            (Decision::Wait, _) => {}
+            (Decision::Wait | Decision::Hopeless, _) => {}
         }
     }
 

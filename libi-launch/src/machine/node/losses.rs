@@ -46,8 +46,12 @@ impl Node {
     /// A leader that was up is gone, and with it everybody whom it had launched or was to launch.
     pub(super) fn leader_lost(&mut self, launch: Launch, failure: &Failure, now: Instant) {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
-        let below: Vec<HostIndex> = match self.role {
-            Role::Front(_) => self.tasks.keys().copied().filter(|host| *host != launch.host).collect(),
+        let below: Vec<HostIndex> = match &self.role {
+            // What was given up below stays so, whoever is the next master.
+            Role::Front(front) => {
+                let others = self.tasks.keys().copied().filter(|host| *host != launch.host);
+                others.filter(|host| !front.has_given_up(*host)).collect()
+            }
             Role::Member(_) => share.hosts.iter().collect(),
         };
         // The latest attempt that was heard of, by whomever: what was not heard of here is known to nobody.

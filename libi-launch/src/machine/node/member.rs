@@ -125,16 +125,16 @@ impl Node {
                     self.abandon_queue(now);
                 }
             }
-            (Down::Conclude, _) if self.stage == Stage::Launching => self.conclude(now, out),
+            (Down::Conclude(why), _) if self.stage == Stage::Launching => self.conclude(&why, now, out),
             (Down::Go, _) if self.stage < Stage::Up => {
                 // Whoever has not joined by now would wait for ever to be told so.
                 self.abandon_queue(now);
                 self.stage = Stage::Up;
-                self.end_those_before(Phase::Joined, now, out);
+                self.end_those_before(Phase::Joined, &Cause::Abandoned, now, out);
                 self.pass_down(&Down::Go, out);
                 out.push(Effect::Tell(Notice::Up));
             }
-            (Down::Conclude | Down::Go, _) => {}
+            (Down::Conclude(_) | Down::Go, _) => {}
             (Down::End(signal), _) => self.end(signal, now, out),
         }
         Some(())
@@ -189,29 +189,29 @@ impl Node {
     }
 
     /// Stops launching, gives up what has not joined, and tells those below to do the same.
-    pub(super) fn conclude(&mut self, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn conclude(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         self.stage = Stage::Concluding;
         self.abandon_queue(now);
-        self.pass_down(&Down::Conclude, out);
-        self.end_those_before(Phase::Joining, now, out);
+        self.pass_down(&Down::Conclude(why.clone()), out);
+        self.end_those_before(Phase::Joining, why, now, out);
         let joined = match &self.role {
             Role::Member(upstream) => !matches!(upstream.state, State::Joining(_)),
             Role::Front(_) => true,
         };
         if !joined {
             let elapsed = now.since(self.began);
-            let failure = Failure::without_evidence(Phase::Joining, Cause::TimedOut, elapsed);
+            let failure = Failure::without_evidence(Phase::Joining, why.clone(), elapsed);
             self.host_failed(failure, now, out);
         }
     }
 
     /// Ends those that have not come so far, and will not be waited for.
-    fn end_those_before(&mut self, phase: Phase, now: Instant, out: &mut Vec<Effect>) {
+    fn end_those_before(&mut self, phase: Phase, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         let early = self.children.iter().filter(|(_, child)| child.phase() < phase && !child.is_ending());
         let leaders = early.filter(|(_, child)| phase < Phase::Joined || child.host().is_some());
         let early: Vec<_> = leaders.map(|(&link, _)| link).collect();
         for link in early {
-            self.end_by_force(link, Cause::TimedOut, now, out);
+            self.end_by_force(link, why.clone(), now, out);
         }
     }
 
