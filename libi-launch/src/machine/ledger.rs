@@ -26,6 +26,19 @@ pub enum Known {
     Failed(Failure),
 }
 
+/// A host in whose place a spare was put.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replaced {
+    /// Which host of the session.
+    pub host: HostIndex,
+    /// What it was called until then.
+    pub name: String,
+    /// The spare that was put in its place.
+    pub by: String,
+    /// Why.
+    pub failure: Failure,
+}
+
 /// What the front end should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {

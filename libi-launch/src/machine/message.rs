@@ -82,6 +82,17 @@ pub struct Task {
     pub blocks: Vec<Block>,
 }
 
+/// A machine that can be put in the place of any host that fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spare {
+    /// Its name or address.
+    pub name: String,
+    /// Whom to be there, if that was said.
+    pub user: Option<String>,
+    /// Where its remote shell listens, if that was said.
+    pub port: Option<u16>,
+}
+
 /// The times and numbers that everybody in a launch goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {

@@ -30,7 +30,7 @@
 //! It keeps a ledger of all hosts. It says Go when enough have joined and no verdict is open. When enough
 //! cannot join any more, the launch goes on for a while, so that whatever else is wrong is found as well; then nothing is
 //! launched any more, what is in flight is ended and reported, and the session is given up, of which every host's
-//! verdict is known.
+//! verdict is known. As long as it has spare hosts, one is put in the place of each host that is given up.
 //!
 //! # What is not here yet
 //! The session's secret and direct links, what members print after they have joined, static trees, and the release of
@@ -60,6 +60,6 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use ledger::{Known, Policy};
-pub use message::{Down, News, Program, Rules, Task, Welcome};
+pub use ledger::{Known, Policy, Replaced};
+pub use message::{Down, News, Program, Rules, Spare, Task, Welcome};
 pub use node::{Effect, Event, Job, LinkId, Node, Notice, Plan};

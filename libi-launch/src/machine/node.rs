@@ -4,6 +4,7 @@ mod children;
 mod front;
 mod losses;
 mod member;
+mod spares;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use self::front::Front;
 use self::member::Upstream;
 use super::child::Child;
 use super::ledger::Policy;
-use super::message::{News, Program, Rules, Task};
+use super::message::{News, Program, Rules, Spare, Task};
 use super::window::Window;
 use crate::verdict::{Exit, Failure};
 
@@ -113,6 +114,8 @@ pub enum Notice {
 pub struct Plan {
     /// The session's hosts in the order of their indices, at least one.
     pub hosts: Vec<Task>,
+    /// Machines to be put in the place of hosts that are given up before the session is up, the first first.
+    pub spares: Vec<Spare>,
     /// What the distributions run.
     pub programs: Vec<Program>,
     /// How many members there are.

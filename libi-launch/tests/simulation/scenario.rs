@@ -11,7 +11,7 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::late::Attempt;
 use libi_core::sim::Node as Id;
 use libi_core::sim::rng::Rng;
-use libi_launch::machine::{Event, LinkId, Plan, Policy, Program, Rules, Task};
+use libi_launch::machine::{Event, LinkId, Plan, Policy, Program, Rules, Spare, Task};
 use libi_launch::verdict::{Cause, Exit, Failure};
 
 /// What becomes of a program that is started.
@@ -72,6 +72,16 @@ impl Fate {
     }
 }
 
+/// What is wrong with some hosts, whatever is tried with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Nothing,
+    /// This one is up each time, and its link breaks after so many bytes.
+    Breaks(u32, usize),
+    /// Nothing is ever heard of every third one, until there are so many of those.
+    Hang(u32),
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
@@ -91,6 +101,8 @@ pub(crate) struct Scenario {
     /// Deaths so soon after the session is up that not everybody knows of it.
     pub(crate) deaths_after_up: Vec<(Duration, u64)>,
     pub(crate) ends: Duration,
+    pub(crate) spares: u32,
+    pub(crate) trouble: Trouble,
     /// What was sent to programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<(Event, ())>>,
 }
@@ -139,8 +151,35 @@ impl Scenario {
             freezes,
             deaths_after_up,
             ends: deadline + millis(20_000 + rng.below(60_000)),
+            spares: 0,
+            trouble: Trouble::Nothing,
             pending: BTreeMap::new(),
         }
+    }
+
+    /// The scenario of a seed with what policies can be made of, drawn apart from the rest.
+    pub(crate) fn with_policies(seed: u64) -> Self {
+        let mut scenario = Self::new(seed);
+        let mut rng = Rng::new(seed).fork(9);
+        let seconds = Duration::from_secs;
+        scenario.spares = [0, 0, 0, 1, 3, 20][rng.below(6) as usize];
+        scenario.rules.gather = seconds([2, 2, 0, 10, 1_000][rng.below(5) as usize]);
+        scenario.rules.back_off_most = seconds([5, 5, 1, 60][rng.below(4) as usize]);
+        if rng.chance(0.1) {
+            scenario.rules.attempts = u16::MAX;
+        }
+        let trouble = rng.below(10);
+        if trouble == 0 {
+            // Enough for a hello, and often for more.
+            let host = rng.below(u64::from(scenario.hosts.min(5))) as u32;
+            scenario.trouble = Trouble::Breaks(host, 60 + rng.below(300) as usize);
+        } else if trouble == 1 {
+            // Nobody who launches may have many in flight.
+            (scenario.seq, scenario.rem) = (Duration::from_millis(20), Duration::from_millis(10));
+            scenario.rules.attempts = 1;
+            scenario.trouble = Trouble::Hang(12);
+        }
+        scenario
     }
 
     /// What the front end is asked to launch.
@@ -159,8 +198,10 @@ impl Scenario {
             port: None,
             blocks: vec![Block { first: Rank(host * self.members), count: self.members, distribution: 0 }],
         };
+        let spare = |number| Spare { name: format!("spare{number}"), user: None, port: None };
         Plan {
             hosts: (0..self.hosts).map(task).collect(),
+            spares: (0..self.spares).map(spare).collect(),
             programs: vec![program],
             size: self.hosts * self.members,
             rules: self.rules,
@@ -177,7 +218,16 @@ impl Scenario {
     }
 
     /// What this attempt at this place meets with: the same whoever makes it, and whenever.
-    pub(crate) fn fate(&self, place: Place, attempt: Attempt) -> Fate {
+    pub(crate) fn fate(&self, place: Place, attempt: Attempt, name: &str) -> Fate {
+        match (self.trouble, name.strip_prefix("node").and_then(|number| number.parse::<u32>().ok())) {
+            (Trouble::Breaks(host, after), Some(number)) if number == host => {
+                return Fate::Joins { banner: false, cut: Some(after) };
+            }
+            (Trouble::Hang(most), Some(number)) if number % 3 == 2 && number / 3 < most => {
+                return Fate::Hangs;
+            }
+            _ => {}
+        }
         let number = match place {
             Place::Leader(host) => u64::from(host.0),
             // A further member fails rarely, or no host with several would ever join.

@@ -1,5 +1,6 @@
 //! The front end's side of a node: its ledger, its deadline, its decisions.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use libi_core::ids::HostIndex;
@@ -7,8 +8,8 @@ use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::{Effect, Node, Notice, Plan, Role, Stage};
-use crate::machine::ledger::{Decision, Known, Ledger};
-use crate::machine::message::{Down, News};
+use crate::machine::ledger::{Decision, Known, Ledger, Replaced};
+use crate::machine::message::{Down, News, Spare};
 use crate::verdict::{Cause, Failure, Phase};
 
 /// What a front end's node keeps beside what every node keeps.
@@ -22,13 +23,16 @@ pub(super) struct Front {
     gather: Instant,
     /// If nothing is launched any more: why, and when what was asked for must be reported.
     concluding: Option<(Cause, Instant)>,
+    pub(super) spares: VecDeque<Spare>,
+    pub(super) replaced: Vec<Replaced>,
 }
 
 impl Front {
     pub(super) fn new(plan: &Plan) -> Self {
         let ledger = Ledger::new(plan.hosts.len() as u32, plan.policy);
         let (deadline, gather) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
-        Self { ledger, allowed: plan.deadline, deadline, gather, concluding: None }
+        let (spares, replaced) = (plan.spares.clone().into(), Vec::new());
+        Self { ledger, allowed: plan.deadline, deadline, gather, concluding: None, spares, replaced }
     }
 
     pub(super) fn begin(&mut self, now: Instant) {
@@ -65,20 +69,21 @@ impl Node {
     /// Takes news into the ledger, and does what follows from it.
     pub(super) fn decide(&mut self, news: &[News], now: Instant, out: &mut Vec<Effect>) {
         let elapsed = now.since(self.began);
-        let Role::Front(front) = &mut self.role else { return };
         for news in news {
+            let replaced = self.replace(news, now, out);
+            let Role::Front(front) = &mut self.role else { return };
             if let News::Exited(rank, exit) = news {
                 out.push(Effect::Tell(Notice::Exited(*rank, *exit)));
             }
-            let failed = match news {
+            let instead = match news {
                 // Nobody is launched again in a session that is up.
                 News::Again(host, attempt) if self.stage >= Stage::Up => {
                     let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
                     Some(News::Failed(*host, *attempt, failure))
                 }
-                _ => None,
+                _ => replaced,
             };
-            let news = failed.as_ref().unwrap_or(news);
+            let news = instead.as_ref().unwrap_or(news);
             let was_lost = front.ledger.note(news);
             if let News::Failed(host, _, failure) = news
                 && was_lost
@@ -87,6 +92,7 @@ impl Node {
                 out.push(Effect::Tell(Notice::Lost(*host, failure.clone())));
             }
         }
+        let Role::Front(front) = &mut self.role else { return };
         if self.stage >= Stage::Up {
             return;
         }

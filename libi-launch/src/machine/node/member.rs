@@ -119,9 +119,13 @@ impl Node {
                 let hosts = tasks.iter().map(|task| task.host).collect();
                 let later = tasks.iter().filter(|task| task.attempt != Attempt::default());
                 let attempts: BTreeMap<_, _> = later.map(|task| (task.host, task.attempt)).collect();
+                tasks.iter().for_each(|task| {
+                    self.faults.remove(&task.host);
+                });
                 self.tasks.extend(tasks.into_iter().map(|task| (task.host, task)));
                 self.queue.accept(Share { hosts, attempts, estimate });
-                if self.stage != Stage::Launching {
+                // A node that ends leaves the verdict on its hosts to its parent.
+                if matches!(self.stage, Stage::Concluding | Stage::Up) {
                     self.abandon_queue(now);
                 }
             }

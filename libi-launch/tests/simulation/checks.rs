@@ -1,0 +1,150 @@
+//! What must hold of the launches that were made, and of what is reported, under each policy.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use libi_core::boot::Place;
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::sim::Sim;
+use libi_core::time::Instant;
+use libi_launch::machine::{Known, Node, Notice};
+use libi_launch::verdict::{Cause, Phase};
+
+use crate::scenario::{Fate, Scenario, Trouble};
+use crate::world::{Cluster, Start};
+
+/// Of each host, the launches in the order of their attempts.
+fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
+    let mut hosts: BTreeMap<HostIndex, Vec<&Start>> = BTreeMap::new();
+    world.starts.iter().for_each(|start| hosts.entry(start.host).or_default().push(start));
+    hosts.values_mut().for_each(|starts| starts.sort_by_key(|start| start.attempt));
+    hosts
+}
+
+/// Launches are repeated in good time, on the machine that has the place, and nobody launches after the deadline.
+pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
+    let rules = &scenario.rules;
+    let replaced = front.replaced();
+    if replaced.len() > scenario.spares as usize {
+        return Err(format!("there are {} spares, but {replaced:?}", scenario.spares));
+    }
+    for (number, replaced) in replaced.iter().enumerate() {
+        if replaced.by != format!("spare{number}") {
+            return Err(format!("spares are not taken in order: {replaced:?}"));
+        }
+    }
+    for (host, starts) in by_host(world) {
+        for pair in starts.windows(2) {
+            let (first, next) = (&pair[0], &pair[1]);
+            let failed = first.attempt.failed;
+            let wait = rules.back_off.saturating_mul(1 << failed.min(20)).min(rules.back_off_most);
+            let is_retry = first.attempt.lost == next.attempt.lost && failed + 1 == next.attempt.failed;
+            if is_retry && next.at < first.at + wait {
+                return Err(format!(
+                    "{host} is launched again before {wait:?} are over: {first:?}, {next:?}"
+                ));
+            }
+        }
+        let of_host = replaced.iter().filter(|replaced| replaced.host == host).map(|replaced| &replaced.by);
+        let own = format!("node{}", host.0);
+        let mut names = std::iter::once(&own).chain(of_host).peekable();
+        for start in &starts {
+            while names.peek().is_some_and(|name| **name != start.name) {
+                names.next();
+            }
+            if names.peek().is_none() {
+                return Err(format!("{host} is launched where it has no place: {start:?} of {starts:?}"));
+            }
+        }
+        let place = Place::Leader(host);
+        let mut there = world.living().filter(|(_, process)| process.place == Some(place));
+        let current = replaced.iter().rfind(|replaced| replaced.host == host).map_or(&own, |last| &last.by);
+        if !scenario.has_faults() && there.any(|(_, process)| process.name != *current) {
+            return Err(format!("{host} is {current} by now, but somebody else has its place"));
+        }
+    }
+    let depth = 12; // of trees that are made late
+    let heard_by = Instant::ZERO + scenario.deadline + scenario.latency * depth + Duration::from_millis(10);
+    let late = world.starts.iter().find(|start| start.at > heard_by);
+    match late {
+        Some(start) if !scenario.has_faults() => Err(format!("launched after the deadline: {start:?}")),
+        _ => Ok(()),
+    }
+}
+
+/// Whoever is killed when the session has been up for a while is reported as ended, if somebody was there to see it.
+pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> {
+    let world = &sim.world;
+    let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let Some(up) = up.filter(|_| scenario.freezes.is_empty()) else { return Ok(()) };
+    let known_by = |at: Instant| at + scenario.rules.silence * 3 + scenario.rules.grace * 8;
+    for death in world.deaths.iter().filter(|death| death.at > up + Duration::from_secs(5)) {
+        let alive = death.above.iter().all(|id| world.processes[id.0 as usize].alive);
+        let rank = match death.place {
+            Some(Place::Leader(host)) => Rank(host.0 * scenario.members),
+            Some(Place::Local(rank)) => rank,
+            None => continue,
+        };
+        let mut told = world.notices.iter();
+        let told = told.any(|(_, notice)| matches!(notice, Notice::Exited(whose, _) if *whose == rank));
+        if alive && sim.agenda.now() > known_by(death.at) && !told {
+            return Err(format!("nobody was told of {death:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Without faults from outside, what is reported is either what has happened to a host, or that it was cut short.
+pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
+    let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
+    let Some((at, verdict)) = verdict else { return Ok(()) };
+    let known: Vec<&Known> = front.known().collect();
+    let failed = |known: &Known| matches!(known, Known::Failed(_));
+    let abandoned = |known: &Known| matches!(known, Known::Failed(f) if f.cause == Cause::Abandoned);
+    let before = scenario.deadline.min(scenario.rules.gather);
+    let in_time = *at < Instant::ZERO + scenario.deadline;
+    let first_failed = known.first().is_some_and(|known| failed(known));
+    if !first_failed && *at < Instant::ZERO + before && known.iter().any(|known| abandoned(known)) {
+        let who: Vec<_> = (0..).zip(&known).filter(|(_, known)| abandoned(known)).take(3).collect();
+        return Err(format!("given up at {at}, before {before:?} were over, with {who:?} open"));
+    }
+    let lost = world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(..)));
+    let spares_left = front.replaced().len() < scenario.spares as usize;
+    for (host, known) in (0..).map(HostIndex).zip(&known) {
+        let Known::Failed(failure) = known else { continue };
+        let mut tried = world.fates.iter().filter(|((place, _), _)| *place == Place::Leader(host));
+        let last = tried.next_back().map(|(_, fate)| *fate);
+        let was_silent = matches!(last, Some(Fate::Hangs | Fate::HangsWithBanner));
+        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_));
+        if in_time && failure.cause == Cause::TimedOut && !was_silent && scenario.bad == 0.0 {
+            return Err(format!("{host} met with {last:?}, but is said to have: {failure:?}"));
+        }
+        let was_started = failure.phase == Phase::Starting && failure.elapsed > Duration::from_secs(2);
+        let has_printed = was_started && last == Some(Fate::HangsWithBanner);
+        if has_printed && !failure.tail.contains("Welcome") {
+            return Err(format!("what {host} has printed is forgotten: {failure:?}"));
+        }
+        if *verdict == Notice::Up && in_time && !lost && own && spares_left {
+            return Err(format!("{host} is given up although there are spares: {failure:?}"));
+        }
+        let at_fault = match scenario.trouble {
+            Trouble::Breaks(at_fault, _) => host == HostIndex(at_fault),
+            Trouble::Hang(_) => was_silent,
+            Trouble::Nothing => false,
+        };
+        if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
+            return Err(format!("{host} is not at fault, but given up: {failure:?}"));
+        }
+    }
+    let replaced = |host| front.replaced().iter().filter(|replaced| replaced.host == host).count();
+    if let Trouble::Breaks(host, _) = scenario.trouble
+        && scenario.bad == 0.0
+    {
+        let own = world.starts.iter().filter(|start| start.host == HostIndex(host)).count();
+        let most = usize::from(scenario.rules.attempts) * (1 + replaced(HostIndex(host)));
+        if own > most {
+            return Err(format!("host {host} was lost again and again, but launched {own} times"));
+        }
+    }
+    Ok(())
+}
