@@ -50,6 +50,8 @@ pub struct Welcome {
     pub programs: Vec<Program>,
     /// The rules.
     pub rules: Rules,
+    /// Whether it was decided in advance who launches whom.
+    pub fixed: bool,
 }
 
 /// What a distribution runs.
@@ -80,6 +82,8 @@ pub struct Task {
     pub port: Option<u16>,
     /// What runs on it.
     pub blocks: Vec<Block>,
+    /// In a static tree: how many of those that follow it are below it, for it to launch or give away.
+    pub below: u32,
 }
 
 /// A machine that can be put in the place of any host that fails.

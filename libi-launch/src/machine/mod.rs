@@ -4,7 +4,8 @@
 //! There is a [`Node`] in the front end, in the leader of each host, and in each further member. Every node but the front
 //! end's has a link to the one that started its process, its parent. The front end starts the leader of the first
 //! host, the master's; leaders start the other hosts' leaders, as the [late-commit queue](libi_core::plan::late) of each
-//! decides, and the further members of their own host, all at once.
+//! decides or, if the user insists, a tree that was laid out in advance, and the further members of their own host, all
+//! at once.
 //!
 //! # What a member's node waits for
 //!
@@ -33,7 +34,7 @@
 //! verdict is known. As long as it has spare hosts, one is put in the place of each host that is given up.
 //!
 //! # What is not here yet
-//! The session's secret and direct links, what members print after they have joined, static trees, and the release of
+//! The session's secret and direct links, what members print after they have joined, and the release of
 //! members that live on. A leader that ends takes the hosts below it with it.
 //!
 //! # Failures

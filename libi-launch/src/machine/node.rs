@@ -4,6 +4,7 @@ mod children;
 mod front;
 mod losses;
 mod member;
+mod shares;
 mod spares;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +14,9 @@ use libi_core::boot::{Nonce, Place, SessionKey};
 use libi_core::cost::Cost;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::machine::Machine;
-use libi_core::plan::HostRuns;
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Queue;
+use libi_core::plan::{HostRuns, Strategy};
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
@@ -23,6 +24,7 @@ use serde::Serialize;
 
 use self::front::Front;
 use self::member::Upstream;
+use self::shares::Below;
 use super::child::Child;
 use super::ledger::Policy;
 use super::message::{News, Program, Rules, Spare, Task};
@@ -128,6 +130,8 @@ pub struct Plan {
     pub deadline: Duration,
     /// What launches are believed to cost.
     pub cost: Cost,
+    /// How the launches are shared out.
+    pub strategy: Strategy,
 }
 
 /// How far the session is, as this node knows.
@@ -164,6 +168,9 @@ pub struct Node {
     /// What is known of every host that has been this node's to launch.
     tasks: BTreeMap<HostIndex, Task>,
     queue: Queue,
+    /// Whether it was decided in advance who launches whom; then the queue holds this node's own children.
+    fixed: bool,
+    below: Below,
     /// How often hosts have failed that were lost here after they had been up, all their launches here counted.
     faults: BTreeMap<HostIndex, u16>,
     window: Window,
@@ -191,6 +198,7 @@ impl Node {
         let mut node = Self::new(session, role, rules, entropy);
         (node.size, node.programs, node.tasks) = (size, programs, tasks);
         node.queue = Queue::new(first, estimate);
+        node.fixed = plan.strategy != Strategy::Late;
         node
     }
 
@@ -215,6 +223,8 @@ impl Node {
             deadlines: BTreeSet::new(),
             tasks: BTreeMap::new(),
             queue: Queue::new(HostRuns::new(), Estimate::from_word(&Cost::default())),
+            fixed: false,
+            below: Below::default(),
             faults: BTreeMap::new(),
             window: Window::new(),
             starting: None,

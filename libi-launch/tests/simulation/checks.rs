@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use libi_core::boot::Place;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::time::Instant;
 use libi_launch::machine::{Known, Node, Notice};
@@ -67,9 +68,41 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
     let heard_by = Instant::ZERO + scenario.deadline + scenario.latency * depth + Duration::from_millis(10);
     let late = world.starts.iter().find(|start| start.at > heard_by);
     match late {
-        Some(start) if !scenario.has_faults() => Err(format!("launched after the deadline: {start:?}")),
+        Some(start) if !scenario.has_faults() && scenario.strategy == Strategy::Late => {
+            Err(format!("launched after the deadline: {start:?}"))
+        }
         _ => Ok(()),
     }
+}
+
+/// In a static tree everybody is launched by whom it is decided, unless that one, and whoever is in between, has failed.
+pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
+    let Some(tree) = scenario.tree() else { return Ok(()) };
+    let of_host = |host| world.starts.iter().filter(move |start| start.host == host);
+    if scenario.has_faults() || of_host(HostIndex(0)).count() != 1 {
+        return Ok(()); // another master has another tree
+    }
+    let replaced = |host| front.replaced().iter().any(|replaced| replaced.host == host);
+    let all_is_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+    let mut latest: BTreeMap<HostIndex, HostIndex> = BTreeMap::new();
+    for start in world.starts.iter().filter(|start| start.host != HostIndex(0) && !replaced(start.host)) {
+        let wrong = |what: &str| Err(format!("{what} launches {start:?}"));
+        let Some(Place::Leader(by)) = start.by else { return wrong("nobody who should") };
+        let mut above = tree.parent(start.host.0);
+        while let Some(parent) = above.filter(|parent| *parent != by.0) {
+            if all_is_well || of_host(HostIndex(parent)).next().is_none() {
+                return wrong("somebody else than who was to do it");
+            }
+            above = tree.parent(parent);
+        }
+        if above.is_none() {
+            return wrong("somebody who is not above it");
+        }
+        if all_is_well && latest.insert(by, start.host).is_some_and(|before| before > start.host) {
+            return wrong("somebody out of order");
+        }
+    }
+    Ok(())
 }
 
 /// Whoever is killed when the session has been up for a while is reported as ended, if somebody was there to see it.

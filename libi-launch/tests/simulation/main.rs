@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use libi_core::boot::{Place, SessionKey};
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::plan::Strategy;
 use libi_core::sim::{Ended, Sim};
 use libi_core::time::Instant;
 use libi_launch::machine::{Event, Known, Node, Notice, Policy};
@@ -96,7 +97,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     let verdict = sim.world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Err("no verdict".to_owned()) };
     let mut latest = Instant::ZERO + scenario.deadline + scenario.rules.grace * 3;
-    if !scenario.has_faults() {
+    if !scenario.has_faults() && scenario.strategy == Strategy::Late {
         // No need to wait for the deadline of all: each attempt has its own.
         let rules = &scenario.rules;
         let attempt = rules.greet + rules.join + rules.grace * 4 + rules.back_off * 16;
@@ -124,6 +125,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     }
     checks::starts(scenario, &sim.world, front)?;
     checks::deaths(scenario, sim)?;
+    checks::tree(scenario, &sim.world, front)?;
     if !scenario.has_faults() {
         check_fates(scenario, sim, &known, *verdict == Notice::Up)?;
         checks::cut_short(scenario, &sim.world, front)?;

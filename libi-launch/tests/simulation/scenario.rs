@@ -1,6 +1,7 @@
 //! What a run is about: how many hosts, what they cost, what goes wrong. Everything follows from the seed.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use libi_core::boot::Place;
@@ -9,6 +10,7 @@ use libi_core::dist::Word;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::late::Attempt;
+use libi_core::plan::{Shape, Strategy, Tree};
 use libi_core::sim::Node as Id;
 use libi_core::sim::rng::Rng;
 use libi_launch::machine::{Event, LinkId, Plan, Policy, Program, Rules, Spare, Task};
@@ -102,6 +104,7 @@ pub(crate) struct Scenario {
     pub(crate) deaths_after_up: Vec<(Duration, u64)>,
     pub(crate) ends: Duration,
     pub(crate) spares: u32,
+    pub(crate) strategy: Strategy,
     pub(crate) trouble: Trouble,
     /// What was sent to programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<(Event, ())>>,
@@ -152,6 +155,7 @@ impl Scenario {
             deaths_after_up,
             ends: deadline + millis(20_000 + rng.below(60_000)),
             spares: 0,
+            strategy: Strategy::Late,
             trouble: Trouble::Nothing,
             pending: BTreeMap::new(),
         }
@@ -167,6 +171,15 @@ impl Scenario {
         scenario.rules.back_off_most = seconds([5, 5, 1, 60][rng.below(4) as usize]);
         if rng.chance(0.1) {
             scenario.rules.attempts = u16::MAX;
+        }
+        if rng.chance(0.3) {
+            let arity = NonZeroU32::new(2 + rng.below(30) as u32).unwrap();
+            let shapes = [Shape::Flat, Shape::Kary(arity), Shape::Binomial, Shape::Rdc, Shape::Greedy];
+            let mut shape = shapes[rng.below(5) as usize];
+            if scenario.hosts < 30 && rng.chance(0.3) {
+                shape = Shape::Chain;
+            }
+            scenario.strategy = Strategy::Static(shape);
         }
         let trouble = rng.below(10);
         if trouble == 0 {
@@ -196,6 +209,7 @@ impl Scenario {
             name: format!("node{host}"),
             user: None,
             port: None,
+            below: 0,
             blocks: vec![Block { first: Rank(host * self.members), count: self.members, distribution: 0 }],
         };
         let spare = |number| Spare { name: format!("spare{number}"), user: None, port: None };
@@ -207,7 +221,21 @@ impl Scenario {
             rules: self.rules,
             policy: self.policy,
             deadline: self.deadline,
-            cost: Cost::new(Duration::from_millis(5), Duration::from_millis(200)),
+            cost: self.cost(),
+            strategy: self.strategy,
+        }
+    }
+
+    /// What the front end is told that launches cost.
+    fn cost(&self) -> Cost {
+        Cost::new(Duration::from_millis(5), Duration::from_millis(200))
+    }
+
+    /// Who is to launch whom, if that is decided in advance.
+    pub(crate) fn tree(&self) -> Option<Tree> {
+        match self.strategy {
+            Strategy::Late => None,
+            Strategy::Static(shape) => Some(shape.tree(NonZeroU32::new(self.hosts).unwrap(), &self.cost())),
         }
     }
 

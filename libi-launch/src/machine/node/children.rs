@@ -9,9 +9,9 @@ use libi_core::plan::late::{Attempt, Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 
-use super::{Child, Effect, Job, LinkId, Node, Notice, Role, Stage};
+use super::{Child, Effect, Job, LinkId, Node, Notice, Stage};
 use crate::machine::child::State;
-use crate::machine::message::{Down, News, Task, Welcome};
+use crate::machine::message::{Down, News, Welcome};
 use crate::machine::reader::{Item, ReadError};
 use crate::verdict::{Cause, Exit, Failure, Phase};
 
@@ -19,8 +19,6 @@ use crate::verdict::{Cause, Exit, Failure, Phase};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How many launches may be in flight, whatever their age: each is a process here, with its descriptors.
 const MOST_IN_FLIGHT: usize = 1_000;
-/// How many hosts go into one message, so that it stays below the limit of messages.
-const HOSTS_IN_A_MESSAGE: usize = 2_000;
 
 impl Node {
     /// Starts as many hosts as may be in flight.
@@ -217,7 +215,8 @@ impl Node {
         let (blocks, launch) = (child.blocks.clone(), child.launch);
         let is_local = launch.is_none();
         self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
-        let welcome = Welcome { size: self.size, blocks, programs: self.programs.clone(), rules: self.rules };
+        let (programs, rules) = (self.programs.clone(), self.rules);
+        let welcome = Welcome { size: self.size, blocks, programs, rules, fixed: self.fixed };
         if !Self::send(link, Kind::Control, &Down::Welcome(welcome), out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
             return self.end_by_force(link, cause, now, out);
@@ -227,38 +226,6 @@ impl Node {
             self.give(link, launch, now, out);
         } else {
             self.check_joined();
-        }
-    }
-
-    fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
-        let Ok(mut share) = self.queue.child_ready(launch, now) else { return };
-        if let Role::Front(front) = &self.role {
-            // The front end launches the first host alone; its leader gets all the others.
-            let others = self.tasks.values().filter(|task| task.host != launch.host);
-            let others = others.filter(|task| !front.has_given_up(task.host));
-            share.hosts = others.clone().map(|task| task.host).collect();
-            share.attempts = others.map(|task| (task.host, task.attempt)).collect();
-        }
-        let tasks: Vec<Task> = share
-            .hosts
-            .iter()
-            .filter_map(|host| {
-                let attempt = share.attempts.get(&host).copied().unwrap_or_default();
-                Some(Task { attempt, ..self.tasks.get(&host)?.clone() })
-            })
-            .collect();
-        let mut part = Vec::new();
-        let mut weight = 0;
-        for task in tasks {
-            weight += 1 + task.blocks.len();
-            part.push(task);
-            if weight >= HOSTS_IN_A_MESSAGE {
-                weight = 0;
-                Self::send(link, Kind::Control, &Down::Share(std::mem::take(&mut part), share.estimate), out);
-            }
-        }
-        if !part.is_empty() {
-            Self::send(link, Kind::Control, &Down::Share(part, share.estimate), out);
         }
     }
 

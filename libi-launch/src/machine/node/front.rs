@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use libi_core::cost::Cost;
 use libi_core::ids::HostIndex;
+use libi_core::plan::{Shape, Strategy};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
@@ -23,6 +25,9 @@ pub(super) struct Front {
     gather: Instant,
     /// If nothing is launched any more: why, and when what was asked for must be reported.
     concluding: Option<(Cause, Instant)>,
+    /// The static tree that was asked for, if one was, and the costs that it is laid out for.
+    pub(super) shape: Option<Shape>,
+    pub(super) cost: Cost,
     pub(super) spares: VecDeque<Spare>,
     pub(super) replaced: Vec<Replaced>,
 }
@@ -31,8 +36,21 @@ impl Front {
     pub(super) fn new(plan: &Plan) -> Self {
         let ledger = Ledger::new(plan.hosts.len() as u32, plan.policy);
         let (deadline, gather) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
-        let (spares, replaced) = (plan.spares.clone().into(), Vec::new());
-        Self { ledger, allowed: plan.deadline, deadline, gather, concluding: None, spares, replaced }
+        let shape = match plan.strategy {
+            Strategy::Late => None,
+            Strategy::Static(shape) => Some(shape),
+        };
+        Self {
+            ledger,
+            allowed: plan.deadline,
+            deadline,
+            gather,
+            concluding: None,
+            shape,
+            cost: plan.cost,
+            spares: plan.spares.clone().into(),
+            replaced: Vec::new(),
+        }
     }
 
     pub(super) fn begin(&mut self, now: Instant) {

@@ -39,6 +39,7 @@ impl Node {
         }
         let retry = self.retry(launch, &failure);
         if self.queue.child_failed(launch, now, retry).is_ok() && retry == Retry::Never {
+            self.take_over(launch.host);
             self.news.push(News::Failed(launch.host, launch.attempt, failure));
         }
     }
@@ -55,9 +56,8 @@ impl Node {
             Role::Member(_) => share.hosts.iter().collect(),
         };
         // The latest attempt that was heard of, by whomever: what was not heard of here is known to nobody.
-        let heard = |host: HostIndex| self.tasks.get(&host).map_or(Attempt::default(), |task| task.attempt);
-        let below: Vec<Launch> =
-            below.into_iter().map(|host| Launch { host, attempt: heard(host) }).collect();
+        let heard = |host| Launch { host, attempt: self.attempt(host) };
+        let below: Vec<Launch> = below.into_iter().map(heard).collect();
         match self.retry(launch, failure) {
             Retry::After(back_off) if self.may_be_lost(launch.attempt) => self.again(launch, now + back_off),
             _ => self.news.push(News::Failed(launch.host, launch.attempt, failure.clone())),

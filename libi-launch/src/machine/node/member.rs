@@ -1,10 +1,9 @@
 //! A member's side of a node: the link to its parent, and what comes from there.
 
 use libi_core::boot::{Hello, Place, Ticket};
-use libi_core::plan::late::{Attempt, Launch, Share};
+use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
-use std::collections::BTreeMap;
 
 use super::{Effect, Node, Notice, Role, Stage};
 use crate::machine::message::{Down, News, Rules, Welcome};
@@ -116,14 +115,7 @@ impl Node {
             }
             (_, State::Called | State::Greeted(_)) | (Down::Welcome(_), _) => return None,
             (Down::Share(tasks, estimate), _) => {
-                let hosts = tasks.iter().map(|task| task.host).collect();
-                let later = tasks.iter().filter(|task| task.attempt != Attempt::default());
-                let attempts: BTreeMap<_, _> = later.map(|task| (task.host, task.attempt)).collect();
-                tasks.iter().for_each(|task| {
-                    self.faults.remove(&task.host);
-                });
-                self.tasks.extend(tasks.into_iter().map(|task| (task.host, task)));
-                self.queue.accept(Share { hosts, attempts, estimate });
+                self.accept(tasks, estimate);
                 // A node that ends leaves the verdict on its hosts to its parent.
                 if matches!(self.stage, Stage::Concluding | Stage::Up) {
                     self.abandon_queue(now);
@@ -157,6 +149,7 @@ impl Node {
             return None;
         }
         (self.rules, self.size, self.programs) = (welcome.rules, welcome.size, welcome.programs);
+        self.fixed = welcome.fixed;
         self.next_beat = now + self.beat_every();
         if let Place::Leader(_) = ticket.place {
             let ranks = welcome.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
@@ -221,8 +214,7 @@ impl Node {
 
     /// Reports every host that is still waiting for its launch as given up.
     pub(super) fn abandon_queue(&mut self, now: Instant) {
-        let abandoned: Vec<Launch> = self.queue.abandon().collect();
-        for Launch { host, attempt } in abandoned {
+        for Launch { host, attempt } in self.not_launched() {
             let elapsed = now.since(self.began);
             let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
             self.news.push(News::Failed(host, attempt, failure));
