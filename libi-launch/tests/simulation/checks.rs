@@ -8,7 +8,7 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::time::Instant;
-use libi_launch::machine::{Known, Node, Notice};
+use libi_launch::machine::{Known, Node, Notice, Policy};
 use libi_launch::verdict::{Cause, Phase};
 
 use crate::scenario::{Fate, Scenario, Trouble};
@@ -25,6 +25,9 @@ fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
 /// Launches are repeated in good time, on the machine that has the place, and nobody launches after the deadline.
 pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let rules = &scenario.rules;
+    if let Some(vain) = world.launched_in_vain {
+        return Err(format!("the front end had given up what was launched: {vain:?}"));
+    }
     let replaced = front.replaced();
     if replaced.len() > scenario.spares as usize {
         return Err(format!("there are {} spares, but {replaced:?}", scenario.spares));
@@ -132,6 +135,8 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Ok(()) };
     let known: Vec<&Known> = front.known().collect();
+    repeated(scenario, world, front, &known)?;
+    hopeless(scenario, world, *at)?;
     let failed = |known: &Known| matches!(known, Known::Failed(_));
     let abandoned = |known: &Known| matches!(known, Known::Failed(f) if f.cause == Cause::Abandoned);
     let before = scenario.deadline.min(scenario.rules.gather);
@@ -149,8 +154,9 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         let last = tried.next_back().map(|(_, fate)| *fate);
         let was_silent = matches!(last, Some(Fate::Hangs | Fate::HangsWithBanner));
         let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_));
-        if in_time && failure.cause == Cause::TimedOut && !was_silent && scenario.bad == 0.0 {
-            return Err(format!("{host} met with {last:?}, but is said to have: {failure:?}"));
+        let too_early = failure.phase == Phase::Starting && failure.elapsed < scenario.rules.greet;
+        if in_time && failure.cause == Cause::TimedOut && too_early {
+            return Err(format!("{host} was cut short, but is said to have timed out: {failure:?}"));
         }
         let was_started = failure.phase == Phase::Starting && failure.elapsed > Duration::from_secs(2);
         let has_printed = was_started && last == Some(Fate::HangsWithBanner);
@@ -169,6 +175,12 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));
         }
     }
+    for replaced in front.replaced() {
+        let launched = world.starts.iter().any(|start| start.name == replaced.by);
+        if *verdict == Notice::Up && in_time && !launched {
+            return Err(format!("was never launched: {replaced:?}"));
+        }
+    }
     let replaced = |host| front.replaced().iter().filter(|replaced| replaced.host == host).count();
     if let Trouble::Breaks(host, _) = scenario.trouble
         && scenario.bad == 0.0
@@ -178,6 +190,59 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         if own > most {
             return Err(format!("host {host} was lost again and again, but launched {own} times"));
         }
+    }
+    Ok(())
+}
+
+/// What may pass is tried as often as it may be, and somebody is always tried while others wait.
+fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]) -> Result<(), String> {
+    let rules = &scenario.rules;
+    let deadline = Instant::ZERO + scenario.deadline;
+    let up = world.notices.iter().any(|(at, notice)| *notice == Notice::Up && *at < deadline);
+    let mut waited = false;
+    for (host, known) in (0..).map(HostIndex).zip(known) {
+        let Known::Failed(failure) = known else { continue };
+        waited |= failure.phase == Phase::Waiting && failure.cause == Cause::TimedOut;
+        let tried = world.fates.iter().filter(|((place, _), _)| *place == Place::Leader(host));
+        let tried: Vec<_> = tried.map(|((_, attempt), fate)| (*attempt, *fate)).collect();
+        let Some((last, fate)) = tried.last() else { continue };
+        let may_pass = matches!(fate, Fate::Refused | Fate::Hangs | Fate::HangsWithBanner | Fate::ClosesOnly);
+        let times = tried.iter().filter(|(attempt, _)| attempt.lost == last.lost).count();
+        let was_up = tried.iter().any(|(_, fate)| fate.joins());
+        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_));
+        if up && own && may_pass && !was_up && times != usize::from(rules.attempts) {
+            return Err(format!("{host} is given up after {times} launches: {tried:?}, {failure:?}"));
+        }
+    }
+    let attempt = rules.greet + rules.join + rules.grace * 4 + rules.back_off_most;
+    let latest = world.starts.last().map_or(Instant::ZERO, |start| start.at);
+    let idle = deadline.since(latest);
+    if waited && idle > attempt {
+        let replaced = front.replaced();
+        return Err(format!("hosts have waited, but nothing was launched for {idle:?}; {replaced:?}"));
+    }
+    Ok(())
+}
+
+/// When one host cannot be had any more, and all are needed, it does not take much longer than was allowed to say so.
+fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<(), String> {
+    let breaks = world.fates.values().any(|fate| matches!(fate, Fate::Joins { cut: Some(_), .. }));
+    if breaks || scenario.policy != Policy::All || scenario.spares > 0 || scenario.strategy != Strategy::Late
+    {
+        return Ok(());
+    }
+    let hopeless = world.starts.iter().find(|start| {
+        let fate = world.fates.get(&(Place::Leader(start.host), start.attempt));
+        matches!(
+            fate,
+            Some(Fate::NotStarted | Fate::NotFound | Fate::ExitsEarly | Fate::Garbage | Fate::Stale)
+        )
+    });
+    let Some(hopeless) = hopeless else { return Ok(()) };
+    let rules = &scenario.rules;
+    let latest = hopeless.at + rules.gather + rules.grace * 5 + Duration::from_secs(5);
+    if verdict > latest {
+        return Err(format!("it was hopeless since {hopeless:?}, but the verdict came at {verdict}"));
     }
     Ok(())
 }

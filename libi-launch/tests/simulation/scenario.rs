@@ -185,12 +185,18 @@ impl Scenario {
         if trouble == 0 {
             // Enough for a hello, and often for more.
             let host = rng.below(u64::from(scenario.hosts.min(5))) as u32;
-            scenario.trouble = Trouble::Breaks(host, 60 + rng.below(300) as usize);
+            scenario.trouble = Trouble::Breaks(host, 60 + rng.below(80) as usize);
         } else if trouble == 1 {
             // Nobody who launches may have many in flight.
             (scenario.seq, scenario.rem) = (Duration::from_millis(20), Duration::from_millis(10));
             scenario.rules.attempts = 1;
             scenario.trouble = Trouble::Hang(12);
+        }
+        if scenario.trouble != Trouble::Nothing {
+            // Most checks need to know that nothing else is wrong.
+            scenario.deaths.clear();
+            scenario.freezes.clear();
+            scenario.deaths_after_up.clear();
         }
         scenario
     }

@@ -14,7 +14,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, Node as Id, World};
 use libi_core::time::Instant;
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
-use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Notice};
+use libi_launch::machine::{Effect, Event, Job, Known, LinkId, Node, Notice};
 use libi_launch::verdict::Exit;
 use serde::Serialize;
 
@@ -91,6 +91,8 @@ pub(crate) struct Cluster {
     /// Every launch of a host, in order.
     pub(crate) starts: Vec<Start>,
     pub(crate) deaths: Vec<Death>,
+    /// A host that was launched although the front end had given it up.
+    pub(crate) launched_in_vain: Option<(HostIndex, Instant)>,
     /// Whose places were taken when the session was said to be up.
     pub(crate) at_up: BTreeSet<Place>,
     /// When the last process was hit by a fault that was not its own program's.
@@ -105,9 +107,20 @@ impl Cluster {
         let rng = Rng::new(scenario.seed).fork(1);
         let (processes, notices, fates, at_up, arrivals) = Default::default();
         let last_fault = Instant::ZERO;
-        let (starts, deaths) = Default::default();
-        let mut cluster =
-            Self { scenario, rng, processes, notices, fates, starts, deaths, at_up, last_fault, arrivals };
+        let (starts, deaths, launched_in_vain) = Default::default();
+        let mut cluster = Self {
+            scenario,
+            rng,
+            processes,
+            notices,
+            fates,
+            starts,
+            deaths,
+            launched_in_vain,
+            at_up,
+            last_fault,
+            arrivals,
+        };
         cluster.add(None, Attempt::default(), String::new(), None);
         cluster
     }
@@ -153,6 +166,7 @@ impl Cluster {
         };
         let fate = self.scenario.fate(place, attempt, &name);
         if let Place::Leader(host) = place {
+            self.check_open(host, agenda);
             let by = self.process(from).place;
             self.starts.push(Start { at: agenda.now(), by, host, attempt, name });
         }
@@ -171,6 +185,16 @@ impl Cluster {
         self.process(from).busy_until = free;
         agenda.tell(free, from, Event::Started(link));
         agenda.plan(free + rem, Happening::Runs(from, link, job, fate));
+    }
+
+    /// Nobody launches a host that the front end has given up, as long as nothing is lost on the way.
+    fn check_open(&mut self, host: HostIndex, agenda: &Agenda<Self>) {
+        let decided = self.notices.iter().any(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
+        let front = agenda.machine(FRONT).filter(|_| !decided && !self.scenario.has_faults());
+        let known = front.and_then(|front| front.known().nth(host.0 as usize));
+        if matches!(known, Some(Known::Failed(_))) && self.launched_in_vain.is_none() {
+            self.launched_in_vain = Some((host, agenda.now()));
+        }
     }
 
     /// A started program does what it does.

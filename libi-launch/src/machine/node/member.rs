@@ -118,13 +118,13 @@ impl Node {
                 self.accept(tasks, estimate);
                 // A node that ends leaves the verdict on its hosts to its parent.
                 if matches!(self.stage, Stage::Concluding | Stage::Up) {
-                    self.abandon_queue(now);
+                    self.abandon_queue(&Cause::Abandoned, now);
                 }
             }
             (Down::Conclude(why), _) if self.stage == Stage::Launching => self.conclude(&why, now, out),
             (Down::Go, _) if self.stage < Stage::Up => {
                 // Whoever has not joined by now would wait for ever to be told so.
-                self.abandon_queue(now);
+                self.abandon_queue(&Cause::Abandoned, now);
                 self.stage = Stage::Up;
                 self.end_those_before(Phase::Joined, &Cause::Abandoned, now, out);
                 self.pass_down(&Down::Go, out);
@@ -188,7 +188,7 @@ impl Node {
     /// Stops launching, gives up what has not joined, and tells those below to do the same.
     pub(super) fn conclude(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         self.stage = Stage::Concluding;
-        self.abandon_queue(now);
+        self.abandon_queue(why, now);
         self.pass_down(&Down::Conclude(why.clone()), out);
         self.end_those_before(Phase::Joining, why, now, out);
         let joined = match &self.role {
@@ -213,10 +213,10 @@ impl Node {
     }
 
     /// Reports every host that is still waiting for its launch as given up.
-    pub(super) fn abandon_queue(&mut self, now: Instant) {
+    pub(super) fn abandon_queue(&mut self, why: &Cause, now: Instant) {
         for Launch { host, attempt } in self.not_launched() {
             let elapsed = now.since(self.began);
-            let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
+            let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
             self.news.push(News::Failed(host, attempt, failure));
         }
     }
