@@ -28,6 +28,12 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
     if let Some(vain) = world.launched_in_vain {
         return Err(format!("the front end had given up what was launched: {vain:?}"));
     }
+    let mut known = (0..).map(HostIndex).zip(front.known());
+    if let Some(again) =
+        known.find(|(host, known)| world.given_up.contains(host) && !matches!(known, Known::Failed(_)))
+    {
+        return Err(format!("was given up already: {again:?}"));
+    }
     let replaced = front.replaced();
     if replaced.len() > scenario.spares as usize {
         return Err(format!("there are {} spares, but {replaced:?}", scenario.spares));

@@ -91,6 +91,8 @@ pub(crate) struct Cluster {
     /// Every launch of a host, in order.
     pub(crate) starts: Vec<Start>,
     pub(crate) deaths: Vec<Death>,
+    /// What the front end had given up when something was killed.
+    pub(crate) given_up: BTreeSet<HostIndex>,
     /// A host that was launched although the front end had given it up.
     pub(crate) launched_in_vain: Option<(HostIndex, Instant)>,
     /// Whose places were taken when the session was said to be up.
@@ -107,7 +109,7 @@ impl Cluster {
         let rng = Rng::new(scenario.seed).fork(1);
         let (processes, notices, fates, at_up, arrivals) = Default::default();
         let last_fault = Instant::ZERO;
-        let (starts, deaths, launched_in_vain) = Default::default();
+        let (starts, deaths, given_up, launched_in_vain) = Default::default();
         let mut cluster = Self {
             scenario,
             rng,
@@ -116,6 +118,7 @@ impl Cluster {
             fates,
             starts,
             deaths,
+            given_up,
             launched_in_vain,
             at_up,
             last_fault,
@@ -385,6 +388,11 @@ impl World for Cluster {
             Happening::Dies(pick) => {
                 if let Some(id) = self.pick(pick) {
                     self.last_fault = agenda.now();
+                    if let Some(front) = agenda.machine(FRONT) {
+                        let failed = (0..).map(HostIndex).zip(front.known());
+                        let failed = failed.filter(|(_, known)| matches!(known, Known::Failed(_)));
+                        self.given_up.extend(failed.map(|(host, _)| host));
+                    }
                     let parent = |id: &Id| self.processes[id.0 as usize].parent.map(|(parent, _)| parent);
                     let above = std::iter::successors(parent(&id), parent).collect();
                     let place = self.process(id).place;
