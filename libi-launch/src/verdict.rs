@@ -77,7 +77,7 @@ pub enum Cause {
     Unreachable,
     /// The one that was to launch it is gone, or says nothing of it.
     LauncherLost(HostIndex),
-    /// The launch was ended before its turn.
+    /// We have ended the launch, for other reasons, before this was decided.
     Abandoned,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Cause {
             Self::Silent => f.write_str("has fallen silent"),
             Self::Unreachable => f.write_str("cannot connect to the host that has launched it"),
             Self::LauncherLost(launcher) => write!(f, "was left to {launcher}, which is lost"),
-            Self::Abandoned => f.write_str("was not launched any more"),
+            Self::Abandoned => f.write_str("was not waited for any longer"),
         }
     }
 }

@@ -212,9 +212,7 @@ impl Queue {
     /// # Errors
     /// When this launch is not in flight.
     pub fn child_ready(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
-        let started = self.land(launch)?;
-        self.answered.insert((started, launch.host), now.since(started));
-        self.count_answers(now);
+        self.answers(launch, now)?;
         self.end_back_offs(now);
         let share = self.share(now) as usize;
         let hosts = self.waiting.split_back(share);
@@ -224,6 +222,23 @@ impl Queue {
             attempts = again.collect();
         }
         let share = Share { hosts, attempts, estimate: self.estimate };
+        self.states.insert(launch.host, State::Up(share.clone()));
+        Ok(share)
+    }
+
+    /// As [`child_ready`](Self::child_ready), for a child whose share was decided in advance: these hosts, none of which
+    /// is in the queue. Nothing of the queue is given away.
+    ///
+    /// # Errors
+    /// When this launch is not in flight.
+    pub fn child_ready_with(
+        &mut self,
+        launch: Launch,
+        now: Instant,
+        hosts: HostRuns,
+    ) -> Result<Share, QueueError> {
+        self.answers(launch, now)?;
+        let share = Share { hosts, attempts: BTreeMap::new(), estimate: self.estimate };
         self.states.insert(launch.host, State::Up(share.clone()));
         Ok(share)
     }
@@ -257,6 +272,14 @@ impl Queue {
             }
             None => Err(QueueError::NotUp(host)),
         }
+    }
+
+    /// A host that went away in this child's share is given up: it is nobody's any more, and not lost with the
+    /// child. Tells whether it was in that share.
+    pub fn forget(&mut self, child: HostIndex, host: HostIndex) -> bool {
+        let Some(State::Up(share)) = self.states.get_mut(&child) else { return false };
+        share.attempts.remove(&host);
+        share.hosts.remove(host)
     }
 
     /// Takes a host (back), to be launched or given away not before this time. `before` is the latest attempt at
@@ -322,6 +345,14 @@ impl Queue {
     /// When those launches in flight were started that were not started before this time, in order.
     pub fn in_flight_since(&self, since: Instant) -> impl Iterator<Item = Instant> + '_ {
         self.in_flight.since(since)
+    }
+
+    /// A launch has become ready: how long it took is measured.
+    fn answers(&mut self, launch: Launch, now: Instant) -> Result<(), QueueError> {
+        let started = self.land(launch)?;
+        self.answered.insert((started, launch.host), now.since(started));
+        self.count_answers(now);
+        Ok(())
     }
 
     /// Takes a launch out of flight; when it was started.

@@ -96,6 +96,24 @@ impl HostRuns {
         taken
     }
 
+    /// Takes this host out once, if it is among them; tells whether it was.
+    pub fn remove(&mut self, host: HostIndex) -> bool {
+        let Some(at) = self.runs.iter().position(|&(first, count)| host.0.wrapping_sub(first) < count) else {
+            return false;
+        };
+        let Some((first, count)) = self.runs.remove(at) else { return false };
+        let before = host.0 - first;
+        let behind = count - before - 1;
+        if behind > 0 {
+            self.runs.insert(at, (host.0 + 1, behind));
+        }
+        if before > 0 {
+            self.runs.insert(at, (first, before));
+        }
+        self.len -= 1;
+        true
+    }
+
     /// The hosts in their order.
     pub fn iter(&self) -> impl Iterator<Item = HostIndex> + '_ {
         self.runs.iter().flat_map(|&(first, count)| (first..=first + (count - 1)).map(HostIndex))
@@ -172,7 +190,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_queue_like_any_other(
-            ops in prop::collection::vec((0u8..4, prop_oneof![0u32..9, Just(u32::MAX)]), 1..60)
+            ops in prop::collection::vec((0u8..5, prop_oneof![0u32..9, Just(u32::MAX)]), 1..60)
         ) {
             let (mut ours, mut plain) = (HostRuns::new(), Vec::new());
             for (op, number) in ops {
@@ -183,6 +201,10 @@ mod tests {
                     2 => {
                         let first = if plain.is_empty() { None } else { Some(plain.remove(0)) };
                         prop_assert_eq!(ours.pop_front(), first);
+                    }
+                    3 => {
+                        let at = plain.iter().position(|other| *other == host);
+                        prop_assert_eq!(ours.remove(host), at.map(|at| plain.remove(at)).is_some());
                     }
                     _ => {
                         let count = (number as usize).min(20);

@@ -15,6 +15,7 @@ fn host(name: &str, user: Option<&str>, port: Option<u16>) -> Task {
         host: HostIndex(1),
         attempt: Attempt::default(),
         name: name.to_owned(),
+        below: 0,
         user: user.map(str::to_owned),
         port,
         blocks: vec![Block { first: Rank(0), count: 1, distribution: 0 }],

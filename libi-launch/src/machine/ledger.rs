@@ -26,13 +26,28 @@ pub enum Known {
     Failed(Failure),
 }
 
+/// A host in whose place a spare was put.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replaced {
+    /// Which host of the session.
+    pub host: HostIndex,
+    /// What it was called until then.
+    pub name: String,
+    /// The spare that was put in its place.
+    pub by: String,
+    /// Why.
+    pub failure: Failure,
+}
+
 /// What the front end should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Wait,
     /// The session is up.
     Go,
-    /// It will not come up.
+    /// It will not come up, but there are verdicts still to come.
+    Hopeless,
+    /// It will not come up, and nothing more is to be learned.
     GiveUp,
 }
 
@@ -74,6 +89,11 @@ impl Ledger {
         lost
     }
 
+    /// What is known of a host, and of which attempt.
+    pub(super) fn at(&self, host: HostIndex) -> Option<&(Attempt, Known)> {
+        self.hosts.get(host.0 as usize)
+    }
+
     /// Says of everybody who is still waited for that nobody will report.
     pub(super) fn close(&mut self, failure: &Failure) {
         let hosts = (0..).zip(&self.hosts);
@@ -95,8 +115,11 @@ impl Ledger {
         };
         // The first host has the master, without whom there is no session.
         let no_master = self.hosts.first().is_some_and(|(_, known)| matches!(known, Known::Failed(_)));
-        if no_master || self.joined + self.waiting < needed {
+        let hopeless = self.joined + self.waiting < needed;
+        if no_master || hopeless && self.waiting == 0 {
             Decision::GiveUp
+        } else if hopeless {
+            Decision::Hopeless
         } else if self.waiting == 0 {
             Decision::Go
         } else {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::node::Direct;
 use crate::backend::Via;
-use crate::verdict::{Exit, Failure, Trip};
+use crate::verdict::{Cause, Exit, Failure, Trip};
 
 /// Parent to child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +21,8 @@ pub enum Down {
     Welcome(Box<Welcome>),
     /// To a leader: hosts that are its to launch from now on.
     Share(Vec<Task>, Estimate),
-    /// Nothing is launched any more: what has not joined is to be ended and reported.
-    Conclude,
+    /// Nothing is launched any more: what has not joined is to be ended and reported, with this cause.
+    Conclude(Cause),
     /// The session is up.
     Go,
     /// Every member that is still ours gets this signal.
@@ -76,6 +76,8 @@ pub struct Welcome {
     pub programs: Vec<Program>,
     /// The rules.
     pub rules: Rules,
+    /// Whether it was decided in advance who launches whom.
+    pub fixed: bool,
     /// How other hosts are reached.
     pub via: Via,
     /// What becomes of what members print.
@@ -126,6 +128,19 @@ pub struct Task {
     pub port: Option<u16>,
     /// What runs on it.
     pub blocks: Vec<Block>,
+    /// In a static tree: how many of those that follow it are below it, for it to launch or give away.
+    pub below: u32,
+}
+
+/// A machine that can be put in the place of any host that fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spare {
+    /// Its name or address.
+    pub name: String,
+    /// Whom to be there, if that was said.
+    pub user: Option<String>,
+    /// Where its remote shell listens, if that was said.
+    pub port: Option<u16>,
 }
 
 /// The times and numbers that everybody in a launch goes by.
@@ -135,10 +150,15 @@ pub struct Rules {
     pub greet: Duration,
     /// How long a host's further processes may take to say hello, together.
     pub join: Duration,
-    /// How often a host is launched, the first time included.
+    /// How often a host is launched, the first time included, for failures of its own. What is lost with the leader that
+    /// was to launch it has not failed. With `u16::MAX`, until the overall deadline.
     pub attempts: u16,
     /// How long to wait before a host is launched again; each further wait is twice as long.
     pub back_off: Duration,
+    /// The longest such wait.
+    pub back_off_most: Duration,
+    /// When too many hosts have failed, how long to go on all the same so that all that is wrong is reported at once.
+    pub gather: Duration,
     /// How long what is to end may take, and evidence to arrive, before force is used or patience is at its end.
     pub grace: Duration,
     /// After how long without a word a peer is lost. A quarter of it is the time between two heartbeats.
@@ -153,6 +173,8 @@ impl Default for Rules {
             join: seconds(30),
             attempts: 3,
             back_off: Duration::from_millis(200),
+            back_off_most: seconds(5),
+            gather: seconds(2),
             grace: seconds(2),
             silence: seconds(20),
         }

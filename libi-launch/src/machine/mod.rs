@@ -4,7 +4,8 @@
 //! There is a [`Node`] in the front end, in the leader of each host, and in each further member. Every node but the front
 //! end's has a link to the one that started its process, its parent. The front end starts the leader of the first
 //! host, the master's; leaders start the other hosts' leaders, as the [late-commit queue](libi_core::plan::late) of each
-//! decides, and the further members of their own host, all at once.
+//! decides or, if the user insists, a tree that was laid out in advance, and the further members of their own host, all
+//! at once.
 //!
 //! # What a member's node waits for
 //!
@@ -27,11 +28,13 @@
 //! since they have lost their parent. A child that is lost afterwards is reported, and so is everybody below it.
 //!
 //! # What the front end decides
-//! It keeps a ledger of all hosts. It says Go when enough have joined and no verdict is open; it gives up
-//! when enough cannot join any more, or none is left by its deadline, and then says of every host what is known.
+//! It keeps a ledger of all hosts. It says Go when enough have joined and no verdict is open. When enough
+//! cannot join any more, the launch goes on for a while, so that whatever else is wrong is found as well; then nothing is
+//! launched any more, what is in flight is ended and reported, and the session is given up, of which every host's
+//! verdict is known. As long as it has spare hosts, one is put in the place of each host that is given up.
 //!
 //! # What is not here yet
-//! The session's secret and direct links, what members print after they have joined, static trees, and the release of
+//! The session's secret and direct links, what members print after they have joined, and the release of
 //! members that live on. A leader that ends takes the hosts below it with it.
 //!
 //! # Failures
@@ -45,6 +48,7 @@
 //! | a link is closed | waits for the exit status, for the grace at most |
 //! | what is to end does not | it is killed after the grace; after another the verdict is given without it |
 //! | a parent is lost, or silent for too long | the node ends, and all that it has started |
+//! | too many hosts are given up | after the time for further verdicts, nobody launches any more; what is cut short is reported as abandoned, as far as it came |
 //! | the front end's deadline passes | nobody launches any more; every open verdict is asked for, for the grace at most |
 
 mod child;
@@ -58,8 +62,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use ledger::{Known, Policy};
-pub use message::{Down, Ending, News, Output, Program, Rules, Task, Welcome};
+pub use ledger::{Known, Policy, Replaced};
+pub use message::{Down, Ending, News, Output, Program, Rules, Spare, Task, Welcome};
 pub use node::{Carried, Direct, Links};
 pub use node::{Effect, Event, Job, LinkId, Node, Notice, Plan};
 pub use outbox::Stream;

@@ -8,6 +8,8 @@ mod losses;
 mod member;
 mod output;
 mod roster;
+mod shares;
+mod spares;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,9 +20,9 @@ use libi_core::cost::Cost;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::link::LinkKey;
 use libi_core::machine::Machine;
-use libi_core::plan::HostRuns;
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Queue;
+use libi_core::plan::{HostRuns, Strategy};
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
@@ -29,9 +31,10 @@ use serde::Serialize;
 use self::direct::Directness;
 use self::front::Front;
 use self::member::Upstream;
+use self::shares::Below;
 use super::child::Child;
 use super::ledger::Policy;
-use super::message::{Ending, News, Output, Program, Rules, Task};
+use super::message::{Ending, News, Output, Program, Rules, Spare, Task};
 use super::outbox::{Outbox, Stream};
 use super::window::Window;
 use crate::backend::Via;
@@ -159,6 +162,8 @@ pub enum Notice {
 pub struct Plan {
     /// The session's hosts in the order of their indices, at least one.
     pub hosts: Vec<Task>,
+    /// Machines to be put in the place of hosts that are given up before the session is up, the first first.
+    pub spares: Vec<Spare>,
     /// What the distributions run.
     pub programs: Vec<Program>,
     /// How many members there are.
@@ -177,6 +182,8 @@ pub struct Plan {
     pub output: Output,
     /// Direct links.
     pub direct: Direct,
+    /// How the launches are shared out.
+    pub strategy: Strategy,
 }
 
 /// How far the session is, as this node knows.
@@ -228,6 +235,11 @@ pub struct Node {
     /// What is known of every host that has been this node's to launch.
     tasks: BTreeMap<HostIndex, Task>,
     queue: Queue,
+    /// Whether it was decided in advance who launches whom; then the queue holds this node's own children.
+    fixed: bool,
+    below: Below,
+    /// How often hosts have failed that were lost here after they had been up, all their launches here counted.
+    faults: BTreeMap<HostIndex, u16>,
     window: Window,
     /// The start that keeps this node from starting another.
     starting: Option<(LinkId, Instant)>,
@@ -255,6 +267,7 @@ impl Node {
         (node.via, node.output) = (plan.via.clone(), plan.output);
         node.direct.settings = plan.direct.clone();
         node.queue = Queue::new(first, estimate);
+        node.fixed = plan.strategy != Strategy::Late;
         node
     }
 
@@ -290,6 +303,9 @@ impl Node {
             deadlines: BTreeSet::new(),
             tasks: BTreeMap::new(),
             queue: Queue::new(HostRuns::new(), Estimate::from_word(&Cost::default())),
+            fixed: false,
+            below: Below::default(),
+            faults: BTreeMap::new(),
             window: Window::new(),
             starting: None,
             launch_again: None,

@@ -126,10 +126,12 @@ fn a_session_goes_up_when_enough_have_joined_and_no_verdict_is_open() {
 }
 
 #[test]
-fn a_session_is_given_up_as_soon_as_it_cannot_come_up() {
-    assert_eq!(decide(Policy::All, &[failed(2)]), Decision::GiveUp);
+fn a_session_that_cannot_come_up_is_given_up_when_there_is_nothing_more_to_be_learned() {
+    assert_eq!(decide(Policy::All, &[failed(2)]), Decision::Hopeless);
+    assert_eq!(decide(Policy::All, &[failed(2), joined(0)]), Decision::Hopeless);
+    assert_eq!(decide(Policy::All, &[failed(2), joined(0), joined(1)]), Decision::GiveUp);
     assert_eq!(decide(Policy::AtLeast(2), &[failed(2)]), Decision::Wait);
-    assert_eq!(decide(Policy::AtLeast(2), &[failed(2), failed(1)]), Decision::GiveUp);
+    assert_eq!(decide(Policy::AtLeast(2), &[failed(2), failed(1)]), Decision::Hopeless);
     assert_eq!(decide(Policy::AtLeast(1), &[failed(0)]), Decision::GiveUp, "without a master there is none");
 }
 

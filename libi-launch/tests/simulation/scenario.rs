@@ -1,6 +1,7 @@
 //! What a run is about: how many hosts, what they cost, what goes wrong. Everything follows from the seed.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use libi_core::boot::Place;
@@ -9,10 +10,11 @@ use libi_core::dist::Word;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::late::Attempt;
+use libi_core::plan::{Shape, Strategy, Tree};
 use libi_core::sim::Node as Id;
 use libi_core::sim::rng::Rng;
 use libi_launch::backend::Via;
-use libi_launch::machine::{Direct, Event, LinkId, Output, Plan, Policy, Program, Rules, Task};
+use libi_launch::machine::{Direct, Event, LinkId, Output, Plan, Policy, Program, Rules, Spare, Task};
 use libi_launch::verdict::{Cause, Exit, Failure};
 
 /// What becomes of a program that is started.
@@ -73,6 +75,16 @@ impl Fate {
     }
 }
 
+/// What is wrong with some hosts, whatever is tried with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Nothing,
+    /// This one is up each time, and its link breaks after so many bytes.
+    Breaks(u32, usize),
+    /// Nothing is ever heard of every third one, until there are so many of those.
+    Hang(u32),
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
@@ -92,6 +104,9 @@ pub(crate) struct Scenario {
     /// Deaths so soon after the session is up that not everybody knows of it.
     pub(crate) deaths_after_up: Vec<(Duration, u64)>,
     pub(crate) ends: Duration,
+    pub(crate) spares: u32,
+    pub(crate) strategy: Strategy,
+    pub(crate) trouble: Trouble,
     /// What was sent to programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<(Event, ())>>,
 }
@@ -140,8 +155,51 @@ impl Scenario {
             freezes,
             deaths_after_up,
             ends: deadline + millis(20_000 + rng.below(60_000)),
+            spares: 0,
+            strategy: Strategy::Late,
+            trouble: Trouble::Nothing,
             pending: BTreeMap::new(),
         }
+    }
+
+    /// The scenario of a seed with what policies can be made of, drawn apart from the rest.
+    pub(crate) fn with_policies(seed: u64) -> Self {
+        let mut scenario = Self::new(seed);
+        let mut rng = Rng::new(seed).fork(9);
+        let seconds = Duration::from_secs;
+        scenario.spares = [0, 0, 0, 1, 3, 20][rng.below(6) as usize];
+        scenario.rules.gather = seconds([2, 2, 0, 10, 1_000][rng.below(5) as usize]);
+        scenario.rules.back_off_most = seconds([5, 5, 1, 60][rng.below(4) as usize]);
+        if rng.chance(0.1) {
+            scenario.rules.attempts = u16::MAX;
+        }
+        if rng.chance(0.3) {
+            let arity = NonZeroU32::new(2 + rng.below(30) as u32).unwrap();
+            let shapes = [Shape::Flat, Shape::Kary(arity), Shape::Binomial, Shape::Rdc, Shape::Greedy];
+            let mut shape = shapes[rng.below(5) as usize];
+            if scenario.hosts < 30 && rng.chance(0.3) {
+                shape = Shape::Chain;
+            }
+            scenario.strategy = Strategy::Static(shape);
+        }
+        let trouble = rng.below(10);
+        if trouble == 0 {
+            // Enough for a hello, and often for more.
+            let host = rng.below(u64::from(scenario.hosts.min(5))) as u32;
+            scenario.trouble = Trouble::Breaks(host, 60 + rng.below(80) as usize);
+        } else if trouble == 1 {
+            // Nobody who launches may have many in flight.
+            (scenario.seq, scenario.rem) = (Duration::from_millis(20), Duration::from_millis(10));
+            scenario.rules.attempts = 1;
+            scenario.trouble = Trouble::Hang(12);
+        }
+        if scenario.trouble != Trouble::Nothing {
+            // Most checks need to know that nothing else is wrong.
+            scenario.deaths.clear();
+            scenario.freezes.clear();
+            scenario.deaths_after_up.clear();
+        }
+        scenario
     }
 
     /// What the front end is asked to launch.
@@ -158,19 +216,36 @@ impl Scenario {
             name: format!("node{host}"),
             user: None,
             port: None,
+            below: 0,
             blocks: vec![Block { first: Rank(host * self.members), count: self.members, distribution: 0 }],
         };
+        let spare = |number| Spare { name: format!("spare{number}"), user: None, port: None };
         Plan {
             hosts: (0..self.hosts).map(task).collect(),
+            spares: (0..self.spares).map(spare).collect(),
             programs: vec![program],
             size: self.hosts * self.members,
             rules: self.rules,
             policy: self.policy,
             deadline: self.deadline,
-            cost: Cost::new(Duration::from_millis(5), Duration::from_millis(200)),
             via: Via::default(),
             output: Output::default(),
             direct: Direct::default(),
+            cost: self.cost(),
+            strategy: self.strategy,
+        }
+    }
+
+    /// What the front end is told that launches cost.
+    fn cost(&self) -> Cost {
+        Cost::new(Duration::from_millis(5), Duration::from_millis(200))
+    }
+
+    /// Who is to launch whom, if that is decided in advance.
+    pub(crate) fn tree(&self) -> Option<Tree> {
+        match self.strategy {
+            Strategy::Late => None,
+            Strategy::Static(shape) => Some(shape.tree(NonZeroU32::new(self.hosts).unwrap(), &self.cost())),
         }
     }
 
@@ -181,7 +256,16 @@ impl Scenario {
     }
 
     /// What this attempt at this place meets with: the same whoever makes it, and whenever.
-    pub(crate) fn fate(&self, place: Place, attempt: Attempt) -> Fate {
+    pub(crate) fn fate(&self, place: Place, attempt: Attempt, name: &str) -> Fate {
+        match (self.trouble, name.strip_prefix("node").and_then(|number| number.parse::<u32>().ok())) {
+            (Trouble::Breaks(host, after), Some(number)) if number == host => {
+                return Fate::Joins { banner: false, cut: Some(after) };
+            }
+            (Trouble::Hang(most), Some(number)) if number % 3 == 2 && number / 3 < most => {
+                return Fate::Hangs;
+            }
+            _ => {}
+        }
         let number = match place {
             Place::Leader(host) => u64::from(host.0),
             // A further member fails rarely, or no host with several would ever join.

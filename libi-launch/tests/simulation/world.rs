@@ -14,7 +14,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, Node as Id, World};
 use libi_core::time::Instant;
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
-use libi_launch::machine::{Effect, Ending, Event, Job, LinkId, Node, Notice, Stream};
+use libi_launch::machine::{Effect, Ending, Event, Job, Known, LinkId, Node, Notice, Stream};
 use libi_launch::verdict::Exit;
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ use crate::scenario::{Fate, Scenario};
 pub(crate) struct Process {
     pub(crate) place: Option<Place>,
     pub(crate) attempt: Attempt,
+    /// The machine that it is on.
+    pub(crate) name: String,
     parent: Option<(Id, LinkId)>,
     /// The other ends of its links; of a program that never joins there is none.
     children: BTreeMap<LinkId, Option<Id>>,
@@ -36,6 +38,26 @@ pub(crate) struct Process {
     /// How many bytes it may still send to its parent before its link is cut.
     sends: Option<usize>,
     busy_until: Instant,
+}
+
+/// A launch of a host, as somebody began it.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) at: Instant,
+    /// Whose place the launcher has; nobody's if it is the front end.
+    pub(crate) by: Option<Place>,
+    pub(crate) host: HostIndex,
+    pub(crate) attempt: Attempt,
+    pub(crate) name: String,
+}
+
+/// A process that was killed by somebody else.
+#[derive(Debug)]
+pub(crate) struct Death {
+    pub(crate) at: Instant,
+    pub(crate) place: Option<Place>,
+    /// Who is above it, up to the front end.
+    pub(crate) above: Vec<Id>,
 }
 
 /// Something that happens to the cluster.
@@ -66,6 +88,13 @@ pub(crate) struct Cluster {
     pub(crate) notices: Vec<(Instant, Notice)>,
     /// What each attempt at a place met with.
     pub(crate) fates: BTreeMap<(Place, Attempt), Fate>,
+    /// Every launch of a host, in order.
+    pub(crate) starts: Vec<Start>,
+    pub(crate) deaths: Vec<Death>,
+    /// What the front end had given up when something was killed.
+    pub(crate) given_up: BTreeSet<HostIndex>,
+    /// A host that was launched although the front end had given it up.
+    pub(crate) launched_in_vain: Option<(HostIndex, Instant)>,
     /// Whose places were taken when the session was said to be up.
     pub(crate) at_up: BTreeSet<Place>,
     /// When the last process was hit by a fault that was not its own program's.
@@ -81,15 +110,30 @@ impl Cluster {
         let rng = Rng::new(scenario.seed).fork(1);
         let (processes, notices, fates, at_up, arrivals) = Default::default();
         let last_fault = Instant::ZERO;
-        let mut cluster = Self { scenario, rng, processes, notices, fates, at_up, last_fault, arrivals };
-        cluster.add(None, Attempt::default(), None);
+        let (starts, deaths, given_up, launched_in_vain) = Default::default();
+        let mut cluster = Self {
+            scenario,
+            rng,
+            processes,
+            notices,
+            fates,
+            starts,
+            deaths,
+            given_up,
+            launched_in_vain,
+            at_up,
+            last_fault,
+            arrivals,
+        };
+        cluster.add(None, Attempt::default(), String::new(), None);
         cluster
     }
 
-    fn add(&mut self, place: Option<Place>, attempt: Attempt, parent: Option<(Id, LinkId)>) {
+    fn add(&mut self, place: Option<Place>, attempt: Attempt, name: String, parent: Option<(Id, LinkId)>) {
         self.processes.push(Process {
             place,
             attempt,
+            name,
             parent,
             children: BTreeMap::new(),
             frozen: false,
@@ -120,11 +164,16 @@ impl Cluster {
     }
 
     fn start(&mut self, from: Id, link: LinkId, job: Job, agenda: &mut Agenda<Self>) {
-        let (place, attempt) = match &job {
-            Job::Host(task, _) => (Place::Leader(task.host), task.attempt),
-            Job::Member(rank, _) => (Place::Local(*rank), self.process(from).attempt),
+        let (place, attempt, name) = match &job {
+            Job::Host(task, _) => (Place::Leader(task.host), task.attempt, task.name.clone()),
+            Job::Member(rank, _) => (Place::Local(*rank), self.process(from).attempt, String::new()),
         };
-        let fate = self.scenario.fate(place, attempt);
+        let fate = self.scenario.fate(place, attempt, &name);
+        if let Place::Leader(host) = place {
+            self.check_open(host, agenda);
+            let by = self.process(from).place;
+            self.starts.push(Start { at: agenda.now(), by, host, attempt, name });
+        }
         self.fates.insert((place, attempt), fate);
         self.process(from).children.insert(link, None);
         let now = agenda.now();
@@ -140,6 +189,16 @@ impl Cluster {
         self.process(from).busy_until = free;
         agenda.tell(free, from, Event::Started(link));
         agenda.plan(free + rem, Happening::Runs(from, link, job, fate));
+    }
+
+    /// Nobody launches a host that the front end has given up, as long as nothing is lost on the way.
+    fn check_open(&mut self, host: HostIndex, agenda: &Agenda<Self>) {
+        let decided = self.notices.iter().any(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
+        let front = agenda.machine(FRONT).filter(|_| !decided && !self.scenario.has_faults());
+        let known = front.and_then(|front| front.known().nth(host.0 as usize));
+        if matches!(known, Some(Known::Failed(_))) && self.launched_in_vain.is_none() {
+            self.launched_in_vain = Some((host, agenda.now()));
+        }
     }
 
     /// A started program does what it does.
@@ -178,12 +237,15 @@ impl Cluster {
                 if banner {
                     self.arrive(from, link, says(b"Last login: never\r\n"), agenda);
                 }
-                let (place, attempt) = match job {
-                    Job::Host(task, _) => (Place::Leader(task.host), task.attempt),
-                    Job::Member(rank, _) => (Place::Local(rank), self.process(from).attempt),
+                let (place, attempt, name) = match job {
+                    Job::Host(task, _) => (Place::Leader(task.host), task.attempt, task.name),
+                    Job::Member(rank, _) => {
+                        let leader = self.process(from);
+                        (Place::Local(rank), leader.attempt, leader.name.clone())
+                    }
                 };
                 let id = agenda.start(Node::member(1, "node".to_owned(), self.rng.bits()));
-                self.add(Some(place), attempt, Some((from, link)));
+                self.add(Some(place), attempt, name, Some((from, link)));
                 self.process(id).sends = cut;
                 self.process(from).children.insert(link, Some(id));
                 agenda.tell(agenda.now(), id, Event::Begin);
@@ -334,6 +396,15 @@ impl World for Cluster {
             Happening::Dies(pick) => {
                 if let Some(id) = self.pick(pick) {
                     self.last_fault = agenda.now();
+                    if let Some(front) = agenda.machine(FRONT) {
+                        let failed = (0..).map(HostIndex).zip(front.known());
+                        let failed = failed.filter(|(_, known)| matches!(known, Known::Failed(_)));
+                        self.given_up.extend(failed.map(|(host, _)| host));
+                    }
+                    let parent = |id: &Id| self.processes[id.0 as usize].parent.map(|(parent, _)| parent);
+                    let above = std::iter::successors(parent(&id), parent).collect();
+                    let place = self.process(id).place;
+                    self.deaths.push(Death { at: agenda.now(), place, above });
                     self.end(id, Exit::Signal(9), agenda);
                 }
             }

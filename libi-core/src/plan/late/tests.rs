@@ -147,6 +147,33 @@ fn losing_a_child_returns_exactly_what_it_was_given() {
 }
 
 #[test]
+fn a_host_that_is_given_up_below_a_child_is_not_lost_with_it_and_may_be_queued_again() {
+    let mut queue = queue(10, 10, 100);
+    let first = launch(&mut queue, 0);
+    let share = queue.child_ready(first, at(100)).unwrap();
+    let given_up = share.hosts.iter().nth(1).unwrap();
+    assert!(queue.forget(first.host, given_up));
+    assert!(!queue.forget(first.host, given_up) && !queue.forget(given_up, first.host));
+    let before = Launch { host: given_up, attempt: Attempt::default() };
+    assert!(queue.requeue(before, at(200)).is_ok());
+    let lost = queue.child_lost(first.host).unwrap();
+    assert_eq!(lost.hosts.len(), share.hosts.len() - 1);
+    assert!(!lost.hosts.contains(given_up));
+}
+
+#[test]
+fn a_share_that_was_decided_in_advance_takes_nothing_from_the_queue_and_is_lost_with_its_child() {
+    let mut queue = queue(3, 10, 100);
+    let first = launch(&mut queue, 0);
+    let below: HostRuns = (10..20).map(HostIndex).collect();
+    let share = queue.child_ready_with(first, at(70), below.clone()).unwrap();
+    assert_eq!((share.hosts, queue.waiting()), (below.clone(), 2));
+    assert_eq!(rem(&queue), MS(90), "it is measured all the same");
+    assert_eq!(queue.child_ready_with(first, at(80), HostRuns::new()), Err(QueueError::NotInFlight(first)));
+    assert_eq!(queue.child_lost(first.host).unwrap().hosts, below);
+}
+
+#[test]
 fn a_host_cannot_be_queued_where_it_already_is() {
     let mut queue = queue(100, 10, 20);
     let (up, flying) = (launch(&mut queue, 0), launch(&mut queue, 10));

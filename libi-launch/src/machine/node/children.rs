@@ -9,9 +9,9 @@ use libi_core::plan::late::{Attempt, Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 
-use super::{Child, Direct, Effect, Job, LinkId, Node, Role, Stage};
+use super::{Child, Direct, Effect, Job, LinkId, Node, Stage};
 use crate::machine::child::State;
-use crate::machine::message::{Down, News, Task, Welcome};
+use crate::machine::message::{Down, News, Welcome};
 use crate::machine::outbox::Stream;
 use crate::machine::reader::{Item, ReadError};
 use crate::verdict::{Cause, Exit, Failure, Phase};
@@ -20,8 +20,6 @@ use crate::verdict::{Cause, Exit, Failure, Phase};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How many launches may be in flight, whatever their age: each is a process here, with its descriptors.
 const MOST_IN_FLIGHT: usize = 1_000;
-/// How many hosts go into one message, so that it stays below the limit of messages.
-const HOSTS_IN_A_MESSAGE: usize = 2_000;
 
 impl Node {
     /// Starts as many hosts as may be in flight.
@@ -240,6 +238,7 @@ impl Node {
             blocks,
             programs: self.programs.clone(),
             rules: self.rules,
+            fixed: self.fixed,
             via: self.via.clone(),
             output: self.output,
         };
@@ -252,37 +251,6 @@ impl Node {
             self.give(link, launch, now, out);
         } else {
             self.check_joined(now, out);
-        }
-    }
-
-    fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
-        let Ok(mut share) = self.queue.child_ready(launch, now) else { return };
-        if let Role::Front(_) = self.role {
-            // The front end launches the first host alone; its leader gets all the others.
-            let others = self.tasks.values().filter(|task| task.host != launch.host);
-            share.hosts = others.clone().map(|task| task.host).collect();
-            share.attempts = others.map(|task| (task.host, task.attempt)).collect();
-        }
-        let tasks: Vec<Task> = share
-            .hosts
-            .iter()
-            .filter_map(|host| {
-                let attempt = share.attempts.get(&host).copied().unwrap_or_default();
-                Some(Task { attempt, ..self.tasks.get(&host)?.clone() })
-            })
-            .collect();
-        let mut part = Vec::new();
-        let mut weight = 0;
-        for task in tasks {
-            weight += 1 + task.blocks.len();
-            part.push(task);
-            if weight >= HOSTS_IN_A_MESSAGE {
-                weight = 0;
-                Self::send(link, Kind::Control, &Down::Share(std::mem::take(&mut part), share.estimate), out);
-            }
-        }
-        if !part.is_empty() {
-            Self::send(link, Kind::Control, &Down::Share(part, share.estimate), out);
         }
     }
 
@@ -310,6 +278,12 @@ impl Node {
                     self.set_deadline(link, by);
                 }
                 return;
+            }
+            // Given up for good by somebody below: should he be lost, that says nothing of it any more.
+            (News::Failed(host, ..), Some(own))
+                if self.stage == Stage::Launching && self.queue.forget(own, *host) =>
+            {
+                self.tasks.remove(host);
             }
             _ => {}
         }

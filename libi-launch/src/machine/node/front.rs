@@ -1,44 +1,83 @@
 //! The front end's side of a node: its ledger, its deadline, its decisions.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use libi_core::cost::Cost;
+use libi_core::ids::HostIndex;
+use libi_core::plan::{Shape, Strategy};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::leaving::TERMINATE;
 use super::roster::Roster;
 use super::{Effect, Node, Notice, Plan, Role, Stage};
-use crate::machine::ledger::{Decision, Known, Ledger};
-use crate::machine::message::{Down, Ending, News};
+use crate::machine::ledger::{Decision, Known, Ledger, Replaced};
+use crate::machine::message::{Down, Ending, News, Spare};
 use crate::verdict::{Cause, Failure, Phase, Trip};
 
 /// What a front end's node keeps beside what every node keeps.
 #[derive(Debug)]
 pub(super) struct Front {
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     allowed: Duration,
-    /// When no verdict may be open any more; then, when the reports asked for must be in.
-    by: Instant,
     /// Who has launched each host, and when.
     trips: Vec<Trip>,
     roster: Roster,
+    /// When no verdict may be open any more.
+    deadline: Instant,
+    /// If too many have failed: until when the launch goes on all the same.
+    gather: Instant,
+    /// If nothing is launched any more: why, and when what was asked for must be reported.
+    concluding: Option<(Cause, Instant)>,
+    /// The static tree that was asked for, if one was, and the costs that it is laid out for.
+    pub(super) shape: Option<Shape>,
+    pub(super) cost: Cost,
+    pub(super) spares: VecDeque<Spare>,
+    pub(super) replaced: Vec<Replaced>,
 }
 
 impl Front {
     pub(super) fn new(plan: &Plan) -> Self {
         let ledger = Ledger::new(plan.hosts.len() as u32, plan.policy);
-        let trips = vec![Trip::default(); plan.hosts.len()];
-        let roster = Roster::new(plan.size);
-        Self { ledger, allowed: plan.deadline, by: Instant::FAR_FUTURE, trips, roster }
+        let (deadline, gather) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
+        let shape = match plan.strategy {
+            Strategy::Late => None,
+            Strategy::Static(shape) => Some(shape),
+        };
+        Self {
+            ledger,
+            allowed: plan.deadline,
+            trips: vec![Trip::default(); plan.hosts.len()],
+            roster: Roster::new(plan.size),
+            deadline,
+            gather,
+            concluding: None,
+            shape,
+            cost: plan.cost,
+            spares: plan.spares.clone().into(),
+            replaced: Vec::new(),
+        }
     }
 
     pub(super) fn begin(&mut self, now: Instant) {
-        self.by = now + self.allowed;
+        self.deadline = now + self.allowed;
+    }
+
+    /// Whether a host is given up, or was lost after the session was up.
+    pub(super) fn has_given_up(&self, host: HostIndex) -> bool {
+        matches!(self.ledger.at(host), Some((_, Known::Failed(_))))
     }
 
     /// When it has to be woken, if the session is so far.
     pub(super) fn deadline(&self, stage: Stage) -> Option<Instant> {
-        (stage < Stage::Up).then_some(self.by)
+        let next = self.concluding.as_ref().map_or(self.deadline.min(self.gather), |(_, by)| *by);
+        (stage < Stage::Up).then_some(next)
+    }
+
+    /// Whether enough can still join, as far as was known when that was last looked at.
+    pub(super) fn has_hope(&self) -> bool {
+        self.gather == Instant::FAR_FUTURE
     }
 }
 
@@ -73,8 +112,9 @@ impl Node {
     /// Takes news into the ledger, and does what follows from it.
     pub(super) fn decide(&mut self, news: &[News], now: Instant, out: &mut Vec<Effect>) {
         let elapsed = now.since(self.began);
-        let Role::Front(front) = &mut self.role else { return };
         for news in news {
+            let replaced = self.replace(news, now, out);
+            let Role::Front(front) = &mut self.role else { return };
             match news {
                 News::Exited(rank, exit) => {
                     front.roster.leaves(*rank);
@@ -93,15 +133,15 @@ impl Node {
                 }
                 _ => {}
             }
-            let failed = match news {
+            let instead = match news {
                 // Nobody is launched again in a session that is up.
                 News::Again(host, attempt) if self.stage >= Stage::Up => {
                     let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
                     Some(News::Failed(*host, *attempt, failure))
                 }
-                _ => None,
+                _ => replaced,
             };
-            let news = failed.as_ref().unwrap_or(news);
+            let news = instead.as_ref().unwrap_or(news);
             let was_lost = front.ledger.note(news);
             if let News::Failed(host, _, failure) = news
                 && was_lost
@@ -115,6 +155,7 @@ impl Node {
                 }
             }
         }
+        let Role::Front(front) = &mut self.role else { return };
         if self.stage >= Stage::Up {
             if self.stage == Stage::Up && front.roster.is_done() {
                 out.push(Effect::Tell(Notice::Done));
@@ -122,20 +163,26 @@ impl Node {
             return;
         }
         let decision = front.ledger.decide();
-        let late = now >= front.by;
-        match (decision, self.stage) {
+        front.gather = match decision {
+            Decision::Hopeless => front.gather.min(now + self.rules.gather),
+            _ => Instant::FAR_FUTURE,
+        };
+        let late = front.deadline(self.stage).is_some_and(|by| now >= by);
+        match (decision, &front.concluding) {
             (Decision::Go, _) => self.go(out),
             (Decision::GiveUp, _) => self.give_up(now, out),
-            (Decision::Wait, Stage::Launching) if late => {
-                front.by = now + self.rules.grace.saturating_mul(2);
-                self.conclude(now, out);
+            (Decision::Wait | Decision::Hopeless, None) if late => {
+                let why = if now >= front.deadline { Cause::TimedOut } else { Cause::Abandoned };
+                front.concluding = Some((why.clone(), now + self.rules.grace.saturating_mul(2)));
+                self.conclude(&why, now, out);
                 self.report(now, out);
             }
-            (Decision::Wait, _) if late => {
-                front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::TimedOut, elapsed));
+            (Decision::Wait | Decision::Hopeless, Some((why, _))) if late => {
+                let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
+                front.ledger.close(&failure);
                 self.decide(&[], now, out);
             }
-            (Decision::Wait, _) => {}
+            (Decision::Wait | Decision::Hopeless, _) => {}
         }
     }
 

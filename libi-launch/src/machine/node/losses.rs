@@ -8,16 +8,28 @@ use super::{Node, Role, Stage};
 use crate::machine::message::News;
 use crate::verdict::{Cause, Exit, Failure, Phase};
 
+/// How often a host may be lost for each of its attempts: far more often than trees are deep.
+const LOSSES_FOR_AN_ATTEMPT: u16 = 32;
+
 impl Node {
-    /// Whether a launch is to be repeated, and after how long.
-    fn retry(&self, attempt: Attempt, failure: &Failure) -> Retry {
-        let made = attempt.failed.saturating_add(attempt.lost);
+    /// Whether a launch is to be repeated, and after how long. Only what the host itself has done counts: since it was
+    /// queued here, and when it was up here and lost.
+    fn retry(&self, launch: Launch, failure: &Failure) -> Retry {
+        let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
+        let made = launch.attempt.failed.saturating_add(faults);
         let another = self.stage == Stage::Launching && failure.may_pass();
         if another && made.saturating_add(1) < self.rules.attempts {
-            Retry::After(self.rules.back_off.saturating_mul(1 << made.min(10)))
+            let back_off = self.rules.back_off.saturating_mul(1 << made.min(20));
+            Retry::After(back_off.min(self.rules.back_off_most))
         } else {
             Retry::Never
         }
+    }
+
+    /// Whether a host may be lost once more. Losses are no fault of the hosts below, but a session whose leaders are lost
+    /// as often as this would go on for ever, and attempts must have a number.
+    fn may_be_lost(&self, attempt: Attempt) -> bool {
+        attempt.lost < self.rules.attempts.saturating_mul(LOSSES_FOR_AN_ATTEMPT)
     }
 
     pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
@@ -25,8 +37,9 @@ impl Node {
             let rem = self.queue.estimate().cost().rem;
             self.window.refused(now, self.queue.in_flight(), rem);
         }
-        let retry = self.retry(launch.attempt, &failure);
+        let retry = self.retry(launch, &failure);
         if self.queue.child_failed(launch, now, retry).is_ok() && retry == Retry::Never {
+            self.take_over(launch.host);
             self.news.push(News::Failed(launch.host, launch.attempt, failure));
         }
     }
@@ -34,20 +47,25 @@ impl Node {
     /// A leader that was up is gone, and with it everybody whom it had launched or was to launch.
     pub(super) fn leader_lost(&mut self, launch: Launch, failure: &Failure, now: Instant) {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
-        let below: Vec<HostIndex> = match self.role {
-            Role::Front(_) => self.tasks.keys().copied().filter(|host| *host != launch.host).collect(),
+        let below: Vec<HostIndex> = match &self.role {
+            // What was given up below stays so, whoever is the next master.
+            Role::Front(front) => {
+                let others = self.tasks.keys().copied().filter(|host| *host != launch.host);
+                others.filter(|host| !front.has_given_up(*host)).collect()
+            }
             Role::Member(_) => share.hosts.iter().collect(),
         };
         // The latest attempt that was heard of, by whomever: what was not heard of here is known to nobody.
-        let heard = |host: HostIndex| self.tasks.get(&host).map_or(Attempt::default(), |task| task.attempt);
-        let below: Vec<Launch> =
-            below.into_iter().map(|host| Launch { host, attempt: heard(host) }).collect();
-        match self.retry(launch.attempt, failure) {
-            Retry::After(back_off) => self.again(launch, now + back_off),
-            Retry::Never => self.news.push(News::Failed(launch.host, launch.attempt, failure.clone())),
+        let heard = |host| Launch { host, attempt: self.attempt(host) };
+        let below: Vec<Launch> = below.into_iter().map(heard).collect();
+        match self.retry(launch, failure) {
+            Retry::After(back_off) if self.may_be_lost(launch.attempt) => self.again(launch, now + back_off),
+            _ => self.news.push(News::Failed(launch.host, launch.attempt, failure.clone())),
         }
+        let faults = self.faults.entry(launch.host).or_default();
+        *faults = faults.saturating_add(launch.attempt.failed).saturating_add(1);
         for lost in below {
-            if self.stage == Stage::Launching {
+            if self.stage == Stage::Launching && self.may_be_lost(lost.attempt) {
                 self.again(lost, now);
             } else {
                 let cause = Cause::LauncherLost(launch.host);

@@ -1,10 +1,9 @@
 //! A member's side of a node: the link to its parent, and what comes from there.
 
 use libi_core::boot::{Hello, Place, Ticket};
-use libi_core::plan::late::{Attempt, Launch, Share};
+use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
-use std::collections::BTreeMap;
 
 use super::leaving::TERMINATE;
 use super::{Effect, Node, Notice, Role, Stage};
@@ -122,27 +121,24 @@ impl Node {
             }
             (_, State::Called | State::Greeted(_)) | (Down::Welcome(_), _) => return None,
             (Down::Share(tasks, estimate), _) => {
-                let hosts = tasks.iter().map(|task| task.host).collect();
-                let later = tasks.iter().filter(|task| task.attempt != Attempt::default());
-                let attempts: BTreeMap<_, _> = later.map(|task| (task.host, task.attempt)).collect();
-                self.tasks.extend(tasks.into_iter().map(|task| (task.host, task)));
-                self.queue.accept(Share { hosts, attempts, estimate });
-                if self.stage != Stage::Launching {
-                    self.abandon_queue(now);
+                self.accept(tasks, estimate);
+                // A node that ends leaves the verdict on its hosts to its parent.
+                if matches!(self.stage, Stage::Concluding | Stage::Up) {
+                    self.abandon_queue(&Cause::Abandoned, now);
                 }
                 self.listen(out);
             }
-            (Down::Conclude, _) if self.stage == Stage::Launching => self.conclude(now, out),
+            (Down::Conclude(why), _) if self.stage == Stage::Launching => self.conclude(&why, now, out),
             (Down::Go, _) if self.stage < Stage::Up => {
                 // Whoever has not joined by now would wait for ever to be told so.
-                self.abandon_queue(now);
+                self.abandon_queue(&Cause::Abandoned, now);
                 (self.stage, self.was_up) = (Stage::Up, true);
                 self.direct.forget_secret();
-                self.end_those_before(Phase::Joined, now, out);
+                self.end_those_before(Phase::Joined, &Cause::Abandoned, now, out);
                 self.pass_down(&Down::Go, out);
                 out.push(Effect::Tell(Notice::Up));
             }
-            (Down::Conclude | Down::Go, _) => {}
+            (Down::Conclude(_) | Down::Go, _) => {}
             (Down::Signal(signal), _) => self.signal(signal, out),
             (Down::End(ending), _) => self.end(ending, now, out),
             (Down::Credit(bytes), _) => self.outbox.allow(bytes),
@@ -167,6 +163,7 @@ impl Node {
         self.direct.settings = welcome.direct;
         self.rank = Some(welcome.blocks.first()?.first);
         (self.host, self.host_name) = (Some(welcome.host), welcome.name);
+        self.fixed = welcome.fixed;
         self.next_beat = now + self.beat_every();
         if let Place::Leader(host) = ticket.place {
             self.leads = Some(host);
@@ -209,38 +206,37 @@ impl Node {
     }
 
     /// Stops launching, gives up what has not joined, and tells those below to do the same.
-    pub(super) fn conclude(&mut self, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn conclude(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         self.stage = Stage::Concluding;
-        self.abandon_queue(now);
-        self.pass_down(&Down::Conclude, out);
-        self.end_those_before(Phase::Joining, now, out);
+        self.abandon_queue(why, now);
+        self.pass_down(&Down::Conclude(why.clone()), out);
+        self.end_those_before(Phase::Joining, why, now, out);
         let joined = match &self.role {
             Role::Member(upstream) => !matches!(upstream.state, State::Joining(_)),
             Role::Front(_) => true,
         };
         if !joined {
             let elapsed = now.since(self.began);
-            let failure = Failure::without_evidence(Phase::Joining, Cause::TimedOut, elapsed);
+            let failure = Failure::without_evidence(Phase::Joining, why.clone(), elapsed);
             self.host_failed(failure, now, out);
         }
     }
 
     /// Ends those that have not come so far, and will not be waited for.
-    fn end_those_before(&mut self, phase: Phase, now: Instant, out: &mut Vec<Effect>) {
+    fn end_those_before(&mut self, phase: Phase, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         let early = self.children.iter().filter(|(_, child)| child.phase() < phase && !child.is_ending());
         let leaders = early.filter(|(_, child)| phase < Phase::Joined || child.host().is_some());
         let early: Vec<_> = leaders.map(|(&link, _)| link).collect();
         for link in early {
-            self.end_by_force(link, Cause::TimedOut, now, out);
+            self.end_by_force(link, why.clone(), now, out);
         }
     }
 
     /// Reports every host that is still waiting for its launch as given up.
-    pub(super) fn abandon_queue(&mut self, now: Instant) {
-        let abandoned: Vec<Launch> = self.queue.abandon().collect();
-        for Launch { host, attempt } in abandoned {
+    pub(super) fn abandon_queue(&mut self, why: &Cause, now: Instant) {
+        for Launch { host, attempt } in self.not_launched() {
             let elapsed = now.since(self.began);
-            let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
+            let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
             self.news.push(News::Failed(host, attempt, failure));
         }
     }

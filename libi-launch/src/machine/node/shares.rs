@@ -1,0 +1,234 @@
+//! Who launches whom: what a child is given when it has said hello, and what becomes of what a node is given.
+//!
+//! Usually the [late-commit queue](libi_core::plan::late) decides when the child is there. If the user insists on a
+//! static tree, the front end has laid it out, and every host travels with the number of those below it:
+//!
+//! ```text
+//!   3 (below 2)   4 (below 0)   7 (below 0)   5 (below 1)   9 (below 0)     means     3 (4 7)   5 (9)
+//! ```
+//!
+//! A leader launches 3 and 5, in this order, and no one else; at its hello, 3 is given 4 and 7. The queue knows of 4 and
+//! 7 from then on; before, they are kept [aside](Below). If 3 is given up, its launcher takes 4 and 7 with whoever is
+//! below them for children of its own; if it is lost, everybody who was below it.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use libi_core::cost::Cost;
+use libi_core::ids::HostIndex;
+use libi_core::plan::estimate::Estimate;
+use libi_core::plan::late::{Attempt, Launch, Share};
+use libi_core::plan::{HostRuns, Shape};
+use libi_core::time::Instant;
+use libi_core::wire::Kind;
+
+use super::{Effect, LinkId, Node, Role};
+use crate::machine::message::{Down, Task};
+
+/// How many hosts go into one message, so that it stays below the limit of messages.
+const HOSTS_IN_A_MESSAGE: usize = 2_000;
+
+/// The hosts of a static tree that this node has but does not launch: each belongs to one of its children.
+#[derive(Debug, Default)]
+pub(super) struct Below {
+    /// By the child that is to launch them, as long as that is not up: each with how many are below it in turn.
+    children: BTreeMap<HostIndex, Vec<(HostIndex, u32)>>,
+    /// Of a share that came in several messages: what belongs to a child of which not everything has come.
+    incomplete: Vec<(HostIndex, u32)>,
+}
+
+impl Below {
+    /// Takes over hosts in preorder; those that are to be launched here now.
+    fn accept(&mut self, hosts: impl IntoIterator<Item = (HostIndex, u32)>) -> Vec<HostIndex> {
+        self.incomplete.extend(hosts);
+        let mut own = Vec::new();
+        let mut rest = self.incomplete.as_slice();
+        while let Some((&(child, below), others)) = rest.split_first()
+            && let Some((subtree, behind)) = others.split_at_checked(below as usize)
+        {
+            if !subtree.is_empty() {
+                self.children.insert(child, subtree.to_vec());
+            }
+            own.push(child);
+            rest = behind;
+        }
+        self.incomplete = rest.to_vec();
+        own
+    }
+
+    /// Takes over what was to be launched by a child; those that are to be launched here now.
+    fn promote(&mut self, child: HostIndex) -> Vec<HostIndex> {
+        let subtree = self.children.remove(&child).unwrap_or_default();
+        let incomplete = std::mem::take(&mut self.incomplete);
+        let own = self.accept(subtree);
+        self.incomplete = incomplete;
+        own
+    }
+
+    /// Everybody who is left to be launched by a child that is not up.
+    fn abandon(&mut self) -> impl Iterator<Item = HostIndex> + use<> {
+        let Self { children, incomplete } = std::mem::take(self);
+        children.into_values().flatten().chain(incomplete).map(|(host, _)| host)
+    }
+}
+
+/// Hosts as a tree of this shape, the first of which, who is up already, is left out: in preorder, each with how many
+/// are below it.
+fn lay_out(shape: Shape, cost: &Cost, hosts: &[HostIndex]) -> Vec<(HostIndex, u32)> {
+    let Some(count) = u32::try_from(hosts.len()).ok().and_then(NonZeroU32::new) else { return Vec::new() };
+    let tree = shape.tree(count, cost);
+    let launches: Vec<(u32, u32)> = tree.launches().collect();
+    // Parents come before their children: from the end, each subtree is complete when it is added to its parent's.
+    let mut sizes = vec![1u32; hosts.len()];
+    for &(parent, node) in launches.iter().rev() {
+        sizes[parent as usize] += sizes[node as usize];
+    }
+    // And from the beginning, each node knows where its next child's subtree is to be.
+    let mut places = vec![0u32; hosts.len()];
+    let mut next = vec![1u32; hosts.len()];
+    let mut preorder = vec![(HostIndex(0), 0); hosts.len()];
+    for &(parent, node) in &launches {
+        let place = places[parent as usize] + next[parent as usize];
+        next[parent as usize] += sizes[node as usize];
+        places[node as usize] = place;
+        preorder[place as usize] = (hosts[node as usize], sizes[node as usize] - 1);
+    }
+    preorder.split_off(1)
+}
+
+impl Node {
+    /// Gives a child that has said hello what it is to launch.
+    pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
+        let order = match &self.role {
+            // The front end launches the first host alone; its leader gets all the others.
+            Role::Front(front) => {
+                let open = self.tasks.keys().copied().filter(|host| !front.has_given_up(*host));
+                let others = open.filter(|host| *host != launch.host);
+                match front.shape {
+                    None => Some(others.map(|host| (host, 0)).collect()),
+                    Some(shape) => {
+                        let hosts: Vec<_> = std::iter::once(launch.host).chain(others).collect();
+                        Some(lay_out(shape, &front.cost, &hosts))
+                    }
+                }
+            }
+            Role::Member(_) if self.fixed => {
+                Some(self.below.children.remove(&launch.host).unwrap_or_default())
+            }
+            Role::Member(_) => None,
+        };
+        let share = match &order {
+            Some(hosts) => {
+                let hosts: HostRuns = hosts.iter().map(|(host, _)| *host).collect();
+                // The front end has to look at the state of all hosts anyway if the master is lost.
+                let kept = if self.is_front() { HostRuns::new() } else { hosts };
+                self.queue.child_ready_with(launch, now, kept)
+            }
+            None => self.queue.child_ready(launch, now),
+        };
+        let Ok(share) = share else { return };
+        let order = order.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
+        let tasks = order.into_iter().filter_map(|(host, below)| {
+            let task = self.tasks.get(&host)?;
+            let attempt = share.attempts.get(&host).copied().unwrap_or_default().max(task.attempt);
+            Some(Task { attempt, below, ..task.clone() })
+        });
+        Self::send_share(link, tasks, share.estimate, out);
+    }
+
+    fn send_share(
+        link: LinkId,
+        tasks: impl Iterator<Item = Task>,
+        estimate: Estimate,
+        out: &mut Vec<Effect>,
+    ) {
+        let mut part = Vec::new();
+        let mut weight = 0;
+        for task in tasks {
+            weight += 1 + task.blocks.len();
+            part.push(task);
+            if weight >= HOSTS_IN_A_MESSAGE {
+                weight = 0;
+                Self::send(link, Kind::Control, &Down::Share(std::mem::take(&mut part), estimate), out);
+            }
+        }
+        if !part.is_empty() {
+            Self::send(link, Kind::Control, &Down::Share(part, estimate), out);
+        }
+    }
+
+    /// Takes over what the parent has given.
+    pub(super) fn accept(&mut self, tasks: Vec<Task>, estimate: Estimate) {
+        let hosts: HostRuns = if self.fixed {
+            self.below.accept(tasks.iter().map(|task| (task.host, task.below))).into_iter().collect()
+        } else {
+            tasks.iter().map(|task| task.host).collect()
+        };
+        for task in tasks {
+            // Perhaps another machine is in the host's place by now, of which nothing is known.
+            self.faults.remove(&task.host);
+            self.tasks.insert(task.host, task);
+        }
+        let later = hosts.iter().map(|host| (host, self.attempt(host)));
+        let attempts = later.filter(|(_, attempt)| *attempt != Attempt::default()).collect();
+        self.queue.accept(Share { hosts, attempts, estimate });
+    }
+
+    /// The latest attempt at a host that has been heard of here.
+    pub(super) fn attempt(&self, host: HostIndex) -> Attempt {
+        self.tasks.get(&host).map_or(Attempt::default(), |task| task.attempt)
+    }
+
+    /// A child of a static tree is given up: those directly below it are this node's to launch now.
+    pub(super) fn take_over(&mut self, child: HostIndex) {
+        let hosts: HostRuns = self.below.promote(child).into_iter().collect();
+        let attempts = hosts.iter().map(|host| (host, self.attempt(host))).collect();
+        self.queue.accept(Share { hosts, attempts, estimate: self.queue.estimate() });
+    }
+
+    /// Everybody who will not be launched any more, with the attempt that would have been next.
+    pub(super) fn not_launched(&mut self) -> Vec<Launch> {
+        let mut launches: Vec<Launch> = self.queue.abandon().collect();
+        let below: Vec<HostIndex> = self.below.abandon().collect();
+        launches.extend(below.into_iter().map(|host| Launch { host, attempt: self.attempt(host) }));
+        launches
+    }
+
+    fn is_front(&self) -> bool {
+        matches!(self.role, Role::Front(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(numbers: &[u32]) -> Vec<HostIndex> {
+        numbers.iter().copied().map(HostIndex).collect()
+    }
+
+    fn pairs(text: &[(u32, u32)]) -> Vec<(HostIndex, u32)> {
+        text.iter().map(|&(host, below)| (HostIndex(host), below)).collect()
+    }
+
+    #[test]
+    fn a_tree_is_laid_out_in_preorder_over_whoever_is_left() {
+        let two = Shape::Kary(NonZeroU32::new(2).unwrap());
+        // 0 (1 (3 4)  2 (5 6)), with other numbers.
+        let tree = lay_out(two, &Cost::default(), &hosts(&[0, 10, 20, 30, 40, 50, 60]));
+        assert_eq!(tree, pairs(&[(10, 2), (30, 0), (40, 0), (20, 2), (50, 0), (60, 0)]));
+        assert_eq!(lay_out(two, &Cost::default(), &hosts(&[0])), []);
+        assert_eq!(lay_out(two, &Cost::default(), &[]), []);
+    }
+
+    #[test]
+    fn a_child_is_launched_when_all_that_is_below_it_has_come() {
+        let mut below = Below::default();
+        assert_eq!(below.accept(pairs(&[(1, 2), (3, 0)])), []);
+        assert_eq!(below.accept(pairs(&[(4, 0), (2, 0), (5, 1)])), hosts(&[1, 2]));
+        assert_eq!(below.children[&HostIndex(1)], pairs(&[(3, 0), (4, 0)]));
+        assert_eq!(below.accept(pairs(&[(6, 0), (7, u32::MAX)])), hosts(&[5]));
+        assert_eq!(below.promote(HostIndex(1)), hosts(&[3, 4]), "though more is still to come");
+        assert_eq!(below.abandon().collect::<Vec<_>>(), hosts(&[6, 7]));
+    }
+}

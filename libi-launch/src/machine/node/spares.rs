@@ -1,0 +1,61 @@
+//! What the front end does with spare hosts: put one in the place of a host that is given up.
+//!
+//! A host's place in the session (its index, its ranks) stays what it is; what changes is the machine that is to fill it.
+//! To everybody else it is a host that is to be launched again, at another address: it gets the next attempt,
+//! and goes to the master as a further share, or to the next master with everything else.
+
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::{Attempt, Launch};
+use libi_core::time::Instant;
+use libi_core::wire::Kind;
+
+use super::{Effect, Node, Role, Stage};
+use crate::machine::ledger::{Known, Replaced};
+use crate::machine::message::{Down, News};
+use crate::verdict::Cause;
+
+impl Node {
+    /// The hosts that spares have been put in the place of, in the order in which that was done; nothing at other nodes.
+    #[must_use]
+    pub fn replaced(&self) -> &[Replaced] {
+        match &self.role {
+            Role::Front(front) => &front.replaced,
+            Role::Member(_) => &[],
+        }
+    }
+
+    /// Puts a spare in the place of a host that is given up by this; tells what is to be noted of it instead.
+    pub(super) fn replace(&mut self, news: &News, now: Instant, out: &mut Vec<Effect>) -> Option<News> {
+        let News::Failed(host, attempt, failure) = news else { return None };
+        let (Stage::Launching, Role::Front(front)) = (self.stage, &mut self.role) else { return None };
+        let (noted, known) = front.ledger.at(*host)?;
+        let is_open = attempt >= noted && !matches!(known, Known::Failed(_));
+        // Whoever was lost with others is not at fault, and would be lost with them on another machine.
+        let at_fault = !matches!(failure.cause, Cause::LauncherLost(_));
+        if !is_open || !at_fault || !front.has_hope() {
+            return None;
+        }
+        let task = self.tasks.get_mut(host)?;
+        let before = (*attempt).max(task.attempt);
+        let next = Attempt { lost: before.lost.checked_add(1)?, failed: 0 };
+        let spare = front.spares.pop_front()?;
+        let (by, failure) = (spare.name.clone(), failure.clone());
+        let name = std::mem::replace(&mut task.name, spare.name);
+        front.replaced.push(Replaced { host: *host, name, by, failure });
+        (task.user, task.port, task.attempt) = (spare.user, spare.port, next);
+        self.faults.remove(host);
+        if *host == HostIndex(0) {
+            self.queue.requeue(Launch { host: *host, attempt: before }, now).ok()?;
+            self.launch(now, out);
+        } else {
+            let share = Down::Share(vec![task.clone()], self.queue.estimate());
+            let mut children = self.children.iter();
+            // If there is no master now, the next one is given this with everything else.
+            let master = children.find(|(_, child)| child.host() == Some(HostIndex(0)) && child.is_up());
+            if let Some((&link, _)) = master {
+                Self::send(link, Kind::Control, &share, out);
+            }
+        }
+        Some(News::Again(*host, next))
+    }
+}

@@ -1,0 +1,260 @@
+//! What must hold of the launches that were made, and of what is reported, under each policy.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use libi_core::boot::Place;
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::plan::Strategy;
+use libi_core::sim::Sim;
+use libi_core::time::Instant;
+use libi_launch::machine::{Known, Node, Notice, Policy};
+use libi_launch::verdict::{Cause, Phase};
+
+use crate::scenario::{Fate, Scenario, Trouble};
+use crate::world::{Cluster, Start};
+
+/// Of each host, the launches in the order of their attempts.
+fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
+    let mut hosts: BTreeMap<HostIndex, Vec<&Start>> = BTreeMap::new();
+    world.starts.iter().for_each(|start| hosts.entry(start.host).or_default().push(start));
+    hosts.values_mut().for_each(|starts| starts.sort_by_key(|start| start.attempt));
+    hosts
+}
+
+/// Launches are repeated in good time, on the machine that has the place, and nobody launches after the deadline.
+pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
+    let rules = &scenario.rules;
+    if let Some(vain) = world.launched_in_vain {
+        return Err(format!("the front end had given up what was launched: {vain:?}"));
+    }
+    let mut known = (0..).map(HostIndex).zip(front.known());
+    if let Some(again) =
+        known.find(|(host, known)| world.given_up.contains(host) && !matches!(known, Known::Failed(_)))
+    {
+        return Err(format!("was given up already: {again:?}"));
+    }
+    let replaced = front.replaced();
+    if replaced.len() > scenario.spares as usize {
+        return Err(format!("there are {} spares, but {replaced:?}", scenario.spares));
+    }
+    for (number, replaced) in replaced.iter().enumerate() {
+        if replaced.by != format!("spare{number}") {
+            return Err(format!("spares are not taken in order: {replaced:?}"));
+        }
+    }
+    for (host, starts) in by_host(world) {
+        for pair in starts.windows(2) {
+            let (first, next) = (&pair[0], &pair[1]);
+            let failed = first.attempt.failed;
+            let wait = rules.back_off.saturating_mul(1 << failed.min(20)).min(rules.back_off_most);
+            let is_retry = first.attempt.lost == next.attempt.lost && failed + 1 == next.attempt.failed;
+            if is_retry && next.at < first.at + wait {
+                return Err(format!(
+                    "{host} is launched again before {wait:?} are over: {first:?}, {next:?}"
+                ));
+            }
+        }
+        let of_host = replaced.iter().filter(|replaced| replaced.host == host).map(|replaced| &replaced.by);
+        let own = format!("node{}", host.0);
+        let mut names = std::iter::once(&own).chain(of_host).peekable();
+        for start in &starts {
+            while names.peek().is_some_and(|name| **name != start.name) {
+                names.next();
+            }
+            if names.peek().is_none() {
+                return Err(format!("{host} is launched where it has no place: {start:?} of {starts:?}"));
+            }
+        }
+        let place = Place::Leader(host);
+        let mut there = world.living().filter(|(_, process)| process.place == Some(place));
+        let current = replaced.iter().rfind(|replaced| replaced.host == host).map_or(&own, |last| &last.by);
+        if !scenario.has_faults() && there.any(|(_, process)| process.name != *current) {
+            return Err(format!("{host} is {current} by now, but somebody else has its place"));
+        }
+    }
+    let depth = 12; // of trees that are made late
+    let heard_by = Instant::ZERO + scenario.deadline + scenario.latency * depth + Duration::from_millis(10);
+    let late = world.starts.iter().find(|start| start.at > heard_by);
+    match late {
+        Some(start) if !scenario.has_faults() && scenario.strategy == Strategy::Late => {
+            Err(format!("launched after the deadline: {start:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// In a static tree everybody is launched by whom it is decided, unless that one, and whoever is in between, has failed.
+pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
+    let Some(tree) = scenario.tree() else { return Ok(()) };
+    let of_host = |host| world.starts.iter().filter(move |start| start.host == host);
+    if scenario.has_faults() || of_host(HostIndex(0)).count() != 1 {
+        return Ok(()); // another master has another tree
+    }
+    let replaced = |host| front.replaced().iter().any(|replaced| replaced.host == host);
+    let all_is_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+    let mut latest: BTreeMap<HostIndex, HostIndex> = BTreeMap::new();
+    for start in world.starts.iter().filter(|start| start.host != HostIndex(0) && !replaced(start.host)) {
+        let wrong = |what: &str| Err(format!("{what} launches {start:?}"));
+        let Some(Place::Leader(by)) = start.by else { return wrong("nobody who should") };
+        let mut above = tree.parent(start.host.0);
+        while let Some(parent) = above.filter(|parent| *parent != by.0) {
+            if all_is_well || of_host(HostIndex(parent)).next().is_none() {
+                return wrong("somebody else than who was to do it");
+            }
+            above = tree.parent(parent);
+        }
+        if above.is_none() {
+            return wrong("somebody who is not above it");
+        }
+        if all_is_well && latest.insert(by, start.host).is_some_and(|before| before > start.host) {
+            return wrong("somebody out of order");
+        }
+    }
+    Ok(())
+}
+
+/// Whoever is killed when the session has been up for a while is reported as ended, if somebody was there to see it.
+pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> {
+    let world = &sim.world;
+    let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let Some(up) = up.filter(|_| scenario.freezes.is_empty()) else { return Ok(()) };
+    let known_by = |at: Instant| at + scenario.rules.silence * 3 + scenario.rules.grace * 8;
+    for death in world.deaths.iter().filter(|death| death.at > up + Duration::from_secs(5)) {
+        let alive = death.above.iter().all(|id| world.processes[id.0 as usize].alive);
+        let rank = match death.place {
+            Some(Place::Leader(host)) => Rank(host.0 * scenario.members),
+            Some(Place::Local(rank)) => rank,
+            None => continue,
+        };
+        let mut told = world.notices.iter();
+        let told = told.any(|(_, notice)| matches!(notice, Notice::Exited(whose, _) if *whose == rank));
+        if alive && sim.agenda.now() > known_by(death.at) && !told {
+            return Err(format!("nobody was told of {death:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Without faults from outside, what is reported is either what has happened to a host, or that it was cut short.
+pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
+    let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
+    let Some((at, verdict)) = verdict else { return Ok(()) };
+    let known: Vec<&Known> = front.known().collect();
+    repeated(scenario, world, front, &known)?;
+    hopeless(scenario, world, *at)?;
+    let failed = |known: &Known| matches!(known, Known::Failed(_));
+    let abandoned = |known: &Known| matches!(known, Known::Failed(f) if f.cause == Cause::Abandoned);
+    let before = scenario.deadline.min(scenario.rules.gather);
+    let in_time = *at < Instant::ZERO + scenario.deadline;
+    let first_failed = known.first().is_some_and(|known| failed(known));
+    // Who was lost just when the session came up is not launched again any more.
+    let was_lost = |host: u32| {
+        world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(lost, _) if lost.0 == host))
+    };
+    let cut_short = |&(host, known): &(u32, &&Known)| abandoned(known) && !was_lost(host);
+    if !first_failed && *at < Instant::ZERO + before && (0..).zip(&known).any(|it| cut_short(&it)) {
+        let who: Vec<_> = (0..).zip(&known).filter(cut_short).take(3).collect();
+        return Err(format!("given up at {at}, before {before:?} were over, with {who:?} open"));
+    }
+    let lost =
+        world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(..) | Notice::Exited(..)));
+    let spares_left = front.replaced().len() < scenario.spares as usize;
+    for (host, known) in (0..).map(HostIndex).zip(&known) {
+        let Known::Failed(failure) = known else { continue };
+        let mut tried = world.fates.iter().filter(|((place, _), _)| *place == Place::Leader(host));
+        let last = tried.next_back().map(|(_, fate)| *fate);
+        let was_silent = matches!(last, Some(Fate::Hangs | Fate::HangsWithBanner));
+        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_));
+        let too_early = failure.phase == Phase::Starting && failure.elapsed < scenario.rules.greet;
+        if in_time && failure.cause == Cause::TimedOut && too_early {
+            return Err(format!("{host} was cut short, but is said to have timed out: {failure:?}"));
+        }
+        let was_started = failure.phase == Phase::Starting && failure.elapsed > Duration::from_secs(2);
+        let has_printed = was_started && last == Some(Fate::HangsWithBanner);
+        if has_printed && !failure.tail.contains("Welcome") {
+            return Err(format!("what {host} has printed is forgotten: {failure:?}"));
+        }
+        if *verdict == Notice::Up && in_time && !lost && own && spares_left {
+            return Err(format!("{host} is given up although there are spares: {failure:?}"));
+        }
+        let at_fault = match scenario.trouble {
+            Trouble::Breaks(at_fault, _) => host == HostIndex(at_fault),
+            Trouble::Hang(_) => was_silent,
+            Trouble::Nothing => false,
+        };
+        if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
+            return Err(format!("{host} is not at fault, but given up: {failure:?}"));
+        }
+    }
+    for replaced in front.replaced() {
+        let launched = world.starts.iter().any(|start| start.name == replaced.by);
+        if *verdict == Notice::Up && in_time && !launched {
+            return Err(format!("was never launched: {replaced:?}"));
+        }
+    }
+    let replaced = |host| front.replaced().iter().filter(|replaced| replaced.host == host).count();
+    if let Trouble::Breaks(host, _) = scenario.trouble
+        && scenario.bad == 0.0
+    {
+        let own = world.starts.iter().filter(|start| start.host == HostIndex(host)).count();
+        let most = usize::from(scenario.rules.attempts) * (1 + replaced(HostIndex(host)));
+        if own > most {
+            return Err(format!("host {host} was lost again and again, but launched {own} times"));
+        }
+    }
+    Ok(())
+}
+
+/// What may pass is tried as often as it may be, and somebody is always tried while others wait.
+fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]) -> Result<(), String> {
+    let rules = &scenario.rules;
+    let deadline = Instant::ZERO + scenario.deadline;
+    let up = world.notices.iter().any(|(at, notice)| *notice == Notice::Up && *at < deadline);
+    let mut waited = false;
+    for (host, known) in (0..).map(HostIndex).zip(known) {
+        let Known::Failed(failure) = known else { continue };
+        waited |= failure.phase == Phase::Waiting && failure.cause == Cause::TimedOut;
+        let tried = world.fates.iter().filter(|((place, _), _)| *place == Place::Leader(host));
+        let tried: Vec<_> = tried.map(|((_, attempt), fate)| (*attempt, *fate)).collect();
+        let Some((last, fate)) = tried.last() else { continue };
+        let may_pass = matches!(fate, Fate::Refused | Fate::Hangs | Fate::HangsWithBanner | Fate::ClosesOnly);
+        let times = tried.iter().filter(|(attempt, _)| attempt.lost == last.lost).count();
+        let was_up = tried.iter().any(|(_, fate)| fate.joins());
+        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_));
+        if up && own && may_pass && !was_up && times != usize::from(rules.attempts) {
+            return Err(format!("{host} is given up after {times} launches: {tried:?}, {failure:?}"));
+        }
+    }
+    let attempt = rules.greet + rules.join + rules.grace * 4 + rules.back_off_most;
+    let latest = world.starts.last().map_or(Instant::ZERO, |start| start.at);
+    let idle = deadline.since(latest);
+    if waited && idle > attempt {
+        let replaced = front.replaced();
+        return Err(format!("hosts have waited, but nothing was launched for {idle:?}; {replaced:?}"));
+    }
+    Ok(())
+}
+
+/// When one host cannot be had any more, and all are needed, it does not take much longer than was allowed to say so.
+fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<(), String> {
+    let breaks = world.fates.values().any(|fate| matches!(fate, Fate::Joins { cut: Some(_), .. }));
+    if breaks || scenario.policy != Policy::All || scenario.spares > 0 || scenario.strategy != Strategy::Late
+    {
+        return Ok(());
+    }
+    let hopeless = world.starts.iter().find(|start| {
+        let fate = world.fates.get(&(Place::Leader(start.host), start.attempt));
+        matches!(
+            fate,
+            Some(Fate::NotStarted | Fate::NotFound | Fate::ExitsEarly | Fate::Garbage | Fate::Stale)
+        )
+    });
+    let Some(hopeless) = hopeless else { return Ok(()) };
+    let rules = &scenario.rules;
+    let latest = hopeless.at + rules.gather + rules.grace * 5 + Duration::from_secs(5);
+    if verdict > latest {
+        return Err(format!("it was hopeless since {hopeless:?}, but the verdict came at {verdict}"));
+    }
+    Ok(())
+}
