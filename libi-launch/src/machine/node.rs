@@ -162,6 +162,8 @@ pub struct Node {
     tasks: BTreeMap<HostIndex, Task>,
     queue: Queue,
     window: Window,
+    /// Children that were given hosts and told what that would cost before it was known.
+    believers: Vec<(LinkId, Estimate)>,
     /// The start that keeps this node from starting another.
     starting: Option<(LinkId, Instant)>,
     /// When a host may be launched that may not be now, if nothing happens before.
@@ -211,6 +213,7 @@ impl Node {
             tasks: BTreeMap::new(),
             queue: Queue::new(HostRuns::new(), Estimate::from_word(&Cost::default())),
             window: Window::new(),
+            believers: Vec::new(),
             starting: None,
             launch_again: None,
             next_beat: Instant::FAR_FUTURE,

@@ -121,6 +121,7 @@ impl Node {
                 let attempts: BTreeMap<_, _> = later.map(|task| (task.host, task.attempt)).collect();
                 self.tasks.extend(tasks.into_iter().map(|task| (task.host, task)));
                 self.queue.accept(Share { hosts, attempts, estimate });
+                self.correct(out);
                 if self.stage != Stage::Launching {
                     self.abandon_queue(now);
                 }
