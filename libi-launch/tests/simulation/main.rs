@@ -3,6 +3,7 @@
 //! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` tries many; without it some hundred are tried.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod processor;
 mod scenario;
 mod world;
 
