@@ -20,9 +20,10 @@ use libi_core::time::Instant;
 /// The least and the most launches in flight.
 const LEAST: f64 = 4.0;
 const MOST: f64 = 256.0;
-/// The most in flight as long as SEQ is a word: had they to wait for turns three times as long, they would still be
-/// through in a second. Where the word is right it costs little, for those that are up by then launch others.
-const MOST_ON_A_WORD: f64 = 48.0;
+/// As long as SEQ is a word, no more are in flight than keep the launcher busy if SEQ is in truth so many times as long,
+const WORD_OFF_BY: f64 = 3.0;
+/// or than this many, if that is more. Those that are up by then launch others, so it costs little if the word is right.
+const ON_A_WORD: f64 = 48.0;
 /// How much larger than REM / SEQ the window is.
 const AHEAD: f64 = 1.25;
 /// How much faster than SEQ allows launches are started.
@@ -51,7 +52,8 @@ impl Window {
     pub(super) fn limit(&self, estimate: &Estimate) -> usize {
         let cost = estimate.cost();
         let busy = cost.rem.as_secs_f64() / cost.seq.as_secs_f64().max(1e-9);
-        let wanted = if estimate.seq_is_a_word() { busy.min(MOST_ON_A_WORD) } else { busy * AHEAD };
+        let wanted =
+            if estimate.seq_is_a_word() { busy.min(ON_A_WORD.max(busy / WORD_OFF_BY)) } else { busy * AHEAD };
         wanted.clamp(LEAST, MOST).min(self.ceiling).ceil() as usize
     }
 
