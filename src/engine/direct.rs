@@ -54,13 +54,6 @@ enum Knock {
     Proof(LinkId, KeyId, AwaitProof),
 }
 
-/// What a guest has turned out to be.
-pub(super) enum Found {
-    Nothing,
-    /// The other end of this link.
-    Proven(LinkId, Sealed),
-}
-
 impl Door {
     /// Listens, and says under which addresses.
     pub(super) fn open(
@@ -125,23 +118,28 @@ impl Door {
         true
     }
 
-    /// A guest may have said something.
-    pub(super) fn attend(&mut self, number: u32, registry: &Registry, targets: &mut Targets) -> Found {
-        let Some(mut guest) = self.guests.remove(&number) else { return Found::Nothing };
+    /// A guest may have said something: the link that it is the other end of, if it has proved that.
+    pub(super) fn attend(
+        &mut self,
+        number: u32,
+        registry: &Registry,
+        targets: &mut Targets,
+    ) -> Option<(LinkId, Sealed)> {
+        let mut guest = self.guests.remove(&number)?;
         match self.listen_to(&mut guest) {
             Ok(None) => {
                 self.guests.insert(number, guest);
-                Found::Nothing
+                None
             }
             Ok(Some((link, key, secured, early))) => {
                 // A ticket is spent by a proof.
                 self.keys.remove(&key);
                 targets.remove(registry, guest.stream.number(), guest.token);
-                Found::Proven(link, Sealed::new(guest.stream, secured, early))
+                Some((link, Sealed::new(guest.stream, secured, early)))
             }
             Err(_) => {
                 targets.remove(registry, guest.stream.number(), guest.token);
-                Found::Nothing
+                None
             }
         }
     }

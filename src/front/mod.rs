@@ -32,7 +32,7 @@ use libi_core::ids::HostIndex;
 use libi_core::link::{Fresh, Secret};
 use libi_core::plan::late::Attempt;
 use libi_launch::backend::Via;
-use libi_launch::machine::{Carried, Direct, Links, Node, Output as Wanted, Plan, Program, Task};
+use libi_launch::machine::{Carried, Direct, Links, Node, Output as Wanted, Plan, Program, Spare, Task};
 
 pub use event::Event;
 pub use options::{LaunchOptions, Output};
@@ -154,15 +154,14 @@ impl FrontEnd {
         let direct = direct(options)?;
         let plan = Plan {
             direct,
-            hosts: tasks(&layout),
-            programs: programs.to_vec(),
-            size: layout.size(),
+            spares: options.spares.iter().map(spare).collect(),
             rules: options.rules,
             policy: options.policy,
             deadline: options.deadline,
-            cost: options.believed_cost(),
             via: options.via.clone(),
             output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
+            strategy: options.strategy,
+            ..Plan::new(tasks(&layout), programs.to_vec(), layout.size(), options.believed_cost())
         };
         let files = match &options.output {
             Output::Files(directory) => Some(
@@ -228,6 +227,10 @@ fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
     Ok(Direct { links, loopback: options.loopback, mode: options.mode, secret })
 }
 
+fn spare(host: libi_core::hosts::HostRef<'_>) -> Spare {
+    Spare { name: host.name.to_owned(), user: host.user.map(str::to_owned), port: host.port }
+}
+
 fn program(distribution: &Distribution) -> Program {
     Program {
         executable: distribution.executable.clone(),
@@ -244,6 +247,7 @@ fn tasks(layout: &Layout) -> Vec<Task> {
         name: named.name.to_owned(),
         user: named.user.map(str::to_owned),
         port: named.port,
+        below: 0,
         blocks: layout.blocks(HostIndex(host)).to_vec(),
     };
     (0..).zip(layout.hosts()).map(task).collect()

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
+use libi_core::hosts::HostList;
 use libi_core::link::Mode;
+use libi_core::plan::Strategy;
 use libi_launch::backend::{Backend, Via};
 use libi_launch::machine::{Links, Policy, Rules};
 
@@ -37,6 +39,12 @@ pub struct LaunchOptions {
     /// What a launch costs, if you know; otherwise what the back-end says to begin with. What is measured during the
     /// launch takes its place either way.
     pub cost: Option<Cost>,
+    /// Who launches whom: late commit, unless you insist on a tree that is decided in advance.
+    pub strategy: Strategy,
+    /// Hosts that take the places of those that fail, in this order, with the same members. Counts mean nothing here.
+    ///
+    /// With [several sessions](super::FrontEnd::launch) each may take all of them.
+    pub spares: HostList,
     /// What becomes of what members print.
     pub output: Output,
     /// Whether hosts talk to each other directly, or through the channels that they were started with.
@@ -68,6 +76,8 @@ impl Default for LaunchOptions {
             deadline: Duration::from_secs(120),
             rules: Rules::default(),
             cost: None,
+            strategy: Strategy::default(),
+            spares: HostList::new(),
             output: Output::default(),
             links: Links::default(),
             mode: Mode::default(),
@@ -77,6 +87,22 @@ impl Default for LaunchOptions {
 }
 
 impl LaunchOptions {
+    /// Waits for hosts that are not up yet: whatever may pass is tried again until the deadline.
+    #[must_use]
+    pub fn until_up(mut self) -> Self {
+        self.policy = Policy::All;
+        self.rules.attempts = u16::MAX;
+        self
+    }
+
+    /// Goes on with whatever joins, as long as the master does: with spare hosts for those that fail, while there are some.
+    #[must_use]
+    pub fn best_effort(mut self, spares: HostList) -> Self {
+        self.policy = Policy::AtLeast(1);
+        self.spares = spares;
+        self
+    }
+
     /// What a launch is believed to cost before anything has been measured.
     #[must_use]
     pub fn believed_cost(&self) -> Cost {

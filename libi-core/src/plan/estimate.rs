@@ -5,6 +5,9 @@
 //! is noticed while it runs. A word that the first measurement puts wrong by more than a factor of
 //! [`BELIEVABLE`] is forgotten. A single stray measurement counts at most as [`STRAY`] times what was
 //! believed, else one host that took a minute would make everybody plan for minutes.
+//!
+//! SEQ is the longer of two things: what a start takes, which is measured, and what a launch's turn takes at whatever
+//! launches have to share, which the [late-commit queue](super::late) finds from the hellos.
 
 use core::time::Duration;
 
@@ -22,24 +25,49 @@ pub const BELIEVABLE: u32 = 2;
 /// A measurement counts at most as this many times the present estimate.
 pub const STRAY: u32 = 8;
 
+/// What a word on the length of a turn weighs.
+const WORD_ON_TURNS: u32 = 1;
+/// A start that takes more nanoseconds than it takes to start a process has done what launches have to share by
+/// itself: whatever was said of turns, they are no longer until somebody is seen to wait.
+const MERE_START: u64 = 2_000_000;
+/// What the belief in the length of a turn weighs at most.
+const CERTAIN: u32 = 8;
+
 /// A running estimate of SEQ and REM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
+    /// What a start itself takes.
     seq: Average,
+    /// What a launch's turn takes at whatever launches have to share.
+    turn: Turn,
     rem: Average,
+}
+
+/// How long a turn takes, and how many measurements that is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Turn {
+    nanos: u64,
+    weight: u32,
 }
 
 impl Estimate {
     /// An estimate that rests on nothing but this word.
     #[must_use]
     pub fn from_word(cost: &Cost) -> Self {
-        Self { seq: Average::new(nanos(cost.seq)), rem: Average::new(nanos(cost.rem)) }
+        let turn = Turn { nanos: nanos(cost.seq), weight: WORD_ON_TURNS };
+        Self { seq: Average::new(nanos(cost.seq)), turn, rem: Average::new(nanos(cost.rem)) }
     }
 
     /// What is believed now; an estimate has no constant part.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        Cost::new(Duration::from_nanos(self.seq.mean), Duration::from_nanos(self.rem.mean))
+        let seq = if self.is_by_turns() { self.turn.nanos } else { self.seq.mean };
+        Cost::new(Duration::from_nanos(seq), Duration::from_nanos(self.rem.mean))
+    }
+
+    /// Whether turns make SEQ what it is. What starts take is known well, so turns have to be clearly longer for that.
+    fn is_by_turns(&self) -> bool {
+        self.turn.nanos / 4 > self.seq.mean / 3
     }
 
     /// Whether REM rests on a measurement, rather than on a word alone.
@@ -48,14 +76,71 @@ impl Estimate {
         !self.rem.word
     }
 
-    /// A launch kept its launcher busy for so long.
+    /// How long a turn takes, in seconds.
+    pub(super) fn turn(&self) -> f64 {
+        self.turn.nanos as f64 / 1e9
+    }
+
+    /// How many measurements the belief in that is worth.
+    pub(super) fn turn_weight(&self) -> u32 {
+        self.turn.weight
+    }
+
+    /// So many answers make a turn so many times what was believed before.
+    pub(super) fn believe_turn(&mut self, before: &Self, factor: f64, answers: usize) {
+        let weight = before.turn.weight.saturating_add(answers as u32).min(CERTAIN);
+        let nanos =
+            if factor == 1.0 { before.turn.nanos } else { (before.turn().max(1e-6) * factor * 1e9) as u64 };
+        self.turn = Turn { nanos, weight };
+    }
+
+    /// Takes a turn to be what another estimate says.
+    pub(super) fn hear_turn(&mut self, other: &Self) {
+        self.turn = other.turn;
+    }
+
+    /// Whether it rests on so much that it need not be corrected by others.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.turn.weight == CERTAIN
+    }
+
+    /// Whether SEQ rests on a word alone.
+    #[must_use]
+    pub fn seq_is_a_word(&self) -> bool {
+        self.turn.weight == WORD_ON_TURNS && (self.seq.word || self.is_by_turns())
+    }
+
+    /// Whether SEQ is clearly another than in that estimate.
+    #[must_use]
+    pub fn differs(&self, other: &Self) -> bool {
+        let (one, two) = (nanos(self.cost().seq), nanos(other.cost().seq));
+        one.abs_diff(two) > one.min(two) / 4
+    }
+
+    /// Takes REM to be what it was before.
+    pub(super) fn forget_rem(&mut self, before: &Self) {
+        self.rem = before.rem;
+    }
+
+    /// A start kept its launcher busy for so long.
     pub fn observe_seq(&mut self, measured: Duration) {
         self.seq.observe(nanos(measured));
+        if self.turn.weight == WORD_ON_TURNS && self.seq.mean > MERE_START {
+            self.turn.nanos = self.seq.mean;
+        }
     }
 
     /// A launched process could launch others after so long.
     pub fn observe_rem(&mut self, measured: Duration) {
+        let (word, was_word) = (self.rem.mean, self.rem.word);
         self.rem.observe(nanos(measured));
+        if was_word && self.rem.weight == 1 && self.turn.weight == WORD_ON_TURNS && word > 0 {
+            // A word that is wrong by so much speaks of other machines; turns are probably wrong in the same direction.
+            let turn = u128::from(self.turn.nanos);
+            let scaled = turn.saturating_mul(turn).saturating_mul(self.rem.mean.into()) / u128::from(word);
+            self.turn.nanos = u64::try_from(scaled.isqrt()).unwrap_or(u64::MAX);
+        }
     }
 }
 
@@ -96,6 +181,8 @@ impl Average {
 mod tests {
     use super::*;
 
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
     fn rem_after(word: u64, measured: impl IntoIterator<Item = u64>) -> u64 {
         let mut estimate = Estimate::from_word(&Cost::new(Duration::ZERO, Duration::from_nanos(word)));
         for rem in measured {
@@ -114,6 +201,30 @@ mod tests {
         assert_eq!(rem_after(10_000, [30_000]), 30_000);
         assert_eq!(rem_after(1_000_000, [10_000]), 10_000);
         assert_eq!(rem_after(1_000, [1_600]), (2 * 1_000 + 1_600) / 3);
+    }
+
+    #[test]
+    fn a_start_that_takes_long_has_had_its_turn_and_one_that_returns_at_once_says_nothing_of_it() {
+        let seq_after = |micros: u64| {
+            let mut estimate = Estimate::from_word(&Cost::new(Duration::from_millis(21), Duration::ZERO));
+            estimate.observe_seq(Duration::from_micros(micros));
+            estimate.cost().seq
+        };
+        assert_eq!(seq_after(7_000), Duration::from_millis(7));
+        assert_eq!(seq_after(90_000), Duration::from_millis(90));
+        assert_eq!(seq_after(300), Duration::from_millis(21));
+    }
+
+    #[test]
+    fn a_word_on_turns_moves_with_a_rem_that_proves_to_be_another() {
+        let seq_after = |rem: u64| {
+            let mut estimate = Estimate::from_word(&Cost::new(MS(5), MS(200)));
+            estimate.observe_seq(Duration::from_micros(300));
+            estimate.observe_rem(MS(rem));
+            estimate.cost().seq
+        };
+        assert_eq!(seq_after(250), MS(5), "it is believed");
+        assert_eq!((seq_after(800), seq_after(50)), (MS(10), Duration::from_micros(2_500)));
     }
 
     #[test]

@@ -54,11 +54,20 @@
 //! been answered as well or is no longer expected; else every launch would begin by believing itself faster
 //! than it is.
 //!
-//! The queue has no clock and paces nobody: how many launches may be in flight is its user's decision. It
-//! reckons with a free slot one SEQ after the latest launch; a user who holds launches back makes it
-//! keep more than it should.
+//! # What SEQ is
+//! What keeps a launcher from calling the next start may be far shorter than what keeps the launch from getting on: remote
+//! shells start at once, and then wait for each other at the launcher's processor. So a launch's *turn* is told from its start:
+//! `turns.rs` finds from the hellos how long turns take, SEQ is the longer of start and turn, and s, the v_j, what is
+//! overdue and the measurements of REM are counted from the turns. Where starts take SEQ by themselves
+//! that is the same.
+//!
+//! The queue has no clock and paces nobody: how many launches may be in flight is its user's decision. A user who
+//! allows fewer than REM / SEQ says so with [`Queue::limit`]: the launcher's own slots are then further apart, and it keeps
+//! less.
 
 mod helpers;
+mod launch;
+mod turns;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -67,49 +76,14 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::helpers::{Helpers, InFlight};
+pub use self::launch::{Attempt, Launch, Next, Retry};
+use self::turns::Turns;
 use super::estimate::Estimate;
 use super::growth::Growth;
 use super::runs::HostRuns;
+use crate::cost::Cost;
 use crate::ids::HostIndex;
 use crate::time::{Instant, nanos};
-
-/// What a launcher should do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Make this launch, which is in flight from now on.
-    Launch(Launch),
-    /// Nothing before this time, when a host's back-off ends.
-    WaitUntil(Instant),
-    /// Nothing: every host of this node is in flight, up, given to a child, or given up.
-    Idle,
-}
-
-/// One launch of one host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Launch {
-    /// Which host.
-    pub host: HostIndex,
-    /// Which of its launches.
-    pub attempt: Attempt,
-}
-
-/// Which launch of a host this is. Later attempts are greater, whichever nodes make them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Attempt {
-    /// How often the host was queued again because of a loss; what it was given to may have tried meanwhile.
-    pub lost: u16,
-    /// How often its launch has failed since.
-    pub failed: u16,
-}
-
-/// What becomes of a host whose launch failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// Launch it again, not before this much time has passed.
-    After(Duration),
-    /// It is given up.
-    Never,
-}
 
 /// A call that does not fit the state of the host it names; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -150,8 +124,11 @@ pub struct Queue {
     /// How long the launches took that have been answered but not yet counted, by their start.
     answered: BTreeMap<(Instant, HostIndex), Duration>,
     estimate: Estimate,
-    /// When this node started its latest launch.
-    latest: Option<Instant>,
+    turns: Turns,
+    /// Whether this node has launched anything.
+    began: bool,
+    /// How many launches may be in flight, if that is known.
+    window: Option<u32>,
     /// When everything could be up, as of the latest share: where the search for the next one begins.
     finish: u64,
 }
@@ -185,7 +162,9 @@ impl Queue {
             attempts: share.attempts,
             answered: BTreeMap::new(),
             estimate: share.estimate,
-            latest: None,
+            turns: Turns::new(share.estimate),
+            began: false,
+            window: None,
             finish: 0,
         }
     }
@@ -199,8 +178,9 @@ impl Queue {
             }
             let attempt = self.attempts.remove(&host).unwrap_or_default();
             self.states.insert(host, State::InFlight { since: now, attempt });
-            self.in_flight.insert(now, host);
-            self.latest = Some(now);
+            let turn = self.turns.start(host, now, &self.estimate);
+            self.in_flight.insert(now, host, turn);
+            self.began = true;
             return Next::Launch(Launch { host, attempt });
         }
         self.backing_off.first().map_or(Next::Idle, |&(end, _)| Next::WaitUntil(end))
@@ -308,9 +288,15 @@ impl Queue {
             .map(move |host| Launch { host, attempt: attempts.remove(&host).unwrap_or_default() })
     }
 
-    /// Takes over a further share. Hosts that are here already are left out of it.
+    /// Takes over a further share. Hosts that are here already are left out of it, and what is said of costs is
+    /// heard as long as this node knows little of them itself.
     pub fn accept(&mut self, share: Share) {
-        self.estimate = if self.latest.is_none() { share.estimate } else { self.estimate };
+        if !self.began {
+            self.estimate = share.estimate;
+            self.turns = Turns::new(share.estimate);
+        } else if self.turns.hear(&share.estimate) {
+            self.count_again();
+        }
         for host in share.hosts.iter() {
             if !self.states.contains_key(&host) {
                 self.waiting.push_back(host);
@@ -319,9 +305,15 @@ impl Queue {
         self.attempts.extend(share.attempts);
     }
 
-    /// A launch kept this node from starting another for so long.
+    /// A start kept this node from starting another for so long.
     pub fn observe_seq(&mut self, measured: Duration) {
         self.estimate.observe_seq(measured);
+        self.turns.observe_seq(measured);
+    }
+
+    /// So many launches may be in flight at once, as long as nothing else is said.
+    pub fn limit(&mut self, window: usize) {
+        self.window = Some(u32::try_from(window).unwrap_or(u32::MAX));
     }
 
     /// What launches are believed to cost by now.
@@ -385,15 +377,24 @@ impl Queue {
 
     /// Takes answers for measurements, in the order in which their launches were started.
     fn count_answers(&mut self, now: Instant) {
-        while let Some((&(started, _), &took)) = self.answered.first_key_value() {
+        let mut counted = false;
+        while let Some((&(started, host), &took)) = self.answered.first_key_value() {
             // A word that nobody has confirmed does not say how long to wait for those before.
             let rem = if self.estimate.rem_is_measured() { self.estimate.cost().rem } else { took };
-            if self.in_flight.not_silent(now, nanos(rem)).next().is_some_and(|before| before < started) {
+            if self.in_flight.first_not_silent(now, nanos(rem)).is_some_and(|before| before < started) {
                 break;
             }
-            self.estimate.observe_rem(took);
+            counted |= self.turns.answer(started, host, nanos(took));
             self.answered.pop_first();
         }
+        if counted {
+            self.count_again();
+        }
+    }
+
+    fn count_again(&mut self) {
+        self.turns.estimate(&mut self.estimate);
+        self.in_flight.turns(self.turns.iter());
     }
 
     /// How many of the waiting hosts a child that is ready now should take.
@@ -402,15 +403,19 @@ impl Queue {
             return 0;
         }
         let cost = self.estimate.cost();
+        // With too few launches in flight it is their answers that this node waits for.
+        let seq = self.window.map_or(cost.seq, |window| cost.seq.max(cost.rem / window.max(1)));
+        let growth = Growth::new(&cost);
         let helpers = Helpers {
-            growth: Growth::new(&cost),
+            growth,
+            own_growth: Growth::new(&Cost { seq, ..cost }),
             now: now.as_nanos(),
-            slot: self.latest.map_or(now, |at| (at + cost.seq).max(now)).as_nanos(),
-            in_flight: &self.in_flight,
+            slot: self.turns.free(&self.estimate).max(now).as_nanos(),
+            in_flight: self.in_flight.expected(now, growth.rem()),
             rest: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX),
         };
         self.finish = helpers.finish(self.finish);
-        helpers.growth.besides_itself(self.finish - now.as_nanos(), helpers.rest)
+        growth.besides_itself(self.finish - now.as_nanos(), helpers.rest)
     }
 }
 

@@ -186,6 +186,27 @@ pub struct Plan {
     pub strategy: Strategy,
 }
 
+impl Plan {
+    /// Everything on this machine, all hosts, two minutes, by late commit; to be changed as need be.
+    #[must_use]
+    pub fn new(hosts: Vec<Task>, programs: Vec<Program>, size: u32, cost: Cost) -> Self {
+        Self {
+            hosts,
+            spares: Vec::new(),
+            programs,
+            size,
+            rules: Rules::default(),
+            policy: Policy::All,
+            deadline: Duration::from_secs(120),
+            cost,
+            via: Via::default(),
+            output: Output::default(),
+            direct: Direct::default(),
+            strategy: Strategy::default(),
+        }
+    }
+}
+
 /// How far the session is, as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
@@ -241,6 +262,8 @@ pub struct Node {
     /// How often hosts have failed that were lost here after they had been up, all their launches here counted.
     faults: BTreeMap<HostIndex, u16>,
     window: Window,
+    /// Children that were given hosts and told what that would cost before it was known.
+    believers: Vec<(LinkId, Estimate)>,
     /// The start that keeps this node from starting another.
     starting: Option<(LinkId, Instant)>,
     /// When a host may be launched that may not be now, if nothing happens before.
@@ -307,6 +330,7 @@ impl Node {
             below: Below::default(),
             faults: BTreeMap::new(),
             window: Window::new(),
+            believers: Vec::new(),
             starting: None,
             launch_again: None,
             next_beat: Instant::FAR_FUTURE,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::ids::HostIndex;
+use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
 use libi_core::time::Instant;
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, VersionRange, encode_control};
@@ -70,17 +71,17 @@ fn before_its_hello_a_peer_cannot_make_us_keep_more_than_a_strangers_message() {
 #[test]
 fn the_window_is_as_wide_as_the_launcher_is_kept_busy_by() {
     let window = Window::new();
-    let limit = |seq, rem| window.limit(&Cost::new(MS(seq), MS(rem)));
-    assert_eq!(limit(10, 200), 30, "20 at a time keep it busy, and half as many again");
-    assert_eq!(limit(0, 200), 256);
-    assert_eq!(limit(500, 20), 2);
+    let limit = |seq, rem| window.limit(&Estimate::from_word(&Cost::new(MS(seq), MS(rem))));
+    assert_eq!(limit(10, 200), 20, "20 at a time keep it busy");
+    assert_eq!((limit(2, 200), limit(2, 600)), (48, 100), "as long as nobody knows");
+    assert_eq!(limit(500, 20), 4, "with fewer nobody would ever have to wait, and show what is waited for");
 }
 
 #[test]
 fn refusals_narrow_the_window_once_in_a_launch_time_and_answers_widen_it_again() {
     let mut window = Window::new();
     let at = |millis| Instant::ZERO + MS(millis);
-    let limit = |window: &Window| window.limit(&Cost::new(MS(1), MS(200)));
+    let limit = |window: &Window| window.limit(&Estimate::from_word(&Cost::new(MS(4), MS(200))));
     window.refused(at(1_000), 64, MS(200));
     assert_eq!(limit(&window), 32);
     window.refused(at(1_100), 32, MS(200));

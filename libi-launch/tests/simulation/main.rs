@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod checks;
+mod processor;
 mod scenario;
 mod world;
 

@@ -85,6 +85,17 @@ pub(crate) enum Trouble {
     Hang(u32),
 }
 
+/// What launches of one launcher have to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// A start itself takes SEQ.
+    Start,
+    /// A start returns at once, and its turn of SEQ comes after those before it, as with remote shells that take a lock.
+    Lock,
+    /// A start returns at once, and then shares the launcher's processor with others.
+    Share,
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
@@ -92,6 +103,7 @@ pub(crate) struct Scenario {
     pub(crate) hosts: u32,
     pub(crate) members: u32,
     pub(crate) latency: Duration,
+    pub(crate) turns: Turns,
     seq: Duration,
     rem: Duration,
     /// Which part of the starts goes wrong.
@@ -140,9 +152,12 @@ impl Scenario {
         let count = [0, 0, 0, 0, 0, 0, 1, 4][later.below(8) as usize];
         let soon = |rng: &mut Rng| (millis(rng.below(100)), rng.bits());
         let deaths_after_up = (0..count).map(|_| soon(&mut later)).collect();
+        let turns = [Turns::Start, Turns::Lock, Turns::Lock, Turns::Share];
+        let turns = turns[Rng::new(seed).fork(10).below(4) as usize];
         Self {
             seed,
             hosts,
+            turns,
             members: 1 + rng.below(3) as u32,
             latency: millis([0, 1, 90][rng.below(3) as usize]),
             seq: millis(rng.below(20)),

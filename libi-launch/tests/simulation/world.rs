@@ -1,8 +1,8 @@
 //! A cluster in which the launch machines run: processes, links, remote shells, and what goes wrong with them.
 //!
 //! Nothing of the machines is modelled here: every process that joins is a [`Node`], the same that a real process
-//! drives. What is modelled is what they meet. A remote shell keeps its launcher busy for SEQ and has its program up
-//! after REM; bytes arrive late and in order; programs fail in the ways of [`Fate`]; processes die, and freeze.
+//! drives. What is modelled is what they meet. A remote shell takes its turn of SEQ at its launcher, in one of the ways of
+//! [`Turns`], and has its program up after REM; bytes arrive late and in order; programs fail in the ways of [`Fate`]; processes die, and freeze.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,8 @@ use libi_launch::machine::{Effect, Ending, Event, Job, Known, LinkId, Node, Noti
 use libi_launch::verdict::Exit;
 use serde::Serialize;
 
-use crate::scenario::{Fate, Scenario};
+use crate::processor::{Next, Processor};
+use crate::scenario::{Fate, Scenario, Turns};
 
 /// Who runs where, and how he can be reached.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(crate) struct Process {
     /// How many bytes it may still send to its parent before its link is cut.
     sends: Option<usize>,
     busy_until: Instant,
+    processor: Processor<(LinkId, Job, Fate, Duration)>,
 }
 
 /// A launch of a host, as somebody began it.
@@ -63,6 +65,8 @@ pub(crate) struct Death {
 /// Something that happens to the cluster.
 #[derive(Debug)]
 pub(crate) enum Happening {
+    /// The first of those who share a process's processor has had its turn, if nothing has changed since this was foreseen.
+    Turn(Id, u64),
     /// A program that was started has come as far as its fate lets it.
     Runs(Id, LinkId, Job, Fate),
     /// A process is killed by somebody else.
@@ -141,6 +145,7 @@ impl Cluster {
             told_up: false,
             sends: None,
             busy_until: Instant::ZERO,
+            processor: Processor::default(),
         });
     }
 
@@ -181,13 +186,22 @@ impl Cluster {
             agenda.tell(now, from, Event::NotStarted(link, "Too many open files".to_owned()));
             return;
         }
-        let (seq, rem) = match job {
-            Job::Host(..) => self.scenario.costs(&mut self.rng),
-            Job::Member(..) => (Duration::from_micros(400), Duration::from_millis(2)),
+        let (seq, rem, turns) = match job {
+            Job::Host(..) => {
+                let (seq, rem) = self.scenario.costs(&mut self.rng);
+                (seq, rem, self.scenario.turns)
+            }
+            Job::Member(..) => (Duration::from_micros(400), Duration::from_millis(2), Turns::Start),
         };
+        if turns == Turns::Share {
+            agenda.tell(now + AT_ONCE, from, Event::Started(link));
+            let next = self.process(from).processor.enter(now, seq, (link, job, fate, rem));
+            return next_turn(from, next, agenda);
+        }
         let free = self.process(from).busy_until.max(now) + seq;
         self.process(from).busy_until = free;
-        agenda.tell(free, from, Event::Started(link));
+        let started = if turns == Turns::Start { free } else { now + AT_ONCE };
+        agenda.tell(started, from, Event::Started(link));
         agenda.plan(free + rem, Happening::Runs(from, link, job, fate));
     }
 
@@ -327,6 +341,15 @@ impl Cluster {
     }
 }
 
+fn next_turn(from: Id, next: Next, agenda: &mut Agenda<Cluster>) {
+    if let Some((at, changes)) = next {
+        agenda.plan(at, Happening::Turn(from, changes));
+    }
+}
+
+/// How long a start takes that returns at once.
+const AT_ONCE: Duration = Duration::from_micros(300);
+
 /// A ticket that nobody was given.
 const NOBODYS: Ticket = Ticket {
     session: SessionKey(1),
@@ -392,6 +415,14 @@ impl World for Cluster {
     fn happen(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
         match what {
             Happening::Runs(from, link, job, fate) => self.runs(from, link, job, fate, agenda),
+            Happening::Turn(from, changes) => {
+                let now = agenda.now();
+                if let Some(((link, job, fate, rem), next)) = self.process(from).processor.leave(now, changes)
+                {
+                    agenda.plan(now + rem, Happening::Runs(from, link, job, fate));
+                    next_turn(from, next, agenda);
+                }
+            }
             Happening::Ends => agenda.tell(agenda.now(), FRONT, Event::End(ENDING)),
             Happening::Dies(pick) => {
                 if let Some(id) = self.pick(pick) {

@@ -6,7 +6,7 @@ use libi_launch::machine::{Effect, Event, LinkId};
 
 use super::{Driver, MOST};
 use crate::engine::Turn;
-use crate::engine::direct::{Dialler, Door, Found};
+use crate::engine::direct::{Dialler, Door};
 use crate::engine::sealed::Sealed;
 
 impl Driver {
@@ -61,7 +61,7 @@ impl Driver {
 
     pub(super) fn attend_guest(&mut self, number: u32, turn: &mut Turn<'_>) {
         let Some(door) = &mut self.door else { return };
-        if let Found::Proven(link, sealed) = door.attend(number, turn.registry, turn.targets)
+        if let Some((link, sealed)) = door.attend(number, turn.registry, turn.targets)
             && self.have_direct(link, sealed, turn)
         {
             self.tell(Event::Proven(link), turn);

@@ -1,6 +1,7 @@
 //! By when everything can be up if everybody helps who can: the time T of the [module above](super).
 
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use crate::ids::HostIndex;
 use crate::plan::growth::Growth;
@@ -12,31 +13,29 @@ const OVERDUE: u64 = 8;
 const SILENT: u64 = 2;
 
 /// Everybody who can launch, and from when on.
-pub(super) struct Helpers<'a> {
+pub(super) struct Helpers {
     /// How many hosts each of them can have up, by when.
     pub(super) growth: Growth,
+    /// And how many the launcher itself.
+    pub(super) own_growth: Growth,
     /// The child that is ready is one of them, from now on.
     pub(super) now: u64,
     /// The launcher itself is another, from here on.
     pub(super) slot: u64,
-    /// And so are those that will be ready.
-    pub(super) in_flight: &'a InFlight,
+    /// And so are those that will be ready: when, in order but for those that are overdue, who come first.
+    pub(super) in_flight: Vec<u64>,
     /// How many hosts there are to be had up.
     pub(super) rest: u32,
 }
 
-impl Helpers<'_> {
+impl Helpers {
     /// Whether everything can be up at this time.
     fn done_by(&self, finish: u64) -> bool {
         let up_from = |ready: u64| self.growth.besides_itself(finish.saturating_sub(ready), self.rest);
-        let rem = self.growth.rem();
-        let mut up = up_from(self.now).saturating_add(up_from(self.slot));
-        for started in self.in_flight.not_silent(Instant::from_nanos(self.now), rem) {
-            let age = self.now.saturating_sub(started.as_nanos());
-            let overdue = age > rem;
-            let ready = self.now.saturating_add(if overdue { age / OVERDUE } else { rem - age });
-            // Those that are not overdue will be ready in the order of their start.
-            if up >= self.rest || !overdue && ready.saturating_add(rem) > finish {
+        let own = self.own_growth.besides_itself(finish.saturating_sub(self.slot), self.rest);
+        let mut up = up_from(self.now).saturating_add(own);
+        for &ready in &self.in_flight {
+            if up >= self.rest {
                 break;
             }
             up = up.saturating_add(up_from(ready));
@@ -78,33 +77,60 @@ impl Helpers<'_> {
     }
 }
 
-/// The launches that have neither become ready nor failed, by their start.
+/// The launches that have neither become ready nor failed, by their start, and when they have their turn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InFlight {
-    started: BTreeSet<(Instant, HostIndex)>,
+    turns: BTreeMap<(Instant, HostIndex), Instant>,
 }
 
 impl InFlight {
-    pub(super) fn insert(&mut self, at: Instant, host: HostIndex) {
-        self.started.insert((at, host));
+    pub(super) fn insert(&mut self, at: Instant, host: HostIndex, turn: Instant) {
+        self.turns.insert((at, host), turn);
     }
 
     pub(super) fn remove(&mut self, at: Instant, host: HostIndex) {
-        self.started.remove(&(at, host));
+        self.turns.remove(&(at, host));
     }
 
     pub(super) fn len(&self) -> usize {
-        self.started.len()
+        self.turns.len()
     }
 
-    /// The starts of those that have not been silent for so long that nothing is expected of them any
-    /// more, the earliest first.
-    pub(super) fn not_silent(&self, now: Instant, rem: u64) -> impl Iterator<Item = Instant> + '_ {
-        let since = now.as_nanos().saturating_sub(rem.saturating_mul(SILENT));
-        self.since(Instant::from_nanos(since))
+    /// The turns are given out again.
+    pub(super) fn turns(&mut self, turns: impl Iterator<Item = (Instant, HostIndex, Instant)>) {
+        for (started, host, turn) in turns {
+            if let Some(own) = self.turns.get_mut(&(started, host)) {
+                *own = turn;
+            }
+        }
+    }
+
+    /// The start of the first that has not been silent for so long that nothing is expected of it any more.
+    pub(super) fn first_not_silent(&self, now: Instant, rem: u64) -> Option<Instant> {
+        self.not_silent(now, rem).next().map(|(started, _)| started)
+    }
+
+    /// When those are expected to be ready of whom anything is.
+    pub(super) fn expected(&self, now: Instant, rem: u64) -> Vec<u64> {
+        let now_nanos = now.as_nanos();
+        let ready = |turn: Instant| {
+            let age = now_nanos.saturating_sub(turn.as_nanos());
+            if age > rem {
+                now_nanos.saturating_add(age / OVERDUE)
+            } else {
+                turn.as_nanos().saturating_add(rem)
+            }
+        };
+        self.not_silent(now, rem).map(|(_, turn)| ready(turn)).collect()
+    }
+
+    fn not_silent(&self, now: Instant, rem: u64) -> impl Iterator<Item = (Instant, Instant)> + '_ {
+        let since = Instant::from_nanos(now.as_nanos().saturating_sub(rem.saturating_mul(SILENT)));
+        let turns = self.turns.iter().map(|(&(started, _), &turn)| (started, turn));
+        turns.skip_while(move |&(_, turn)| turn < since)
     }
 
     pub(super) fn since(&self, since: Instant) -> impl Iterator<Item = Instant> + '_ {
-        self.started.range((since, HostIndex(0))..).map(|&(at, _)| at)
+        self.turns.range((since, HostIndex(0))..).map(|(&(at, _), _)| at)
     }
 }

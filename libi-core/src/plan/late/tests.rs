@@ -264,6 +264,50 @@ fn measured_slots_change_what_a_child_is_given() {
 }
 
 #[test]
+fn a_launcher_that_may_have_few_in_flight_keeps_little() {
+    let given = |window: Option<usize>| {
+        let mut queue = queue(1_000, 10, 100);
+        let first = launch(&mut queue, 0);
+        window.into_iter().for_each(|window| queue.limit(window));
+        queue.child_ready(first, at(100)).unwrap().hosts.len()
+    };
+    assert_eq!(given(Some(10)), given(None), "ten in flight keep it busy");
+    assert!(given(Some(2)) > given(Some(10)) + 50, "{} {}", given(Some(2)), given(Some(10)));
+}
+
+#[test]
+fn launches_that_wait_for_their_turn_are_expected_after_it() {
+    // Ten starts at once have their turns one after the other, so that the tenth is where it is if they are made 10 ms apart.
+    let given = |apart: u64| {
+        let mut queue = queue(1_000, 10, 100);
+        let launches: [_; 10] = core::array::from_fn(|i| launch(&mut queue, apart * i as u64));
+        queue.child_ready(launches[0], at(100)).unwrap().hosts.len()
+    };
+    assert_eq!(given(0), given(10));
+}
+
+#[test]
+fn a_child_that_knows_nothing_yet_is_corrected_and_one_that_does_is_not() {
+    let (mut knows, mut child) = (queue(20, 3, 100), queue(20, 3, 100));
+    let launches: [_; 12] = core::array::from_fn(|_| launch(&mut knows, 0));
+    for (i, launch) in (0..).zip(launches) {
+        knows.child_ready(launch, at(100 + 9 * i)).unwrap();
+    }
+    let share = |queue: &Queue| Share {
+        hosts: HostRuns::new(),
+        attempts: BTreeMap::new(),
+        estimate: queue.estimate(),
+    };
+    let (right, wrong) = (share(&knows), share(&child));
+    launch(&mut child, 0);
+    child.accept(right.clone());
+    assert_eq!(child.estimate().cost().seq, right.estimate.cost().seq);
+    knows.accept(wrong);
+    assert_eq!(knows.estimate(), right.estimate);
+    assert!((MS(8)..MS(10)).contains(&right.estimate.cost().seq), "{:?}", right.estimate);
+}
+
+#[test]
 fn costs_of_nothing_still_share_the_work() {
     let mut queue = queue(1_000, 0, 0);
     let first = launch(&mut queue, 0);

@@ -44,17 +44,23 @@ impl Node {
     ///
     /// A launch that has been silent for long keeps no launcher busy, and is not counted: else a few hosts that
     /// hang would make all others wait for their timeout.
-    fn may_launch(&self, now: Instant) -> Result<(), Option<Instant>> {
+    fn may_launch(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         if self.queue.waiting() == 0 {
             return Ok(());
         }
-        let cost = self.queue.estimate().cost();
+        let estimate = self.queue.estimate();
+        let cost = estimate.cost();
+        if let Some(at) = self.window.not_before(now, &estimate) {
+            return Err(Some(at));
+        }
+        let limit = self.window.limit(&estimate);
+        self.queue.limit(limit);
         let patience = PATIENCE.max(cost.rem.saturating_mul(2));
         let since =
             Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(patience)).as_nanos() as u64);
         let mut counted = self.queue.in_flight_since(since);
         let earliest = counted.next();
-        if earliest.map_or(0, |_| 1 + counted.count()) >= self.window.limit(&cost) {
+        if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
             return Err(earliest.map(|started| started + patience + Duration::from_nanos(1)));
         }
         if self.queue.in_flight() >= MOST_IN_FLIGHT { Err(None) } else { Ok(()) }
@@ -72,6 +78,7 @@ impl Node {
         let link =
             self.start(Place::Leader(launch.host), Some(launch), blocks, Job::Host(task, program), now, out);
         self.starting = Some((link, now));
+        self.window.launched(now, &self.queue.estimate());
     }
 
     pub(super) fn start_member(&mut self, rank: Rank, block: Block, now: Instant, out: &mut Vec<Effect>) {
@@ -252,6 +259,20 @@ impl Node {
         } else {
             self.check_joined(now, out);
         }
+    }
+
+    /// Tells those who were given hosts with an estimate that has proved wrong since what it is now.
+    pub(super) fn correct(&mut self, out: &mut Vec<Effect>) {
+        let now = self.queue.estimate();
+        let children = &self.children;
+        self.believers.retain_mut(|(link, told)| {
+            let is_up = children.get(link).is_some_and(Child::is_up);
+            if is_up && now.differs(told) {
+                *told = now;
+                Self::send(*link, Kind::Control, &Down::Share(Vec::new(), now), out);
+            }
+            is_up && !now.is_certain()
+        });
     }
 
     fn child_reports(&mut self, link: LinkId, mut news: News, now: Instant, out: &mut Vec<Effect>) {

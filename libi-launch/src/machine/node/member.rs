@@ -122,6 +122,7 @@ impl Node {
             (_, State::Called | State::Greeted(_)) | (Down::Welcome(_), _) => return None,
             (Down::Share(tasks, estimate), _) => {
                 self.accept(tasks, estimate);
+                self.correct(out);
                 // A node that ends leaves the verdict on its hosts to its parent.
                 if matches!(self.stage, Stage::Concluding | Stage::Up) {
                     self.abandon_queue(&Cause::Abandoned, now);

@@ -127,6 +127,10 @@ impl Node {
             None => self.queue.child_ready(launch, now),
         };
         let Ok(share) = share else { return };
+        if !share.hosts.is_empty() && !share.estimate.is_certain() {
+            self.believers.push((link, share.estimate));
+        }
+        self.correct(out);
         let order = order.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
         let tasks = order.into_iter().filter_map(|(host, below)| {
             let task = self.tasks.get(&host)?;

@@ -1,0 +1,58 @@
+//! A processor that is shared by those who have something to do on it: each gets an equal part of it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use libi_core::time::Instant;
+
+/// When the first of them will be done, unless something changes before: the number tells whether it has.
+pub(crate) type Next = Option<(Instant, u64)>;
+
+/// Those who have something to do, which is the same amount for all.
+#[derive(Debug)]
+pub(crate) struct Processor<T> {
+    /// With what somebody will have done by then who is there all the time.
+    there: VecDeque<(f64, T)>,
+    done: f64,
+    at: Instant,
+    changes: u64,
+}
+
+impl<T> Default for Processor<T> {
+    fn default() -> Self {
+        Self { there: VecDeque::new(), done: 0.0, at: Instant::ZERO, changes: 0 }
+    }
+}
+
+impl<T> Processor<T> {
+    /// Somebody comes.
+    pub(crate) fn enter(&mut self, now: Instant, work: Duration, who: T) -> Next {
+        self.advance(now);
+        self.there.push_back((self.done + work.as_secs_f64(), who));
+        self.next()
+    }
+
+    /// The first is done, if nothing has changed since that was foreseen.
+    pub(crate) fn leave(&mut self, now: Instant, changes: u64) -> Option<(T, Next)> {
+        if changes != self.changes {
+            return None;
+        }
+        self.advance(now);
+        let (_, who) = self.there.pop_front()?;
+        Some((who, self.next()))
+    }
+
+    fn advance(&mut self, now: Instant) {
+        if !self.there.is_empty() {
+            self.done += now.since(self.at).as_secs_f64() / self.there.len() as f64;
+        }
+        self.at = now;
+    }
+
+    fn next(&mut self) -> Next {
+        self.changes += 1;
+        let (due, _) = self.there.front()?;
+        let left = (due - self.done).max(0.0) * self.there.len() as f64;
+        Some((self.at + Duration::from_secs_f64(left), self.changes))
+    }
+}
