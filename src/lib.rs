@@ -34,7 +34,7 @@ pub use libi_core::ids::{HostIndex, Rank, SessionId};
 pub use libi_core::link::Mode;
 pub use libi_core::{chart, cost, dist, hosts, ids, link, machine, plan, ranking, sim, time, trace, wire};
 pub use libi_launch::backend::{Local, Shell, Via};
-pub use libi_launch::machine::{Links, Policy, Rules, Stream};
+pub use libi_launch::machine::{Links, Policy, Replaced, Rules, Stream};
 pub use libi_launch::verdict::{Cause, Exit, Failure, Phase};
 pub use member::{InitError, Member, MemberError, MemberOptions};
 

@@ -10,7 +10,7 @@ use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::time::Rounded;
 use libi_core::trace::{HostLine, Prediction, Timeline};
-use libi_launch::machine::{Known, Node};
+use libi_launch::machine::{Known, Node, Replaced};
 use libi_launch::verdict::{Failure, Phase, Trip};
 
 /// What became of a launch.
@@ -21,6 +21,7 @@ pub struct LaunchReport {
     up: bool,
     took: Duration,
     hosts: Vec<HostReport>,
+    replaced: Vec<Replaced>,
 }
 
 /// What became of one host.
@@ -30,6 +31,8 @@ pub struct HostReport {
     pub name: String,
     /// How many members it has.
     pub members: u32,
+    /// How often its launch was begun.
+    pub attempts: u32,
     /// Whose leader has launched it; nobody's if it was the front end, or nobody has come to it.
     pub launcher: Option<HostIndex>,
     /// From the beginning of the launch until its own was started.
@@ -46,7 +49,9 @@ impl LaunchReport {
     /// Of a session that is up or given up after this time.
     pub(super) fn new(layout: &Layout, node: &Node, took: Duration, up: bool) -> Self {
         let trips = node.trips();
-        let mut known = node.known();
+        let (mut known, mut attempts) = (node.known(), node.attempts());
+        let replaced = node.replaced().to_vec();
+        let spare = |host| replaced.iter().rfind(|replaced| replaced.host == host);
         let mut starts = BTreeMap::new();
         let hosts = (0..).zip(layout.hosts()).map(|(host, named)| {
             let trip = trips.get(host as usize).copied().unwrap_or_default();
@@ -55,8 +60,9 @@ impl LaunchReport {
                 _ => None,
             };
             HostReport {
-                name: named.name.to_owned(),
+                name: spare(HostIndex(host)).map_or(named.name, |spare| &spare.by).to_owned(),
                 members: named.count,
+                attempts: attempts.next().unwrap_or(0),
                 launcher: trip.launcher,
                 started: started(HostIndex(host), trips, &mut starts, 0).min(took),
                 greeted: trip.greeted,
@@ -65,7 +71,7 @@ impl LaunchReport {
             }
         });
         let hosts = hosts.collect();
-        Self { session: layout.session(), members: layout.size(), up, took, hosts }
+        Self { session: layout.session(), members: layout.size(), up, took, hosts, replaced }
     }
 
     /// Which session.
@@ -96,6 +102,12 @@ impl LaunchReport {
     #[must_use]
     pub fn joined(&self) -> usize {
         self.hosts.iter().filter(|host| host.failure.is_none()).count()
+    }
+
+    /// The hosts whose places were taken by spare ones, with what had become of them.
+    #[must_use]
+    pub fn replaced(&self) -> &[Replaced] {
+        &self.replaced
     }
 
     /// The hosts that have not.
@@ -130,24 +142,18 @@ impl LaunchReport {
     /// [costs](Self::cost) that were.
     #[must_use]
     pub fn timeline(&self) -> Timeline {
-        let line = |host: &HostReport| {
-            let launched = host.failure.as_ref().is_none_or(|failure| failure.phase > Phase::Waiting);
-            HostLine {
-                name: host.name.clone(),
-                members: host.members,
-                launcher: host.launcher,
-                attempts: u32::from(launched),
-                started: host.started,
-                greeted: host.greeted.map(|greeted| host.started + greeted),
-                joined: host
-                    .greeted
-                    .zip(host.joined)
-                    .map(|(greeted, joined)| host.started + greeted + joined),
-                ended: host
-                    .failure
-                    .as_ref()
-                    .map(|failure| (host.started + failure.elapsed, failure.cause.to_string())),
-            }
+        let line = |host: &HostReport| HostLine {
+            name: host.name.clone(),
+            members: host.members,
+            launcher: host.launcher,
+            attempts: host.attempts,
+            started: host.started,
+            greeted: host.greeted.map(|greeted| host.started + greeted),
+            joined: host.greeted.zip(host.joined).map(|(greeted, joined)| host.started + greeted + joined),
+            ended: host
+                .failure
+                .as_ref()
+                .map(|failure| (host.started + failure.elapsed, failure.cause.to_string())),
         };
         Timeline {
             session: self.session.to_string(),
@@ -187,7 +193,8 @@ impl fmt::Display for LaunchReport {
         let (joined, all) = (self.joined(), self.hosts.len());
         if joined == all {
             let (hosts, members) = (Counted(all, "host"), Counted(self.members as usize, "member"));
-            return write!(f, "{hosts} joined with {members} in {}", Rounded(self.took));
+            write!(f, "{hosts} joined with {members} in {}", Rounded(self.took))?;
+            return self.tell_replaced(f);
         }
         let verdict = if self.up { "up" } else { "given up" };
         write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
@@ -206,6 +213,15 @@ impl fmt::Display for LaunchReport {
             if !evidence.is_empty() {
                 write!(f, ": {evidence}")?;
             }
+        }
+        self.tell_replaced(f)
+    }
+}
+
+impl LaunchReport {
+    fn tell_replaced(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Replaced { name, by, failure, .. } in &self.replaced {
+            write!(f, "\n  {by}  in the place of {name}, which {}", what(failure))?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::late::Attempt;
 
 use super::message::News;
-use crate::verdict::{Cause, Failure};
+use crate::verdict::{Cause, Failure, Phase};
 
 /// How many hosts have to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,14 @@ impl Ledger {
     pub(super) fn tally(&self) -> (u32, u32, u32) {
         let all = self.hosts.len() as u32;
         (self.joined, all - self.joined - self.waiting, self.waiting)
+    }
+
+    /// How often the launch of each host has been begun, as far as it is known here.
+    pub(super) fn attempts(&self) -> impl Iterator<Item = u32> {
+        let count = |attempt: &Attempt| u32::from(attempt.lost) + u32::from(attempt.failed);
+        let begun =
+            |known: &Known| !matches!(known, Known::Failed(failure) if failure.phase == Phase::Waiting);
+        self.hosts.iter().map(move |(attempt, known)| count(attempt) + u32::from(begun(known)))
     }
 
     pub(super) fn hosts(&self) -> impl Iterator<Item = &Known> {

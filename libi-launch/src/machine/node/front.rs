@@ -91,6 +91,15 @@ impl Node {
         ledger.into_iter().flatten()
     }
 
+    /// How often the launch of each host has been begun, in the order of their indices; nothing at other nodes.
+    pub fn attempts(&self) -> impl Iterator<Item = u32> {
+        let attempts = match &self.role {
+            Role::Front(front) => Some(front.ledger.attempts()),
+            Role::Member(_) => None,
+        };
+        attempts.into_iter().flatten()
+    }
+
     /// How many hosts have joined, have failed, and are still waited for, as far as it is known at the front end.
     #[must_use]
     pub fn tally(&self) -> (u32, u32, u32) {
