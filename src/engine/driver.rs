@@ -16,10 +16,12 @@ use super::direct::{Dialler, Door};
 use super::port::{Flushed, Port, Registered};
 use super::ports::{Part, Target, Targets};
 use super::stream::Stream;
+use input::Input;
 use starting::Started;
 pub(crate) use starting::inherited;
 
 mod connecting;
+mod input;
 mod starting;
 
 /// How much is read of one descriptor in one turn.
@@ -37,6 +39,8 @@ pub(crate) struct Driver {
     held_up: Vec<mio::Token>,
     /// Ports with something to write.
     unsent: BTreeSet<LinkId>,
+    /// What is this program's standard input, if it was given one.
+    input: Option<Input>,
     /// Where children connect directly, once that is wanted.
     door: Option<Door>,
     /// A member's attempts to reach its parent directly.
@@ -59,6 +63,7 @@ impl Driver {
             lines_due: BTreeSet::new(),
             held_up: Vec::new(),
             unsent: BTreeSet::new(),
+            input: None,
             door: None,
             dialler: None,
             environment,
@@ -153,6 +158,13 @@ impl Driver {
                     }
                 }
             }
+            Effect::TakeInput => self.take_input(turn),
+            Effect::Input(bytes) => {
+                if let Some(input) = &mut self.input {
+                    input.queue(&bytes);
+                }
+                self.feed_input(events, turn);
+            }
             Effect::Listen { .. }
             | Effect::Admit(..)
             | Effect::Refuse(_)
@@ -177,7 +189,10 @@ impl Driver {
 
     /// Whether it has something to do that nothing will report.
     pub(super) fn is_busy(&self) -> bool {
-        !self.starts.is_empty() || !self.held_up.is_empty() && self.node.reads_output()
+        // What cannot be written now is not there: the system says when it can.
+        !self.starts.is_empty()
+            || !self.unsent.is_empty()
+            || !self.held_up.is_empty() && self.node.reads_output()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -207,6 +222,12 @@ impl Driver {
             Part::Direct => {
                 self.unsent.insert(link);
                 self.read_direct(link, turn)
+            }
+            Part::Input => {
+                let mut events = VecDeque::new();
+                self.feed_input(&mut events, turn);
+                events.into_iter().for_each(|event| self.tell(event, turn));
+                false
             }
             Part::Door => {
                 let door = self.door.as_mut();

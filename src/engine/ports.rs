@@ -19,6 +19,8 @@ pub(super) enum Part {
     Out,
     /// The process.
     Process,
+    /// This program's standard input.
+    Input,
     /// The direct connection.
     Direct,
     /// Where children connect.

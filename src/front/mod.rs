@@ -72,8 +72,8 @@ pub enum Error {
     /// There is no signal of this number.
     #[error("there is no signal {0}")]
     NoSignal(i32),
-    /// The front end has been dropped.
-    #[error("the front end has ended")]
+    /// The session, or the front end, has ended.
+    #[error("the session has ended")]
     Closed,
     /// The operating system refused something that every launch needs.
     #[error("{what}: {why}")]
@@ -124,7 +124,7 @@ impl FrontEnd {
     ) -> Result<Vec<Session>, Error> {
         let sessions = self.start(distributions, options)?;
         for session in &sessions {
-            session.wait_up(options.deadline + options.rules.grace * 4)?;
+            session.wait_up(options.deadline.saturating_add(options.rules.grace.saturating_mul(4)))?;
         }
         Ok(sessions)
     }
@@ -161,6 +161,7 @@ impl FrontEnd {
             via: options.via.clone(),
             output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
             strategy: options.strategy,
+            input: options.input,
             ..Plan::new(tasks(&layout), programs.to_vec(), layout.size(), options.believed_cost())
         };
         let files = match &options.output {

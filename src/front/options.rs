@@ -45,6 +45,8 @@ pub struct LaunchOptions {
     ///
     /// With [several sessions](super::FrontEnd::launch) each may take all of them.
     pub spares: HostList,
+    /// Whether the master's standard input is what you [write](super::Session::write). Everybody else's is empty.
+    pub input: bool,
     /// What becomes of what members print.
     pub output: Output,
     /// Whether hosts talk to each other directly, or through the channels that they were started with.
@@ -78,6 +80,7 @@ impl Default for LaunchOptions {
             cost: None,
             strategy: Strategy::default(),
             spares: HostList::new(),
+            input: false,
             output: Output::default(),
             links: Links::default(),
             mode: Mode::default(),

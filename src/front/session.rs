@@ -9,7 +9,7 @@ use std::time::Duration;
 use libi_core::dist::layout::Layout;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::time::Instant;
-use libi_launch::machine::{Ending, Event as Input, Stream};
+use libi_launch::machine::{Ending, Event as Input, Stream, WINDOW};
 
 use super::Error;
 use super::report::LaunchReport;
@@ -53,6 +53,8 @@ pub(super) struct Status {
     pub(super) stage: Stage,
     pub(super) report: Option<Arc<LaunchReport>>,
     pub(super) files: Option<Files>,
+    /// How much input for the master may be on its way to it.
+    pub(super) room: usize,
     /// How many hosts have joined, have failed, and are waited for.
     pub(super) tally: (u32, u32, u32),
 }
@@ -60,7 +62,15 @@ pub(super) struct Status {
 impl Status {
     pub(super) fn new(layout: Layout, files: Option<Files>) -> Self {
         let tally = (0, 0, layout.hosts().len() as u32);
-        Self { layout, began: None, stage: Stage::Launching, report: None, files, tally }
+        Self {
+            layout,
+            began: None,
+            stage: Stage::Launching,
+            report: None,
+            files,
+            room: WINDOW as usize,
+            tally,
+        }
     }
 
     pub(super) fn session(&self) -> SessionId {
@@ -166,6 +176,38 @@ impl Session {
         reached.ok_or(Error::TimedOut(what))
     }
 
+    /// Writes to the master's standard input, if the launch was [asked](super::LaunchOptions::input) to leave it open. Comes back when
+    /// everything is on its way, with little of it not yet taken by the program.
+    ///
+    /// # Errors
+    /// The program does not take it in time; part of it may have been written. Or the session is not up.
+    pub fn write(&self, mut bytes: &[u8], patience: Duration) -> Result<(), Error> {
+        let deadline = std::time::Instant::now().checked_add(patience);
+        while !bytes.is_empty() {
+            let now = std::time::Instant::now();
+            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now));
+            let room = self.room.wait(left, |state| match state.sessions.get_mut(&self.number) {
+                Some(status) if status.stage == Stage::Up => {
+                    let room = status.room.min(bytes.len());
+                    status.room -= room;
+                    (room > 0).then_some(Ok(room))
+                }
+                Some(status) if status.stage == Stage::Launching => None,
+                _ => Some(Err(Error::Closed)),
+            });
+            let room = room.unwrap_or(Err(Error::TimedOut("the master's input")))?;
+            let (now, later) = bytes.split_at(room);
+            self.room.send(Command::Tell(self.number, Input::Input(now.to_vec())));
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Ends the master's standard input.
+    pub fn close_input(&self) {
+        self.room.send(Command::Tell(self.number, Input::Input(Vec::new())));
+    }
+
     /// Sends this signal to every member that is still ours.
     ///
     /// It goes to the member's process alone; what that has started is the member's business.
@@ -187,7 +229,7 @@ impl Session {
     /// Not even force was enough in time, on some host.
     pub fn terminate(&self, grace: Duration) -> Result<(), Error> {
         self.room.send(Command::Tell(self.number, Input::End(Ending { signal: libc::SIGTERM, grace })));
-        self.wait_stage(grace + PATIENCE, Stage::Over, "the end of the members")
+        self.wait_stage(grace.saturating_add(PATIENCE), Stage::Over, "the end of the members")
     }
 }
 

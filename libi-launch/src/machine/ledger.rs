@@ -73,7 +73,9 @@ impl Ledger {
             News::Joined(host, attempt, _) => (host, attempt, Known::Joined),
             News::Failed(host, attempt, failure) => (host, attempt, Known::Failed(failure.clone())),
             News::Again(host, attempt) => (host, attempt, Known::Waiting),
-            News::Exited(..) | News::Released(_) | News::Alone | News::NotDirect => return false,
+            News::Exited(..) | News::Released(_) | News::Alone | News::NotDirect | News::InputTaken(_) => {
+                return false;
+            }
         };
         let Some(entry) = self.hosts.get_mut(host.0 as usize) else { return false };
         let beside =

@@ -57,6 +57,8 @@ pub enum News {
     Released(Rank),
     /// Said for itself alone, and not passed on: nobody below the sender needs it any more.
     Alone,
+    /// Said to the front end: the master has read so many bytes of its input.
+    InputTaken(u32),
     /// Said for itself alone, and not passed on: its parent cannot be reached directly.
     NotDirect,
 }
@@ -82,6 +84,8 @@ pub struct Welcome {
     pub via: Via,
     /// What becomes of what members print.
     pub output: Output,
+    /// Whether what the front end's user writes is this member's standard input.
+    pub input: bool,
     /// What there is to know of direct links.
     pub direct: Direct,
     /// Where the child can try to reach the one that has launched it.

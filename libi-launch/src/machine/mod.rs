@@ -66,4 +66,4 @@ pub use ledger::{Known, Policy, Replaced};
 pub use message::{Down, Ending, News, Output, Program, Rules, Spare, Task, Welcome};
 pub use node::{Carried, Direct, Links};
 pub use node::{Effect, Event, Job, LinkId, Node, Notice, Plan};
-pub use outbox::Stream;
+pub use outbox::{Stream, WINDOW};

@@ -88,6 +88,10 @@ pub enum Event {
     Signal(i32),
     /// The user of a front end has taken so many bytes of output, and will take as many again.
     Consumed(u32),
+    /// The user of a front end has this for the master's standard input; no bytes are its end.
+    Input(Vec<u8>),
+    /// The program of the master has taken so much of its input.
+    InputTaken(u32),
     /// This node can be reached at these addresses.
     Listening(Vec<SocketAddr>),
     /// A child has connected directly, and proved itself.
@@ -111,6 +115,10 @@ pub enum Effect {
     Kill(LinkId),
     /// What was started for a link is not ours any more: leave it alone when this process ends.
     Release(LinkId),
+    /// To the master: what follows as [`Effect::Input`] is this program's standard input.
+    TakeInput,
+    /// More of the program's input; no bytes are its end.
+    Input(Vec<u8>),
     /// Listen for children that connect directly, on the loopback address alone or on all.
     Listen {
         /// Whether on the loopback address alone.
@@ -145,6 +153,8 @@ pub enum Notice {
     Exited(Rank, Exit),
     /// To the front end: a host was lost after the session was up.
     Lost(HostIndex, Failure),
+    /// To the front end: the master's program has taken so much of its input.
+    InputTaken(u32),
     /// To the front end: a member was released, and is not ours any more.
     Released(Rank),
     /// To the front end: every member has ended, was released, or is lost with its host.
@@ -180,6 +190,8 @@ pub struct Plan {
     pub via: Via,
     /// What becomes of what members print.
     pub output: Output,
+    /// Whether there is input for the master.
+    pub input: bool,
     /// Direct links.
     pub direct: Direct,
     /// How the launches are shared out.
@@ -201,6 +213,7 @@ impl Plan {
             cost,
             via: Via::default(),
             output: Output::default(),
+            input: false,
             direct: Direct::default(),
             strategy: Strategy::default(),
         }
@@ -245,6 +258,8 @@ pub struct Node {
     said_alone: bool,
     /// The session has been up.
     was_up: bool,
+    /// Whether there is input: at the front end for the master, at the master for its program.
+    input: bool,
     outbox: Outbox,
     direct: Directness,
     stage: Stage,
@@ -289,6 +304,7 @@ impl Node {
         (node.size, node.programs, node.tasks) = (size, programs, tasks);
         (node.via, node.output) = (plan.via.clone(), plan.output);
         node.direct.settings = plan.direct.clone();
+        node.input = plan.input;
         node.queue = Queue::new(first, estimate);
         node.fixed = plan.strategy != Strategy::Late;
         node
@@ -317,6 +333,7 @@ impl Node {
             released: false,
             said_alone: false,
             was_up: false,
+            input: false,
             outbox: Outbox::new(),
             direct: Directness::default(),
             stage: Stage::Launching,
@@ -493,6 +510,8 @@ impl Machine for Node {
             Event::Signal(signal) => self.signal(signal, out),
             Event::Consumed(bytes) => self.outbox.allow(bytes),
             Event::Finalize => self.finalize(),
+            Event::Input(bytes) => self.pass_input(&bytes, out),
+            Event::InputTaken(bytes) => self.news.push(News::InputTaken(bytes)),
             Event::Listening(addresses) => self.listening(addresses),
             Event::Proven(link) => self.proven(link, out),
             Event::Dialled(reached) => self.dialled(reached, now, out),

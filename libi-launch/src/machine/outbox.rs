@@ -14,11 +14,11 @@ use libi_core::ids::Rank;
 use super::node::LinkId;
 
 /// How many bytes of output may be on their way on a link, or held by its receiver.
-pub(super) const WINDOW: u32 = 64 << 10;
+pub const WINDOW: u32 = 64 << 10;
 /// How much a node holds before it stops reading pipes of its own.
 const ROOM: usize = 128 << 10;
 /// How much goes into one frame, so that nothing else waits long behind it.
-const CHUNK: usize = 16 << 10;
+pub(super) const CHUNK: usize = 16 << 10;
 /// What stands before the text in a frame: the rank, and the stream.
 const HEAD: usize = 5;
 

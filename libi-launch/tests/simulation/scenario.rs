@@ -246,6 +246,7 @@ impl Scenario {
             via: Via::default(),
             output: Output::default(),
             direct: Direct::default(),
+            input: false,
             cost: self.cost(),
             strategy: self.strategy,
         }

@@ -387,6 +387,8 @@ impl World for Cluster {
                 }
             }
             Effect::Release(_)
+            | Effect::TakeInput
+            | Effect::Input(_)
             | Effect::Listen { .. }
             | Effect::Admit(..)
             | Effect::Refuse(_)

@@ -1,11 +1,12 @@
 //! `libi run`: launches a program that takes its places, and stays until it has ended.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use libi::plan::Strategy;
 use libi::{
     Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, Output, Policy, Session, SessionId, Shell,
     Stream, Via, Word,
@@ -43,6 +44,12 @@ pub(crate) struct Arguments {
     /// How many hosts have to join; all of them if nothing is said
     #[arg(long, value_name = "COUNT")]
     min_hosts: Option<u32>,
+    /// Hosts that take the places of those that fail
+    #[arg(long, value_name = "LIST")]
+    spares: Option<String>,
+    /// Who launches whom: late, or a tree that is decided in advance
+    #[arg(long, value_name = "TREE", default_value = "late")]
+    tree: Strategy,
     /// After how long there is a verdict, whatever happens
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = units::duration)]
     deadline: Duration,
@@ -77,6 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut sessions = front_end.start(&[distribution], &options).map_err(Failure::Launch)?;
     let Some(session) = sessions.pop() else { return Err(Failure::NoHosts) };
     let mut run = Run { arguments, shown: None, failed: false, lost: false, until: None };
+    let session = std::sync::Arc::new(session);
+    pass_input(&session);
     let ended = run.follow(&front_end, &session, &signals);
     run.clear();
     if let Some(report) = session.report() {
@@ -96,8 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn distribution(arguments: &Arguments) -> Result<Distribution, Failure> {
-    let hosts = HostList::parse(&arguments.hosts)
-        .map_err(|error| Failure::HostList(error, arguments.hosts.clone()))?;
+    let hosts = list(&arguments.hosts)?;
     if hosts.is_empty() {
         return Err(Failure::NoHosts);
     }
@@ -130,11 +138,18 @@ fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
     };
     Ok(LaunchOptions {
         via,
+        strategy: arguments.tree,
+        spares: arguments.spares.as_deref().map_or(Ok(HostList::new()), list)?,
+        input: true,
         policy: arguments.min_hosts.map_or(Policy::All, Policy::AtLeast),
         deadline: arguments.deadline,
         output: arguments.output.clone().map_or(Output::Events, Output::Files),
         ..LaunchOptions::default()
     })
+}
+
+fn list(text: &str) -> Result<HostList, Failure> {
+    HostList::parse(text).map_err(|error| Failure::HostList(error, text.to_owned()))
 }
 
 /// The signals that end this program, as they come: from now on nobody else gets them.
@@ -147,6 +162,26 @@ fn signals() -> Receiver<Signal> {
         std::thread::spawn(move || while ours.wait().is_ok_and(|signal| sender.send(signal).is_ok()) {});
     }
     receiver
+}
+
+/// Passes standard input on to the master, unless it is a terminal that we would only take away from others.
+fn pass_input(session: &std::sync::Arc<Session>) {
+    let weak = std::sync::Arc::downgrade(session);
+    // It ends with the program: nobody can wait for a read.
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let count = io::stdin().lock().read(&mut buffer).unwrap_or(0);
+            let Some(session) = weak.upgrade() else { return };
+            if count == 0 {
+                let _ = session.wait_up(Duration::MAX);
+                return session.close_input();
+            }
+            if session.write(&buffer[..count], Duration::MAX).is_err() {
+                return;
+            }
+        }
+    });
 }
 
 /// What has been seen of a run.

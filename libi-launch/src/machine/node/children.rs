@@ -248,6 +248,7 @@ impl Node {
             fixed: self.fixed,
             via: self.via.clone(),
             output: self.output,
+            input: self.input && self.is_front(),
         };
         if !Self::send(link, Kind::Control, &Down::Welcome(Box::new(welcome)), out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());

@@ -129,6 +129,7 @@ impl Node {
                     front.roster.leaves(*rank);
                     out.push(Effect::Tell(Notice::Exited(*rank, *exit)));
                 }
+                News::InputTaken(bytes) => out.push(Effect::Tell(Notice::InputTaken(*bytes))),
                 News::Released(rank) => {
                     front.roster.leaves(*rank);
                     out.push(Effect::Tell(Notice::Released(*rank)));

@@ -106,6 +106,10 @@ impl Node {
                 Self::send(super::LinkId::PARENT, Kind::Hello, &hello, out);
                 Some(())
             }
+            (Kind::Stdio, State::Joining(_) | State::Joined(_)) if self.input => {
+                out.push(Effect::Input(payload.to_vec()));
+                Some(())
+            }
             (Kind::Control, State::Called) => None,
             (Kind::Control, _) => self.told(decode_control(&frame).ok()?, now, out),
             _ => None,
@@ -162,6 +166,10 @@ impl Node {
         (self.rules, self.size, self.programs) = (welcome.rules, welcome.size, welcome.programs);
         (self.via, self.output) = (welcome.via, welcome.output);
         self.direct.settings = welcome.direct;
+        self.input = welcome.input;
+        if self.input {
+            out.push(Effect::TakeInput);
+        }
         self.rank = Some(welcome.blocks.first()?.first);
         (self.host, self.host_name) = (Some(welcome.host), welcome.name);
         self.fixed = welcome.fixed;

@@ -3,13 +3,13 @@
 //! What a process prints before its hello is kept, the last of it as evidence, should it never say hello. With the hello
 //! it becomes output of its rank, as everything after it.
 
-use libi_core::ids::Rank;
+use libi_core::ids::{HostIndex, Rank};
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind, Limits};
 
-use super::{Effect, LinkId, Node, Notice, Role};
+use super::{Effect, LinkId, Node, Notice, Role, Stage};
 use crate::machine::message::{Down, Output};
-use crate::machine::outbox::{Piece, Stream, WINDOW};
+use crate::machine::outbox::{CHUNK, Piece, Stream, WINDOW};
 use crate::verdict::Cause;
 
 impl Node {
@@ -103,6 +103,20 @@ impl Node {
         }
         for (link, owed) in credits {
             Self::send(link, Kind::Control, &Down::Credit(owed), out);
+        }
+    }
+
+    /// The front end's user has input for the master.
+    pub(super) fn pass_input(&self, bytes: &[u8], out: &mut Vec<Effect>) {
+        let mut children = self.children.iter();
+        let master = children.find(|(_, child)| child.host() == Some(HostIndex(0)) && child.is_up());
+        let Some((&link, _)) = master.filter(|_| self.input && self.stage == Stage::Up) else { return };
+        // No bytes are the end of the input: there is a frame for them, too.
+        for part in bytes.chunks(CHUNK).chain(bytes.is_empty().then_some(bytes)) {
+            let header = Header::new(Kind::Stdio, Flags::NONE, 0, part.len(), &Limits::PROVEN);
+            if let Ok(header) = header {
+                out.push(Effect::Send(link, [&header.encode()[..], part].concat()));
+            }
         }
     }
 

@@ -198,7 +198,7 @@ impl Node {
         launches
     }
 
-    fn is_front(&self) -> bool {
+    pub(super) fn is_front(&self) -> bool {
         matches!(self.role, Role::Front(_))
     }
 }

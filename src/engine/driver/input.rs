@@ -1,0 +1,77 @@
+//! The standard input of this program, if the user of the front end has some for it: a pipe that we write.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libi_launch::machine::{Event, LinkId};
+use mio::{Interest, Token};
+
+use super::Driver;
+use crate::engine::Turn;
+use crate::engine::ports::Part;
+use crate::engine::stream::Stream;
+use crate::engine::sys::{duplicate, replace};
+
+/// The end of the pipe that we write, and what waits to be written.
+pub(super) struct Input {
+    pipe: Option<(Stream, Token)>,
+    waiting: VecDeque<u8>,
+    ended: bool,
+}
+
+impl Input {
+    /// Takes more of it; no bytes are its end.
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
+        self.ended |= bytes.is_empty();
+        self.waiting.extend(bytes);
+    }
+}
+
+impl Driver {
+    /// From now on standard input is what comes from the front end. If that cannot be, it stays empty.
+    pub(super) fn take_input(&mut self, turn: &mut Turn<'_>) {
+        let Ok((reader, writer)) = io::pipe() else { return };
+        let Ok(ours) = duplicate(writer.as_raw_fd()) else { return };
+        let stream = Stream::ours(ours, false);
+        let at = (turn.id, LinkId::PARENT, Part::Input);
+        let token = turn.targets.add(turn.registry, stream.number(), Interest::WRITABLE, at);
+        let (Ok(token), Ok(())) = (token, replace(reader.as_fd(), 0)) else { return };
+        self.input = Some(Input { pipe: Some((stream, token)), waiting: VecDeque::new(), ended: false });
+    }
+
+    /// Writes what the program takes now, and confirms it.
+    pub(super) fn feed_input(&mut self, events: &mut VecDeque<Event>, turn: &mut Turn<'_>) {
+        let Some(input) = &mut self.input else { return };
+        let mut taken = 0;
+        let mut broken = false;
+        while let Some((pipe, _)) = &input.pipe
+            && !input.waiting.is_empty()
+        {
+            match pipe.write(input.waiting.as_slices().0) {
+                Ok(count) => {
+                    input.waiting.drain(..count);
+                    taken += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => broken = true,
+            }
+            if broken {
+                break;
+            }
+        }
+        if broken || input.pipe.is_none() {
+            // The program has closed its input: whatever else comes is taken, and forgotten.
+            taken += input.waiting.len();
+            input.waiting.clear();
+        }
+        if (broken || input.ended && input.waiting.is_empty())
+            && let Some((pipe, token)) = input.pipe.take()
+        {
+            turn.targets.remove(turn.registry, pipe.number(), token);
+        }
+        if taken > 0 {
+            events.push_back(Event::InputTaken(taken as u32)); // no more than was sent at a time
+        }
+    }
+}
