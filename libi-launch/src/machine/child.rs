@@ -197,8 +197,10 @@ impl Child {
             return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, trip, ..verdict.clone() };
         }
         let cause = match (&self.state, self.exit) {
-            // The status says more than that the link was closed, unless it is our own doing.
-            (State::Ending { cause: Cause::Closed, forced: false, .. }, Some(exit)) => Cause::Exited(exit),
+            // The status says more than how the link ended, unless it is our own doing.
+            (State::Ending { cause: Cause::Closed | Cause::Garbled(_), forced: false, .. }, Some(exit)) => {
+                Cause::Exited(exit)
+            }
             (State::Ending { cause, .. }, _) => cause.clone(),
             _ => Cause::Closed,
         };

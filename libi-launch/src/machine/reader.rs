@@ -45,14 +45,6 @@ impl Reader {
         }
     }
 
-    /// Whether the stream could end here without a frame being cut.
-    pub(super) fn is_between_frames(&self) -> bool {
-        match self {
-            Self::Scanning(_) => true,
-            Self::Framed { open, decoder } => open.is_none() && decoder.is_between_frames(),
-        }
-    }
-
     /// Reads the next item off the front of `bytes`; nothing if more bytes are needed.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Item>, ReadError> {
         match self {

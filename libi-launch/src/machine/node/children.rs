@@ -161,7 +161,12 @@ impl Node {
                     return self.end_by_force(link, Cause::Version(mismatch.to_string()), now, out);
                 }
                 Err(ReadError::Frame(fault)) => {
-                    return self.end_by_force(link, Cause::Garbled(fault.to_string()), now, out);
+                    let cause = Cause::Garbled(fault.to_string());
+                    if child.is_up() {
+                        // Whoever has spoken our protocol is over, and its shell says goodbye; its status is to come.
+                        return self.ends(link, cause, now, out);
+                    }
+                    return self.end_by_force(link, cause, now, out);
                 }
             }
         }
@@ -329,9 +334,7 @@ impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link) else { return };
         child.open = false;
-        let cut = !child.reader.is_between_frames();
-        let cause = if cut { Cause::Garbled("cut within a frame".to_owned()) } else { Cause::Closed };
-        self.ends(link, cause, now, out);
+        self.ends(link, Cause::Closed, now, out);
     }
 
     pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
