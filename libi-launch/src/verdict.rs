@@ -139,15 +139,26 @@ impl Failure {
     /// Whether another attempt may go better.
     ///
     /// A shell that refused, was closed or took too long may have been overrun. A command that is not found, may
-    /// not be executed, or does not speak our protocol will be the same next time.
+    /// not be executed, or does not speak our protocol will be the same next time, and so will a shell that is not
+    /// let in.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self.cause {
-            Cause::Exited(Exit::Code(code)) => code == 255, // what remote shells say of themselves
+            // What remote shells say of themselves.
+            Cause::Exited(Exit::Code(code)) => code == 255 && !self.is_not_let_in(),
             Cause::Exited(_) => self.phase == Phase::Starting,
             Cause::Closed | Cause::TimedOut | Cause::Silent | Cause::LauncherLost(_) => true,
             Cause::NotStarted(_) | Cause::Garbled(_) | Cause::Version(_) | Cause::WrongTicket => false,
             Cause::Abandoned | Cause::Unreachable => false,
         }
+    }
+
+    /// Whether the last that a shell has said is that it was not let in. Its status does not tell this from a host that is
+    /// overrun.
+    fn is_not_let_in(&self) -> bool {
+        const LAST_WORDS: [&str; 3] =
+            ["Permission denied", "Host key verification failed", "Too many authentication failures"];
+        let last = self.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        self.phase == Phase::Starting && LAST_WORDS.iter().any(|words| last.contains(words))
     }
 }

@@ -169,3 +169,16 @@ fn only_what_may_go_better_is_tried_again() {
         assert!(!may_pass(cause.clone()), "{cause}");
     }
 }
+
+#[test]
+fn a_shell_that_is_not_let_in_is_not_tried_again() {
+    let refused = |tail: &str| {
+        let failure = failure(Cause::Exited(Exit::Code(255)), Phase::Starting);
+        !Failure { tail: tail.to_owned(), ..failure }.may_pass()
+    };
+    assert!(refused("Banner\r\nme@n1: Permission denied (publickey).\r\n"));
+    assert!(refused("No ED25519 host key is known for n1\r\nHost key verification failed.\r\n"));
+    assert!(refused("Received disconnect from ::1 port 22:2: Too many authentication failures\n\n"));
+    assert!(!refused("Permission denied to nobody\nssh: connect to host n1 port 22: Connection refused\r\n"));
+    assert!(!refused(""));
+}
