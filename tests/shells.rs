@@ -1,0 +1,15 @@
+//! Real processes launched through remote shells that behave, misbehave and die: verdicts, output, and nothing left.
+//!
+//! The shells are the stand-in of `tests/shell/`, the members the program of `tests/member/`. Every process of a launch
+//! carries a mark in its environment, by which a test finds out who is still there.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "shells/faults.rs"]
+mod faults;
+#[path = "shells/healthy.rs"]
+mod healthy;
+#[path = "shell/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod lab;
+#[path = "shells/scene.rs"]
+mod scene;

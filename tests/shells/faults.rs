@@ -1,0 +1,216 @@
+//! Everything that a remote shell may do wrong, to one host of 64 and to 18 of them: the launch ends in time, with the
+//! right verdict on each host.
+
+use libi::{Cause, Exit, Failure, Phase, Rank};
+
+use crate::scene::{Outcome, Scene};
+
+const HOSTS: u32 = 64;
+/// One host of 64, and three tenths of them. None is the master's.
+const SHARES: [&[&str]; 2] = [&["n37"], &["*7", "*8", "*9"]];
+const BAD: [&[u32]; 2] = [&[37], &[7, 8, 9]];
+
+/// What is to become of a host that is befallen.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    /// It joins, after so many attempts.
+    Joins(u32),
+    /// It is given up after so many attempts, in one of these phases, for this reason.
+    Fails { attempts: u32, phases: &'static [Phase], why: Why },
+    /// It has said hello: it is given up, or it joins and is lost, for this reason.
+    Breaks(Why),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    /// What was started has ended with one of these, and has said this.
+    Exits(&'static [Exit], &'static str),
+    /// Nothing was heard of it.
+    Hangs,
+}
+
+type Case = (&'static str, Fate);
+
+const fn fails(attempts: u32, phases: &'static [Phase], why: Why) -> Fate {
+    Fate::Fails { attempts, phases, why }
+}
+
+/// The shell itself says that it has failed.
+const fn refuses(attempts: u32, saying: &'static str) -> Fate {
+    fails(attempts, &[Phase::Starting], Why::Exits(&[Exit::Code(255)], saying))
+}
+
+const HANGS: Fate = fails(2, &[Phase::Starting], Why::Hangs);
+const CUT: Why = Why::Exits(&[Exit::Code(255)], "closed by remote host");
+
+/// What is slow, or chatty, joins all the same.
+const HARMLESS: &[Case] = &[
+    ("delay 300ms", Fate::Joins(1)),
+    ("slow x10", Fate::Joins(1)),
+    ("banner-before Welcome to this host", Fate::Joins(1)),
+    ("banner-after You are logged out", Fate::Joins(1)),
+    ("warn Warning: Permanently added it to the list of known hosts.", Fate::Joins(1)),
+    ("garbage 4000", Fate::Joins(1)),
+    ("relay", Fate::Joins(1)),
+    ("cut 1000000", Fate::Joins(1)),
+    ("hang-after 1000000", Fate::Joins(1)),
+];
+
+/// What may pass is tried again, and joins.
+const PASSING: &[Case] = &[
+    ("once refuse", Fate::Joins(2)),
+    ("once refuse timed-out after 100ms", Fate::Joins(2)),
+    ("once refuse closed", Fate::Joins(2)),
+    ("once refuse reset", Fate::Joins(2)),
+    ("times 1 exit 255 after 50ms", Fate::Joins(2)),
+    ("once hang", Fate::Joins(2)),
+    ("once cut 0", Fate::Joins(2)),
+    ("once cut 10", Fate::Joins(2)),
+    ("once cut 40", Fate::Joins(2)),
+    ("once hang-after 0", Fate::Joins(2)),
+];
+
+const REFUSED: &[Case] = &[
+    ("refuse refused", refuses(2, "Connection refused")),
+    ("refuse timed-out after 200ms", refuses(2, "Connection timed out")),
+    ("refuse unknown-host", refuses(2, "Could not resolve hostname")),
+    ("refuse closed", refuses(2, "Connection closed by")),
+    ("refuse reset", refuses(2, "Connection reset by")),
+    // Nobody's permission comes by trying again.
+    ("refuse host-key", refuses(1, "Host key verification failed.")),
+    ("refuse permission", refuses(1, "Permission denied (publickey).")),
+];
+
+const ENDED: &[Case] = &[
+    ("not-found", fails(1, &[Phase::Starting], Why::Exits(&[Exit::Code(127)], ": not found"))),
+    ("exit 0", fails(1, &[Phase::Starting], Why::Exits(&[Exit::Code(0)], ""))),
+    ("exit 3 after 100ms", fails(1, &[Phase::Starting], Why::Exits(&[Exit::Code(3)], ""))),
+    ("exit 255 after 100ms", fails(2, &[Phase::Starting], Why::Exits(&[Exit::Code(255)], ""))),
+    // The program finds that nobody wants it.
+    (
+        "close-stdin",
+        fails(
+            1,
+            &[Phase::Starting, Phase::Greeting],
+            Why::Exits(&[Exit::Code(70), Exit::Code(128 + 15)], ""),
+        ),
+    ),
+    ("cut 0", fails(2, &[Phase::Starting], CUT)),
+    ("cut 10", fails(2, &[Phase::Starting], CUT)),
+    ("cut 40", fails(2, &[Phase::Greeting], CUT)),
+];
+
+const HANGING: &[Case] = &[
+    ("hang", HANGS),
+    ("hang-after 0", HANGS),
+    ("hang-after 10", HANGS),
+    ("hang-after 40", fails(2, &[Phase::Greeting], Why::Hangs)),
+];
+
+/// Its leader has said hello, and may launch others, when the connection breaks.
+const BREAKING: &[Case] = &[
+    ("cut 150", Fate::Breaks(CUT)),
+    ("cut 1000", Fate::Breaks(CUT)),
+    ("cut 10000", Fate::Breaks(CUT)),
+    ("hang-after 150", Fate::Breaks(Why::Hangs)),
+    ("hang-after 1000", Fate::Breaks(Why::Hangs)),
+    ("hang-after 10000", Fate::Breaks(Why::Hangs)),
+];
+
+#[test]
+fn what_is_slow_or_chatty_joins() {
+    play_all(HARMLESS);
+}
+
+#[test]
+fn what_may_pass_is_tried_again_and_joins() {
+    play_all(PASSING);
+}
+
+#[test]
+fn hosts_whose_shells_refuse_are_given_up_with_what_the_shells_said() {
+    play_all(REFUSED);
+}
+
+#[test]
+fn hosts_whose_commands_end_are_given_up_with_their_status() {
+    play_all(ENDED);
+}
+
+#[test]
+fn hosts_that_hang_are_given_up_in_time() {
+    play_all(HANGING);
+}
+
+#[test]
+fn hosts_whose_connections_break_take_no_others_out_of_the_launch() {
+    play_all(BREAKING);
+}
+
+/// Plays each case with one bad host, and meanwhile with many.
+fn play_all(cases: &[Case]) {
+    std::thread::scope(|scope| {
+        let players: Vec<_> = SHARES
+            .iter()
+            .zip(BAD)
+            .map(|(share, bad)| scope.spawn(move || cases.iter().for_each(|case| play(case, share, bad))))
+            .collect();
+        // All of them, before the first that has failed fails the test.
+        let ends: Vec<_> = players.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        ends.into_iter().for_each(|end| end.unwrap());
+    });
+}
+
+fn play((fault, fate): &Case, share: &[&str], bad: &[u32]) {
+    let faults: String = share.iter().map(|hosts| format!("\nfault {hosts} {fault}")).collect();
+    let scene = Scene::new(&format!("seq 2ms\nrem 20ms{faults}"));
+    let work = ["join", "out:{host}", "flood:20000", "finish:30000"];
+    let began = std::time::Instant::now();
+    let outcome = scene.play("n[00-63]", &work, &scene.options());
+    println!("{fault} at {share:?}: {:?} of {:?}", outcome.report.took(), began.elapsed());
+    let (report, calls) = (&outcome.report, scene.calls());
+    assert!(report.is_up() && outcome.done, "{fault}: {report}");
+    for (number, host) in (0..HOSTS).zip(report.hosts()) {
+        let is_bad = bad.contains(&number) || bad.contains(&(number % 10)) && bad.len() > 1;
+        let about = format!("{fault} at {share:?}: {host:?}");
+        let calls = calls.get(&host.name).copied().unwrap_or(0);
+        match (fate, &host.failure) {
+            _ if !is_bad => assert_eq!(host.failure, None, "{about}"),
+            (Fate::Joins(attempts), failure) => {
+                assert_eq!((failure, calls), (&None, *attempts), "{about}");
+            }
+            (Fate::Fails { attempts, phases, why }, Some(failure)) => {
+                assert!(phases.contains(&failure.phase), "{about}");
+                assert!(why.explains(failure), "{about}");
+                assert_eq!(calls, *attempts, "{about}");
+            }
+            (Fate::Fails { .. }, None) => panic!("{about} has joined"),
+            (Fate::Breaks(why), Some(failure)) => {
+                assert!(failure.phase >= Phase::Joining && why.explains(failure), "{about}");
+            }
+            (Fate::Breaks(_), None) => assert!(is_lost(number, &host.name, &outcome), "{about}"),
+        }
+    }
+    match fate {
+        Fate::Breaks(_) => {}
+        _ => assert_eq!(outcome.lost.len(), 0, "{fault}: {:?}", outcome.lost),
+    }
+}
+
+/// Whether a host that had joined went without finishing well.
+fn is_lost(number: u32, name: &str, outcome: &Outcome) -> bool {
+    outcome.lost.contains_key(name)
+        || outcome.exits.get(&Rank(number)).is_some_and(|exit| *exit != Exit::Code(0))
+}
+
+impl Why {
+    fn explains(self, failure: &Failure) -> bool {
+        match self {
+            Self::Exits(exits, saying) => {
+                let is_one = |exit: Exit| exits.contains(&exit) && failure.exit == Some(exit);
+                matches!(failure.cause, Cause::Exited(exit) if is_one(exit)) && failure.tail.contains(saying)
+            }
+            Self::Hangs => matches!(failure.cause, Cause::TimedOut | Cause::Silent),
+        }
+    }
+}
