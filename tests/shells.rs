@@ -8,8 +8,14 @@
 mod faults;
 #[path = "shells/healthy.rs"]
 mod healthy;
+#[path = "shells/kills.rs"]
+mod kills;
 #[path = "shell/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod lab;
+#[path = "shells/limits.rs"]
+mod limits;
+#[path = "shells/masters.rs"]
+mod masters;
 #[path = "shells/scene.rs"]
 mod scene;

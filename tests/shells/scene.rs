@@ -35,6 +35,7 @@ pub(crate) struct Process {
     /// The host that it is on, or that it was called from if it is a shell.
     pub(crate) host: String,
     pub(crate) what: What,
+    #[allow(dead_code, reason = "it is for people")]
     command: String,
 }
 

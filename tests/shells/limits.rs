@@ -1,0 +1,55 @@
+//! Hosts that take only so many calls at a time: who is refused waits, calls fewer at once, and gets through.
+
+use std::time::Duration;
+
+use libi::{Cause, Exit, LaunchOptions, Phase, Rules};
+
+use crate::scene::{Outcome, Scene};
+
+fn play(config: &str) -> (Scene, Outcome) {
+    let scene = Scene::new(&format!("seq 2ms\nrem 40ms\n{config}"));
+    let options = scene.options();
+    let rules = Rules { attempts: 5, back_off: Duration::from_millis(50), ..options.rules };
+    let options = LaunchOptions { rules, ..options };
+    let outcome = scene.play("n[00-63]:2", &["join", "finish:20000"], &options);
+    println!("{config}: {} after {:?}", outcome.report, outcome.report.took());
+    (scene, outcome)
+}
+
+#[test]
+fn calls_beyond_a_limit_are_made_again_and_everybody_joins() {
+    for limit in [8, 4, 2] {
+        let (scene, outcome) = play(&format!("limit {limit} starting"));
+        assert!(outcome.report.is_up() && outcome.done, "limit {limit}: {}", outcome.report);
+        assert_eq!(outcome.report.joined(), 64, "limit {limit}: {}", outcome.report);
+        println!(
+            "limit {limit}: {} refused",
+            scene.lab.fates().iter().filter(|fate| *fate == "limit").count()
+        );
+    }
+}
+
+#[test]
+fn a_host_from_which_no_more_calls_can_be_made_is_named_as_the_one_that_was_refused() {
+    for limit in [16, 8, 4] {
+        let (_, outcome) = play(&format!("limit {limit} running"));
+        assert!(outcome.report.is_up() && outcome.done, "limit {limit}: {}", outcome.report);
+        for (host, failure) in outcome.report.failed() {
+            assert_eq!(
+                (failure.phase, &failure.cause),
+                (Phase::Starting, &Cause::Exited(Exit::Code(255))),
+                "{host:?}"
+            );
+            assert!(failure.tail.contains("Connection reset by"), "{host:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "a leader that can launch no more tries again by itself, instead of leaving the hosts to others that are up"]
+fn a_host_from_which_no_more_calls_can_be_made_leaves_the_rest_to_others() {
+    for limit in [16, 8, 4] {
+        let (_, outcome) = play(&format!("limit {limit} running"));
+        assert_eq!(outcome.report.joined(), 64, "limit {limit}: {}", outcome.report);
+    }
+}
