@@ -1,9 +1,11 @@
 //! Everything that a remote shell may do wrong, to one host of 64 and to 18 of them: the launch ends in time, with the
 //! right verdict on each host.
 
-use libi::{Cause, Exit, Failure, Phase, Rank};
+use std::collections::BTreeMap;
 
-use crate::scene::{Outcome, Scene};
+use libi::{Cause, Exit, Failure, HostReport, Phase, Rank};
+
+use crate::scene::{Outcome, Scene, seeded};
 
 const HOSTS: u32 = 64;
 /// One host of 64, and three tenths of them. None is the master's.
@@ -17,8 +19,8 @@ enum Fate {
     Joins(u32),
     /// It is given up after so many attempts, in one of these phases, for this reason.
     Fails { attempts: u32, phases: &'static [Phase], why: Why },
-    /// It has said hello: it is given up, or it joins and is lost, for this reason.
-    Breaks(Why),
+    /// It is given up in this phase or a later one, or it joins and is lost, for this reason.
+    Breaks(Phase, Why),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +31,9 @@ enum Why {
     Hangs,
 }
 
-type Case = (&'static str, Fate);
+type Case<'a> = (&'a str, Fate);
+
+const WORK: [&str; 4] = ["join", "out:{host}", "flood:20000", "finish:30000"];
 
 const fn fails(attempts: u32, phases: &'static [Phase], why: Why) -> Fate {
     Fate::Fails { attempts, phases, why }
@@ -44,7 +48,7 @@ const HANGS: Fate = fails(2, &[Phase::Starting], Why::Hangs);
 const CUT: Why = Why::Exits(&[Exit::Code(255)], "closed by remote host");
 
 /// What is slow, or chatty, joins all the same.
-const HARMLESS: &[Case] = &[
+const HARMLESS: &[Case<'_>] = &[
     ("delay 300ms", Fate::Joins(1)),
     ("slow x10", Fate::Joins(1)),
     ("banner-before Welcome to this host", Fate::Joins(1)),
@@ -57,7 +61,7 @@ const HARMLESS: &[Case] = &[
 ];
 
 /// What may pass is tried again, and joins.
-const PASSING: &[Case] = &[
+const PASSING: &[Case<'_>] = &[
     ("once refuse", Fate::Joins(2)),
     ("once refuse timed-out after 100ms", Fate::Joins(2)),
     ("once refuse closed", Fate::Joins(2)),
@@ -70,7 +74,7 @@ const PASSING: &[Case] = &[
     ("once hang-after 0", Fate::Joins(2)),
 ];
 
-const REFUSED: &[Case] = &[
+const REFUSED: &[Case<'_>] = &[
     ("refuse refused", refuses(2, "Connection refused")),
     ("refuse timed-out after 200ms", refuses(2, "Connection timed out")),
     ("refuse unknown-host", refuses(2, "Could not resolve hostname")),
@@ -81,7 +85,7 @@ const REFUSED: &[Case] = &[
     ("refuse permission", refuses(1, "Permission denied (publickey).")),
 ];
 
-const ENDED: &[Case] = &[
+const ENDED: &[Case<'_>] = &[
     ("not-found", fails(1, &[Phase::Starting], Why::Exits(&[Exit::Code(127)], ": not found"))),
     ("exit 0", fails(1, &[Phase::Starting], Why::Exits(&[Exit::Code(0)], ""))),
     ("exit 3 after 100ms", fails(1, &[Phase::Starting], Why::Exits(&[Exit::Code(3)], ""))),
@@ -100,7 +104,7 @@ const ENDED: &[Case] = &[
     ("cut 40", fails(2, &[Phase::Greeting], CUT)),
 ];
 
-const HANGING: &[Case] = &[
+const HANGING: &[Case<'_>] = &[
     ("hang", HANGS),
     ("hang-after 0", HANGS),
     ("hang-after 10", HANGS),
@@ -108,13 +112,13 @@ const HANGING: &[Case] = &[
 ];
 
 /// Its leader has said hello, and may launch others, when the connection breaks.
-const BREAKING: &[Case] = &[
-    ("cut 150", Fate::Breaks(CUT)),
-    ("cut 1000", Fate::Breaks(CUT)),
-    ("cut 10000", Fate::Breaks(CUT)),
-    ("hang-after 150", Fate::Breaks(Why::Hangs)),
-    ("hang-after 1000", Fate::Breaks(Why::Hangs)),
-    ("hang-after 10000", Fate::Breaks(Why::Hangs)),
+const BREAKING: &[Case<'_>] = &[
+    ("cut 150", Fate::Breaks(Phase::Joining, CUT)),
+    ("cut 1000", Fate::Breaks(Phase::Joining, CUT)),
+    ("cut 10000", Fate::Breaks(Phase::Joining, CUT)),
+    ("hang-after 150", Fate::Breaks(Phase::Joining, Why::Hangs)),
+    ("hang-after 1000", Fate::Breaks(Phase::Joining, Why::Hangs)),
+    ("hang-after 10000", Fate::Breaks(Phase::Joining, Why::Hangs)),
 ];
 
 #[test]
@@ -147,8 +151,45 @@ fn hosts_whose_connections_break_take_no_others_out_of_the_launch() {
     play_all(BREAKING);
 }
 
+#[test]
+fn connections_may_be_cut_after_any_number_of_bytes() {
+    let mut rng = seeded();
+    let draw = |_| format!("cut {}", (10_000f64.powf(rng.unit())) as u64);
+    let faults: Vec<String> = (0..12).map(draw).collect();
+    let cases: Vec<Case<'_>> =
+        faults.iter().map(|fault| (fault.as_str(), Fate::Breaks(Phase::Starting, CUT))).collect();
+    play_all(&cases);
+}
+
+#[test]
+fn whatever_befalls_hosts_at_the_same_time_the_others_join() {
+    let mut rng = seeded();
+    let groups = [HARMLESS, PASSING, REFUSED, ENDED, HANGING, BREAKING];
+    for _ in 0..2 {
+        let mut drawn = BTreeMap::new();
+        for host in 1..HOSTS {
+            if !rng.chance(0.3) {
+                continue;
+            }
+            let group = groups[rng.below(groups.len() as u64) as usize];
+            drawn.insert(host, group[rng.below(group.len() as u64) as usize]);
+        }
+        let line = |(host, (fault, _)): (&u32, &Case<'_>)| format!("\nfault n{host:02} {fault}");
+        let scene =
+            Scene::new(&format!("seq 2ms\nrem 20ms~50%{}", drawn.iter().map(line).collect::<String>()));
+        let outcome = scene.play("n[00-63]:2", &WORK, &scene.options());
+        let report = &outcome.report;
+        println!("{drawn:?}\n{report}");
+        assert!(report.is_up() && outcome.done, "{report}");
+        for (number, host) in (0..HOSTS).zip(report.hosts()) {
+            let fate = drawn.get(&number);
+            judge(fate.map(|(_, fate)| fate), host, 2 * number, &outcome, &format!("{fate:?}: {host:?}"));
+        }
+    }
+}
+
 /// Plays each case with one bad host, and meanwhile with many.
-fn play_all(cases: &[Case]) {
+fn play_all(cases: &[Case<'_>]) {
     std::thread::scope(|scope| {
         let players: Vec<_> = SHARES
             .iter()
@@ -161,46 +202,49 @@ fn play_all(cases: &[Case]) {
     });
 }
 
-fn play((fault, fate): &Case, share: &[&str], bad: &[u32]) {
+fn play((fault, fate): &Case<'_>, share: &[&str], bad: &[u32]) {
     let faults: String = share.iter().map(|hosts| format!("\nfault {hosts} {fault}")).collect();
     let scene = Scene::new(&format!("seq 2ms\nrem 20ms{faults}"));
-    let work = ["join", "out:{host}", "flood:20000", "finish:30000"];
     let began = std::time::Instant::now();
-    let outcome = scene.play("n[00-63]", &work, &scene.options());
+    let outcome = scene.play("n[00-63]", &WORK, &scene.options());
     println!("{fault} at {share:?}: {:?} of {:?}", outcome.report.took(), began.elapsed());
     let (report, calls) = (&outcome.report, scene.calls());
     assert!(report.is_up() && outcome.done, "{fault}: {report}");
     for (number, host) in (0..HOSTS).zip(report.hosts()) {
         let is_bad = bad.contains(&number) || bad.contains(&(number % 10)) && bad.len() > 1;
         let about = format!("{fault} at {share:?}: {host:?}");
-        let calls = calls.get(&host.name).copied().unwrap_or(0);
-        match (fate, &host.failure) {
-            _ if !is_bad => assert_eq!(host.failure, None, "{about}"),
-            (Fate::Joins(attempts), failure) => {
-                assert_eq!((failure, calls), (&None, *attempts), "{about}");
-            }
-            (Fate::Fails { attempts, phases, why }, Some(failure)) => {
-                assert!(phases.contains(&failure.phase), "{about}");
-                assert!(why.explains(failure), "{about}");
-                assert_eq!(calls, *attempts, "{about}");
-            }
-            (Fate::Fails { .. }, None) => panic!("{about} has joined"),
-            (Fate::Breaks(why), Some(failure)) => {
-                assert!(failure.phase >= Phase::Joining && why.explains(failure), "{about}");
-            }
-            (Fate::Breaks(_), None) => assert!(is_lost(number, &host.name, &outcome), "{about}"),
+        judge(Some(fate).filter(|_| is_bad), host, number, &outcome, &about);
+        if let Fate::Joins(attempts) | Fate::Fails { attempts, .. } = fate
+            && is_bad
+        {
+            assert_eq!(calls.get(&host.name), Some(attempts), "{about}");
         }
     }
     match fate {
-        Fate::Breaks(_) => {}
+        Fate::Breaks(..) => {}
         _ => assert_eq!(outcome.lost.len(), 0, "{fault}: {:?}", outcome.lost),
     }
 }
 
+/// Checks what became of a host whose leader has this rank.
+fn judge(fate: Option<&Fate>, host: &HostReport, rank: u32, outcome: &Outcome, about: &str) {
+    match (fate, &host.failure) {
+        (None | Some(Fate::Joins(_)), failure) => assert_eq!(*failure, None, "{about}"),
+        (Some(Fate::Fails { phases, why, .. }), Some(failure)) => {
+            assert!(phases.contains(&failure.phase) && why.explains(failure), "{about}");
+        }
+        (Some(Fate::Fails { .. }), None) => panic!("{about} has joined"),
+        (Some(Fate::Breaks(phase, why)), Some(failure)) => {
+            assert!(failure.phase >= *phase && why.explains(failure), "{about}");
+        }
+        (Some(Fate::Breaks(..)), None) => assert!(is_lost(rank, &host.name, outcome), "{about}"),
+    }
+}
+
 /// Whether a host that had joined went without finishing well.
-fn is_lost(number: u32, name: &str, outcome: &Outcome) -> bool {
+fn is_lost(rank: u32, name: &str, outcome: &Outcome) -> bool {
     outcome.lost.contains_key(name)
-        || outcome.exits.get(&Rank(number)).is_some_and(|exit| *exit != Exit::Code(0))
+        || outcome.exits.get(&Rank(rank)).is_some_and(|exit| *exit != Exit::Code(0))
 }
 
 impl Why {

@@ -9,7 +9,7 @@ use libi::sim::rng::Rng;
 use libi::{Cause, FrontEnd};
 
 use crate::lab::eventually;
-use crate::scene::{MARK, Outcome, Process, Scene, What, members, options};
+use crate::scene::{MARK, Outcome, Process, Scene, What, members, options, seeded};
 
 const HOSTS: usize = 24;
 const LIST: &str = "n[00-23]:2";
@@ -37,12 +37,10 @@ impl Moment {
 
 /// Plays ten moments in both modes; which ones they are depends on the seed alone.
 fn play_moments(purpose: u64, play: impl Fn(&str, Moment, &mut Rng) + Sync) {
-    let seed = std::env::var("LIBI_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    println!("LIBI_SEED={seed}");
+    let rng = seeded();
     for (mode, config) in MODES.iter().enumerate() {
         for moment in 0..MOMENTS {
-            let mut rng = Rng::new(seed).fork(purpose * 1_000 + mode as u64 * 100 + moment);
+            let mut rng = rng.fork(purpose * 1_000 + mode as u64 * 100 + moment);
             let when = Moment::draw(&mut rng);
             println!("{config:?}, {when:?}");
             play(config, when, &mut rng);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use libi::sim::rng::Rng;
 use libi::{
     Cause, Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, LaunchReport, Policy, Rank, Rules,
     Session, SessionId, Shell, Stream, Via, Word,
@@ -171,6 +172,14 @@ pub(crate) fn members(hosts: &str, words: &[&str]) -> Distribution {
     let mut members = Distribution::new(SessionId(0), word(MEMBER), hosts);
     members.args = words.iter().copied().map(word).collect();
     members
+}
+
+/// What is drawn by chance depends on the seed alone, which is printed: `LIBI_SEED` replays it.
+pub(crate) fn seeded() -> Rng {
+    let seed = std::env::var("LIBI_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("LIBI_SEED={seed}");
+    Rng::new(seed)
 }
 
 fn word(text: &str) -> Word {
