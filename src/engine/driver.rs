@@ -18,7 +18,7 @@ use super::ports::{Part, Target, Targets};
 use super::stream::Stream;
 use input::Input;
 use starting::Started;
-pub(crate) use starting::inherited;
+pub(crate) use starting::{inherited, inherited_by_members};
 
 mod connecting;
 mod input;

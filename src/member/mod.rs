@@ -32,7 +32,7 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_launch::backend::{LINK, STREAMS};
 use libi_launch::machine::{Event as Input, Node};
 
-use crate::engine::driver::{Driver, inherited};
+use crate::engine::driver::{Driver, inherited_by_members};
 use crate::engine::sys::is_main_thread;
 use crate::front::Progress;
 use keeper::{Keeper, Stage};
@@ -142,7 +142,7 @@ impl Member {
         let machine = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
         let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
         let lasting = options.progress == Progress::Thread || is_main_thread();
-        let driver = Driver::new(node, inherited(), lasting);
+        let driver = Driver::new(node, inherited_by_members(), lasting);
         let keeper = Keeper::new(driver, streams, link != STREAMS, options.progress)?;
         let up = keeper.wait(Duration::MAX, |state| match state.stage {
             Stage::Joining => None,

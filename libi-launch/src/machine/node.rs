@@ -450,6 +450,12 @@ impl Node {
         Some((self.host?, &self.host_name))
     }
 
+    /// What the session's distributions run.
+    #[must_use]
+    pub fn programs(&self) -> &[Program] {
+        &self.programs
+    }
+
     /// How what this node launches is reached.
     #[must_use]
     pub fn via(&self) -> &Via {

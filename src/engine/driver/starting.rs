@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use libi_core::dist::{Variable, Word};
 use libi_launch::backend::{Backend, Channel, LINK, Local, SOCKET};
-use libi_launch::machine::{Job, Node, Stream as Standard};
+use libi_launch::machine::{Job, Node, Program, Stream as Standard};
 use libi_launch::process::{Child, Environment, Signal, Source, Start};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -31,12 +32,17 @@ pub(super) fn start(
     lasting_thread: bool,
     open: usize,
 ) -> Result<Started, String> {
-    let recipe = match job {
+    let mut recipe = match job {
         Job::Host(task, program) => {
-            node.via().recipe(task, program).map_err(|refused| refused.to_string())?
+            let program = Program { env: with_names(&program.env, node), ..program.clone() };
+            node.via().recipe(task, &program).map_err(|refused| refused.to_string())?
         }
         Job::Member(_, program) => Local::start(program),
     };
+    if recipe.channel == Channel::Socket {
+        let before = replaced(&recipe.env, environment);
+        recipe.env.extend(before);
+    }
     let open_files = make_room(open);
     let made = |what: &'static str| move |error: io::Error| format!("cannot make a {what}: {error}");
     let (stderr, its_stderr) = pipe().map_err(made("pipe"))?;
@@ -88,7 +94,59 @@ fn make_room(open: usize) -> Option<u64> {
     BEFORE.get().copied()
 }
 
+/// The names of the variables that a leader has of its own distribution, with `=` between them: those it starts may be
+/// of others. It is set only where distributions differ in their variables.
+const OWN: &str = "LIBI_OWN";
+/// What stands before the names of variables that a leader's distribution has replaced, with their values before that.
+const BEFORE: &str = "LIBI_BEFORE_";
+
+/// Variables of a leader, with their names among them if that is needed.
+fn with_names(variables: &[Variable], node: &Node) -> Vec<Variable> {
+    let mut all = variables.to_vec();
+    if node.programs().iter().any(|other| other.env != variables) {
+        let names: Vec<_> = variables.iter().map(|variable| variable.name().as_bytes()).collect();
+        all.extend(variable(OWN.as_bytes(), &names.join(&b'=')));
+    }
+    all
+}
+
+/// What the named variables are in this environment, which they replace.
+fn replaced(variables: &[Variable], environment: &Environment) -> Vec<Variable> {
+    let own = variables.iter().find(|variable| variable.name().as_bytes() == OWN.as_bytes());
+    let names = own.map(|own| own.value().as_bytes()).unwrap_or_default();
+    let before = names.split(|byte| *byte == b'=').filter_map(|name| {
+        variable(&[BEFORE.as_bytes(), name].concat(), environment.value(name)?.as_bytes())
+    });
+    before.collect()
+}
+
+fn variable(name: &[u8], value: &[u8]) -> Option<Variable> {
+    Variable::new(Word::new(name).ok()?, Word::new(value).ok()?).ok()
+}
+
 /// What this process has in its environment, without what was meant for itself alone.
 pub(crate) fn inherited() -> Environment {
-    Environment::inherited().without(LINK.as_bytes())
+    let all = Environment::inherited();
+    let meant = |variable: &&Variable| {
+        let name = variable.name().as_bytes();
+        name != LINK.as_bytes() && name != OWN.as_bytes() && !name.starts_with(BEFORE.as_bytes())
+    };
+    all.variables().iter().filter(meant).cloned().collect()
+}
+
+/// What this process would have in its environment if it were of no distribution: what it starts for its session gets
+/// this, and the variables of its own.
+pub(crate) fn inherited_by_members() -> Environment {
+    without_own(&Environment::inherited(), inherited())
+}
+
+/// From all that a process has, what it has not of its distribution.
+fn without_own(all: &Environment, inherited: Environment) -> Environment {
+    let names = all.value(OWN.as_bytes()).map(Word::as_bytes).unwrap_or_default();
+    let names = names.split(|byte| *byte == b'=');
+    let rest = names.fold(inherited, Environment::without);
+    rest.with(all.variables().iter().filter_map(|kept| {
+        let name = kept.name().as_bytes().strip_prefix(BEFORE.as_bytes())?;
+        variable(name, kept.value().as_bytes())
+    }))
 }
