@@ -30,6 +30,17 @@ pub(crate) fn signal_self(number: i32) {
     unsafe { libc::kill(libc::getpid(), number) };
 }
 
+/// Kills this process, and what else is in its group if it is the first of it, as whoever was started by us is.
+pub(crate) fn kill_group() {
+    // SAFETY: take and return numbers.
+    unsafe {
+        if libc::getpgrp() == libc::getpid() {
+            libc::kill(0, libc::SIGKILL);
+        }
+        libc::kill(libc::getpid(), libc::SIGKILL);
+    }
+}
+
 /// Takes over a descriptor that this process has inherited, and keeps it from being inherited further. Nothing if
 /// there is none of this number.
 pub(crate) fn adopt(number: RawFd) -> io::Result<OwnedFd> {

@@ -1,7 +1,10 @@
 //! The engine of a member: whoever turns it, and what a session's signals and end do to this process.
 //!
-//! An end comes in two steps. First the signal: at once if the program handles it; if it would end the process, then
-//! only when nobody hangs on it any more, so that what they say still gets through. When the grace has passed, SIGKILL.
+//! A signal comes at once if the program handles it; one that would end the process comes only when nobody hangs on it
+//! any more, so that what they say of their own ends still gets through, or when that has taken too long.
+//!
+//! An end comes in two steps: the signal, and SIGKILL when the grace has passed, for everything in the process group that
+//! this process leads.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,7 +21,7 @@ use super::MemberError;
 use super::stdio::{Streams, redirect};
 use crate::engine::driver::Driver;
 use crate::engine::stream::Stream;
-use crate::engine::sys::{duplicate, is_main_thread, signal_self};
+use crate::engine::sys::{duplicate, is_main_thread, kill_group, signal_self};
 use crate::engine::{Engine, Id, Owner};
 use crate::front::Progress;
 
@@ -175,12 +178,17 @@ impl Keeper {
     pub(super) fn await_quiet(&self, patience: Duration, alone: bool) -> Result<(), MemberError> {
         // What was said before counts as of now.
         let asked = self.send(Command::Tell(Input::Woken));
+        let is_quiet = |state: &State| state.obeyed >= asked && state.quiet && (state.alone || !alone);
         let quiet = self.wait(patience, |state| {
             if state.stage == Stage::Ending {
                 return Some(Err(MemberError::Ending));
             }
-            (state.obeyed >= asked && state.quiet && (state.alone || !alone)).then_some(Ok(()))
+            is_quiet(state).then_some(Ok(()))
         });
+        if matches!(quiet, Some(Err(_))) {
+            // The program is likely to end now: not before what is to be said of the end is said.
+            self.wait(patience.min(LAST_WORDS), |state| is_quiet(state).then_some(()));
+        }
         let what = if alone { "other members" } else { "passing on what was printed" };
         quiet.unwrap_or(Err(MemberError::TimedOut(what)))
     }
@@ -285,7 +293,7 @@ impl Works {
         let Some(driver) = self.engine.driver(self.id) else { return };
         let (alone, said) = (driver.node().is_alone(), driver.has_sent_everything());
         self.desk.signals.retain(|(since, signal)| {
-            let due = said || now.since(*since) >= LAST_WORDS;
+            let due = said && (alone || !is_fatal(*signal)) || now.since(*since) >= LAST_WORDS;
             if due {
                 signal_self(*signal);
             }
@@ -297,8 +305,9 @@ impl Works {
             fall.told = true;
             signal_self(signal);
         }
-        if now >= by {
-            signal_self(libc::SIGKILL);
+        // Those who hang on it end at the same time, and need it to say so; and to have their own groups ended.
+        if now >= by && (alone && said) || now >= by + LAST_WORDS {
+            kill_group();
         }
     }
 }
@@ -327,8 +336,28 @@ impl Owner for Desk {
 
 /// Whether the program does something of its own at this signal, as far as the system tells.
 fn is_handled(signal: i32) -> bool {
+    is_among("SigCgt:", signal)
+}
+
+/// Whether this signal would end the process.
+fn is_fatal(signal: i32) -> bool {
+    const HARMLESS: [i32; 8] = [
+        libc::SIGCHLD,
+        libc::SIGCONT,
+        libc::SIGSTOP,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+        libc::SIGURG,
+        libc::SIGWINCH,
+    ];
+    !HARMLESS.contains(&signal) && !is_handled(signal) && !is_among("SigIgn:", signal)
+}
+
+/// Whether a signal is in one of the sets that the system tells of a process.
+fn is_among(set: &str, signal: i32) -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    (1..=64).contains(&signal) && (caught >> (signal - 1)) & 1 == 1
+    let mask = status.lines().find_map(|line| line.strip_prefix(set));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    (1..=64).contains(&signal) && (mask >> (signal - 1)) & 1 == 1
 }

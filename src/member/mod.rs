@@ -149,7 +149,12 @@ impl Member {
             Stage::Up => Some(Ok(())),
             Stage::Ending => Some(Err(InitError::Ended)),
         });
-        up.unwrap_or(Err(InitError::Ended))?;
+        let up = up.unwrap_or(Err(InitError::Ended));
+        if up.is_err() {
+            // Whoever waits for this process should hear the verdict on it before it ends.
+            let _ = keeper.await_quiet(Duration::from_secs(1), true);
+        }
+        up?;
         let place = keeper.state().place.clone().ok_or(InitError::Ended)?;
         let keeper::Place { rank, size, host, host_name } = place;
         Ok(Self { keeper, rank, size, host, host_name })
