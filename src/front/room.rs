@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
 use libi_core::time::Instant;
-use libi_launch::machine::{Event as Input, Node, Notice};
+use libi_launch::machine::{Ending, Event as Input, Node, Notice};
 use mio::Waker;
 
 use super::Progress;
@@ -22,6 +22,9 @@ use super::session::{Number, Stage, Status};
 use crate::engine::driver::Driver;
 use crate::engine::sys::duplicate;
 use crate::engine::{Engine, Id, Owner};
+
+/// How long sessions have to end when their front end does, before they are ended by force.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What a call wants of the engine.
 pub(super) enum Command {
@@ -285,9 +288,23 @@ impl Works {
         self.desk.shared.lock().sessions.remove(&number);
     }
 
+    fn is_anything_left(&self) -> bool {
+        self.desk.shared.lock().sessions.values().any(|status| status.stage < Stage::Over)
+    }
+
     fn close(&mut self) {
         self.stopped = true;
         let numbers: Vec<_> = self.desk.ids.keys().copied().collect();
+        // Members that are told end what they have started with them; those that are only killed cannot.
+        let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
+        numbers.iter().for_each(|number| self.tell(*number, Input::End(ending)));
+        let by = Clock::now() + FAREWELL;
+        while self.is_anything_left() {
+            let left = by.saturating_duration_since(Clock::now());
+            if left.is_zero() || self.engine.turn(Some(left), &mut self.desk).is_err() {
+                break;
+            }
+        }
         numbers.into_iter().for_each(|number| self.forget(number));
         self.desk.shared.changed.notify_all();
     }
