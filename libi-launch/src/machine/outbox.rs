@@ -110,7 +110,7 @@ impl Outbox {
             return self.held.pop_front();
         }
         let (from, first) = self.held.front_mut()?;
-        let length = first.text.len().min(CHUNK).min(self.credit);
+        let length = cut(&first.text, self.credit);
         if length == 0 && !first.text.is_empty() {
             return None;
         }
@@ -127,6 +127,22 @@ impl Outbox {
     /// Whether what it gives out is to be thrown away.
     pub(super) fn discards(&self) -> bool {
         self.discards
+    }
+}
+
+/// How much of a text goes next, if so much may: whole lines, unless they are long. None of it, if more may go soon and
+/// until then a line would be cut.
+fn cut(text: &[u8], credit: usize) -> usize {
+    let end_of_line = |most: usize| text[..most].iter().rposition(|byte| *byte == b'\n').map(|end| end + 1);
+    let most = text.len().min(CHUNK);
+    let lines = if most < text.len() { end_of_line(most).unwrap_or(most) } else { most };
+    if lines <= credit {
+        return lines;
+    }
+    match end_of_line(credit) {
+        Some(lines) => lines,
+        None if end_of_line(most).is_some() => 0,
+        None => credit,
     }
 }
 
@@ -166,6 +182,18 @@ mod tests {
             passed += piece.text.len();
         }
         assert_eq!((passed, outbox.is_empty()), (99_990, true));
+    }
+
+    #[test]
+    fn lines_are_cut_only_if_they_are_long() {
+        let lines = [&[b'x'; 299][..], b"\n"].concat().repeat(100);
+        assert_eq!(cut(&lines, usize::MAX), CHUNK / 300 * 300);
+        assert_eq!(cut(&lines[..900], usize::MAX), 900);
+        assert_eq!(cut(&lines, 1_000), 900);
+        assert_eq!(cut(&lines, 299), 0, "more may go soon");
+        assert_eq!(cut(&[&lines[..600], b"prompt> "].concat(), 602), 600);
+        assert_eq!(cut(&[b'x'; CHUNK + 1], usize::MAX), CHUNK);
+        assert_eq!(cut(&[b'x'; CHUNK + 1], 7), 7);
     }
 
     #[test]
