@@ -71,8 +71,8 @@ impl Node {
         if from.is_none() && self.released && !self.outbox.has_room() {
             return;
         }
-        // Output that is not wanted goes no further than the host where it was printed.
-        if from.is_some() || self.output == Output::Forwarded || matches!(self.role, Role::Front(_)) {
+        // Output that is not wanted goes no further than to whoever reads it from a pipe.
+        if from.is_some() || self.output == Output::Forwarded {
             self.outbox.push(from, piece);
         }
     }
