@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use libi_core::ids::HostIndex;
+use libi_core::ids::{HostIndex, Rank};
 use serde::{Deserialize, Serialize};
 
 /// How far the launch of a host, or of a local member, has come.
@@ -115,6 +115,8 @@ pub struct Trip {
 /// What became of one attempt at a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
+    /// Which of its further members it was, if it was one of those.
+    pub member: Option<Rank>,
     /// How far it came.
     pub phase: Phase,
     /// Why it went no further.
@@ -133,7 +135,7 @@ impl Failure {
     /// A failure of which nothing is left to be looked at.
     #[must_use]
     pub fn without_evidence(phase: Phase, cause: Cause, elapsed: Duration) -> Self {
-        Self { phase, cause, exit: None, tail: String::new(), elapsed, trip: Trip::default() }
+        Self { member: None, phase, cause, exit: None, tail: String::new(), elapsed, trip: Trip::default() }
     }
 
     /// Whether another attempt may go better.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use libi_core::cost::Cost;
 use libi_core::dist::layout::Layout;
 use libi_core::hosts::{HostList, HostRef};
-use libi_core::ids::{HostIndex, SessionId};
+use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::time::Rounded;
 use libi_core::trace::{HostLine, Prediction, Timeline};
 use libi_launch::machine::{Known, Node, Replaced};
@@ -198,7 +198,7 @@ impl fmt::Display for LaunchReport {
         }
         let verdict = if self.up { "up" } else { "given up" };
         write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
-        let mut groups: BTreeMap<String, (HostList, Duration, String)> = BTreeMap::new();
+        let mut groups: BTreeMap<String, (HostList, Duration, String, Vec<Rank>)> = BTreeMap::new();
         for (host, failure) in self.failed() {
             let group = groups.entry(what(failure)).or_default();
             // It was in a list before.
@@ -207,9 +207,11 @@ impl fmt::Display for LaunchReport {
             if group.2.is_empty() {
                 group.2 = last_line(&failure.tail);
             }
+            group.3.extend(failure.member);
         }
-        for (what, (hosts, longest, evidence)) in groups {
+        for (what, (hosts, longest, evidence, members)) in groups {
             write!(f, "\n  {}  {what}, after {}", Shown(&hosts), Rounded(longest))?;
+            write_ranks(&members, f)?;
             if !evidence.is_empty() {
                 write!(f, ": {evidence}")?;
             }
@@ -224,6 +226,24 @@ impl LaunchReport {
             write!(f, "\n  {by}  in the place of {name}, which {}", what(failure))?;
         }
         Ok(())
+    }
+}
+
+/// Which of the hosts' members it was, where it was not the leaders; of many the first.
+fn write_ranks(members: &[Rank], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const MOST: usize = 4;
+    for (place, rank) in members.iter().take(MOST).enumerate() {
+        let before = match (place, members.len()) {
+            (0, 1) => " (rank ",
+            (0, _) => " (ranks ",
+            _ => ", ",
+        };
+        write!(f, "{before}{}", rank.0)?;
+    }
+    match members.len() {
+        0 => Ok(()),
+        count if count > MOST => f.write_str(", …)"),
+        _ => f.write_str(")"),
     }
 }
 

@@ -205,6 +205,7 @@ impl Child {
             _ => Cause::Closed,
         };
         let tail = String::from_utf8_lossy(&self.tail).into_owned();
-        Failure { phase: self.phase(), cause, exit: self.exit, tail, elapsed, trip }
+        let member = self.launch.is_none().then(|| self.rank()).flatten();
+        Failure { member, phase: self.phase(), cause, exit: self.exit, tail, elapsed, trip }
     }
 }

@@ -105,7 +105,7 @@ fn joined(host: u32) -> News {
 }
 
 fn failure(cause: Cause, phase: Phase) -> Failure {
-    Failure { phase, cause, exit: None, tail: String::new(), elapsed: MS(1), trip: Trip::default() }
+    Failure::without_evidence(phase, cause, MS(1))
 }
 
 /// What a ledger of three hosts decides after this.
