@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! join             takes its place; what comes before it happens in a program that has not joined
+//! manual           takes its place, and makes progress only in calls and in `turn`
+//! turn             makes progress until it is ended
 //! finish:MS        waits until nobody needs it, for so long at most
 //! finalize:MS      is released
-//! out:TEXT         prints TEXT and the end of a line; {rank}, {size} and {host} stand for what it is
+//! out:TEXT         prints TEXT and the end of a line; {rank}, {size}, {host} and {pid} stand for what it is
 //! err:TEXT         the same to standard error
 //! bare:TEXT        prints TEXT without an end of a line
 //! flood:BYTES      prints so many bytes, in lines of 100
@@ -29,11 +31,12 @@
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
 
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use libi::Member;
+use libi::{Member, MemberOptions, Progress};
 
 fn main() {
     let mut member = None;
@@ -49,6 +52,11 @@ fn obey(word: &str, member: &mut Option<Member>) {
     let rank = member.as_ref().map_or(u32::MAX, |member| member.rank().0);
     match verb {
         "join" => *member = Some(or_end("join", Member::init())),
+        "manual" => {
+            let options = MemberOptions { progress: Progress::Manual };
+            *member = Some(or_end("manual", Member::with(&options)));
+        }
+        "turn" => turn(member.as_ref().unwrap()),
         "finish" => or_end("finish", member.as_ref().unwrap().finish(millis())),
         "finalize" => or_end("finalize", member.as_ref().unwrap().finalize(millis())),
         "out" => println!("{}", filled(rest, member.as_ref())),
@@ -103,6 +111,17 @@ fn obey(word: &str, member: &mut Option<Member>) {
     }
 }
 
+/// What a program with a loop of its own does.
+fn turn(member: &Member) -> ! {
+    loop {
+        let most = member.patience().map_or(-1, |patience| patience.as_millis() as i32 + 1);
+        let mut fd = libc::pollfd { fd: member.descriptor().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, which lives through the call.
+        unsafe { libc::poll(&raw mut fd, 1, most) };
+        or_end("dispatch", member.dispatch());
+    }
+}
+
 static CAUGHT: OnceLock<std::ffi::CString> = OnceLock::new();
 
 extern "C" fn caught(_: i32) {
@@ -114,6 +133,7 @@ extern "C" fn caught(_: i32) {
 
 fn filled(text: &str, member: Option<&Member>) -> String {
     let Some(member) = member else { return text.to_owned() };
+    let text = text.replace("{pid}", &std::process::id().to_string());
     text.replace("{rank}", &member.rank().0.to_string())
         .replace("{size}", &member.size().to_string())
         .replace("{host}", member.host_name())

@@ -1,0 +1,24 @@
+//! Real processes on this machine, through the local back-end: what a front end sees of them, what they see, and that
+//! nothing is left of them.
+//!
+//! No test waits for a time to pass: each waits for what is to happen, with a deadline.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "local/ending.rs"]
+mod ending;
+#[path = "local/failing.rs"]
+mod failing;
+#[path = "local/killing.rs"]
+mod killing;
+#[path = "local/lab.rs"]
+mod lab;
+#[path = "local/output.rs"]
+mod output;
+#[path = "local/placing.rs"]
+mod placing;
+#[path = "local/releasing.rs"]
+mod releasing;
+#[path = "local/roles.rs"]
+mod roles;
+#[path = "local/starting.rs"]
+mod starting;

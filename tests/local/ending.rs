@@ -1,0 +1,186 @@
+//! How members end: by themselves, by signals, by the end of the session; and what a front end leaves.
+
+use libi::{Error, Exit, FrontEnd, LaunchOptions, Session, Stage};
+
+use super::lab::*;
+
+fn up(front: &FrontEnd, lab: &Lab, hosts: &str, words: &[&str]) -> Session {
+    launch(front, lab.members(hosts, words))
+}
+
+#[test]
+fn every_member_that_ends_is_reported_with_its_rank_and_its_status() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    // Leaders have odd hosts' even ranks; each ends in its own way, when nobody needs it.
+    let words = [
+        "join",
+        "finish:30000",
+        "only:1:exit:11",
+        "only:2:exit:0",
+        "only:3:signal:9",
+        "only:4:exit:255",
+        "only:5:abort",
+        "only:6:signal:15",
+        "only:7:exit:127",
+        "only:0:exit:3",
+    ];
+    let _session = launch(&front, lab.members("a:2,b:2,c:2,d:2", &words));
+    let mut heard = Heard::all(&front);
+    let expected = [
+        Exit::Code(3),
+        Exit::Code(11),
+        Exit::Code(0),
+        Exit::Signal(9),
+        Exit::Code(255),
+        Exit::Signal(6),
+        Exit::Signal(15),
+        Exit::Code(127),
+    ];
+    assert_eq!(std::mem::take(&mut heard.exits).into_values().collect::<Vec<_>>(), expected);
+    assert!(heard.lost.is_empty(), "{heard:?}");
+}
+
+#[test]
+fn a_member_that_nobody_hangs_on_ends_alone() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let gate = format!("await:{}", lab.path("go"));
+    let session =
+        up(&front, &lab, "a[1-4]:3", &["join", "only:5:signal:9", "only:10:exit:8", &gate, "finish:30000"]);
+    let mut heard = Heard::default();
+    heard.until(&front, "two have ended", |heard| heard.exits.len() == 2);
+    assert_eq!((heard.exits[&5], heard.exits[&10]), (Exit::Signal(9), Exit::Code(8)));
+    assert_eq!((lab.living().len(), session.stage()), (10, Stage::Up));
+    lab.touch("go");
+    heard.until(&front, "all have ended", |heard| heard.done);
+    assert_eq!((heard.exits.len(), heard.lost.len()), (12, 0));
+}
+
+#[test]
+fn a_leader_that_crashes_takes_its_host_with_it_and_the_front_end_is_told() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let gate = format!("await:{}", lab.path("go"));
+    let only = format!("only:4:{gate}");
+    let session = up(&front, &lab, "a[1-3]:2", &["join", &only, "only:4:abort", "wait"]);
+    lab.touch("go");
+    let mut heard = Heard::default();
+    heard.until(&front, "the host is lost", |heard| heard.lost.values().any(|(name, _)| name == "a3"));
+    heard.until(&front, "its leader's end is known", |heard| heard.exits.contains_key(&4));
+    assert_eq!(heard.exits[&4], Exit::Signal(6));
+    let hosts = heard.lost.len();
+    eventually("its members have ended", || lab.living().len() == 6 - 2 * hosts);
+    drop(session);
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn a_signal_reaches_every_member_and_only_those() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let mark = format!("catch:10:{}", lab.path("caught{rank}"));
+    let session = up(&front, &lab, "a[1-5]:3", &["join", &mark, "out:ready", "wait"]);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are ready", |heard| heard.texts.len() == 15);
+    session.kill(libc::SIGUSR1).unwrap();
+    eventually("all have caught it", || lab.files() == 15);
+    assert_eq!(lab.living().len(), 15, "they go on");
+    assert!(matches!(session.kill(0), Err(Error::NoSignal(0))));
+    assert!(matches!(session.kill(65), Err(Error::NoSignal(65))));
+    session.kill(libc::SIGINT).unwrap();
+    heard.until(&front, "all have ended", |heard| heard.done);
+    assert_eq!(heard.exits.len(), 15, "{heard:?}");
+    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(libc::SIGINT)), "{heard:?}");
+    assert!(heard.lost.is_empty(), "{heard:?}");
+}
+
+#[test]
+fn a_killed_session_tells_of_every_member() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session = up(&front, &lab, "a[1-5]:3", &["join", "wait"]);
+    session.kill(libc::SIGKILL).unwrap();
+    let heard = Heard::all(&front);
+    assert_eq!(heard.exits.len(), 15, "{heard:?}");
+    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(9)), "{heard:?}");
+    lab.is_empty_within(ms(0));
+}
+
+#[test]
+fn termination_gives_a_handled_signal_its_time() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let mark = format!("catch:15:{}", lab.path("caught{rank}"));
+    let farewell = format!("await:{}", lab.path("caught{rank}"));
+    let words = ["join", &mark, "out:ready", &farewell, "sleep:100", "out:farewell", "exit:7"];
+    let session = up(&front, &lab, "a[1-4]:2", &words);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are ready", |heard| heard.texts.len() == 8);
+    session.terminate(PATIENCE).unwrap();
+    assert_eq!((session.stage(), lab.files()), (Stage::Over, 8), "each has caught it");
+    lab.is_empty_within(ms(500)); // a leader that ends without a word leaves those who hang on it to the system
+}
+
+#[test]
+fn termination_kills_those_that_ignore_it_after_the_grace() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session =
+        up(&front, &lab, "a[1-4]:2", &["ignore:15", "join", "out:ready", "spawn", "out:spawned", "wait"]);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are ready", |heard| (0..8).all(|rank| heard.out(rank).ends_with("spawned\n")));
+    assert_eq!(lab.living().len(), 16);
+    let begun = std::time::Instant::now();
+    session.terminate(ms(700)).unwrap();
+    assert!(begun.elapsed() >= ms(700), "{:?}", begun.elapsed());
+    lab.is_empty_within(ms(200));
+}
+
+#[test]
+fn termination_ends_those_at_once_that_do_nothing_about_it() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session = up(&front, &lab, "a[1-8]:2", &["join", "out:ready", "wait"]);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are ready", |heard| heard.texts.len() == 16);
+    let begun = std::time::Instant::now();
+    session.terminate(PATIENCE).unwrap();
+    assert!(begun.elapsed() < PATIENCE / 3, "{:?}", begun.elapsed());
+    while let Some(event) = front.next_event(ms(0)) {
+        heard.note(event);
+    }
+    assert_eq!(heard.exits.len(), 16, "{heard:?}");
+    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(15)), "{heard:?}");
+    lab.is_empty_within(ms(0));
+}
+
+#[test]
+fn a_session_that_is_dropped_leaves_nothing_and_others_go_on() {
+    let (lab, other, front) = (Lab::new(), Lab::new(), FrontEnd::new().unwrap());
+    let session = up(&front, &lab, "a[1-4]:2", &["ignore:15", "join", "spawn", "wait"]);
+    let survivor = up(&front, &other, "a[1-2]:2", &["join", "wait"]);
+    drop(session);
+    lab.is_empty_within(SOON);
+    assert_eq!((other.living().len(), survivor.stage()), (4, Stage::Up));
+}
+
+#[test]
+fn a_session_that_is_dropped_while_it_is_launched_leaves_nothing() {
+    for moment in [0, 5, 20, 60, 150] {
+        let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+        let sessions = front.start(&[lab.members("a[1-16]:2", &["join", "wait"])], &LaunchOptions::default());
+        let until = std::time::Instant::now() + ms(moment);
+        while std::time::Instant::now() < until {
+            front.next_event(until.saturating_duration_since(std::time::Instant::now()));
+        }
+        drop(sessions);
+        lab.is_empty_within(SOON);
+    }
+}
+
+#[test]
+fn a_front_end_that_is_dropped_leaves_nothing() {
+    let lab = Lab::new();
+    let front = FrontEnd::new().unwrap();
+    let session = up(&front, &lab, "a[1-4]:2", &["ignore:15", "join", "spawn", "out:ready", "wait"]);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are ready", |heard| heard.texts.len() == 8);
+    drop(front);
+    lab.is_empty_within(SOON);
+    assert!(matches!(session.wait_up(ms(0)), Err(Error::Closed)));
+    assert_eq!(session.stage(), Stage::Over);
+    assert!(session.terminate(ms(0)).is_ok(), "there is nothing left to end");
+}

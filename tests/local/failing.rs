@@ -1,0 +1,167 @@
+//! Programs that never join: each is named with its phase, its cause, and what it has printed.
+
+use std::time::Duration;
+
+use libi::{
+    Cause, Distribution, Error, Exit, FrontEnd, LaunchOptions, LaunchReport, Phase, Policy, Rank, Rules,
+};
+
+use super::lab::*;
+
+fn quickly() -> LaunchOptions {
+    let rules = Rules { attempts: 1, ..Rules::default() };
+    LaunchOptions { rules, ..LaunchOptions::default() }
+}
+
+/// The report of a launch that does not come about, and that leaves nothing.
+fn report(
+    lab: &Lab,
+    distributions: &[Distribution],
+    options: &LaunchOptions,
+) -> std::sync::Arc<LaunchReport> {
+    let front = FrontEnd::new().unwrap();
+    let error = front.launch(distributions, options).map(drop).unwrap_err();
+    let Error::NotLaunched(report) = error else { panic!("{error}") };
+    assert!(!report.is_up());
+    drop(front);
+    lab.is_empty_within(SOON);
+    report
+}
+
+/// Phase, cause, end of the output, and the text for people of one program that does this.
+fn fate(lab: &Lab, distribution: Distribution, options: &LaunchOptions) -> (Phase, Cause, String, String) {
+    let report = report(lab, &[distribution], options);
+    let (_, failure) = report.failed().next().unwrap();
+    // Times differ.
+    let text = report.to_string();
+    let text = text.lines().nth(1).unwrap_or_default().to_owned();
+    (failure.phase, failure.cause.clone(), failure.tail.clone(), text)
+}
+
+#[test]
+fn a_program_that_ends_without_joining_is_named_with_its_status_and_its_last_words() {
+    let lab = Lab::new();
+    let cases: [(&[&str], Exit, &str, &str); 5] = [
+        (&[], Exit::Code(0), "", "  a  exited 0 without joining, after "),
+        (&["exit:3"], Exit::Code(3), "", "  a  exited 3 before joining, after "),
+        (
+            &["out:on the way", "err:what is wrong", "exit:4"],
+            Exit::Code(4),
+            "on the way\nwhat is wrong\n",
+            "",
+        ),
+        (&["signal:15"], Exit::Signal(15), "", "  a  was ended by signal 15 before joining, after "),
+        (&["bare:no end", "signal:9"], Exit::Signal(9), "no end", ""),
+    ];
+    for (words, exit, printed, text) in cases {
+        let (phase, cause, tail, told) = fate(&lab, lab.members("a", words), &quickly());
+        assert_eq!((phase, cause), (Phase::Starting, Cause::Exited(exit)), "{words:?}");
+        let mut lines: Vec<_> = tail.lines().collect();
+        lines.sort_unstable(); // of two streams, nobody knows which was first
+        assert_eq!(lines, printed.lines().collect::<Vec<_>>(), "{words:?}");
+        assert!(told.starts_with(text), "{told}");
+        let last = printed.lines().last().unwrap_or_default();
+        assert!(printed.lines().count() > 1 || told.ends_with(last), "{told}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_executed_is_named_with_the_systems_reason() {
+    let lab = Lab::new();
+    lab.touch("no program");
+    let directory = {
+        let mut distribution = lab.members("a", &[]);
+        distribution.cwd = Some(word(&lab.path("missing")));
+        distribution
+    };
+    let cases = [
+        (lab.program(&lab.path("missing"), "a", &[]), "No such file or directory"),
+        (lab.program("no-such-program-anywhere", "a", &[]), "no-such-program-anywhere"),
+        (lab.program(&lab.path("no program"), "a", &[]), "Permission denied"),
+        (lab.program(&lab.path(""), "a", &[]), "Permission denied"),
+        (directory, "missing"),
+    ];
+    for (distribution, reason) in cases {
+        let (phase, cause, tail, text) = fate(&lab, distribution, &LaunchOptions::default());
+        let Cause::NotStarted(why) = &cause else { panic!("{cause}") };
+        assert!(why.contains(reason), "{why}");
+        assert_eq!((phase, tail.as_str()), (Phase::Starting, ""));
+        assert!(text.starts_with("  a  cannot be started: ") && text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn a_program_that_hangs_before_it_joins_is_ended_when_its_time_to_greet_is_over() {
+    let lab = Lab::new();
+    let rules = Rules { greet: ms(300), attempts: 2, back_off: ms(10), ..Rules::default() };
+    let options = LaunchOptions { rules, ..LaunchOptions::default() };
+    let words = ["out:still looking for its licence", "ignore:15", "wait"];
+    let (phase, cause, tail, text) = fate(&lab, lab.members("a", &words), &options);
+    assert_eq!((phase, cause), (Phase::Starting, Cause::TimedOut));
+    assert_eq!(tail, "still looking for its licence\n");
+    assert!(text.starts_with("  a  timed out while starting, after "), "{text}");
+    assert!(text.ends_with(": still looking for its licence"), "{text}");
+}
+
+#[test]
+fn a_launch_is_given_up_at_its_deadline_whatever_else_was_allowed() {
+    let lab = Lab::new();
+    let options = LaunchOptions { deadline: ms(400), ..LaunchOptions::default() };
+    let report = report(&lab, &[lab.members("a,b:2", &["only:0:wait", "wait"])], &options);
+    assert!(report.took() < Duration::from_secs(10), "{report}");
+    let causes: Vec<_> =
+        report.failed().map(|(host, failure)| (host.name.clone(), failure.cause.clone())).collect();
+    assert_eq!(causes.len(), 2, "{causes:?}");
+    assert_eq!(causes[0].0, "a");
+}
+
+#[test]
+fn equal_failures_of_many_hosts_are_told_in_one_line() {
+    let lab = Lab::new();
+    let fine = lab.members("a", &["join", "wait"]);
+    let broken = lab.members("n[01-20]", &["err:no licence", "exit:9"]);
+    let options = LaunchOptions { policy: Policy::AtLeast(1), ..quickly() };
+    let front = FrontEnd::new().unwrap();
+    let session = launch_with(&front, &[fine, broken], &options);
+    let report = session.report().unwrap();
+    let text = report.to_string();
+    assert!(text.starts_with("1 of 21 hosts joined; up after "), "{text}");
+    assert!(text.contains("\n  n[01-20]  exited 9 before joining, after "), "{text}");
+    assert!(text.ends_with(": no licence") && text.lines().count() == 2, "{text}");
+    assert_eq!(session.size(), 21);
+}
+
+#[test]
+fn a_further_member_that_never_joins_is_named_in_the_failure_of_its_host() {
+    let lab = Lab::new();
+    let leaders = lab.members("a,b", &["join", "wait"]);
+    let cases: [(&[&str], Cause); 3] = [
+        (&["err:cannot open its device", "exit:6"], Cause::Exited(Exit::Code(6))),
+        (&["err:cannot open its device", "signal:9"], Cause::Exited(Exit::Signal(9))),
+        (&["err:cannot open its device", "wait"], Cause::TimedOut),
+    ];
+    for (words, cause) in cases {
+        let rules = Rules { join: ms(2_000), attempts: 1, ..Rules::default() };
+        let options = LaunchOptions { rules, ..LaunchOptions::default() };
+        let report = report(&lab, &[leaders.clone(), lab.members("b", words)], &options);
+        let failures: Vec<_> = report.failed().filter(|(host, _)| host.name == "b").collect();
+        assert_eq!(failures.len(), 1, "{report}");
+        let failure = failures[0].1;
+        assert_eq!((failure.phase, &failure.cause), (Phase::Joining, &cause), "{report}");
+        assert_eq!(failure.tail, "cannot open its device\n", "{report}");
+        let text = report.to_string();
+        assert!(text.contains("\n  b  ") && text.contains(": cannot open its device"), "{text}");
+        assert!(text.contains(" (rank 2)") && failure.member == Some(Rank(2)), "{text}");
+    }
+}
+
+#[test]
+fn a_further_member_that_cannot_be_executed_is_named_in_the_failure_of_its_host() {
+    let lab = Lab::new();
+    let leaders = lab.members("a,b", &["join", "wait"]);
+    let missing = lab.program(&lab.path("missing"), "b", &[]);
+    let report = report(&lab, &[leaders, missing], &quickly());
+    let (host, failure) = report.failed().find(|(host, _)| host.name == "b").unwrap();
+    assert_eq!((host.members, failure.phase), (2, Phase::Joining), "{report}");
+    assert!(report.to_string().contains("No such file or directory"), "{report}");
+}

@@ -1,0 +1,140 @@
+//! Whoever is killed, and whenever: nothing is left, or those who survive are told and end with the front end.
+//!
+//! `LIBI_KILLS` is how many moments there are for each victim (10 by default), `LIBI_SEED` where they come from.
+
+use std::time::{Duration, Instant};
+
+use libi::sim::rng::Rng;
+
+use super::lab::*;
+use super::roles::Front;
+
+const HOSTS: &str = "a[1-64]";
+const MEMBERS: usize = 128;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Victim {
+    FrontEnd,
+    Master,
+    MiddleLeader,
+    LeafLeader,
+    LocalMember,
+}
+
+#[test]
+fn a_killed_front_end_leaves_nothing() {
+    kill_at_random_moments(Victim::FrontEnd);
+}
+
+#[test]
+fn a_killed_master_is_noticed_and_nothing_is_left() {
+    kill_at_random_moments(Victim::Master);
+}
+
+#[test]
+fn a_killed_leader_of_leaders_is_noticed_and_nothing_is_left() {
+    kill_at_random_moments(Victim::MiddleLeader);
+}
+
+#[test]
+fn a_killed_leader_without_leaders_below_is_noticed_and_nothing_is_left() {
+    kill_at_random_moments(Victim::LeafLeader);
+}
+
+#[test]
+fn a_killed_local_member_is_noticed_and_nothing_is_left() {
+    kill_at_random_moments(Victim::LocalMember);
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn kill_at_random_moments(victim: Victim) {
+    let seed = number("LIBI_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    println!("LIBI_SEED={seed}");
+    let mut random = Rng::new(seed);
+    let lasts = launch_undisturbed();
+    for _ in 0..number("LIBI_KILLS").unwrap_or(10) {
+        // From before anything is launched to a session that has been up for a while.
+        let moment = lasts.mul_f64(1.4 * random.unit());
+        println!("{victim:?} is killed after {moment:?} of {lasts:?}");
+        kill_after(victim, moment, &mut random);
+    }
+}
+
+/// How long it takes until such a session is up.
+fn launch_undisturbed() -> Duration {
+    let lab = Lab::new();
+    let begun = Instant::now();
+    let mut front = Front::start(&lab, HOSTS, &["join", "wait"]);
+    front.until("it is up", |front| front.has_said("up"));
+    let lasts = begun.elapsed();
+    assert_eq!(lab.living().len(), MEMBERS);
+    front.end();
+    lab.is_empty_within(SOON);
+    lasts
+}
+
+fn kill_after(victim: Victim, moment: Duration, random: &mut Rng) {
+    let lab = Lab::new();
+    let begun = Instant::now();
+    let mut front = Front::start(&lab, HOSTS, &["join", "wait"]);
+    while begun.elapsed() < moment {
+        front.listen();
+        std::thread::sleep(ms(1).min(moment.saturating_sub(begun.elapsed())));
+    }
+    if victim == Victim::FrontEnd {
+        front.kill();
+        lab.is_empty_within(SOON);
+        return;
+    }
+    let pid = find(victim, &lab, front.pid(), random);
+    front.listen();
+    let was_up = front.has_said("up");
+    kill(pid, libc::SIGKILL);
+    // Whoever waits for the session hears that it is up after all, or is not going to be, or who is gone; and
+    // as many are left as are not.
+    front.until("what is known is what there is", |front| {
+        let (up, gone) = (front.has_said("up"), front.gone());
+        let settled = front.has_said("given up") || up && (gone > 0 || !was_up);
+        settled && lab.living().len() == if up { MEMBERS - gone } else { 0 }
+    });
+    front.end();
+    lab.is_empty_within(SOON);
+}
+
+/// A process of this kind, as soon as there is one.
+fn find(victim: Victim, lab: &Lab, front: i32, random: &mut Rng) -> i32 {
+    let mut found = None;
+    eventually("there is such a victim", || {
+        let living = lab.living();
+        let of = |kind: &str| {
+            let kind = format!("KIND={kind}");
+            let of_kind = living.iter().filter(|(_, env)| env.split('\0').any(|variable| variable == kind));
+            // Whoever is just being started still looks like its parent.
+            let parent = |pid: i32| status(pid, "PPid").and_then(|parent| parent.parse::<i32>().ok());
+            of_kind.filter_map(|(pid, _)| Some((*pid, parent(*pid)?))).collect::<Vec<_>>()
+        };
+        let leaders = of("leader");
+        let leads = |pid: i32| leaders.iter().any(|(_, parent)| *parent == pid);
+        let is_master = |parent: i32| parent == front;
+        let candidates: Vec<i32> = match victim {
+            Victim::FrontEnd => vec![front],
+            Victim::Master => {
+                leaders.iter().filter(|(_, parent)| is_master(*parent)).map(|(pid, _)| *pid).collect()
+            }
+            Victim::MiddleLeader => {
+                let below = leaders.iter().filter(|(_, parent)| !is_master(*parent));
+                below.filter(|(pid, _)| leads(*pid)).map(|(pid, _)| *pid).collect()
+            }
+            Victim::LeafLeader => {
+                leaders.iter().filter(|(pid, _)| !leads(*pid)).map(|(pid, _)| *pid).collect()
+            }
+            Victim::LocalMember => of("local").iter().map(|(pid, _)| *pid).collect(),
+        };
+        found = candidates.get((random.unit() * candidates.len() as f64) as usize).copied();
+        found.is_some()
+    });
+    found.unwrap()
+}

@@ -1,0 +1,233 @@
+//! What these tests need to launch the test member, to hear of it, and to find what is left of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use libi::{
+    Distribution, Event, Exit, Failure, FrontEnd, HostIndex, HostList, LaunchOptions, Session, SessionId,
+    Stream, Variable, Word,
+};
+
+pub(crate) const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
+/// How long a test waits for something that takes no time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Within this time after its end nothing is left of a session.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+/// The variable by which processes are found, wherever they have gone.
+pub(crate) const MARK: &str = "LIBI_TEST_MARK";
+
+pub(crate) const fn ms(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+pub(crate) fn word(text: &str) -> Word {
+    Word::new(text).unwrap()
+}
+
+pub(crate) fn variable(name: &str, value: &str) -> Variable {
+    Variable::new(word(name), word(value)).unwrap()
+}
+
+/// A directory, and a mark that every process bears which is launched with it.
+pub(crate) struct Lab {
+    dir: PathBuf,
+    mark: String,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("local-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(&mark);
+        let _ = fs::remove_dir_all(&dir); // a run that was killed may have left one
+        fs::create_dir_all(&dir).unwrap();
+        Self { dir, mark }
+    }
+
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    pub(crate) fn path(&self, file: &str) -> String {
+        self.dir.join(file).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn has(&self, file: &str) -> bool {
+        self.dir.join(file).exists()
+    }
+
+    pub(crate) fn touch(&self, file: &str) {
+        fs::write(self.dir.join(file), "").unwrap();
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        fs::read_dir(&self.dir).unwrap().count()
+    }
+
+    /// Test members that do this.
+    pub(crate) fn members(&self, hosts: &str, words: &[&str]) -> Distribution {
+        self.program(MEMBER, hosts, words)
+    }
+
+    /// Whatever else.
+    pub(crate) fn program(&self, program: &str, hosts: &str, words: &[&str]) -> Distribution {
+        marked(&self.mark, program, hosts, words)
+    }
+
+    /// Every process that lives and bears the mark, with its environment.
+    pub(crate) fn living(&self) -> Vec<(i32, String)> {
+        living(&self.mark)
+    }
+
+    /// Nothing that was launched here is left after this time.
+    pub(crate) fn is_empty_within(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while !self.living().is_empty() {
+            assert!(Instant::now() < deadline, "left after {patience:?}: {}", described(&self.living()));
+            sleep(ms(5));
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for (pid, _) in self.living() {
+            kill(pid, libc::SIGKILL);
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+pub(crate) fn marked(mark: &str, program: &str, hosts: &str, words: &[&str]) -> Distribution {
+    let hosts = HostList::parse(hosts).unwrap();
+    let mut distribution = Distribution::new(SessionId(0), word(program), hosts);
+    distribution.args = words.iter().map(|text| word(text)).collect();
+    distribution.env.push(variable(MARK, mark));
+    distribution
+}
+
+fn living(mark: &str) -> Vec<(i32, String)> {
+    let mark = format!("{MARK}={mark}");
+    let numbers =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let marked = numbers.filter_map(|pid: i32| {
+        // Of a process that has ended there is none, even if its parent has not looked at it yet.
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        environment.split('\0').any(|variable| variable == mark).then_some((pid, environment))
+    });
+    marked.collect()
+}
+
+/// A field of a process's status.
+pub(crate) fn status(pid: i32, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
+}
+
+fn described(living: &[(i32, String)]) -> String {
+    let one = |(pid, _): &(i32, String)| {
+        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
+        let parent = status(*pid, "PPid").unwrap_or_default();
+        format!("\n  {pid} (of {parent}, {}) {words}", status(*pid, "State").unwrap_or_default())
+    };
+    format!("{} processes:{}", living.len(), living.iter().map(one).collect::<String>())
+}
+
+/// Sends a signal to a process of this test.
+pub(crate) fn kill(pid: i32, signal: i32) {
+    let _ = nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(pid),
+        nix::sys::signal::Signal::try_from(signal).unwrap(),
+    );
+}
+
+/// Waits until it has happened.
+pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        sleep(ms(2));
+    }
+}
+
+/// Launches one session.
+pub(crate) fn launch(front: &FrontEnd, distribution: Distribution) -> Session {
+    launch_with(front, &[distribution], &LaunchOptions::default())
+}
+
+pub(crate) fn launch_with(
+    front: &FrontEnd,
+    distributions: &[Distribution],
+    options: &LaunchOptions,
+) -> Session {
+    let mut sessions = front.launch(distributions, options).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(sessions.len(), 1);
+    sessions.remove(0)
+}
+
+/// What was heard of the sessions of a front end.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) texts: BTreeMap<(u32, Stream), Vec<u8>>,
+    pub(crate) exits: BTreeMap<u32, Exit>,
+    pub(crate) released: BTreeSet<u32>,
+    pub(crate) lost: BTreeMap<HostIndex, (String, Failure)>,
+    pub(crate) done: bool,
+}
+
+impl Heard {
+    /// Everything until all members have ended.
+    pub(crate) fn all(front: &FrontEnd) -> Self {
+        let mut heard = Self::default();
+        heard.until(front, "all have ended", |heard| heard.done);
+        heard
+    }
+
+    /// Listens until this holds.
+    pub(crate) fn until(&mut self, front: &FrontEnd, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match front.next_event(left) {
+                Some(event) => self.note(event),
+                None => panic!("waited in vain until {what}; heard {self:?}"),
+            }
+        }
+    }
+
+    pub(crate) fn note(&mut self, event: Event) {
+        match event {
+            Event::Output { rank, stream, bytes, .. } => {
+                self.texts.entry((rank.0, stream)).or_default().extend(bytes);
+            }
+            Event::Exited { rank, exit, .. } => {
+                assert_eq!(self.exits.insert(rank.0, exit), None, "{rank} ends twice");
+            }
+            Event::Released { rank, .. } => assert!(self.released.insert(rank.0), "{rank} is released twice"),
+            Event::Lost { host, name, failure, .. } => {
+                assert_eq!(self.lost.insert(host, (name, failure)), None, "{host} is lost twice");
+            }
+            Event::Done { .. } => self.done = true,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn out(&self, rank: u32) -> String {
+        self.text(rank, Stream::Out)
+    }
+
+    pub(crate) fn text(&self, rank: u32, stream: Stream) -> String {
+        let text = self.texts.get(&(rank, stream)).cloned().unwrap_or_default();
+        String::from_utf8(text).unwrap()
+    }
+
+    /// How many bytes were printed.
+    pub(crate) fn bytes(&self) -> usize {
+        self.texts.values().map(Vec::len).sum()
+    }
+}

@@ -1,0 +1,218 @@
+//! Who is who: ranks, hosts, distributions, sessions, front ends, and who makes progress.
+
+use std::os::fd::AsFd;
+
+use libi::{Event, Exit, FrontEnd, LaunchOptions, Progress, SessionId, Stage};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::lab::*;
+
+const SAY_AND_FINISH: [&str; 3] = ["join", "out:{rank} of {size} on {host}", "finish:30000"];
+
+#[test]
+fn every_member_knows_its_rank_the_size_and_the_name_of_its_host() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session = launch(&front, lab.members("a:3,b[1-2]:2,c,a", &SAY_AND_FINISH));
+    assert_eq!((session.size(), session.id()), (9, SessionId(0)));
+    let heard = Heard::all(&front);
+    let hosts = ["a", "a", "a", "b1", "b1", "b2", "b2", "c", "a"];
+    for (rank, host) in (0..).zip(hosts) {
+        assert_eq!(heard.out(rank), format!("{rank} of 9 on {host}\n"));
+        assert_eq!(heard.exits[&rank], Exit::Code(0));
+    }
+    assert_eq!((heard.exits.len(), heard.lost.len(), heard.done), (9, 0, true));
+    let report = session.report().unwrap();
+    assert!(report.is_up() && report.joined() == 4 && report.failed().count() == 0);
+    let counts: Vec<_> = report.hosts().iter().map(|host| (host.name.as_str(), host.members)).collect();
+    assert_eq!(counts, [("a", 4), ("b1", 2), ("b2", 2), ("c", 1)]);
+    assert!(report.to_string().starts_with("4 hosts joined with 9 members in "), "{report}");
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn distributions_of_one_session_keep_their_program_arguments_variables_and_directory() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let tell =
+        |own| ["join", "out:{rank}", own, "env:FIRST", "env:SECOND", "env:BOTH", "cwd", "finish:30000"];
+    let mut first = lab.members("a:2,b", &tell("out:one"));
+    first.env.extend([variable("FIRST", "1"), variable("BOTH", "of the first")]);
+    let mut second = lab.members("b:2,c,a", &tell("out:two"));
+    second.env.extend([variable("SECOND", "2"), variable("BOTH", "of the second")]);
+    second.cwd = Some(word("/"));
+    let mut third = lab.program("/bin/sh", "c,d", &["-c", "cd /tmp; exec \"$0\" \"$@\"", MEMBER]);
+    third.args.extend(tell("out:three").map(word));
+    let session = launch_with(&front, &[first, second, third], &LaunchOptions::default());
+    let heard = Heard::all(&front);
+    let here = std::env::current_dir().unwrap();
+    let here = here.display();
+    for rank in 0..session.size() {
+        let expected = match rank {
+            0..3 => format!("{rank}\none\n1\n\nof the first\n{here}\n"),
+            3..7 => format!("{rank}\ntwo\n\n2\nof the second\n/\n"),
+            _ => format!("{rank}\nthree\n\n\n\n/tmp\n"),
+        };
+        assert_eq!(heard.out(rank), expected, "rank {rank}");
+    }
+}
+
+#[test]
+fn a_variable_that_one_distribution_replaces_is_the_users_in_the_others() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let mut first = lab.members("a:2", &["join", "env:USERS", "finish:30000"]);
+    first.env.push(variable("USERS", "replaced"));
+    let second = lab.members("a,b:2", &["join", "env:USERS", "finish:30000"]);
+    // SAFETY: nothing else in this process looks at its environment now.
+    #[allow(unsafe_code, reason = "a test of what is inherited")]
+    unsafe {
+        std::env::set_var("USERS", "the user's");
+    }
+    let _session = launch_with(&front, &[first, second], &LaunchOptions::default());
+    let heard = Heard::all(&front);
+    let texts: Vec<_> = (0..5).map(|rank| heard.out(rank)).collect();
+    assert_eq!(texts, ["replaced\n", "replaced\n", "the user's\n", "the user's\n", "the user's\n"]);
+}
+
+#[test]
+fn sessions_of_one_call_are_side_by_side_and_strangers_to_each_other() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let of = |session, hosts, words: &[&str]| {
+        let mut distribution = lab.members(hosts, words);
+        distribution.session = SessionId(session);
+        distribution
+    };
+    // Each finishes only when the other is up: one after the other would never come to an end.
+    let here = |own: &str, other: &str| {
+        let (own, other) = (lab.path(own), lab.path(other));
+        [format!("touch:{own}"), format!("await:{other}")]
+    };
+    let (one, two) = (here("one", "two"), here("two", "one"));
+    let words = |pair: &[String; 2]| {
+        ["join", &pair[0], &pair[1], "out:{rank} of {size}", "finish:30000"].map(str::to_owned)
+    };
+    let (one, two) = (words(&one), words(&two));
+    let one: Vec<_> = one.iter().map(String::as_str).collect();
+    let two: Vec<_> = two.iter().map(String::as_str).collect();
+    let sessions = front
+        .launch(&[of(7, "a:2", &one), of(3, "a,b", &two), of(7, "c", &one)], &LaunchOptions::default())
+        .unwrap();
+    assert_eq!(sessions.iter().map(|s| (s.id().0, s.size())).collect::<Vec<_>>(), [(7, 3), (3, 2)]);
+    let mut said = Vec::new();
+    let mut done = 0;
+    while done < 2 {
+        match front.next_event(PATIENCE).expect("they end") {
+            Event::Output { session, bytes, .. } => {
+                said.push((session.0, String::from_utf8(bytes).unwrap()));
+            }
+            Event::Done { .. } => done += 1,
+            _ => {}
+        }
+    }
+    said.sort();
+    let expected = [(3, "0 of 2"), (3, "1 of 2"), (7, "0 of 3"), (7, "1 of 3"), (7, "2 of 3")];
+    assert_eq!(said, expected.map(|(session, text)| (session, format!("{text}\n"))));
+}
+
+#[test]
+fn front_ends_in_one_process_do_not_disturb_each_other() {
+    let (lab, other_lab) = (Lab::new(), Lab::new());
+    let (front, other) = (FrontEnd::new().unwrap(), FrontEnd::new().unwrap());
+    let doomed = launch(&front, lab.members("a:2,b", &["join", "wait"]));
+    std::thread::scope(|scope| {
+        let at_once = scope.spawn(|| {
+            let gate = format!("await:{}", other_lab.path("go"));
+            let session =
+                launch(&other, other_lab.members("a,b:2", &["join", &gate, "finish:30000", "exit:4"]));
+            assert_eq!(session.stage(), Stage::Up);
+            session
+        });
+        let survivor = at_once.join().unwrap();
+        drop((doomed, front));
+        lab.is_empty_within(SOON);
+        assert_eq!(other_lab.living().len(), 3);
+        other_lab.touch("go");
+        survivor.wait_done(PATIENCE).unwrap();
+    });
+    let heard = Heard::all(&other);
+    assert_eq!(heard.exits.into_values().collect::<Vec<_>>(), [Exit::Code(4); 3]);
+}
+
+#[test]
+fn a_descriptor_is_readable_while_an_event_waits_and_not_after_it_was_taken() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let readable = |patience: PollTimeout| {
+        poll(&mut [PollFd::new(front.descriptor().as_fd(), PollFlags::POLLIN)], patience).unwrap() == 1
+    };
+    assert!(!readable(PollTimeout::ZERO), "nothing has happened");
+    let gate = format!("await:{}", lab.path("go"));
+    let session = launch(&front, lab.members("a", &["join", &gate, "finish:30000"]));
+    assert!(readable(PollTimeout::ZERO), "it is up");
+    assert!(matches!(front.next_event(ms(0)), Some(Event::Up { .. })));
+    assert!(!readable(PollTimeout::ZERO) && front.next_event(ms(0)).is_none());
+    lab.touch("go");
+    assert!(readable(PollTimeout::from(30_000u16)), "it has ended");
+    session.wait_done(PATIENCE).unwrap();
+    let heard = Heard::all(&front);
+    assert_eq!(heard.exits[&0], Exit::Code(0));
+    assert!(!readable(PollTimeout::ZERO));
+}
+
+#[test]
+fn a_front_end_without_a_thread_makes_progress_in_the_callers_loop() {
+    let lab = Lab::new();
+    let front = FrontEnd::with(Progress::Manual).unwrap();
+    let mut sessions =
+        front.start(&[lab.members("a[1-4]:2", &SAY_AND_FINISH)], &LaunchOptions::default()).unwrap();
+    let session = sessions.remove(0);
+    let mut heard = Heard::default();
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !heard.done {
+        assert!(std::time::Instant::now() < deadline, "{heard:?}");
+        let patience = front.patience().unwrap_or(PATIENCE).min(PATIENCE);
+        let patience = PollTimeout::from(patience.as_millis() as u16 + 1);
+        poll(&mut [PollFd::new(front.descriptor().as_fd(), PollFlags::POLLIN)], patience).unwrap();
+        front.dispatch().unwrap();
+        while let Some(event) = front.next_event(ms(0)) {
+            heard.note(event);
+        }
+    }
+    assert!((0..8).all(|rank| heard.out(rank).starts_with(&format!("{rank} of 8"))));
+    assert_eq!(heard.exits.len(), 8);
+    assert!(session.wait_up(ms(0)).is_ok());
+    drop((session, front));
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn calls_of_a_front_end_without_a_thread_make_progress_while_they_wait() {
+    let lab = Lab::new();
+    let front = FrontEnd::with(Progress::Manual).unwrap();
+    let session = launch(&front, lab.members("a[1-4]:2", &["join", "wait"]));
+    assert_eq!(lab.living().len(), 8);
+    session.terminate(ms(20_000)).unwrap();
+    assert_eq!(session.stage(), Stage::Over);
+    lab.is_empty_within(ms(0));
+}
+
+#[test]
+fn members_without_a_thread_carry_others_while_they_turn_their_own_loop() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let words = ["manual", "out:{rank} on {host}", "turn"];
+    let session = launch(&front, lab.members("a[1-5]:2", &words));
+    let mut heard = Heard::default();
+    heard.until(&front, "all have printed", |heard| heard.texts.len() == 10);
+    session.kill(libc::SIGTERM).unwrap();
+    heard.until(&front, "all have ended", |heard| heard.done);
+    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(libc::SIGTERM)), "{heard:?}");
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn members_without_a_thread_make_progress_in_calls_that_wait() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let _session =
+        launch(&front, lab.members("a[1-5]:2", &["manual", "out:{rank}", "finish:30000", "exit:5"]));
+    let heard = Heard::all(&front);
+    for rank in 0..10 {
+        assert_eq!((heard.out(rank), heard.exits.get(&rank)), (format!("{rank}\n"), Some(&Exit::Code(5))));
+    }
+}

@@ -1,0 +1,122 @@
+//! What a launched process finds when it begins: variables, directory, streams, descriptors, signals.
+#![allow(unsafe_code, reason = "signals are the operating system's")]
+
+use libi::{FrontEnd, LaunchOptions};
+
+use super::lab::*;
+
+/// Shows something to whoever launched it, and goes on as a test member.
+fn shell_then_member(lab: &Lab, hosts: &str, script: &str, words: &[&str]) -> libi::Distribution {
+    let mut distribution =
+        lab.program("/bin/sh", hosts, &["-c", &format!("{script}; exec \"$0\" \"$@\""), MEMBER]);
+    distribution.args.extend(words.iter().map(|text| word(text)));
+    distribution
+}
+
+#[test]
+fn variables_are_in_place_before_the_program_is_loaded() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    // The loader reads its own variables before the program's first instruction, and says what it would load.
+    let mut loaded = lab.program("/bin/cat", "a", &[]);
+    loaded.env.push(variable("LD_TRACE_LOADED_OBJECTS", "1"));
+    loaded.env.push(variable("LD_LIBRARY_PATH", &lab.path("")));
+    let sessions = front.start(&[loaded], &LaunchOptions::default()).unwrap();
+    let libi::Error::NotLaunched(report) = sessions[0].wait_up(PATIENCE).unwrap_err() else { panic!() };
+    let (_, failure) = report.failed().next().unwrap();
+    assert!(failure.tail.contains("libc.so"), "{failure:?}");
+
+    let mut members =
+        lab.members("a:2,b[1-3]:2", &["join", "env:LD_LIBRARY_PATH", "env:ODD", "finish:30000"]);
+    members.env.push(variable("LD_LIBRARY_PATH", "/first"));
+    members.env.push(variable("LD_LIBRARY_PATH", "/last/ of:equal names"));
+    members.env.push(variable("ODD", "'\"$HOME\" \\ `x`\n=é"));
+    let _session = launch(&front, members);
+    let mut heard = Heard::default();
+    heard.until(&front, "all have ended", |heard| heard.exits.len() == 8);
+    for rank in 0..8 {
+        assert_eq!(heard.out(rank), "/last/ of:equal names\n'\"$HOME\" \\ `x`\n=é\n");
+    }
+}
+
+#[test]
+fn arguments_arrive_as_they_are_and_programs_are_found_in_the_search_path() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let text = "out: '\"$HOME\" * \\ \t é ";
+    let member = std::path::Path::new(MEMBER);
+    let mut members = lab.program(
+        member.file_name().unwrap().to_str().unwrap(),
+        "a:2,b:2",
+        &["join", text, "", "finish:1"],
+    );
+    members.args.remove(2);
+    members.args[2] = word("finish:30000");
+    members.env.push(variable("PATH", &format!("/nonexistent:{}", member.parent().unwrap().display())));
+    let _session = launch(&front, members);
+    let heard = Heard::all(&front);
+    for rank in 0..4 {
+        assert_eq!(heard.out(rank), " '\"$HOME\" * \\ \t é \n");
+    }
+}
+
+#[test]
+fn the_working_directory_is_the_front_ends_or_the_one_that_was_asked_for() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let own = lab.members("a:2,b", &["join", "cwd", "finish:30000"]);
+    let mut asked = lab.members("a,c", &["join", "cwd", "finish:30000"]);
+    asked.cwd = Some(word(&lab.path("")));
+    let _session = launch_with(&front, &[own, asked], &LaunchOptions::default());
+    let heard = Heard::all(&front);
+    let here = std::env::current_dir().unwrap();
+    let there = lab.path("");
+    let (here, there) = (here.to_str().unwrap(), there.trim_end_matches('/'));
+    for (rank, expected) in (0..).zip([here, here, here, there, there]) {
+        assert_eq!(heard.out(rank), format!("{expected}\n"), "rank {rank}");
+    }
+}
+
+#[test]
+fn standard_input_is_empty_before_and_after_joining() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let _session = launch(&front, lab.members("a:2,b:2", &["read", "join", "read", "finish:30000"]));
+    let heard = Heard::all(&front);
+    assert!((0..4).all(|rank| heard.out(rank) == "0\n0\n"), "{heard:?}");
+}
+
+#[test]
+fn only_the_streams_and_the_link_are_inherited_however_careless_the_front_end_is() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let file = std::fs::File::open("/dev/null").unwrap();
+    for place in [7, 100] {
+        // SAFETY: nothing is open there; both are left open, without CLOEXEC, for others to inherit.
+        unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&file), place) };
+    }
+    let words = ["join", "finish:30000"];
+    // A shell looks without opening anything that it does not close, apart from the directory that it lists.
+    let script = "for fd in /proc/$$/fd/*; do echo \"${fd##*/}\"; done";
+    let _session = launch(&front, shell_then_member(&lab, "a:2,b[1-4]:2", script, &words));
+    let heard = Heard::all(&front);
+    for rank in 0..10 {
+        let numbers: Vec<u32> = heard.out(rank).lines().map(|line| line.parse().unwrap()).collect();
+        let beyond: Vec<_> = numbers.iter().filter(|number| **number > 3).collect();
+        // The directory itself may be among them.
+        assert!(numbers.starts_with(&[0, 1, 2, 3]) && beyond.len() <= 1, "rank {rank}: {numbers:?}");
+        assert!(!numbers.contains(&7) && !numbers.contains(&100), "rank {rank}: {numbers:?}");
+    }
+}
+
+#[test]
+fn no_signal_is_blocked_or_ignored_in_what_is_launched() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    // SAFETY: ignoring needs no handler.
+    unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
+    let mut blocked = nix::sys::signal::SigSet::empty();
+    blocked.add(nix::sys::signal::Signal::SIGUSR2);
+    blocked.thread_block().unwrap();
+    let script = "grep -E 'Sig(Blk|Ign)' /proc/self/status";
+    let _session = launch(&front, shell_then_member(&lab, "a:2,b[1-3]:2", script, &["join", "finish:30000"]));
+    let heard = Heard::all(&front);
+    for rank in 0..8 {
+        let default = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n";
+        assert_eq!(heard.out(rank), default, "rank {rank}");
+    }
+}
