@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use libi::{
     Cause, Distribution, Error, Exit, FrontEnd, LaunchOptions, LaunchReport, Phase, Policy, Rank, Rules,
+    Stage,
 };
 
 use super::lab::*;
@@ -164,4 +165,41 @@ fn a_further_member_that_cannot_be_executed_is_named_in_the_failure_of_its_host(
     let (host, failure) = report.failed().find(|(host, _)| host.name == "b").unwrap();
     assert_eq!((host.members, failure.phase), (2, Phase::Joining), "{report}");
     assert!(report.to_string().contains("No such file or directory"), "{report}");
+}
+
+#[test]
+fn a_caller_with_less_patience_is_not_kept_and_the_launch_goes_on() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let gate = format!("await:{}", lab.path("go"));
+    let sessions = front.start(&[lab.members("a,b:2", &[&gate, "join", "wait"])], &LaunchOptions::default());
+    let session = &sessions.unwrap()[0];
+    assert!(matches!(session.wait_up(ms(20)), Err(Error::TimedOut(_))));
+    assert!(matches!(session.wait_done(ms(20)), Err(Error::TimedOut(_))));
+    assert_eq!((session.stage(), session.report().is_none()), (Stage::Launching, true));
+    lab.touch("go");
+    assert_eq!(session.wait_up(PATIENCE).unwrap().joined(), 2);
+    assert_eq!(session.stage(), Stage::Up);
+}
+
+#[test]
+fn distributions_that_make_no_session_are_refused_before_anything_is_started() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let fine = lab.members("a", &["join", "wait"]);
+    let mut nowhere = fine.clone();
+    (nowhere.hosts, nowhere.session) = (libi::HostList::new(), libi::SessionId(1));
+    let options = LaunchOptions::default();
+    assert!(matches!(front.launch(&[], &options), Err(Error::Layout(_))));
+    assert!(matches!(front.launch(&[fine, nowhere], &options), Err(Error::Layout(_))));
+    assert!(lab.living().is_empty() && front.next_event(ms(0)).is_none());
+}
+
+#[test]
+fn of_sessions_of_one_call_none_is_left_when_one_does_not_come_up() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let mut broken = lab.members("a", &["exit:1"]);
+    broken.session = libi::SessionId(1);
+    let result = front.launch(&[lab.members("a,b:2", &["join", "wait"]), broken], &quickly());
+    let Err(Error::NotLaunched(report)) = result else { panic!("it came up") };
+    assert_eq!(report.session(), libi::SessionId(1));
+    lab.is_empty_within(SOON);
 }

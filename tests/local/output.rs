@@ -5,6 +5,7 @@ use std::fs;
 use libi::{Event, Exit, FrontEnd, LaunchOptions, Output, Stream};
 
 use super::lab::*;
+use super::roles::plays_alone;
 
 #[test]
 fn lines_of_concurrent_ranks_are_not_torn() {
@@ -91,6 +92,10 @@ fn await_standstill(lab: &Lab) {
 
 #[test]
 fn a_flood_that_nobody_takes_waits_where_it_is_printed_and_holds_up_nobody_else() {
+    // Its memory is measured.
+    if plays_alone("output::a_flood_that_nobody_takes_waits_where_it_is_printed_and_holds_up_nobody_else") {
+        return;
+    }
     const FLOOD: usize = 50_000_000;
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let gate = format!("await:{}", lab.path("go"));

@@ -58,18 +58,15 @@ fn distributions_of_one_session_keep_their_program_arguments_variables_and_direc
 #[test]
 fn a_variable_that_one_distribution_replaces_is_the_users_in_the_others() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let mut first = lab.members("a:2", &["join", "env:USERS", "finish:30000"]);
-    first.env.push(variable("USERS", "replaced"));
-    let second = lab.members("a,b:2", &["join", "env:USERS", "finish:30000"]);
-    // SAFETY: nothing else in this process looks at its environment now.
-    #[allow(unsafe_code, reason = "a test of what is inherited")]
-    unsafe {
-        std::env::set_var("USERS", "the user's");
-    }
+    let mut first = lab.members("a:2", &["join", "env:CARGO_MANIFEST_DIR", "finish:30000"]);
+    first.env.push(variable("CARGO_MANIFEST_DIR", "replaced"));
+    let second = lab.members("a,b:2", &["join", "env:CARGO_MANIFEST_DIR", "finish:30000"]);
     let _session = launch_with(&front, &[first, second], &LaunchOptions::default());
     let heard = Heard::all(&front);
     let texts: Vec<_> = (0..5).map(|rank| heard.out(rank)).collect();
-    assert_eq!(texts, ["replaced\n", "replaced\n", "the user's\n", "the user's\n", "the user's\n"]);
+    // Cargo has set it for us.
+    let ours = format!("{}\n", std::env::var("CARGO_MANIFEST_DIR").unwrap());
+    assert_eq!(texts, ["replaced\n", "replaced\n", &ours, &ours, &ours]);
 }
 
 #[test]

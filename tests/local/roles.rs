@@ -26,6 +26,21 @@ fn plays_its_role() {
     play(&std::env::var(ROLE_MARK).unwrap(), words[0], &words[1..]);
 }
 
+/// Has a test played in a process of its own, because what it does or measures concerns a process as a whole. False in
+/// that process.
+pub(crate) fn plays_alone(test: &str) -> bool {
+    const ALONE: &str = "LIBI_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return false;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ALONE, "1");
+    let played = command.output().unwrap();
+    let said = String::from_utf8_lossy(&[played.stdout, played.stderr].concat()).into_owned();
+    assert!(played.status.success() && said.contains("1 passed"), "{said}");
+    true
+}
+
 fn say(what: &str) {
     println!("{SAYS}{what}");
 }

@@ -1,9 +1,10 @@
 //! What a launched process finds when it begins: variables, directory, streams, descriptors, signals.
 #![allow(unsafe_code, reason = "signals are the operating system's")]
 
-use libi::{FrontEnd, LaunchOptions};
+use libi::{Exit, FrontEnd, LaunchOptions};
 
 use super::lab::*;
+use super::roles::plays_alone;
 
 /// Shows something to whoever launched it, and goes on as a test member.
 fn shell_then_member(lab: &Lab, hosts: &str, script: &str, words: &[&str]) -> libi::Distribution {
@@ -86,10 +87,9 @@ fn standard_input_is_empty_before_and_after_joining() {
 fn only_the_streams_and_the_link_are_inherited_however_careless_the_front_end_is() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let file = std::fs::File::open("/dev/null").unwrap();
-    for place in [7, 100] {
-        // SAFETY: nothing is open there; both are left open, without CLOEXEC, for others to inherit.
-        unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&file), place) };
-    }
+    // SAFETY: a new descriptor, left open without CLOEXEC, for others to inherit.
+    let left_open = unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&file), libc::F_DUPFD, 100) };
+    assert!(left_open >= 100);
     let words = ["join", "finish:30000"];
     // A shell looks without opening anything that it does not close, apart from the directory that it lists.
     let script = "for fd in /proc/$$/fd/*; do echo \"${fd##*/}\"; done";
@@ -100,12 +100,15 @@ fn only_the_streams_and_the_link_are_inherited_however_careless_the_front_end_is
         let beyond: Vec<_> = numbers.iter().filter(|number| **number > 3).collect();
         // The directory itself may be among them.
         assert!(numbers.starts_with(&[0, 1, 2, 3]) && beyond.len() <= 1, "rank {rank}: {numbers:?}");
-        assert!(!numbers.contains(&7) && !numbers.contains(&100), "rank {rank}: {numbers:?}");
+        assert!(!numbers.contains(&(left_open as u32)), "rank {rank}: {numbers:?}");
     }
 }
 
 #[test]
 fn no_signal_is_blocked_or_ignored_in_what_is_launched() {
+    if plays_alone("starting::no_signal_is_blocked_or_ignored_in_what_is_launched") {
+        return;
+    }
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     // SAFETY: ignoring needs no handler.
     unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
@@ -119,4 +122,29 @@ fn no_signal_is_blocked_or_ignored_in_what_is_launched() {
         let default = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n";
         assert_eq!(heard.out(rank), default, "rank {rank}");
     }
+}
+
+#[test]
+fn a_member_behind_a_shell_that_waits_for_it_is_a_member_with_the_status_of_the_shell() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let behind = |words: &[&str]| {
+        let mut distribution =
+            lab.program("/bin/sh", "a:2,b[1-3]:2", &["-c", "\"$0\" \"$@\"; exit 9", MEMBER]);
+        distribution.args.extend(words.iter().map(|text| word(text)));
+        distribution
+    };
+    let session = launch(&front, behind(&["join", "out:{rank}", "finish:30000", "exit:5"]));
+    let heard = Heard::all(&front);
+    for rank in 0..8 {
+        assert_eq!((heard.out(rank), heard.exits[&rank]), (format!("{rank}\n"), Exit::Code(9)));
+    }
+    drop(session);
+    lab.is_empty_within(SOON);
+
+    let session = launch(&front, behind(&["join", "out:ready", "wait"]));
+    session.terminate(PATIENCE).unwrap();
+    lab.is_empty_within(SOON);
+    let _session = launch(&front, behind(&["join", "ignore:15", "wait"]));
+    drop(front);
+    lab.is_empty_within(SOON);
 }
