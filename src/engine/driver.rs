@@ -264,7 +264,10 @@ impl Driver {
             && due <= turn.now
         {
             self.lines_due.pop_first();
-            self.pass_rest_of_line(link, place, turn);
+            match self.postponed(link, place, turn.now) {
+                Some(later) => drop(self.lines_due.insert((later, link, place))),
+                None => self.pass_rest_of_line(link, place, turn),
+            }
         }
         self.expire_connections(turn);
         if self.node.reads_output() {
@@ -394,6 +397,12 @@ impl Driver {
             }
         }
         true
+    }
+
+    /// The end of a line may be there, and only not have been read; then it gets more time.
+    fn postponed(&mut self, link: LinkId, place: usize, now: Instant) -> Option<Instant> {
+        let text = self.ports.get_mut(&link)?.texts.get_mut(place)?.as_mut()?;
+        is_waiting(&text.it.pipe).then(|| text.it.lines.postpone(now))
     }
 
     fn pass_rest_of_line(&mut self, link: LinkId, place: usize, turn: &mut Turn<'_>) {

@@ -36,6 +36,11 @@ impl Lines {
         self.due
     }
 
+    /// Gives its beginning more time; until when, is returned.
+    pub(super) fn postpone(&mut self, now: Instant) -> Instant {
+        *self.due.insert(now + PATIENCE)
+    }
+
     /// Gives what there is.
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {
         self.due = None;
@@ -64,6 +69,10 @@ mod tests {
         assert_eq!(lines.push(b"prompt", NOW), None);
         assert_eq!(lines.push(b"> ", NOW + PATIENCE / 2), None);
         assert_eq!(lines.due(), Some(NOW + PATIENCE));
+        assert_eq!(
+            (lines.postpone(NOW + PATIENCE), lines.due()),
+            (NOW + PATIENCE * 2, Some(NOW + PATIENCE * 2))
+        );
         assert_eq!(lines.take(), Some(b"prompt> ".to_vec()));
         assert_eq!(lines.due(), None);
         assert_eq!(lines.push(&[b'x'; LONGEST + 1], NOW).map(|text| text.len()), Some(LONGEST + 1));
