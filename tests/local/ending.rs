@@ -37,7 +37,7 @@ fn every_member_that_ends_is_reported_with_its_rank_and_its_status() {
         Exit::Code(127),
     ];
     assert_eq!(std::mem::take(&mut heard.exits).into_values().collect::<Vec<_>>(), expected);
-    assert!(heard.lost.is_empty(), "{heard:?}");
+    assert!(heard.lost.is_empty(), "{}", heard.described());
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn a_signal_reaches_every_member_and_only_those() {
     assert!(matches!(session.kill(65), Err(Error::NoSignal(65))));
     session.kill(libc::SIGINT).unwrap();
     heard.until(&front, "all have ended", |heard| heard.done);
-    assert_eq!(heard.exits.len(), 15, "{heard:?}");
-    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(libc::SIGINT)), "{heard:?}");
-    assert!(heard.lost.is_empty(), "{heard:?}");
+    assert_eq!(heard.exits.len(), 15, "{}", heard.described());
+    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(libc::SIGINT)), "{}", heard.described());
+    assert!(heard.lost.is_empty(), "{}", heard.described());
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn a_killed_session_tells_of_every_member() {
     let session = up(&front, &lab, "a[1-5]:3", &["join", "wait"]);
     session.kill(libc::SIGKILL).unwrap();
     let heard = Heard::all(&front);
-    assert_eq!(heard.exits.len(), 15, "{heard:?}");
-    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(9)), "{heard:?}");
+    assert_eq!(heard.exits.len(), 15, "{}", heard.described());
+    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(9)), "{}", heard.described());
     lab.is_empty_within(ms(0));
 }
 
@@ -113,7 +113,7 @@ fn termination_gives_a_handled_signal_its_time() {
     heard.until(&front, "all are ready", |heard| heard.texts.len() == 8);
     session.terminate(PATIENCE).unwrap();
     assert_eq!((session.stage(), lab.files()), (Stage::Over, 8), "each has caught it");
-    lab.is_empty_within(ms(500)); // a leader that ends without a word leaves those who hang on it to the system
+    lab.is_empty_within(SOON); // a leader that ends without a word leaves those who hang on it to the system
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn termination_kills_those_that_ignore_it_after_the_grace() {
     let begun = std::time::Instant::now();
     session.terminate(ms(700)).unwrap();
     assert!(begun.elapsed() >= ms(700), "{:?}", begun.elapsed());
-    lab.is_empty_within(ms(200));
+    lab.is_empty_within(SOON);
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn termination_ends_those_at_once_that_do_nothing_about_it() {
     while let Some(event) = front.next_event(ms(0)) {
         heard.note(event);
     }
-    assert_eq!(heard.exits.len(), 16, "{heard:?}");
-    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(15)), "{heard:?}");
+    assert_eq!(heard.exits.len(), 16, "{}", heard.described());
+    assert!(heard.exits.values().all(|exit| *exit == Exit::Signal(15)), "{}", heard.described());
     lab.is_empty_within(ms(0));
 }
 

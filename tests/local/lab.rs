@@ -188,16 +188,25 @@ impl Heard {
         heard
     }
 
-    /// Listens until this holds.
+    /// Listens until this holds, as long as there is something to hear.
     pub(crate) fn until(&mut self, front: &FrontEnd, what: &str, mut holds: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
         while !holds(self) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match front.next_event(left) {
+            match front.next_event(PATIENCE) {
                 Some(event) => self.note(event),
-                None => panic!("waited in vain until {what}; heard {self:?}"),
+                None => panic!("waited in vain until {what}; heard {}", self.described()),
             }
         }
+    }
+
+    /// What was heard, without the whole of a flood.
+    pub(crate) fn described(&self) -> String {
+        let short = |((rank, stream), text): (&(u32, Stream), &Vec<u8>)| {
+            let end = String::from_utf8_lossy(&text[text.len().saturating_sub(80)..]).into_owned();
+            format!("\n  rank {rank} {stream:?} {} bytes: {end:?}", text.len())
+        };
+        let texts: String = self.texts.iter().map(short).collect();
+        let Self { exits, released, lost, done, .. } = self;
+        format!("exits {exits:?}, released {released:?}, lost {lost:?}, done {done}{texts}")
     }
 
     pub(crate) fn note(&mut self, event: Event) {

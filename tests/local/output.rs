@@ -101,7 +101,7 @@ fn a_flood_that_nobody_takes_waits_where_it_is_printed_and_holds_up_nobody_else(
     let gate = format!("await:{}", lab.path("go"));
     let flood = format!("only:5:flood:{FLOOD}");
     let words =
-        ["join", &flood, &format!("except:5:{gate}"), "only:3:exit:3", "only:7:out:between", "finish:30000"];
+        ["join", &flood, &format!("except:5:{gate}"), "only:3:exit:3", "only:7:out:between", "finish:300000"];
     let session = launch(&front, lab.members("a[1-4]:2", &words));
     let before = memory();
     await_standstill(&lab);

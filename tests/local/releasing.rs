@@ -131,9 +131,9 @@ fn members_that_end_before_their_front_end_are_heard_to_the_end_released_or_not(
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let words = [
         "join",
+        "out:last words",
         "only:1:finalize:30000",
         "only:4:finalize:30000",
-        "out:last words",
         "finish:30000",
         "exit:5",
     ];
