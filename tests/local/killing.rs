@@ -138,3 +138,16 @@ fn find(victim: Victim, lab: &Lab, front: i32, random: &mut Rng) -> i32 {
     });
     found.unwrap()
 }
+
+#[test]
+#[ignore = "a member is killed with its starter, and then cannot end what it has started itself"]
+fn a_killed_front_end_leaves_nothing_of_what_members_have_started() {
+    let lab = Lab::new();
+    let mut front = Front::start(&lab, "a[1-4]", &["join", "spawn", "out:spawned", "wait"]);
+    front.until("all have started something", |front| {
+        front.said.iter().filter(|line| line.ends_with("] spawned")).count() == 8
+    });
+    assert_eq!(lab.living().len(), 16);
+    front.kill();
+    lab.is_empty_within(SOON);
+}
