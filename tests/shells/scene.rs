@@ -157,10 +157,13 @@ pub(crate) fn options(lab: &Path, mark: &str) -> LaunchOptions {
         back_off: millis(20),
         grace: millis(500),
         silence: millis(3_000),
+        ..Rules::default()
     };
     LaunchOptions {
         via: Via::Shell(shell),
         policy: Policy::AtLeast(1),
+        // What shells do to bytes is asked for here; direct links have tests of their own.
+        links: libi::Links::Channel,
         deadline: Duration::from_secs(20),
         rules,
         ..LaunchOptions::default()
