@@ -1,10 +1,20 @@
 //! libi starts a set of processes on many hosts and lets them talk to one another until they can talk for
 //! themselves. Debuggers, profilers, overlay networks and parallel runtimes link it for their start.
 //!
-//! **What works today** is everything that is decided before the first process is started: host lists,
-//! distributions and ranks, the cost model, launch plans and their simulation, the frame format, the proof and
-//! encryption of links. It is re-exported here from [`libi_core`], whose documentation is the place to begin.
-//! Launching and communication are being built on top of it; [`libi_launch`] starts processes on this machine.
+//! A [`FrontEnd`] launches sessions: a list of [`Distribution`]s says what runs where, [`LaunchOptions`] say how, and a
+//! [`LaunchReport`] has a verdict on every host. What it starts calls [`Member::init`] and takes its place.
+//! `examples/quickstart.rs` is both in one program. Messages between members are still to come.
+//!
+//! | to find out | look at |
+//! |---|---|
+//! | how to launch, what may fail, how a session ends | [`FrontEnd`], [`Session`], [`Event`] |
+//! | what a started program has to do | [`Member`] |
+//! | how hosts are written | [`hosts`] |
+//! | what runs where, and who gets which rank | [`dist`] |
+//! | who launches whom, and why | [`plan`] |
+//! | what a launch spent its time on | [`trace`] |
+//! | how a launch proceeds, and what each failure does | [`libi_launch::machine`] |
+//! | what goes over a link, and how it is kept from others | [`wire`], [`link`] |
 //!
 //! Crates, and who knows whom:
 //!

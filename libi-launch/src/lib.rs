@@ -1,11 +1,12 @@
 //! The launch half of libi: takes distributions, drives remote shells and resource managers, owns the processes
 //! it started, and says of every host how its launch ended.
 //!
-//! **What is here yet**: [`machine`], the state machine of a launch, which decides who is started where, what it
-//! means when something fails, and how a session ends; [`verdict`], the words for what became of a host;
-//! [`process`], which starts, watches and ends processes on this host (Linux only); and [`quote`], which
-//! writes down for a remote shell what is to be started there. The machine runs under the simulator in
-//! `tests/simulation`; the loop and the back-ends that will carry its effects out for real are still to come.
+//! [`machine`] is the state machine of a launch, which decides who is started where, what it means when something fails,
+//! and how a session ends; it runs under the simulator in `tests/simulation`, and for real under the loop of the crate
+//! `libi`. [`backend`] says how hosts are reached, [`quote`] writes down for a remote shell what is to be started there,
+//! [`process`] starts, watches and ends processes on this host (Linux only), and [`verdict`] has the words for what
+//! became of a host.
+//!
 //! This crate does not know `libi-comm`, nor is it known by it; the crate `libi` joins the two.
 #![deny(missing_docs)]
 

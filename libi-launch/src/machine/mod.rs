@@ -33,9 +33,10 @@
 //! launched any more, what is in flight is ended and reported, and the session is given up, of which every host's
 //! verdict is known. As long as it has spare hosts, one is put in the place of each host that is given up.
 //!
-//! # What is not here yet
-//! The session's secret and direct links, what members print after they have joined, and the release of
-//! members that live on. A leader that ends takes the hosts below it with it.
+//! # Once the session is up
+//! What members print goes up by credit (the head of `outbox.rs`); signals, ends and release are in `node/leaving.rs`,
+//! links that become direct in `node/direct.rs`. A leader that ends takes the hosts below it with it, so there is
+//! a way to wait until nobody is there.
 //!
 //! # Failures
 //!
@@ -64,6 +65,5 @@ mod tests;
 
 pub use ledger::{Known, Policy, Replaced};
 pub use message::{Down, Ending, News, Output, Program, Rules, Spare, Task, Welcome};
-pub use node::{Carried, Direct, Links};
-pub use node::{Effect, Event, Job, LinkId, Node, Notice, Plan};
+pub use node::{Carried, Direct, Effect, Event, Job, LinkId, Links, Node, Notice, Plan};
 pub use outbox::{Stream, WINDOW};
