@@ -253,7 +253,8 @@ fn what(failure: &Failure) -> String {
     match (&failure.cause, failure.phase) {
         (Cause::Exited(Exit::Code(0)), Phase::Starting) => "exited 0 without joining".to_owned(),
         (cause @ Cause::Exited(_), Phase::Starting) => format!("{cause} before joining"),
-        (cause @ (Cause::Abandoned | Cause::LauncherLost(_)), _) => cause.to_string(),
+        (Cause::LauncherLost(_), _) | (_, Phase::Waiting) => failure.cause.to_string(),
+        (Cause::Abandoned, phase) => format!("{}, still {phase}", failure.cause),
         (cause, phase) => format!("{cause} while {phase}"),
     }
 }

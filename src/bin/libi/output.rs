@@ -49,6 +49,15 @@ impl Failure {
             Self::Launch(error @ (libi::Error::Layout(_) | libi::Error::NoSignal(_))) => {
                 (2, error.to_string())
             }
+            Self::Launch(libi::Error::NotLaunched(report)) if report.joined() > 0 => {
+                let enough = report.joined();
+                (
+                    3,
+                    format!(
+                        "{report}\nhint: go on without them: --min-hosts {enough}; or replace them: --spares"
+                    ),
+                )
+            }
             Self::Launch(error) => (3, error.to_string()),
             Self::NoJob => (3, NO_JOB.to_owned()),
             Self::File(path, error) => (2, format!("{}: {error}", path.display())),

@@ -33,7 +33,8 @@ impl Node {
     }
 
     pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
-        if matches!(failure.cause, Cause::Exited(Exit::Code(255)) | Cause::Closed) {
+        let refused = matches!(failure.cause, Cause::Exited(Exit::Code(255)) | Cause::Closed);
+        if refused && failure.may_pass() {
             let rem = self.queue.estimate().cost().rem;
             self.window.refused(now, self.queue.in_flight(), rem);
         }

@@ -1,0 +1,98 @@
+//! `libi run` as people and scripts meet it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+const LIBI: &str = env!("CARGO_BIN_EXE_libi");
+const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
+
+fn libi(words: &[&str]) -> Command {
+    let mut command = Command::new(LIBI);
+    command.arg("run").args(words).stdin(Stdio::null());
+    command
+}
+
+fn run(words: &[&str]) -> (i32, String, String) {
+    told(&libi(words).output().unwrap())
+}
+
+fn told(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn members_run_and_their_lines_are_tagged_with_their_ranks() {
+    let (status, out, err) =
+        run(&["--hosts", "a,b:2", "--tag", MEMBER, "join", "out:on {host}", "finish:20000"]);
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((status, lines, err.as_str()), (0, vec!["[0] on a", "[1] on b", "[2] on b"], ""));
+}
+
+#[test]
+fn the_exit_status_tells_what_went_wrong() {
+    let failed = run(&["-n", "2", MEMBER, "join", "finish:20000", "only:1:exit:3"]);
+    assert_eq!((failed.0, failed.2.as_str()), (1, "libi: rank 1 on localhost exited 3\n"));
+    let killed = run(&["-n", "2", MEMBER, "join", "only:1:signal:9", "finish:20000"]);
+    assert_eq!((killed.0, killed.2.contains("rank 1 on localhost was ended by signal 9")), (1, true));
+    let missing = run(&["/no/such/program"]);
+    assert_eq!((missing.0, missing.2.contains("/no/such/program: No such file")), (3, true));
+    assert_eq!(run(&["--hosts", "a[", MEMBER]).0, 2);
+    assert_eq!(run(&["--hosts", "", MEMBER]).0, 3);
+    assert_eq!(run(&[]).0, 2);
+}
+
+#[test]
+fn a_program_that_does_not_take_its_place_is_said_to_be_one() {
+    let (status, _, err) = run(&["--hosts", "a,b", MEMBER, "err:usage: tool", "exit:0"]);
+    assert_eq!(status, 3);
+    assert!(err.contains("exited 0 without joining") && err.contains("usage: tool"), "{err}");
+}
+
+#[test]
+fn standard_input_is_the_masters() {
+    let mut child = libi(&["-n", "2", "--tag", MEMBER, "join", "read", "finish:20000"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || input.write_all(&vec![b'x'; 300_000]).unwrap());
+    let (status, out, _) = told(&child.wait_with_output().unwrap());
+    writer.join().unwrap();
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((status, lines), (0, vec!["[0] 300000", "[1] 0"]));
+}
+
+#[test]
+fn a_signal_ends_the_session_and_is_the_status() {
+    let mut child =
+        libi(&["-n", "2", MEMBER, "join", "out:up", "wait"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    let kill = Command::new("/bin/sh").args(["-c", &format!("kill -TERM {}", child.id())]).status();
+    assert!(kill.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+}
+
+#[test]
+fn a_timeline_is_written_and_read_back() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (json, svg) = (directory.join("run.json"), directory.join("run.svg"));
+    let (json, svg) = (json.to_str().unwrap(), svg.to_str().unwrap());
+    let words = ["--hosts", "h[1-5]", "--timeline", json, "--svg", svg, MEMBER, "join", "finish:20000"];
+    assert_eq!(run(&words).0, 0);
+    assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
+    let summary = told(&Command::new(LIBI).args(["trace", json]).output().unwrap());
+    assert!(summary.0 == 0 && summary.1.contains("5 hosts"), "{summary:?}");
+}
+
+#[test]
+fn a_time_limit_ends_what_goes_on_for_longer() {
+    let (status, _, err) = run(&["--time-limit", "200ms", MEMBER, "join", "wait"]);
+    assert_eq!((status, err.contains("time limit")), (1, true), "{err}");
+}
