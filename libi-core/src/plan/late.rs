@@ -73,10 +73,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use self::helpers::{Helpers, InFlight};
-pub use self::launch::{Attempt, Launch, Next, Retry};
+pub use self::launch::{Attempt, Launch, Next, QueueError, Retry, Share};
 use self::turns::Turns;
 use super::estimate::Estimate;
 use super::growth::Growth;
@@ -84,31 +82,6 @@ use super::runs::HostRuns;
 use crate::cost::Cost;
 use crate::ids::HostIndex;
 use crate::time::{Instant, nanos};
-
-/// A call that does not fit the state of the host it names; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QueueError {
-    /// Only the launch in flight can become ready or fail.
-    #[error("{} has no launch {:?} in flight here", .0.host, .0.attempt)]
-    NotInFlight(Launch),
-    /// Only a child that was ready can be lost.
-    #[error("{0} is not a child that is up here")]
-    NotUp(HostIndex),
-    /// A host is in one place at a time.
-    #[error("{0} is here already: waiting, in flight, up, or in a child's share")]
-    Here(HostIndex),
-}
-
-/// What a child that is ready gets from its launcher: hosts, and what launching them should cost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
-    /// The hosts that are the child's to launch from now on.
-    pub hosts: HostRuns,
-    /// The next attempt at those of them for which it is not the first.
-    pub attempts: BTreeMap<HostIndex, Attempt>,
-    /// What its launcher believes of the costs.
-    pub estimate: Estimate,
-}
 
 /// The hosts that one node has to see launched. See the [module](self).
 #[derive(Clone, Debug)]

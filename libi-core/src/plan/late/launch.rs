@@ -1,10 +1,13 @@
 //! What the queue and its user say to each other of one launch.
 
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::HostIndex;
+use crate::plan::estimate::Estimate;
+use crate::plan::runs::HostRuns;
 use crate::time::Instant;
 
 /// What a launcher should do next.
@@ -43,4 +46,29 @@ pub enum Retry {
     After(Duration),
     /// It is given up.
     Never,
+}
+
+/// A call that does not fit the state of the host it names; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueueError {
+    /// Only the launch in flight can become ready or fail.
+    #[error("{} has no launch {:?} in flight here", .0.host, .0.attempt)]
+    NotInFlight(Launch),
+    /// Only a child that was ready can be lost.
+    #[error("{0} is not a child that is up here")]
+    NotUp(HostIndex),
+    /// A host is in one place at a time.
+    #[error("{0} is here already: waiting, in flight, up, or in a child's share")]
+    Here(HostIndex),
+}
+
+/// What a child that is ready gets from its launcher: hosts, and what launching them should cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// The hosts that are the child's to launch from now on.
+    pub hosts: HostRuns,
+    /// The next attempt at those of them for which it is not the first.
+    pub attempts: BTreeMap<HostIndex, Attempt>,
+    /// What its launcher believes of the costs.
+    pub estimate: Estimate,
 }
