@@ -67,6 +67,8 @@ pub(super) struct Child {
     pub(super) alone: bool,
     /// The link to it is a direct one.
     pub(super) direct: bool,
+    /// It sends there as well.
+    pub(super) moved: bool,
     /// How much output it may still send, and how much of what it has sent was passed on since.
     pub(super) granted: u32,
     pub(super) owed: u32,
@@ -99,6 +101,7 @@ impl Child {
             released: false,
             alone: false,
             direct: false,
+            moved: false,
             granted: WINDOW,
             owed: 0,
             backlog: Vec::new(),

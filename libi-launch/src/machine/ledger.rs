@@ -73,7 +73,12 @@ impl Ledger {
             News::Joined(host, attempt, _) => (host, attempt, Known::Joined),
             News::Failed(host, attempt, failure) => (host, attempt, Known::Failed(failure.clone())),
             News::Again(host, attempt) => (host, attempt, Known::Waiting),
-            News::Exited(..) | News::Released(_) | News::Alone | News::NotDirect | News::InputTaken(_) => {
+            News::Exited(..)
+            | News::Released(_)
+            | News::Alone
+            | News::NotDirect
+            | News::Link(..)
+            | News::InputTaken(_) => {
                 return false;
             }
         };

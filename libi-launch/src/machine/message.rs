@@ -61,6 +61,8 @@ pub enum News {
     InputTaken(u32),
     /// Said for itself alone, and not passed on: its parent cannot be reached directly.
     NotDirect,
+    /// The link between a host and who has launched it is direct, or has to stay in its channel.
+    Link(HostIndex, bool),
 }
 
 /// What a child is, and by which rules it plays.

@@ -27,6 +27,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
 use serde::Serialize;
+use zeroize::Zeroize;
 
 use self::direct::Directness;
 use self::front::Front;
@@ -96,7 +97,8 @@ pub enum Event {
     Listening(Vec<SocketAddr>),
     /// A child has connected directly, and proved itself.
     Proven(LinkId),
-    /// To a member: it has connected to its parent and both have proved themselves; or it has not, and will not.
+    /// To a member: it has connected to its parent and both have proved themselves; or it has not, and will not. After the
+    /// one, the other: the connection has ended before anything was sent or received there.
     Dialled(bool),
     /// The user of a member wants it to be released, once the session is up.
     Finalize,
@@ -363,7 +365,18 @@ impl Node {
 
     /// Sends a message; tells whether it is short enough for that. What can be long is cut to size before.
     fn send<T: Serialize>(link: LinkId, kind: Kind, message: &T, out: &mut Vec<Effect>) -> bool {
-        let mut bytes = Vec::new();
+        Self::send_of(0, link, kind, message, out)
+    }
+
+    /// Sends a message which, if it is no longer than this, is nowhere but in the effect.
+    fn send_of<T: Serialize>(
+        length: usize,
+        link: LinkId,
+        kind: Kind,
+        message: &T,
+        out: &mut Vec<Effect>,
+    ) -> bool {
+        let mut bytes = Vec::with_capacity(length);
         let fits = encode_control(&mut bytes, kind, 0, message, &Limits::PROVEN).is_ok();
         if fits {
             out.push(Effect::Send(link, bytes));
@@ -505,7 +518,11 @@ impl Machine for Node {
             Event::Begin => self.begin(now, out),
             Event::Started(link) => self.started(link, now),
             Event::NotStarted(link, why) => self.not_started(link, why, now, out),
-            Event::Received(LinkId::PARENT, bytes) => self.heard_parent(&bytes, now, out),
+            Event::Received(LinkId::PARENT, mut bytes) => {
+                self.heard_parent(&bytes, now, out);
+                // A welcome holds a secret.
+                bytes.zeroize();
+            }
             Event::Received(link, bytes) => self.heard_child(link, &bytes, now, out),
             Event::Printed(link, stream, text) => self.printed(link, stream, text),
             Event::Closed(LinkId::PARENT) => self.orphaned(now, out),
@@ -520,7 +537,7 @@ impl Machine for Node {
             Event::InputTaken(bytes) => self.news.push(News::InputTaken(bytes)),
             Event::Listening(addresses) => self.listening(addresses),
             Event::Proven(link) => self.proven(link, out),
-            Event::Dialled(reached) => self.dialled(reached, now, out),
+            Event::Dialled(reached) => self.dialled(reached),
         }
         self.settle(now, out);
     }

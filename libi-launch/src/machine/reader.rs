@@ -3,6 +3,7 @@
 use libi_core::wire::{
     Decoder, Event, FrameError, Header, Limits, PROTOCOL, PreambleScanner, Version, VersionMismatch,
 };
+use zeroize::Zeroize;
 
 /// What was found on a link.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl Reader {
                     match (event, open.as_mut()) {
                         // A payload is set aside for as it comes, not for what its header claims.
                         (Event::Head(header), _) => *open = Some((header, Vec::new())),
-                        (Event::Bytes(more), Some((_, payload))) => payload.extend_from_slice(more),
+                        (Event::Bytes(more), Some((_, payload))) => gather(payload, more),
                         (Event::Bytes(_), None) => {}
                         (Event::End, _) => {
                             if let Some((header, payload)) = open.take() {
@@ -81,4 +82,16 @@ impl Reader {
             }
         }
     }
+}
+
+/// Appends bytes. One that grows by itself leaves what it had in freed memory, and that may be a secret.
+fn gather(payload: &mut Vec<u8>, more: &[u8]) {
+    let length = payload.len() + more.len();
+    if length > payload.capacity() {
+        let mut larger = Vec::with_capacity(length.max(2 * payload.capacity()));
+        larger.extend_from_slice(payload);
+        payload.zeroize();
+        *payload = larger;
+    }
+    payload.extend_from_slice(more);
 }

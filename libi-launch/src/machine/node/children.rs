@@ -5,6 +5,7 @@ use std::time::Duration;
 use libi_core::boot::{Hello, Place, Ticket};
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::link::Secret;
 use libi_core::plan::late::{Attempt, Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
@@ -156,6 +157,9 @@ impl Node {
                     if let Err(cause) = self.child_said(link, header, &payload, now, out) {
                         return self.end_by_force(link, cause, now, out);
                     }
+                    if header.kind() == Kind::Goodbye {
+                        return; // what is behind it on the channel is the remote shell's
+                    }
                 }
                 Err(ReadError::Version(mismatch)) => {
                     return self.end_by_force(link, Cause::Version(mismatch.to_string()), now, out);
@@ -186,11 +190,15 @@ impl Node {
         let frame = Frame::join(header, payload).ok_or_else(|| unexpected("a frame"))?;
         match (&child.state, header.kind()) {
             (_, Kind::Heartbeat) => Ok(()),
-            (State::Up { .. }, Kind::Goodbye) => {
+            // It moves when we have.
+            (State::Up { .. } | State::Ending { .. }, Kind::Goodbye) if child.direct && !child.moved => {
                 out.push(Effect::Follow(link));
+                if let Some(child) = self.children.get_mut(&link) {
+                    child.moved = true;
+                }
                 Ok(())
             }
-            (_, Kind::Goodbye) => Ok(()),
+            (State::Ending { .. }, Kind::Goodbye) => Ok(()),
             (State::Greeting, Kind::Hello) => {
                 let hello: Hello =
                     decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
@@ -255,7 +263,7 @@ impl Node {
             output: self.output,
             input: self.input && self.is_front(),
         };
-        if !Self::send(link, Kind::Control, &Down::Welcome(Box::new(welcome)), out) {
+        if !Self::send_welcome(link, welcome, out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
             return self.end_by_force(link, cause, now, out);
         }
@@ -265,6 +273,22 @@ impl Node {
         } else {
             self.check_joined(now, out);
         }
+    }
+
+    /// Sends a welcome, of whose secret nothing is left behind: a buffer that grows leaves its beginning in freed memory.
+    fn send_welcome(link: LinkId, mut welcome: Welcome, out: &mut Vec<Effect>) -> bool {
+        let secret = welcome.direct.secret.take();
+        let mut measured = Vec::new();
+        let mut welcome = Box::new(welcome);
+        if secret.is_some() {
+            Self::send(link, Kind::Control, &Down::Welcome(welcome.clone()), &mut measured);
+        }
+        let length = match &measured[..] {
+            [Effect::Send(_, bytes)] => bytes.len() + 2 * Secret::LEN,
+            _ => 0,
+        };
+        welcome.direct.secret = secret;
+        Self::send_of(length, link, Kind::Control, &Down::Welcome(welcome), out)
     }
 
     /// Tells those who were given hosts with an estimate that has proved wrong since what it is now.
@@ -291,6 +315,8 @@ impl Node {
                 child.state = State::Up { joined: true };
                 self.set_deadline(link, Instant::FAR_FUTURE);
             }
+            // What it has said behind its verdict, or its exit, does not make it join.
+            (News::Joined(host, ..), Some(own)) if *host == own => return,
             (News::Alone, _) => {
                 child.alone = true;
                 return;

@@ -6,12 +6,14 @@
 //!     | <===== handshake: each proves that it knows the secret =====> |
 //!     | Proven                                                    Dialled(true) |
 //!     | goodbye, on the channel; all that follows directly  -->   | reads on there behind the goodbye
-//!     | <-- the same
+//!     |                                                  <-- the same, in answer
 //! ```
 //!
-//! Each direction moves by itself and behind everything that was said before, so order is kept. The channel stays open: its
-//! end is the end of the process, or of the shell that leads to it. When nobody answers in time the child says so, and the link
-//! stays where it is; children that come later are not asked to try, unless somebody has succeeded before.
+//! Each direction moves by itself and behind everything that was said before, so order is kept. The child moves when the
+//! parent has: its proof is the last of the handshake, and only the parent's goodbye says that it has arrived. The channel stays
+//! open: its end is the end of the process, or of the shell that leads to it. When nobody answers in time, or the connection is
+//! lost before the goodbye, the child says so, and the link stays where it is; children that come later are not asked to
+//! try, unless somebody has succeeded before.
 //!
 //! The secret goes to children that will have such a link themselves or give one to others: on one machine nobody
 //! gets one.
@@ -74,14 +76,31 @@ pub(super) struct Directness {
     /// Where this node listens, once it does.
     listens: Option<Vec<SocketAddr>>,
     known: Known,
-    /// Its own link is still being dialled.
-    dialling: bool,
+    /// How far a member's own link is.
+    own: Own,
+    /// A member was to reach its parent directly.
+    asked: bool,
+}
+
+/// How far a member's link to its parent has moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Own {
+    /// It is where it was, and nobody has asked for more, or it did not work.
+    #[default]
+    Stays,
+    /// The parent is being dialled.
+    Dialling,
+    /// The parent was reached, and has not said yet that it knows.
+    Reached,
+    /// It has moved.
+    Moved,
 }
 
 impl Directness {
     /// Whether a member has to wait before it can say that it has joined.
     pub(super) fn holds_up(&self) -> bool {
-        self.dialling && self.settings.links == Links::Direct
+        let missing = self.asked && self.own != Own::Moved;
+        missing && self.settings.links == Links::Direct
     }
 
     /// What a child is told, which launches others by these means.
@@ -147,29 +166,48 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         let Some(Carried(secret)) = &self.direct.settings.secret else { return };
-        if at.is_empty() {
-            return;
-        }
-        self.direct.dialling = true;
-        out.push(Effect::Dial(at, LinkKey::derive(secret, &self.terms(parent, own))));
-    }
-
-    /// A member has reached its parent, or nobody has answered who proved himself.
-    pub(super) fn dialled(&mut self, reached: bool, now: Instant, out: &mut Vec<Effect>) {
-        self.direct.dialling = false;
-        if reached {
-            Self::move_on(LinkId::PARENT, out);
-        } else {
+        self.direct.asked = true;
+        if !at.is_empty() {
+            self.direct.own = Own::Dialling;
+            out.push(Effect::Dial(at, LinkKey::derive(secret, &self.terms(parent, own))));
+        } else if self.direct.settings.links == Links::Direct {
+            // The parent has no address to be reached at.
             self.news.push(News::NotDirect);
         }
+    }
+
+    /// A member has reached its parent, or nobody has answered who proved himself; or who did is gone before the link had
+    /// moved.
+    pub(super) fn dialled(&mut self, reached: bool) {
+        match (self.direct.own, reached) {
+            (Own::Dialling, true) => self.direct.own = Own::Reached,
+            (Own::Dialling | Own::Reached, false) => {
+                self.direct.own = Own::Stays;
+                self.news.push(News::NotDirect);
+            }
+            (Own::Stays | Own::Reached | Own::Moved, _) => {}
+        }
+    }
+
+    /// The parent says that this was the last on the channel. Nothing if it has no reason to.
+    pub(super) fn parent_moved(&mut self, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
+        if self.direct.own != Own::Reached {
+            return None;
+        }
+        self.direct.own = Own::Moved;
+        out.push(Effect::Follow(LinkId::PARENT));
+        Self::move_on(LinkId::PARENT, out);
         self.check_joined(now, out);
+        Some(())
     }
 
     /// A child has reached this node.
     pub(super) fn proven(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link).filter(|child| child.is_up()) else { return };
         child.direct = true;
+        let host = child.host();
         self.direct.known = Known::Works;
+        self.news.extend(host.map(|host| News::Link(host, true)));
         Self::move_on(link, out);
     }
 
@@ -179,8 +217,14 @@ impl Node {
             self.direct.known = Known::Fails;
         }
         out.push(Effect::Refuse(link));
-        if self.direct.settings.links == Links::Direct {
+        let Some(child) = self.children.get(&link) else { return };
+        if child.direct {
+            // It was proven, and we have moved: what was said since is lost.
+            self.end_by_force(link, Cause::Closed, now, out);
+        } else if self.direct.settings.links == Links::Direct {
             self.end_by_force(link, Cause::Unreachable, now, out);
+        } else {
+            self.news.extend(child.host().map(|host| News::Link(host, false)));
         }
     }
 

@@ -23,6 +23,10 @@ pub(super) struct Front {
     allowed: Duration,
     /// Who has launched each host, and when.
     trips: Vec<Trip>,
+    /// Whether the link of each host is direct, once that is known.
+    links: Vec<Option<bool>>,
+    /// How many of them are, and how many are not.
+    tally: (u32, u32),
     roster: Roster,
     /// When no verdict may be open any more.
     deadline: Instant,
@@ -49,6 +53,8 @@ impl Front {
             ledger,
             allowed: plan.deadline,
             trips: vec![Trip::default(); plan.hosts.len()],
+            links: vec![None; plan.hosts.len()],
+            tally: (0, 0),
             roster: Roster::new(plan.size),
             deadline,
             gather,
@@ -57,6 +63,20 @@ impl Front {
             cost: plan.cost,
             spares: plan.spares.clone().into(),
             replaced: Vec::new(),
+        }
+    }
+
+    /// Notes what is said of a host's link; one that is lost, or launched again, has none.
+    fn note_link(&mut self, news: &News) {
+        let (host, direct) = match news {
+            News::Link(host, direct) => (host, Some(*direct)),
+            News::Again(host, _) | News::Failed(host, ..) => (host, None),
+            _ => return,
+        };
+        let Some(known) = self.links.get_mut(host.0 as usize) else { return };
+        let before = std::mem::replace(known, direct);
+        for (is, count) in [(true, &mut self.tally.0), (false, &mut self.tally.1)] {
+            *count = *count + u32::from(direct == Some(is)) - u32::from(before == Some(is));
         }
     }
 
@@ -118,6 +138,25 @@ impl Node {
         }
     }
 
+    /// Whether the link between each host and who has launched it is direct, once that is known at the front end; nothing of
+    /// hosts that were not asked to try.
+    #[must_use]
+    pub fn links(&self) -> &[Option<bool>] {
+        match &self.role {
+            Role::Front(front) => &front.links,
+            Role::Member(_) => &[],
+        }
+    }
+
+    /// How many of these links are direct, and how many were to be and are not.
+    #[must_use]
+    pub fn link_tally(&self) -> (u32, u32) {
+        match &self.role {
+            Role::Front(front) => front.tally,
+            Role::Member(_) => (0, 0),
+        }
+    }
+
     /// Takes news into the ledger, and does what follows from it.
     pub(super) fn decide(&mut self, news: &[News], now: Instant, out: &mut Vec<Effect>) {
         let elapsed = now.since(self.began);
@@ -141,8 +180,9 @@ impl Node {
                         *known = *trip;
                     }
                 }
-                _ => {}
+                News::Again(..) | News::Link(..) | News::Alone | News::NotDirect => {}
             }
+            front.note_link(news);
             let instead = match news {
                 // Nobody is launched again in a session that is up.
                 News::Again(host, attempt) if self.stage >= Stage::Up => {

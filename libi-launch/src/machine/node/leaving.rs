@@ -30,6 +30,7 @@ impl Node {
             self.close_ledger(now);
         }
         self.stage = Stage::Ending;
+        self.direct.forget_secret();
         let links: Vec<_> = self.children.keys().copied().collect();
         for link in links {
             self.ask_to_end(link, ending, now, out);
@@ -61,6 +62,7 @@ impl Node {
         self.outbox.discard();
         let first = self.stage < Stage::Ending;
         self.stage = Stage::Ending;
+        self.direct.forget_secret();
         let links: Vec<_> = self.children.keys().copied().collect();
         for link in links {
             match self.children.get(&link) {

@@ -4,6 +4,7 @@ use libi_core::boot::{Hello, Place, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
+use zeroize::Zeroize;
 
 use super::leaving::TERMINATE;
 use super::{Effect, Node, Notice, Role, Stage};
@@ -66,15 +67,21 @@ impl Node {
         loop {
             let Role::Member(upstream) = &mut self.role else { return };
             upstream.heard = now;
-            let frame = match upstream.reader.next(&mut rest) {
+            let mut frame = match upstream.reader.next(&mut rest) {
                 Ok(None) => return,
                 Ok(Some(Item::Frame(header, payload))) => (header, payload),
                 Ok(Some(Item::Text(_) | Item::Preamble(..))) => continue,
                 // A parent that does not speak our protocol cannot be obeyed.
                 Err(_) => return self.orphaned(now, out),
             };
-            if self.parent_said(frame.0, &frame.1, now, out).is_none() {
+            let said = self.parent_said(frame.0, &frame.1, now, out);
+            // A welcome holds a secret.
+            frame.1.zeroize();
+            if said.is_none() {
                 return self.orphaned(now, out);
+            }
+            if frame.0.kind() == Kind::Goodbye {
+                return; // what is behind it on the channel is nobody's
             }
         }
     }
@@ -91,11 +98,7 @@ impl Node {
         let frame = Frame::join(header, payload)?;
         match (header.kind(), upstream.state) {
             (Kind::Heartbeat, _) => Some(()),
-            (Kind::Goodbye, State::Joining(_) | State::Joined(_)) => {
-                out.push(Effect::Follow(super::LinkId::PARENT));
-                Some(())
-            }
-            (Kind::Goodbye, _) => None,
+            (Kind::Goodbye, _) => self.parent_moved(now, out),
             (Kind::Ticket, State::Called) => {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 upstream.state = State::Greeted(ticket);
