@@ -1,10 +1,12 @@
 //! Direct connections until they are proven: those that strangers make to us, and those that we make to a parent.
 //!
 //! Whoever connects has [`PATIENCE`] to prove himself, and costs a descriptor and some hundred bytes until then. There
-//! are never more than [`MOST_GUESTS`] of them: one more sends away the one that has been silent for longest. Whatever is wrong with a guest, he sees
-//! the connection close and not a byte. None of this holds up anything else.
+//! are never more than [`MOST_GUESTS`] of whom nothing is known: one more sends away the one that has been silent for longest. Who
+//! has made a genuine opening, or has seen one and repeats it, is not sent away for strangers; there are [`MOST_GENUINE`] of
+//! those at most. Whatever is wrong with a guest, he sees the connection close and not a byte. None of this holds up anything else.
 //!
-//! Who dials tries all addresses at once and takes the first that proves itself.
+//! Who dials tries all addresses at once and takes the first that proves itself. An address where somebody has answered, and has
+//! closed the connection without a word, is tried again: perhaps there were too many guests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,6 +31,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const DIALLING: Duration = Duration::from_secs(3);
 /// How many strangers are looked at at a time.
 const MOST_GUESTS: usize = 64;
+/// How many guests there are at a time whose opening was genuine.
+const MOST_GENUINE: usize = 64;
+/// How long nobody is let in when the system has no descriptor for him.
+const PAUSE: Duration = Duration::from_millis(100);
+/// After how long an address is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
 /// How many addresses are dialled at most.
 const MOST_ADDRESSES: usize = 16;
 
@@ -39,6 +47,8 @@ pub(super) struct Door {
     keys: BTreeMap<KeyId, (LinkId, LinkKey)>,
     guests: BTreeMap<u32, Guest>,
     last: u32,
+    /// Somebody waits outside for whom there was no descriptor; nothing will report him again.
+    paused: Option<Instant>,
 }
 
 struct Guest {
@@ -74,11 +84,21 @@ impl Door {
         let addresses = hosts.into_iter().map(|host| SocketAddr::new(host, port)).collect();
         let at = (id, LinkId::PARENT, Part::Door);
         let token = targets.add(registry, listener.as_raw_fd(), Interest::READABLE, at)?;
-        Ok((Self { listener, token, keys: BTreeMap::new(), guests: BTreeMap::new(), last: 0 }, addresses))
+        let (keys, guests) = Default::default();
+        Ok((Self { listener, token, keys, guests, last: 0, paused: None }, addresses))
     }
 
     pub(super) fn admit(&mut self, link: LinkId, key: LinkKey) {
         self.keys.insert(key.id(), (link, key));
+    }
+
+    pub(super) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Whether somebody outside is to have another chance now.
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        self.paused.take_if(|at| *at <= now).is_some()
     }
 
     pub(super) fn refuse(&mut self, link: LinkId) {
@@ -87,35 +107,64 @@ impl Door {
 
     /// When the next guest has had his time.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.guests.values().map(|guest| guest.until).min()
+        self.guests.values().map(|guest| guest.until).chain(self.paused).min()
     }
 
-    /// Somebody has connected, perhaps several. True if there may be more.
+    /// Somebody has connected, perhaps several: adds the links of those who have proved themselves at once. True if there
+    /// may be more.
     pub(super) fn accept(
         &mut self,
         now: Instant,
-        registry: &Registry,
-        targets: &mut Targets,
-        id: Id,
+        (registry, targets, id): (&Registry, &mut Targets, Id),
+        proven: &mut Vec<(LinkId, Sealed)>,
     ) -> bool {
         for _ in 0..MOST_GUESTS {
-            let Ok((stream, _)) = self.listener.accept() else { return false };
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return false,
+                    // Whoever it was is gone; others may wait behind.
+                    io::ErrorKind::Interrupted
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::ConnectionReset => continue,
+                    // The system has no descriptor, and will not say when it has one.
+                    _ => {
+                        self.paused = Some(now + PAUSE);
+                        return false;
+                    }
+                },
+            };
             let _ = stream.set_nodelay(true);
-            if self.guests.len() >= MOST_GUESTS
-                && let Some((&oldest, _)) = self.guests.iter().min_by_key(|(_, guest)| guest.until)
-            {
-                self.send_away(oldest, registry, targets);
-            }
+            self.make_room(|state| matches!(state, Knock::Opening(_)), MOST_GUESTS, registry, targets);
             self.last = self.last.wrapping_add(1);
+            let number = self.last;
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;
-            let at = (id, LinkId::PARENT, Part::Guest(self.last));
+            let at = (id, LinkId::PARENT, Part::Guest(number));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
             let state = Knock::Opening(AwaitOpening::new());
             let guest = Guest { stream, token, until: now + PATIENCE, state, out: Vec::new() };
-            self.guests.insert(self.last, guest);
+            self.guests.insert(number, guest);
+            // What is genuine begins with its opening. To look at once keeps it from being sent away for others.
+            proven.extend(self.attend(number, registry, targets));
         }
         true
+    }
+
+    /// Sends away the oldest of these guests if there are as many as there may be.
+    fn make_room(
+        &mut self,
+        which: impl Fn(&Knock) -> bool,
+        most: usize,
+        registry: &Registry,
+        targets: &mut Targets,
+    ) {
+        let these = || self.guests.iter().filter(|(_, guest)| which(&guest.state));
+        if these().count() >= most
+            && let Some((&oldest, _)) = these().min_by_key(|(_, guest)| guest.until)
+        {
+            self.send_away(oldest, registry, targets);
+        }
     }
 
     /// A guest may have said something: the link that it is the other end of, if it has proved that.
@@ -128,13 +177,17 @@ impl Door {
         let mut guest = self.guests.remove(&number)?;
         match self.listen_to(&mut guest) {
             Ok(None) => {
+                if matches!(guest.state, Knock::Proof(..)) {
+                    let genuine = |state: &Knock| matches!(state, Knock::Proof(..));
+                    self.make_room(genuine, MOST_GENUINE, registry, targets);
+                }
                 self.guests.insert(number, guest);
                 None
             }
             Ok(Some((link, key, secured, early))) => {
-                // A ticket is spent by a proof.
-                self.keys.remove(&key);
                 targets.remove(registry, guest.stream.number(), guest.token);
+                // A ticket is spent by a proof: who comes later with the same, or after it was taken back, is nobody.
+                self.keys.remove(&key)?;
                 Some((link, Sealed::new(guest.stream, secured, early)))
             }
             Err(_) => {
@@ -211,11 +264,16 @@ impl Door {
 
 /// A member's attempts to reach its parent.
 pub(super) struct Dialler {
+    key: LinkKey,
     attempts: BTreeMap<u32, Attempt>,
-    pub(super) until: Instant,
+    last: u32,
+    /// Addresses that are to be tried again.
+    again: Vec<(Instant, SocketAddr)>,
+    until: Instant,
 }
 
 struct Attempt {
+    address: SocketAddr,
     stream: Stream,
     token: Token,
     state: Option<AwaitReply>,
@@ -226,33 +284,52 @@ impl Dialler {
     /// Dials all addresses.
     pub(super) fn dial(
         addresses: &[SocketAddr],
-        key: &LinkKey,
+        key: LinkKey,
+        now: Instant,
+        at: (&Registry, &mut Targets, Id),
+    ) -> Self {
+        let again = addresses.iter().take(MOST_ADDRESSES).map(|address| (now, *address)).collect();
+        let mut dialler = Self { key, attempts: BTreeMap::new(), last: 0, again, until: now + DIALLING };
+        dialler.dial_again(now, at);
+        dialler
+    }
+
+    /// Dials the addresses whose turn has come.
+    pub(super) fn dial_again(
+        &mut self,
         now: Instant,
         (registry, targets, id): (&Registry, &mut Targets, Id),
-    ) -> Self {
-        let mut attempts = BTreeMap::new();
-        for (number, address) in (0..).zip(addresses.iter().take(MOST_ADDRESSES)) {
-            let (Ok(stream), Ok(fresh)) = (TcpStream::connect(*address), fresh()) else { continue };
+    ) {
+        let due: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();
+        for (_, address) in due {
+            let (Ok(stream), Ok(fresh)) = (TcpStream::connect(address), fresh()) else { continue };
             let _ = stream.set_nodelay(true);
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;
-            let at = (id, LinkId::PARENT, Part::Dial(number));
+            self.last += 1;
+            let at = (id, LinkId::PARENT, Part::Dial(self.last));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
-            let (state, opening) = AwaitReply::begin(key, fresh);
-            attempts.insert(number, Attempt { stream, token, state: Some(state), out: opening.to_vec() });
+            let (state, opening) = AwaitReply::begin(&self.key, fresh);
+            let attempt = Attempt { address, stream, token, state: Some(state), out: opening.to_vec() };
+            self.attempts.insert(self.last, attempt);
         }
-        Self { attempts, until: now + DIALLING }
     }
 
     /// Whether nobody can answer any more.
-    pub(super) fn is_hopeless(&self) -> bool {
-        self.attempts.is_empty()
+    pub(super) fn is_hopeless(&self, now: Instant) -> bool {
+        self.attempts.is_empty() && self.again.is_empty() || self.until <= now
+    }
+
+    /// When it has to be looked at even if nothing happens.
+    pub(super) fn deadline(&self) -> Instant {
+        self.again.iter().map(|(at, _)| *at).min().unwrap_or(self.until).min(self.until)
     }
 
     /// Something has happened to an attempt: the connection, if it is proven now.
     pub(super) fn attend(
         &mut self,
         number: u32,
+        now: Instant,
         registry: &Registry,
         targets: &mut Targets,
     ) -> Option<Sealed> {
@@ -266,8 +343,12 @@ impl Dialler {
                 targets.remove(registry, attempt.stream.number(), attempt.token);
                 Some(Sealed::new(attempt.stream, secured, early))
             }
-            Err(_) => {
+            Err(error) => {
                 targets.remove(registry, attempt.stream.number(), attempt.token);
+                use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+                if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
+                    self.again.push((now + AGAIN, attempt.address));
+                }
                 None
             }
         }
@@ -293,6 +374,7 @@ impl Attempt {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(None),
                 Err(error) => return Err(error),
             };
             let mut input = &buffer[..count];

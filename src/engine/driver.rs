@@ -81,7 +81,15 @@ impl Driver {
         let printed = |port: &Port| port.texts.iter().flatten().any(|text| is_waiting(&text.it.pipe));
         self.node.has_passed_output_on()
             && self.lines_due.is_empty()
-            && self.ports.get(&LinkId::PARENT).is_none_or(|port| !port.has_unsent() && !printed(port))
+            && self
+                .ports
+                .get(&LinkId::PARENT)
+                .is_none_or(|port| !port.has_unsent() && !port.is_on_its_way() && !printed(port))
+    }
+
+    /// Whether something that was sent to the parent is still on its way, of whose arrival nothing will be reported.
+    pub(crate) fn awaits_arrival(&self) -> bool {
+        self.ports.get(&LinkId::PARENT).is_some_and(Port::is_on_its_way)
     }
 
     pub(super) fn begin(&mut self, turn: &mut Turn<'_>) {
@@ -143,6 +151,9 @@ impl Driver {
                 zeroize::Zeroize::zeroize(&mut bytes);
             }
             Effect::Close(link) => {
+                if let Some(door) = &mut self.door {
+                    door.refuse(link);
+                }
                 if let Some(port) = self.ports.get_mut(&link) {
                     port.close(turn.registry, turn.targets);
                     self.unsent.remove(&link);
@@ -198,7 +209,7 @@ impl Driver {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let lines = self.lines_due.first().map(|due| due.0);
         let guests = self.door.as_ref().and_then(Door::deadline);
-        let dialler = self.dialler.as_ref().map(|dialler| dialler.until);
+        let dialler = self.dialler.as_ref().map(Dialler::deadline);
         [self.wake_at, lines, guests, dialler].into_iter().flatten().min()
     }
 
@@ -221,6 +232,7 @@ impl Driver {
             }
             Part::Direct => {
                 self.unsent.insert(link);
+                self.check_unconfirmed(link, turn);
                 self.read_direct(link, turn)
             }
             Part::Input => {
@@ -229,10 +241,7 @@ impl Driver {
                 events.into_iter().for_each(|event| self.tell(event, turn));
                 false
             }
-            Part::Door => {
-                let door = self.door.as_mut();
-                door.is_some_and(|door| door.accept(turn.now, turn.registry, turn.targets, turn.id))
-            }
+            Part::Door => self.answer_door(turn),
             Part::Guest(number) => {
                 self.attend_guest(number, turn);
                 false
@@ -340,16 +349,30 @@ impl Driver {
                 Ok(count @ 1..) => {
                     total += count;
                     let bytes = self.buffer[..count].to_vec();
+                    if link == LinkId::PARENT {
+                        // A welcome holds a secret.
+                        zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
+                    }
                     self.tell(Event::Received(link, bytes), turn);
                 }
                 Ok(_) | Err(_) => {
-                    self.read_direct(link, turn);
-                    self.close_link(link, turn);
+                    self.channel_ends(link, turn);
                     return false;
                 }
             }
         }
         true
+    }
+
+    /// Nothing more comes over a channel. What a child has said last may still be on its way directly; it is bounded by
+    /// the exit of what was started. A parent is gone with its channel.
+    fn channel_ends(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        self.read_direct(link, turn);
+        let port = self.ports.get_mut(&link).filter(|port| link != LinkId::PARENT && port.process.is_some());
+        match port.filter(|port| port.follows && port.direct.is_some()) {
+            Some(port) => port.close_channel(turn.registry, turn.targets),
+            None => self.close_link(link, turn),
+        }
     }
 
     /// Nothing more comes from the other end of a link.

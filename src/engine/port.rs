@@ -64,9 +64,26 @@ impl Port {
         match &mut self.direct {
             _ if self.closed => {}
             Some(direct) if self.switched => direct.it.queue(bytes)?,
-            _ => self.out.extend_from_slice(bytes),
+            _ => self.append(bytes),
         }
         Ok(())
+    }
+
+    /// What waits may hold a secret: a buffer that grows by itself leaves its beginning in freed memory.
+    fn append(&mut self, bytes: &[u8]) {
+        let length = self.out.len() - self.written + bytes.len();
+        if self.out.len() + bytes.len() > self.out.capacity() {
+            let mut larger = Vec::with_capacity(length.max(2 * self.out.capacity()));
+            larger.extend_from_slice(&self.out[self.written..]);
+            zeroize::Zeroize::zeroize(&mut self.out);
+            (self.out, self.written) = (larger, 0);
+        }
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Whether what was sent directly is still on its way.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        self.direct.as_ref().is_some_and(|direct| !direct.it.has_arrived())
     }
 
     pub(super) fn has_unsent(&self) -> bool {
@@ -90,7 +107,8 @@ impl Port {
 
     fn flush_channel(&mut self) -> Flushed {
         let Some(Registered { it: stream, .. }) = self.output.as_ref().or(self.input.as_ref()) else {
-            return if self.has_unsent() { Flushed::Waits } else { Flushed::Everything };
+            // Its channel is made, or is closed and has no more to say.
+            return if self.written < self.out.len() { Flushed::Waits } else { Flushed::Everything };
         };
         while self.written < self.out.len() {
             match stream.write(&self.out[self.written..]) {
@@ -191,12 +209,23 @@ impl Port {
         if !std::mem::replace(&mut self.closed, true) {
             self.flush();
         }
+        self.close_direct(registry, targets);
+        self.close_channel(registry, targets);
+    }
+
+    /// Closes the channel alone.
+    pub(super) fn close_channel(&mut self, registry: &Registry, targets: &mut Targets) {
         zeroize::Zeroize::zeroize(&mut self.out);
-        if let Some(Registered { it, token }) = self.direct.take() {
-            targets.remove(registry, it.stream.number(), token);
-        }
+        self.written = 0;
         for Registered { it, token } in self.input.take().into_iter().chain(self.output.take()) {
             targets.remove(registry, it.number(), token);
+        }
+    }
+
+    /// Closes the direct connection alone.
+    pub(super) fn close_direct(&mut self, registry: &Registry, targets: &mut Targets) {
+        if let Some(Registered { it, token }) = self.direct.take() {
+            targets.remove(registry, it.stream.number(), token);
         }
     }
 

@@ -1,13 +1,15 @@
 //! A direct connection after the proof: bytes in, sealed bytes out, and the other way round.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use libi_core::link::{Open, Seal, Secured};
 
 use super::stream::Stream;
+use super::sys::unacknowledged;
 
-/// How much is read at once.
-const READ: usize = 64 << 10;
+/// How much room for what is to be written is kept when nothing is.
+const SPARE: usize = 64 << 10;
 
 /// A proven connection.
 pub(super) struct Sealed {
@@ -15,18 +17,18 @@ pub(super) struct Sealed {
     secured: Secured,
     out: Vec<u8>,
     written: usize,
-    buffer: Vec<u8>,
     /// What came right behind the handshake.
     early: Vec<u8>,
 }
 
 impl Sealed {
     pub(super) fn new(stream: Stream, secured: Secured, early: Vec<u8>) -> Self {
-        Self { stream, secured, out: Vec::new(), written: 0, buffer: vec![0; READ], early }
+        Self { stream, secured, out: Vec::new(), written: 0, early }
     }
 
     /// Takes bytes to be sent.
     pub(super) fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.compact();
         match &mut self.secured {
             Secured::Authenticated => self.out.extend_from_slice(bytes),
             Secured::Encrypted { seal, .. } => seal_into(seal, bytes, &mut self.out)?,
@@ -48,24 +50,44 @@ impl Sealed {
             }
         }
         self.out.clear();
+        self.out.shrink_to(SPARE);
         self.written = 0;
         Ok(true)
     }
 
-    /// Reads what there is into `bytes`: true if there may be more, false if one has to wait for it.
+    /// Forgets what is written, of what is not written altogether.
+    fn compact(&mut self) {
+        if self.written > SPARE && self.written > self.out.len() / 2 {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+    }
+
+    /// Whether everything that was written has arrived at the other host, as far as the system knows. What has not is
+    /// lost if this process ends with something unread.
+    pub(super) fn has_arrived(&self) -> bool {
+        !self.has_unsent() && unacknowledged(self.stream.as_fd()) == 0
+    }
+
+    /// Whether the peer has ended the connection, and had sent nothing: to be asked as long as nothing is read.
+    pub(super) fn has_ended(&self) -> bool {
+        self.early.is_empty() && self.stream.has_ended()
+    }
+
+    /// Reads what there is into `bytes`, through `buffer`: true if there may be more, false if one has to wait for it.
     ///
     /// # Errors
     /// The connection has ended, or what came over it is not the peer's.
-    pub(super) fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    pub(super) fn read(&mut self, buffer: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<bool> {
         if !self.early.is_empty() {
             let mut early = std::mem::take(&mut self.early);
             open_into(&mut self.secured, &mut early, bytes)?;
             return Ok(true);
         }
-        match self.stream.read(&mut self.buffer) {
+        match self.stream.read(buffer) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
-                open_into(&mut self.secured, &mut self.buffer[..count], bytes)?;
+                open_into(&mut self.secured, &mut buffer[..count], bytes)?;
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),

@@ -82,6 +82,14 @@ impl Stream {
         }
     }
 
+    /// Whether the other side of a connection has ended it, and nothing is left to be read.
+    pub(crate) fn has_ended(&self) -> bool {
+        match recv(self.number(), &mut [0], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK) {
+            Ok(count) => count == 0,
+            Err(error) => !matches!(error, nix::Error::EAGAIN | nix::Error::EINTR),
+        }
+    }
+
     /// Whether a call would not have to wait; an end is no reason to wait.
     fn await_nothing(&self, what: PollFlags) -> io::Result<()> {
         let mut fds = [PollFd::new(self.fd.as_fd(), what)];

@@ -24,6 +24,15 @@ pub(super) fn write_quietly(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usiz
     written
 }
 
+/// How many bytes of a connection the other host has not said that it has.
+pub(super) fn unacknowledged(fd: BorrowedFd<'_>) -> usize {
+    let mut count: libc::c_int = 0;
+    // SAFETY: the pointer is to a value of the type that this request writes, which lives through the call.
+    let asked = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
+    // Of a connection that is no more, nothing is on its way.
+    if asked == -1 { 0 } else { usize::try_from(count).unwrap_or(0) }
+}
+
 /// Sends this process a signal of any number.
 pub(crate) fn signal_self(number: i32) {
     // SAFETY: takes and returns numbers; a number that is no signal is refused.

@@ -52,6 +52,8 @@ pub(super) struct State {
     quiet: bool,
     /// How many commands the engine has obeyed; what else is said here holds after them.
     obeyed: u64,
+    /// How many calls wait for it to be quiet.
+    waiting: u32,
 }
 
 enum Command {
@@ -116,7 +118,8 @@ impl Keeper {
         let waker = engine.waker();
         let descriptor = duplicate(engine.poll().as_raw_fd())?;
         let (sender, commands) = channel();
-        let state = State { stage: Stage::Joining, place: None, alone: false, quiet: false, obeyed: 0 };
+        let state =
+            State { stage: Stage::Joining, place: None, alone: false, quiet: false, obeyed: 0, waiting: 0 };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let mut desk = Desk { shared: Arc::clone(&shared), fall: None, signals: Vec::new() };
         let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut desk)?;
@@ -177,6 +180,7 @@ impl Keeper {
     /// it.
     pub(super) fn await_quiet(&self, patience: Duration, alone: bool) -> Result<(), MemberError> {
         // What was said before counts as of now.
+        self.state().waiting += 1;
         let asked = self.send(Command::Tell(Input::Woken));
         let is_quiet = |state: &State| state.obeyed >= asked && state.quiet && (state.alone || !alone);
         let quiet = self.wait(patience, |state| {
@@ -189,6 +193,7 @@ impl Keeper {
             // The program is likely to end now: not before what is to be said of the end is said.
             self.wait(patience.min(LAST_WORDS), |state| is_quiet(state).then_some(()));
         }
+        self.state().waiting -= 1;
         let what = if alone { "other members" } else { "passing on what was printed" };
         quiet.unwrap_or(Err(MemberError::TimedOut(what)))
     }
@@ -254,7 +259,10 @@ impl Works {
         let now = self.engine.now();
         let by = self.desk.fall.as_ref().map(|fall| fall.by.since(now).min(Duration::from_millis(20)));
         let signals = (!self.desk.signals.is_empty()).then_some(Duration::from_millis(5));
-        [by, signals].into_iter().flatten().min()
+        let driver = self.engine.driver(self.id);
+        let waits = self.desk.shared.lock().waiting > 0 && driver.is_some_and(Driver::awaits_arrival);
+        let arrival = waits.then_some(Duration::from_millis(2));
+        [by, signals, arrival].into_iter().flatten().min()
     }
 
     fn obey(&mut self) {

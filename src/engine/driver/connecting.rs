@@ -36,7 +36,7 @@ impl Driver {
             }
             Effect::Dial(addresses, key) => {
                 let place = (turn.registry, &mut *turn.targets, turn.id);
-                self.dialler = Some(Dialler::dial(&addresses, &key, turn.now, place));
+                self.dialler = Some(Dialler::dial(&addresses, key, turn.now, place));
             }
             Effect::Switch(link) => {
                 if let Some(port) = self.ports.get_mut(&link) {
@@ -61,17 +61,43 @@ impl Driver {
 
     pub(super) fn attend_guest(&mut self, number: u32, turn: &mut Turn<'_>) {
         let Some(door) = &mut self.door else { return };
-        if let Some((link, sealed)) = door.attend(number, turn.registry, turn.targets)
-            && self.have_direct(link, sealed, turn)
-        {
+        if let Some((link, sealed)) = door.attend(number, turn.registry, turn.targets) {
+            self.welcome_in(link, sealed, turn);
+        }
+    }
+
+    fn welcome_in(&mut self, link: LinkId, sealed: Sealed, turn: &mut Turn<'_>) {
+        if self.have_direct(link, sealed, turn) {
             self.tell(Event::Proven(link), turn);
+        }
+    }
+
+    /// Lets in whoever has connected. True if there may be more.
+    pub(super) fn answer_door(&mut self, turn: &mut Turn<'_>) -> bool {
+        let mut proven = Vec::new();
+        let Some(door) = &mut self.door else { return false };
+        let more = door.accept(turn.now, (turn.registry, turn.targets, turn.id), &mut proven);
+        for (link, sealed) in proven {
+            self.welcome_in(link, sealed, turn);
+        }
+        more
+    }
+
+    /// Notices that the connection to a parent has ended before the parent has moved: then the link stays where it is.
+    pub(super) fn check_unconfirmed(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        let Some(port) = self.ports.get_mut(&link).filter(|port| !port.follows && !port.switched) else {
+            return;
+        };
+        if link == LinkId::PARENT && port.direct.as_ref().is_some_and(|direct| direct.it.has_ended()) {
+            port.close_direct(turn.registry, turn.targets);
+            self.tell(Event::Dialled(false), turn);
         }
     }
 
     pub(super) fn attend_dialler(&mut self, number: u32, turn: &mut Turn<'_>) {
         let Some(dialler) = &mut self.dialler else { return };
-        let reached = dialler.attend(number, turn.registry, turn.targets);
-        if reached.is_none() && !dialler.is_hopeless() {
+        let reached = dialler.attend(number, turn.now, turn.registry, turn.targets);
+        if reached.is_none() && !dialler.is_hopeless(turn.now) {
             return;
         }
         self.hang_up(turn);
@@ -100,9 +126,17 @@ impl Driver {
     pub(super) fn expire_connections(&mut self, turn: &mut Turn<'_>) {
         if let Some(door) = &mut self.door {
             door.expire(turn.now, turn.registry, turn.targets);
+            if door.is_due(turn.now) {
+                let token = door.token();
+                if turn.targets.queue(token) {
+                    turn.ready.push_back(token);
+                }
+            }
         }
-        let late = |dialler: &Dialler| dialler.is_hopeless() || dialler.until <= turn.now;
-        if self.dialler.as_ref().is_some_and(late) {
+        if let Some(dialler) = &mut self.dialler {
+            dialler.dial_again(turn.now, (turn.registry, turn.targets, turn.id));
+        }
+        if self.dialler.as_ref().is_some_and(|dialler| dialler.is_hopeless(turn.now)) {
             self.hang_up(turn);
             self.tell(Event::Dialled(false), turn);
         }
@@ -115,7 +149,7 @@ impl Driver {
             let Some(port) = self.ports.get_mut(&link).filter(|port| port.follows) else { return false };
             let Some(direct) = &mut port.direct else { return false };
             let mut bytes = Vec::new();
-            let more = direct.it.read(&mut bytes);
+            let more = direct.it.read(&mut self.buffer, &mut bytes);
             total += bytes.len().max(1);
             if !bytes.is_empty() {
                 self.tell(Event::Received(link, bytes), turn);
