@@ -36,7 +36,8 @@ mod member;
 mod thread;
 
 pub use front::{
-    Error, Event, FrontEnd, HostReport, LaunchOptions, LaunchReport, Output, Progress, Session, Stage, Tally,
+    Error, Event, FrontEnd, HostReport, LaunchOptions, LaunchReport, LinkTally, Output, Progress, Session,
+    Stage, Tally,
 };
 pub use libi_core::dist::{Distribution, Variable, Word};
 pub use libi_core::hosts::HostList;

@@ -41,6 +41,8 @@ pub struct HostReport {
     pub greeted: Option<Duration>,
     /// From then until all its members were up, if they were.
     pub joined: Option<Duration>,
+    /// Whether the link to whoever has launched it is direct; nothing if it was not to be, or that was not decided yet.
+    pub direct: Option<bool>,
     /// Why it is not in the session; nothing if it is.
     pub failure: Option<Failure>,
 }
@@ -48,7 +50,7 @@ pub struct HostReport {
 impl LaunchReport {
     /// Of a session that is up or given up after this time.
     pub(super) fn new(layout: &Layout, node: &Node, took: Duration, up: bool) -> Self {
-        let trips = node.trips();
+        let (trips, links) = (node.trips(), node.links());
         let (mut known, mut attempts) = (node.known(), node.attempts());
         let replaced = node.replaced().to_vec();
         let spare = |host| replaced.iter().rfind(|replaced| replaced.host == host);
@@ -67,6 +69,7 @@ impl LaunchReport {
                 started: started(HostIndex(host), trips, &mut starts, 0).min(took),
                 greeted: trip.greeted,
                 joined: trip.joined,
+                direct: links.get(host as usize).copied().flatten(),
                 failure,
             }
         });
@@ -113,6 +116,11 @@ impl LaunchReport {
     /// The hosts that have not.
     pub fn failed(&self) -> impl Iterator<Item = (&HostReport, &Failure)> {
         self.hosts.iter().filter_map(|host| Some((host, host.failure.as_ref()?)))
+    }
+
+    /// The hosts that were to have direct links, and go on over the channels that they were started with.
+    pub fn fell_back(&self) -> impl Iterator<Item = &HostReport> {
+        self.hosts.iter().filter(|host| host.failure.is_none() && host.direct == Some(false))
     }
 
     /// What a launch has cost, as measured: REM is the median time from a start to a hello; SEQ the median over
@@ -194,7 +202,7 @@ impl fmt::Display for LaunchReport {
         if joined == all {
             let (hosts, members) = (Counted(all, "host"), Counted(self.members as usize, "member"));
             write!(f, "{hosts} joined with {members} in {}", Rounded(self.took))?;
-            return self.tell_replaced(f);
+            return self.write_the_rest(f);
         }
         let verdict = if self.up { "up" } else { "given up" };
         write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
@@ -216,16 +224,25 @@ impl fmt::Display for LaunchReport {
                 write!(f, ": {evidence}")?;
             }
         }
-        self.tell_replaced(f)
+        self.write_the_rest(f)
     }
 }
 
 impl LaunchReport {
-    fn tell_replaced(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// What there is to be said of hosts that have joined.
+    fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Replaced { name, by, failure, .. } in &self.replaced {
             write!(f, "\n  {by}  in the place of {name}, which {}", what(failure))?;
         }
-        Ok(())
+        let mut hosts = HostList::new();
+        for host in self.fell_back() {
+            // It was in a list before.
+            let _ = hosts.push(HostRef::new(&host.name));
+        }
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\n  {}  cannot connect directly, and is reached through its channel", Shown(&hosts))
     }
 }
 

@@ -18,7 +18,7 @@ use mio::Waker;
 use super::Progress;
 use super::event::Event;
 use super::report::LaunchReport;
-use super::session::{Number, Stage, Status};
+use super::session::{LinkTally, Number, Stage, Status};
 use crate::engine::driver::Driver;
 use crate::engine::sys::duplicate;
 use crate::engine::{Engine, Id, Owner};
@@ -231,10 +231,14 @@ impl Works {
     /// Notes how far launches are.
     fn count(&mut self) {
         let mut state = self.desk.shared.lock();
-        let launching = state.sessions.iter_mut().filter(|(_, status)| status.stage == Stage::Launching);
-        for (number, status) in launching {
+        for (number, status) in &mut state.sessions {
             let driver = self.desk.ids.get(number).and_then(|id| self.engine.driver(*id));
-            status.tally = driver.map_or((0, 0, 0), |driver| driver.node().tally());
+            let Some(node) = driver.map(Driver::node) else { continue };
+            if status.stage == Stage::Launching {
+                status.tally = node.tally();
+            }
+            let (direct, fell_back) = node.link_tally();
+            status.links = LinkTally { direct, fell_back };
         }
     }
 

@@ -46,6 +46,15 @@ pub struct Tally {
     pub waiting: u32,
 }
 
+/// How the hosts of a session that were to have direct links have got on with that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkTally {
+    /// They are connected directly to whoever has launched them.
+    pub direct: u32,
+    /// They could not connect, and go on over the channels that they were started with.
+    pub fell_back: u32,
+}
+
 /// What is known of a session.
 pub(super) struct Status {
     layout: Layout,
@@ -57,6 +66,7 @@ pub(super) struct Status {
     pub(super) room: usize,
     /// How many hosts have joined, have failed, and are waited for.
     pub(super) tally: (u32, u32, u32),
+    pub(super) links: LinkTally,
 }
 
 impl Status {
@@ -70,6 +80,7 @@ impl Status {
             files,
             room: WINDOW as usize,
             tally,
+            links: LinkTally::default(),
         }
     }
 
@@ -136,6 +147,13 @@ impl Session {
         let status = state.sessions.get(&self.number);
         let (joined, failed, waiting) = status.map_or((0, 0, 0), |status| status.tally);
         Tally { joined, failed, waiting }
+    }
+
+    /// How many links between hosts are direct, and how many were to be and are not; the others have not been decided, or
+    /// were not to be. That may go on for some seconds after the session is up, and holds up nothing.
+    #[must_use]
+    pub fn links(&self) -> LinkTally {
+        self.room.state().sessions.get(&self.number).map_or(LinkTally::default(), |status| status.links)
     }
 
     /// What became of each host, as of the moment when the session was up or given up; nothing before that.
