@@ -33,6 +33,9 @@
 mod engine;
 mod front;
 mod member;
+#[cfg(feature = "test-shell")]
+#[doc(hidden)]
+pub mod testing;
 mod thread;
 
 pub use front::{

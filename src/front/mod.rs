@@ -223,6 +223,8 @@ fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
         let mut bytes = [0; Fresh::LEN];
         getrandom::fill(&mut bytes)
             .map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
+        #[cfg(feature = "test-shell")]
+        crate::testing::note_secret(&bytes);
         secret = Some(Carried(Secret::new(Fresh::new(&mut bytes))));
     }
     Ok(Direct { links, loopback: options.loopback, mode: options.mode, secret })

@@ -10,6 +10,7 @@
 //! err:TEXT         the same to standard error
 //! bare:TEXT        prints TEXT without an end of a line
 //! flood:BYTES      prints so many bytes, in lines of 100
+//! count:N          prints N lines, each with its rank and a number from 0 on
 //! env:NAME         prints the value of a variable
 //! cwd              prints its working directory
 //! read             prints how many bytes it could read from its standard input
@@ -69,6 +70,10 @@ fn obey(word: &str, member: &mut Option<Member>) {
             let line = [&[b'x'; 99][..], b"\n"].concat();
             let mut out = std::io::stdout().lock();
             (0..number() / 100).for_each(|_| out.write_all(&line).unwrap());
+        }
+        "count" => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            (0..number()).for_each(|line| writeln!(out, "{rank} {line}").unwrap());
         }
         "env" => println!("{}", std::env::var(rest).unwrap_or_default()),
         "cwd" => println!("{}", std::env::current_dir().unwrap().display()),

@@ -1,0 +1,23 @@
+//! Direct links between real processes, launched through the stand-in shell: that links move and lose nothing, what
+//! happens where they cannot, what can be seen from outside, and what strangers can do.
+//!
+//! All hosts are this machine. What needs root (looking at packets, a namespace without a network) fails without it if
+//! CI=true, and is left out otherwise, saying so.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(unsafe_code, reason = "packets and descriptors of others are the operating system's")]
+
+#[path = "direct/blocked.rs"]
+mod blocked;
+#[path = "direct/guests.rs"]
+mod guests;
+#[path = "shell/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod lab;
+#[path = "direct/moves.rs"]
+mod moves;
+#[path = "direct/packets.rs"]
+mod packets;
+#[path = "direct/scene.rs"]
+mod scene;
+#[path = "direct/secrets.rs"]
+mod secrets;

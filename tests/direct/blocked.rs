@@ -1,0 +1,80 @@
+//! Hosts that cannot connect to whoever has launched them: here, because they have a network of their own that leads
+//! nowhere.
+
+use libi::{Cause, Error, FrontEnd, Links, Policy, plan};
+
+use crate::scene::{Scene, follow, is_root, launch, members, soon};
+
+/// Every host but the first, which the front end launches.
+const CUT_OFF: [&str; 4] = [
+    "/bin/sh",
+    "-c",
+    "if [ \"$LIBI_TEST_SHELL_HOST\" ]; then exec unshare -n \"$@\"; else exec \"$@\"; fi",
+    "sh",
+];
+
+#[test]
+fn a_host_that_has_to_be_direct_and_cannot_fails_as_unreachable() {
+    if !is_root() {
+        return;
+    }
+    let scene = Scene::new("seq 1ms\nrem 5ms");
+    let front = FrontEnd::new().unwrap();
+    let options = scene.options_with(Links::Direct, &CUT_OFF);
+    let error = front.launch(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
+    let Error::NotLaunched(report) = error else { panic!("{error}") };
+    assert!(report.hosts()[0].failure.is_none(), "{report}");
+    for host in &report.hosts()[1..] {
+        assert_eq!(host.failure.as_ref().unwrap().cause, Cause::Unreachable, "{report}");
+    }
+    assert!(report.to_string().contains("n[1-3]"), "{report}");
+    // Whoever can do without them goes on.
+    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options };
+    let session = launch(&front, "n[0-3]", &["join", "finish:20000"], &options);
+    assert_eq!(session.report().unwrap().joined(), 1);
+    assert_eq!(follow(&front).exits.len(), 1);
+    drop((session, front));
+    scene.nothing_is_left();
+}
+
+#[test]
+fn a_host_that_may_be_direct_and_cannot_goes_on_over_its_channel_and_the_report_says_so() {
+    if !is_root() {
+        return;
+    }
+    let scene = Scene::new("seq 30ms\nrem 60ms");
+    let front = FrontEnd::new().unwrap();
+    let options = libi::LaunchOptions {
+        strategy: plan::Strategy::Static(plan::Shape::Flat),
+        ..scene.options_with(Links::Auto, &CUT_OFF)
+    };
+    let words = ["join", "count:50000", "finish:30000"];
+    let session = launch(&front, "n[0-9]", &words, &options);
+    let outcome = follow(&front);
+    assert_eq!((outcome.exits.len(), outcome.out.len()), (10, 10));
+    soon("the first is direct", || session.links().direct == 1);
+    let report = session.report().unwrap();
+    let fell_back: Vec<&str> = report.fell_back().map(|host| host.name.as_str()).collect();
+    assert!(fell_back.contains(&"n1"), "{report}");
+    assert!(report.to_string().contains("cannot connect directly"), "{report}");
+    // Who comes later is not asked to try.
+    let not_asked = report.hosts().iter().filter(|host| host.direct.is_none()).count();
+    assert!(not_asked >= 3, "{not_asked} were not asked to try: {report}");
+    drop((session, front));
+    scene.nothing_is_left();
+}
+
+#[test]
+fn a_master_that_has_to_be_direct_and_cannot_is_named() {
+    if !is_root() {
+        return;
+    }
+    let scene = Scene::new("");
+    let front = FrontEnd::new().unwrap();
+    let options = scene.options_with(Links::Direct, &["unshare", "-n"]);
+    let error = front.launch(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
+    let Error::NotLaunched(report) = error else { panic!("{error}") };
+    assert_eq!(report.hosts()[0].failure.as_ref().unwrap().cause, Cause::Unreachable, "{report}");
+    drop(front);
+    scene.nothing_is_left();
+}

@@ -1,0 +1,147 @@
+//! Links that move: they carry everything that a channel does, and end as it would.
+
+use std::time::{Duration, Instant};
+
+use libi::{Event, Exit, FrontEnd, Links, Mode, Rank};
+
+use crate::lab::eventually;
+use crate::scene::{Scene, direct, follow, is_root, launch, shut_down, sockets_of, tcp_sockets};
+
+/// 5 MB, every line of which is another one.
+const LINES: usize = 700_000;
+
+fn expected(rank: u32) -> Vec<u8> {
+    (0..LINES).flat_map(|line| format!("{rank} {line}\n").into_bytes()).collect()
+}
+
+fn whole_output_arrives(links: Links, mode: Mode) {
+    let scene = Scene::new("seq 1ms\nrem 20ms");
+    let front = FrontEnd::new().unwrap();
+    let options = libi::LaunchOptions { mode, ..scene.options(links) };
+    let lines = format!("only:5:count:{LINES}");
+    let words = ["join", "await:go", &lines, "out:{rank} has ended", "finish:30000"];
+    let session = launch(&front, "n[0-7]:2", &words, &options);
+    direct(&session, 8);
+    std::fs::write(scene.lab.0.join("go"), "").unwrap();
+    let outcome = follow(&front);
+    assert_eq!(outcome.exits.len(), 16);
+    assert!(outcome.exits.values().all(|exit| *exit == Exit::Code(0)), "{:?}", outcome.exits);
+    for rank in 0..16 {
+        let mut lines = if rank == 5 { expected(rank) } else { Vec::new() };
+        lines.extend(format!("{rank} has ended\n").bytes());
+        assert!(outcome.out[&Rank(rank)] == lines, "rank {rank} has printed something else");
+    }
+    drop((session, front));
+    scene.nothing_is_left();
+}
+
+#[test]
+fn links_become_direct_and_five_megabytes_arrive_in_order() {
+    whole_output_arrives(Links::Auto, Mode::Encrypted);
+}
+
+#[test]
+fn links_that_are_only_proven_carry_the_same() {
+    whole_output_arrives(Links::Auto, Mode::Authenticated);
+}
+
+#[test]
+fn links_that_have_to_be_direct_are() {
+    whole_output_arrives(Links::Direct, Mode::Encrypted);
+}
+
+#[test]
+fn members_that_print_before_their_link_has_moved_lose_nothing() {
+    for _ in 0..5 {
+        let scene = Scene::new("seq 1ms\nrem 5ms");
+        let front = FrontEnd::new().unwrap();
+        let words = ["join", "count:20000", "finish:30000"];
+        let session = launch(&front, "n[0-7]:2", &words, &scene.options(Links::Auto));
+        let outcome = follow(&front);
+        for rank in 0..16 {
+            let lines: Vec<u8> =
+                (0..20_000).flat_map(|line| format!("{rank} {line}\n").into_bytes()).collect();
+            assert!(outcome.out[&Rank(rank)] == lines, "rank {rank} has printed something else");
+        }
+        drop((session, front));
+        scene.nothing_is_left();
+    }
+}
+
+#[test]
+fn signals_and_the_end_go_over_direct_links() {
+    let scene = Scene::new("");
+    let front = FrontEnd::new().unwrap();
+    let words = ["join", "catch:10:caught{rank}", "touch:ready{rank}", "wait"];
+    let session = launch(&front, "n[0-7]:2", &words, &scene.options(Links::Auto));
+    direct(&session, 8);
+    eventually("all are ready", || (0..16).all(|rank| scene.lab.has(&format!("ready{rank}"))));
+    session.kill(10).unwrap();
+    eventually("all have got the signal", || (0..16).all(|rank| scene.lab.has(&format!("caught{rank}"))));
+    session.terminate(Duration::from_secs(5)).unwrap();
+    let outcome = follow_to_the_end(&front);
+    assert_eq!(outcome, 16);
+    drop((session, front));
+    scene.nothing_is_left();
+}
+
+/// How many members have ended by the signal of the end, as remote shells say it for leaders.
+fn follow_to_the_end(front: &FrontEnd) -> usize {
+    let mut ended = 0;
+    while let Some(event) = front.next_event(Duration::from_millis(200)) {
+        ended += usize::from(matches!(event, Event::Exited { exit: Exit::Signal(15) | Exit::Code(143), .. }));
+    }
+    ended
+}
+
+#[test]
+fn over_channels_nobody_listens() {
+    let scene = Scene::new("seq 1ms\nrem 20ms");
+    let front = FrontEnd::new().unwrap();
+    let began = Instant::now();
+    let session =
+        front.start(&[crate::scene::members("n[0-7]:2", &["join", "wait"])], &scene.options(Links::Channel));
+    let session = session.unwrap().remove(0);
+    while session.report().is_none() {
+        assert!(scene.listeners().is_empty(), "{:?}", scene.listeners());
+        assert!(began.elapsed() < crate::scene::PATIENCE);
+    }
+    assert!(session.report().unwrap().is_up());
+    assert!(scene.listeners().is_empty(), "{:?}", scene.listeners());
+    assert_eq!(session.links(), libi::LinkTally::default());
+    drop((session, front));
+    scene.nothing_is_left();
+}
+
+#[test]
+fn a_direct_connection_that_is_cut_alone_is_noticed() {
+    if !is_root() {
+        return; // descriptors of others
+    }
+    let scene = Scene::new("seq 1ms\nrem 5ms");
+    let front = FrontEnd::new().unwrap();
+    let session = launch(&front, "n[0-3]", &["join", "wait"], &scene.options(Links::Auto));
+    direct(&session, 4);
+    // Somebody who is no launcher has one connection, and listens nowhere.
+    let sockets = tcp_sockets();
+    let connections = |pid| {
+        let all = sockets_of(pid).into_iter();
+        let tcp = all.filter_map(|(number, inode)| Some((number, *sockets.get(&inode)?)));
+        tcp.collect::<Vec<_>>()
+    };
+    let leaders = scene.leaders().into_iter().map(|pid| (pid, connections(pid)));
+    let leaf = leaders.filter(|(_, tcp)| tcp.len() == 1).map(|(pid, tcp)| (pid, tcp[0].0)).next();
+    let (pid, number) = leaf.expect("somebody launches nobody");
+    shut_down(pid, number);
+    let deadline = Instant::now() + Duration::from_secs(10); // half of what a silent host is given
+    loop {
+        let event = front.next_event(deadline.saturating_duration_since(Instant::now()));
+        match event.expect("nobody notices") {
+            Event::Lost { .. } => break,
+            Event::Exited { .. } => break,
+            _ => {}
+        }
+    }
+    drop((session, front));
+    scene.nothing_is_left();
+}
