@@ -1,0 +1,381 @@
+//! How long whole launches take on this machine, and what they keep in memory, beside what is done by hand.
+//!
+//! `cargo bench --features test-shell --bench launch [PART] [ROUNDS]` prints medians over rounds (5 unless given), with the
+//! least and the most. In a round everything of a table has its turn once, so that whatever else the machine does
+//! meets all of it alike; a ratio is the median of those of the rounds. The parts, all of them unless one is named:
+//!
+//! - `local`: 1,000 members on this machine, beside a loop around `posix_spawn`;
+//! - `model`: 512 hosts through a stand-in for ssh whose costs are known, beside what the model says;
+//! - `trees`: the same where REM varies by 50 %, beside trees that are decided in advance;
+//! - `shell`: 512 hosts through the stand-in at no cost, beside a loop that calls it 32 at a time;
+//! - `memory`: what a front end keeps for a host, and how large members are.
+//!
+//! The program launches itself. Launches of 10,000 hosts are simulated: `cargo bench -p libi-launch --bench launches`.
+#![allow(unsafe_code, reason = "the baselines are calls to the operating system")]
+#![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::CString;
+use std::fs;
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use libi::cost::Cost;
+use libi::trace::Prediction;
+use libi::{
+    Distribution, Event, FrontEnd, HostList, LaunchOptions, LaunchReport, Links, Member, Output, SessionId,
+    Shell, Via, Word,
+};
+
+const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
+const SEQ: Duration = Duration::from_millis(7);
+const REM: Duration = Duration::from_millis(172);
+/// What a launch costs once, besides.
+const CONSTANT: Duration = Duration::from_millis(20);
+const HOSTS: u32 = 512;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() {
+    if std::env::var_os("LIBI_LINK").is_some() {
+        return work();
+    }
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let part = words.first().map_or("", String::as_str);
+    if part == NOTHING {
+        return;
+    }
+    let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
+    let parts: [(&str, fn(usize)); 5] =
+        [("local", local), ("model", model), ("trees", trees), ("shell", shell), ("memory", memory)];
+    for (name, run) in parts {
+        if part.is_empty() || part == name {
+            run(rounds);
+        }
+    }
+}
+
+/// The argument of a process that ends at once.
+const NOTHING: &str = "nothing";
+/// The argument of a member that says how large it is.
+const MEMORY: &str = "memory";
+
+/// What each member does.
+fn work() {
+    let member = Member::init().unwrap();
+    if std::env::args().nth(1).as_deref() == Some(MEMORY) {
+        let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        let mut children = children.split_whitespace().count();
+        for task in fs::read_dir("/proc/self/task").unwrap() {
+            let path = task.unwrap().path().join("children");
+            children += fs::read_to_string(path).unwrap_or_default().split_whitespace().count();
+        }
+        println!("{children} {} {}", kib("VmRSS:"), kib("RssAnon:"));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    member.finish(PATIENCE).unwrap();
+}
+
+fn local(rounds: usize) {
+    heading("1,000 members on this machine, joined (wanted: at most 2 times the loop)", "loop");
+    let argv = [this_program(), CString::new(NOTHING).unwrap()];
+    let mut ways: [(&str, &dyn Fn() -> Duration); 4] = [
+        ("posix_spawn loop, two at a time, 1,000 processes", &|| by_hand(1_000, 2, |_| argv.to_vec())),
+        ("1 host with 1,000 members", &|| joined("host:1000", &options()).0),
+        ("16 hosts with 64 members", &|| joined("host[00-15]:64", &options()).0),
+        ("1,000 hosts with 1 member", &|| joined("host[000-999]", &options()).0),
+    ];
+    take_turns(rounds, &mut ways);
+}
+
+fn model(rounds: usize) {
+    println!("\n512 hosts at SEQ 7 ms, REM 172 ms (wanted: at most 1.3 times the model)");
+    println!("the model: 20 ms, REM for the first host, and the greedy schedule for all");
+    println!(
+        "{:<10} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6}",
+        "links", "joined", "at 7, 172", "", "SEQ", "REM", "at these", ""
+    );
+    let configured = predicted(Cost::new(SEQ, REM));
+    let links = [("channel", Links::Channel), ("direct", Links::Auto)];
+    let mut rows = vec![Vec::new(); links.len()];
+    for _ in 0..rounds {
+        for ((_, links), row) in links.iter().zip(&mut rows) {
+            let lab = Lab::new("seq 7ms\nrem 172ms\n");
+            let (took, report) = joined("n[001-512]", &LaunchOptions { links: *links, ..through_shell() });
+            drop(lab);
+            row.push((took, report.cost().unwrap_or_default()));
+        }
+    }
+    for ((name, _), row) in links.iter().zip(&mut rows) {
+        row.sort_by_key(|(took, _)| *took);
+        let (took, cost) = row[row.len() / 2];
+        let measured = predicted(cost);
+        println!(
+            "{name:<10} {:>7.0}ms {:>7.0}ms {:>6.2} {:>7.2}ms {:>7.1}ms {:>7.0}ms {:>6.2}   ({:.0} … {:.0})",
+            millis(took),
+            millis(configured),
+            ratio(took, configured),
+            millis(cost.seq),
+            millis(cost.rem),
+            millis(measured),
+            ratio(took, measured),
+            millis(row[0].0),
+            millis(row[row.len() - 1].0),
+        );
+    }
+}
+
+fn predicted(cost: Cost) -> Duration {
+    Prediction::greedy(HOSTS, Cost { constant: CONSTANT, ..cost }).time()
+}
+
+fn trees(rounds: usize) {
+    for (name, links) in [("channel", Links::Channel), ("direct", Links::Auto)] {
+        let title =
+            format!("512 hosts at SEQ 7 ms, REM 172 ms ± 50 %, links: {name} (wanted: late is the fastest)");
+        heading(&title, "late");
+        let seed = std::cell::Cell::new(0);
+        let launch = |strategy: &str| {
+            seed.set(seed.get() + 1);
+            let lab = Lab::new(&format!("seed {}\nseq 7ms\nrem 172ms~50%\n", seed.get() / 5));
+            let options = LaunchOptions { links, strategy: strategy.parse().unwrap(), ..through_shell() };
+            let (took, _) = joined("n[001-512]", &options);
+            drop(lab);
+            took
+        };
+        let mut ways: [(&str, &dyn Fn() -> Duration); 5] = [
+            ("late", &|| launch("late")),
+            ("greedy, decided in advance", &|| launch("greedy")),
+            ("kary:16", &|| launch("kary:16")),
+            ("kary:2", &|| launch("kary:2")),
+            ("flat", &|| launch("flat")),
+        ];
+        take_turns(rounds, &mut ways);
+    }
+}
+
+fn shell(rounds: usize) {
+    heading("512 hosts through the stand-in shell at no cost (wanted: at most 1.5 times the loop)", "loop");
+    let program = this_program().into_string().unwrap();
+    let call = |host: u32| {
+        let command = format!("exec env -- LIBI_HAND=stdio {program} {NOTHING}");
+        [SHELL.to_owned(), format!("n{host:03}"), command].map(|word| CString::new(word).unwrap()).to_vec()
+    };
+    let told = || LaunchOptions { cost: Some(Cost::default()), ..through_shell() };
+    let told_direct = || LaunchOptions { links: Links::Auto, ..told() };
+    let mut ways: [(&str, &dyn Fn() -> Duration); 4] = [
+        ("loop around posix_spawn, 32 calls at a time", &|| by_hand(HOSTS, 32, call)),
+        ("libi", &|| joined("n[001-512]", &through_shell()).0),
+        ("libi, told that launches cost nothing", &|| joined("n[001-512]", &told()).0),
+        ("libi, told so, direct links", &|| joined("n[001-512]", &told_direct()).0),
+    ];
+    take_turns(rounds, &mut ways);
+}
+
+fn memory(_: usize) {
+    println!("\nmemory, 1,000 members on this machine");
+    for hosts in ["host:1000", "host[000-999]"] {
+        let (heap, resident) = (HEAP.load(Relaxed), kib("VmRSS:"));
+        let front_end = FrontEnd::new().unwrap();
+        let options = LaunchOptions { output: Output::Events, ..options() };
+        let sessions = front_end.launch(&[distribution(hosts, MEMORY)], &options).unwrap();
+        let (heap, peak) = (HEAP.load(Relaxed).wrapping_sub(heap), PEAK.load(Relaxed).wrapping_sub(heap));
+        println!("{hosts}");
+        println!(
+            "  front end, a member: heap {:.0} B, peak {:.0} B; resident {:.2} KiB",
+            heap as f64 / 1e3,
+            peak as f64 / 1e3,
+            kib("VmRSS:").saturating_sub(resident) as f64 / 1e3
+        );
+        let mut members: Vec<(u64, u64, u64)> = Vec::new();
+        while let Some(event) = front_end.next_event(PATIENCE) {
+            match event {
+                Event::Output { bytes, .. } => {
+                    for line in String::from_utf8_lossy(&bytes).lines() {
+                        let mut numbers = line.split(' ').map(|number| number.parse().unwrap());
+                        let mut next = || numbers.next().unwrap();
+                        members.push((next(), next(), next()));
+                    }
+                }
+                Event::Done { .. } => break,
+                _ => {}
+            }
+        }
+        drop(sessions);
+        members.sort_unstable();
+        let leaves = members.partition_point(|(children, _, _)| *children == 0);
+        let line = |what: &str, member: Option<&(u64, u64, u64)>| {
+            if let Some((children, resident, own)) = member {
+                println!(
+                    "  {what} with {children} children: VmRSS {resident} KiB, of which RssAnon {own} KiB"
+                );
+            }
+        };
+        line("the median member", members.get(leaves / 2));
+        line("the busiest member", members.last().filter(|(children, _, _)| *children > 0));
+        PEAK.store(HEAP.load(Relaxed), Relaxed);
+    }
+}
+
+/// Launches them, and says how long it took until all had joined; comes back when all have ended.
+fn joined(hosts: &str, options: &LaunchOptions) -> (Duration, Arc<LaunchReport>) {
+    let distribution = distribution(hosts, "");
+    let began = Instant::now();
+    let front_end = FrontEnd::new().unwrap();
+    let sessions = front_end.launch(&[distribution], options).unwrap_or_else(|error| panic!("{error}"));
+    let took = began.elapsed();
+    let report = sessions[0].report().unwrap();
+    sessions[0].wait_done(PATIENCE).unwrap();
+    (took, report)
+}
+
+fn distribution(hosts: &str, arg: &str) -> Distribution {
+    let program = Word::new(this_program().into_bytes()).unwrap();
+    let mut distribution = Distribution::new(SessionId(0), program, HostList::parse(hosts).unwrap());
+    distribution.args = vec![Word::try_from(arg).unwrap()];
+    distribution
+}
+
+fn options() -> LaunchOptions {
+    LaunchOptions { output: Output::Dropped, ..LaunchOptions::default() }
+}
+
+fn through_shell() -> LaunchOptions {
+    let shell = Shell::new(Word::try_from(SHELL).unwrap());
+    LaunchOptions { via: Via::Shell(shell), links: Links::Channel, loopback: true, ..options() }
+}
+
+fn this_program() -> CString {
+    CString::new(std::env::current_exe().unwrap().into_os_string().into_encoded_bytes()).unwrap()
+}
+
+/// What the stand-in shell is to cost, as long as this lives.
+struct Lab {
+    directory: PathBuf,
+}
+
+impl Lab {
+    fn new(settings: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("libi-bench-{}", std::process::id()));
+        fs::create_dir_all(directory.join("locks")).unwrap();
+        let file = directory.join("shell");
+        fs::write(&file, format!("{settings}locks locks\n")).unwrap();
+        // SAFETY: between launches this process has one thread.
+        unsafe { std::env::set_var("LIBI_TEST_SHELL", &file) };
+        Self { directory }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { std::env::remove_var("LIBI_TEST_SHELL") };
+        fs::remove_dir_all(&self.directory).unwrap();
+    }
+}
+
+unsafe extern "C" {
+    static environ: *const *mut libc::c_char;
+}
+
+/// Starts and awaits so many processes, so many at a time.
+fn by_hand(count: u32, at_once: u32, argv: impl Fn(u32) -> Vec<CString>) -> Duration {
+    let began = Instant::now();
+    for number in 0..count {
+        if number >= at_once {
+            await_one();
+        }
+        let argv = argv(number);
+        let mut words: Vec<_> = argv.iter().map(|word| word.as_ptr().cast_mut()).collect();
+        words.push(ptr::null_mut());
+        let mut pid = 0;
+        // SAFETY: tables of strings with an end, which outlive the call; nobody changes the environment meanwhile.
+        let error = unsafe {
+            libc::posix_spawn(&raw mut pid, words[0], ptr::null(), ptr::null(), words.as_ptr(), environ)
+        };
+        assert_eq!(error, 0);
+    }
+    (0..at_once.min(count)).for_each(|_| await_one());
+    began.elapsed()
+}
+
+fn await_one() {
+    let mut status = 0;
+    // SAFETY: the status outlives the call; whatever children there are, they are those of `by_hand`.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
+    assert!(pid > 0 && status == 0, "a process by hand has ended with status {status:#x}");
+}
+
+/// Runs all of them in turns, and prints how long they took beside the first.
+fn take_turns(rounds: usize, ways: &mut [(&str, &dyn Fn() -> Duration)]) {
+    let mut times = vec![Vec::new(); ways.len()];
+    for _ in 0..rounds {
+        for ((_, way), times) in ways.iter().zip(&mut times) {
+            times.push(way());
+        }
+    }
+    let first = times[0].clone();
+    for ((name, _), times) in ways.iter().zip(&mut times) {
+        let mut ratios: Vec<f64> =
+            times.iter().zip(&first).map(|(time, first)| ratio(*time, *first)).collect();
+        ratios.sort_by(f64::total_cmp);
+        times.sort();
+        println!(
+            "{name:<52} {:>7.0} ms {:>18} {:>6.2}",
+            millis(times[rounds / 2]),
+            format!("({:.0} … {:.0})", millis(times[0]), millis(times[rounds - 1])),
+            ratios[rounds / 2]
+        );
+    }
+}
+
+fn heading(title: &str, first: &str) {
+    println!("\n{title}\n{:<52} {:>10} {:>18} {:>6}", "", "median", "(least … most)", format!("/ {first}"));
+}
+
+fn ratio(one: Duration, other: Duration) -> f64 {
+    one.as_secs_f64() / other.as_secs_f64()
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// What the system says of this process, in KiB.
+fn kib(what: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Counts what is allocated.
+struct Counting;
+
+static HEAP: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is passed on to the system's allocator as it came; counting touches no memory of its.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        PEAK.fetch_max(HEAP.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the system's as well.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        PEAK.fetch_max(HEAP.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        HEAP.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: `at` came from the system, by one of the above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
