@@ -63,8 +63,13 @@ pub(crate) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
 
 /// A second descriptor, above those that programs expect things of, for what this number of our own refers to.
 pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    duplicate_from(number, 10)
+}
+
+/// A second descriptor, of at least the number `least`, for what this number of our own refers to.
+pub(super) fn duplicate_from(number: RawFd, least: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes and returns numbers; one that is not open is refused.
-    let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 10) };
+    let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, least) };
     if fd == -1 {
         return Err(io::Error::last_os_error());
     }

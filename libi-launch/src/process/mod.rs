@@ -68,5 +68,6 @@ pub use environment::Environment;
 pub use error::{Errno, SignalError, StartError, Step};
 pub use exit::{Exit, Signal};
 pub use image::Closing;
+pub use spawn::LONG;
 pub use start::{Source, Start};
 pub use watch::Watching;

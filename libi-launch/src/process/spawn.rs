@@ -14,12 +14,16 @@
 //! Until it has executed its program it announces its end by no signal, so that a start that fails does not disturb
 //! a `SIGCHLD` handler or a `waitpid(-1)` of the program that embeds us.
 //!
+//! The table of descriptors is copied for the child, which closes what it is not given. Where it is long, as in whoever
+//! has started a thousand others, that takes longer than everything else; then the child borrows it as well, and copies
+//! the part of it that it needs.
+//!
 //! Under qemu's user mode and valgrind the child gets a copy of our memory after all. Then a step that failed
 //! appears as a process that exited with status 127.
 #![allow(unsafe_code, reason = "the operating system is met here, from both sides of a new process")]
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 use super::error::Errno;
@@ -58,24 +62,36 @@ pub(super) enum Point {
 struct Shared<'a> {
     image: &'a mut Image,
     parent: i32,
+    /// The table of descriptors is the parent's, and not to be changed.
+    borrows_descriptors: bool,
     failure: Option<Failure>,
 }
+
+/// A table of descriptors in which this number is taken is long. Of a long table, a process that is started copies only
+/// the part up to what it is given: who starts many gives them descriptors below this number, by keeping his own above.
+pub const LONG: u16 = 512;
 
 /// Starts this, and returns when the program has been executed or a step has failed.
 pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Failure> {
     let stack = sys::Stack::new().map_err(|errno| Failure { at: Point::Stack, errno })?;
-    let mut shared = Shared { image, parent: std::process::id().cast_signed(), failure: None };
+    let parent = std::process::id().cast_signed();
+    let mut shared = Shared { image, parent, borrows_descriptors: sys::is_open(LONG), failure: None };
     let signals = sys::SignalsBlocked::here();
     let wish = if want_pidfd { libc::CLONE_PIDFD } else { 0 };
-    let mut created = clone(&stack, wish, &mut shared);
+    let borrow = if shared.borrows_descriptors { libc::CLONE_FILES } else { 0 };
+    let mut created = clone(&stack, wish | borrow, &mut shared);
     if created == Err(Errno(libc::EINVAL)) {
+        shared.borrows_descriptors = false;
         // Some sandboxes and emulators know neither pidfds nor children without a signal.
         created = clone(&stack, libc::SIGCHLD, &mut shared);
     }
     drop(signals);
     let (pid, pidfd) = created.map_err(|errno| Failure { at: Point::Clone, errno })?;
     // SAFETY: the kernel has made it for us, and nobody else knows of it.
-    let pidfd = (pidfd != -1).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
+    let mut pidfd = (pidfd != -1).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
+    if shared.borrows_descriptors {
+        pidfd = pidfd.map(aside);
+    }
     match shared.failure {
         Some(failure) => {
             sys::collect_failed(pid);
@@ -83,6 +99,14 @@ pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Fail
         }
         None => Ok(Spawned { pid, pidfd }),
     }
+}
+
+/// Moves a descriptor into the long part of the table, if there is room.
+fn aside(fd: OwnedFd) -> OwnedFd {
+    // SAFETY: numbers.
+    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, c_int::from(LONG)) };
+    // SAFETY: made by this call, so that nobody else knows of it.
+    if moved == -1 { fd } else { unsafe { OwnedFd::from_raw_fd(moved) } }
 }
 
 fn clone(stack: &sys::Stack, flags: c_int, shared: &mut Shared<'_>) -> Result<(i32, RawFd), Errno> {
@@ -101,7 +125,9 @@ fn clone(stack: &sys::Stack, flags: c_int, shared: &mut Shared<'_>) -> Result<(i
 extern "C" fn child(shared: *mut c_void) -> c_int {
     // SAFETY: what `clone` was given; the parent does not touch it before we have gone.
     let shared = unsafe { &mut *shared.cast::<Shared<'_>>() };
-    let Err(failure) = become_program(shared.image, shared.parent);
+    let own = if shared.borrows_descriptors { own_descriptors(shared.image) } else { Ok(()) };
+    let Err(failure) =
+        own.and_then(|()| become_program(shared.image, shared.parent)).map(|never| match never {});
     shared.failure = Some(failure);
     // SAFETY: ends the child without a look at what belongs to the parent.
     unsafe { libc::_exit(127) }
@@ -169,6 +195,17 @@ fn die_with_parent(signal: c_int, parent: i32) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Makes the table of descriptors the child's own: of what lies behind the last that it needs, nothing is copied.
+fn own_descriptors(image: &Image) -> Result<(), Failure> {
+    let needed = image.moves.iter().map(|step| step.from.max(c_int::from(step.to))).max().unwrap_or(-1);
+    let behind = needed.cast_unsigned().wrapping_add(1);
+    if image.closing <= Closing::Range && close_range(behind, u32::MAX, libc::CLOSE_RANGE_UNSHARE).is_ok() {
+        return Ok(());
+    }
+    // SAFETY: a number.
+    check(unsafe { libc::unshare(libc::CLONE_FILES) }, Point::Clone).map(drop)
+}
+
 fn move_descriptors(image: &mut Image) -> Result<(), Failure> {
     let above = image.moves.last().map_or(0, |last| c_int::from(last.to) + 1);
     for step in image.moves.iter_mut().filter(|step| step.aside) {
@@ -206,16 +243,16 @@ fn close_gaps(image: &Image) -> Result<(), ()> {
     let mut gap = 0;
     for place in image.moves.iter().map(|step| u32::from(step.to)) {
         if place > gap {
-            close_range(gap, place - 1)?;
+            close_range(gap, place - 1, 0)?;
         }
         gap = place + 1;
     }
-    close_range(gap, u32::MAX)
+    close_range(gap, u32::MAX, 0)
 }
 
-fn close_range(first: u32, last: u32) -> Result<(), ()> {
-    // SAFETY: numbers; the table of descriptors is the child's own.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
+fn close_range(first: u32, last: u32, flags: u32) -> Result<(), ()> {
+    // SAFETY: numbers; the table of descriptors is the child's own, or becomes that.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     if result == 0 { Ok(()) } else { Err(()) }
 }
 

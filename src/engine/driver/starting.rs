@@ -1,20 +1,24 @@
 //! Starts the process that a node wants, by the recipe of its back-end.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use libi_core::dist::{Variable, Word};
 use libi_launch::backend::{Backend, Channel, LINK, Local, SOCKET};
 use libi_launch::machine::{Job, Node, Program, Stream as Standard};
-use libi_launch::process::{Child, Environment, Signal, Source, Start};
+use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::Ends;
 use crate::engine::stream::Stream;
+use crate::engine::sys::duplicate_from;
 
 /// How many descriptors one started process takes here at most.
 const DESCRIPTORS: u64 = 5;
+
+/// Who has started more processes than this keeps what leads to them in the long part of its table of descriptors.
+const MANY: usize = 64;
 
 /// A process, and our ends of what leads to it.
 pub(super) struct Started {
@@ -45,7 +49,7 @@ pub(super) fn start(
     }
     let open_files = make_room(open);
     let made = |what: &'static str| move |error: io::Error| format!("cannot make a {what}: {error}");
-    let (stderr, its_stderr) = pipe().map_err(made("pipe"))?;
+    let (stderr, its_stderr) = pipe(open).map_err(made("pipe"))?;
     let mut start = Start::new(recipe.program, environment.clone().with(recipe.env));
     start.args = recipe.args;
     start.cwd = recipe.cwd;
@@ -57,28 +61,42 @@ pub(super) fn start(
     match recipe.channel {
         Channel::Socket => {
             let (ours, theirs) = UnixStream::pair().map_err(made("socket pair"))?;
-            let (stdout, its_stdout) = pipe().map_err(made("pipe"))?;
+            let (stdout, its_stdout) = pipe(open).map_err(made("pipe"))?;
             start.fds.insert(1, Source::File(its_stdout.as_fd()));
             start.fds.insert(SOCKET, Source::File(theirs.as_fd()));
             let child = start.start().map_err(|error| error.to_string())?;
             texts.push((Standard::Out, stdout));
-            Ok(Started { child, input: Stream::ours(ours.into(), true), output: None, texts })
+            Ok(Started { child, input: Stream::ours(aside(ours.into(), open), true), output: None, texts })
         }
         Channel::Streams => {
             let (its_stdin, stdin) = io::pipe().map_err(made("pipe"))?;
-            let (stdout, its_stdout) = pipe().map_err(made("pipe"))?;
+            let (stdout, its_stdout) = pipe(open).map_err(made("pipe"))?;
             start.fds.insert(0, Source::File(its_stdin.as_fd()));
             start.fds.insert(1, Source::File(its_stdout.as_fd()));
             let child = start.start().map_err(|error| error.to_string())?;
-            Ok(Started { child, input: stdout, output: Some(Stream::ours(stdin.into(), false)), texts })
+            Ok(Started {
+                child,
+                input: stdout,
+                output: Some(Stream::ours(aside(stdin.into(), open), false)),
+                texts,
+            })
         }
     }
 }
 
 /// A pipe for a process to write into.
-fn pipe() -> io::Result<Ends> {
+fn pipe(open: usize) -> io::Result<Ends> {
     let (ours, theirs) = io::pipe()?;
-    Ok((Stream::ours(OwnedFd::from(ours), false), theirs.into()))
+    Ok((Stream::ours(aside(ours.into(), open), false), theirs.into()))
+}
+
+/// Moves a descriptor of ours out of the way of those that processes are given, of which they are given copies.
+fn aside(fd: OwnedFd, open: usize) -> OwnedFd {
+    if open < MANY {
+        return fd;
+    }
+    // Where there is no room it can stay.
+    duplicate_from(fd.as_raw_fd(), LONG.into()).unwrap_or(fd)
 }
 
 /// Raises the soft limit of open files if it is near. What is started gets it as it was: programs that use `select`

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use super::super::Closing;
+use super::super::{Closing, LONG};
 use super::*;
 
 const WAYS: [Closing; 3] = [Closing::Range, Closing::Listed, Closing::All];
@@ -22,6 +22,21 @@ fn it_has_the_descriptors_it_was_given_and_no_other() {
         start.closing = closing;
         assert_eq!(paused(&start).descriptors(), [0, 1, 2, 3, 7, 900], "{closing:?}");
     }
+}
+
+#[test]
+fn a_long_table_of_descriptors_stays_its_owners() {
+    let leaks = leaky(usize::from(LONG) + 20);
+    for closing in WAYS {
+        for file in [&leaks[0], &leaks[usize::from(LONG) + 10]] {
+            let mut start = shell("").fd(3, file.as_fd()).fd(900, file.as_fd());
+            start.closing = closing;
+            assert_eq!(paused(&start).descriptors(), [0, 1, 2, 3, 900], "{closing:?}");
+            start.program = word("/nowhere");
+            assert!(start.start().is_err());
+        }
+    }
+    assert!(leaks.iter().all(|leak| File::from(leak.try_clone().unwrap()).metadata().is_ok()));
 }
 
 #[test]
