@@ -27,8 +27,9 @@ pub const STRAY: u32 = 8;
 
 /// What a word on the length of a turn weighs.
 const WORD_ON_TURNS: u32 = 1;
-/// A start that takes more nanoseconds than it takes to start a process has done what launches have to share by
-/// itself: whatever was said of turns, they are no longer until somebody is seen to wait.
+/// Starts that all take more nanoseconds than it takes to start a process have done what launches have to share by
+/// themselves: whatever was said of turns, they are no longer until somebody is seen to wait. One that was quicker shows
+/// that the others were only held up, as they are where the processor is busy.
 const MERE_START: u64 = 2_000_000;
 /// What the belief in the length of a turn weighs at most.
 const CERTAIN: u32 = 8;
@@ -38,6 +39,8 @@ const CERTAIN: u32 = 8;
 pub struct Estimate {
     /// What a start itself takes.
     seq: Average,
+    /// The least that one has taken; nothing before one has been measured.
+    quickest: Option<u64>,
     /// What a launch's turn takes at whatever launches have to share.
     turn: Turn,
     rem: Average,
@@ -55,7 +58,8 @@ impl Estimate {
     #[must_use]
     pub fn from_word(cost: &Cost) -> Self {
         let turn = Turn { nanos: nanos(cost.seq), weight: WORD_ON_TURNS };
-        Self { seq: Average::new(nanos(cost.seq)), turn, rem: Average::new(nanos(cost.rem)) }
+        let (seq, rem) = (Average::new(nanos(cost.seq)), Average::new(nanos(cost.rem)));
+        Self { seq, quickest: None, turn, rem }
     }
 
     /// What is believed now; an estimate has no constant part.
@@ -67,7 +71,12 @@ impl Estimate {
 
     /// Whether turns make SEQ what it is. What starts take is known well, so turns have to be clearly longer for that.
     fn is_by_turns(&self) -> bool {
-        self.turn.nanos / 4 > self.seq.mean / 3
+        !self.is_by_starts() && self.turn.nanos / 4 > self.seq.mean / 3
+    }
+
+    /// Whether starts say how long turns take, of which there is but a word.
+    fn is_by_starts(&self) -> bool {
+        self.turn.weight == WORD_ON_TURNS && self.quickest.is_some_and(|least| least > MERE_START)
     }
 
     /// Whether REM rests on a measurement, rather than on a word alone.
@@ -78,7 +87,11 @@ impl Estimate {
 
     /// How long a turn takes, in seconds.
     pub(super) fn turn(&self) -> f64 {
-        self.turn.nanos as f64 / 1e9
+        self.turn_nanos() as f64 / 1e9
+    }
+
+    fn turn_nanos(&self) -> u64 {
+        if self.is_by_starts() { self.seq.mean } else { self.turn.nanos }
     }
 
     /// How many measurements the belief in that is worth.
@@ -90,7 +103,7 @@ impl Estimate {
     pub(super) fn believe_turn(&mut self, before: &Self, factor: f64, answers: usize) {
         let weight = before.turn.weight.saturating_add(answers as u32).min(CERTAIN);
         let nanos =
-            if factor == 1.0 { before.turn.nanos } else { (before.turn().max(1e-6) * factor * 1e9) as u64 };
+            if factor == 1.0 { before.turn_nanos() } else { (before.turn().max(1e-6) * factor * 1e9) as u64 };
         self.turn = Turn { nanos, weight };
     }
 
@@ -126,9 +139,7 @@ impl Estimate {
     /// A start kept its launcher busy for so long.
     pub fn observe_seq(&mut self, measured: Duration) {
         self.seq.observe(nanos(measured));
-        if self.turn.weight == WORD_ON_TURNS && self.seq.mean > MERE_START {
-            self.turn.nanos = self.seq.mean;
-        }
+        self.quickest = Some(self.quickest.map_or(nanos(measured), |least| least.min(nanos(measured))));
     }
 
     /// A launched process could launch others after so long.
@@ -213,6 +224,16 @@ mod tests {
         assert_eq!(seq_after(7_000), Duration::from_millis(7));
         assert_eq!(seq_after(90_000), Duration::from_millis(90));
         assert_eq!(seq_after(300), Duration::from_millis(21));
+    }
+
+    #[test]
+    fn starts_that_are_held_up_say_nothing_of_turns_once_one_was_not() {
+        let mut estimate = Estimate::from_word(&Cost::new(MS(21), Duration::ZERO));
+        for micros in [9_000, 300, 9_000, 9_000, 9_000] {
+            estimate.observe_seq(Duration::from_micros(micros));
+        }
+        assert_eq!(estimate.cost().seq, MS(21));
+        assert!(estimate.seq_is_a_word());
     }
 
     #[test]
