@@ -87,6 +87,11 @@ impl Outbox {
         self.discards || self.bytes < ROOM
     }
 
+    /// How many bytes it holds.
+    pub(super) fn held(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

@@ -319,6 +319,10 @@ impl Node {
             (News::Joined(host, ..), Some(own)) if *host == own => return,
             (News::Alone, _) => {
                 child.alone = true;
+                if child.released && self.stage == Stage::Ending {
+                    // The link is all that there is to end.
+                    self.let_go(link, now, out);
+                }
                 return;
             }
             (News::NotDirect, _) => return self.not_direct(link, now, out),
@@ -398,6 +402,11 @@ impl Node {
             && !std::mem::replace(forced, true)
         {
             child.open = false;
+            if child.released {
+                // It is not ours to kill, and nobody waits for its end.
+                child.exit.get_or_insert(Exit::Unknown);
+                out.push(Effect::Release(link));
+            }
             out.push(Effect::Close(link));
             if child.exit.is_none() {
                 out.push(Effect::Kill(link));

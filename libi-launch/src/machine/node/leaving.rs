@@ -78,7 +78,7 @@ impl Node {
 
     /// Closes the link to a child that was released, which learns from that, if it still carries, that it has
     /// lost its parent.
-    fn let_go(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn let_go(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         out.push(Effect::Release(link));
         out.push(Effect::Close(link));
         if let Some(child) = self.children.get_mut(&link) {
@@ -112,6 +112,12 @@ impl Node {
         }
     }
 
+    /// Whether this is a member that lives on without its session.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.released
+    }
+
     /// Whether nobody hangs on this node any more: who ends now takes nobody with it.
     #[must_use]
     pub fn is_alone(&self) -> bool {
@@ -121,7 +127,7 @@ impl Node {
     /// Tells the parent, once, that nobody below needs this process any more.
     pub(super) fn note_alone(&mut self) {
         if !self.said_alone
-            && self.stage == Stage::Up
+            && matches!(self.stage, Stage::Up | Stage::Ending)
             && matches!(self.role, Role::Member(_))
             && self.is_alone()
         {

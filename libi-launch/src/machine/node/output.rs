@@ -27,6 +27,12 @@ impl Node {
         self.outbox.is_empty()
     }
 
+    /// How many bytes of what was printed are held here.
+    #[must_use]
+    pub fn output_held(&self) -> usize {
+        self.outbox.held()
+    }
+
     pub(super) fn printed(&mut self, link: LinkId, stream: Stream, text: Vec<u8>) {
         if link == LinkId::PARENT {
             // Of itself; nobody knows its rank before the welcome, and the runtime does not read its pipe before.
