@@ -8,7 +8,7 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::time::Instant;
-use libi_launch::machine::{Known, Node, Notice, Policy};
+use libi_launch::machine::{Known, Links, Node, Notice, Policy};
 use libi_launch::verdict::{Cause, Phase};
 
 use crate::scenario::{Fate, Scenario, Trouble};
@@ -114,6 +114,43 @@ pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result
     Ok(())
 }
 
+/// With direct links alone, whoever is in the session has one; with channels alone, nobody has tried.
+pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
+    let world = &sim.world;
+    if scenario.links == Links::Channel && !world.direct.dialled.is_empty() {
+        return Err(format!("somebody dials: {:?}", world.direct.dialled));
+    }
+    let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let Some(up) = up else { return Ok(()) };
+    let leaders = world
+        .living()
+        .filter(|(_, process)| process.told_up && matches!(process.place, Some(Place::Leader(_))));
+    for (id, process) in leaders {
+        let dialled = world.direct.dialled.get(&id);
+        if scenario.links == Links::Direct && dialled != Some(&true) {
+            return Err(format!("is in the session, but not direct: {dialled:?} {process:?}"));
+        }
+    }
+    if scenario.links == Links::Auto && scenario.unreachable == 1.0 && world.direct.moved() > 0 {
+        return Err("links have moved to nowhere".to_owned());
+    }
+    let settled = up + Duration::from_secs(8) < sim.agenda.now();
+    if scenario.has_faults() || world.was_cut || !settled {
+        return Ok(());
+    }
+    // What the front end says of links is what has become of them.
+    for (id, process) in world.living() {
+        let Some(Place::Leader(host)) = process.place else { continue };
+        let known = front.links().get(host.0 as usize).copied().flatten();
+        let dialled = world.direct.dialled.get(&id).copied();
+        if known != dialled && *front.known().nth(host.0 as usize).unwrap_or(&Known::Waiting) == Known::Joined
+        {
+            return Err(format!("{host} has dialled: {dialled:?}, but is known as {known:?}"));
+        }
+    }
+    Ok(())
+}
+
 /// Whoever is killed when the session has been up for a while is reported as ended, if somebody was there to see it.
 pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> {
     let world = &sim.world;
@@ -129,7 +166,8 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
         };
         let mut told = world.notices.iter();
         let told = told.any(|(_, notice)| matches!(notice, Notice::Exited(whose, _) if *whose == rank));
-        if alive && sim.agenda.now() > known_by(death.at) && !told {
+        let released = world.notices.iter().any(|(_, notice)| *notice == Notice::Released(rank));
+        if alive && sim.agenda.now() > known_by(death.at) && !told && !released && !death.released {
             return Err(format!("nobody was told of {death:?}"));
         }
     }

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod checks;
+mod direct;
+mod living;
 mod processor;
 mod scenario;
 mod world;
@@ -31,6 +33,9 @@ const FOUND: [u64; 4] = [33, 6_934, 6_717, 4_087];
 /// for good.
 const FOUND_WITH_POLICIES: [u64; 1] = [47];
 
+/// Seeds that have found something since links are direct and members print, sign off and get signals.
+const FOUND_WITH_LINKS: [u64; 0] = [];
+
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return 0..300 };
     match text.split_once("..") {
@@ -46,7 +51,8 @@ fn seeds() -> Range<u64> {
 fn whatever_goes_wrong_every_launch_ends_in_a_true_verdict_and_leaves_nothing() {
     let found = FOUND.into_iter().map(Scenario::new);
     let found = found.chain(FOUND_WITH_POLICIES.into_iter().map(Scenario::with_policies));
-    for scenario in found.chain(seeds().map(Scenario::with_policies)) {
+    let found = found.chain(FOUND_WITH_LINKS.into_iter().map(Scenario::with_links));
+    for scenario in found.chain(seeds().map(Scenario::with_links)) {
         let seed = scenario.seed;
         if let Err(wrong) = run(&scenario) {
             panic!("LIBI_SEEDS={seed} cargo test -p libi-launch --test simulation\n{wrong}\n{scenario:#?}");
@@ -75,6 +81,7 @@ fn run(scenario: &Scenario) -> Result<(), String> {
         return Err(format!("something spins: {steps} steps by {}", sim.agenda.now()));
     }
     check_verdict(scenario, &sim)?;
+    living::checks(scenario, &sim.world, sim.agenda.now())?;
 
     // From then on everything has to end, without help.
     let rules = &scenario.rules;
@@ -82,9 +89,13 @@ fn run(scenario: &Scenario) -> Result<(), String> {
     if sim.run(at(scenario.ends) + bound, steps) == Ended::TooManySteps {
         return Err("something spins at the end".to_owned());
     }
-    let left: Vec<_> = sim.world.living().filter(|(id, _)| *id != FRONT).collect();
+    let released = |id| sim.world.is_released(id, &sim.agenda);
+    let left: Vec<_> = sim.world.living().filter(|(id, _)| *id != FRONT && !released(*id)).collect();
     if !left.is_empty() {
         return Err(format!("left running: {left:?}"));
+    }
+    if let Some(wrong) = &sim.world.life.wrong {
+        return Err(wrong.clone());
     }
     let front_lives = sim.world.processes[0].alive;
     if front_lives && !sim.world.notices.iter().any(|(_, notice)| *notice == Notice::Over) {
@@ -121,7 +132,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
         *known[host as usize] == Known::Joined
             || sim.world.notices.iter().any(|(_, notice)| match notice {
                 Notice::Lost(lost, _) => lost.0 == host,
-                Notice::Exited(rank, _) => rank.0 / scenario.members == host,
+                Notice::Exited(rank, _) | Notice::Released(rank) => rank.0 / scenario.members == host,
                 _ => false,
             })
     };
@@ -132,6 +143,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     if *verdict == Notice::Up {
         check_places(scenario, sim, &known)?;
     }
+    checks::links(scenario, sim, front)?;
     checks::starts(scenario, &sim.world, front)?;
     checks::deaths(scenario, sim)?;
     checks::tree(scenario, &sim.world, front)?;
@@ -159,6 +171,11 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known]) -> Re
         let leader = Rank(host * scenario.members);
         let exited =
             sim.world.notices.iter().any(|(_, n)| matches!(n, Notice::Exited(rank, _) if *rank == leader));
+        let its_place = Some(Place::Leader(HostIndex(host)));
+        let mut released = sim.world.life.released.keys();
+        if released.any(|id| sim.world.processes[id.0 as usize].place == its_place) {
+            continue; // whether it still lives is nobody's business
+        }
         let expected = u32::from(**known == Known::Joined && !exited);
         if there != expected {
             return Err(format!("host {host}: {there} leaders are there, and it is known as {known:?}"));

@@ -9,13 +9,21 @@ use libi_core::cost::Cost;
 use libi_core::dist::Word;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::link::{Fresh, Secret};
 use libi_core::plan::late::Attempt;
 use libi_core::plan::{Shape, Strategy, Tree};
 use libi_core::sim::Node as Id;
 use libi_core::sim::rng::Rng;
 use libi_launch::backend::Via;
-use libi_launch::machine::{Direct, Event, LinkId, Output, Plan, Policy, Program, Rules, Spare, Task};
+use libi_launch::machine::{
+    Carried, Direct, Event, LinkId, Links, Output, Plan, Policy, Program, Rules, Spare, Task,
+};
 use libi_launch::verdict::{Cause, Exit, Failure};
+
+use crate::living::Life;
+
+/// For how long something happens in a session that is up.
+pub(crate) const LIFE: Duration = Duration::from_secs(6);
 
 /// What becomes of a program that is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +127,18 @@ pub(crate) struct Scenario {
     pub(crate) spares: u32,
     pub(crate) strategy: Strategy,
     pub(crate) trouble: Trouble,
+    pub(crate) links: Links,
+    /// Which part of those who dial reach nobody, and which part of those who are reached never hear of it.
+    pub(crate) unreachable: f64,
+    pub(crate) lost_proofs: f64,
+    pub(crate) nobody_listens: bool,
+    pub(crate) direct_latency: Duration,
+    /// Direct connections that break after the session is up.
+    pub(crate) severs: Vec<(Duration, u64)>,
+    /// What happens when the session is up.
+    pub(crate) lives: Vec<(Duration, Life)>,
+    /// After how long the user has taken what was printed; never, if nothing.
+    pub(crate) reads: Option<Duration>,
     /// What was sent to programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<(Event, ())>>,
 }
@@ -173,6 +193,14 @@ impl Scenario {
             spares: 0,
             strategy: Strategy::Late,
             trouble: Trouble::Nothing,
+            links: Links::Channel,
+            unreachable: 0.0,
+            lost_proofs: 0.0,
+            nobody_listens: false,
+            direct_latency: Duration::ZERO,
+            severs: Vec::new(),
+            lives: Vec::new(),
+            reads: Some(Duration::ZERO),
             pending: BTreeMap::new(),
         }
     }
@@ -217,6 +245,54 @@ impl Scenario {
         scenario
     }
 
+    /// The scenario of a seed with direct links, and with what happens while it is up, drawn apart from the rest.
+    pub(crate) fn with_links(seed: u64) -> Self {
+        let mut scenario = Self::with_policies(seed);
+        let mut rng = Rng::new(seed).fork(11);
+        let millis = Duration::from_millis;
+        scenario.links = [Links::Auto, Links::Auto, Links::Direct, Links::Channel][rng.below(4) as usize];
+        scenario.unreachable = [0.0, 0.0, 0.1, 1.0][rng.below(4) as usize];
+        scenario.lost_proofs = [0.0, 0.0, 0.0, 0.2][rng.below(4) as usize];
+        scenario.nobody_listens = rng.chance(0.05);
+        scenario.direct_latency = millis([0, 1, 30, 200][rng.below(4) as usize]);
+        if scenario.trouble == Trouble::Nothing {
+            let count = [0, 0, 0, 0, 1, 5][rng.below(6) as usize];
+            scenario.severs = (0..count).map(|_| (millis(rng.below(3_000)), rng.bits())).collect();
+        }
+        let moment = |rng: &mut Rng| Duration::from_micros(rng.below(LIFE.as_micros() as u64));
+        let long = [100, 1_000, 19_000][rng.below(3) as usize];
+        for _ in 0..[0, 20, 300][rng.below(3) as usize] {
+            let length = 1 + rng.below(long) as usize;
+            scenario.lives.push((moment(&mut rng), Life::Prints(rng.bits(), length)));
+        }
+        for _ in 0..[0, 0, 1, 5, 50][rng.below(5) as usize] {
+            scenario.lives.push((moment(&mut rng), Life::Finalizes(rng.bits())));
+        }
+        for _ in 0..rng.below(3) {
+            scenario.lives.push((moment(&mut rng), Life::Signals));
+        }
+        scenario.reads = [Some(0), Some(1), Some(20), None][rng.below(4) as usize].map(millis);
+        scenario
+    }
+
+    /// Whether somebody may be taken for silent who is alive.
+    pub(crate) fn may_be_silent(&self) -> bool {
+        !self.freezes.is_empty() || !self.severs.is_empty()
+    }
+
+    /// Whether a host may fail because it cannot connect.
+    pub(crate) fn may_be_unreachable(&self) -> bool {
+        let fails = self.unreachable > 0.0 || self.lost_proofs > 0.0 || self.nobody_listens;
+        self.links == Links::Direct && fails
+    }
+
+    /// What travels about direct links.
+    fn direct(&self) -> Direct {
+        let mut bytes = [self.seed as u8; Fresh::LEN];
+        let secret = (self.links != Links::Channel).then(|| Carried(Secret::new(Fresh::new(&mut bytes))));
+        Direct { links: self.links, secret, ..Direct::default() }
+    }
+
     /// What the front end is asked to launch.
     pub(crate) fn plan(&self) -> Plan {
         let program = Program {
@@ -245,7 +321,7 @@ impl Scenario {
             deadline: self.deadline,
             via: Via::default(),
             output: Output::default(),
-            direct: Direct::default(),
+            direct: self.direct(),
             input: false,
             cost: self.cost(),
             strategy: self.strategy,
@@ -310,8 +386,10 @@ impl Scenario {
         }
     }
 
-    /// Whether processes are killed or frozen from outside.
+    /// Whether processes are killed or frozen from outside, connections cut, or hosts out of reach.
     pub(crate) fn has_faults(&self) -> bool {
-        !self.deaths.is_empty() || !self.freezes.is_empty() || !self.deaths_after_up.is_empty()
+        let by_processes =
+            !self.deaths.is_empty() || !self.freezes.is_empty() || !self.deaths_after_up.is_empty();
+        by_processes || !self.severs.is_empty() || self.may_be_unreachable()
     }
 }

@@ -18,6 +18,8 @@ use libi_launch::machine::{Effect, Ending, Event, Job, Known, LinkId, Node, Noti
 use libi_launch::verdict::Exit;
 use serde::Serialize;
 
+use crate::direct::{Connections, Turn};
+use crate::living::{Life, Record};
 use crate::processor::{Next, Processor};
 use crate::scenario::{Fate, Scenario, Turns};
 
@@ -29,6 +31,8 @@ pub(crate) struct Process {
     /// The machine that it is on.
     pub(crate) name: String,
     parent: Option<(Id, LinkId)>,
+    /// Who was started for each link, whatever has become of that.
+    started: BTreeMap<LinkId, Id>,
     /// The other ends of its links; of a program that never joins there is none.
     children: BTreeMap<LinkId, Option<Id>>,
     /// Frozen processes do nothing and notice nothing, and cannot be ended from afar.
@@ -60,6 +64,8 @@ pub(crate) struct Death {
     pub(crate) place: Option<Place>,
     /// Who is above it, up to the front end.
     pub(crate) above: Vec<Id>,
+    /// It had been released.
+    pub(crate) released: bool,
 }
 
 /// Something that happens to the cluster.
@@ -75,6 +81,18 @@ pub(crate) enum Happening {
     Freezes(Pick),
     /// The user of the front end wants the session to end.
     Ends,
+    /// Something happens to direct connections.
+    Direct(Turn),
+    /// The direct connection of somebody to his parent breaks, and nothing else.
+    Severs(Pick),
+    /// Something happens in a session that is up.
+    Lives(Life),
+}
+
+impl Process {
+    pub(crate) fn children_count(&self) -> usize {
+        self.started.len()
+    }
 }
 
 /// Whom a fault befalls.
@@ -103,6 +121,10 @@ pub(crate) struct Cluster {
     pub(crate) at_up: BTreeSet<Place>,
     /// When the last process was hit by a fault that was not its own program's.
     pub(crate) last_fault: Instant,
+    /// A link has broken for which no process, and nobody outside, was to blame.
+    pub(crate) was_cut: bool,
+    pub(crate) direct: Connections,
+    pub(crate) life: Record,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
 }
 
@@ -115,6 +137,7 @@ impl Cluster {
         let (processes, notices, fates, at_up, arrivals) = Default::default();
         let last_fault = Instant::ZERO;
         let (starts, deaths, given_up, launched_in_vain) = Default::default();
+        let direct = Connections::new(scenario.seed);
         let mut cluster = Self {
             scenario,
             rng,
@@ -127,6 +150,9 @@ impl Cluster {
             launched_in_vain,
             at_up,
             last_fault,
+            was_cut: false,
+            direct,
+            life: Record::default(),
             arrivals,
         };
         cluster.add(None, Attempt::default(), String::new(), None);
@@ -139,6 +165,7 @@ impl Cluster {
             attempt,
             name,
             parent,
+            started: BTreeMap::new(),
             children: BTreeMap::new(),
             frozen: false,
             alive: true,
@@ -147,6 +174,15 @@ impl Cluster {
             busy_until: Instant::ZERO,
             processor: Processor::default(),
         });
+    }
+
+    pub(crate) fn parent_of(&self, id: Id) -> Option<(Id, LinkId)> {
+        self.processes[id.0 as usize].parent
+    }
+
+    pub(crate) fn is_running(&self, id: Id) -> bool {
+        let process = &self.processes[id.0 as usize];
+        process.alive && !process.frozen
     }
 
     fn process(&mut self, id: Id) -> &mut Process {
@@ -166,6 +202,17 @@ impl Cluster {
         let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
         self.arrivals.insert((to, link), at);
         agenda.tell(at, to, event);
+    }
+
+    /// Tells a node that the channel of a link has ended, behind what was said on it.
+    fn ends(&mut self, to: Id, link: LinkId, agenda: &mut Agenda<Self>) {
+        if self.process(to).frozen || !self.process(to).alive {
+            return;
+        }
+        let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
+        let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
+        self.arrivals.insert((to, link), at);
+        agenda.plan(at, Happening::Direct(Turn::ChannelEnds((to, link))));
     }
 
     fn start(&mut self, from: Id, link: LinkId, job: Job, agenda: &mut Agenda<Self>) {
@@ -262,6 +309,7 @@ impl Cluster {
                 self.add(Some(place), attempt, name, Some((from, link)));
                 self.process(id).sends = cut;
                 self.process(from).children.insert(link, Some(id));
+                self.process(from).started.insert(link, id);
                 agenda.tell(agenda.now(), id, Event::Begin);
                 // What was sent before it was up has been waiting for it.
                 for (event, _) in self.scenario.pending.remove(&(from, link)).unwrap_or_default() {
@@ -278,7 +326,7 @@ impl Cluster {
                 bytes.truncate(left);
                 self.process(from).sends = Some(left - bytes.len());
             }
-            if !bytes.is_empty() {
+            if !bytes.is_empty() && !self.send_directly((from, link), &bytes, agenda) {
                 self.arrive(parent, at, Event::Received(at, bytes), agenda);
             }
             if self.process(from).sends == Some(0) {
@@ -288,6 +336,7 @@ impl Cluster {
             return;
         }
         match self.process(from).children.get(&link).copied() {
+            Some(Some(_)) if self.send_directly((from, link), &bytes, agenda) => {}
             Some(Some(child)) => {
                 self.arrive(child, LinkId::PARENT, Event::Received(LinkId::PARENT, bytes), agenda);
             }
@@ -301,12 +350,14 @@ impl Cluster {
 
     /// The link of a process to its parent breaks: both ends notice.
     fn cut(&mut self, id: Id, agenda: &mut Agenda<Self>) {
+        self.was_cut = true;
         if let Some((parent, link)) = self.process(id).parent.take() {
             if self.process(parent).children.remove(&link).is_some() {
-                self.arrive(parent, link, Event::Closed(link), agenda);
+                self.ends(parent, link, agenda);
                 self.arrive(parent, link, Event::Exited(link, Exit::Code(255)), agenda);
             }
-            self.arrive(id, LinkId::PARENT, Event::Closed(LinkId::PARENT), agenda);
+            self.ends(id, LinkId::PARENT, agenda);
+            self.sever(id, agenda);
         }
     }
 
@@ -319,14 +370,21 @@ impl Cluster {
         if let Some((parent, link)) = self.process(id).parent.take()
             && self.process(parent).children.remove(&link).is_some()
         {
-            self.arrive(parent, link, Event::Closed(link), agenda);
+            self.ends(parent, link, agenda);
             self.arrive(parent, link, Event::Exited(link, exit), agenda);
         }
-        for (_, child) in std::mem::take(&mut self.process(id).children) {
+        self.end_connection((id, LinkId::PARENT), agenda);
+        for (link, child) in std::mem::take(&mut self.process(id).children) {
             let Some(child) = child else { continue };
             self.process(child).parent = None;
-            self.arrive(child, LinkId::PARENT, Event::Closed(LinkId::PARENT), agenda);
+            self.ends(child, LinkId::PARENT, agenda);
+            self.end_connection((id, link), agenda);
         }
+    }
+
+    /// Whether a process lives on without its session.
+    pub(crate) fn is_released(&self, id: Id, agenda: &Agenda<Self>) -> bool {
+        agenda.machine(id).is_some_and(Node::is_released)
     }
 
     fn pick(&self, pick: Pick) -> Option<Id> {
@@ -377,25 +435,27 @@ impl World for Cluster {
             Effect::Close(link) => {
                 if let Some(child) = self.process(from).children.get_mut(&link).and_then(Option::take) {
                     self.process(child).parent = None;
-                    self.arrive(child, LinkId::PARENT, Event::Closed(LinkId::PARENT), agenda);
+                    self.ends(child, LinkId::PARENT, agenda);
+                    self.end_connection((from, link), agenda);
                 }
             }
             Effect::Kill(link) => {
+                let whom = self.process(from).started.get(&link).copied();
+                self.check_kill(whom, agenda);
                 // The shell here ends; what it had started there loses its link, if it had one.
                 if self.process(from).children.remove(&link).is_some() {
                     self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);
                 }
             }
-            Effect::Release(_)
-            | Effect::TakeInput
-            | Effect::Input(_)
-            | Effect::Listen { .. }
+            Effect::Release(_) | Effect::TakeInput | Effect::Input(_) => {}
+            Effect::Listen { .. }
             | Effect::Admit(..)
             | Effect::Refuse(_)
             | Effect::Dial(..)
             | Effect::Switch(_)
-            | Effect::Follow(_) => {}
+            | Effect::Follow(_) => self.connect(from, effect, agenda),
             Effect::Tell(notice) => {
+                self.lives_on(from, &notice, agenda);
                 if notice == Notice::Up {
                     self.process(from).told_up = true;
                 }
@@ -404,10 +464,16 @@ impl World for Cluster {
                         for (after, number) in std::mem::take(&mut self.scenario.deaths_after_up) {
                             agenda.plan(agenda.now() + after, Happening::Dies(Pick::Any(number)));
                         }
+                        for (after, number) in self.scenario.severs.clone() {
+                            agenda.plan(agenda.now() + after, Happening::Severs(Pick::Any(number)));
+                        }
+                        for (after, life) in self.scenario.lives.clone() {
+                            agenda.plan(agenda.now() + after, Happening::Lives(life));
+                        }
                         self.at_up = self.living().filter_map(|(_, process)| process.place).collect();
                     }
                     self.notices.push((agenda.now(), notice));
-                } else if notice == Notice::Over {
+                } else if notice == Notice::Over && !self.is_released(from, agenda) {
                     self.end(from, Exit::Code(0), agenda);
                 }
             }
@@ -425,6 +491,14 @@ impl World for Cluster {
                     next_turn(from, next, agenda);
                 }
             }
+            Happening::Direct(turn) => self.turn_direct(turn, agenda),
+            Happening::Lives(life) => self.live(life, agenda),
+            Happening::Severs(pick) => {
+                if let Some(id) = self.pick(pick) {
+                    self.last_fault = agenda.now();
+                    self.sever(id, agenda);
+                }
+            }
             Happening::Ends => agenda.tell(agenda.now(), FRONT, Event::End(ENDING)),
             Happening::Dies(pick) => {
                 if let Some(id) = self.pick(pick) {
@@ -437,7 +511,8 @@ impl World for Cluster {
                     let parent = |id: &Id| self.processes[id.0 as usize].parent.map(|(parent, _)| parent);
                     let above = std::iter::successors(parent(&id), parent).collect();
                     let place = self.process(id).place;
-                    self.deaths.push(Death { at: agenda.now(), place, above });
+                    let released = self.is_released(id, agenda);
+                    self.deaths.push(Death { at: agenda.now(), place, above, released });
                     self.end(id, Exit::Signal(9), agenda);
                 }
             }

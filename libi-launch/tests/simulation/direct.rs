@@ -1,0 +1,222 @@
+//! Direct connections: what is dialled, the second stream of a link that has moved, and what breaks there.
+//!
+//! A connection is a stream beside the channel, with latencies of its own: what is said on one may overtake what was
+//! said on the other before. Whoever receives holds what comes directly until his machine [follows](Effect::Follow).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use libi_core::link::{LinkId as KeyId, LinkKey};
+use libi_core::sim::rng::Rng;
+use libi_core::sim::{Agenda, Node as Id};
+use libi_core::time::Instant;
+use libi_launch::machine::{Effect, Event, LinkId};
+
+use crate::world::{Cluster, Happening};
+
+/// One end of a link: whose, and which.
+type End = (Id, LinkId);
+
+/// What arrives on a connection.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    Bytes(Vec<u8>),
+    Ended,
+}
+
+/// Something that happens to connections.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// The parent hears of a proof.
+    Proven { parent: Id, key: KeyId, child: Id },
+    /// A child hears that its connection has ended before its parent has moved.
+    Forgotten(Id),
+    /// Something arrives directly.
+    Arrives(End, Arrival),
+    /// A channel has ended.
+    ChannelEnds(End),
+}
+
+/// All connections.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    rng: Rng,
+    admitted: BTreeMap<(Id, KeyId), LinkId>,
+    /// The other end of each end that has a connection.
+    peers: BTreeMap<End, End>,
+    switched: BTreeSet<End>,
+    follows: BTreeSet<End>,
+    held: BTreeMap<End, Vec<Arrival>>,
+    ended: BTreeSet<End>,
+    latest: BTreeMap<End, Instant>,
+    /// Who has tried, and whether that has worked.
+    pub(crate) dialled: BTreeMap<Id, bool>,
+}
+
+impl Connections {
+    pub(crate) fn new(seed: u64) -> Self {
+        let (admitted, peers, switched, follows) = Default::default();
+        let (held, ended, latest, dialled) = Default::default();
+        let rng = Rng::new(seed).fork(12);
+        Self { rng, admitted, peers, switched, follows, held, ended, latest, dialled }
+    }
+
+    /// How many links have moved in both directions.
+    pub(crate) fn moved(&self) -> usize {
+        self.follows.iter().filter(|end| end.1 == LinkId::PARENT).count()
+    }
+}
+
+/// Where a process listens.
+fn address(of: Id) -> SocketAddr {
+    let [a, b, c, d] = of.0.to_be_bytes();
+    SocketAddr::from(([10 + a, b, c, d], 1))
+}
+
+fn process_at(address: SocketAddr) -> Option<Id> {
+    let SocketAddr::V4(address) = address else { return None };
+    let [a, b, c, d] = address.ip().octets();
+    Some(Id(u32::from_be_bytes([a - 10, b, c, d])))
+}
+
+impl Cluster {
+    fn direct_latency(&mut self) -> Duration {
+        let most = self.scenario.direct_latency.as_micros() as u64;
+        Duration::from_micros(20 + self.direct.rng.below(most + 1))
+    }
+
+    pub(crate) fn connect(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
+        match effect {
+            Effect::Listen { .. } => {
+                let at = if self.scenario.nobody_listens { Vec::new() } else { vec![address(from)] };
+                agenda.tell(agenda.now(), from, Event::Listening(at));
+            }
+            Effect::Admit(link, key) => drop(self.direct.admitted.insert((from, key.id()), link)),
+            Effect::Refuse(link) => {
+                self.direct.admitted.retain(|(whose, _), of| (*whose, *of) != (from, link))
+            }
+            Effect::Dial(addresses, key) => self.dial(from, &addresses, &key, agenda),
+            Effect::Switch(link) => {
+                if self.direct.peers.contains_key(&(from, link)) {
+                    self.direct.switched.insert((from, link));
+                }
+            }
+            Effect::Follow(link) => {
+                let end = (from, link);
+                self.direct.follows.insert(end);
+                for arrival in self.direct.held.remove(&end).unwrap_or_default() {
+                    self.arrives_directly(end, arrival, agenda);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn dial(&mut self, from: Id, addresses: &[SocketAddr], key: &LinkKey, agenda: &mut Agenda<Self>) {
+        let now = agenda.now();
+        let parent = addresses.first().copied().and_then(process_at);
+        let (unreachable, slow) = (self.scenario.unreachable, Duration::from_secs(3));
+        let Some(parent) = parent.filter(|_| !self.direct.rng.chance(unreachable)) else {
+            let wait = if self.direct.rng.chance(0.5) { slow } else { Duration::from_millis(1) };
+            self.direct.dialled.insert(from, false);
+            return agenda.tell(now + wait, from, Event::Dialled(false));
+        };
+        let known = self.direct.admitted.contains_key(&(parent, key.id()));
+        if !known || !self.is_running(parent) {
+            self.direct.dialled.insert(from, false);
+            return agenda.tell(now + slow, from, Event::Dialled(false));
+        }
+        // Opening, reply, proof.
+        let reached = now + self.direct_latency() + self.direct_latency();
+        agenda.tell(reached, from, Event::Dialled(true));
+        let heard = reached + self.direct_latency();
+        let lost = self.scenario.lost_proofs;
+        if self.direct.rng.chance(lost) {
+            self.direct.dialled.insert(from, false);
+            return agenda.plan(heard, Happening::Direct(Turn::Forgotten(from)));
+        }
+        self.direct.dialled.insert(from, true);
+        agenda.plan(heard, Happening::Direct(Turn::Proven { parent, key: key.id(), child: from }));
+    }
+
+    pub(crate) fn turn_direct(&mut self, turn: Turn, agenda: &mut Agenda<Self>) {
+        match turn {
+            Turn::Proven { parent, key, child } => {
+                let link = self.direct.admitted.remove(&(parent, key));
+                let own = self.parent_of(child);
+                match link.filter(|link| own == Some((parent, *link)) && self.is_running(parent)) {
+                    Some(link) => {
+                        self.direct.peers.insert((parent, link), (child, LinkId::PARENT));
+                        self.direct.peers.insert((child, LinkId::PARENT), (parent, link));
+                        agenda.tell(agenda.now(), parent, Event::Proven(link));
+                    }
+                    None => agenda.tell(agenda.now(), child, Event::Dialled(false)),
+                }
+            }
+            Turn::Forgotten(child) => agenda.tell(agenda.now(), child, Event::Dialled(false)),
+            Turn::Arrives(end, arrival) if self.direct.follows.contains(&end) => {
+                self.arrives_directly(end, arrival, agenda);
+            }
+            Turn::Arrives(end, arrival) => self.direct.held.entry(end).or_default().push(arrival),
+            Turn::ChannelEnds(end) => {
+                // A child may still have said something directly; a parent is gone.
+                let waits = end.1 != LinkId::PARENT && self.direct.follows.contains(&end);
+                if !waits {
+                    self.closes(end, agenda);
+                }
+            }
+        }
+    }
+
+    fn arrives_directly(&mut self, end: End, arrival: Arrival, agenda: &mut Agenda<Self>) {
+        match arrival {
+            _ if self.direct.ended.contains(&end) => {}
+            Arrival::Bytes(bytes) => agenda.tell(agenda.now(), end.0, Event::Received(end.1, bytes)),
+            Arrival::Ended => self.closes(end, agenda),
+        }
+    }
+
+    fn closes(&mut self, end: End, agenda: &mut Agenda<Self>) {
+        if self.direct.ended.insert(end) {
+            agenda.tell(agenda.now(), end.0, Event::Closed(end.1));
+        }
+    }
+
+    /// Sends directly, if this end does that: true if so.
+    pub(crate) fn send_directly(&mut self, from: End, bytes: &[u8], agenda: &mut Agenda<Self>) -> bool {
+        let switched = self.direct.switched.contains(&from);
+        if let Some(&to) = self.direct.peers.get(&from).filter(|_| switched) {
+            self.travel(to, Arrival::Bytes(bytes.to_vec()), agenda);
+        }
+        switched
+    }
+
+    /// The connection of this end breaks, or is ended: the other end hears of it.
+    pub(crate) fn end_connection(&mut self, end: End, agenda: &mut Agenda<Self>) {
+        if let Some(to) = self.direct.peers.remove(&end) {
+            self.direct.peers.remove(&to);
+            self.travel(to, Arrival::Ended, agenda);
+        }
+    }
+
+    /// A connection breaks and nothing else: both ends hear of it.
+    pub(crate) fn sever(&mut self, child: Id, agenda: &mut Agenda<Self>) {
+        let end = (child, LinkId::PARENT);
+        if let Some(to) = self.direct.peers.remove(&end) {
+            self.direct.peers.remove(&to);
+            self.travel(to, Arrival::Ended, agenda);
+            self.travel(end, Arrival::Ended, agenda);
+        }
+    }
+
+    fn travel(&mut self, to: End, arrival: Arrival, agenda: &mut Agenda<Self>) {
+        if !self.is_running(to.0) {
+            return;
+        }
+        let latest = self.direct.latest.get(&to).copied().unwrap_or_default();
+        let at = (agenda.now() + self.direct_latency()).max(latest + Duration::from_nanos(1));
+        self.direct.latest.insert(to, at);
+        agenda.plan(at, Happening::Direct(Turn::Arrives(to, arrival)));
+    }
+}

@@ -1,0 +1,208 @@
+//! What happens in a session that is up: members print, and are released; its user reads, and sends signals.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use libi_core::boot::Place;
+use libi_core::ids::Rank;
+use libi_core::sim::{Agenda, Node as Id};
+use libi_core::time::Instant;
+use libi_launch::machine::{Event, LinkId, Notice, Stream};
+
+use crate::scenario::Scenario;
+use crate::world::{Cluster, FRONT};
+
+/// What a node may hold: what it has room for and one piece more, and a window for each child.
+const ROOM: usize = (128 << 10) + MOST_AT_ONCE;
+const WINDOW: usize = 64 << 10;
+const MOST_AT_ONCE: usize = 20_000;
+/// How long after a release it is known to whoever might kill.
+const KNOWN: Duration = Duration::from_secs(5);
+
+/// Something that happens in a session that is up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Life {
+    /// A member prints so much.
+    Prints(u64, usize),
+    /// A member wants to be released.
+    Finalizes(u64),
+    /// The user sends a signal to everybody.
+    Signals,
+}
+
+/// What was done, and what came of it. Members print to standard error here: banners come on standard output.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) printed: BTreeMap<Rank, Vec<u8>>,
+    pub(crate) read: BTreeMap<Rank, Vec<u8>>,
+    printers: BTreeMap<Rank, Id>,
+    pub(crate) released: BTreeMap<Id, Instant>,
+    signals: Vec<Instant>,
+    signalled: BTreeMap<Id, usize>,
+    counter: u32,
+    pub(crate) wrong: Option<String>,
+}
+
+impl Cluster {
+    pub(crate) fn live(&mut self, life: Life, agenda: &mut Agenda<Self>) {
+        match life {
+            Life::Prints(number, length) => self.print(number, length, agenda),
+            Life::Finalizes(number) => {
+                let Some(id) = self.pick_member(number, agenda) else { return };
+                self.life.released.insert(id, agenda.now());
+                agenda.tell(agenda.now(), id, Event::Finalize);
+            }
+            Life::Signals => {
+                if agenda.machine(FRONT).is_some() {
+                    self.life.signals.push(agenda.now());
+                    agenda.tell(agenda.now(), FRONT, Event::Signal(10));
+                }
+            }
+        }
+    }
+
+    fn pick_member(&self, number: u64, agenda: &Agenda<Self>) -> Option<Id> {
+        let ours =
+            |id: &Id| *id != FRONT && !self.life.released.contains_key(id) && agenda.machine(*id).is_some();
+        let up = self.living().filter(|(id, process)| process.told_up && ours(id));
+        let up: Vec<Id> = up.map(|(id, _)| id).collect();
+        up.get(number as usize % up.len().max(1)).copied()
+    }
+
+    fn print(&mut self, number: u64, length: usize, agenda: &mut Agenda<Self>) {
+        let Some(id) = self.pick_member(number, agenda) else { return };
+        let Some(node) = agenda.machine(id).filter(|node| node.reads_output()) else { return };
+        let Some(rank) = node.rank() else { return };
+        let mut text = Vec::new();
+        while text.len() < length.min(MOST_AT_ONCE) {
+            self.life.counter += 1;
+            text.extend(format!("{rank} {}\n", self.life.counter).bytes());
+        }
+        self.life.printers.insert(rank, id);
+        self.life.printed.entry(rank).or_default().extend(&text);
+        agenda.tell(agenda.now(), id, Event::Printed(LinkId::PARENT, Stream::Err, text));
+        self.check_room(id, agenda);
+    }
+
+    /// Nobody on the way to the front end holds more than he may.
+    fn check_room(&mut self, from: Id, agenda: &Agenda<Self>) {
+        let mut next = Some(from);
+        while let Some(id) = next {
+            let children = self.processes[id.0 as usize].children_count();
+            let held = agenda.machine(id).map_or(0, libi_launch::machine::Node::output_held);
+            if held > ROOM + children * WINDOW {
+                self.life.wrong =
+                    Some(format!("{id:?} holds {held} bytes of output with {children} children"));
+            }
+            next = self.parent_of(id).map(|(parent, _)| parent);
+        }
+    }
+
+    /// A node has told its user something.
+    pub(crate) fn lives_on(&mut self, from: Id, notice: &Notice, agenda: &mut Agenda<Self>) {
+        match notice {
+            Notice::Output(rank, stream, text) if from == FRONT => {
+                if *stream == Stream::Err {
+                    self.life.read.entry(*rank).or_default().extend(text);
+                }
+                if let Some(within) = self.scenario.reads {
+                    agenda.tell(agenda.now() + within, FRONT, Event::Consumed(text.len() as u32));
+                }
+            }
+            Notice::Signal(_) => *self.life.signalled.entry(from).or_default() += 1,
+            Notice::End(_) if self.is_released_for_long(from, agenda) => {
+                self.life.wrong = Some(format!("{from:?} was released, and is told to end"));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_released_for_long(&self, id: Id, agenda: &Agenda<Self>) -> bool {
+        self.life.released.get(&id).is_some_and(|at| *at + KNOWN < agenda.now())
+    }
+
+    /// Somebody kills what he has started for a link.
+    pub(crate) fn check_kill(&mut self, whom: Option<Id>, agenda: &Agenda<Self>) {
+        // One that is frozen is killed for being silent; it cannot be known to have been released.
+        let Some(id) = whom.filter(|id| self.is_running(*id) && !self.scenario.may_be_silent()) else {
+            return;
+        };
+        if self.is_released_for_long(id, agenda) {
+            self.life.wrong = Some(format!("{id:?} was released, and is killed"));
+        }
+    }
+}
+
+/// Whatever was printed has been read, in order; of those who were lost, the beginning.
+pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Result<(), String> {
+    if let Some(wrong) = &world.life.wrong {
+        return Err(wrong.clone());
+    }
+    let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    let Some(up) = up else { return Ok(()) };
+    let settled = up + crate::scenario::LIFE + Duration::from_secs(8) < now;
+    let all_is_well = settled && !scenario.has_faults() && !world.was_cut;
+    for (rank, printed) in &world.life.printed {
+        let read = world.life.read.get(rank).map_or(&[][..], Vec::as_slice);
+        let released = world.life.printers.get(rank).is_some_and(|id| world.life.released.contains_key(id));
+        if !printed.starts_with(read) {
+            let at = printed.iter().zip(read).take_while(|(a, b)| a == b).count();
+            let near = |text: &[u8]| {
+                String::from_utf8_lossy(&text[at.saturating_sub(20)..text.len().min(at + 40)]).into_owned()
+            };
+            let (near_printed, near_read) = (near(printed), near(read));
+            return Err(format!(
+                "{rank} has printed {near_printed:?}, but {near_read:?} is read, from {at} on"
+            ));
+        }
+        if all_is_well && scenario.reads.is_some() && read != printed && !released {
+            return Err(format!(
+                "{rank} has printed {} bytes, of which {} were read",
+                printed.len(),
+                read.len()
+            ));
+        }
+    }
+    if all_is_well {
+        let released_before =
+            |id: Id, at: Instant| world.life.released.get(&id).is_some_and(|was| *was <= at);
+        for (id, process) in world.living().filter(|(id, process)| *id != FRONT && process.told_up) {
+            let due = world.life.signals.iter().filter(|at| **at > up + KNOWN && !released_before(id, **at));
+            let due = due.count();
+            let told = world.life.signalled.get(&id).copied().unwrap_or(0);
+            if told < due {
+                return Err(format!("{process:?} was told of {told} of {due} signals"));
+            }
+        }
+        for (id, at) in &world.life.released {
+            let rank = match world.processes[id.0 as usize].place {
+                Some(Place::Leader(host)) => Rank(host.0 * scenario.members),
+                Some(Place::Local(rank)) => rank,
+                None => continue,
+            };
+            let told = world.notices.iter().any(|(_, notice)| *notice == Notice::Released(rank));
+            if !told {
+                return Err(format!("nobody was told that {rank} was released at {at}"));
+            }
+        }
+    }
+    left(scenario, world)
+}
+
+/// Nobody is reported as lost of whom nothing was left to lose.
+fn left(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
+    let mut gone: BTreeSet<Rank> = BTreeSet::new();
+    for (_, notice) in &world.notices {
+        match notice {
+            Notice::Released(rank) | Notice::Exited(rank, _) => drop(gone.insert(*rank)),
+            Notice::Lost(host, failure) => {
+                let mut ranks = (host.0 * scenario.members..(host.0 + 1) * scenario.members).map(Rank);
+                if ranks.all(|rank| gone.contains(&rank)) {
+                    return Err(format!("{host} is said to be lost, but nobody of it was left: {failure:?}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
