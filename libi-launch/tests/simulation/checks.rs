@@ -73,8 +73,9 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
             return Err(format!("{host} is {current} by now, but somebody else has its place"));
         }
     }
+    let latency = scenario.latency.max(scenario.direct_latency);
     let depth = 12; // of trees that are made late
-    let heard_by = Instant::ZERO + scenario.deadline + scenario.latency * depth + Duration::from_millis(10);
+    let heard_by = Instant::ZERO + scenario.deadline + latency * depth + Duration::from_millis(10);
     let late = world.starts.iter().find(|start| start.at > heard_by);
     match late {
         Some(start) if !scenario.has_faults() && scenario.strategy == Strategy::Late => {

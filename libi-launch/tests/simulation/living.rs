@@ -165,7 +165,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     }
     if all_is_well {
         let released_before =
-            |id: Id, at: Instant| world.life.released.get(&id).is_some_and(|was| *was <= at);
+            |id: Id, at: Instant| world.life.released.get(&id).is_some_and(|was| *was <= at + KNOWN);
         for (id, process) in world.living().filter(|(id, process)| *id != FRONT && process.told_up) {
             let due = world.life.signals.iter().filter(|at| **at > up + KNOWN && !released_before(id, **at));
             let due = due.count();

@@ -33,8 +33,9 @@ const FOUND: [u64; 4] = [33, 6_934, 6_717, 4_087];
 /// for good.
 const FOUND_WITH_POLICIES: [u64; 1] = [47];
 
-/// Seeds that have found something since links are direct and members print, sign off and get signals.
-const FOUND_WITH_LINKS: [u64; 0] = [];
+/// Seeds that have found something since links are direct, and members print, are released and get signals: leaders that
+/// were released, and killed when the session ended; one that ended with its host, and said that nobody hung on it.
+const FOUND_WITH_LINKS: [u64; 2] = [5, 1_183];
 
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return 0..300 };

@@ -126,11 +126,9 @@ impl Node {
 
     /// Tells the parent, once, that nobody below needs this process any more.
     pub(super) fn note_alone(&mut self) {
-        if !self.said_alone
-            && matches!(self.stage, Stage::Up | Stage::Ending)
-            && matches!(self.role, Role::Member(_))
-            && self.is_alone()
-        {
+        // One that is ours and ends takes those below it with it, and has nothing to say of them.
+        let is_asked = self.stage == Stage::Up || self.stage == Stage::Ending && self.released;
+        if !self.said_alone && is_asked && matches!(self.role, Role::Member(_)) && self.is_alone() {
             self.said_alone = true;
             self.news.push(News::Alone);
         }
