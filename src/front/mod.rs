@@ -251,6 +251,7 @@ fn tasks(layout: &Layout) -> Vec<Task> {
         user: named.user.map(str::to_owned),
         port: named.port,
         below: 0,
+        faults: 0,
         blocks: layout.blocks(HostIndex(host)).to_vec(),
     };
     (0..).zip(layout.hosts()).map(task).collect()

@@ -16,6 +16,7 @@ fn host(name: &str, user: Option<&str>, port: Option<u16>) -> Task {
         attempt: Attempt::default(),
         name: name.to_owned(),
         below: 0,
+        faults: 0,
         user: user.map(str::to_owned),
         port,
         blocks: vec![Block { first: Rank(0), count: 1, distribution: 0 }],

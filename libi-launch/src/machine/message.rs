@@ -136,6 +136,8 @@ pub struct Task {
     pub blocks: Vec<Block>,
     /// In a static tree: how many of those that follow it are below it, for it to launch or give away.
     pub below: u32,
+    /// How often the host has failed by its own fault, wherever that was.
+    pub faults: u16,
 }
 
 /// A machine that can be put in the place of any host that fails.

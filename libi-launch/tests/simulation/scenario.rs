@@ -308,6 +308,7 @@ impl Scenario {
             user: None,
             port: None,
             below: 0,
+            faults: 0,
             blocks: vec![Block { first: Rank(host * self.members), count: self.members, distribution: 0 }],
         };
         let spare = |number| Spare { name: format!("spare{number}"), user: None, port: None };

@@ -135,7 +135,8 @@ impl Node {
         let tasks = order.into_iter().filter_map(|(host, below)| {
             let task = self.tasks.get(&host)?;
             let attempt = share.attempts.get(&host).copied().unwrap_or_default().max(task.attempt);
-            Some(Task { attempt, below, ..task.clone() })
+            let faults = self.faults.get(&host).copied().unwrap_or(0);
+            Some(Task { attempt, below, faults, ..task.clone() })
         });
         Self::send_share(link, tasks, share.estimate, out);
     }
@@ -169,8 +170,12 @@ impl Node {
             tasks.iter().map(|task| task.host).collect()
         };
         for task in tasks {
-            // Perhaps another machine is in the host's place by now, of which nothing is known.
-            self.faults.remove(&task.host);
+            // Perhaps another machine is in the host's place by now: what was known here does not count any more.
+            if task.faults > 0 {
+                self.faults.insert(task.host, task.faults);
+            } else {
+                self.faults.remove(&task.host);
+            }
             self.tasks.insert(task.host, task);
         }
         let later = hosts.iter().map(|host| (host, self.attempt(host)));
