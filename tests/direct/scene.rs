@@ -84,7 +84,7 @@ impl Scene {
     pub(crate) fn listeners(&self) -> BTreeMap<SocketAddr, u32> {
         let sockets = tcp_sockets();
         let pids = self.processes().into_iter().chain([std::process::id()]);
-        let of = |pid| sockets_of(pid).into_iter().map(move |(_, inode)| (pid, inode));
+        let of = |pid| sockets_of(pid).into_values().map(move |inode| (pid, inode));
         let all = pids.flat_map(of);
         let listening = all.filter_map(|(pid, inode)| {
             let socket = sockets.get(&inode).filter(|socket| socket.listens)?;
@@ -140,7 +140,7 @@ pub(crate) fn follow(front: &FrontEnd) -> Outcome {
         let left = deadline.saturating_duration_since(Instant::now());
         match front.next_event(left).expect("the members do not end") {
             Event::Output { rank, stream: Stream::Out, bytes, .. } => {
-                out.entry(rank).or_default().extend(bytes)
+                out.entry(rank).or_default().extend(bytes);
             }
             Event::Exited { rank, exit, .. } => drop(exits.insert(rank, exit)),
             Event::Lost { name, failure, .. } => panic!("{name} is lost: {failure:?}"),

@@ -159,7 +159,8 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
 fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known]) -> Result<(), String> {
     let rules = &scenario.rules;
     let settled = sim.world.last_fault + rules.silence * 3 + rules.grace * 8;
-    if scenario.has_faults() && sim.agenda.now() < settled {
+    let breaks = sim.world.last_fault > Instant::ZERO;
+    if (scenario.has_faults() || breaks) && sim.agenda.now() < settled {
         return Ok(());
     }
     let mut places: BTreeMap<Place, u32> = BTreeMap::new();

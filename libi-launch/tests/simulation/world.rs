@@ -350,6 +350,7 @@ impl Cluster {
 
     /// The link of a process to its parent breaks: both ends notice.
     fn cut(&mut self, id: Id, agenda: &mut Agenda<Self>) {
+        self.last_fault = agenda.now();
         self.was_cut = true;
         if let Some((parent, link)) = self.process(id).parent.take() {
             if self.process(parent).children.remove(&link).is_some() {
