@@ -78,7 +78,9 @@ fn signals_and_the_end_go_over_direct_links() {
     eventually("all are ready", || (0..16).all(|rank| scene.lab.has(&format!("ready{rank}"))));
     session.kill(10).unwrap();
     eventually("all have got the signal", || (0..16).all(|rank| scene.lab.has(&format!("caught{rank}"))));
+    let began = Instant::now();
     session.terminate(Duration::from_secs(5)).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(4), "it was said late");
     let outcome = follow_to_the_end(&front);
     assert_eq!(outcome, 16);
     drop((session, front));
