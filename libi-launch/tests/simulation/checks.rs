@@ -115,11 +115,26 @@ pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result
     Ok(())
 }
 
+/// Longer than any host may take to join.
+const JOINING: Duration = Duration::from_secs(100);
+
 /// With direct links alone, whoever is in the session has one; with channels alone, nobody has tried.
 pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
     let world = &sim.world;
     if scenario.links == Links::Channel && !world.direct.dialled.is_empty() {
         return Err(format!("somebody dials: {:?}", world.direct.dialled));
+    }
+    // Nobody waits for a host that says that it cannot connect.
+    let links_alone = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing && !world.was_cut;
+    if scenario.may_be_unreachable() && links_alone && scenario.deaths.is_empty() && !scenario.may_be_silent()
+    {
+        let timed_out = |known: &&Known| {
+            matches!(known, Known::Failed(failure)
+                if failure.cause == Cause::TimedOut && failure.elapsed > scenario.rules.join)
+        };
+        if let Some(known) = front.known().find(timed_out).filter(|_| scenario.deadline > JOINING) {
+            return Err(format!("was waited for although it could not connect: {known:?}"));
+        }
     }
     let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
     let Some(up) = up else { return Ok(()) };

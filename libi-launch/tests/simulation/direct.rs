@@ -94,13 +94,11 @@ impl Cluster {
             }
             Effect::Admit(link, key) => drop(self.direct.admitted.insert((from, key.id()), link)),
             Effect::Refuse(link) => {
-                self.direct.admitted.retain(|(whose, _), of| (*whose, *of) != (from, link))
+                self.direct.admitted.retain(|(whose, _), of| (*whose, *of) != (from, link));
             }
             Effect::Dial(addresses, key) => self.dial(from, &addresses, &key, agenda),
-            Effect::Switch(link) => {
-                if self.direct.peers.contains_key(&(from, link)) {
-                    self.direct.switched.insert((from, link));
-                }
+            Effect::Switch(link) if self.direct.peers.contains_key(&(from, link)) => {
+                self.direct.switched.insert((from, link));
             }
             Effect::Follow(link) => {
                 let end = (from, link);

@@ -40,6 +40,8 @@ pub(crate) struct Record {
     signals: Vec<Instant>,
     signalled: BTreeMap<Id, usize>,
     counter: u32,
+    /// How many bytes the user was given.
+    given: usize,
     pub(crate) wrong: Option<String>,
 }
 
@@ -102,6 +104,11 @@ impl Cluster {
     pub(crate) fn lives_on(&mut self, from: Id, notice: &Notice, agenda: &mut Agenda<Self>) {
         match notice {
             Notice::Output(rank, stream, text) if from == FRONT => {
+                self.life.given += text.len();
+                if self.scenario.reads.is_none() && self.life.given > WINDOW {
+                    self.life.wrong =
+                        Some(format!("{} bytes are given to who reads nothing", self.life.given));
+                }
                 if *stream == Stream::Err {
                     self.life.read.entry(*rank).or_default().extend(text);
                 }
