@@ -62,7 +62,6 @@ MUTANTS = [
  ('a host that has to be direct joins without', M + 'node/direct.rs','        let missing = self.asked && self.own != Own::Moved;','        let missing = false;'),
  ('a host that cannot be direct is kept', M + 'node/direct.rs','        } else if self.direct.settings.links == Links::Direct {\n            self.end_by_force','        } else if false {\n            self.end_by_force'),
  ('a link that stays is not told of', M + 'node/direct.rs','self.news.extend(child.host().map(|host| News::Link(host, false)));','let _ = child;'),
- ('who was released is killed by a node that has lost its parent', M + 'node/leaving.rs','Some(child) if child.released => self.let_go(link, now, out),','Some(child) if child.released && false => self.let_go(link, now, out),'),
  ('who was released is signalled to end', M + 'node/leaving.rs','if matches!(self.role, Role::Member(_)) && !self.released {','if matches!(self.role, Role::Member(_)) {'),
  ('hosts of which everybody was released are lost', M + 'node/front.rs','if front.roster.any_left(blocks) {','if true {'),
  ('a release is not told of', M + 'node/leaving.rs','            self.news.push(News::Released(rank));','            let _ = rank;'),
