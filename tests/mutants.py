@@ -16,7 +16,7 @@ M = "libi-launch/src/machine/"
 
 # What is broken; in which file; what stands there; what is put there instead.
 MUTANTS = [
- ('skip the greet deadline', M + 'node/children.rs','        self.deadlines.insert((by, link));\n        out.push(Effect::Start','        out.push(Effect::Start'),
+ ('skip the greet deadline', M + 'node/starting.rs','        self.deadlines.insert((by, link));\n        out.push(Effect::Start','        out.push(Effect::Start'),
  ('forget to requeue what a lost child was given', M + 'node/losses.rs','            if self.stage == Stage::Launching && self.may_be_lost(lost.attempt) {\n                self.again(lost, now);','            if self.stage == Stage::Launching && self.may_be_lost(lost.attempt) {'),
  ('hand a share to a child and keep it', 'libi-core/src/plan/late.rs','let hosts = self.waiting.split_back(share);','let hosts = self.waiting.clone().split_back(share);'),
  ('believe any hello', M + 'node/children.rs','if hello.ticket != child.ticket {','if false {'),
@@ -27,12 +27,12 @@ MUTANTS = [
  ('no overall deadline', M + 'node/front.rs','let late = front.deadline(self.stage).is_some_and(|by| now >= by);','let late = false;'),
  ('report joined before local members are', M + 'node/member.rs','if locals.all(super::Child::is_up) {','if true {'),
  ('what was lost is not said to be launched again', M + 'node/losses.rs','self.news.push(News::Again(lost.host, next));','let _ = next;'),
- ('do not pass the end on', M + 'node.rs','        for link in links {\n            self.ask_to_end(link, signal, now, out);\n        }','        let _ = links;'),
- ('orphans leave their children', M + 'node.rs','self.end_by_force(link, crate::verdict::Cause::Abandoned, now, out);','let _ = link;'),
+ ('do not pass the end on', M + 'node/leaving.rs','            self.ask_to_end(link, ending, now, out);','            let _ = link;'),
+ ('orphans leave their children', M + 'node/leaving.rs','_ => self.end_by_force(link, Cause::Abandoned, now, out),','_ => {}'),
  ('retry for ever', M + 'node/losses.rs','if another && made.saturating_add(1) < self.rules.attempts {','if another {'),
  ('losses count as attempts', M + 'node/losses.rs','let made = launch.attempt.failed.saturating_add(faults);','let made = launch.attempt.failed.saturating_add(faults.max(launch.attempt.lost));'),
  ('a leader that is lost again and again is launched again for ever', M + 'node/losses.rs','let made = launch.attempt.failed.saturating_add(faults);','let made = launch.attempt.failed;'),
- ('never force', M + 'node/children.rs','Some(State::Ending { forced: false, .. }) => self.force(link, now + self.rules.grace, out),','Some(State::Ending { forced: false, .. }) => self.set_deadline(link, now + self.rules.grace),'),
+ ('never force', M + 'node/ending.rs','Some(State::Ending { forced: false, .. }) => self.force(link, now + self.rules.grace, out),','Some(State::Ending { forced: false, .. }) => self.set_deadline(link, now + self.rules.grace),'),
  ('go too early', M + 'ledger.rs','} else if self.waiting == 0 {','} else if self.joined >= needed {'),
  ('a host given up below a lost leader is launched again', M + 'node/children.rs','self.queue.forget(own, *host) =>','self.queue.forget(own, own) =>'),
  ('a host given up is given to the next master', M + 'node/front.rs','matches!(self.ledger.at(host), Some((_, Known::Failed(_))))','self.ledger.at(host).is_none()'),
@@ -46,13 +46,13 @@ MUTANTS = [
  ('static trees are not static', M + 'node/shares.rs','Role::Member(_) if self.fixed =>','Role::Member(_) if false =>'),
  ('a subtree is lost with a host that is given up', M + 'node/losses.rs','self.take_over(launch.host);',''),
  ('a subtree is not remembered', M + 'node/shares.rs','if self.is_front() { HostRuns::new() } else { hosts }','{ let _ = hosts; HostRuns::new() }'),
- ('ends after Go are not reported', M + 'node/children.rs','self.news.extend(ranks.into_iter().map(|rank| News::Exited(rank, exit)));','let _ = (ranks, exit);'),
+ ('ends after Go are not reported', M + 'node/ending.rs','self.news.extend(child.rank().map(|rank| News::Exited(rank, exit)));','let _ = exit;'),
  ('lost hosts after Go are not reported', M + 'node/losses.rs','self.news.push(News::Failed(lost.host, attempt, failure));','let _ = (attempt, failure);'),
  ('forget to conclude below', M + 'node/member.rs','self.pass_down(&Down::Conclude(why.clone()), out);',''),
  ('go on although some have not joined', M + 'node/member.rs','self.end_those_before(Phase::Joined, &Cause::Abandoned, now, out);',''),
  ('credit is never granted', M + 'node/output.rs','Self::send(link, Kind::Control, &Down::Credit(owed), out);','let _ = (link, owed);'),
  ('credit is granted twice', M + 'node/output.rs','credits.push((link, owed));','credits.push((link, owed * 2));'),
- ('credit is not waited for', M + 'outbox.rs','let length = first.text.len().min(CHUNK).min(self.credit);','let length = first.text.len().min(CHUNK); self.credit = self.credit.max(length);'),
+ ('credit is not waited for', M + 'outbox.rs','let length = cut(&first.text, self.credit);','let length = cut(&first.text, CHUNK); self.credit = self.credit.max(length);'),
  ('output is read in another order', M + 'outbox.rs','self.held.push_back((from, piece));','self.held.push_front((from, piece));'),
  ('output without a reader is thrown away', M + 'outbox.rs','        if length == 0 && !first.text.is_empty() {\n            return None;','        if length == 0 && !first.text.is_empty() {\n            self.held.pop_front();\n            return None;'),
  ('the end of the channel is not followed by the connection', M + 'node/direct.rs','        out.push(Effect::Follow(LinkId::PARENT));',''),
@@ -67,13 +67,13 @@ MUTANTS = [
  ('a release is not told of', M + 'node/leaving.rs','            self.news.push(News::Released(rank));','            let _ = rank;'),
  ('signals are not passed on', M + 'node/leaving.rs','self.pass_down(&Down::Signal(signal), out);',''),
  ('who ends with its host says that it is alone', M + 'node/leaving.rs','self.stage == Stage::Ending && self.released;','self.stage == Stage::Ending;'),
- ('let hosts that hang fill the window', M + 'node/children.rs','Duration::from_secs(3)','Duration::from_secs(3_000)'),
+ ('let hosts that hang fill the window', M + 'node/starting.rs','Duration::from_secs(3)','Duration::from_secs(3_000)'),
 ]
 
 # Known to go unnoticed within the seeds that are tried: checks that the simulation still owes.
 UNNOTICED = [
  # Only of one that is released and has fallen silent.
- ('who was released is killed when it is silent', M + 'node/children.rs','            if child.released {\n                // It is not','            if false {\n                // It is not'),
+ ('who was released is killed when it is silent', M + 'node/ending.rs','            if child.released {\n                // It is not','            if false {\n                // It is not'),
  ('forget what was tried below a lost leader', M + 'node/children.rs','task.attempt = task.attempt.max(*attempt);','let _ = task;'),
 ]
 

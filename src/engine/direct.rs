@@ -14,10 +14,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use libi_core::link::{AwaitOpening, AwaitProof, AwaitReply, Fresh, LinkId as KeyId, LinkKey, Step};
+use libi_core::link::{AwaitOpening, AwaitProof, Fresh, LinkId as KeyId, LinkKey, Step};
 use libi_core::time::Instant;
 use libi_launch::machine::LinkId;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 
 use super::Id;
@@ -27,18 +27,14 @@ use super::stream::Stream;
 
 /// How long a stranger has to prove himself.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a member tries to reach its parent.
-const DIALLING: Duration = Duration::from_secs(3);
 /// How many strangers are looked at at a time.
 const MOST_GUESTS: usize = 64;
 /// How many guests there are at a time whose opening was genuine.
 const MOST_GENUINE: usize = 64;
 /// How long nobody is let in when the system has no descriptor for him.
 const PAUSE: Duration = Duration::from_millis(100);
-/// After how long an address is tried again.
-const AGAIN: Duration = Duration::from_millis(100);
 /// How many addresses are dialled at most.
-const MOST_ADDRESSES: usize = 16;
+pub(super) const MOST_ADDRESSES: usize = 16;
 
 /// Where children connect.
 pub(super) struct Door {
@@ -262,141 +258,8 @@ impl Door {
     }
 }
 
-/// A member's attempts to reach its parent.
-pub(super) struct Dialler {
-    key: LinkKey,
-    attempts: BTreeMap<u32, Attempt>,
-    last: u32,
-    /// Addresses that are to be tried again.
-    again: Vec<(Instant, SocketAddr)>,
-    until: Instant,
-}
-
-struct Attempt {
-    address: SocketAddr,
-    stream: Stream,
-    token: Token,
-    state: Option<AwaitReply>,
-    out: Vec<u8>,
-}
-
-impl Dialler {
-    /// Dials all addresses.
-    pub(super) fn dial(
-        addresses: &[SocketAddr],
-        key: LinkKey,
-        now: Instant,
-        at: (&Registry, &mut Targets, Id),
-    ) -> Self {
-        let again = addresses.iter().take(MOST_ADDRESSES).map(|address| (now, *address)).collect();
-        let mut dialler = Self { key, attempts: BTreeMap::new(), last: 0, again, until: now + DIALLING };
-        dialler.dial_again(now, at);
-        dialler
-    }
-
-    /// Dials the addresses whose turn has come.
-    pub(super) fn dial_again(
-        &mut self,
-        now: Instant,
-        (registry, targets, id): (&Registry, &mut Targets, Id),
-    ) {
-        let due: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();
-        for (_, address) in due {
-            let (Ok(stream), Ok(fresh)) = (TcpStream::connect(address), fresh()) else { continue };
-            let _ = stream.set_nodelay(true);
-            let stream = Stream::ours(OwnedFd::from(stream), true);
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            self.last += 1;
-            let at = (id, LinkId::PARENT, Part::Dial(self.last));
-            let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
-            let (state, opening) = AwaitReply::begin(&self.key, fresh);
-            let attempt = Attempt { address, stream, token, state: Some(state), out: opening.to_vec() };
-            self.attempts.insert(self.last, attempt);
-        }
-    }
-
-    /// Whether nobody can answer any more.
-    pub(super) fn is_hopeless(&self, now: Instant) -> bool {
-        self.attempts.is_empty() && self.again.is_empty() || self.until <= now
-    }
-
-    /// When it has to be looked at even if nothing happens.
-    pub(super) fn deadline(&self) -> Instant {
-        self.again.iter().map(|(at, _)| *at).min().unwrap_or(self.until).min(self.until)
-    }
-
-    /// Something has happened to an attempt: the connection, if it is proven now.
-    pub(super) fn attend(
-        &mut self,
-        number: u32,
-        now: Instant,
-        registry: &Registry,
-        targets: &mut Targets,
-    ) -> Option<Sealed> {
-        let mut attempt = self.attempts.remove(&number)?;
-        match attempt.go_on() {
-            Ok(None) => {
-                self.attempts.insert(number, attempt);
-                None
-            }
-            Ok(Some((secured, early))) => {
-                targets.remove(registry, attempt.stream.number(), attempt.token);
-                Some(Sealed::new(attempt.stream, secured, early))
-            }
-            Err(error) => {
-                targets.remove(registry, attempt.stream.number(), attempt.token);
-                use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-                if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
-                    self.again.push((now + AGAIN, attempt.address));
-                }
-                None
-            }
-        }
-    }
-
-    pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
-        for attempt in std::mem::take(&mut self.attempts).into_values() {
-            targets.remove(registry, attempt.stream.number(), attempt.token);
-        }
-    }
-}
-
-impl Attempt {
-    fn go_on(&mut self) -> io::Result<Option<(libi_core::link::Secured, Vec<u8>)>> {
-        loop {
-            match write_all(&self.stream, &mut self.out) {
-                // It is not connected yet.
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(None),
-                other => other?,
-            }
-            let mut buffer = [0; 4096];
-            let count = match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            let mut input = &buffer[..count];
-            let Some(state) = self.state.take() else { return Err(io::ErrorKind::InvalidData.into()) };
-            match state.step(&mut input).map_err(io::Error::other)? {
-                Step::Wait(state) => self.state = Some(state),
-                Step::Done((secured, proof)) => {
-                    self.out.extend_from_slice(&proof);
-                    // Sixteen bytes behind sixty-four: there is room.
-                    write_all(&self.stream, &mut self.out)?;
-                    if !self.out.is_empty() {
-                        return Err(io::ErrorKind::WouldBlock.into());
-                    }
-                    return Ok(Some((secured, input.to_vec())));
-                }
-            }
-        }
-    }
-}
-
 /// Writes as much as goes now, and keeps the rest.
-fn write_all(stream: &Stream, out: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn write_all(stream: &Stream, out: &mut Vec<u8>) -> io::Result<()> {
     while !out.is_empty() {
         match stream.write(out) {
             Ok(count) => drop(out.drain(..count)),
@@ -407,7 +270,7 @@ fn write_all(stream: &Stream, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn fresh() -> io::Result<Fresh> {
+pub(super) fn fresh() -> io::Result<Fresh> {
     let mut bytes = [0; Fresh::LEN];
     getrandom::fill(&mut bytes)?;
     Ok(Fresh::new(&mut bytes))

@@ -7,13 +7,13 @@ use std::os::fd::OwnedFd;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as Standard};
-use libi_launch::process::{self, Environment, Signal};
-use libi_launch::verdict::Exit;
+use libi_launch::process::{Environment, Signal};
 use mio::Registry;
 
 use super::Turn;
-use super::direct::{Dialler, Door};
-use super::port::{Flushed, Port, Registered};
+use super::dialling::Dialler;
+use super::direct::Door;
+use super::port::{Flushed, Port};
 use super::ports::{Part, Target, Targets};
 use super::stream::Stream;
 use input::Input;
@@ -22,6 +22,7 @@ pub(crate) use starting::{inherited, inherited_by_members};
 
 mod connecting;
 mod input;
+mod reading;
 mod starting;
 
 /// How much is read of one descriptor in one turn.
@@ -334,140 +335,6 @@ impl Driver {
         }
         self.unsent.insert(link);
         Ok(())
-    }
-
-    /// Reads a link. True if there may be more.
-    fn read_link(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
-        let mut total = 0;
-        while total < MOST {
-            let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return false };
-            let Some(Registered { it: stream, .. }) = &port.input else { return false };
-            match stream.read(&mut self.buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                // Behind its goodbye nothing on the channel is meant for us.
-                Ok(count @ 1..) if port.follows => total += count,
-                Ok(count @ 1..) => {
-                    total += count;
-                    let bytes = self.buffer[..count].to_vec();
-                    if link == LinkId::PARENT {
-                        // A welcome holds a secret.
-                        zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
-                    }
-                    self.tell(Event::Received(link, bytes), turn);
-                }
-                Ok(_) | Err(_) => {
-                    self.channel_ends(link, turn);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// Nothing more comes over a channel. What a child has said last may still be on its way directly; it is bounded by
-    /// the exit of what was started. A parent is gone with its channel.
-    fn channel_ends(&mut self, link: LinkId, turn: &mut Turn<'_>) {
-        self.read_direct(link, turn);
-        let port = self.ports.get_mut(&link).filter(|port| link != LinkId::PARENT && port.process.is_some());
-        match port.filter(|port| port.follows && port.direct.is_some()) {
-            Some(port) => port.close_channel(turn.registry, turn.targets),
-            None => self.close_link(link, turn),
-        }
-    }
-
-    /// Nothing more comes from the other end of a link.
-    fn close_link(&mut self, link: LinkId, turn: &mut Turn<'_>) {
-        let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return };
-        port.close(turn.registry, turn.targets);
-        self.unsent.remove(&link);
-        self.tell(Event::Closed(link), turn);
-        self.forget_if_gone(link, turn);
-    }
-
-    /// Reads what a process prints beside its link. True if there may be more.
-    fn read_text(&mut self, link: LinkId, place: usize, most: usize, turn: &mut Turn<'_>) -> bool {
-        let mut total = 0;
-        while total < most {
-            let Some(port) = self.ports.get_mut(&link) else { return false };
-            let Some(Some(Registered { it: text, token })) = port.texts.get_mut(place) else { return false };
-            let token = *token;
-            match text.pipe.read(&mut self.buffer[..16 << 10]) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                Ok(count @ 1..) => {
-                    total += count;
-                    let (stream, before) = (text.stream, text.lines.due());
-                    let whole = text.lines.push(&self.buffer[..count], turn.now);
-                    let after = text.lines.due();
-                    if before != after {
-                        before.map(|due| self.lines_due.remove(&(due, link, place)));
-                        after.map(|due| self.lines_due.insert((due, link, place)));
-                    }
-                    if let Some(whole) = whole {
-                        self.tell(Event::Printed(link, stream, whole), turn);
-                        if most == MOST && !self.node.reads_output() {
-                            self.held_up.push(token);
-                            return false;
-                        }
-                    }
-                }
-                Ok(_) | Err(_) => {
-                    self.pass_rest_of_line(link, place, turn);
-                    if let Some(port) = self.ports.get_mut(&link) {
-                        port.close_text(place, turn.registry, turn.targets);
-                    }
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// The end of a line may be there, and only not have been read; then it gets more time.
-    fn postponed(&mut self, link: LinkId, place: usize, now: Instant) -> Option<Instant> {
-        let text = self.ports.get_mut(&link)?.texts.get_mut(place)?.as_mut()?;
-        is_waiting(&text.it.pipe).then(|| text.it.lines.postpone(now))
-    }
-
-    fn pass_rest_of_line(&mut self, link: LinkId, place: usize, turn: &mut Turn<'_>) {
-        let Some(port) = self.ports.get_mut(&link) else { return };
-        let Some(Some(Registered { it: text, .. })) = port.texts.get_mut(place) else { return };
-        text.lines.due().map(|due| self.lines_due.remove(&(due, link, place)));
-        let stream = text.stream;
-        if let Some(rest) = text.lines.take() {
-            self.tell(Event::Printed(link, stream, rest), turn);
-        }
-    }
-
-    /// A process seems to have ended: what it has said before comes first.
-    fn check_process(&mut self, link: LinkId, turn: &mut Turn<'_>) {
-        let Some(process) = self.ports.get_mut(&link).and_then(|port| port.process.as_mut()) else { return };
-        if process.it.peek().is_none() {
-            return;
-        }
-        self.read_link(link, turn);
-        self.read_direct(link, turn);
-        for place in 0..2 {
-            self.read_text(link, place, 2 * MOST, turn);
-            self.pass_rest_of_line(link, place, turn);
-        }
-        let Some(port) = self.ports.get_mut(&link) else { return };
-        let released = port.released;
-        let Some(Registered { it: child, .. }) = &mut port.process else { return };
-        if !released {
-            // What it has left running is not to outlive it.
-            let _ = child.signal_group(Signal::KILL);
-        }
-        let exit = match child.try_wait() {
-            Some(process::Exit::Code(code)) => Exit::Code(code),
-            Some(process::Exit::Signal { signal, .. }) => Exit::Signal(signal.number()),
-            Some(process::Exit::Unknown) | None => Exit::Unknown,
-        };
-        port.close_process(turn.registry, turn.targets);
-        for place in 0..2 {
-            port.close_text(place, turn.registry, turn.targets);
-        }
-        self.tell(Event::Exited(link, exit), turn);
-        self.forget_if_gone(link, turn);
     }
 
     fn forget_if_gone(&mut self, link: LinkId, turn: &mut Turn<'_>) {

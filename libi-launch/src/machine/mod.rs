@@ -53,6 +53,7 @@
 //! | the front end's deadline passes | nobody launches any more; every open verdict is asked for, for the grace at most |
 
 mod child;
+mod contract;
 mod ledger;
 mod message;
 mod node;
@@ -63,7 +64,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use contract::{Effect, Event, Job, LinkId, Notice, Plan};
 pub use ledger::{Known, Policy, Replaced};
 pub use message::{Down, Ending, News, Output, Program, Rules, Spare, Task, Welcome};
-pub use node::{Carried, Direct, Effect, Event, Job, LinkId, Links, Node, Notice, Plan};
+pub use node::{Carried, Direct, Links, Node};
 pub use outbox::{Stream, WINDOW};

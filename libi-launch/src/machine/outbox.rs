@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use libi_core::ids::Rank;
 
-use super::node::LinkId;
+use super::contract::LinkId;
 
 /// How many bytes of output may be on their way on a link, or held by its receiver.
 pub const WINDOW: u32 = 64 << 10;

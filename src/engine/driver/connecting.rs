@@ -6,7 +6,8 @@ use libi_launch::machine::{Effect, Event, LinkId};
 
 use super::{Driver, MOST};
 use crate::engine::Turn;
-use crate::engine::direct::{Dialler, Door};
+use crate::engine::dialling::Dialler;
+use crate::engine::direct::Door;
 use crate::engine::sealed::Sealed;
 
 impl Driver {

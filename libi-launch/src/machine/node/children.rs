@@ -1,142 +1,20 @@
-//! What a node does with the processes that it has started.
+//! What a node's children say, and what they are told.
 
-use std::time::Duration;
-
-use libi_core::boot::{Hello, Place, Ticket};
-use libi_core::dist::layout::Block;
-use libi_core::ids::{HostIndex, Rank};
+use libi_core::boot::Hello;
+use libi_core::ids::HostIndex;
 use libi_core::link::Secret;
-use libi_core::plan::late::{Attempt, Launch, Next};
+use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 
-use super::{Child, Direct, Effect, Job, LinkId, Node, Stage};
+use super::{Child, Direct, Effect, LinkId, Node, Stage};
 use crate::machine::child::State;
 use crate::machine::message::{Down, News, Welcome};
 use crate::machine::outbox::Stream;
 use crate::machine::reader::{Item, ReadError};
-use crate::verdict::{Cause, Exit, Failure, Phase};
-
-/// After how long without an answer, at least, a launch does not count as keeping its launcher busy.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// How many launches may be in flight, whatever their age: each is a process here, with its descriptors.
-const MOST_IN_FLIGHT: usize = 1_000;
+use crate::verdict::{Cause, Phase};
 
 impl Node {
-    /// Starts as many hosts as may be in flight.
-    pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        while self.starting.is_none() {
-            if let Err(again) = self.may_launch(now) {
-                self.launch_again = again;
-                return;
-            }
-            match self.queue.next(now) {
-                Next::Launch(launch) => self.start_host(launch, now, out),
-                Next::WaitUntil(at) => {
-                    self.launch_again = Some(at);
-                    return;
-                }
-                Next::Idle => return,
-            }
-        }
-    }
-
-    /// Whether the window has room; if not, when it will have if nothing happens before.
-    ///
-    /// A launch that has been silent for long keeps no launcher busy, and is not counted: else a few hosts that
-    /// hang would make all others wait for their timeout.
-    fn may_launch(&mut self, now: Instant) -> Result<(), Option<Instant>> {
-        if self.queue.waiting() == 0 {
-            return Ok(());
-        }
-        let estimate = self.queue.estimate();
-        let cost = estimate.cost();
-        if let Some(at) = self.window.not_before(now, &estimate) {
-            return Err(Some(at));
-        }
-        let limit = self.window.limit(&estimate);
-        self.queue.limit(limit);
-        let patience = PATIENCE.max(cost.rem.saturating_mul(2));
-        let since =
-            Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(patience)).as_nanos() as u64);
-        let mut counted = self.queue.in_flight_since(since);
-        let earliest = counted.next();
-        if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
-            return Err(earliest.map(|started| started + patience + Duration::from_nanos(1)));
-        }
-        if self.queue.in_flight() >= MOST_IN_FLIGHT { Err(None) } else { Ok(()) }
-    }
-
-    fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
-        let Some(task) = self.tasks.get_mut(&launch.host) else { return };
-        task.attempt = launch.attempt;
-        let task = task.clone();
-        let Some(program) = self.program(&task.blocks) else {
-            let failure = self.nothing_to_run(now);
-            return self.launch_failed(launch, failure, now);
-        };
-        let blocks = task.blocks.clone();
-        let link =
-            self.start(Place::Leader(launch.host), Some(launch), blocks, Job::Host(task, program), now, out);
-        self.starting = Some((link, now));
-        self.window.launched(now, &self.queue.estimate());
-    }
-
-    pub(super) fn start_member(&mut self, rank: Rank, block: Block, now: Instant, out: &mut Vec<Effect>) {
-        let block = Block { first: rank, count: 1, ..block };
-        let Some(program) = self.program(&[block]) else {
-            let failure = self.nothing_to_run(now);
-            return self.host_failed(failure, now, out);
-        };
-        self.start(Place::Local(rank), None, vec![block], Job::Member(rank, program), now, out);
-    }
-
-    fn nothing_to_run(&self, now: Instant) -> Failure {
-        let cause = Cause::NotStarted("nobody has said what runs there".to_owned());
-        Failure::without_evidence(Phase::Waiting, cause, now.since(self.began))
-    }
-
-    fn program(&self, blocks: &[Block]) -> Option<super::Program> {
-        self.programs.get(blocks.first()?.distribution as usize).cloned()
-    }
-
-    /// Starts a process, and writes its ticket into the link before anything is known of it.
-    fn start(
-        &mut self,
-        place: Place,
-        launch: Option<Launch>,
-        blocks: Vec<Block>,
-        job: Job,
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) -> LinkId {
-        self.last_link += 1;
-        let link = LinkId(self.last_link);
-        let attempt = launch.map_or(Attempt::default(), |launch| launch.attempt);
-        let ticket = Ticket { session: self.session, place, attempt, nonce: self.nonce() };
-        let by = now + if launch.is_some() { self.rules.greet } else { self.rules.join };
-        self.children.insert(link, Child::new(ticket, launch, blocks, now, by));
-        self.deadlines.insert((by, link));
-        out.push(Effect::Start(link, job));
-        Self::send_preamble(link, out);
-        Self::send(link, Kind::Ticket, &ticket, out);
-        link
-    }
-
-    pub(super) fn started(&mut self, link: LinkId, now: Instant) {
-        if let Some((_, since)) = self.starting.take_if(|(starting, _)| *starting == link) {
-            self.queue.observe_seq(now.since(since));
-        }
-    }
-
-    pub(super) fn not_started(&mut self, link: LinkId, why: String, now: Instant, out: &mut Vec<Effect>) {
-        self.started(link, now);
-        if let Some(child) = self.children.get_mut(&link) {
-            child.end(Cause::NotStarted(why));
-            self.gone(link, now, out);
-        }
-    }
-
     pub(super) fn heard_child(&mut self, link: LinkId, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
         let mut rest = bytes;
         loop {
@@ -358,116 +236,6 @@ impl Node {
         };
         if let Some(task) = self.tasks.get_mut(host) {
             task.attempt = task.attempt.max(*attempt);
-        }
-    }
-
-    pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.get_mut(&link) else { return };
-        child.open = false;
-        self.ends(link, Cause::Closed, now, out);
-    }
-
-    pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.get_mut(&link) else { return };
-        child.exit = Some(exit);
-        self.ends(link, Cause::Exited(exit), now, out);
-    }
-
-    /// A child has begun to end by itself: what is still to be known of that has the grace to arrive.
-    pub(super) fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
-        let by = now + self.rules.grace;
-        let Some(child) = self.children.get_mut(&link) else { return };
-        if child.end(cause) {
-            self.set_deadline(link, by);
-        }
-        if self.children.get(&link).is_some_and(Child::is_gone) {
-            self.gone(link, now, out);
-        }
-    }
-
-    /// Ends a child that has forfeited its time to end by itself.
-    pub(super) fn end_by_force(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
-        let by = now + self.rules.grace;
-        let Some(child) = self.children.get_mut(&link) else { return };
-        child.end(cause);
-        self.force(link, by, out);
-        if self.children.get(&link).is_some_and(Child::is_gone) {
-            self.gone(link, now, out);
-        }
-    }
-
-    fn force(&mut self, link: LinkId, by: Instant, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.get_mut(&link) else { return };
-        if let State::Ending { forced, .. } = &mut child.state
-            && !std::mem::replace(forced, true)
-        {
-            child.open = false;
-            if child.released {
-                // It is not ours to kill, and nobody waits for its end.
-                child.exit.get_or_insert(Exit::Unknown);
-                out.push(Effect::Release(link));
-            }
-            out.push(Effect::Close(link));
-            if child.exit.is_none() {
-                out.push(Effect::Kill(link));
-            }
-        }
-        self.set_deadline(link, by);
-    }
-
-    pub(super) fn set_deadline(&mut self, link: LinkId, by: Instant) {
-        let Some(child) = self.children.get_mut(&link) else { return };
-        self.deadlines.remove(&(child.by, link));
-        child.by = by;
-        self.deadlines.insert((by, link));
-    }
-
-    /// Does what is due for everybody whose state has lasted too long.
-    pub(super) fn expire(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        while let Some(&(by, link)) = self.deadlines.first()
-            && by <= now
-        {
-            match self.children.get(&link).filter(|child| child.by == by).map(|child| &child.state) {
-                None => {
-                    self.deadlines.remove(&(by, link));
-                }
-                // It could not even be killed, or nobody can say that it was.
-                Some(State::Ending { forced: true, .. }) => self.gone(link, now, out),
-                Some(State::Ending { forced: false, .. }) => self.force(link, now + self.rules.grace, out),
-                Some(_) => self.end_by_force(link, Cause::TimedOut, now, out),
-            }
-        }
-        if self.parent_is_late(now) && self.stage < Stage::Ending {
-            self.orphaned(now, out);
-        }
-    }
-
-    /// All is known of the end of a child that will be: what follows for those it stood for.
-    fn gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.remove(&link) else { return };
-        self.deadlines.remove(&(child.by, link));
-        self.started(link, now);
-        if child.open {
-            out.push(Effect::Close(link));
-        }
-        let was_up = child.phase() >= Phase::Joining;
-        if child.released && child.alone && was_up {
-            return; // whatever became of it is none of our business
-        }
-        let failure = child.failure(child.trip(self.leads, self.began), now);
-        if self.was_up && was_up && !child.released {
-            let exit = child.exit.unwrap_or(Exit::Unknown);
-            self.news.extend(child.rank().map(|rank| News::Exited(rank, exit)));
-        }
-        match child.launch {
-            // The hosts of a node that ends are its parent's to launch again or to give up, not its own.
-            _ if self.stage >= Stage::Ending => {}
-            // It has ended by itself, and nobody hung on it.
-            Some(_) if self.stage == Stage::Up && was_up && child.alone => {}
-            Some(launch) if was_up => self.leader_lost(launch, &failure, now),
-            Some(launch) => self.launch_failed(launch, failure, now),
-            None if self.stage < Stage::Up => self.host_failed(failure, now, out),
-            None => {}
         }
     }
 }

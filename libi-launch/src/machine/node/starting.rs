@@ -1,0 +1,134 @@
+//! Whom a node starts, when, and with what.
+
+use std::time::Duration;
+
+use libi_core::boot::{Place, Ticket};
+use libi_core::dist::layout::Block;
+use libi_core::ids::Rank;
+use libi_core::plan::late::{Attempt, Launch, Next};
+use libi_core::time::Instant;
+use libi_core::wire::Kind;
+
+use super::{Child, Effect, Job, LinkId, Node};
+use crate::verdict::{Cause, Failure, Phase};
+
+/// After how long without an answer, at least, a launch does not count as keeping its launcher busy.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many launches may be in flight, whatever their age: each is a process here, with its descriptors.
+const MOST_IN_FLIGHT: usize = 1_000;
+
+impl Node {
+    /// Starts as many hosts as may be in flight.
+    pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        while self.starting.is_none() {
+            if let Err(again) = self.may_launch(now) {
+                self.launch_again = again;
+                return;
+            }
+            match self.queue.next(now) {
+                Next::Launch(launch) => self.start_host(launch, now, out),
+                Next::WaitUntil(at) => {
+                    self.launch_again = Some(at);
+                    return;
+                }
+                Next::Idle => return,
+            }
+        }
+    }
+
+    /// Whether the window has room; if not, when it will have if nothing happens before.
+    ///
+    /// A launch that has been silent for long keeps no launcher busy, and is not counted: else a few hosts that
+    /// hang would make all others wait for their timeout.
+    fn may_launch(&mut self, now: Instant) -> Result<(), Option<Instant>> {
+        if self.queue.waiting() == 0 {
+            return Ok(());
+        }
+        let estimate = self.queue.estimate();
+        let cost = estimate.cost();
+        if let Some(at) = self.window.not_before(now, &estimate) {
+            return Err(Some(at));
+        }
+        let limit = self.window.limit(&estimate);
+        self.queue.limit(limit);
+        let patience = PATIENCE.max(cost.rem.saturating_mul(2));
+        let since =
+            Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(patience)).as_nanos() as u64);
+        let mut counted = self.queue.in_flight_since(since);
+        let earliest = counted.next();
+        if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
+            return Err(earliest.map(|started| started + patience + Duration::from_nanos(1)));
+        }
+        if self.queue.in_flight() >= MOST_IN_FLIGHT { Err(None) } else { Ok(()) }
+    }
+
+    fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
+        let Some(task) = self.tasks.get_mut(&launch.host) else { return };
+        task.attempt = launch.attempt;
+        let task = task.clone();
+        let Some(program) = self.program(&task.blocks) else {
+            let failure = self.nothing_to_run(now);
+            return self.launch_failed(launch, failure, now);
+        };
+        let blocks = task.blocks.clone();
+        let link =
+            self.start(Place::Leader(launch.host), Some(launch), blocks, Job::Host(task, program), now, out);
+        self.starting = Some((link, now));
+        self.window.launched(now, &self.queue.estimate());
+    }
+
+    pub(super) fn start_member(&mut self, rank: Rank, block: Block, now: Instant, out: &mut Vec<Effect>) {
+        let block = Block { first: rank, count: 1, ..block };
+        let Some(program) = self.program(&[block]) else {
+            let failure = self.nothing_to_run(now);
+            return self.host_failed(failure, now, out);
+        };
+        self.start(Place::Local(rank), None, vec![block], Job::Member(rank, program), now, out);
+    }
+
+    fn nothing_to_run(&self, now: Instant) -> Failure {
+        let cause = Cause::NotStarted("nobody has said what runs there".to_owned());
+        Failure::without_evidence(Phase::Waiting, cause, now.since(self.began))
+    }
+
+    fn program(&self, blocks: &[Block]) -> Option<super::Program> {
+        self.programs.get(blocks.first()?.distribution as usize).cloned()
+    }
+
+    /// Starts a process, and writes its ticket into the link before anything is known of it.
+    fn start(
+        &mut self,
+        place: Place,
+        launch: Option<Launch>,
+        blocks: Vec<Block>,
+        job: Job,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> LinkId {
+        self.last_link += 1;
+        let link = LinkId(self.last_link);
+        let attempt = launch.map_or(Attempt::default(), |launch| launch.attempt);
+        let ticket = Ticket { session: self.session, place, attempt, nonce: self.nonce() };
+        let by = now + if launch.is_some() { self.rules.greet } else { self.rules.join };
+        self.children.insert(link, Child::new(ticket, launch, blocks, now, by));
+        self.deadlines.insert((by, link));
+        out.push(Effect::Start(link, job));
+        Self::send_preamble(link, out);
+        Self::send(link, Kind::Ticket, &ticket, out);
+        link
+    }
+
+    pub(super) fn started(&mut self, link: LinkId, now: Instant) {
+        if let Some((_, since)) = self.starting.take_if(|(starting, _)| *starting == link) {
+            self.queue.observe_seq(now.since(since));
+        }
+    }
+
+    pub(super) fn not_started(&mut self, link: LinkId, why: String, now: Instant, out: &mut Vec<Effect>) {
+        self.started(link, now);
+        if let Some(child) = self.children.get_mut(&link) {
+            child.end(Cause::NotStarted(why));
+            self.gone(link, now, out);
+        }
+    }
+}
