@@ -34,8 +34,10 @@ const FOUND: [u64; 4] = [33, 6_934, 6_717, 4_087];
 const FOUND_WITH_POLICIES: [u64; 1] = [47];
 
 /// Seeds that have found something since links are direct, and members print, are released and get signals: leaders that
-/// were released, and killed when the session ended; one that ended with its host, and said that nobody hung on it.
-const FOUND_WITH_LINKS: [u64; 2] = [5, 1_183];
+/// were released, and killed when the session ended; one that ended with its host, and said that nobody hung on it; a host
+/// that was tried more often than it was to be, because who was given it knew nothing of that; and again, with links,
+/// what 47 has found.
+const FOUND_WITH_LINKS: [u64; 4] = [5, 1_183, 3_850, 2_184];
 
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return 0..300 };
