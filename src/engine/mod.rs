@@ -181,7 +181,7 @@ impl Engine {
         }
         for event in &self.events {
             let token = event.token();
-            if token != WAKE && self.targets.mark(token, event) {
+            if token != WAKE && self.targets.queue(token) {
                 self.ready.push_back(token);
             }
         }

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::RawFd;
 
 use libi_launch::machine::LinkId;
-use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
@@ -96,12 +95,7 @@ impl Targets {
         self.free.append(&mut self.retired);
     }
 
-    /// The system has reported something: true if it has to be queued for its turn.
-    pub(super) fn mark(&mut self, token: Token, _: &Event) -> bool {
-        self.queue(token)
-    }
-
-    /// True if it was not queued before.
+    /// It has to have its turn: true if it was not queued for that before.
     pub(super) fn queue(&mut self, token: Token) -> bool {
         match self.entries.get_mut(token.0) {
             Some(Entry { target: Some(_), queued }) => !std::mem::replace(queued, true),

@@ -263,7 +263,7 @@ impl Node {
             self.launch(now, out);
         }
         self.note_alone();
-        self.pass_output_on(now, out);
+        self.pass_output_on(out);
         self.report(now, out);
         if self.stage == Stage::Ending && self.children.is_empty() {
             self.stage = Stage::Over;

@@ -149,7 +149,7 @@ impl Node {
             self.window.answered();
             self.give(link, launch, now, out);
         } else {
-            self.check_joined(now, out);
+            self.check_joined();
         }
     }
 

@@ -190,14 +190,14 @@ impl Node {
     }
 
     /// The parent says that this was the last on the channel. Nothing if it has no reason to.
-    pub(super) fn parent_moved(&mut self, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
+    pub(super) fn parent_moved(&mut self, out: &mut Vec<Effect>) -> Option<()> {
         if self.direct.own != Own::Reached {
             return None;
         }
         self.direct.own = Own::Moved;
         out.push(Effect::Follow(LinkId::PARENT));
         Self::move_on(LinkId::PARENT, out);
-        self.check_joined(now, out);
+        self.check_joined();
         Some(())
     }
 

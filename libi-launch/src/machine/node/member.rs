@@ -98,7 +98,7 @@ impl Node {
         let frame = Frame::join(header, payload)?;
         match (header.kind(), upstream.state) {
             (Kind::Heartbeat, _) => Some(()),
-            (Kind::Goodbye, _) => self.parent_moved(now, out),
+            (Kind::Goodbye, _) => self.parent_moved(out),
             (Kind::Ticket, State::Called) => {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 upstream.state = State::Greeted(ticket);
@@ -188,12 +188,12 @@ impl Node {
                 self.start_member(rank, block, now, out);
             }
         }
-        self.check_joined(now, out);
+        self.check_joined();
         Some(())
     }
 
     /// Notices that all members of this host are up, once.
-    pub(super) fn check_joined(&mut self, _: Instant, _: &mut Vec<Effect>) {
+    pub(super) fn check_joined(&mut self) {
         if self.direct.holds_up() {
             return;
         }

@@ -4,7 +4,6 @@
 //! it becomes output of its rank, as everything after it.
 
 use libi_core::ids::{HostIndex, Rank};
-use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind, Limits};
 
 use super::{Effect, LinkId, Node, Notice, Role, Stage};
@@ -84,7 +83,7 @@ impl Node {
     }
 
     /// Passes on what may be, and grants those it came from as much again.
-    pub(super) fn pass_output_on(&mut self, _: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn pass_output_on(&mut self, out: &mut Vec<Effect>) {
         while let Some((from, piece)) = self.outbox.pop() {
             let length = piece.text.len() as u32; // cut to the size of a frame
             if let Some(child) = from.and_then(|link| self.children.get_mut(&link)) {
