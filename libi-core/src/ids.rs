@@ -33,3 +33,14 @@ id!(
     HostIndex,
     "host"
 );
+id!(
+    /// One of a process's links. Numbers are given by the process, in the order in which it starts what is at their other
+    /// ends.
+    LinkId,
+    "link"
+);
+
+impl LinkId {
+    /// The link to the one that has started this process.
+    pub const PARENT: Self = Self(0);
+}

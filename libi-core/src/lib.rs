@@ -66,6 +66,7 @@ pub mod link;
 pub mod machine;
 pub mod plan;
 pub mod ranking;
+pub mod ranks;
 pub mod sim;
 #[cfg(test)]
 mod testing;

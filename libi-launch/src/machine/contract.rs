@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
+pub use libi_core::ids::LinkId;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::link::LinkKey;
 use libi_core::plan::Strategy;
@@ -15,15 +16,6 @@ use super::node::Direct;
 use super::outbox::Stream;
 use crate::backend::Via;
 use crate::verdict::{Exit, Failure};
-
-/// One of a node's links. Numbers are given by the node, in the order in which it starts what is at their other ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u32);
-
-impl LinkId {
-    /// The link to the one that has started this process.
-    pub const PARENT: Self = Self(0);
-}
 
 /// What is to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
