@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 
+use libi_comm::Group;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as Standard};
@@ -24,6 +25,7 @@ mod connecting;
 mod input;
 mod reading;
 mod starting;
+mod talking;
 
 /// How much is read of one descriptor in one turn.
 const MOST: usize = 256 << 10;
@@ -31,6 +33,7 @@ const MOST: usize = 256 << 10;
 /// Carries out what one node wants, and tells it what happens.
 pub(crate) struct Driver {
     node: Node,
+    group: Group,
     ports: BTreeMap<LinkId, Port>,
     starts: VecDeque<(LinkId, Job)>,
     wake_at: Option<Instant>,
@@ -58,6 +61,7 @@ impl Driver {
     pub(crate) fn new(node: Node, environment: Environment, lasting_thread: bool) -> Self {
         Self {
             node,
+            group: Group::new(),
             ports: BTreeMap::new(),
             starts: VecDeque::new(),
             wake_at: None,

@@ -35,6 +35,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use libi_comm::{Call, CallId, CommError, Outcome};
+use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Event, Node, Notice, Stream as Standard};
 use mio::{Events, Poll, Token, Waker};
@@ -51,6 +53,12 @@ pub(crate) struct Id(pub(crate) u32);
 pub(crate) trait Owner {
     /// A node has told something.
     fn notice(&mut self, id: Id, notice: Notice, node: &Node, now: Instant);
+
+    /// A call of the program is over.
+    fn finished(&mut self, id: Id, call: CallId, result: Result<Outcome, CommError>);
+
+    /// These members are gone.
+    fn lost(&mut self, id: Id, ranks: Ranks);
 }
 
 /// Tells an engine to look up from its waiting.
@@ -150,6 +158,16 @@ impl Engine {
     /// Hands an event to a node.
     pub(crate) fn tell(&mut self, id: Id, event: Event, owner: &mut dyn Owner) {
         self.with(id, owner, |driver, turn| driver.tell(event, turn));
+    }
+
+    /// Hands a node's group a call of the program.
+    pub(crate) fn call(&mut self, id: Id, number: CallId, call: Call, owner: &mut dyn Owner) {
+        self.with(id, owner, |driver, turn| driver.call(number, call, turn));
+    }
+
+    /// Nobody waits for a call any more.
+    pub(crate) fn cancel(&mut self, id: Id, number: CallId, owner: &mut dyn Owner) {
+        self.with(id, owner, |driver, turn| driver.cancel(number, turn));
     }
 
     pub(crate) fn driver(&self, id: Id) -> Option<&Driver> {

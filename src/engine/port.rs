@@ -2,6 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
+use libi_core::wire::{Flags, Header, Kind, Limits};
 use libi_launch::machine::Stream as Standard;
 use libi_launch::process::Child;
 use mio::{Interest, Registry, Token};
@@ -67,6 +68,17 @@ impl Port {
             _ => self.append(bytes),
         }
         Ok(())
+    }
+
+    /// Takes a frame of the communication half to be sent.
+    pub(super) fn queue_frame(&mut self, frame: libi_comm::Frame) {
+        let header = Header::new(Kind::Data, Flags::NONE, 1, frame.len(), &Limits::PROVEN);
+        if let Ok(header) = header {
+            let _ = self.queue(&header.encode());
+            for part in frame.0 {
+                let _ = self.queue(&part);
+            }
+        }
     }
 
     /// What waits may hold a secret: a buffer that grows by itself leaves its beginning in freed memory.

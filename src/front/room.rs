@@ -11,6 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
+use libi_comm::{CallId, CommError, Outcome};
+use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Event as Input, Node, Notice};
 use mio::Waker;
@@ -315,6 +317,10 @@ impl Works {
 }
 
 impl Owner for Desk {
+    fn finished(&mut self, _: Id, _: CallId, _: Result<Outcome, CommError>) {}
+
+    fn lost(&mut self, _: Id, _: Ranks) {}
+
     fn notice(&mut self, id: Id, notice: Notice, node: &Node, now: Instant) {
         let Some(&number) = self.numbers.get(&id) else { return };
         let mut state = self.shared.lock();

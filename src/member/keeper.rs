@@ -12,7 +12,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
+use libi_comm::{CallId, CommError, Outcome};
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Event as Input, Node, Notice, Stream as Standard};
 use mio::Waker;
@@ -321,6 +323,10 @@ impl Works {
 }
 
 impl Owner for Desk {
+    fn finished(&mut self, _: Id, _: CallId, _: Result<Outcome, CommError>) {}
+
+    fn lost(&mut self, _: Id, _: Ranks) {}
+
     fn notice(&mut self, _: Id, notice: Notice, node: &Node, now: Instant) {
         let stage = match notice {
             Notice::Up => Stage::Up,
