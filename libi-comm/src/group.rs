@@ -1,13 +1,80 @@
 //! A group: one process's part in the communication of its session.
+//!
+//! # Who takes part
+//! The members that were up when the session was said to be up, connected as they were launched: every process has a
+//! link to whoever has started it, and to everybody it has started. The front end is above all. Where the members'
+//! tree has its *top* is said by the [topology](crate::topology): mostly the master, for whom the front end is nobody
+//! but somebody to send to and receive from.
+//!
+//! # Collective calls
+//! Every member makes the same collective calls in the same order; they are numbered, and any number of them may be under way. A call
+//! is over for a member when everybody has called and its own data have come and gone.
+//!
+//! ```text
+//!                 own call, and every branch             from above, or at the top:
+//!                 says that it has called                everybody has called          nothing left to pass on
+//!   (unknown) -> Open ---------------------> Entered -----------------------> Done ---------------------------> Over
+//!                  |  says so upwards          |         says so downwards      |
+//!                  +---------------------------+--------------------------------+
+//!                         | somebody has called something else, or has given up, or cannot go on: Broken
+//!                         v
+//!                        Over, with an error for every member that was not over before
+//! ```
+//!
+//! - **Agreement.** What a member has called travels with the sign that it has called. The first process that sees two
+//!   different calls under one number says so to everybody, with the ranks and what each has called. Since no call is over
+//!   for anybody before all have called, everybody gets this error, and nobody waits. The next call is a new chance.
+//! - **Data** do not wait for agreement. They go from link to link as they come ([`lanes`], where the windows are), up to
+//!   the lowest process below which both ends are, and down; how much goes over a link is known as soon as the
+//!   call is ([`expect`]).
+//! - **Values** to be combined are combined where they meet ([`tally`]); a **ring** is one message up and one down on each
+//!   link ([`ring`]), a **fence** as well ([`keys`]).
+//! - **Deadlines** are the caller's. When it has waited long enough the call is broken for everybody who is not over it,
+//!   naming who has given up; members that make this call later are told at once. Some members may have what they
+//!   wanted and others the error, and that is the only uncertainty: everybody goes on with the next number.
+//!
+//! # When somebody is lost
+//! Whoever has a link to him is the witness. It knows up to which number everybody in that branch has called, and says so to
+//! all, with their ranks: later calls cannot succeed any more, and fail at once wherever they are made. Earlier ones
+//! go on, since everything that those below had to say for them has come through this link or has not: if not,
+//! the witness breaks the call. Messages between others, and keys of others, are not touched. Who is *cut off from its
+//! parent* is about to end, and all its calls end with [`CommError::Ended`].
+//!
+//! | what happens | what follows |
+//! |---|---|
+//! | calls differ in kind, root or length | [`CommError::Mismatch`] at every member, for this call alone |
+//! | a member's patience ends | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at those that were not over it |
+//! | a member's arguments are wrong | the error there, [`CommError::Cancelled`] elsewhere |
+//! | there is no memory for what comes | the same |
+//! | a branch is lost | [`CommError::PeerLost`] for what it is needed for |
+//! | a frame makes no sense | the call that it belongs to is broken; one that belongs to none is dropped |
+//!
+//! # Messages between two, and keys
+//! The heads of [`mail`] and [`keys`] have their states.
 
+mod collect;
+mod expect;
+mod inbox;
 pub(crate) mod keys;
+mod lanes;
+mod loads;
 pub(crate) mod mail;
+mod op;
+mod ring;
+mod tally;
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
+use self::collect::{Collective, Scene};
 use crate::contract::{Address, Call, CallId, Effect, Event};
 use crate::error::CommError;
 use crate::message::Message;
@@ -20,12 +87,34 @@ pub(crate) struct Place {
     pub(crate) routes: Routes,
     /// Members that were there and are gone.
     pub(crate) lost: Ranks,
+    /// Links that have ended.
+    pub(crate) cut: BTreeSet<LinkId>,
 }
 
 impl Place {
+    fn new(topology: Topology) -> Self {
+        let routes = Routes::new(&topology);
+        Self { topology, routes, ..Self::default() }
+    }
+
     /// This process.
     pub(crate) fn me(&self) -> Address {
         self.topology.me.map_or(Address::FrontEnd, Address::Rank)
+    }
+
+    /// How many members the group had at first.
+    fn members(&self) -> u64 {
+        u64::from(self.topology.size).saturating_sub(self.topology.absent.len() as u64)
+    }
+
+    /// How many of them this process is.
+    fn here(&self) -> u64 {
+        u64::from(self.topology.me.is_some())
+    }
+
+    /// The link to the next process above that takes part in collective calls.
+    fn above(&self) -> Option<LinkId> {
+        (self.topology.has_parent && !self.topology.top).then_some(LinkId::PARENT)
     }
 
     /// The link that leads to somebody, or why there is none. Whoever is here himself is `None`.
@@ -57,7 +146,14 @@ fn lost(rank: Rank) -> CommError {
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub struct Group {
+    /// What has happened before the group knew its place.
+    early: Vec<Event>,
+    is_up: bool,
+    ended: bool,
     place: Place,
+    /// Calls of which nothing has been said yet.
+    open: BTreeSet<CallId>,
+    collective: Collective,
     mail: mail::Office,
     keys: keys::Store,
 }
@@ -72,7 +168,13 @@ impl Group {
     /// Whether nothing that was called here is still to leave this process, and nothing is on its way through it.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.mail.is_quiet() && self.keys.is_quiet()
+        self.ended || self.collective.is_quiet() && self.mail.is_quiet() && self.keys.is_quiet()
+    }
+
+    /// Who did not come up.
+    #[must_use]
+    pub fn absent(&self) -> &Ranks {
+        &self.place.topology.absent
     }
 }
 
@@ -81,35 +183,137 @@ impl Machine for Group {
     type Effect = Effect;
 
     fn on(&mut self, event: Event, _now: Instant, out: &mut Vec<Effect>) {
-        match event {
-            Event::Up(topology) => {
-                self.place.routes = Routes::new(&topology);
-                self.place.topology = topology;
-            }
-            Event::Frame(link, frame) => match Message::take(&frame) {
-                Some((Message::Mail(mail), cargo)) => self.mail.heard(link, mail, cargo, &self.place, out),
-                Some((Message::Keys(message), cargo)) => {
-                    self.keys.heard(link, message, cargo, &self.place, out);
-                }
-                _ => {}
-            },
-            Event::Cut(_) => {}
-            Event::Call(id, call) => self.call(id, call, out),
-            Event::Cancel(id) => {
-                let _ = self.mail.cancel(id, &self.place, out) || self.keys.cancel(id, &self.place, out);
-            }
-        }
+        self.take(event, out);
     }
 }
 
 impl Group {
-    fn call(&mut self, id: CallId, call: Call, out: &mut Vec<Effect>) {
-        match call {
-            Call::Send { to, tag, data } => self.mail.send(id, to, tag, data, &self.place, out),
-            Call::Receive { from, tag } => self.mail.receive(id, from, tag, &self.place, out),
-            Call::Put { key, value, spread } => self.keys.put(id, key, value, spread, &self.place, out),
-            Call::Get { key, wait } => self.keys.get(id, key, wait, &self.place, out),
-            _ => {}
+    fn take(&mut self, event: Event, out: &mut Vec<Effect>) {
+        let before = out.len();
+        match event {
+            Event::Up(topology) => {
+                self.is_up = true;
+                self.place = Place::new(topology);
+                self.collective.up(&self.place);
+                for event in std::mem::take(&mut self.early) {
+                    self.take(event, out);
+                }
+            }
+            Event::Call(id, _) if self.ended => out.push(Effect::Finish(id, Err(CommError::Ended))),
+            _ if self.ended => {}
+            Event::Cut(LinkId::PARENT) => self.end(out),
+            Event::Cancel(id) if !self.is_up => {
+                self.early.retain(|event| !matches!(event, Event::Call(early, _) if *early == id));
+            }
+            event if !self.is_up => self.early.push(event),
+            Event::Frame(link, frame) => self.heard(link, &frame, out),
+            Event::Cut(link) => self.cut(link, out),
+            Event::Call(id, call) => {
+                self.open.insert(id);
+                self.call(id, call, out);
+            }
+            Event::Cancel(id) => self.cancel(id, out),
         }
+        let mut place = before;
+        while let Some(effect) = out.get(place) {
+            // Of a call that nobody waits for any more, and of one that has been told of, nothing is said.
+            let is_news = !matches!(effect, Effect::Finish(id, _) if !self.open.remove(id) && !self.ended);
+            if is_news {
+                place += 1;
+            } else {
+                out.remove(place);
+            }
+        }
+    }
+
+    fn call(&mut self, id: CallId, call: Call, out: &mut Vec<Effect>) {
+        match (call, self.place.topology.me) {
+            (Call::Send { to, tag, data }, _) => self.mail.send(id, to, tag, data, &self.place, out),
+            (Call::Receive { from, tag }, _) => self.mail.receive(id, from, tag, &self.place, out),
+            (_, None) => out.push(Effect::Finish(id, Err(CommError::NotAMember))),
+            (Call::Put { key, value, spread }, _) => {
+                self.keys.put(id, key, value, spread, &self.place, out);
+            }
+            (Call::Get { key, wait }, _) => self.keys.get(id, key, wait, &self.place, out),
+            (call, Some(me)) => {
+                let Self { collective, place, keys, .. } = self;
+                collective.call(id, call, me, &mut Scene { place, keys, out });
+            }
+        }
+    }
+
+    fn cancel(&mut self, id: CallId, out: &mut Vec<Effect>) {
+        self.open.remove(&id);
+        let Self { collective, place, keys, mail, .. } = self;
+        if mail.cancel(id, place, out) || keys.cancel(id, place, out) {
+            return;
+        }
+        if let Some(me) = place.topology.me {
+            collective.cancel(id, me, &mut Scene { place, keys, out });
+        }
+    }
+
+    fn heard(&mut self, link: LinkId, frame: &Bytes, out: &mut Vec<Effect>) {
+        if self.place.cut.contains(&link) {
+            return;
+        }
+        let Self { collective, place, keys, mail, .. } = self;
+        let Some((message, cargo)) = Message::take(frame) else { return };
+        match message {
+            Message::Flow(flow) => collective.heard(link, &flow, cargo, &mut Scene { place, keys, out }),
+            Message::Grant { nth, upto } => {
+                collective.granted(link, nth, upto, &mut Scene { place, keys, out });
+            }
+            Message::Broken { nth, why } => {
+                collective.spread_break(nth, why, Some(link), &mut Scene { place, keys, out });
+            }
+            Message::Lost { ranks, before } => self.lost(&ranks, before, Some(link), out),
+            Message::Mail(mail_message) => mail.heard(link, mail_message, cargo, place, out),
+            Message::Keys(message) => keys.heard(link, message, cargo, place, out),
+        }
+    }
+
+    /// A branch is gone.
+    fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+        let branch = self.place.topology.branches.iter().find(|branch| branch.link == link);
+        let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };
+        if !self.place.cut.insert(link) {
+            return;
+        }
+        self.place.routes.cut(link);
+        let before = self.collective.cut(link);
+        self.lost(&ranks, before, None, out);
+        let Self { collective, place, keys, .. } = self;
+        keys.cut(link, &ranks, place, out);
+        collective.drop_branch(link, &ranks, &mut Scene { place, keys, out });
+    }
+
+    /// These are gone, as this process has seen, or as was said over a link.
+    fn lost(&mut self, ranks: &Ranks, before: u64, from: Option<LinkId>, out: &mut Vec<Effect>) {
+        self.place.lost.add_all(ranks);
+        let Self { collective, place, keys, mail, .. } = self;
+        let parent = Some(LinkId::PARENT).filter(|_| place.topology.has_parent);
+        let branches = place.topology.branches.iter().map(|branch| branch.link);
+        let frame = Message::Lost { ranks: ranks.clone(), before }.frame(None);
+        for link in parent.into_iter().chain(branches) {
+            if Some(link) != from && !place.cut.contains(&link) {
+                out.push(Effect::Send(link, frame.clone()));
+            }
+        }
+        collective.lost(ranks, before, &mut Scene { place, keys, out });
+        mail.lost(ranks, place, out);
+        out.push(Effect::Lost(ranks.clone()));
+    }
+
+    /// There is no way to anybody any more.
+    fn end(&mut self, out: &mut Vec<Effect>) {
+        self.ended = true;
+        let early = std::mem::take(&mut self.early);
+        let early = early.into_iter().filter_map(|event| match event {
+            Event::Call(id, _) => Some(id),
+            _ => None,
+        });
+        let open = std::mem::take(&mut self.open);
+        out.extend(open.into_iter().chain(early).map(|id| Effect::Finish(id, Err(CommError::Ended))));
     }
 }

@@ -27,6 +27,8 @@ pub struct Topology {
     pub absent: Ranks,
     /// Whether there is a link to whoever has started this process.
     pub has_parent: bool,
+    /// Whether this process is a further member of its host, whose leader is its parent.
+    pub local: bool,
     /// Whether this process is where everybody meets: the one that is above all members and has more than one branch, or
     /// is a member.
     pub top: bool,
@@ -50,15 +52,15 @@ pub enum Hop {
 pub(crate) struct Routes {
     me: Option<Rank>,
     has_parent: bool,
-    /// First and last rank of each run below, ascending, and where it is.
-    runs: Vec<(u32, u32, LinkId)>,
+    /// First and last rank of each run below, ascending, and where it is; nowhere, if it is gone.
+    runs: Vec<(u32, u32, Option<LinkId>)>,
 }
 
 impl Routes {
     pub(crate) fn new(topology: &Topology) -> Self {
         let mut runs = Vec::new();
         for branch in &topology.branches {
-            runs.extend(branch.ranks.runs().map(|(first, last)| (first.0, last.0, branch.link)));
+            runs.extend(branch.ranks.runs().map(|(first, last)| (first.0, last.0, Some(branch.link))));
         }
         runs.sort_unstable();
         Self { me: topology.me, has_parent: topology.has_parent, runs }
@@ -74,7 +76,7 @@ impl Routes {
             Address::Rank(rank) => {
                 let at = self.runs.partition_point(|&(_, last, _)| last < rank.0);
                 match self.runs.get(at) {
-                    Some(&(first, _, link)) if first <= rank.0 => Hop::Over(link),
+                    Some(&(first, _, link)) if first <= rank.0 => link.map_or(Hop::Nowhere, Hop::Over),
                     _ => above,
                 }
             }
@@ -83,6 +85,6 @@ impl Routes {
 
     /// A branch is gone.
     pub(crate) fn cut(&mut self, link: LinkId) {
-        self.runs.retain(|&(_, _, over)| over != link);
+        self.runs.iter_mut().filter(|run| run.2 == Some(link)).for_each(|run| run.2 = None);
     }
 }

@@ -1,0 +1,80 @@
+//! What travels with the signs of a call and is no piece of anybody's data: stretches of a ring, keys at a fence.
+
+use bytes::Bytes;
+use libi_core::ids::LinkId;
+
+use super::Place;
+use super::collect::Scene;
+use super::op::Op;
+use super::ring::{Around, Stretch};
+use crate::contract::Outcome;
+use crate::error::CommError;
+use crate::message::Kind;
+
+/// What goes up with the sign that everybody here has called.
+pub(super) fn load_up(op: &mut Op, parent: LinkId, on: &mut Scene<'_>) -> Result<(), CommError> {
+    match op.by.1.kind {
+        Kind::Ring => {
+            let ring = Stretch::join(&stretches(op, on.place)?).encode();
+            op.load.insert(parent, ring.into());
+        }
+        Kind::Fence => {
+            fence_below(op, on)?;
+            op.load.insert(parent, on.keys.fence_up());
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What goes down with the sign that everybody has called, and what it means here.
+pub(super) fn load_down(op: &mut Op, on: &mut Scene<'_>) -> Result<(), CommError> {
+    let top = on.place.above().is_none();
+    let above = op.cargo.remove(&LinkId::PARENT).filter(|_| !top).unwrap_or_default();
+    match op.by.1.kind {
+        Kind::Ring => {
+            let garbled = CommError::Garbled("no part of a ring");
+            let stretches = stretches(op, on.place)?;
+            let whole = Stretch::join(&stretches);
+            let around = if top { Around::whole(&whole) } else { Around::decode(&above).ok_or(garbled)? };
+            let mut parts = around.split(&stretches).into_iter();
+            let own = if on.place.topology.me.is_some() { parts.next() } else { None };
+            let outcome = own.map(|own| Outcome::Place(own.place()));
+            let loads: Vec<_> = parts.map(|part| Bytes::from(part.encode())).collect();
+            op.outcome = outcome;
+            op.load = on.place.topology.branches.iter().map(|branch| branch.link).zip(loads).collect();
+        }
+        Kind::Fence => {
+            let cargo = if top {
+                fence_below(op, on)?;
+                on.keys.fence_decided()
+            } else {
+                above.into()
+            };
+            on.keys.fence_down(cargo.clone(), on.place, on.out).map_err(CommError::Garbled)?;
+            for branch in on.place.topology.branches.iter().filter(|branch| !branch.local) {
+                op.load.insert(branch.link, cargo.clone());
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn fence_below(op: &mut Op, on: &mut Scene<'_>) -> Result<(), CommError> {
+    for branch in &on.place.topology.branches {
+        let cargo = op.cargo.remove(&branch.link).unwrap_or_default();
+        on.keys.fence_from_below(branch.link, cargo.into()).map_err(CommError::Garbled)?;
+    }
+    Ok(())
+}
+
+/// The parts of the ring here and below, in their order.
+fn stretches<'a>(op: &'a Op, place: &Place) -> Result<Vec<Stretch<'a>>, CommError> {
+    let own = place.topology.me.is_some().then(|| Ok(Stretch::of(&op.own_ring)));
+    let below = place.topology.branches.iter().map(|branch| {
+        let bytes = op.cargo.get(&branch.link).map_or(&[][..], Vec::as_slice);
+        Stretch::decode(bytes).ok_or(CommError::Garbled("no part of a ring"))
+    });
+    own.into_iter().chain(below).collect()
+}

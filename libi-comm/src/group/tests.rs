@@ -1,0 +1,405 @@
+//! Groups that are connected by queues: every operation on trees of several shapes, and what goes wrong.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::*;
+use crate::contract::{Outcome, RingPlace};
+use crate::error::Fault;
+use crate::fold::{Element, Fold, Op};
+use crate::message::{Kind, Length};
+use crate::topology::Branch;
+use libi_core::sim::rng::Rng;
+
+/// Members in a tree in which a process's parent is the one that `parent` names, and the front end above rank 0.
+struct Cluster {
+    groups: Vec<Group>,
+    /// What is under way, by sender and receiver; the front end is the last.
+    wires: BTreeMap<(usize, usize), VecDeque<Bytes>>,
+    links: BTreeMap<(usize, LinkId), usize>,
+    back: BTreeMap<(usize, usize), LinkId>,
+    results: BTreeMap<CallId, Result<Outcome, CommError>>,
+    rng: Rng,
+    frames: BTreeMap<(usize, usize), usize>,
+    calls: u64,
+}
+
+impl Cluster {
+    fn new(size: usize, seed: u64, parent: impl Fn(usize) -> usize) -> Self {
+        let mut below: Vec<Ranks> = (0..size).map(|rank| [Rank(rank as u32)].into_iter().collect()).collect();
+        for rank in (1..size).rev() {
+            let ranks = below[rank].clone();
+            below[parent(rank)].add_all(&ranks);
+        }
+        let mut cluster = Self {
+            groups: (0..=size).map(|_| Group::new()).collect(),
+            wires: BTreeMap::new(),
+            links: BTreeMap::new(),
+            back: BTreeMap::new(),
+            results: BTreeMap::new(),
+            rng: Rng::new(seed),
+            frames: BTreeMap::new(),
+            calls: 0,
+        };
+        let mut topologies: Vec<_> = (0..=size)
+            .map(|who| Topology {
+                me: (who < size).then_some(Rank(who as u32)),
+                size: size as u32,
+                has_parent: who < size,
+                top: who == 0,
+                ..Topology::default()
+            })
+            .collect();
+        for (rank, ranks) in below.into_iter().enumerate() {
+            let above = if rank == 0 { size } else { parent(rank) };
+            let link = LinkId(topologies[above].branches.len() as u32 + 1);
+            topologies[above].branches.push(Branch { link, ranks, local: false });
+            cluster.links.extend([((above, link), rank), ((rank, LinkId::PARENT), above)]);
+            cluster.back.extend([((above, rank), link), ((rank, above), LinkId::PARENT)]);
+        }
+        for (who, topology) in topologies.into_iter().enumerate() {
+            cluster.tell(who, Event::Up(topology));
+        }
+        cluster
+    }
+
+    fn tell(&mut self, who: usize, event: Event) {
+        let mut effects = Vec::new();
+        self.groups[who].on(event, Instant::ZERO, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(link, frame) => {
+                    let to = self.links[&(who, link)];
+                    *self.frames.entry((who, to)).or_default() += 1;
+                    self.wires.entry((who, to)).or_default().push_back(frame.concat());
+                }
+                Effect::Finish(id, result) => {
+                    assert!(self.results.insert(id, result).is_none(), "{id:?} is over twice");
+                }
+                Effect::Lost(_) => {}
+            }
+        }
+    }
+
+    /// Begins a call of somebody.
+    fn call(&mut self, who: usize, call: Call) -> CallId {
+        self.calls += 1;
+        let id = CallId(self.calls);
+        self.tell(who, Event::Call(id, call));
+        id
+    }
+
+    /// Lets everything that is under way arrive, in an order that only keeps that of each link.
+    fn run(&mut self) {
+        loop {
+            let ready: Vec<_> =
+                self.wires.iter().filter(|(_, wire)| !wire.is_empty()).map(|(at, _)| *at).collect();
+            if ready.is_empty() {
+                return;
+            }
+            let (from, to) = ready[self.rng.below(ready.len() as u64) as usize];
+            let frame = self.wires.get_mut(&(from, to)).and_then(VecDeque::pop_front).unwrap();
+            let link = self.back[&(to, from)];
+            self.tell(to, Event::Frame(link, frame));
+        }
+    }
+
+    /// Everybody calls, and everything happens.
+    fn all(&mut self, size: usize, call: impl Fn(usize) -> Call) -> Vec<Result<Outcome, CommError>> {
+        let ids: Vec<_> = (0..size).map(|who| self.call(who, call(who))).collect();
+        self.run();
+        ids.iter().map(|id| self.results.remove(id).unwrap_or_else(|| panic!("{id:?} hangs"))).collect()
+    }
+}
+
+type Parent = fn(usize) -> usize;
+const SHAPES: [Parent; 4] = [|_| 0, |rank| rank - 1, |rank| (rank - 1) / 2, |rank| rank & (rank - 1)];
+
+fn bytes(seed: usize, length: usize) -> Bytes {
+    (0..length).map(|at| (seed * 31 + at * 7) as u8).collect()
+}
+
+fn each(check: impl Fn(usize, &mut Cluster)) {
+    for (nth, shape) in SHAPES.into_iter().enumerate() {
+        for size in [1, 2, 3, 7, 16, 33] {
+            check(size, &mut Cluster::new(size, nth as u64, shape));
+        }
+    }
+}
+
+const LENGTHS: [usize; 5] = [0, 1, 777, 9_000, 300_001];
+
+#[test]
+fn everybody_gets_what_the_root_has() {
+    each(|size, cluster| {
+        for length in LENGTHS {
+            for root in [0, size / 2, size - 1] {
+                let data = |who| (who == root).then(|| bytes(root, length));
+                let root = Rank(root as u32);
+                let call = |who| Call::Broadcast { root, data: data(who), length: None };
+                let expected = vec![Ok(Outcome::Data(bytes(root.0 as usize, length))); size];
+                assert!(cluster.all(size, call) == expected, "{size} {length} {root}");
+            }
+        }
+        assert!(cluster.groups.iter().all(Group::is_quiet));
+    });
+}
+
+#[test]
+fn the_root_gets_what_everybody_has_and_everybody_what_the_root_has_for_him() {
+    each(|size, cluster| {
+        for length in LENGTHS {
+            for root in [0, size - 1] {
+                let own = |who: usize| bytes(who, length * (who % 3));
+                let root_rank = Rank(root as u32);
+                let gathered =
+                    cluster.all(size, |who| Call::Gather { root: root_rank, data: own(who), equal: false });
+                let all: Vec<_> = (0..size).map(own).collect();
+                for (who, result) in gathered.into_iter().enumerate() {
+                    let expected = if who == root { all.clone() } else { Vec::new() };
+                    assert!(result == Ok(Outcome::Parts(expected)));
+                }
+                let parts = |who: usize| (who == root).then(|| all.clone());
+                let scattered = cluster.all(size, |who| Call::Scatter {
+                    root: root_rank,
+                    parts: parts(who),
+                    length: None,
+                });
+                let expected: Vec<_> = all.iter().map(|part| Ok(Outcome::Data(part.clone()))).collect();
+                assert!(scattered == expected);
+            }
+        }
+    });
+}
+
+#[test]
+fn everybody_gets_what_everybody_has() {
+    each(|size, cluster| {
+        for length in [0, 64, 20_000] {
+            let own = |who: usize| bytes(who, length + who % 2);
+            let expected = vec![Ok(Outcome::Parts((0..size).map(own).collect())); size];
+            assert!(cluster.all(size, |who| Call::AllGather { data: own(who), equal: false }) == expected);
+            let part = |from: usize, to: usize| bytes(from * 100 + to, length.min(2_000));
+            let call =
+                |who| Call::AllToAll { parts: (0..size).map(|to| part(who, to)).collect(), equal: true };
+            for (who, result) in cluster.all(size, call).into_iter().enumerate() {
+                assert!(result == Ok(Outcome::Parts((0..size).map(|from| part(from, who)).collect())));
+            }
+        }
+    });
+}
+
+#[test]
+fn values_are_combined_whatever_the_tree() {
+    each(|size, cluster| {
+        for elements in [0usize, 1, 10_000] {
+            let own =
+                |who: usize| (0..elements).flat_map(|at| (who * 3 + at).to_ne_bytes()).collect::<Bytes>();
+            let fold = Fold::Elements(Op::Sum, Element::U64);
+            let sum: Bytes = (0..elements)
+                .flat_map(|at| ((size * (size - 1) / 2) * 3 + at * size).to_ne_bytes())
+                .collect();
+            let call = |who| Call::Reduce { to: None, data: own(who), fold: fold.clone() };
+            assert!(cluster.all(size, call) == vec![Ok(Outcome::Data(sum.clone())); size]);
+            let to = Some(Rank(size as u32 - 1));
+            let results = cluster.all(size, |who| Call::Reduce { to, data: own(who), fold: fold.clone() });
+            for (who, result) in results.into_iter().enumerate() {
+                let expected = if who == size - 1 { Outcome::Data(sum.clone()) } else { Outcome::Done };
+                assert!(result == Ok(expected));
+            }
+        }
+        // The order of ranks is kept, and nothing else is needed of the function.
+        let joined: String = (0..size).map(|who| format!("<{who}>")).collect();
+        let fold = Fold::by(Vec::extend_from_slice);
+        let call = |who| Call::Reduce { to: None, data: format!("<{who}>").into(), fold: fold.clone() };
+        assert_eq!(cluster.all(size, call), vec![Ok(Outcome::Data(joined.clone().into())); size]);
+    });
+}
+
+#[test]
+fn a_ring_closes_and_takes_two_messages_on_each_link() {
+    each(|size, cluster| {
+        cluster.frames.clear();
+        let call = |who: usize| Call::Ring {
+            count: who as u64 + 1,
+            left: format!("left of {who}").into(),
+            right: format!("right of {who}").into(),
+        };
+        let results = cluster.all(size, call);
+        let mut places: Vec<(RingPlace, usize)> = results
+            .into_iter()
+            .enumerate()
+            .map(|(who, result)| match result {
+                Ok(Outcome::Place(place)) => (place, who),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        places.sort_by_key(|(place, _)| place.rank);
+        let mut before = 0;
+        for (nth, (place, who)) in places.iter().enumerate() {
+            let left = places[(nth + size - 1) % size].1;
+            let right = places[(nth + 1) % size].1;
+            assert_eq!((place.rank as usize, place.size as usize, place.before), (nth, size, before));
+            assert_eq!(place.left, format!("right of {left}"));
+            assert_eq!(place.right, format!("left of {right}"));
+            before += *who as u64 + 1;
+        }
+        assert!(cluster.frames.values().all(|frames| *frames == 1), "{:?}", cluster.frames);
+    });
+}
+
+#[test]
+fn a_barrier_lets_nobody_go_before_the_last_has_come() {
+    each(|size, cluster| {
+        cluster.frames.clear();
+        let early: Vec<_> = (0..size - 1).map(|who| cluster.call(who, Call::Barrier)).collect();
+        cluster.run();
+        assert!(early.iter().all(|id| !cluster.results.contains_key(id)));
+        let last = cluster.call(size - 1, Call::Barrier);
+        cluster.run();
+        assert!(early.iter().chain([&last]).all(|id| cluster.results[id] == Ok(Outcome::Done)));
+        assert_eq!(cluster.frames.len(), 2 * (size - 1));
+        assert!(cluster.frames.values().all(|frames| *frames == 1));
+    });
+}
+
+#[test]
+fn a_mismatch_is_told_to_everybody_and_the_next_call_is_a_new_chance() {
+    each(|size, cluster| {
+        if size < 2 {
+            return;
+        }
+        let odd = size / 2;
+        let call = |who| {
+            if who == odd {
+                Call::Gather { root: Rank(0), data: bytes(1, 50_000), equal: true }
+            } else {
+                Call::Broadcast { root: Rank(0), data: (who == 0).then(|| bytes(2, 500_000)), length: None }
+            }
+        };
+        for result in cluster.all(size, call) {
+            let Err(CommError::Mismatch { nth: 0, one, other }) = result else { panic!("{result:?}") };
+            let [one, other] = [one, other].map(|(rank, called)| (rank.0 as usize == odd, called.kind));
+            assert!(one.0 != other.0, "{one:?} {other:?}");
+            for (is_odd, kind) in [one, other] {
+                assert_eq!(kind, if is_odd { Kind::Gather } else { Kind::Broadcast });
+            }
+        }
+        assert_eq!(cluster.all(size, |_| Call::Barrier), vec![Ok(Outcome::Done); size]);
+        assert!(cluster.groups.iter().all(Group::is_quiet));
+    });
+}
+
+#[test]
+fn who_gives_up_is_named_and_the_group_goes_on() {
+    each(|size, cluster| {
+        let ids: Vec<_> = (1..size).map(|who| cluster.call(who, Call::Barrier)).collect();
+        cluster.run();
+        let Some(&first) = ids.first() else { return };
+        cluster.tell(1, Event::Cancel(first));
+        cluster.run();
+        for id in &ids[1..] {
+            assert_eq!(cluster.results[id], Err(CommError::Cancelled { nth: 0, by: Rank(1) }));
+        }
+        let late = cluster.call(0, Call::Barrier);
+        assert_eq!(cluster.results[&late], Err(CommError::Cancelled { nth: 0, by: Rank(1) }));
+        assert_eq!(cluster.all(size, |_| Call::Barrier), vec![Ok(Outcome::Done); size]);
+    });
+}
+
+#[test]
+fn who_is_lost_is_named_in_what_needs_him_now_and_later() {
+    let mut cluster = Cluster::new(7, 1, |rank| (rank - 1) / 2);
+    assert_eq!(cluster.all(7, |_| Call::Barrier), vec![Ok(Outcome::Done); 7]);
+    let waiting: Vec<_> = [0, 1, 3, 4].map(|who| cluster.call(who, Call::Barrier)).into();
+    cluster.run();
+    let link = cluster.back[&(0, 2)];
+    cluster.tell(0, Event::Cut(link));
+    cluster.run();
+    let ranks: Ranks = [2, 5, 6].map(Rank).into_iter().collect();
+    let lost = Err(CommError::PeerLost { ranks: ranks.clone() });
+    assert!(waiting.iter().all(|id| cluster.results[id] == lost));
+    let later = cluster.call(3, Call::Fence);
+    assert_eq!(cluster.results[&later], lost);
+    assert_eq!(cluster.groups[7].place.lost, ranks, "the front end knows");
+}
+
+#[test]
+fn what_everybody_had_said_before_somebody_was_lost_is_not_lost() {
+    let mut cluster = Cluster::new(3, 5, |rank| rank - 1);
+    let call = |who: usize| Call::Gather { root: Rank(0), data: bytes(who, 100), equal: true };
+    let ids = [2, 1].map(|who| cluster.call(who, call(who)));
+    cluster.run();
+    let link = cluster.back[&(1, 2)];
+    cluster.tell(1, Event::Cut(link));
+    cluster.run();
+    let root = cluster.call(0, call(0));
+    cluster.run();
+    assert_eq!(cluster.results[&root], Ok(Outcome::Parts((0..3).map(|who| bytes(who, 100)).collect())));
+    assert_eq!(cluster.results[&ids[1]], Ok(Outcome::Parts(Vec::new())));
+}
+
+#[test]
+fn a_call_that_cannot_be_made_does_not_leave_the_others_waiting() {
+    let mut cluster = Cluster::new(3, 5, |_| 0);
+    let results =
+        cluster.all(3, |who| Call::AllToAll { parts: vec![Bytes::new(); 3 - who % 2], equal: true });
+    assert_eq!(results[1], Err(CommError::WrongParts { given: 2, size: 3 }));
+    for who in [0, 2] {
+        assert_eq!(results[who], Err(CommError::Cancelled { nth: 0, by: Rank(1) }));
+    }
+    let nobody = Err(CommError::NoSuchPeer(Address::Rank(Rank(9))));
+    let results = cluster.all(3, |_| Call::Broadcast { root: Rank(9), data: None, length: None });
+    assert!(results.contains(&nobody), "{results:?}");
+}
+
+#[test]
+fn results_come_in_the_order_of_the_calls() {
+    let mut cluster = Cluster::new(2, 0, |_| 0);
+    let big = cluster.call(1, Call::Gather { root: Rank(0), data: bytes(1, 2_000_000), equal: true });
+    let small = cluster.call(1, Call::Barrier);
+    for call in [Call::Gather { root: Rank(0), data: bytes(0, 2_000_000), equal: true }, Call::Barrier] {
+        cluster.call(0, call);
+    }
+    while !cluster.results.contains_key(&small) {
+        assert!(cluster.wires.values().any(|wire| !wire.is_empty()), "it hangs");
+        let at: Vec<_> =
+            cluster.wires.iter().filter(|(_, wire)| !wire.is_empty()).map(|(at, _)| *at).collect();
+        for (from, to) in at {
+            let frame = cluster.wires.get_mut(&(from, to)).and_then(VecDeque::pop_front).unwrap();
+            let link = cluster.back[&(to, from)];
+            cluster.tell(to, Event::Frame(link, frame));
+            assert!(cluster.results.contains_key(&big) || !cluster.results.contains_key(&small));
+        }
+    }
+}
+
+#[test]
+fn frames_that_make_no_sense_break_a_call_at_most() {
+    let mut rng = Rng::new(9);
+    let mut cluster = Cluster::new(3, 5, |_| 0);
+    for _ in 0..2_000 {
+        let noise: Vec<u8> = (0..rng.below(40)).map(|_| rng.bits() as u8 >> (rng.below(8) as u8)).collect();
+        cluster.tell(0, Event::Frame(LinkId(1), noise.into()));
+    }
+    // Some of the noise may have said that somebody is lost, who then is.
+    let mut cluster = Cluster::new(3, 5, |_| 0);
+    let called = Called(Kind::AllGather);
+    for cargo in [&b"\xff\xff\xff\xff"[..], &[0; 7]] {
+        let flow = called.flow(1_000);
+        let frame = Message::Flow(flow).frame([Bytes::copy_from_slice(cargo)]).concat();
+        cluster.tell(0, Event::Frame(LinkId(1), frame));
+    }
+    let fault = Fault::Cancelled(Rank(0));
+    assert!(cluster.wires[&(0, 2)].iter().any(|frame| {
+        matches!(Message::take(frame), Some((Message::Broken { nth: 1_000, why }, _)) if why == fault)
+    }));
+}
+
+struct Called(Kind);
+
+impl Called {
+    fn flow(&self, nth: u64) -> crate::message::Flow {
+        let called = crate::message::Called { kind: self.0, root: None, length: Length::Varies };
+        crate::message::Flow { nth, by: (Rank(1), called), signs: crate::message::Signs::default() }
+    }
+}
