@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CommError;
 use crate::fold::Fold;
+use crate::memory::Lent;
 use crate::topology::Topology;
 
 /// The number of a call, given by whoever makes it. No number is given twice.
@@ -207,6 +208,8 @@ pub enum Event {
     Up(Topology),
     /// A frame has come over a link.
     Frame(LinkId, Bytes),
+    /// Memory has been lent over a link. The frame that says what it is comes after it.
+    Lent(LinkId, Bytes),
     /// Nothing will come over a link any more, nor go: whoever is there is lost, or has ended.
     Cut(LinkId),
     /// The program calls.
@@ -220,6 +223,8 @@ pub enum Event {
 pub enum Effect {
     /// Send a frame over a link, behind all that was sent there before.
     Send(LinkId, Frame),
+    /// Lend memory to a member of this host, with a frame that says what it is.
+    Lend(LinkId, Frame, Lent),
     /// Tell the program what came of a call.
     Finish(CallId, Result<Outcome, CommError>),
     /// Tell the program who is lost.

@@ -66,7 +66,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
@@ -77,6 +77,7 @@ use libi_core::time::Instant;
 use self::collect::{Collective, Scene};
 use crate::contract::{Address, Call, CallId, Effect, Event};
 use crate::error::CommError;
+use crate::memory::Memory;
 use crate::message::Message;
 use crate::topology::{Hop, Routes, Topology};
 
@@ -156,6 +157,9 @@ pub struct Group {
     collective: Collective,
     mail: mail::Office,
     keys: keys::Store,
+    memory: Option<Box<dyn Memory>>,
+    /// What has been lent over each link, and not been said to be anything yet.
+    lent: BTreeMap<LinkId, VecDeque<Bytes>>,
 }
 
 impl Group {
@@ -163,6 +167,12 @@ impl Group {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One whose process can lend memory to others on its host.
+    #[must_use]
+    pub fn with_memory(memory: Box<dyn Memory>) -> Self {
+        Self { memory: Some(memory), ..Self::default() }
     }
 
     /// Whether nothing that was called here is still to leave this process, and nothing is on its way through it.
@@ -207,6 +217,7 @@ impl Group {
             }
             event if !self.is_up => self.early.push(event),
             Event::Frame(link, frame) => self.heard(link, &frame, out),
+            Event::Lent(link, bytes) => self.lent.entry(link).or_default().push_back(bytes),
             Event::Cut(link) => self.cut(link, out),
             Event::Call(id, call) => {
                 self.open.insert(id);
@@ -236,20 +247,20 @@ impl Group {
             }
             (Call::Get { key, wait }, _) => self.keys.get(id, key, wait, &self.place, out),
             (call, Some(me)) => {
-                let Self { collective, place, keys, .. } = self;
-                collective.call(id, call, me, &mut Scene { place, keys, out });
+                let Self { collective, place, keys, memory, .. } = self;
+                collective.call(id, call, me, &mut Scene { place, keys, memory, out });
             }
         }
     }
 
     fn cancel(&mut self, id: CallId, out: &mut Vec<Effect>) {
         self.open.remove(&id);
-        let Self { collective, place, keys, mail, .. } = self;
+        let Self { collective, place, keys, mail, memory, .. } = self;
         if mail.cancel(id, place, out) || keys.cancel(id, place, out) {
             return;
         }
         if let Some(me) = place.topology.me {
-            collective.cancel(id, me, &mut Scene { place, keys, out });
+            collective.cancel(id, me, &mut Scene { place, keys, memory, out });
         }
     }
 
@@ -257,15 +268,22 @@ impl Group {
         if self.place.cut.contains(&link) {
             return;
         }
-        let Self { collective, place, keys, mail, .. } = self;
+        let Self { collective, place, keys, mail, memory, .. } = self;
         let Some((message, cargo)) = Message::take(frame) else { return };
         match message {
-            Message::Flow(flow) => collective.heard(link, &flow, cargo, &mut Scene { place, keys, out }),
+            Message::Flow(flow) => {
+                collective.heard(link, &flow, cargo, &mut Scene { place, keys, memory, out });
+            }
+            Message::Lent(flow) => {
+                if let Some(bytes) = self.lent.get_mut(&link).and_then(VecDeque::pop_front) {
+                    collective.borrowed(link, &flow, bytes, &mut Scene { place, keys, memory, out });
+                }
+            }
             Message::Grant { nth, upto } => {
-                collective.granted(link, nth, upto, &mut Scene { place, keys, out });
+                collective.granted(link, nth, upto, &mut Scene { place, keys, memory, out });
             }
             Message::Broken { nth, why } => {
-                collective.spread_break(nth, why, Some(link), &mut Scene { place, keys, out });
+                collective.spread_break(nth, why, Some(link), &mut Scene { place, keys, memory, out });
             }
             Message::Lost { ranks, before } => self.lost(&ranks, before, Some(link), out),
             Message::Mail(mail_message) => mail.heard(link, mail_message, cargo, place, out),
@@ -283,15 +301,15 @@ impl Group {
         self.place.routes.cut(link);
         let before = self.collective.cut(link);
         self.lost(&ranks, before, None, out);
-        let Self { collective, place, keys, .. } = self;
+        let Self { collective, place, keys, memory, .. } = self;
         keys.cut(link, &ranks, place, out);
-        collective.drop_branch(link, &ranks, &mut Scene { place, keys, out });
+        collective.drop_branch(link, &ranks, &mut Scene { place, keys, memory, out });
     }
 
     /// These are gone, as this process has seen, or as was said over a link.
     fn lost(&mut self, ranks: &Ranks, before: u64, from: Option<LinkId>, out: &mut Vec<Effect>) {
         self.place.lost.add_all(ranks);
-        let Self { collective, place, keys, mail, .. } = self;
+        let Self { collective, place, keys, mail, memory, .. } = self;
         let parent = Some(LinkId::PARENT).filter(|_| place.topology.has_parent);
         let branches = place.topology.branches.iter().map(|branch| branch.link);
         let frame = Message::Lost { ranks: ranks.clone(), before }.frame(None);
@@ -300,7 +318,7 @@ impl Group {
                 out.push(Effect::Send(link, frame.clone()));
             }
         }
-        collective.lost(ranks, before, &mut Scene { place, keys, out });
+        collective.lost(ranks, before, &mut Scene { place, keys, memory, out });
         mail.lost(ranks, place, out);
         out.push(Effect::Lost(ranks.clone()));
     }

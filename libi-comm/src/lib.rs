@@ -13,6 +13,7 @@
 //! | who is behind which link | [`topology`] |
 //! | what travels | [`message`], [`piece`] |
 //! | how values are combined inside the tree | [`fold`] |
+//! | what members of a host share | [`memory`] |
 //!
 //! This crate does not know `libi-launch`, nor is it known by it; the crate `libi` joins the two.
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod contract;
 pub mod error;
 pub mod fold;
 pub mod group;
+pub mod memory;
 pub mod message;
 pub mod piece;
 pub mod topology;

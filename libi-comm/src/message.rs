@@ -19,6 +19,8 @@ use crate::fold::{Element, Op};
 pub(crate) enum Message {
     /// Of a collective call: what has become known, with pieces or other cargo behind it.
     Flow(Flow),
+    /// Of a collective call: the memory that was lent last holds all of this call's data.
+    Lent(Flow),
     /// Of a collective call: so many bytes of it may be sent on this link, counted from its beginning.
     Grant { nth: u64, upto: u64 },
     /// A collective call is over for everybody.

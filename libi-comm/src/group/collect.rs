@@ -9,11 +9,12 @@ use libi_core::ranks::Ranks;
 use super::Place;
 use super::keys::Store;
 use super::loads::{load_down, load_up};
-use super::op::{Op, enter};
+use super::op::{Gift, Op, enter};
 use crate::contract::{Call, CallId, Effect, Outcome};
 use crate::error::{CommError, Fault};
+use crate::memory::{Lent, Memory};
 use crate::message::{Called, Flow, Kind, Length, Message, Signs};
-use crate::piece::Piece;
+use crate::piece::{ALL, Piece};
 
 /// How much cargo that is not pieces goes into one frame.
 const LOAD: usize = 512 << 10;
@@ -93,7 +94,16 @@ impl Collective {
         }
         let Some(op) = self.open.get_mut(&nth) else { return };
         op.mine = Some(id);
-        if let Err(why) = op.contribute(gift, me, on.place) {
+        let given = match &gift {
+            Gift::One(bytes) => Some(Piece::whole(me.0, ALL, bytes.clone())),
+            _ => None,
+        };
+        if let Some(piece) = &given {
+            op.share(piece.item, on.memory, on.place);
+        }
+        let contributed = op.contribute(gift, me, on.place);
+        let lent = contributed.and_then(|()| given.map_or(Ok(None), |piece| op.fill(&piece)));
+        if let Err(why) = lent.map(|lent| lend(nth, op.by, lent, on)) {
             return self.fail(nth, why, on);
         }
         self.go_on(nth, on);
@@ -153,9 +163,29 @@ impl Collective {
         }
         while !cargo.is_empty() {
             let piece = Piece::take(&mut cargo).map_err(|_| CommError::Garbled("no piece"))?;
-            op.receive(link, piece, on.place)?;
+            op.share(piece.item, on.memory, on.place);
+            op.receive(link, piece.clone(), on.place)?;
+            let lent = op.fill(&piece)?;
+            lend(nth, op.by, lent, on);
         }
         Ok(())
+    }
+
+    /// Memory has been lent to this process that holds all of a call's data.
+    pub(crate) fn borrowed(&mut self, link: LinkId, flow: &Flow, bytes: Bytes, on: &mut Scene<'_>) {
+        let Flow { nth, by, .. } = *flow;
+        if self.over.contains(nth) || self.missing_at(nth).is_some() {
+            return;
+        }
+        if let Some(fault) = self.join(nth, by, on.place) {
+            return self.spread_break(nth, fault, None, on);
+        }
+        let root = by.1.root.unwrap_or(by.0);
+        let taken = self.open.get_mut(&nth).map(|op| op.borrow(link, root, bytes));
+        match taken {
+            Some(Err(why)) => self.fail(nth, why, on),
+            _ => self.go_on(nth, on),
+        }
     }
 
     /// More may be sent.
@@ -326,7 +356,15 @@ impl Collective {
 pub(crate) struct Scene<'a> {
     pub(crate) place: &'a Place,
     pub(crate) keys: &'a mut Store,
+    pub(crate) memory: &'a mut Option<Box<dyn Memory>>,
     pub(crate) out: &'a mut Vec<Effect>,
+}
+
+/// Lends memory to those who have been promised it.
+fn lend(nth: u64, by: (Rank, Called), lent: Option<(Lent, Vec<LinkId>)>, on: &mut Scene<'_>) {
+    let Some((lent, to)) = lent else { return };
+    let frame = Message::Lent(Flow { nth, by, signs: Signs::default() }).frame(None);
+    on.out.extend(to.into_iter().map(|link| Effect::Lend(link, frame.clone(), lent.clone())));
 }
 
 impl Scene<'_> {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::contract::Outcome;
 use crate::error::CommError;
 use crate::fold::{Combine, Fold};
+use crate::memory::{Lent, Region};
 use crate::message::{Called, Kind};
 use crate::piece::{Item, Piece};
 
@@ -15,6 +16,38 @@ use crate::piece::{Item, Piece};
 pub(crate) struct Assembly {
     item: Item,
     bytes: Vec<u8>,
+}
+
+/// An item that is put together where it can be lent.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    region: Box<dyn Region>,
+    item: Item,
+    filled: usize,
+}
+
+impl Shared {
+    pub(crate) fn new(region: Box<dyn Region>, item: Item) -> Self {
+        Self { region, item, filled: 0 }
+    }
+
+    /// Takes the next piece; whether it was the last.
+    pub(crate) fn push(&mut self, piece: &Piece) -> Result<bool, CommError> {
+        let end = self.filled + piece.bytes.len();
+        let room = self.region.bytes().get_mut(self.filled..end);
+        let Some(room) = room.filter(|_| piece.item == self.item && piece.offset == self.filled as u64)
+        else {
+            return Err(CommError::Garbled("a piece that does not continue the one before"));
+        };
+        room.copy_from_slice(&piece.bytes);
+        self.filled = end;
+        Ok(piece.is_last())
+    }
+
+    pub(crate) fn seal(self) -> Result<Lent, CommError> {
+        let length = self.item.total;
+        self.region.seal().ok_or(CommError::NoMemory(length))
+    }
 }
 
 impl Assembly {

@@ -201,6 +201,11 @@ impl Lanes {
         grants
     }
 
+    /// Nothing goes over this link in pieces.
+    pub(crate) fn spare(&mut self, link: LinkId) {
+        self.out.remove(&link);
+    }
+
     /// Nobody is at the other end of a link any more: what waits there is dropped. What was still to come from there.
     pub(crate) fn cut(&mut self, link: LinkId) -> u64 {
         if let Some(lane) = self.out.remove(&link) {

@@ -7,15 +7,16 @@ use libi_core::ids::{LinkId, Rank};
 
 use super::Place;
 use super::expect::{self, SEGMENT, Sides};
-use super::inbox::Inbox;
+use super::inbox::{Inbox, Shared};
 use super::lanes::Lanes;
 use super::ring::Own;
 use super::tally::{Tally, Value};
 use crate::contract::{Address, Call, CallId, Outcome};
 use crate::error::CommError;
 use crate::fold::Fold;
+use crate::memory::{LENDING, Lent, Memory};
 use crate::message::{Called, Kind, Length};
-use crate::piece::{ALL, Piece};
+use crate::piece::{ALL, Item, Piece};
 use crate::topology::Hop;
 
 /// What this process's member brings to a call.
@@ -45,6 +46,10 @@ pub(crate) struct Op {
     pub(crate) inbox: Inbox,
     tally: Option<Tally>,
     fold: Option<Fold>,
+    /// A broadcast that is put together to be lent.
+    shared: Option<Shared>,
+    /// Members of this host to whom it will be lent.
+    borrowers: Vec<LinkId>,
     pub(crate) own_ring: Own,
     /// The place that has come of a ring.
     pub(crate) outcome: Option<Outcome>,
@@ -91,6 +96,8 @@ impl Op {
             inbox: Inbox::new(awaited),
             tally: tally.then(|| Tally::new(called.kind, below)),
             fold: None,
+            shared: None,
+            borrowers: Vec::new(),
             own_ring: Own::default(),
             outcome: None,
             cargo: BTreeMap::new(),
@@ -113,7 +120,9 @@ impl Op {
                 Kind::Gather => self.inbox.take(me.0, 1, bytes)?,
                 _ => {
                     self.pass(&Piece::whole(me.0, ALL, bytes.clone()), None, place);
-                    self.inbox.take(me.0, 1, bytes)?;
+                    if self.shared.is_none() {
+                        self.inbox.take(me.0, 1, bytes)?;
+                    }
                 }
             },
             Gift::Parts(parts) => {
@@ -170,12 +179,51 @@ impl Op {
             }
             _ => {
                 self.pass(&piece, Some(link), place);
-                if self.is_for_me(&piece, place) {
+                // What is put together to be lent is put together once.
+                if self.is_for_me(&piece, place) && self.shared.is_none() {
                     self.inbox.push(piece)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// If this is a long broadcast, and members of this host will have it from here: gets memory that can be lent to them.
+    pub(crate) fn share(&mut self, item: Item, memory: &mut Option<Box<dyn Memory>>, place: &Place) {
+        let begun = self.shared.is_some() || self.inbox.is_complete();
+        if self.by.1.kind != Kind::Broadcast || item.total < LENDING || begun {
+            return;
+        }
+        let locals = place.topology.branches.iter().filter(|branch| branch.local);
+        let to: Vec<_> =
+            locals.map(|branch| branch.link).filter(|link| self.lanes.out.contains_key(link)).collect();
+        let Ok(length) = usize::try_from(item.total) else { return };
+        if to.is_empty() {
+            return;
+        }
+        if let Some(region) = memory.as_mut().and_then(|memory| memory.region(length)) {
+            to.iter().for_each(|link| self.lanes.spare(*link));
+            self.shared = Some(Shared::new(region, item));
+            self.borrowers = to;
+        }
+    }
+
+    /// Takes a piece of a broadcast that will be lent; what can be lent now, and to whom.
+    pub(crate) fn fill(&mut self, piece: &Piece) -> Result<Option<(Lent, Vec<LinkId>)>, CommError> {
+        let Some(shared) = &mut self.shared else { return Ok(None) };
+        if !shared.push(piece)? {
+            return Ok(None);
+        }
+        let Some(shared) = self.shared.take() else { return Ok(None) };
+        let lent = shared.seal()?;
+        self.inbox.take(piece.item.from, 1, lent.bytes.clone())?;
+        Ok(Some((lent, std::mem::take(&mut self.borrowers))))
+    }
+
+    /// What has been lent to this process is what the call is about.
+    pub(crate) fn borrow(&mut self, link: LinkId, from: Rank, bytes: Bytes) -> Result<(), CommError> {
+        self.lanes.arrived(link, 1);
+        self.inbox.take(from.0, 1, bytes)
     }
 
     /// What the end of a piece counts for.
@@ -251,6 +299,7 @@ impl Op {
     /// Whether nothing is left for this process to do.
     pub(crate) fn is_over(&self, place: &Place) -> bool {
         self.done
+            && self.borrowers.is_empty()
             && self.to_tell.is_empty()
             && self.lanes.is_over()
             && (self.told || place.topology.me.is_none())

@@ -1,130 +1,15 @@
 //! Groups that are connected by queues: every operation on trees of several shapes, and what goes wrong.
 
-use std::collections::{BTreeMap, VecDeque};
+mod cluster;
 
 use super::*;
 use crate::contract::{Outcome, RingPlace};
 use crate::error::Fault;
 use crate::fold::{Element, Fold, Op};
+use crate::memory::LENDING;
 use crate::message::{Kind, Length};
-use crate::topology::Branch;
+use cluster::{Carried, Cluster, bytes, each};
 use libi_core::sim::rng::Rng;
-
-/// Members in a tree in which a process's parent is the one that `parent` names, and the front end above rank 0.
-struct Cluster {
-    groups: Vec<Group>,
-    /// What is under way, by sender and receiver; the front end is the last.
-    wires: BTreeMap<(usize, usize), VecDeque<Bytes>>,
-    links: BTreeMap<(usize, LinkId), usize>,
-    back: BTreeMap<(usize, usize), LinkId>,
-    results: BTreeMap<CallId, Result<Outcome, CommError>>,
-    rng: Rng,
-    frames: BTreeMap<(usize, usize), usize>,
-    calls: u64,
-}
-
-impl Cluster {
-    fn new(size: usize, seed: u64, parent: impl Fn(usize) -> usize) -> Self {
-        let mut below: Vec<Ranks> = (0..size).map(|rank| [Rank(rank as u32)].into_iter().collect()).collect();
-        for rank in (1..size).rev() {
-            let ranks = below[rank].clone();
-            below[parent(rank)].add_all(&ranks);
-        }
-        let mut cluster = Self {
-            groups: (0..=size).map(|_| Group::new()).collect(),
-            wires: BTreeMap::new(),
-            links: BTreeMap::new(),
-            back: BTreeMap::new(),
-            results: BTreeMap::new(),
-            rng: Rng::new(seed),
-            frames: BTreeMap::new(),
-            calls: 0,
-        };
-        let mut topologies: Vec<_> = (0..=size)
-            .map(|who| Topology {
-                me: (who < size).then_some(Rank(who as u32)),
-                size: size as u32,
-                has_parent: who < size,
-                top: who == 0,
-                ..Topology::default()
-            })
-            .collect();
-        for (rank, ranks) in below.into_iter().enumerate() {
-            let above = if rank == 0 { size } else { parent(rank) };
-            let link = LinkId(topologies[above].branches.len() as u32 + 1);
-            topologies[above].branches.push(Branch { link, ranks, local: false });
-            cluster.links.extend([((above, link), rank), ((rank, LinkId::PARENT), above)]);
-            cluster.back.extend([((above, rank), link), ((rank, above), LinkId::PARENT)]);
-        }
-        for (who, topology) in topologies.into_iter().enumerate() {
-            cluster.tell(who, Event::Up(topology));
-        }
-        cluster
-    }
-
-    fn tell(&mut self, who: usize, event: Event) {
-        let mut effects = Vec::new();
-        self.groups[who].on(event, Instant::ZERO, &mut effects);
-        for effect in effects {
-            match effect {
-                Effect::Send(link, frame) => {
-                    let to = self.links[&(who, link)];
-                    *self.frames.entry((who, to)).or_default() += 1;
-                    self.wires.entry((who, to)).or_default().push_back(frame.concat());
-                }
-                Effect::Finish(id, result) => {
-                    assert!(self.results.insert(id, result).is_none(), "{id:?} is over twice");
-                }
-                Effect::Lost(_) => {}
-            }
-        }
-    }
-
-    /// Begins a call of somebody.
-    fn call(&mut self, who: usize, call: Call) -> CallId {
-        self.calls += 1;
-        let id = CallId(self.calls);
-        self.tell(who, Event::Call(id, call));
-        id
-    }
-
-    /// Lets everything that is under way arrive, in an order that only keeps that of each link.
-    fn run(&mut self) {
-        loop {
-            let ready: Vec<_> =
-                self.wires.iter().filter(|(_, wire)| !wire.is_empty()).map(|(at, _)| *at).collect();
-            if ready.is_empty() {
-                return;
-            }
-            let (from, to) = ready[self.rng.below(ready.len() as u64) as usize];
-            let frame = self.wires.get_mut(&(from, to)).and_then(VecDeque::pop_front).unwrap();
-            let link = self.back[&(to, from)];
-            self.tell(to, Event::Frame(link, frame));
-        }
-    }
-
-    /// Everybody calls, and everything happens.
-    fn all(&mut self, size: usize, call: impl Fn(usize) -> Call) -> Vec<Result<Outcome, CommError>> {
-        let ids: Vec<_> = (0..size).map(|who| self.call(who, call(who))).collect();
-        self.run();
-        ids.iter().map(|id| self.results.remove(id).unwrap_or_else(|| panic!("{id:?} hangs"))).collect()
-    }
-}
-
-type Parent = fn(usize) -> usize;
-const SHAPES: [Parent; 4] = [|_| 0, |rank| rank - 1, |rank| (rank - 1) / 2, |rank| rank & (rank - 1)];
-
-fn bytes(seed: usize, length: usize) -> Bytes {
-    (0..length).map(|at| (seed * 31 + at * 7) as u8).collect()
-}
-
-fn each(check: impl Fn(usize, &mut Cluster)) {
-    for (nth, shape) in SHAPES.into_iter().enumerate() {
-        for size in [1, 2, 3, 7, 16, 33] {
-            check(size, &mut Cluster::new(size, nth as u64, shape));
-        }
-    }
-}
 
 const LENGTHS: [usize; 5] = [0, 1, 777, 9_000, 300_001];
 
@@ -142,6 +27,23 @@ fn everybody_gets_what_the_root_has() {
         }
         assert!(cluster.groups.iter().all(Group::is_quiet));
     });
+}
+
+#[test]
+fn members_of_a_host_are_lent_what_is_long() {
+    // 0 leads 1 to 3, 4 leads 5 and 6.
+    let parent = |rank| if rank > 4 { 4 } else { 0 };
+    let local = |rank| rank != 0 && rank != 4;
+    for (root, borrowers) in [(0, 5), (4, 5), (1, 4), (6, 4)] {
+        let mut cluster = Cluster::with_hosts(7, root as u64, parent, local);
+        for (length, lent) in [(LENDING as usize - 1, 0), (LENDING as usize, borrowers)] {
+            let data = |who| (who == root).then(|| bytes(root, length));
+            let call = |who| Call::Broadcast { root: Rank(root as u32), data: data(who), length: None };
+            assert!(cluster.all(7, call) == vec![Ok(Outcome::Data(bytes(root, length))); 7]);
+            assert_eq!(cluster.lent, lent, "{root} {length}");
+        }
+        assert!(cluster.groups.iter().all(Group::is_quiet));
+    }
 }
 
 #[test]
@@ -365,9 +267,9 @@ fn results_come_in_the_order_of_the_calls() {
         let at: Vec<_> =
             cluster.wires.iter().filter(|(_, wire)| !wire.is_empty()).map(|(at, _)| *at).collect();
         for (from, to) in at {
-            let frame = cluster.wires.get_mut(&(from, to)).and_then(VecDeque::pop_front).unwrap();
+            let carried = cluster.wires.get_mut(&(from, to)).and_then(VecDeque::pop_front).unwrap();
             let link = cluster.back[&(to, from)];
-            cluster.tell(to, Event::Frame(link, frame));
+            cluster.tell(to, carried.arrive(link));
             assert!(cluster.results.contains_key(&big) || !cluster.results.contains_key(&small));
         }
     }
@@ -391,6 +293,7 @@ fn frames_that_make_no_sense_break_a_call_at_most() {
     }
     let fault = Fault::Cancelled(Rank(0));
     assert!(cluster.wires[&(0, 2)].iter().any(|frame| {
+        let Carried::Frame(frame) = frame else { return false };
         matches!(Message::take(frame), Some((Message::Broken { nth: 1_000, why }, _)) if why == fault)
     }));
 }

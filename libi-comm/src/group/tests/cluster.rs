@@ -1,0 +1,194 @@
+//! Groups that are connected by queues.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use libi_core::ids::{LinkId, Rank};
+use libi_core::machine::Machine;
+use libi_core::ranks::Ranks;
+use libi_core::sim::rng::Rng;
+use libi_core::time::Instant;
+
+use crate::contract::{Call, CallId, Effect, Event, Outcome};
+use crate::error::CommError;
+use crate::group::Group;
+use crate::memory::{Lent, Memory, Region};
+use crate::topology::{Branch, Topology};
+
+/// What is under way on a link.
+pub(super) enum Carried {
+    Frame(Bytes),
+    Memory(Bytes),
+}
+
+impl Carried {
+    pub(super) fn arrive(self, link: LinkId) -> Event {
+        match self {
+            Self::Frame(frame) => Event::Frame(link, frame),
+            Self::Memory(bytes) => Event::Lent(link, bytes),
+        }
+    }
+}
+
+/// Members in a tree in which a process's parent is the one that `parent` names, and the front end above rank 0.
+pub(super) struct Cluster {
+    pub(super) groups: Vec<Group>,
+    /// What is under way, by sender and receiver; the front end is the last.
+    pub(super) wires: BTreeMap<(usize, usize), VecDeque<Carried>>,
+    links: BTreeMap<(usize, LinkId), usize>,
+    pub(super) back: BTreeMap<(usize, usize), LinkId>,
+    pub(super) results: BTreeMap<CallId, Result<Outcome, CommError>>,
+    rng: Rng,
+    pub(super) frames: BTreeMap<(usize, usize), usize>,
+    calls: u64,
+    pub(super) lent: usize,
+}
+
+impl Cluster {
+    pub(super) fn new(size: usize, seed: u64, parent: impl Fn(usize) -> usize) -> Self {
+        Self::with_hosts(size, seed, parent, |_| false)
+    }
+
+    /// As above; of some members it is said that they are on the host of their parent.
+    pub(super) fn with_hosts(
+        size: usize,
+        seed: u64,
+        parent: impl Fn(usize) -> usize,
+        local: impl Fn(usize) -> bool,
+    ) -> Self {
+        let mut below: Vec<Ranks> = (0..size).map(|rank| [Rank(rank as u32)].into_iter().collect()).collect();
+        for rank in (1..size).rev() {
+            let ranks = below[rank].clone();
+            below[parent(rank)].add_all(&ranks);
+        }
+        let mut cluster = Self {
+            groups: (0..=size).map(|_| Group::with_memory(Box::new(Heap))).collect(),
+            wires: BTreeMap::new(),
+            links: BTreeMap::new(),
+            back: BTreeMap::new(),
+            results: BTreeMap::new(),
+            rng: Rng::new(seed),
+            frames: BTreeMap::new(),
+            calls: 0,
+            lent: 0,
+        };
+        let mut topologies: Vec<_> = (0..=size)
+            .map(|who| Topology {
+                me: (who < size).then_some(Rank(who as u32)),
+                size: size as u32,
+                has_parent: who < size,
+                top: who == 0,
+                local: who < size && local(who),
+                ..Topology::default()
+            })
+            .collect();
+        for (rank, ranks) in below.into_iter().enumerate() {
+            let above = if rank == 0 { size } else { parent(rank) };
+            let link = LinkId(topologies[above].branches.len() as u32 + 1);
+            topologies[above].branches.push(Branch { link, ranks, local: local(rank) });
+            cluster.links.extend([((above, link), rank), ((rank, LinkId::PARENT), above)]);
+            cluster.back.extend([((above, rank), link), ((rank, above), LinkId::PARENT)]);
+        }
+        for (who, topology) in topologies.into_iter().enumerate() {
+            cluster.tell(who, Event::Up(topology));
+        }
+        cluster
+    }
+
+    pub(super) fn tell(&mut self, who: usize, event: Event) {
+        let mut effects = Vec::new();
+        self.groups[who].on(event, Instant::ZERO, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(link, frame) => {
+                    let to = self.links[&(who, link)];
+                    *self.frames.entry((who, to)).or_default() += 1;
+                    let wire = self.wires.entry((who, to)).or_default();
+                    wire.push_back(Carried::Frame(frame.concat()));
+                }
+                Effect::Lend(link, frame, lent) => {
+                    let to = self.links[&(who, link)];
+                    self.lent += 1;
+                    let wire = self.wires.entry((who, to)).or_default();
+                    wire.extend([Carried::Memory(lent.bytes), Carried::Frame(frame.concat())]);
+                }
+                Effect::Finish(id, result) => {
+                    assert!(self.results.insert(id, result).is_none(), "{id:?} is over twice");
+                }
+                Effect::Lost(_) => {}
+            }
+        }
+    }
+
+    /// Begins a call of somebody.
+    pub(super) fn call(&mut self, who: usize, call: Call) -> CallId {
+        self.calls += 1;
+        let id = CallId(self.calls);
+        self.tell(who, Event::Call(id, call));
+        id
+    }
+
+    /// Lets everything that is under way arrive, in an order that only keeps that of each link.
+    pub(super) fn run(&mut self) {
+        loop {
+            let ready: Vec<_> =
+                self.wires.iter().filter(|(_, wire)| !wire.is_empty()).map(|(at, _)| *at).collect();
+            if ready.is_empty() {
+                return;
+            }
+            let (from, to) = ready[self.rng.below(ready.len() as u64) as usize];
+            let carried = self.wires.get_mut(&(from, to)).and_then(VecDeque::pop_front).unwrap();
+            let link = self.back[&(to, from)];
+            self.tell(to, carried.arrive(link));
+        }
+    }
+
+    /// Everybody calls, and everything happens.
+    pub(super) fn all(
+        &mut self,
+        size: usize,
+        call: impl Fn(usize) -> Call,
+    ) -> Vec<Result<Outcome, CommError>> {
+        let ids: Vec<_> = (0..size).map(|who| self.call(who, call(who))).collect();
+        self.run();
+        ids.iter().map(|id| self.results.remove(id).unwrap_or_else(|| panic!("{id:?} hangs"))).collect()
+    }
+}
+
+/// Memory that is lent in this process alone.
+#[derive(Debug)]
+struct Heap;
+
+#[derive(Debug)]
+struct Piled(Vec<u8>);
+
+impl Memory for Heap {
+    fn region(&mut self, length: usize) -> Option<Box<dyn Region>> {
+        Some(Box::new(Piled(vec![0; length])))
+    }
+}
+
+impl Region for Piled {
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    fn seal(self: Box<Self>) -> Option<Lent> {
+        Some(Lent { bytes: self.0.into(), handle: std::sync::Arc::new(()) })
+    }
+}
+
+type Parent = fn(usize) -> usize;
+const SHAPES: [Parent; 4] = [|_| 0, |rank| rank - 1, |rank| (rank - 1) / 2, |rank| rank & (rank - 1)];
+
+pub(super) fn bytes(seed: usize, length: usize) -> Bytes {
+    (0..length).map(|at| (seed * 31 + at * 7) as u8).collect()
+}
+
+pub(super) fn each(check: impl Fn(usize, &mut Cluster)) {
+    for (nth, shape) in SHAPES.into_iter().enumerate() {
+        for size in [1, 2, 3, 7, 16, 33] {
+            check(size, &mut Cluster::new(size, nth as u64, shape));
+        }
+    }
+}
