@@ -21,10 +21,11 @@ pub trait Memory: fmt::Debug + Send {
 
 /// Memory that is being written.
 pub trait Region: fmt::Debug + Send {
-    /// The memory.
-    fn bytes(&mut self) -> &mut [u8];
+    /// Puts these bytes behind those that are there; false if there is no memory for them.
+    #[must_use]
+    fn append(&mut self, bytes: &[u8]) -> bool;
 
-    /// From now on nobody can change it, here or elsewhere. Nothing if that fails.
+    /// From now on nobody can change it, here or elsewhere. Nothing if that fails, or if it is not full.
     fn seal(self: Box<Self>) -> Option<Lent>;
 }
 

@@ -24,6 +24,7 @@ mod dialling;
 mod direct;
 pub(crate) mod driver;
 mod lines;
+pub(crate) mod memory;
 mod port;
 mod ports;
 mod sealed;

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 
@@ -22,6 +23,53 @@ pub(super) fn write_quietly(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usiz
         pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
     }
     written
+}
+
+/// Bytes that are mapped into this process, and that nobody can change.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the bytes are never written while they are mapped, and the mapping belongs to nobody else.
+unsafe impl Send for Mapping {}
+// SAFETY: as above: they are only ever read.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Of a file in memory that is sealed against everything: nobody can write to it or make it shorter.
+    pub(super) fn of_sealed(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let length = usize::try_from(nix::sys::stat::fstat(fd)?.st_size).unwrap_or(0);
+        if length == 0 {
+            return Ok(Self { start: NonNull::dangling(), length });
+        }
+        // SAFETY: takes numbers, and maps where nothing is mapped.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+        };
+        match NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED) {
+            Some(start) => Ok(Self { start, length }),
+            None => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl AsRef<[u8]> for Mapping {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: so many bytes are mapped from there on as long as this value lives, and the seals of the file keep
+        // them as they are.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // SAFETY: it was mapped by us, and nobody has a reference into it any more.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+        }
+    }
 }
 
 /// How many bytes of a connection the other host has not said that it has.

@@ -23,7 +23,7 @@ pub(crate) struct Assembly {
 pub(crate) struct Shared {
     region: Box<dyn Region>,
     item: Item,
-    filled: usize,
+    filled: u64,
 }
 
 impl Shared {
@@ -33,14 +33,13 @@ impl Shared {
 
     /// Takes the next piece; whether it was the last.
     pub(crate) fn push(&mut self, piece: &Piece) -> Result<bool, CommError> {
-        let end = self.filled + piece.bytes.len();
-        let room = self.region.bytes().get_mut(self.filled..end);
-        let Some(room) = room.filter(|_| piece.item == self.item && piece.offset == self.filled as u64)
-        else {
+        if piece.item != self.item || piece.offset != self.filled {
             return Err(CommError::Garbled("a piece that does not continue the one before"));
-        };
-        room.copy_from_slice(&piece.bytes);
-        self.filled = end;
+        }
+        if !self.region.append(&piece.bytes) {
+            return Err(CommError::NoMemory(self.item.total));
+        }
+        self.filled += piece.bytes.len() as u64;
         Ok(piece.is_last())
     }
 

@@ -29,6 +29,8 @@ impl Driver {
                         self.unsent.insert(link);
                     }
                 }
+                // Nobody has memory to lend yet.
+                Effect::Lend(..) => {}
                 Effect::Finish(call, result) => turn.owner.finished(turn.id, call, result),
                 Effect::Lost(ranks) => turn.owner.lost(turn.id, ranks),
             }

@@ -164,13 +164,14 @@ struct Piled(Vec<u8>);
 
 impl Memory for Heap {
     fn region(&mut self, length: usize) -> Option<Box<dyn Region>> {
-        Some(Box::new(Piled(vec![0; length])))
+        Some(Box::new(Piled(Vec::with_capacity(length))))
     }
 }
 
 impl Region for Piled {
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.0
+    fn append(&mut self, bytes: &[u8]) -> bool {
+        self.0.extend_from_slice(bytes);
+        true
     }
 
     fn seal(self: Box<Self>) -> Option<Lent> {

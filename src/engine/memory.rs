@@ -1,0 +1,107 @@
+//! Memory that members of a host share: files that are nowhere but in memory, sealed before anybody else sees them.
+//!
+//! It is written by calls, not through a mapping: where there is no memory left, a call says so and a mapping kills.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use libi_comm::Bytes;
+use libi_comm::memory::{Lent, Memory, Region};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use super::sys::Mapping;
+
+/// What keeps everybody from changing it, so that it can be looked at without suspicion.
+const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
+    .union(SealFlag::F_SEAL_SHRINK)
+    .union(SealFlag::F_SEAL_GROW)
+    .union(SealFlag::F_SEAL_SEAL);
+
+/// Gives memory that can be lent to other processes of this host.
+#[derive(Debug)]
+pub(crate) struct Lending;
+
+#[derive(Debug)]
+struct File {
+    file: std::fs::File,
+    filled: u64,
+    length: u64,
+}
+
+impl Memory for Lending {
+    fn region(&mut self, length: usize) -> Option<Box<dyn Region>> {
+        let file = memfd_create(c"libi", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).ok()?;
+        Some(Box::new(File { file: file.into(), filled: 0, length: length as u64 }))
+    }
+}
+
+impl Region for File {
+    fn append(&mut self, bytes: &[u8]) -> bool {
+        let written = self.file.write_all_at(bytes, self.filled);
+        self.filled += bytes.len() as u64;
+        written.is_ok()
+    }
+
+    fn seal(self: Box<Self>) -> Option<Lent> {
+        let Self { file, filled, length } = *self;
+        if filled != length {
+            return None;
+        }
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS)).ok()?;
+        let fd = OwnedFd::from(file);
+        let bytes = map(fd.as_fd()).ok()?;
+        Some(Lent { bytes, handle: Arc::new(fd) })
+    }
+}
+
+/// What has been lent to this process.
+///
+/// # Errors
+/// It can still be changed by somebody, or cannot be mapped.
+pub(super) fn borrow(fd: &OwnedFd) -> io::Result<Bytes> {
+    let seals = SealFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GET_SEALS)?);
+    if !seals.contains(SEALS) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "memory that is not sealed"));
+    }
+    map(fd.as_fd())
+}
+
+/// The descriptor to be handed over.
+pub(super) fn descriptor(lent: &Lent) -> Option<BorrowedFd<'_>> {
+    lent.handle.downcast_ref::<OwnedFd>().map(AsFd::as_fd)
+}
+
+fn map(fd: BorrowedFd<'_>) -> io::Result<Bytes> {
+    Ok(Bytes::from_owner(Mapping::of_sealed(fd)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lent_is_what_was_written_and_stays_so() {
+        let mut region = Lending.region(10).unwrap();
+        assert!(region.append(b"01234") && region.append(b"56789"));
+        let lent = region.seal().unwrap();
+        let fd = descriptor(&lent).unwrap().try_clone_to_owned().unwrap();
+        let borrowed = borrow(&fd).unwrap();
+        assert_eq!((&lent.bytes[..], &borrowed[..]), (&b"0123456789"[..], &b"0123456789"[..]));
+        let file = std::fs::File::from(fd);
+        assert!(file.write_all_at(b"x", 0).is_err() && file.set_len(3).is_err());
+        drop(lent);
+        assert_eq!(&borrowed[..], b"0123456789");
+    }
+
+    #[test]
+    fn what_is_not_full_is_not_lent_and_what_is_not_sealed_not_borrowed() {
+        let mut region = Lending.region(10).unwrap();
+        assert!(region.append(b"01234"));
+        assert!(region.seal().is_none());
+        let open = memfd_create(c"open", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
+        assert!(borrow(&open).is_err());
+    }
+}
