@@ -46,7 +46,9 @@ pub use libi_core::dist::{Distribution, Variable, Word};
 pub use libi_core::hosts::HostList;
 pub use libi_core::ids::{HostIndex, Rank, SessionId};
 pub use libi_core::link::Mode;
-pub use libi_core::{chart, cost, dist, hosts, ids, link, machine, plan, ranking, sim, time, trace, wire};
+pub use libi_core::{
+    chart, cost, curves, dist, hosts, ids, link, machine, plan, ranking, sim, time, trace, wire,
+};
 pub use libi_launch::backend::{Local, Shell, Via};
 pub use libi_launch::machine::{Links, Policy, Replaced, Rules, Stream};
 pub use libi_launch::verdict::{Cause, Exit, Failure, Phase};

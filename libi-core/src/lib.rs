@@ -58,6 +58,7 @@ extern crate std;
 pub mod boot;
 pub mod chart;
 pub mod cost;
+pub mod curves;
 pub mod dist;
 mod draw;
 pub mod hosts;
