@@ -124,17 +124,23 @@ impl Collective {
     pub(crate) fn heard(&mut self, link: LinkId, flow: &Flow, cargo: Bytes, on: &mut Scene<'_>) {
         let Flow { nth, by, signs } = *flow;
         let whole = !signs.more;
+        let is_open = !self.over.contains(nth) && self.missing_at(nth).is_none();
+        let fault = if is_open { self.join(nth, by, on.place) } else { None };
         if signs.entered
             && whole
             && let Some(entered) = self.entered.get_mut(&link)
+            && *entered <= nth
         {
-            *entered = (*entered).max(nth + 1);
+            *entered = nth + 1;
+            if let Some(op) = self.open.get_mut(&nth) {
+                op.waits_for = op.waits_for.saturating_sub(1);
+            }
         }
-        if self.over.contains(nth) || self.missing_at(nth).is_some() {
-            return;
-        }
-        if let Some(fault) = self.join(nth, by, on.place) {
+        if let Some(fault) = fault {
             return self.spread_break(nth, fault, None, on);
+        }
+        if !is_open {
+            return;
         }
         if let Err(why) = self.unload(nth, link, cargo, signs, on) {
             return self.fail(nth, why, on);
@@ -198,7 +204,8 @@ impl Collective {
 
     /// Notes that somebody has called, and what; the fault, if that does not fit with what others have.
     fn join(&mut self, nth: u64, by: (Rank, Called), place: &Place) -> Option<Fault> {
-        let op = self.open.entry(nth).or_insert_with(|| Op::new(by, place));
+        let waits_for = || self.entered.values().filter(|entered| **entered <= nth).count();
+        let op = self.open.entry(nth).or_insert_with(|| Op::new(by, waits_for(), place));
         if !op.by.1.matches(&by.1) {
             return Some(Fault::Mismatch(op.by, by));
         }
@@ -212,14 +219,14 @@ impl Collective {
     fn go_on(&mut self, nth: u64, on: &mut Scene<'_>) {
         let Some(op) = self.open.get_mut(&nth) else { return };
         let here = op.mine.is_some() || on.place.topology.me.is_none();
-        if here && !op.entered && self.entered.values().all(|entered| *entered > nth) {
+        if here && !op.entered && op.waits_for == 0 {
             op.entered = true;
             match on.place.above() {
                 Some(parent) => {
                     if let Err(why) = load_up(op, parent, on) {
                         return self.fail(nth, why, on);
                     }
-                    op.to_tell.push(parent);
+                    op.to_tell.insert(parent);
                 }
                 None => self.everybody_called(nth, on),
             }
@@ -322,7 +329,7 @@ impl Collective {
     pub(crate) fn drop_branch(&mut self, link: LinkId, ranks: &Ranks, on: &mut Scene<'_>) {
         for nth in self.open.keys().copied().collect::<Vec<_>>() {
             let Some(op) = self.open.get_mut(&nth) else { continue };
-            op.to_tell.retain(|other| *other != link);
+            op.to_tell.remove(&link);
             if op.lanes.cut(link) > 0 {
                 self.spread_break(nth, Fault::Lost(ranks.clone()), None, on);
             } else {

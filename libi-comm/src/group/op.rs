@@ -1,6 +1,6 @@
 //! One collective call, as one process takes part in it: what it gives, what it gets, what it passes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
@@ -38,6 +38,8 @@ pub(crate) struct Op {
     pub(crate) mine: Option<CallId>,
     /// What came of it has been said.
     pub(crate) told: bool,
+    /// How many branches have not said that they have called.
+    pub(crate) waits_for: usize,
     /// Everybody below and this member itself have called.
     pub(crate) entered: bool,
     /// Everybody has.
@@ -58,11 +60,11 @@ pub(crate) struct Op {
     /// What is to go over a link with the next sign.
     pub(crate) load: BTreeMap<LinkId, Bytes>,
     /// Whom this is to be told that everybody has called.
-    pub(crate) to_tell: Vec<LinkId>,
+    pub(crate) to_tell: BTreeSet<LinkId>,
 }
 
 impl Op {
-    pub(crate) fn new(by: (Rank, Called), place: &Place) -> Self {
+    pub(crate) fn new(by: (Rank, Called), waits_for: usize, place: &Place) -> Self {
         let called = &by.1;
         let many = matches!(called.kind, Kind::Gather | Kind::AllGather | Kind::AllToAll);
         let mut lanes = Lanes::new(many);
@@ -90,6 +92,7 @@ impl Op {
             by,
             mine: None,
             told: false,
+            waits_for,
             entered: false,
             done: false,
             lanes,
@@ -102,7 +105,7 @@ impl Op {
             outcome: None,
             cargo: BTreeMap::new(),
             load: BTreeMap::new(),
-            to_tell: Vec::new(),
+            to_tell: BTreeSet::new(),
         }
     }
 
