@@ -208,6 +208,7 @@ impl Group {
                 for event in std::mem::take(&mut self.early) {
                     self.take(event, out);
                 }
+                return; // what was said of early calls was looked at with them
             }
             Event::Call(id, _) if self.ended => out.push(Effect::Finish(id, Err(CommError::Ended))),
             _ if self.ended => {}
