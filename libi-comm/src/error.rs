@@ -43,6 +43,13 @@ pub enum CommError {
         /// Who has given up.
         by: Rank,
     },
+    /// The sender of a message did not wait until all of it was received, and has taken it back. The next receive is a new
+    /// chance.
+    #[error("{by} has given up sending")]
+    Withdrawn {
+        /// Who.
+        by: Address,
+    },
     /// The caller's patience has ended. A collective call is over for all members that had not finished it; they may go on with the next.
     #[error("{what} took longer than there was patience")]
     TimedOut {
