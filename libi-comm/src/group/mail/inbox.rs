@@ -246,6 +246,11 @@ impl Inbox {
     }
 
     #[cfg(test)]
+    pub(super) fn counts_right(&self) -> bool {
+        self.coming == self.peers.values().map(|peer| peer.coming.len() as u64).sum::<u64>()
+    }
+
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let nothing = |peer: &Peer| peer.lines.is_empty() && peer.coming.is_empty() && peer.kept == 0;
         self.calls.is_empty() && self.coming == 0 && self.peers.values().all(nothing)

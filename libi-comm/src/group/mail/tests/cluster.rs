@@ -245,12 +245,22 @@ impl Cluster {
 
     /// A note arrives that its sender has never sent; both are neighbours.
     pub(super) fn forge(&mut self, from: usize, to: usize, note: Note, cargo: Bytes) {
-        let mail = Mail { from: self.address(from), to: self.address(to), note };
+        self.forge_as(from, from, to, note, cargo);
+    }
+
+    /// The same, in another's name.
+    pub(super) fn forge_as(&mut self, name: usize, from: usize, to: usize, note: Note, cargo: Bytes) {
+        let mail = Mail { from: self.address(name), to: self.address(to), note };
         let node = &mut self.nodes[to];
         let link = *node.neighbours.iter().find(|(_, at)| **at == from).expect("a neighbour").0;
         let mut out = Vec::new();
         node.office.heard(link, mail, cargo, &node.place, &mut out);
         self.effects(to, out);
+    }
+
+    /// Whether anything is on its way from one to the other.
+    pub(super) fn is_busy(&self, from: usize, to: usize) -> bool {
+        self.links.contains_key(&(from, to))
     }
 
     /// Everything that is on its way, in bytes.
@@ -278,6 +288,7 @@ impl Cluster {
                 Effect::Lost(_) => unreachable!(),
             }
         }
+        assert!(self.nodes[at].office.inbox.counts_right());
         for (node, from) in (0..self.nodes.len()).map(|node| (node, self.address(node))) {
             let office = &self.nodes[at].office;
             let ahead = self.ahead.get(&(from, self.address(at))).copied().unwrap_or(0);

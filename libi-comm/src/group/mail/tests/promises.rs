@@ -95,6 +95,23 @@ fn a_very_long_message_never_fills_more_than_its_window() {
 }
 
 #[test]
+fn more_is_let_come_whenever_half_a_window_has_come() {
+    let mut cluster = line(1);
+    cluster.send(0, 1, 0, vec![9; 40 * CHUNK]);
+    cluster.arrive(0, 1);
+    cluster.receive(1, 0, 0);
+    cluster.arrive(1, 0);
+    let half = WINDOW as usize / CHUNK / 2;
+    for come in 1..=3 * half {
+        cluster.arrive(0, 1);
+        assert_eq!(cluster.is_busy(1, 0), come % half == 0, "after {come} chunks");
+        if come % half == 0 {
+            cluster.arrive(1, 0);
+        }
+    }
+}
+
+#[test]
 fn many_senders_at_a_time_get_smaller_windows() {
     let mut cluster = Cluster::of(0, &[0; 60], &(0..60).collect::<Vec<_>>());
     for node in 1..=60 {
@@ -207,6 +224,39 @@ fn mail_is_never_sent_back_where_it_came_from() {
     let send = cluster.send(0, 2, 0, vec![0; 2 * SHORT]);
     cluster.settle();
     assert_eq!(cluster.outcome(send), peer_lost(1));
+}
+
+#[test]
+fn that_something_cannot_be_delivered_is_said_once_at_most() {
+    let mut cluster = line(3);
+    let node = &mut cluster.nodes[2];
+    node.place.lost.add(Rank(2));
+    for (note, answers) in [(Note::Undeliverable, 0), (Note::Read { upto: 0 }, 1)] {
+        let mail = Mail { from: Address::FrontEnd, to: Address::Rank(Rank(2)), note };
+        let mut out = Vec::new();
+        node.office.heard(LinkId::PARENT, mail, Bytes::new(), &node.place, &mut out);
+        assert_eq!(out.len(), answers);
+    }
+}
+
+#[test]
+fn nobody_can_touch_the_messages_of_others() {
+    let mut cluster = Cluster::of(0, &[0, 0], &[0, 1]);
+    let send = cluster.send(0, 1, 0, vec![0; SHORT + 1]);
+    let receive = cluster.receive(0, 1, 0);
+    let notes = [
+        Note::Pull { id: 1, upto: u64::MAX },
+        Note::Refused { id: 1, why: Refusal::GivenUp },
+        Note::Withdrawn { id: 1, tag: 0 },
+        Note::Whole { id: 1, tag: 0 },
+        Note::Undeliverable,
+    ];
+    for note in notes {
+        // In his own name, and in the other's.
+        cluster.forge(2, 0, note.clone(), Bytes::new());
+        cluster.forge_as(1, 2, 0, note, Bytes::new());
+    }
+    assert!([send, receive].iter().all(|call| !cluster.ended.contains_key(call)));
 }
 
 #[test]
