@@ -70,6 +70,7 @@ impl Cluster {
                 absent: Ranks::new(),
                 has_parent: node > 0,
                 top: node == 0,
+                local: false,
                 branches: children.iter().enumerate().map(branch).collect(),
             };
             let mut neighbours: BTreeMap<LinkId, usize> =
@@ -77,7 +78,7 @@ impl Cluster {
             if node > 0 {
                 neighbours.insert(LinkId::PARENT, parents[node]);
             }
-            let place = Place { routes: Routes::new(&topology), topology, lost: Ranks::new() };
+            let place = Place::new(topology);
             Node { office: Office::default(), place, alive: true, parent: parents[node], neighbours }
         });
         Self {
@@ -285,7 +286,7 @@ impl Cluster {
                 Effect::Finish(call, result) => {
                     assert!(self.ended.insert(call, result).is_none(), "{call:?} has ended twice");
                 }
-                Effect::Lost(_) => unreachable!(),
+                Effect::Lost(_) | Effect::Lend(..) => unreachable!(),
             }
         }
         assert!(self.nodes[at].office.inbox.counts_right());
