@@ -67,6 +67,12 @@ MUTANTS = [
  ('a release is not told of', M + 'node/leaving.rs','            self.news.push(News::Released(rank));','            let _ = rank;'),
  ('signals are not passed on', M + 'node/leaving.rs','self.pass_down(&Down::Signal(signal), out);',''),
  ('who ends with its host says that it is alone', M + 'node/leaving.rs','self.stage == Stage::Ending && self.released;','self.stage == Stage::Ending;'),
+ ('nobody is at the top', M + 'node/tree.rs','top.is_none() && branches.len() == 1','false'),
+ ('everybody is told of all who are below his parent', M + 'node/tree.rs','Self::send_roll(branch.link, &absent, &branch.ranks,','Self::send_roll(branch.link, &absent, &below,'),
+ ('who is lost on the way up is not told of', M + 'node/tree.rs','            lost: below,','            lost: { let _ = below; Ranks::new() },'),
+ ('a link that is gone is not cut', M + 'node/tree.rs','            out.push(Effect::Cut(link));','            let _ = (link, out);'),
+ ('a link is cut twice', M + 'node/tree.rs','talks.is_some_and(std::mem::take)','talks.is_some_and(|talks| *talks)'),
+ ('frames of a child are taken for news', M + 'node/children.rs','if child.talks && Self::is_talk(header) =>','if child.talks && false =>'),
  ('let hosts that hang fill the window', M + 'node/starting.rs','Duration::from_secs(3)','Duration::from_secs(3_000)'),
 ]
 
@@ -74,6 +80,8 @@ MUTANTS = [
 UNNOTICED = [
  # Only of one that is released and has fallen silent.
  ('who was released is killed when it is silent', M + 'node/ending.rs','            if child.released {\n                // It is not','            if false {\n                // It is not'),
+ # Only when the front end has given up waiting for what is on its way; a test of tree.rs notices.
+ ('who is not awaited stays in the tree', M + 'node/tree.rs','            ranks.remove_all(&surplus);','            let _ = &surplus;'),
  ('forget what was tried below a lost leader', M + 'node/children.rs','task.attempt = task.attempt.max(*attempt);','let _ = task;'),
 ]
 

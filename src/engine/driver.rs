@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use libi_comm::Group;
+use libi_comm::{Event as Said, Group};
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as Standard};
@@ -14,7 +14,8 @@ use mio::Registry;
 use super::Turn;
 use super::dialling::Dialler;
 use super::direct::Door;
-use super::port::{Flushed, Port};
+use super::lane::Flushed;
+use super::port::Port;
 use super::ports::{Part, Target, Targets};
 use super::stream::Stream;
 use input::Input;
@@ -81,10 +82,13 @@ impl Driver {
         &self.node
     }
 
-    /// Whether everything that was sent to the parent has left this process, as well as what was printed here.
+    /// Whether everything that was sent to the parent has left this process, as well as what was printed here and what
+    /// the communication half has to send.
     pub(crate) fn has_sent_everything(&self) -> bool {
         let printed = |port: &Port| port.texts.iter().flatten().any(|text| is_waiting(&text.it.pipe));
         self.node.has_passed_output_on()
+            && self.group.is_quiet()
+            && !self.ports.values().any(Port::has_frames)
             && self.lines_due.is_empty()
             && self
                 .ports
@@ -148,8 +152,7 @@ impl Driver {
             }
             Effect::Send(link, bytes) => {
                 if let Some(port) = self.ports.get_mut(&link) {
-                    // What cannot be sealed any more cannot be sent; the peer notices that nothing comes.
-                    let _ = port.queue(&bytes);
+                    port.queue(&bytes);
                     self.unsent.insert(link);
                 }
                 let mut bytes = bytes;
@@ -187,6 +190,9 @@ impl Driver {
             | Effect::Dial(..)
             | Effect::Switch(_)
             | Effect::Follow(_) => self.connect_directly(effect, events, turn),
+            Effect::Tree(tree) => self.rise(tree, turn),
+            Effect::Deliver(link, frame) => self.tell_group(Said::Frame(link, frame.into()), turn),
+            Effect::Cut(link) => self.tell_group(Said::Cut(link), turn),
             Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
             Effect::Tell(notice) => turn.owner.notice(turn.id, notice, &self.node, turn.now),
         }
@@ -300,10 +306,14 @@ impl Driver {
     fn write(&mut self, turn: &mut Turn<'_>) {
         for link in std::mem::take(&mut self.unsent) {
             let Some(port) = self.ports.get_mut(&link) else { continue };
-            if port.flush() == Flushed::Broken {
-                // What has come from there before is still to be read; its end comes after it.
-                self.read_direct(link, turn);
-                self.read_link(link, turn);
+            match port.flush() {
+                Flushed::Everything | Flushed::Waits => {}
+                Flushed::Partly => drop(self.unsent.insert(link)),
+                Flushed::Broken => {
+                    // What has come from there before is still to be read; its end comes after it.
+                    self.read_direct(link, turn);
+                    self.read_link(link, turn);
+                }
             }
         }
     }

@@ -16,13 +16,14 @@
 //! - **Fairness**: a turn reads a bounded amount of each descriptor and starts one process per node; the rest waits for
 //!   the next turn, which then does not wait.
 //! - **Bounds**: pipes are read only while the node has room for output, so what is not wanted stays with its writer.
-//!   What is written to a link waits in memory; the protocol bounds it.
+//!   What is written to a link waits in memory (the head of `lane.rs`); the protocol bounds it.
 //! - **Failures** of descriptors are ends of links. Failures of starts are told to the machine.
 //! - When an engine is dropped, the processes that it has started and not released are killed.
 
 mod dialling;
 mod direct;
 pub(crate) mod driver;
+mod lane;
 mod lines;
 pub(crate) mod memory;
 mod port;

@@ -2,12 +2,13 @@
 
 use std::os::fd::AsRawFd;
 
-use libi_core::wire::{Flags, Header, Kind, Limits};
+use libi_comm::Frame;
 use libi_launch::machine::Stream as Standard;
 use libi_launch::process::Child;
 use mio::{Interest, Registry, Token};
 
 use super::Id;
+use super::lane::{Flushed, Lane};
 use super::lines::Lines;
 use super::ports::{Part, Targets};
 use super::sealed::Sealed;
@@ -39,9 +40,10 @@ pub(super) struct Port {
     pub(super) direct: Option<Registered<Sealed>>,
     pub(super) switched: bool,
     pub(super) follows: bool,
-    /// What waits to be written, and how much of it has been.
-    out: Vec<u8>,
-    written: usize,
+    /// What waits to be written to the channel.
+    lane: Lane,
+    /// What was read last was a long frame: another is likely to follow.
+    pub(super) expects_long: bool,
     pub(super) process: Option<Registered<Child>>,
     pub(super) texts: [Option<Registered<Text>>; 2],
     /// Nothing is to be received or sent any more.
@@ -50,47 +52,37 @@ pub(super) struct Port {
     pub(super) released: bool,
 }
 
-/// How the writing of what waits has gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flushed {
-    Everything,
-    Waits,
-    /// Nobody reads there any more.
-    Broken,
-}
+/// How much is written to one descriptor in one turn.
+pub(super) const AT_ONCE: usize = 512 << 10;
 
 impl Port {
-    /// Takes bytes to be sent; an error if they cannot be.
-    pub(super) fn queue(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match &mut self.direct {
-            _ if self.closed => {}
-            Some(direct) if self.switched => direct.it.queue(bytes)?,
-            _ => self.append(bytes),
+    /// Takes a message to be sent.
+    pub(super) fn queue(&mut self, message: &[u8]) {
+        if !self.closed {
+            self.sends_on().queue(message);
         }
-        Ok(())
     }
 
     /// Takes a frame of the communication half to be sent.
-    pub(super) fn queue_frame(&mut self, frame: libi_comm::Frame) {
-        let header = Header::new(Kind::Data, Flags::NONE, 1, frame.len(), &Limits::PROVEN);
-        if let Ok(header) = header {
-            let _ = self.queue(&header.encode());
-            for part in frame.0 {
-                let _ = self.queue(&part);
-            }
+    pub(super) fn queue_frame(&mut self, frame: Frame) {
+        if !self.closed {
+            self.sends_on().queue_frame(frame);
         }
     }
 
-    /// What waits may hold a secret: a buffer that grows by itself leaves its beginning in freed memory.
-    fn append(&mut self, bytes: &[u8]) {
-        let length = self.out.len() - self.written + bytes.len();
-        if self.out.len() + bytes.len() > self.out.capacity() {
-            let mut larger = Vec::with_capacity(length.max(2 * self.out.capacity()));
-            larger.extend_from_slice(&self.out[self.written..]);
-            zeroize::Zeroize::zeroize(&mut self.out);
-            (self.out, self.written) = (larger, 0);
+    /// Where what is sent now waits.
+    fn sends_on(&mut self) -> &mut Lane {
+        match &mut self.direct {
+            Some(direct) if self.switched => &mut direct.it.lane,
+            _ => &mut self.lane,
         }
-        self.out.extend_from_slice(bytes);
+    }
+
+    /// From now on sends directly. What was sent last is the goodbye of the channel: it goes there behind all that waits.
+    pub(super) fn switch(&mut self) {
+        if self.direct.is_some() && !std::mem::replace(&mut self.switched, true) {
+            self.lane.end();
+        }
     }
 
     /// Whether what was sent directly is still on its way.
@@ -99,43 +91,27 @@ impl Port {
     }
 
     pub(super) fn has_unsent(&self) -> bool {
-        self.written < self.out.len() || self.direct.as_ref().is_some_and(|direct| direct.it.has_unsent())
+        !self.lane.is_empty() || self.direct.as_ref().is_some_and(|direct| direct.it.has_unsent())
+    }
+
+    /// Whether frames of the communication half wait.
+    pub(super) fn has_frames(&self) -> bool {
+        self.lane.has_frames() || self.direct.as_ref().is_some_and(|direct| direct.it.has_frames())
     }
 
     /// Writes what can be written now.
     pub(super) fn flush(&mut self) -> Flushed {
-        match self.direct.as_mut().map(|direct| direct.it.flush()) {
-            Some(Err(_)) => return Flushed::Broken,
-            Some(Ok(false)) => {
-                return match self.flush_channel() {
-                    Flushed::Broken => Flushed::Broken,
-                    _ => Flushed::Waits,
-                };
-            }
-            Some(Ok(true)) | None => {}
+        let direct = self.direct.as_mut().map_or(Flushed::Everything, |direct| direct.it.flush());
+        if direct == Flushed::Broken {
+            return direct;
         }
-        self.flush_channel()
-    }
-
-    fn flush_channel(&mut self) -> Flushed {
-        let Some(Registered { it: stream, .. }) = self.output.as_ref().or(self.input.as_ref()) else {
-            // Its channel is made, or is closed and has no more to say.
-            return if self.written < self.out.len() { Flushed::Waits } else { Flushed::Everything };
+        let channel = match self.output.as_ref().or(self.input.as_ref()) {
+            Some(Registered { it: stream, .. }) => self.lane.flush(stream, AT_ONCE),
+            // It is to be made yet, or is closed and has no more to say.
+            None if self.lane.is_empty() => Flushed::Everything,
+            None => Flushed::Waits,
         };
-        while self.written < self.out.len() {
-            match stream.write(&self.out[self.written..]) {
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Flushed::Waits,
-                Err(_) => return Flushed::Broken,
-            }
-        }
-        // What was written may have held a secret, and may have been large.
-        zeroize::Zeroize::zeroize(&mut self.out);
-        if self.out.capacity() > 4096 {
-            self.out = Vec::new();
-        }
-        self.written = 0;
-        Flushed::Everything
+        channel.max(direct)
     }
 
     /// Has a stream reported, from which bytes come, and to which they go if it is a socket.
@@ -227,8 +203,7 @@ impl Port {
 
     /// Closes the channel alone.
     pub(super) fn close_channel(&mut self, registry: &Registry, targets: &mut Targets) {
-        zeroize::Zeroize::zeroize(&mut self.out);
-        self.written = 0;
+        self.lane.clear();
         for Registered { it, token } in self.input.take().into_iter().chain(self.output.take()) {
             targets.remove(registry, it.number(), token);
         }

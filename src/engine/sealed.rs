@@ -3,18 +3,25 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use libi_core::link::{Open, Seal, Secured};
+use libi_core::link::{Open, Secured};
 
+use super::lane::{Flushed, Lane};
+use super::port::AT_ONCE;
 use super::stream::Stream;
 use super::sys::unacknowledged;
 
-/// How much room for what is to be written is kept when nothing is.
-const SPARE: usize = 64 << 10;
+/// How much is sealed at a time. What is sealed cannot be overtaken any more.
+const SEALED: usize = 64 << 10;
+/// How much room for what is sealed is kept when nothing is.
+const SPARE: usize = 4 << 10;
 
 /// A proven connection.
 pub(super) struct Sealed {
     pub(super) stream: Stream,
     secured: Secured,
+    /// What waits to be written.
+    pub(super) lane: Lane,
+    /// What is sealed, and how much of it is written.
     out: Vec<u8>,
     written: usize,
     /// What came right behind the handshake.
@@ -23,44 +30,55 @@ pub(super) struct Sealed {
 
 impl Sealed {
     pub(super) fn new(stream: Stream, secured: Secured, early: Vec<u8>) -> Self {
-        Self { stream, secured, out: Vec::new(), written: 0, early }
-    }
-
-    /// Takes bytes to be sent.
-    pub(super) fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.compact();
-        match &mut self.secured {
-            Secured::Authenticated => self.out.extend_from_slice(bytes),
-            Secured::Encrypted { seal, .. } => seal_into(seal, bytes, &mut self.out)?,
-        }
-        Ok(())
+        Self { stream, secured, lane: Lane::default(), out: Vec::new(), written: 0, early }
     }
 
     pub(super) fn has_unsent(&self) -> bool {
-        self.written < self.out.len()
+        self.written < self.out.len() || !self.lane.is_empty()
     }
 
-    /// Writes what can be written now. True if that was everything.
-    pub(super) fn flush(&mut self) -> io::Result<bool> {
-        while self.written < self.out.len() {
-            match self.stream.write(&self.out[self.written..]) {
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error),
+    /// Whether frames of the communication half wait. What is sealed may be some.
+    pub(super) fn has_frames(&self) -> bool {
+        self.written < self.out.len() || self.lane.has_frames()
+    }
+
+    /// Writes what can be written now.
+    pub(super) fn flush(&mut self) -> Flushed {
+        let Secured::Encrypted { seal, .. } = &mut self.secured else {
+            return self.lane.flush(&self.stream, AT_ONCE);
+        };
+        let mut room = AT_ONCE;
+        loop {
+            while self.written < self.out.len() {
+                match self.stream.write(&self.out[self.written..]) {
+                    Ok(count) => self.written += count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Waits,
+                    Err(_) => return Flushed::Broken,
+                }
             }
+            self.out.clear();
+            self.written = 0;
+            if self.lane.is_empty() {
+                self.out.shrink_to(SPARE);
+                return Flushed::Everything;
+            }
+            if room == 0 {
+                return Flushed::Partly;
+            }
+            let next = self.lane.next(SEALED.min(room));
+            let length = next.iter().map(|piece| piece.len()).sum();
+            // What cannot be sealed any more cannot be sent.
+            if seal.seal(&next, &mut self.out).is_err() {
+                return Flushed::Broken;
+            }
+            self.lane.advance(length);
+            room -= length;
         }
-        self.out.clear();
-        self.out.shrink_to(SPARE);
-        self.written = 0;
-        Ok(true)
     }
 
-    /// Forgets what is written, of what is not written altogether.
-    fn compact(&mut self) {
-        if self.written > SPARE && self.written > self.out.len() / 2 {
-            self.out.drain(..self.written);
-            self.written = 0;
-        }
+    /// Whether what it carries comes as it is, so that it can be read to wherever it belongs.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.secured, Secured::Authenticated) && self.early.is_empty()
     }
 
     /// Whether everything that was written has arrived at the other host, as far as the system knows. What has not is
@@ -94,10 +112,6 @@ impl Sealed {
             Err(error) => Err(error),
         }
     }
-}
-
-fn seal_into(seal: &mut Seal, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-    seal.seal(&[bytes], out).map_err(io::Error::other)
 }
 
 fn open_into(secured: &mut Secured, input: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<()> {

@@ -4,11 +4,11 @@
 //! noticed there. So a socket is told with every call not to wait, and a pipe is asked first: one that is readable
 //! or writable takes one call of up to the size of an atomic write without waiting.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, recv, send};
+use nix::sys::socket::{MsgFlags, recv, send, sendmsg};
 use nix::sys::stat::{SFlag, fstat};
 
 use super::sys;
@@ -76,6 +76,39 @@ impl Stream {
                 sys::write_quietly(self.fd.as_fd(), &bytes[..bytes.len().min(ATOMIC)])
             };
             match written {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes as much as goes without waiting of what these are together.
+    pub(crate) fn write_pieces(&self, pieces: &[&[u8]]) -> io::Result<usize> {
+        match pieces {
+            [] => Ok(0),
+            // A pipe takes little at a time anyway.
+            [first, ..] if !self.socket => self.write(first),
+            [one] => self.write(one),
+            _ => {
+                let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+                let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+                loop {
+                    match sendmsg::<()>(self.number(), &slices, &[], flags, None) {
+                        Err(nix::Error::EINTR) => {}
+                        other => return other.map_err(io::Error::from),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads what is there, and appends it, as far as there is room and it is no more than this; nothing at the end.
+    pub(crate) fn read_into(&self, place: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        loop {
+            if !self.socket {
+                self.await_nothing(PollFlags::POLLIN)?;
+            }
+            match sys::read_into(self.fd.as_fd(), self.socket, place, most) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }

@@ -72,6 +72,26 @@ impl Drop for Mapping {
     }
 }
 
+/// Reads into the room that is left in a vector, so much at most; a socket is told not to wait.
+pub(super) fn read_into(
+    fd: BorrowedFd<'_>,
+    socket: bool,
+    place: &mut Vec<u8>,
+    most: usize,
+) -> io::Result<usize> {
+    let room = place.spare_capacity_mut();
+    let most = most.min(room.len());
+    let (fd, start) = (fd.as_raw_fd(), room.as_mut_ptr().cast());
+    // SAFETY: from the pointer on there are so many bytes that belong to the vector, and nothing else is in them.
+    let read = unsafe {
+        if socket { libc::recv(fd, start, most, libc::MSG_DONTWAIT) } else { libc::read(fd, start, most) }
+    };
+    let count = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the system has written so many bytes there, and no more than there was room for.
+    unsafe { place.set_len(place.len() + count) };
+    Ok(count)
+}
+
 /// How many bytes of a connection the other host has not said that it has.
 pub(super) fn unacknowledged(fd: BorrowedFd<'_>) -> usize {
     let mut count: libc::c_int = 0;

@@ -17,7 +17,7 @@ pub enum Kind {
     Control = 3,
     /// Bytes of a process's standard input, output or error. Raw.
     Stdio = 4,
-    /// A chunk of a message of the embedding program. Raw.
+    /// What one communication half says to another, or a chunk of it. Raw.
     Data = 5,
     /// The sender is alive. Empty.
     Heartbeat = 6,

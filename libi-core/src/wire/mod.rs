@@ -30,7 +30,7 @@
 //! 2 hello       message      control   no    0       child to parent, its first frame
 //! 3 control     message      control   no    any     everything said between libi's own machines
 //! 4 stdio       raw bytes    payload   no    any     what went into or came out of a standard stream
-//! 5 data        raw bytes    payload   yes   any     a chunk of a message of the embedding program
+//! 5 data        raw bytes    payload   yes   any     what the communication halves say; or a chunk of it
 //! 6 heartbeat   none         0         no    0       the sender is alive
 //! 7 goodbye     none         0         no    0       the sender's last frame
 //! ```
@@ -42,7 +42,8 @@
 //!   compute it alike, so it is not sent. Kinds and flag bits are never reused. Any change of bytes
 //!   needs a new version; golden files in the tests notice one.
 //! - A **channel** says to which conversation on this link a frame belongs; what its number stands for is
-//!   agreed in control messages. Channel 0 is the link itself.
+//!   agreed in control messages. Channel 0 is the link itself. Data on channel 1 are what the communication half of
+//!   one process says to that of the other, each frame a message of its own, without MORE; nobody else sends data.
 //! - **Order** is kept on a link. A data message longer than one frame travels in chunks, MORE on all but
 //!   the last, and may be of any length: no field holds the total. On its channel no other data comes
 //!   between them; any frame of another channel or kind may. So a sender holds a control message back

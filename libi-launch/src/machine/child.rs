@@ -69,6 +69,8 @@ pub(super) struct Child {
     pub(super) direct: bool,
     /// It sends there as well.
     pub(super) moved: bool,
+    /// It is in the tree: the communication half talks to it.
+    pub(super) talks: bool,
     /// How much output it may still send, and how much of what it has sent was passed on since.
     pub(super) granted: u32,
     pub(super) owed: u32,
@@ -102,6 +104,7 @@ impl Child {
             alone: false,
             direct: false,
             moved: false,
+            talks: false,
             granted: WINDOW,
             owed: 0,
             backlog: Vec::new(),

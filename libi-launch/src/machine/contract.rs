@@ -8,6 +8,7 @@ pub use libi_core::ids::LinkId;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::link::LinkKey;
 use libi_core::plan::Strategy;
+use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
 use super::ledger::Policy;
@@ -37,6 +38,8 @@ pub enum Event {
     NotStarted(LinkId, String),
     /// Bytes have arrived. What a child has said before it exited should be received before its exit is told.
     Received(LinkId, Vec<u8>),
+    /// Bytes have arrived, and were put where [`landing`](super::Node::landing) has said.
+    Landed(LinkId),
     /// What was started has written this beside the link; of the link to the parent, this process itself.
     Printed(LinkId, Stream, Vec<u8>),
     /// Nothing more will arrive on a link.
@@ -98,6 +101,12 @@ pub enum Effect {
     Switch(LinkId),
     /// What is received from now on comes over the direct connection.
     Follow(LinkId),
+    /// To the communication half: the session is up, and this is who is where.
+    Tree(Tree),
+    /// To the communication half: this frame has come over a link of the tree.
+    Deliver(LinkId, Vec<u8>),
+    /// To the communication half: nothing comes over this link of the tree any more, nor goes.
+    Cut(LinkId),
     /// Wake the node at this time, unless it asks for an earlier one.
     WakeAt(Instant),
     /// Tell the user of the node.
@@ -129,6 +138,38 @@ pub enum Notice {
     End(Ending),
     /// Nothing is left of what this node had started; of a member, the process is to end now.
     Over,
+}
+
+/// Who is where, as one of the nodes of a session sees it when that comes up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// The rank of this process; the front end has none.
+    pub me: Option<Rank>,
+    /// How many ranks the session has, those included that did not come up.
+    pub size: u32,
+    /// Who did not come up.
+    pub absent: Ranks,
+    /// Whether there is a link to whoever has started this process.
+    pub has_parent: bool,
+    /// Whether this is the lowest node that everybody who came up is at or below.
+    pub top: bool,
+    /// Whether this process is a further member of its host, whose leader is its parent.
+    pub local: bool,
+    /// Who is below, in the order of the lowest rank of each branch.
+    pub branches: Vec<Branch>,
+    /// Who is thought by others to be below, and is lost already.
+    pub lost: Ranks,
+}
+
+/// A child in the tree, and everybody below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// The link to it.
+    pub link: LinkId,
+    /// Who is there.
+    pub ranks: Ranks,
+    /// Whether it is a further member of this host: nobody is below it.
+    pub local: bool,
 }
 
 /// What a front end wants to have launched: one session.

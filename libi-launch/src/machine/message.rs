@@ -8,6 +8,7 @@ use libi_core::dist::{Variable, Word};
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
+use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use super::node::Direct;
@@ -23,14 +24,27 @@ pub enum Down {
     Share(Vec<Task>, Estimate),
     /// Nothing is launched any more: what has not joined is to be ended and reported, with this cause.
     Conclude(Cause),
-    /// The session is up.
-    Go,
+    /// The session is up, if this is the last of what is to be known of it.
+    Go(Roll),
     /// Every member that is still ours gets this signal.
     Signal(i32),
     /// Every member that is still ours is to end.
     End(Ending),
     /// So many more bytes of output may be sent on this link.
     Credit(u32),
+}
+
+/// Who is in a session that comes up, or a part of that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roll {
+    /// Who did not come up.
+    pub absent: Ranks,
+    /// Who is at and below the child that is told this.
+    pub below: Ranks,
+    /// Whether everybody who came up is at or below that child.
+    pub top: bool,
+    /// Whether nothing more of this follows.
+    pub is_last: bool,
 }
 
 /// How a session is to end.

@@ -34,6 +34,7 @@
 //! verdict is known. As long as it has spare hosts, one is put in the place of each host that is given up.
 //!
 //! # Once the session is up
+//! Who is where is said with Go (the head of `node/tree.rs`); on the links of that tree the communication half talks.
 //! What members print goes up by credit (the head of `outbox.rs`); signals, ends and release are in `node/leaving.rs`,
 //! links that become direct in `node/direct.rs`. A leader that ends takes the hosts below it with it, so there is
 //! a way to wait until nobody is there.
@@ -64,8 +65,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use contract::{Effect, Event, Job, LinkId, Notice, Plan};
+pub use contract::{Branch, Effect, Event, Job, LinkId, Notice, Plan, Tree};
 pub use ledger::{Known, Policy, Replaced};
-pub use message::{Down, Ending, News, Output, Program, Rules, Spare, Task, Welcome};
+pub use message::{Down, Ending, News, Output, Program, Roll, Rules, Spare, Task, Welcome};
 pub use node::{Carried, Direct, Links, Node};
 pub use outbox::{Stream, WINDOW};

@@ -12,6 +12,7 @@ mod roster;
 mod shares;
 mod spares;
 mod starting;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,6 +34,7 @@ use self::direct::Directness;
 use self::front::Front;
 use self::member::Upstream;
 use self::shares::Below;
+use self::tree::Places;
 use super::child::Child;
 use super::contract::{Effect, Event, Job, LinkId, Notice, Plan};
 use super::message::{News, Output, Program, Rules, Task};
@@ -95,6 +97,8 @@ pub struct Node {
     deadlines: BTreeSet<(Instant, LinkId)>,
     /// What is known of every host that has been this node's to launch.
     tasks: BTreeMap<HostIndex, Task>,
+    /// Over which link each host below has joined, until the session is up.
+    places: Places,
     queue: Queue,
     /// Whether it was decided in advance who launches whom; then the queue holds this node's own children.
     fixed: bool,
@@ -167,6 +171,7 @@ impl Node {
             last_link: LinkId::PARENT.0,
             deadlines: BTreeSet::new(),
             tasks: BTreeMap::new(),
+            places: Places::default(),
             queue: Queue::new(HostRuns::new(), Estimate::from_word(&Cost::default())),
             fixed: false,
             below: Below::default(),
@@ -335,18 +340,22 @@ impl Machine for Node {
 
     fn on(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
         if self.stage == Stage::Over {
-            return;
+            return self.linger(event, now, out);
         }
         match event {
             Event::Begin => self.begin(now, out),
             Event::Started(link) => self.started(link, now),
             Event::NotStarted(link, why) => self.not_started(link, why, now, out),
             Event::Received(LinkId::PARENT, mut bytes) => {
+                let may_be_secret = self.may_hear_secrets();
                 self.heard_parent(&bytes, now, out);
-                // A welcome holds a secret.
-                bytes.zeroize();
+                if may_be_secret {
+                    bytes.zeroize();
+                }
             }
             Event::Received(link, bytes) => self.heard_child(link, &bytes, now, out),
+            Event::Landed(LinkId::PARENT) => self.heard_parent(&[], now, out),
+            Event::Landed(link) => self.heard_child(link, &[], now, out),
             Event::Printed(link, stream, text) => self.printed(link, stream, text),
             Event::Closed(LinkId::PARENT) => self.orphaned(now, out),
             Event::Closed(link) => self.child_closed(link, now, out),

@@ -1,9 +1,15 @@
 //! Takes apart what arrives on a link: foreign text, then our preamble, then frames.
+//!
+//! What arrives is copied into the frame that it belongs to; of a long frame of data, what has not arrived yet can be put
+//! [there](Reader::landing) at once.
 
 use libi_core::wire::{
-    Decoder, Event, FrameError, Header, Limits, PROTOCOL, PreambleScanner, Version, VersionMismatch,
+    Decoder, Event, FrameError, Header, Kind, Limits, PROTOCOL, PreambleScanner, Version, VersionMismatch,
 };
 use zeroize::Zeroize;
+
+/// How much has to be missing of a frame for it to be worth reading by itself.
+const LONG: usize = 16 << 10;
 
 /// What was found on a link.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +37,16 @@ pub(super) enum Reader {
     /// Before the preamble.
     Scanning(PreambleScanner),
     /// Behind it; with the frame that is incomplete, if one is.
-    Framed { decoder: Decoder, open: Option<(Header, Vec<u8>)> },
+    Framed { decoder: Decoder, open: Option<Open> },
+}
+
+/// A frame that is incomplete.
+#[derive(Debug)]
+pub(super) struct Open {
+    header: Header,
+    payload: Vec<u8>,
+    /// How much of the payload the decoder knows of; the rest has landed there.
+    have: usize,
 }
 
 impl Reader {
@@ -65,14 +80,24 @@ impl Reader {
                 Ok(Some(Item::Preamble(text, version)))
             }
             Self::Framed { decoder, open } => {
+                if let Some(open) = open
+                    && open.payload.len() > open.have
+                {
+                    let mut landed = &open.payload[open.have..];
+                    decoder.step(&mut landed)?;
+                    open.have = open.payload.len() - landed.len();
+                    open.payload.truncate(open.have);
+                }
                 while let Some(event) = decoder.step(bytes)? {
                     match (event, open.as_mut()) {
                         // A payload is set aside for as it comes, not for what its header claims.
-                        (Event::Head(header), _) => *open = Some((header, Vec::new())),
-                        (Event::Bytes(more), Some((_, payload))) => gather(payload, more),
+                        (Event::Head(header), _) => {
+                            *open = Some(Open { header, payload: Vec::new(), have: 0 });
+                        }
+                        (Event::Bytes(more), Some(open)) => open.gather(more),
                         (Event::Bytes(_), None) => {}
                         (Event::End, _) => {
-                            if let Some((header, payload)) = open.take() {
+                            if let Some(Open { header, payload, .. }) = open.take() {
                                 return Ok(Some(Item::Frame(header, payload)));
                             }
                         }
@@ -82,16 +107,33 @@ impl Reader {
             }
         }
     }
+
+    /// The payload of a long frame of data, to which what is missing can be appended, and how much that is. What has been
+    /// appended is noticed with the next call of [`next`](Self::next).
+    pub(super) fn landing(&mut self) -> Option<(&mut Vec<u8>, usize)> {
+        let Self::Framed { open: Some(Open { header, payload, have }), .. } = self else { return None };
+        let missing = header.length().saturating_sub(*have);
+        if header.kind() != Kind::Data || missing < LONG || payload.len() > *have {
+            return None;
+        }
+        payload.reserve_exact(missing);
+        Some((payload, missing))
+    }
 }
 
-/// Appends bytes. One that grows by itself leaves what it had in freed memory, and that may be a secret.
-fn gather(payload: &mut Vec<u8>, more: &[u8]) {
-    let length = payload.len() + more.len();
-    if length > payload.capacity() {
-        let mut larger = Vec::with_capacity(length.max(2 * payload.capacity()));
-        larger.extend_from_slice(payload);
-        payload.zeroize();
-        *payload = larger;
+impl Open {
+    /// Appends bytes.
+    fn gather(&mut self, more: &[u8]) {
+        let Self { header, payload, have } = self;
+        let length = payload.len() + more.len();
+        if length > payload.capacity() && header.kind() != Kind::Data {
+            // One that grows by itself leaves what it had in freed memory, and that may be a secret.
+            let mut larger = Vec::with_capacity(length.max(2 * payload.capacity()));
+            larger.extend_from_slice(payload);
+            payload.zeroize();
+            *payload = larger;
+        }
+        payload.extend_from_slice(more);
+        *have = payload.len();
     }
-    payload.extend_from_slice(more);
 }

@@ -7,7 +7,7 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
 use libi_core::time::Instant;
-use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, VersionRange, encode_control};
+use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL, Preamble, VersionRange, encode_control};
 
 use super::ledger::{Decision, Ledger, Policy};
 use super::message::News;
@@ -66,6 +66,36 @@ fn before_its_hello_a_peer_cannot_make_us_keep_more_than_a_strangers_message() {
     let long = "x".repeat(Limits::BEFORE_PROOF.control as usize + 1);
     encode_control(&mut stream, Kind::Hello, 0, &long, &Limits::PROVEN).unwrap();
     assert!(matches!(read(&[&stream]), Err(ReadError::Frame(_))));
+}
+
+#[test]
+fn a_long_frame_is_the_same_however_much_of_it_lands_by_itself() {
+    let payload: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
+    let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::PROVEN).unwrap();
+    let frame = [&header.encode()[..], &payload].concat();
+    for first in [3, 8, 9, 70_000, 190_000, frame.len()] {
+        for most in [1_000, 50_000, usize::MAX] {
+            let mut reader = Reader::new();
+            reader.next(&mut &Preamble { versions: PROTOCOL }.encode()[..]).unwrap();
+            reader.trust(Limits::PROVEN);
+            let (mut now, mut later) = frame.split_at(first);
+            let mut whole = reader.next(&mut now).unwrap();
+            while whole.is_none() {
+                whole = match reader.landing() {
+                    Some((place, missing)) => {
+                        assert_eq!(missing, later.len());
+                        let landed = later.split_off(..missing.min(most)).unwrap();
+                        place.extend_from_slice(landed);
+                        reader.next(&mut &[][..]).unwrap()
+                    }
+                    None => reader.next(&mut later.split_off(..later.len().min(most)).unwrap()).unwrap(),
+                };
+            }
+            assert!(later.is_empty());
+            assert!(matches!(whole, Some(Item::Frame(head, bytes)) if head == header && bytes == payload));
+            assert!(reader.landing().is_none());
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod direct;
 mod living;
 mod processor;
 mod scenario;
+mod trees;
 mod world;
 
 use std::collections::BTreeMap;
@@ -85,6 +86,7 @@ fn run(scenario: &Scenario) -> Result<(), String> {
     }
     check_verdict(scenario, &sim)?;
     living::checks(scenario, &sim.world, sim.agenda.now())?;
+    trees::checks(scenario, &sim.world)?;
 
     // From then on everything has to end, without help.
     let rules = &scenario.rules;
@@ -96,6 +98,9 @@ fn run(scenario: &Scenario) -> Result<(), String> {
     let left: Vec<_> = sim.world.living().filter(|(id, _)| *id != FRONT && !released(*id)).collect();
     if !left.is_empty() {
         return Err(format!("left running: {left:?}"));
+    }
+    if let Some(wrong) = &sim.world.trees.wrong {
+        return Err(wrong.clone());
     }
     if let Some(wrong) = &sim.world.life.wrong {
         return Err(wrong.clone());

@@ -280,6 +280,11 @@ impl Scenario {
         !self.freezes.is_empty() || !self.severs.is_empty()
     }
 
+    /// Whether no link can break while it moves.
+    pub(crate) fn links_are_sure(&self) -> bool {
+        self.links == Links::Channel || self.lost_proofs == 0.0
+    }
+
     /// Whether a host may fail because it cannot connect.
     pub(crate) fn may_be_unreachable(&self) -> bool {
         let fails = self.unreachable > 0.0 || self.lost_proofs > 0.0 || self.nobody_listens;

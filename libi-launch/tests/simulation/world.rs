@@ -22,6 +22,7 @@ use crate::direct::{Connections, Turn};
 use crate::living::{Life, Record};
 use crate::processor::Processor;
 use crate::scenario::{Fate, Scenario};
+use crate::trees::Trees;
 
 /// Who runs where, and how he can be reached.
 #[derive(Debug)]
@@ -31,8 +32,9 @@ pub(crate) struct Process {
     /// The machine that it is on.
     pub(crate) name: String,
     parent: Option<(Id, LinkId)>,
-    /// Who was started for each link, whatever has become of that.
-    started: BTreeMap<LinkId, Id>,
+    /// The same, whatever has become of that; and who was started for each link.
+    pub(crate) origin: Option<(Id, LinkId)>,
+    pub(crate) started: BTreeMap<LinkId, Id>,
     /// The other ends of its links; of a program that never joins there is none.
     children: BTreeMap<LinkId, Option<Id>>,
     /// Frozen processes do nothing and notice nothing, and cannot be ended from afar.
@@ -125,6 +127,7 @@ pub(crate) struct Cluster {
     pub(crate) was_cut: bool,
     pub(crate) direct: Connections,
     pub(crate) life: Record,
+    pub(crate) trees: Trees,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
 }
 
@@ -153,6 +156,7 @@ impl Cluster {
             was_cut: false,
             direct,
             life: Record::default(),
+            trees: Trees::default(),
             arrivals,
         };
         cluster.add(None, Attempt::default(), String::new(), None);
@@ -165,6 +169,7 @@ impl Cluster {
             attempt,
             name,
             parent,
+            origin: parent,
             started: BTreeMap::new(),
             children: BTreeMap::new(),
             frozen: false,
@@ -215,7 +220,7 @@ impl Cluster {
         agenda.plan(at, Happening::Direct(Turn::ChannelEnds((to, link))));
     }
 
-    fn send(&mut self, from: Id, link: LinkId, mut bytes: Vec<u8>, agenda: &mut Agenda<Self>) {
+    pub(crate) fn send(&mut self, from: Id, link: LinkId, mut bytes: Vec<u8>, agenda: &mut Agenda<Self>) {
         if link == LinkId::PARENT {
             let Some((parent, at)) = self.process(from).parent else { return };
             if let Some(left) = self.process(from).sends {
@@ -327,8 +332,16 @@ impl World for Cluster {
             | Effect::Dial(..)
             | Effect::Switch(_)
             | Effect::Follow(_) => self.connect(from, effect, agenda),
+            Effect::Tree(tree) => self.rises(from, tree, agenda),
+            Effect::Deliver(link, frame) => self.hears(from, link, &frame, agenda),
+            Effect::Cut(link) => self.is_cut(from, link),
             Effect::Tell(notice) => {
                 self.lives_on(from, &notice, agenda);
+                match notice {
+                    Notice::End(_) => self.talks(from, agenda),
+                    Notice::Over => self.is_over(from),
+                    _ => {}
+                }
                 if notice == Notice::Up {
                     self.process(from).told_up = true;
                 }

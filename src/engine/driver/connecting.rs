@@ -1,6 +1,7 @@
 //! A driver's part in direct links: listening, dialling, and moving a link from its channel to a connection.
 
 use std::collections::VecDeque;
+use std::io;
 
 use libi_launch::machine::{Effect, Event, LinkId};
 
@@ -41,7 +42,7 @@ impl Driver {
             }
             Effect::Switch(link) => {
                 if let Some(port) = self.ports.get_mut(&link) {
-                    port.switched = port.direct.is_some();
+                    port.switch();
                     self.unsent.insert(link);
                 }
             }
@@ -149,6 +150,21 @@ impl Driver {
         while total < MOST {
             let Some(port) = self.ports.get_mut(&link).filter(|port| port.follows) else { return false };
             let Some(direct) = &mut port.direct else { return false };
+            let landing = self.node.landing(link).filter(|_| direct.it.is_plain());
+            if let Some((place, missing)) = landing {
+                match direct.it.stream.read_into(place, missing.min(MOST - total)) {
+                    Ok(count @ 1..) => {
+                        total += count;
+                        self.tell(Event::Landed(link), turn);
+                        continue;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                    Ok(_) | Err(_) => {
+                        self.close_link(link, turn);
+                        return false;
+                    }
+                }
+            }
             let mut bytes = Vec::new();
             let more = direct.it.read(&mut self.buffer, &mut bytes);
             total += bytes.len().max(1);

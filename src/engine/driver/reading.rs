@@ -11,6 +11,9 @@ use super::{Driver, MOST, is_waiting};
 use crate::engine::Turn;
 use crate::engine::port::Registered;
 
+/// How much is read where a long frame is likely to begin.
+const HEAD: usize = 1 << 10;
+
 impl Driver {
     /// Reads a link. True if there may be more.
     pub(super) fn read_link(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
@@ -18,15 +21,32 @@ impl Driver {
         while total < MOST {
             let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return false };
             let Some(Registered { it: stream, .. }) = &port.input else { return false };
-            match stream.read(&mut self.buffer) {
+            let expects_long = std::mem::take(&mut port.expects_long);
+            if let Some((place, missing)) = self.node.landing(link).filter(|_| !port.follows) {
+                match stream.read_into(place, missing.min(MOST - total)) {
+                    Ok(count @ 1..) => {
+                        total += count;
+                        port.expects_long = true;
+                        self.tell(Event::Landed(link), turn);
+                        continue;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                    Ok(_) | Err(_) => {
+                        self.channel_ends(link, turn);
+                        return false;
+                    }
+                }
+            }
+            // What is read here of a long frame is copied.
+            let most = if expects_long { HEAD } else { self.buffer.len() };
+            match stream.read(&mut self.buffer[..most]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 // Behind its goodbye nothing on the channel is meant for us.
                 Ok(count @ 1..) if port.follows => total += count,
                 Ok(count @ 1..) => {
                     total += count;
                     let bytes = self.buffer[..count].to_vec();
-                    if link == LinkId::PARENT {
-                        // A welcome holds a secret.
+                    if link == LinkId::PARENT && self.node.may_hear_secrets() {
                         zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
                     }
                     self.tell(Event::Received(link, bytes), turn);

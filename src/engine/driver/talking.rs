@@ -1,12 +1,46 @@
 //! The communication half of a node: its group, calls of the program, frames.
 
-use libi_comm::{Call, CallId, Effect, Event};
+use libi_comm::{Branch, Call, CallId, Effect, Event, Topology};
+use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
+use libi_launch::machine::Tree;
 
 use super::Driver;
 use crate::engine::Turn;
 
+/// Over which those are reached who are lost before the session is up: nobody has it, and it is cut at once.
+const NOWHERE: LinkId = LinkId(u32::MAX);
+
+/// The tree as a group knows it.
+fn topology(tree: Tree) -> Topology {
+    let branch = |branch: libi_launch::machine::Branch| Branch {
+        link: branch.link,
+        ranks: branch.ranks,
+        local: branch.local,
+    };
+    let lost = Some(tree.lost).filter(|lost| !lost.is_empty());
+    let lost = lost.map(|ranks| Branch { link: NOWHERE, ranks, local: false });
+    Topology {
+        me: tree.me,
+        size: tree.size,
+        absent: tree.absent,
+        has_parent: tree.has_parent,
+        top: tree.top,
+        local: tree.local,
+        branches: tree.branches.into_iter().map(branch).chain(lost).collect(),
+    }
+}
+
 impl Driver {
+    /// The session is up.
+    pub(super) fn rise(&mut self, tree: Tree, turn: &mut Turn<'_>) {
+        let some_are_lost = !tree.lost.is_empty();
+        self.tell_group(Event::Up(topology(tree)), turn);
+        if some_are_lost {
+            self.tell_group(Event::Cut(NOWHERE), turn);
+        }
+    }
+
     /// The program calls.
     pub(in crate::engine) fn call(&mut self, id: CallId, call: Call, turn: &mut Turn<'_>) {
         self.tell_group(Event::Call(id, call), turn);

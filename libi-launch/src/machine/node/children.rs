@@ -31,6 +31,9 @@ impl Node {
                         self.printed(link, Stream::Out, text);
                     }
                 }
+                Ok(Some(Item::Frame(header, payload))) if child.talks && Self::is_talk(header) => {
+                    out.push(Effect::Deliver(link, payload));
+                }
                 Ok(Some(Item::Frame(header, payload))) => {
                     if let Err(cause) = self.child_said(link, header, &payload, now, out) {
                         return self.end_by_force(link, cause, now, out);
@@ -223,6 +226,7 @@ impl Node {
             _ => {}
         }
         self.note_attempt(&news);
+        self.note_place(link, &news);
         self.news.push(news);
     }
 

@@ -11,6 +11,7 @@ impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link) else { return };
         child.open = false;
+        self.cut(link, out);
         self.ends(link, Cause::Closed, now, out);
     }
 
@@ -58,6 +59,7 @@ impl Node {
             if child.exit.is_none() {
                 out.push(Effect::Kill(link));
             }
+            self.cut(link, out);
         }
         self.set_deadline(link, by);
     }
@@ -91,6 +93,7 @@ impl Node {
 
     /// All is known of the end of a child that will be: what follows for those it stood for.
     pub(super) fn gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        self.cut(link, out);
         let Some(child) = self.children.remove(&link) else { return };
         self.deadlines.remove(&(child.by, link));
         self.started(link, now);
@@ -98,6 +101,9 @@ impl Node {
             out.push(Effect::Close(link));
         }
         let was_up = child.phase() >= Phase::Joining;
+        if was_up {
+            self.places.forget(link);
+        }
         if child.released && child.alone && was_up {
             return; // whatever became of it is none of our business
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use libi_core::cost::Cost;
 use libi_core::ids::HostIndex;
 use libi_core::plan::{Shape, Strategy};
+use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
@@ -219,7 +220,7 @@ impl Node {
         };
         let late = front.deadline(self.stage).is_some_and(|by| now >= by);
         match (decision, &front.concluding) {
-            (Decision::Go, _) => self.go(out),
+            (Decision::Go, _) => self.go(now, out),
             (Decision::GiveUp, _) => self.give_up(now, out),
             (Decision::Wait | Decision::Hopeless, None) if late => {
                 let why = if now >= front.deadline { Cause::TimedOut } else { Cause::Abandoned };
@@ -236,16 +237,19 @@ impl Node {
         }
     }
 
-    fn go(&mut self, out: &mut Vec<Effect>) {
+    fn go(&mut self, now: Instant, out: &mut Vec<Effect>) {
         (self.stage, self.was_up) = (Stage::Up, true);
         self.direct.forget_secret();
+        let (mut absent, mut present) = (Ranks::new(), Ranks::first(self.size));
         if let Role::Front(front) = &mut self.role {
-            let absent = front.ledger.hosts().zip(self.tasks.values());
-            for (_, task) in absent.filter(|(known, _)| matches!(known, Known::Failed(_))) {
+            let hosts = front.ledger.hosts().zip(self.tasks.values());
+            for (_, task) in hosts.filter(|(known, _)| matches!(known, Known::Failed(_))) {
                 front.roster.lose(&task.blocks);
+                task.blocks.iter().for_each(|block| absent.add_run(block.first.0, block.count));
             }
         }
-        self.pass_down(&Down::Go, out);
+        present.remove_all(&absent);
+        self.rise(absent, present, None, now, out);
         out.push(Effect::Tell(Notice::Up));
     }
 

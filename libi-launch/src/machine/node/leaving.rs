@@ -13,7 +13,7 @@
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::{Effect, LinkId, Node, Notice, Role, Stage};
+use super::{Effect, Event, LinkId, Node, Notice, Role, Stage};
 use crate::machine::message::{Down, Ending, News};
 use crate::verdict::Cause;
 
@@ -55,7 +55,11 @@ impl Node {
 
     /// The parent is gone: this node, and whatever it has started, must not outlive it.
     pub(super) fn orphaned(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        if matches!(self.role, Role::Front(_)) || self.stage == Stage::Over {
+        if matches!(self.role, Role::Front(_)) {
+            return;
+        }
+        self.cut(LinkId::PARENT, out);
+        if self.stage == Stage::Over {
             return;
         }
         self.news.clear();
@@ -86,6 +90,7 @@ impl Node {
             child.end(Cause::Closed);
             child.exit.get_or_insert(crate::verdict::Exit::Unknown);
         }
+        self.cut(link, out);
         self.ends(link, Cause::Closed, now, out);
     }
 
@@ -109,6 +114,18 @@ impl Node {
             && !std::mem::replace(&mut self.released, true)
         {
             self.news.push(News::Released(rank));
+        }
+    }
+
+    /// Nothing is left below this node, but the process lives: perhaps its program ends in good order, and talks until
+    /// then.
+    pub(super) fn linger(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
+        match event {
+            Event::Received(LinkId::PARENT, bytes) => self.heard_parent(&bytes, now, out),
+            Event::Landed(LinkId::PARENT) => self.heard_parent(&[], now, out),
+            Event::Closed(LinkId::PARENT) => self.orphaned(now, out),
+            Event::Dialled(reached) => self.dialled(reached),
+            _ => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use libi_core::boot::{Hello, Place, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
+use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 use zeroize::Zeroize;
@@ -25,17 +26,24 @@ enum State {
 pub(super) struct Upstream {
     process: u32,
     machine: String,
-    reader: Reader,
+    pub(super) reader: Reader,
     state: State,
     pub(super) heard: Instant,
+    /// The session is up, and the communication half talks to the parent.
+    pub(super) talks: bool,
+    /// What is known of those who are in a session that comes up, before all of it is.
+    absent: Ranks,
+    below: Ranks,
     /// When the parent must have said what is awaited.
     by: Instant,
 }
 
 impl Upstream {
     pub(super) fn new(process: u32, machine: String) -> Self {
+        let (heard, by) = (Instant::ZERO, Instant::FAR_FUTURE);
         let (reader, state) = (Reader::new(), State::Called);
-        Self { process, machine, reader, state, heard: Instant::ZERO, by: Instant::FAR_FUTURE }
+        let (absent, below) = Default::default();
+        Self { process, machine, reader, state, heard, talks: false, absent, below, by }
     }
 
     pub(super) fn begin(&mut self, now: Instant, rules: &Rules) {
@@ -69,14 +77,17 @@ impl Node {
             upstream.heard = now;
             let mut frame = match upstream.reader.next(&mut rest) {
                 Ok(None) => return,
+                Ok(Some(Item::Frame(header, payload))) if upstream.talks && Self::is_talk(header) => {
+                    out.push(Effect::Deliver(super::LinkId::PARENT, payload));
+                    continue;
+                }
                 Ok(Some(Item::Frame(header, payload))) => (header, payload),
                 Ok(Some(Item::Text(_) | Item::Preamble(..))) => continue,
                 // A parent that does not speak our protocol cannot be obeyed.
                 Err(_) => return self.orphaned(now, out),
             };
             let said = self.parent_said(frame.0, &frame.1, now, out);
-            // A welcome holds a secret.
-            frame.1.zeroize();
+            frame.1.zeroize(); // a welcome holds a secret
             if said.is_none() {
                 return self.orphaned(now, out);
             }
@@ -99,6 +110,7 @@ impl Node {
         match (header.kind(), upstream.state) {
             (Kind::Heartbeat, _) => Some(()),
             (Kind::Goodbye, _) => self.parent_moved(out),
+            (Kind::Control | Kind::Stdio, _) if self.stage == Stage::Over => Some(()),
             (Kind::Ticket, State::Called) => {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 upstream.state = State::Greeted(ticket);
@@ -137,16 +149,23 @@ impl Node {
                 self.listen(out);
             }
             (Down::Conclude(why), _) if self.stage == Stage::Launching => self.conclude(&why, now, out),
-            (Down::Go, _) if self.stage < Stage::Up => {
+            (Down::Go(roll), _) if self.stage < Stage::Up => {
+                upstream.absent.add_all(&roll.absent);
+                upstream.below.add_all(&roll.below);
+                if !roll.is_last {
+                    return Some(());
+                }
+                let absent = std::mem::take(&mut upstream.absent);
+                let below = std::mem::take(&mut upstream.below);
                 // Whoever has not joined by now would wait for ever to be told so.
                 self.abandon_queue(&Cause::Abandoned, now);
                 (self.stage, self.was_up) = (Stage::Up, true);
                 self.direct.forget_secret();
                 self.end_those_before(Phase::Joined, &Cause::Abandoned, now, out);
-                self.pass_down(&Down::Go, out);
+                self.rise(absent, below, Some(roll.top), now, out);
                 out.push(Effect::Tell(Notice::Up));
             }
-            (Down::Conclude(_) | Down::Go, _) => {}
+            (Down::Conclude(_) | Down::Go(_), _) => {}
             (Down::Signal(signal), _) => self.signal(signal, out),
             (Down::End(ending), _) => self.end(ending, now, out),
             (Down::Credit(bytes), _) => self.outbox.allow(bytes),

@@ -1,0 +1,195 @@
+//! What the communication half is told: that every tree fits to that of the node above it, and what travels there.
+//!
+//! Whoever is in a tree talks to everybody he has a link to, who answers a few times.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use libi_core::boot::Place;
+use libi_core::ids::Rank;
+use libi_core::ranks::Ranks;
+use libi_core::sim::{Agenda, Node as Id};
+use libi_core::time::Instant;
+use libi_core::wire::{Flags, Header, Kind, Limits};
+use libi_launch::machine::{Known, LinkId, Node, Tree};
+
+use crate::scenario::{Scenario, Trouble};
+use crate::world::{Cluster, FRONT};
+
+/// How often somebody is answered.
+const ANSWERS: u32 = 4;
+
+/// The trees of a session, and what was said there.
+#[derive(Debug, Default)]
+pub(crate) struct Trees {
+    known: BTreeMap<Id, Tree>,
+    /// How much was said at each end of a link, and how much was heard.
+    said: BTreeMap<(Id, LinkId), u32>,
+    heard: BTreeMap<(Id, LinkId), u32>,
+    cut: BTreeSet<(Id, LinkId)>,
+    pub(crate) wrong: Option<String>,
+}
+
+impl Cluster {
+    /// A node tells its communication half who is where.
+    pub(crate) fn rises(&mut self, id: Id, tree: Tree, agenda: &mut Agenda<Self>) {
+        if let Err(wrong) = self.check_tree(id, &tree, agenda) {
+            self.trees.wrong.get_or_insert(format!("{id:?}: {wrong}: {tree:?}"));
+        }
+        if self.trees.known.insert(id, tree).is_some() {
+            self.trees.wrong.get_or_insert(format!("{id:?} is told twice where everybody is"));
+        }
+        self.talks(id, agenda);
+    }
+
+    /// A node says something on all links of its tree.
+    pub(crate) fn talks(&mut self, id: Id, agenda: &mut Agenda<Self>) {
+        for link in self.trees.links(id) {
+            self.says(id, link, agenda);
+        }
+    }
+
+    fn says(&mut self, id: Id, link: LinkId, agenda: &mut Agenda<Self>) {
+        let said = self.trees.said.entry((id, link)).or_default();
+        let payload = [id.0.to_le_bytes(), said.to_le_bytes()].concat();
+        *said += 1;
+        let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::PROVEN).unwrap();
+        self.send(id, link, [&header.encode()[..], &payload].concat(), agenda);
+    }
+
+    /// A frame is handed to the communication half of a node.
+    pub(crate) fn hears(&mut self, id: Id, link: LinkId, frame: &[u8], agenda: &mut Agenda<Self>) {
+        let heard = self.trees.heard.entry((id, link)).or_default();
+        let speaker = match link {
+            LinkId::PARENT => self.processes[id.0 as usize].origin.map(|(parent, _)| parent),
+            _ => self.processes[id.0 as usize].started.get(&link).copied(),
+        };
+        let expected = speaker.map(|speaker| [speaker.0.to_le_bytes(), heard.to_le_bytes()].concat());
+        *heard += 1;
+        let (number, may_hear) = (*heard, self.trees.links(id).contains(&link));
+        if expected.as_deref() != Some(frame) || !may_hear {
+            let wrong = format!("{id:?} hears {frame:?} on {link}, not {expected:?}; {may_hear}");
+            self.trees.wrong.get_or_insert(wrong);
+        } else if number < ANSWERS {
+            self.says(id, link, agenda);
+        }
+    }
+
+    /// The communication half of a node is told that nothing more comes over a link.
+    pub(crate) fn is_cut(&mut self, id: Id, link: LinkId) {
+        if !self.trees.links(id).contains(&link) {
+            self.trees.wrong.get_or_insert(format!("{link} of {id:?} is cut, but is none"));
+        }
+        self.trees.cut.insert((id, link));
+    }
+
+    /// Nothing is left below a node.
+    pub(crate) fn is_over(&mut self, id: Id) {
+        let left: Vec<_> = self.trees.links(id).into_iter().filter(|link| *link != LinkId::PARENT).collect();
+        if !left.is_empty() {
+            self.trees.wrong.get_or_insert(format!("it is over for {id:?}, but these are not cut: {left:?}"));
+        }
+    }
+
+    fn check_tree(&self, id: Id, tree: &Tree, agenda: &Agenda<Self>) -> Result<(), String> {
+        let scenario = &self.scenario;
+        let process = &self.processes[id.0 as usize];
+        let leader = |host: u32| Rank(host * scenario.members);
+        let (me, local) = match process.place {
+            None => (None, false),
+            Some(Place::Leader(host)) => (Some(leader(host.0)), false),
+            Some(Place::Local(rank)) => (Some(rank), true),
+        };
+        let size = scenario.hosts * scenario.members;
+        let own = (tree.me, tree.local, tree.has_parent, tree.size) == (me, local, id != FRONT, size);
+        if !own {
+            return Err(format!("it is {me:?}, local: {local}"));
+        }
+        let mut all: Ranks = me.into_iter().collect();
+        let mut count = all.len() + tree.lost.len();
+        for branch in &tree.branches {
+            let child = process.started.get(&branch.link);
+            let child = child.and_then(|child| self.processes[child.0 as usize].place);
+            let (rank, its) = match child {
+                Some(Place::Leader(host)) => (leader(host.0), false),
+                Some(Place::Local(rank)) => (rank, true),
+                None => return Err(format!("nobody joined over {}", branch.link)),
+            };
+            if !branch.ranks.contains(rank) || branch.local != its || its && branch.ranks.len() > 1 {
+                return Err(format!("{rank} is behind {}", branch.link));
+            }
+            all.add_all(&branch.ranks);
+            count += branch.ranks.len();
+        }
+        all.add_all(&tree.lost);
+        if !tree.branches.is_sorted_by_key(|branch| branch.ranks.lowest()) || all.len() != count {
+            return Err("the branches are not in order, or overlap".to_owned());
+        }
+        let (absent, below, top) = match process.origin {
+            None => {
+                let known = agenda.machine(id).into_iter().flat_map(Node::known);
+                let failed = (0..).zip(known).filter(|(_, known)| matches!(known, Known::Failed(_)));
+                let mut absent = Ranks::new();
+                failed.for_each(|(host, _)| absent.add_run(leader(host).0, scenario.members));
+                let mut present = Ranks::first(size);
+                present.remove_all(&absent);
+                (absent, present, tree.branches.len() != 1)
+            }
+            Some((parent, link)) => {
+                let Some(above) = self.trees.known.get(&parent) else {
+                    return Err("its parent has no tree".to_owned());
+                };
+                let branch = above.branches.iter().find(|branch| branch.link == link);
+                let Some(branch) = branch else { return Err("it is in no tree".to_owned()) };
+                let top = parent == FRONT && above.branches.len() == 1;
+                (above.absent.clone(), branch.ranks.clone(), top)
+            }
+        };
+        if (&tree.absent, &all, tree.top) != (&absent, &below, top) {
+            return Err(format!("where {absent} are absent, and {below} are there; top: {top}"));
+        }
+        let all_is_well =
+            !scenario.has_faults() && scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+        let quiet = all_is_well && self.last_fault == Instant::ZERO && scenario.links_are_sure();
+        if quiet && !tree.lost.is_empty() {
+            return Err("somebody is lost for no reason".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Trees {
+    /// The links over which a node may talk.
+    fn links(&self, id: Id) -> Vec<LinkId> {
+        let Some(tree) = self.known.get(&id) else { return Vec::new() };
+        let parent = tree.has_parent.then_some(LinkId::PARENT);
+        let all = tree.branches.iter().map(|branch| branch.link).chain(parent);
+        all.filter(|link| !self.cut.contains(&(id, *link))).collect()
+    }
+}
+
+/// Once everything has settled.
+pub(crate) fn checks(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
+    if let Some(wrong) = &world.trees.wrong {
+        return Err(wrong.clone());
+    }
+    for (id, process) in world.living().filter(|(_, process)| process.told_up) {
+        let Some(tree) = world.trees.known.get(&id) else {
+            return Err(format!("was told that the session is up, and not where who is: {process:?}"));
+        };
+        if tree.has_parent && world.parent_of(id).is_none() && world.trees.links(id).contains(&LinkId::PARENT)
+        {
+            return Err(format!("has no parent any more, and was not told: {process:?}"));
+        }
+    }
+    let tops = world.trees.known.values().filter(|tree| tree.top).count();
+    if tops > 1 || tops == 0 && world.processes[0].told_up && !scenario.has_faults() && !world.was_cut {
+        return Err(format!("{tops} nodes are at the top"));
+    }
+    if !scenario.has_faults() && !world.was_cut {
+        let too_little = world.trees.heard.iter().find(|(_, heard)| **heard < ANSWERS);
+        if let Some(((id, link), heard)) = too_little {
+            return Err(format!("{id:?} has heard {heard} frames on {link}"));
+        }
+    }
+    Ok(())
+}

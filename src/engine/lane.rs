@@ -1,0 +1,306 @@
+//! What waits to be written in one direction of a link, and in which order it goes.
+//!
+//! Two kinds of bytes wait: messages of the launch half, which are short, and frames of the communication half, which may be many
+//! and long. A message goes before all frames but the one that is begun; frames keep their order. The last message on a
+//! lane that [ends](Lane::end), its goodbye, goes behind everything. Nothing is copied that is in a frame.
+
+use std::collections::VecDeque;
+use std::io;
+
+use libi_comm::{Bytes, Frame};
+use libi_core::wire::{Flags, Header, Kind, Limits};
+use zeroize::Zeroize;
+
+use super::stream::Stream;
+
+/// How many pieces are written in one call at most.
+const PIECES: usize = 64;
+/// How much room for messages is kept when none waits.
+const SPARE: usize = 4096;
+
+/// How the writing of what waits has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Flushed {
+    Everything,
+    /// More can be written when the system says so.
+    Waits,
+    /// More can be written now, but others have their turn.
+    Partly,
+    /// Nobody reads there any more.
+    Broken,
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub(super) struct Lane {
+    /// Messages, and how much of them is written.
+    messages: Vec<u8>,
+    written: usize,
+    /// The pieces of frames, and how long each frame is that is not begun.
+    pieces: VecDeque<Bytes>,
+    lengths: VecDeque<usize>,
+    /// How much is left of the frame that is begun.
+    begun: usize,
+    goodbye: Vec<u8>,
+}
+
+impl Lane {
+    /// Takes a message.
+    pub(super) fn queue(&mut self, message: &[u8]) {
+        // It may hold a secret: a buffer that grows by itself leaves its beginning in freed memory.
+        let length = self.messages.len() - self.written + message.len();
+        if self.messages.len() + message.len() > self.messages.capacity() {
+            let mut larger = Vec::with_capacity(length.max(2 * self.messages.capacity()));
+            larger.extend_from_slice(&self.messages[self.written..]);
+            self.messages.zeroize();
+            (self.messages, self.written) = (larger, 0);
+        }
+        self.messages.extend_from_slice(message);
+    }
+
+    /// Takes a frame. One that is longer than frames may be cannot be sent.
+    pub(super) fn queue_frame(&mut self, Frame(parts): Frame) {
+        let length = parts.iter().map(Bytes::len).sum();
+        let Ok(header) = Header::new(Kind::Data, Flags::NONE, 1, length, &Limits::PROVEN) else { return };
+        self.lengths.push_back(Header::LEN + length);
+        self.pieces.push_back(Bytes::copy_from_slice(&header.encode()));
+        self.pieces.extend(parts.into_iter().filter(|part| !part.is_empty()));
+    }
+
+    /// The message that was taken last is a goodbye: it goes behind the frames that wait.
+    pub(super) fn end(&mut self) {
+        if let Some(at) = self.messages.len().checked_sub(Header::LEN).filter(|at| *at >= self.written) {
+            self.goodbye = self.messages.split_off(at);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.written == self.messages.len() && self.pieces.is_empty() && self.goodbye.is_empty()
+    }
+
+    pub(super) fn has_frames(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
+    /// What goes next, as pieces that together are no longer than this.
+    pub(super) fn next(&self, most: usize) -> Vec<&[u8]> {
+        let mut next = Next { pieces: Vec::new(), room: most };
+        let mut pieces = self.pieces.iter();
+        let mut begun = self.begun;
+        while begun > 0
+            && let Some(piece) = pieces.next()
+        {
+            begun = begun.saturating_sub(piece.len());
+            next.add(piece);
+        }
+        next.add(&self.messages[self.written..]);
+        while next.has_room()
+            && let Some(piece) = pieces.next()
+        {
+            next.add(piece);
+        }
+        next.add(&self.goodbye);
+        next.pieces
+    }
+
+    /// So much of what was next has gone.
+    pub(super) fn advance(&mut self, mut count: usize) {
+        self.advance_frame(&mut count);
+        let messages = count.min(self.messages.len() - self.written);
+        self.written += messages;
+        count -= messages;
+        if self.written > 0 && self.written == self.messages.len() {
+            self.forget_messages();
+        }
+        while count > 0
+            && let Some(length) = self.lengths.pop_front()
+        {
+            self.begun = length;
+            self.advance_frame(&mut count);
+        }
+        self.goodbye.drain(..count.min(self.goodbye.len()));
+    }
+
+    fn advance_frame(&mut self, count: &mut usize) {
+        while self.begun > 0
+            && *count > 0
+            && let Some(piece) = self.pieces.front_mut()
+        {
+            let gone = piece.len().min(*count);
+            *count -= gone;
+            self.begun -= gone;
+            if gone == piece.len() {
+                self.pieces.pop_front();
+            } else {
+                let _ = piece.split_to(gone);
+            }
+        }
+    }
+
+    /// Writes what can be written now, and no more than this.
+    pub(super) fn flush(&mut self, stream: &Stream, most: usize) -> Flushed {
+        let mut room = most;
+        while !self.is_empty() {
+            if room == 0 {
+                return Flushed::Partly;
+            }
+            match stream.write_pieces(&self.next(room)) {
+                Ok(count) => {
+                    self.advance(count);
+                    room = room.saturating_sub(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Waits,
+                Err(_) => return Flushed::Broken,
+            }
+        }
+        Flushed::Everything
+    }
+
+    /// Forgets whatever waits.
+    pub(super) fn clear(&mut self) {
+        self.forget_messages();
+        *self = Self::default();
+    }
+
+    /// What was written may have held a secret, and may have been large.
+    fn forget_messages(&mut self) {
+        self.messages.zeroize();
+        self.messages.shrink_to(SPARE);
+        self.written = 0;
+    }
+}
+
+/// Pieces that are to go together.
+struct Next<'a> {
+    pieces: Vec<&'a [u8]>,
+    room: usize,
+}
+
+impl<'a> Next<'a> {
+    fn has_room(&self) -> bool {
+        self.room > 0 && self.pieces.len() < PIECES
+    }
+
+    fn add(&mut self, bytes: &'a [u8]) {
+        let bytes = &bytes[..bytes.len().min(self.room)];
+        if self.has_room() && !bytes.is_empty() {
+            self.room -= bytes.len();
+            self.pieces.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libi_core::wire::{Decoder, Event};
+
+    const GOODBYE: [u8; 8] = [0, 0, 0, 0, 7, 0, 0, 0];
+
+    fn frame(number: u8, lengths: &[usize]) -> Frame {
+        Frame(lengths.iter().map(|length| Bytes::from(vec![number; *length])).collect())
+    }
+
+    fn message(number: u8) -> [u8; 9] {
+        [1, 0, 0, 0, 3, 0, 0, 0, number]
+    }
+
+    /// Takes so much off a lane.
+    fn take(lane: &mut Lane, most: usize, out: &mut Vec<u8>) {
+        let before = out.len();
+        for piece in lane.next(most) {
+            out.extend_from_slice(piece);
+        }
+        lane.advance(out.len() - before);
+    }
+
+    /// The kinds, first bytes and lengths of the frames in a stream.
+    fn frames(mut stream: &[u8]) -> Vec<(Kind, u8, usize)> {
+        let mut decoder = Decoder::new(Limits::PROVEN);
+        let mut frames = Vec::new();
+        while let Some(event) = decoder.step(&mut stream).unwrap() {
+            match (event, frames.last_mut()) {
+                (Event::Head(header), _) => frames.push((header.kind(), 0, header.length())),
+                (Event::Bytes(bytes), Some((_, first, _))) => *first = bytes[0],
+                _ => {}
+            }
+        }
+        assert!(decoder.is_between_frames());
+        frames
+    }
+
+    #[test]
+    fn a_message_waits_for_the_frame_that_is_begun_and_for_no_other() {
+        let mut lane = Lane::default();
+        let mut out = Vec::new();
+        lane.queue_frame(frame(1, &[10, 0, 100_000]));
+        lane.queue_frame(frame(2, &[]));
+        lane.queue_frame(frame(3, &[7]));
+        take(&mut lane, 50_000, &mut out);
+        lane.queue(&message(9));
+        while !lane.is_empty() {
+            take(&mut lane, 3, &mut out);
+        }
+        let expected =
+            [(Kind::Data, 1, 100_010), (Kind::Control, 9, 1), (Kind::Data, 0, 0), (Kind::Data, 3, 7)];
+        assert_eq!(frames(&out), expected);
+    }
+
+    #[test]
+    fn a_goodbye_goes_behind_everything_that_waits() {
+        for gone in [0, 5, 18, 20, 40, 70] {
+            let mut lane = Lane::default();
+            let mut out = Vec::new();
+            lane.queue(&message(1));
+            lane.queue_frame(frame(2, &[30]));
+            lane.queue_frame(frame(3, &[20]));
+            take(&mut lane, gone, &mut out);
+            lane.queue(&message(4));
+            lane.queue(&GOODBYE);
+            lane.end();
+            assert!(!lane.is_empty());
+            while !lane.is_empty() {
+                take(&mut lane, 11, &mut out);
+            }
+            let frames = frames(&out);
+            assert_eq!(frames.len(), 5, "{frames:?} with {gone} gone before");
+            assert_eq!(frames.last(), Some(&(Kind::Goodbye, 0, 0)));
+            let data: Vec<_> =
+                frames.iter().filter(|frame| frame.0 == Kind::Data).map(|frame| frame.1).collect();
+            assert_eq!(data, [2, 3]);
+        }
+    }
+
+    #[test]
+    fn whatever_is_queued_whenever_goes_whole_and_in_order() {
+        for seed in 0..200 {
+            let mut rng = libi_core::sim::rng::Rng::new(seed);
+            let mut lane = Lane::default();
+            let (mut out, mut numbers) = (Vec::new(), [0u8; 2]);
+            for _ in 0..200 {
+                match rng.below(4) {
+                    0 => {
+                        lane.queue(&message(numbers[0]));
+                        numbers[0] += 1;
+                    }
+                    1 => {
+                        lane.queue_frame(frame(
+                            numbers[1],
+                            &[1 + rng.below(4) as usize, rng.below(90) as usize],
+                        ));
+                        numbers[1] += 1;
+                    }
+                    _ => take(&mut lane, rng.below(150) as usize, &mut out),
+                }
+            }
+            while !lane.is_empty() {
+                take(&mut lane, usize::MAX, &mut out);
+            }
+            let frames = frames(&out);
+            for (kind, count) in [(Kind::Control, numbers[0]), (Kind::Data, numbers[1])] {
+                let of_kind = frames.iter().filter(|frame| frame.0 == kind).map(|frame| frame.1);
+                assert_eq!(of_kind.collect::<Vec<_>>(), (0..count).collect::<Vec<_>>(), "seed {seed}");
+            }
+        }
+    }
+}
