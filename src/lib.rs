@@ -3,16 +3,19 @@
 //!
 //! A [`FrontEnd`] launches sessions: a list of [`Distribution`]s says what runs where, [`LaunchOptions`] say how, and a
 //! [`LaunchReport`] has a verdict on every host. What it starts calls [`Member::init`] and takes its place.
-//! `examples/quickstart.rs` is both in one program. Messages between members are still to come.
+//! `examples/quickstart.rs` is both in one program. Members [talk] to one another and to the front end over the tree that
+//! launched them, as `examples/topology_exchange.rs` shows.
 //!
 //! | to find out | look at |
 //! |---|---|
 //! | how to launch, what may fail, how a session ends | [`FrontEnd`], [`Session`], [`Event`] |
 //! | what a started program has to do | [`Member`] |
+//! | how they talk: collective calls, messages, keys | [`talk`], [`Pending`], [`CommError`] |
 //! | how hosts are written | [`hosts`] |
 //! | what runs where, and who gets which rank | [`dist`] |
 //! | who launches whom, and why | [`plan`] |
 //! | what a launch spent its time on | [`trace`] |
+//! | how a call proceeds, and what each failure does to it | [`libi_comm::group`] |
 //! | how a launch proceeds, and what each failure does | [`libi_launch::machine`] |
 //! | what goes over a link, and how it is kept from others | [`wire`], [`link`] |
 //!
@@ -33,26 +36,31 @@
 mod engine;
 mod front;
 mod member;
+pub mod talk;
 #[cfg(feature = "test-shell")]
 #[doc(hidden)]
 pub mod testing;
 mod thread;
+mod works;
 
 pub use front::{
     Error, Event, FrontEnd, HostReport, LaunchOptions, LaunchReport, LinkTally, Output, Progress, Session,
     Stage, Tally,
 };
+pub use libi_comm::{Bytes, CommError, Op, RingPlace, Spread};
 pub use libi_core::dist::{Distribution, Variable, Word};
 pub use libi_core::hosts::HostList;
 pub use libi_core::ids::{HostIndex, Rank, SessionId};
 pub use libi_core::link::Mode;
+pub use libi_core::ranks::Ranks;
 pub use libi_core::{
-    chart, cost, curves, dist, hosts, ids, link, machine, plan, ranking, sim, time, trace, wire,
+    chart, cost, curves, dist, hosts, ids, link, machine, plan, ranking, ranks, sim, time, trace, wire,
 };
 pub use libi_launch::backend::{Local, Shell, Via};
 pub use libi_launch::machine::{Links, Policy, Replaced, Rules, Stream};
 pub use libi_launch::verdict::{Cause, Exit, Failure, Phase};
 pub use member::{InitError, Member, MemberError, MemberOptions};
+pub use talk::{Number, Pending};
 
 /// The examples of the README, so that they stay true.
 #[cfg(doctest)]

@@ -19,6 +19,7 @@ mod options;
 mod report;
 mod room;
 mod session;
+mod talking;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -173,14 +174,15 @@ impl FrontEnd {
         };
         let node = Node::front(SessionKey(random()?), &plan, random()?);
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.room.state().sessions.insert(number, Status::new(layout.clone(), files));
+        let status = Status::new(layout.clone(), files);
+        self.room.with(|state| state.sessions.insert(number, status));
         self.room.send(Command::Add(number, Box::new(Driver::new(node, inherited(), self.lasting))));
         Ok(Session { room: Arc::clone(&self.room), number, layout })
     }
 
     /// The next thing that has happened, if something does within this time.
     pub fn next_event(&self, patience: Duration) -> Option<Event> {
-        self.room.wait(patience, |state| self.room.next_event(state))
+        self.room.next_event(patience)
     }
 
     /// Becomes readable when [`next_event`](Self::next_event) has something, or, without a thread, when there is something
@@ -201,7 +203,7 @@ impl FrontEnd {
     /// # Errors
     /// The system refuses to say what has happened.
     pub fn dispatch(&self) -> Result<(), Error> {
-        let done = self.room.turn(Some(Duration::ZERO));
+        let done = self.room.dispatch();
         done.map_err(|why| Error::System { what: "cannot wait for descriptors", why })
     }
 }

@@ -1,21 +1,19 @@
-//! The engine of a front end, and whoever turns it: a thread of its own, or the caller.
+//! The machinery of a front end: its engine, and what nodes tell of sessions.
 //!
-//! Calls send [`Command`]s to the engine and wait, with a deadline, for the [`State`] to be as they want it. With a
-//! thread the waiting is on a condition; without one the caller turns the engine meanwhile.
+//! Calls send [`Command`]s and wait, with a deadline, for the [`State`] to be as they want it; who turns the engine meanwhile is
+//! decided by [`Works`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
-use libi_comm::{CallId, CommError, Outcome};
+use libi_comm::{Call, CallId, CommError, Outcome};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Event as Input, Node, Notice};
-use mio::Waker;
 
 use super::Progress;
 use super::event::Event;
@@ -24,6 +22,8 @@ use super::session::{LinkTally, Number, Stage, Status};
 use crate::engine::driver::Driver;
 use crate::engine::sys::duplicate;
 use crate::engine::{Engine, Id, Owner};
+use crate::talk::{Pending, Reading};
+use crate::works::{Board, Machinery, Talk, Works};
 
 /// How long sessions have to end when their front end does, before they are ended by force.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -32,51 +32,48 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(super) enum Command {
     Add(Number, Box<Driver>),
     Tell(Number, Input),
+    Talk(Talk),
     /// Nobody has a handle for it any more: forget it when it is over.
     Retire(Number),
-    Stop,
+}
+
+impl From<Talk> for Command {
+    fn from(talk: Talk) -> Self {
+        Self::Talk(talk)
+    }
 }
 
 /// What the engine has found out, and calls want to know.
-#[derive(Default)]
 pub(super) struct State {
     pub(super) sessions: BTreeMap<Number, Status>,
     pub(super) events: VecDeque<Event>,
-    /// Whether the pipe is readable that says so.
-    announced: bool,
+    /// The pipe that is readable while there are events, and whether it is.
+    announce: PipeWriter,
+    announced: PipeReader,
+    is_announced: bool,
 }
 
-/// What engine and calls share.
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-    announce: PipeWriter,
-    announced: Mutex<PipeReader>,
-}
+type Shared = Arc<Board<State, Command>>;
 
 /// See the [module](self).
 pub(super) struct Room {
-    shared: Arc<Shared>,
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
-    /// Of a front end without a thread: the engine itself.
-    manual: Option<Mutex<Works>>,
+    works: Arc<Works<Hall>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     descriptor: OwnedFd,
 }
 
-/// The engine, its commands, and who is told.
-struct Works {
+/// The engine, and who is told.
+struct Hall {
     engine: Engine,
-    commands: Receiver<Command>,
     desk: Desk,
     retired: Vec<Number>,
-    stopped: bool,
+    /// Whether some session is being launched.
+    launching: bool,
 }
 
 /// Takes down what nodes tell.
 struct Desk {
-    shared: Arc<Shared>,
+    board: Shared,
     numbers: BTreeMap<Id, Number>,
     ids: BTreeMap<Number, Id>,
     /// Bytes of output that were taken, to be confirmed.
@@ -87,92 +84,67 @@ impl Room {
     pub(super) fn new(progress: Progress) -> io::Result<Self> {
         let engine = Engine::new()?;
         let waker = engine.waker();
-        let (commands, receiver) = channel();
         let (reader, announce) = io::pipe()?;
-        let (state, changed, announced) = (Mutex::default(), Condvar::new(), Mutex::new(reader));
-        let shared = Arc::new(Shared { state, changed, announce, announced });
-        let desk = Desk {
-            shared: Arc::clone(&shared),
-            numbers: BTreeMap::new(),
-            ids: BTreeMap::new(),
-            consumed: Vec::new(),
-        };
-        let mut works = Works { engine, commands: receiver, desk, retired: Vec::new(), stopped: false };
-        let (mut manual, mut thread) = (None, None);
-        let descriptor = match progress {
-            Progress::Manual => works.engine.poll().as_raw_fd(),
-            Progress::Thread => shared.announced.lock().unwrap_or_else(PoisonError::into_inner).as_raw_fd(),
-        };
-        let descriptor = duplicate(descriptor)?;
-        match progress {
-            Progress::Manual => manual = Some(Mutex::new(works)),
+        let descriptor = duplicate(match progress {
+            Progress::Manual => engine.poll().as_raw_fd(),
+            Progress::Thread => reader.as_raw_fd(),
+        })?;
+        let (sessions, events) = (BTreeMap::new(), VecDeque::new());
+        let state = State { sessions, events, announce, announced: reader, is_announced: false };
+        let board = Arc::new(Board::new(state));
+        let (numbers, ids) = (BTreeMap::new(), BTreeMap::new());
+        let desk = Desk { board: Arc::clone(&board), numbers, ids, consumed: Vec::new() };
+        let hall = Hall { engine, desk, retired: Vec::new(), launching: false };
+        let works = Works::new(board, hall, move || drop(waker.wake()), progress);
+        let thread = match progress {
+            Progress::Manual => None,
             Progress::Thread => {
-                let work = move || {
-                    while !works.stopped && works.turn(None).is_ok() {}
-                    works.close();
-                };
-                thread = Some(crate::thread::spawn("libi", work)?);
+                let works = Arc::clone(&works);
+                Some(crate::thread::spawn("libi", move || works.tend())?)
             }
-        }
-        Ok(Self { shared, commands, waker, manual, thread: Mutex::new(thread), descriptor })
+        };
+        Ok(Self { works, thread: Mutex::new(thread), descriptor })
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.lock()
+    /// Looks at the state, or changes it.
+    pub(super) fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
+        what(&mut self.works.board().lock().state)
     }
 
     /// Sends the engine a command; it is carried out soon, in the order of commands.
     pub(super) fn send(&self, command: Command) {
-        // An engine that is gone has no sessions any more, as everybody can see from the state.
-        let _ = self.commands.send(command);
-        let _ = self.waker.wake();
+        self.works.send(command);
+    }
+
+    /// Starts a call in a session.
+    pub(super) fn call<T>(
+        &self,
+        number: Number,
+        what: &'static str,
+        call: Call,
+        read: Reading<T>,
+    ) -> Pending<T> {
+        let id = self.works.start(number, call);
+        Pending::called(Arc::clone(&self.works) as _, id, what, read)
     }
 
     /// Waits until the state is as it should be, for so long at most. The engine goes on meanwhile.
     pub(super) fn wait<T>(
         &self,
         patience: Duration,
-        mut ready: impl FnMut(&mut State) -> Option<T>,
+        ready: impl FnMut(&mut State) -> Option<T>,
     ) -> Option<T> {
-        let deadline = Clock::now().checked_add(patience);
-        let left = || deadline.map(|deadline| deadline.saturating_duration_since(Clock::now()));
-        if self.manual.is_some() {
-            loop {
-                if let Some(found) = ready(&mut self.state()) {
-                    return Some(found);
-                }
-                let left = left();
-                if left == Some(Duration::ZERO) || self.turn(left).is_err() {
-                    return ready(&mut self.state());
-                }
-            }
-        }
-        let mut state = self.state();
-        loop {
-            if let Some(found) = ready(&mut state) {
-                return Some(found);
-            }
-            let left = left().unwrap_or(Duration::from_secs(3_600));
-            if left.is_zero() {
-                return None;
-            }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        self.works.watch(patience, ready)
     }
 
-    /// Without a thread: waits for so long at most until there is something to do, and does it.
-    pub(super) fn turn(&self, most: Option<Duration>) -> io::Result<()> {
-        match &self.manual {
-            Some(works) => works.lock().unwrap_or_else(PoisonError::into_inner).turn(most),
-            None => Ok(()),
-        }
+    /// Without a thread: does what there is to do, and does not wait.
+    pub(super) fn dispatch(&self) -> io::Result<()> {
+        self.works.dispatch()
     }
 
     /// Without a thread: how long there is nothing to do unless the descriptor says so.
     pub(super) fn patience(&self) -> Option<Duration> {
-        let works = self.manual.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        works.engine.patience()
+        self.works.patience()
     }
 
     /// What becomes readable when there are events, or without a thread when there is something to do.
@@ -180,27 +152,18 @@ impl Room {
         self.descriptor.as_fd()
     }
 
-    /// Takes the next event, if there is one.
-    pub(super) fn next_event(&self, state: &mut State) -> Option<Event> {
-        let event = state.events.pop_front();
-        if state.events.is_empty() && std::mem::take(&mut state.announced) {
-            // One byte is in it.
-            let mut pipe = self.shared.announced.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = pipe.read(&mut [0]);
-        }
-        if let Some(Event::Output { number, bytes, .. }) = &event {
+    /// Takes the next event, if there is one within this time.
+    pub(super) fn next_event(&self, patience: Duration) -> Option<Event> {
+        let event = self.wait(patience, State::next_event)?;
+        if let Event::Output { number, bytes, .. } = &event {
             self.send(Command::Tell(*number, Input::Consumed(bytes.len() as u32)));
         }
-        event
+        Some(event)
     }
 
     /// Ends the engine, and with it every process that was not released.
     pub(super) fn stop(&self) {
-        self.send(Command::Stop);
-        if let Some(works) = &self.manual {
-            let mut works = works.lock().unwrap_or_else(PoisonError::into_inner);
-            works.close();
-        }
+        self.works.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -208,36 +171,118 @@ impl Room {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl State {
+    fn next_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front();
+        if self.events.is_empty() && std::mem::take(&mut self.is_announced) {
+            // One byte is in it.
+            let _ = self.announced.read(&mut [0]);
+        }
+        event
+    }
+
+    /// Makes the pipe readable if there are events.
+    fn announce(&mut self) {
+        if !self.events.is_empty() && !std::mem::replace(&mut self.is_announced, true) {
+            // There is room for one byte.
+            let _ = self.announce.write(&[0]);
+        }
     }
 }
 
-impl Works {
-    fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
-        self.obey();
-        if self.stopped {
-            return Ok(());
+impl Machinery for Hall {
+    type State = State;
+    type Command = Command;
+
+    fn is_for_thread(command: &Command) -> bool {
+        matches!(command, Command::Add(..))
+    }
+
+    fn is_anybodys(&self) -> bool {
+        // Processes are started only until there is a verdict.
+        !self.launching
+    }
+
+    fn obey(&mut self, commands: VecDeque<Command>) {
+        for command in commands {
+            match command {
+                Command::Add(number, driver) => self.add(number, *driver),
+                Command::Tell(number, input) => self.tell(number, input),
+                Command::Talk(Talk::Call(number, id, call)) => match self.desk.ids.get(&number) {
+                    Some(&node) if self.is_alive(number) => self.engine.call(node, id, call, &mut self.desk),
+                    _ => self.desk.board.finish(id, Err(CommError::Ended)),
+                },
+                Command::Talk(Talk::Cancel(number, id)) => {
+                    if let Some(&node) = self.desk.ids.get(&number) {
+                        self.engine.cancel(node, id, &mut self.desk);
+                    }
+                    self.desk.board.finish(id, Err(CommError::TimedOut { what: "the call" }));
+                }
+                Command::Retire(number) => self.retired.push(number),
+            }
         }
+    }
+
+    fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
         self.engine.turn(most, &mut self.desk)?;
         for (number, bytes) in std::mem::take(&mut self.desk.consumed) {
             self.tell(number, Input::Consumed(bytes));
         }
-        self.obey();
         self.count();
         self.forget_the_retired();
         Ok(())
     }
 
+    fn patience(&self) -> Option<Duration> {
+        self.engine.patience()
+    }
+
+    fn close(&mut self) {
+        let numbers: Vec<_> = self.desk.ids.keys().copied().collect();
+        // Members that are told end what they have started with them; those that are only killed cannot.
+        let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
+        numbers.iter().for_each(|number| self.tell(*number, Input::End(ending)));
+        let by = Clock::now() + FAREWELL;
+        while self.is_anything_left() {
+            let left = by.saturating_duration_since(Clock::now());
+            if left.is_zero() || self.engine.turn(Some(left), &mut self.desk).is_err() {
+                break;
+            }
+        }
+        numbers.into_iter().for_each(|number| self.forget(number));
+    }
+}
+
+impl Hall {
+    fn add(&mut self, number: Number, driver: Driver) {
+        // What it tells at once has to find its number.
+        let id = self.engine.next_id();
+        self.desk.numbers.insert(id, number);
+        self.desk.ids.insert(number, id);
+        self.launching = true;
+        let now = self.engine.now();
+        if let Some(status) = self.desk.board.lock().state.sessions.get_mut(&number) {
+            status.begin(now);
+        }
+        self.engine.add(driver, &mut self.desk);
+    }
+
+    /// Whether somebody of the session may still have something to say.
+    fn is_alive(&self, number: Number) -> bool {
+        let board = self.desk.board.lock();
+        board.state.sessions.get(&number).is_some_and(|status| status.stage < Stage::GivenUp)
+    }
+
     /// Notes how far launches are.
     fn count(&mut self) {
-        let mut state = self.desk.shared.lock();
-        for (number, status) in &mut state.sessions {
+        let mut board = self.desk.board.lock();
+        self.launching = false;
+        for (number, status) in &mut board.state.sessions {
             let driver = self.desk.ids.get(number).and_then(|id| self.engine.driver(*id));
             let Some(node) = driver.map(Driver::node) else { continue };
             if status.stage == Stage::Launching {
                 status.tally = node.tally();
+                self.launching = true;
             }
             let (direct, fell_back) = node.link_tally();
             status.links = LinkTally { direct, fell_back };
@@ -245,9 +290,12 @@ impl Works {
     }
 
     fn forget_the_retired(&mut self) {
+        if self.retired.is_empty() {
+            return;
+        }
         let mut over = Vec::new();
         {
-            let state = self.desk.shared.lock();
+            let state = &self.desk.board.lock().state;
             let is_over =
                 |number: &Number| state.sessions.get(number).is_none_or(|status| status.stage == Stage::Over);
             self.retired.retain(|number| {
@@ -257,27 +305,6 @@ impl Works {
             });
         }
         over.into_iter().for_each(|number| self.forget(number));
-    }
-
-    fn obey(&mut self) {
-        while let Ok(command) = self.commands.try_recv() {
-            match command {
-                Command::Add(number, driver) => {
-                    // What it tells at once has to find its number.
-                    let id = self.engine.next_id();
-                    self.desk.numbers.insert(id, number);
-                    self.desk.ids.insert(number, id);
-                    let now = self.engine.now();
-                    if let Some(status) = self.desk.shared.lock().sessions.get_mut(&number) {
-                        status.begin(now);
-                    }
-                    self.engine.add(*driver, &mut self.desk);
-                }
-                Command::Tell(number, input) => self.tell(number, input),
-                Command::Retire(number) => self.retired.push(number),
-                Command::Stop => self.stopped = true,
-            }
-        }
     }
 
     fn tell(&mut self, number: Number, input: Input) {
@@ -291,40 +318,35 @@ impl Works {
             self.engine.remove(id);
             self.desk.numbers.remove(&id);
         }
-        self.desk.shared.lock().sessions.remove(&number);
+        let mut board = self.desk.board.lock();
+        board.state.sessions.remove(&number);
+        drop(board);
+        self.desk.board.end_calls_of(number);
     }
 
     fn is_anything_left(&self) -> bool {
-        self.desk.shared.lock().sessions.values().any(|status| status.stage < Stage::Over)
-    }
-
-    fn close(&mut self) {
-        self.stopped = true;
-        let numbers: Vec<_> = self.desk.ids.keys().copied().collect();
-        // Members that are told end what they have started with them; those that are only killed cannot.
-        let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
-        numbers.iter().for_each(|number| self.tell(*number, Input::End(ending)));
-        let by = Clock::now() + FAREWELL;
-        while self.is_anything_left() {
-            let left = by.saturating_duration_since(Clock::now());
-            if left.is_zero() || self.engine.turn(Some(left), &mut self.desk).is_err() {
-                break;
-            }
-        }
-        numbers.into_iter().for_each(|number| self.forget(number));
-        self.desk.shared.changed.notify_all();
+        self.desk.board.lock().state.sessions.values().any(|status| status.stage < Stage::Over)
     }
 }
 
 impl Owner for Desk {
-    fn finished(&mut self, _: Id, _: CallId, _: Result<Outcome, CommError>) {}
+    fn finished(&mut self, _: Id, call: CallId, result: Result<Outcome, CommError>) {
+        self.board.finish(call, result);
+    }
 
-    fn lost(&mut self, _: Id, _: Ranks) {}
+    fn lost(&mut self, id: Id, ranks: Ranks) {
+        let Some(number) = self.numbers.get(&id) else { return };
+        let mut board = self.board.lock();
+        if let Some(status) = board.state.sessions.get_mut(number) {
+            status.lost.add_all(&ranks);
+        }
+        self.board.announce(board);
+    }
 
     fn notice(&mut self, id: Id, notice: Notice, node: &Node, now: Instant) {
         let Some(&number) = self.numbers.get(&id) else { return };
-        let mut state = self.shared.lock();
-        let State { sessions, events, .. } = &mut *state;
+        let mut board = self.board.lock();
+        let State { sessions, events, .. } = &mut board.state;
         let Some(status) = sessions.get_mut(&number) else { return };
         let session = status.session();
         match notice {
@@ -357,11 +379,11 @@ impl Owner for Desk {
             Notice::Over => status.stage = Stage::Over,
             Notice::Signal(_) | Notice::End(_) => {}
         }
-        if !events.is_empty() && !std::mem::replace(&mut state.announced, true) {
-            // There is room for one byte.
-            let _ = (&self.shared.announce).write(&[0]);
+        let has_ended = status.stage >= Stage::GivenUp;
+        board.state.announce();
+        self.board.announce(board);
+        if has_ended {
+            self.board.end_calls_of(number);
         }
-        drop(state);
-        self.shared.changed.notify_all();
     }
 }

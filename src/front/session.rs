@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use libi_core::dist::layout::Layout;
 use libi_core::ids::{HostIndex, Rank, SessionId};
+use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Event as Input, Stream, WINDOW};
 
@@ -67,6 +68,8 @@ pub(super) struct Status {
     /// How many hosts have joined, have failed, and are waited for.
     pub(super) tally: (u32, u32, u32),
     pub(super) links: LinkTally,
+    /// Members that were there and are gone.
+    pub(super) lost: Ranks,
 }
 
 impl Status {
@@ -81,6 +84,7 @@ impl Status {
             room: WINDOW as usize,
             tally,
             links: LinkTally::default(),
+            lost: Ranks::new(),
         }
     }
 
@@ -137,15 +141,17 @@ impl Session {
     /// How far it is.
     #[must_use]
     pub fn stage(&self) -> Stage {
-        self.room.state().sessions.get(&self.number).map_or(Stage::Over, |status| status.stage)
+        self.status(|status| status.stage).unwrap_or(Stage::Over)
+    }
+
+    pub(super) fn status<T>(&self, what: impl FnOnce(&Status) -> T) -> Option<T> {
+        self.room.with(|state| state.sessions.get(&self.number).map(what))
     }
 
     /// How many hosts have joined, have failed, and have no verdict yet, while it is being launched.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let state = self.room.state();
-        let status = state.sessions.get(&self.number);
-        let (joined, failed, waiting) = status.map_or((0, 0, 0), |status| status.tally);
+        let (joined, failed, waiting) = self.status(|status| status.tally).unwrap_or_default();
         Tally { joined, failed, waiting }
     }
 
@@ -153,13 +159,13 @@ impl Session {
     /// were not to be. That may go on for some seconds after the session is up, and holds up nothing.
     #[must_use]
     pub fn links(&self) -> LinkTally {
-        self.room.state().sessions.get(&self.number).map_or(LinkTally::default(), |status| status.links)
+        self.status(|status| status.links).unwrap_or_default()
     }
 
     /// What became of each host, as of the moment when the session was up or given up; nothing before that.
     #[must_use]
     pub fn report(&self) -> Option<Arc<LaunchReport>> {
-        self.room.state().sessions.get(&self.number)?.report.clone()
+        self.status(|status| status.report.clone())?
     }
 
     /// Waits until there is a verdict on every host. It comes by the deadline of the launch; only a caller with

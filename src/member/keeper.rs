@@ -6,26 +6,28 @@
 //! An end comes in two steps: the signal, and SIGKILL when the grace has passed, for everything in the process group that
 //! this process leads.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant as Clock};
+use std::sync::Arc;
+use std::time::Duration;
 
-use libi_comm::{CallId, CommError, Outcome};
+use libi_comm::{Call, CallId, CommError, Outcome};
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Event as Input, Node, Notice, Stream as Standard};
-use mio::Waker;
 
 use super::MemberError;
+use super::signals::{is_fatal, is_handled};
 use super::stdio::{Streams, redirect};
 use crate::engine::driver::Driver;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, is_main_thread, kill_group, signal_self};
 use crate::engine::{Engine, Id, Owner};
 use crate::front::Progress;
+use crate::talk::{Pending, Reading};
+use crate::works::{Board, Machinery, Talk, Works};
 
 /// How far this member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +42,8 @@ pub(super) enum Stage {
 pub(super) struct Place {
     pub(super) rank: Rank,
     pub(super) size: u32,
+    /// Who did not come up.
+    pub(super) absent: Ranks,
     pub(super) host: HostIndex,
     pub(super) host_name: String,
 }
@@ -56,45 +60,40 @@ pub(super) struct State {
     obeyed: u64,
     /// How many calls wait for it to be quiet.
     waiting: u32,
+    /// Members that were there and are gone.
+    pub(super) lost: Ranks,
 }
 
-enum Command {
+pub(super) enum Command {
     Tell(Input),
+    Talk(Talk),
     Print(Standard, Stream),
+}
+
+impl From<Talk> for Command {
+    fn from(talk: Talk) -> Self {
+        Self::Talk(talk)
+    }
 }
 
 /// See the [module](self).
 pub(super) struct Keeper {
-    shared: Arc<Shared>,
-    commands: Mutex<(Sender<Command>, u64)>,
-    waker: Arc<Waker>,
-    manual: Option<Mutex<Works>>,
+    works: Arc<Works<Hall>>,
     descriptor: OwnedFd,
     /// Whether the link is a socket, as for everybody who was started on the machine of his starter.
     socket: bool,
 }
 
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct Works {
+/// The engine, and who is told.
+struct Hall {
     engine: Engine,
     id: Id,
-    commands: Receiver<Command>,
     desk: Desk,
 }
 
 /// Takes down what the node tells.
 struct Desk {
-    shared: Arc<Shared>,
+    board: Arc<Board<State, Command>>,
     fall: Option<Fall>,
     signals: Vec<(Instant, i32)>,
 }
@@ -109,36 +108,49 @@ struct Fall {
 /// How long a signal waits until what was to be said before it is said.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// Of the calls of a member, all are of one party.
+const PARTY: u64 = 0;
+
 impl Keeper {
     pub(super) fn new(
         driver: Driver,
         streams: Streams,
         socket: bool,
         progress: Progress,
-    ) -> io::Result<Arc<Self>> {
+    ) -> io::Result<Self> {
         let mut engine = Engine::new()?;
         let waker = engine.waker();
         let descriptor = duplicate(engine.poll().as_raw_fd())?;
-        let (sender, commands) = channel();
-        let state =
-            State { stage: Stage::Joining, place: None, alone: false, quiet: false, obeyed: 0, waiting: 0 };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        let mut desk = Desk { shared: Arc::clone(&shared), fall: None, signals: Vec::new() };
+        let state = State {
+            stage: Stage::Joining,
+            place: None,
+            alone: false,
+            quiet: false,
+            obeyed: 0,
+            waiting: 0,
+            lost: Ranks::new(),
+        };
+        let board = Arc::new(Board::new(state));
+        let mut desk = Desk { board: Arc::clone(&board), fall: None, signals: Vec::new() };
         let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut desk)?;
-        let mut works = Works { engine, id, commands, desk };
-        let mut manual = None;
-        match progress {
-            Progress::Manual => manual = Some(Mutex::new(works)),
-            Progress::Thread => {
-                // It ends with the process.
-                crate::thread::spawn("libi", move || while works.turn(None).is_ok() {})?;
-            }
+        let works = Works::new(board, Hall { engine, id, desk }, move || drop(waker.wake()), progress);
+        if progress == Progress::Thread {
+            // It ends with the process.
+            let works = Arc::clone(&works);
+            crate::thread::spawn("libi", move || works.tend())?;
         }
-        Ok(Arc::new(Self { shared, commands: Mutex::new((sender, 0)), waker, manual, descriptor, socket }))
+        Ok(Self { works, descriptor, socket })
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.lock()
+    /// Looks at the state, or changes it.
+    pub(super) fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
+        what(&mut self.works.board().lock().state)
+    }
+
+    /// Starts a call.
+    pub(super) fn call<T>(&self, what: &'static str, call: Call, read: Reading<T>) -> Pending<T> {
+        let id = self.works.start(PARTY, call);
+        Pending::called(Arc::clone(&self.works) as _, id, what, read)
     }
 
     pub(super) fn tell(&self, input: Input) {
@@ -147,16 +159,12 @@ impl Keeper {
 
     /// Sends a command, and gives its number.
     fn send(&self, command: Command) -> u64 {
-        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        commands.1 += 1;
-        let _ = commands.0.send(command);
-        let _ = self.waker.wake();
-        commands.1
+        self.works.send(command)
     }
 
     /// Takes this process out of what ends with others.
     pub(super) fn release(&self) -> Result<(), MemberError> {
-        if self.state().stage == Stage::Ending {
+        if self.with(|state| state.stage) == Stage::Ending {
             return Err(MemberError::Ending);
         }
         let refused = |what| move |why: io::Error| MemberError::System { what, why };
@@ -182,7 +190,7 @@ impl Keeper {
     /// it.
     pub(super) fn await_quiet(&self, patience: Duration, alone: bool) -> Result<(), MemberError> {
         // What was said before counts as of now.
-        self.state().waiting += 1;
+        self.with(|state| state.waiting += 1);
         let asked = self.send(Command::Tell(Input::Woken));
         let is_quiet = |state: &State| state.obeyed >= asked && state.quiet && (state.alone || !alone);
         let quiet = self.wait(patience, |state| {
@@ -195,7 +203,7 @@ impl Keeper {
             // The program is likely to end now: not before what is to be said of the end is said.
             self.wait(patience.min(LAST_WORDS), |state| is_quiet(state).then_some(()));
         }
-        self.state().waiting -= 1;
+        self.with(|state| state.waiting -= 1);
         let what = if alone { "other members" } else { "passing on what was printed" };
         quiet.unwrap_or(Err(MemberError::TimedOut(what)))
     }
@@ -204,40 +212,19 @@ impl Keeper {
     pub(super) fn wait<T>(
         &self,
         patience: Duration,
-        mut ready: impl FnMut(&mut State) -> Option<T>,
+        ready: impl FnMut(&mut State) -> Option<T>,
     ) -> Option<T> {
-        let deadline = Clock::now().checked_add(patience);
-        loop {
-            let mut state = self.state();
-            if let Some(found) = ready(&mut state) {
-                return Some(found);
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Clock::now()));
-            if left == Some(Duration::ZERO) {
-                return None;
-            }
-            if self.manual.is_some() {
-                drop(state);
-                if self.turn(left).is_err() {
-                    return ready(&mut self.state());
-                }
-            } else {
-                let left = left.unwrap_or(Duration::from_secs(3_600));
-                drop(self.shared.changed.wait_timeout(state, left));
-            }
-        }
+        self.works.watch(patience, ready)
     }
 
-    pub(super) fn turn(&self, most: Option<Duration>) -> io::Result<()> {
-        match &self.manual {
-            Some(works) => works.lock().unwrap_or_else(PoisonError::into_inner).turn(most),
-            None => Ok(()),
-        }
+    /// Without a thread: does what there is to do, and does not wait.
+    pub(super) fn dispatch(&self) -> io::Result<()> {
+        self.works.dispatch()
     }
 
+    /// Without a thread: how long nothing has to be done unless something happens.
     pub(super) fn patience(&self) -> Option<Duration> {
-        let works = self.manual.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        [works.engine.patience(), works.own_patience()].into_iter().flatten().min()
+        self.works.patience()
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -245,60 +232,89 @@ impl Keeper {
     }
 }
 
-impl Works {
-    fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
-        self.obey();
-        let most = [most, self.own_patience()].into_iter().flatten().min();
-        self.engine.turn(most, &mut self.desk)?;
-        self.obey();
-        self.note(0);
-        self.fall();
-        Ok(())
+impl Machinery for Hall {
+    type State = State;
+    type Command = Command;
+
+    fn is_for_thread(_: &Command) -> bool {
+        false
     }
 
-    /// How long this process has until something is due that the engine does not know of.
-    fn own_patience(&self) -> Option<Duration> {
-        let now = self.engine.now();
-        let by = self.desk.fall.as_ref().map(|fall| fall.by.since(now).min(Duration::from_millis(20)));
-        let signals = (!self.desk.signals.is_empty()).then_some(Duration::from_millis(5));
-        let driver = self.engine.driver(self.id);
-        let waits = self.desk.shared.lock().waiting > 0 && driver.is_some_and(Driver::awaits_arrival);
-        let arrival = waits.then_some(Duration::from_millis(2));
-        [by, signals, arrival].into_iter().flatten().min()
+    fn is_anybodys(&self) -> bool {
+        // What is to be started on this host is started before the session is up.
+        self.desk.board.lock().state.stage > Stage::Joining
     }
 
-    fn obey(&mut self) {
-        let mut obeyed = 0;
-        while let Ok(command) = self.commands.try_recv() {
-            obeyed += 1;
+    fn obey(&mut self, commands: VecDeque<Command>) {
+        let obeyed = commands.len() as u64;
+        for command in commands {
             match command {
                 Command::Tell(input) => self.engine.tell(self.id, input, &mut self.desk),
+                Command::Talk(Talk::Call(_, id, call)) => {
+                    if self.desk.fall.is_none() {
+                        self.engine.call(self.id, id, call, &mut self.desk);
+                    } else {
+                        self.desk.board.finish(id, Err(CommError::Ended));
+                    }
+                }
+                Command::Talk(Talk::Cancel(_, id)) => {
+                    self.engine.cancel(self.id, id, &mut self.desk);
+                    self.desk.board.finish(id, Err(CommError::TimedOut { what: "the call" }));
+                }
                 Command::Print(stream, pipe) => {
                     // If it cannot be read, what is printed waits in the pipe.
                     let _ = self.engine.add_printed(self.id, stream, pipe, &mut self.desk);
                 }
             }
         }
-        if obeyed > 0 {
-            self.note(obeyed);
-        }
+        self.note(obeyed);
+    }
+
+    fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
+        let most = [most, self.own_patience()].into_iter().flatten().min();
+        self.engine.turn(most, &mut self.desk)?;
+        self.note(0);
+        self.fall();
+        Ok(())
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        [self.engine.patience(), self.own_patience()].into_iter().flatten().min()
+    }
+
+    fn close(&mut self) {}
+}
+
+impl Hall {
+    /// How long this process has until something is due that the engine does not know of.
+    fn own_patience(&self) -> Option<Duration> {
+        let now = self.engine.now();
+        let by = self.desk.fall.as_ref().map(|fall| fall.by.since(now).min(Duration::from_millis(20)));
+        let signals = (!self.desk.signals.is_empty()).then_some(Duration::from_millis(5));
+        let waits = || self.desk.board.lock().state.waiting > 0;
+        let driver = self.engine.driver(self.id);
+        let arrival =
+            (waits() && driver.is_some_and(Driver::awaits_arrival)).then_some(Duration::from_millis(2));
+        [by, signals, arrival].into_iter().flatten().min()
     }
 
     /// Says what calls may be waiting for, after so many more commands.
     fn note(&mut self, obeyed: u64) {
-        let Some(driver) = self.engine.driver(self.id) else { return };
+        let mut board = self.desk.board.lock();
+        board.state.obeyed += obeyed;
+        let Some(driver) = self.engine.driver(self.id).filter(|_| board.state.waiting > 0) else { return };
         let (alone, quiet) = (driver.node().is_alone(), driver.has_sent_everything());
-        let mut state = self.desk.shared.lock();
-        if obeyed > 0 || (state.alone, state.quiet) != (alone, quiet) {
-            (state.alone, state.quiet) = (alone, quiet);
-            state.obeyed += obeyed;
-            drop(state);
-            self.desk.shared.changed.notify_all();
+        if obeyed > 0 || (board.state.alone, board.state.quiet) != (alone, quiet) {
+            (board.state.alone, board.state.quiet) = (alone, quiet);
+            self.desk.board.announce(board);
         }
     }
 
     /// Gives this process the signals that are due.
     fn fall(&mut self) {
+        if self.desk.fall.is_none() && self.desk.signals.is_empty() {
+            return;
+        }
         let now = self.engine.now();
         let Some(driver) = self.engine.driver(self.id) else { return };
         let (alone, said) = (driver.node().is_alone(), driver.has_sent_everything());
@@ -323,9 +339,15 @@ impl Works {
 }
 
 impl Owner for Desk {
-    fn finished(&mut self, _: Id, _: CallId, _: Result<Outcome, CommError>) {}
+    fn finished(&mut self, _: Id, call: CallId, result: Result<Outcome, CommError>) {
+        self.board.finish(call, result);
+    }
 
-    fn lost(&mut self, _: Id, _: Ranks) {}
+    fn lost(&mut self, _: Id, ranks: Ranks) {
+        let mut board = self.board.lock();
+        board.state.lost.add_all(&ranks);
+        self.board.announce(board);
+    }
 
     fn notice(&mut self, _: Id, notice: Notice, node: &Node, now: Instant) {
         let stage = match notice {
@@ -338,40 +360,15 @@ impl Owner for Desk {
             Notice::Signal(signal) => return self.signals.push((now, signal)),
             _ => return,
         };
-        let mut state = self.shared.lock();
-        state.stage = stage;
+        let mut board = self.board.lock();
+        board.state.stage = stage;
         if let (Some(rank), Some((host, name))) = (node.rank(), node.host()) {
-            state.place = Some(Place { rank, size: node.size(), host, host_name: name.to_owned() });
+            let (size, host_name, absent) = (node.size(), name.to_owned(), Ranks::new());
+            board.state.place = Some(Place { rank, size, absent, host, host_name });
         }
-        drop(state);
-        self.shared.changed.notify_all();
+        self.board.announce(board);
+        if stage == Stage::Ending {
+            self.board.end_calls_of(PARTY);
+        }
     }
-}
-
-/// Whether the program does something of its own at this signal, as far as the system tells.
-fn is_handled(signal: i32) -> bool {
-    is_among("SigCgt:", signal)
-}
-
-/// Whether this signal would end the process.
-fn is_fatal(signal: i32) -> bool {
-    const HARMLESS: [i32; 8] = [
-        libc::SIGCHLD,
-        libc::SIGCONT,
-        libc::SIGSTOP,
-        libc::SIGTSTP,
-        libc::SIGTTIN,
-        libc::SIGTTOU,
-        libc::SIGURG,
-        libc::SIGWINCH,
-    ];
-    !HARMLESS.contains(&signal) && !is_handled(signal) && !is_among("SigIgn:", signal)
-}
-
-/// Whether a signal is in one of the sets that the system tells of a process.
-fn is_among(set: &str, signal: i32) -> bool {
-    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
-    let mask = status.lines().find_map(|line| line.strip_prefix(set));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    (1..=64).contains(&signal) && (mask >> (signal - 1)) & 1 == 1
 }

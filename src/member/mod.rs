@@ -16,19 +16,25 @@
 //! is printed goes to the front end. Until it [finalises](Member::finalize), a process that crashes loses no message
 //! that it wrote to standard error; to standard output neither, unless it was started through a remote shell.
 //!
+//! # Talking
+//! Between `init` and `finalize` members [talk](crate::talk) to one another and to the front end. Each method starts an operation,
+//! and comes back at once with a [`Pending`](crate::Pending) that can be waited for.
+//!
 //! # When a leader ends
 //! The first process of each host carries for others. If it ends, so do the members that hang on it. A program that
 //! does its work and ends calls [`Member::finish`] first, which waits until nobody needs this process any more; one that
 //! lives on calls [`Member::finalize`].
 
 mod keeper;
+mod signals;
 mod stdio;
+mod talking;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::ranks::Ranks;
 use libi_launch::backend::{LINK, STREAMS};
 use libi_launch::machine::{Event as Input, Node};
 
@@ -51,9 +57,10 @@ pub struct MemberOptions {
 /// Dropping it releases nobody; it passes on what was printed, within a second. Call [`finish`](Self::finish) or
 /// [`finalize`](Self::finalize).
 pub struct Member {
-    keeper: Arc<Keeper>,
+    keeper: Keeper,
     rank: Rank,
     size: u32,
+    absent: Ranks,
     host: HostIndex,
     host_name: String,
 }
@@ -155,9 +162,9 @@ impl Member {
             let _ = keeper.await_quiet(Duration::from_secs(1), true);
         }
         up?;
-        let place = keeper.state().place.clone().ok_or(InitError::Ended)?;
-        let keeper::Place { rank, size, host, host_name } = place;
-        Ok(Self { keeper, rank, size, host, host_name })
+        let place = keeper.with(|state| state.place.clone()).ok_or(InitError::Ended)?;
+        let keeper::Place { rank, size, absent, host, host_name } = place;
+        Ok(Self { keeper, rank, size, absent, host, host_name })
     }
 
     /// Its rank.
@@ -170,6 +177,20 @@ impl Member {
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size
+    }
+
+    /// The members that did not come up, where the launch allowed that. They take part in nothing, and what they would have
+    /// given is empty.
+    #[must_use]
+    pub fn absent(&self) -> &Ranks {
+        &self.absent
+    }
+
+    /// The members that were there and are gone, as far as this process has heard. Calls that need them end with
+    /// [`CommError::PeerLost`](crate::CommError::PeerLost); others go on.
+    #[must_use]
+    pub fn lost(&self) -> Ranks {
+        self.keeper.with(|state| state.lost.clone())
     }
 
     /// Which of the session's hosts it is on.
@@ -222,7 +243,7 @@ impl Member {
     /// # Errors
     /// The system refuses to say what has happened.
     pub fn dispatch(&self) -> Result<(), MemberError> {
-        let done = self.keeper.turn(Some(Duration::ZERO));
+        let done = self.keeper.dispatch();
         done.map_err(|why| MemberError::System { what: "cannot wait for descriptors", why })
     }
 

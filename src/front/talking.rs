@@ -1,0 +1,38 @@
+//! What a front end and the master of a session say to each other.
+
+use libi_comm::{Address, Bytes, Call};
+use libi_core::ids::Rank;
+use libi_core::ranks::Ranks;
+
+use super::Session;
+use crate::talk::{FRONT_TAG, Pending, data, done};
+
+impl Session {
+    /// Sends the master a message, which gets it by [`Member::recv`](crate::Member::recv). Before the session is up it waits for that;
+    /// messages arrive in the order in which they were sent. It is over when it need not be held here any more, which says
+    /// nothing of whether it was received.
+    ///
+    /// # Errors
+    /// [`CommError::PeerLost`](crate::CommError::PeerLost) if the master is gone; [`CommError::Ended`](crate::CommError::Ended) if the session
+    /// did not come up (the [report](Self::report) says why), or is over.
+    pub fn send(&self, message: impl Into<Bytes>) -> Pending<()> {
+        let call = Call::Send { to: Address::Rank(Rank(0)), tag: FRONT_TAG, data: message.into() };
+        self.room.call(self.number, "sending to the master", call, Box::new(done))
+    }
+
+    /// Receives the next message that the master has [sent](crate::Member::send). Several may be asked for at a time; they come
+    /// in their order.
+    ///
+    /// # Errors
+    /// As of [`send`](Self::send).
+    pub fn recv(&self) -> Pending<Bytes> {
+        let call = Call::Receive { from: Address::Rank(Rank(0)), tag: FRONT_TAG };
+        self.room.call(self.number, "receiving from the master", call, Box::new(data))
+    }
+
+    /// The members that were there and are gone, as far as the front end has heard. [`Event::Lost`](super::Event::Lost) says of hosts why.
+    #[must_use]
+    pub fn lost(&self) -> Ranks {
+        self.status(|status| status.lost.clone()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,362 @@
+//! Works with machinery that is only played: a network of another thread, which answers calls when it likes.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+
+use libi_comm::{Address, Bytes, Call, CallId, CommError, Outcome};
+use libi_core::sim::rng::Rng;
+
+use super::thread::LINGER;
+use super::*;
+
+/// How long a test waits for what takes no time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What comes in, and what wakes a turn: as a poll of the system does.
+#[derive(Default)]
+struct Poll {
+    inside: Mutex<(bool, VecDeque<CallId>)>,
+    changed: Condvar,
+}
+
+impl Poll {
+    fn wake(&self) {
+        self.inside.lock().unwrap().0 = true;
+        self.changed.notify_all();
+    }
+
+    fn deliver(&self, id: CallId) {
+        self.inside.lock().unwrap().1.push_back(id);
+        self.changed.notify_all();
+    }
+
+    fn poll(&self, most: Option<Duration>) -> VecDeque<CallId> {
+        let mut inside = self.inside.lock().unwrap();
+        let waits = |inside: &mut (bool, VecDeque<CallId>)| !inside.0 && inside.1.is_empty();
+        inside = match most {
+            Some(most) => self.changed.wait_timeout_while(inside, most, waits).unwrap().0,
+            None => self.changed.wait_while(inside, waits).unwrap(),
+        };
+        inside.0 = false;
+        std::mem::take(&mut inside.1)
+    }
+}
+
+enum Command {
+    Talk(Talk),
+    /// Something that only the thread may do, for so many turns.
+    Start(u32),
+    Panic,
+}
+
+impl From<Talk> for Command {
+    fn from(talk: Talk) -> Self {
+        Self::Talk(talk)
+    }
+}
+
+/// What is counted.
+#[derive(Default)]
+struct Count {
+    turns_of_thread: AtomicUsize,
+    turns_of_callers: AtomicUsize,
+    starts: AtomicUsize,
+    closed: AtomicBool,
+}
+
+struct Played {
+    poll: Arc<Poll>,
+    board: Arc<Board<usize, Command>>,
+    network: Sender<(CallId, u32)>,
+    count: Arc<Count>,
+    thread: Arc<Mutex<Option<ThreadId>>>,
+    threaded: bool,
+    starting: u32,
+}
+
+impl Played {
+    fn is_thread(&self) -> bool {
+        *self.thread.lock().unwrap() == Some(thread::current().id())
+    }
+}
+
+impl Machinery for Played {
+    type State = usize;
+    type Command = Command;
+
+    fn is_for_thread(command: &Command) -> bool {
+        matches!(command, Command::Start(_))
+    }
+
+    fn is_anybodys(&self) -> bool {
+        self.starting == 0
+    }
+
+    fn obey(&mut self, commands: VecDeque<Command>) {
+        for command in commands {
+            match command {
+                // The tag says after how many microseconds it is answered.
+                Command::Talk(Talk::Call(_, id, Call::Receive { tag, .. })) => {
+                    self.network.send((id, tag)).unwrap();
+                }
+                Command::Talk(Talk::Call(..)) => {}
+                Command::Talk(Talk::Cancel(_, id)) => {
+                    self.board.finish(id, Err(CommError::TimedOut { what: "" }));
+                }
+                Command::Start(turns) => {
+                    assert!(self.is_thread() || !self.threaded, "a caller starts processes");
+                    self.starting = turns;
+                    self.count.starts.fetch_add(1, SeqCst);
+                }
+                Command::Panic => panic!("is to be survived"),
+            }
+        }
+    }
+
+    fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
+        let mut most = most;
+        if self.starting > 0 {
+            assert!(self.is_thread() || !self.threaded, "a caller starts processes");
+            self.starting -= 1;
+            most = Some(Duration::ZERO);
+        }
+        let whose = if self.is_thread() { &self.count.turns_of_thread } else { &self.count.turns_of_callers };
+        whose.fetch_add(1, SeqCst);
+        for id in self.poll.poll(most) {
+            self.board.finish(id, Ok(answer(id)));
+            let mut inner = self.board.lock();
+            inner.state += 1;
+            self.board.announce(inner);
+        }
+        Ok(())
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    fn close(&mut self) {
+        self.count.closed.store(true, SeqCst);
+    }
+}
+
+fn answer(id: CallId) -> Outcome {
+    Outcome::Data(Bytes::copy_from_slice(&id.0.to_le_bytes()))
+}
+
+/// A call that is answered after so many microseconds.
+fn call(micros: u32) -> Call {
+    Call::Receive { from: Address::FrontEnd, tag: micros }
+}
+
+/// A call that is never answered.
+const NEVER: Call = Call::Barrier;
+
+struct Stage {
+    works: Arc<Works<Played>>,
+    count: Arc<Count>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Stage {
+    fn new(progress: Progress) -> Self {
+        let (poll, count, board) = (Arc::<Poll>::default(), Arc::<Count>::default(), Arc::new(Board::new(0)));
+        let (network, calls) = channel::<(CallId, u32)>();
+        let line = Arc::clone(&poll);
+        thread::spawn(move || {
+            for (id, micros) in calls {
+                if micros > 0 {
+                    thread::sleep(Duration::from_micros(micros.into()));
+                }
+                line.deliver(id);
+            }
+        });
+        let threaded = progress == Progress::Thread;
+        let known = Arc::<Mutex<Option<ThreadId>>>::default();
+        let played = Played {
+            poll: Arc::clone(&poll),
+            board: Arc::clone(&board),
+            network,
+            count: Arc::clone(&count),
+            thread: Arc::clone(&known),
+            threaded,
+            starting: 0,
+        };
+        let works = Works::new(board, played, move || poll.wake(), progress);
+        let thread = threaded.then(|| {
+            let works = Arc::clone(&works);
+            thread::spawn(move || {
+                *known.lock().unwrap() = Some(thread::current().id());
+                works.tend();
+            })
+        });
+        Self { works, count, thread }
+    }
+
+    fn open_calls(&self) -> usize {
+        self.works.board.lock().calls.len()
+    }
+
+    fn stop(mut self) {
+        self.works.stop();
+        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// What a caller may do, at random; all of it comes to its end.
+fn call_at_random(works: &Works<Played>, rng: &mut Rng) {
+    let micros = [0, 0, 0, 20, 300][rng.bits() as usize % 5];
+    match rng.bits() % 20 {
+        0 => drop(works.send(Command::Start(3))),
+        1 => {
+            let id = works.start(0, NEVER);
+            assert_eq!(works.wait(id, Duration::from_micros(rng.bits() % 200)), None);
+            assert!(matches!(works.give_up(id), Some(Err(CommError::TimedOut { .. }))));
+        }
+        2 => {
+            let id = works.start(0, call(micros));
+            let answered = works.wait(id, Duration::from_micros(rng.bits() % 200));
+            match answered.or_else(|| works.give_up(id)) {
+                Some(Ok(outcome)) => assert_eq!(outcome, answer(id)),
+                other => assert!(matches!(other, Some(Err(CommError::TimedOut { .. }))), "{other:?}"),
+            }
+        }
+        3 => {
+            let id = works.start(0, call(micros));
+            works.forget(id);
+        }
+        4 => {
+            let seen = works.board.lock().state;
+            let id = works.start(0, call(micros));
+            let changed = works.watch(PATIENCE, |state| (*state > seen).then_some(()));
+            assert_eq!((changed, works.wait(id, PATIENCE)), (Some(()), Some(Ok(answer(id)))));
+        }
+        5 => {
+            let id = works.start(0, call(micros));
+            let by = Instant::now() + PATIENCE;
+            while works.poll(id).map(|found| assert_eq!(found, Ok(answer(id)))).is_none() {
+                assert!(Instant::now() < by, "polled in vain");
+            }
+        }
+        6 => {
+            let ids: Vec<_> = (0..4).map(|_| works.start(0, call(micros))).collect();
+            for id in ids.into_iter().rev() {
+                assert_eq!(works.wait(id, PATIENCE), Some(Ok(answer(id))));
+            }
+        }
+        7 => thread::sleep(LINGER * (rng.bits() % 3) as u32),
+        _ => {
+            let id = works.start(0, call(micros));
+            assert_eq!(works.wait(id, PATIENCE), Some(Ok(answer(id))));
+        }
+    }
+}
+
+fn everybody_gets_what_he_waits_for(progress: Progress, callers: u64, calls: u32) {
+    let stage = Stage::new(progress);
+    thread::scope(|scope| {
+        for caller in 0..callers {
+            let works = &stage.works;
+            let mut rng = Rng::new(caller);
+            scope.spawn(move || (0..calls).for_each(|_| call_at_random(works, &mut rng)));
+        }
+    });
+    assert_eq!(stage.open_calls(), 0);
+    assert!(stage.count.starts.load(SeqCst) > 0);
+    stage.stop();
+}
+
+#[test]
+fn any_number_of_callers_gets_what_they_wait_for_with_a_thread() {
+    for callers in [1, 2, 8] {
+        everybody_gets_what_he_waits_for(Progress::Thread, callers, 1_000);
+    }
+}
+
+#[test]
+fn any_number_of_callers_gets_what_they_wait_for_without_one() {
+    for callers in [1, 2, 8] {
+        everybody_gets_what_he_waits_for(Progress::Manual, callers, 1_000);
+    }
+}
+
+#[test]
+fn who_waits_drives() {
+    let stage = Stage::new(Progress::Thread);
+    for _ in 0..1_000 {
+        let id = stage.works.start(0, call(0));
+        assert_eq!(stage.works.wait(id, PATIENCE), Some(Ok(answer(id))));
+    }
+    let (thread, callers) =
+        (stage.count.turns_of_thread.load(SeqCst), stage.count.turns_of_callers.load(SeqCst));
+    assert!(callers > thread, "{callers} turns of callers, {thread} of the thread");
+    stage.stop();
+}
+
+#[test]
+fn the_thread_drives_when_callers_do_something_else() {
+    let stage = Stage::new(Progress::Thread);
+    let by = Instant::now() + PATIENCE;
+    for round in 1..=20 {
+        // A call that is waited for has the thread give up the wheel; of one that is not, nobody else hears.
+        let waited = stage.works.start(0, call(0));
+        assert_eq!(stage.works.wait(waited, PATIENCE), Some(Ok(answer(waited))));
+        stage.works.start(0, call(100));
+        while stage.works.board.lock().state < 2 * round {
+            assert!(Instant::now() < by, "nobody drives");
+            thread::yield_now();
+        }
+    }
+    stage.stop();
+}
+
+#[test]
+fn whoever_waits_when_works_are_stopped_hears_that_they_are() {
+    for progress in [Progress::Thread, Progress::Manual] {
+        let stage = Stage::new(progress);
+        let waiting = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            let (works, waiting) = (&stage.works, &waiting);
+            for _ in 0..3 {
+                scope.spawn(move || {
+                    let id = works.start(0, NEVER);
+                    waiting.fetch_add(1, SeqCst);
+                    assert_eq!(works.wait(id, Duration::MAX), Some(Err(CommError::Ended)));
+                });
+                scope.spawn(move || {
+                    waiting.fetch_add(1, SeqCst);
+                    assert_eq!(works.watch(Duration::MAX, |_| None::<()>), None);
+                });
+            }
+            while waiting.load(SeqCst) < 6 {
+                thread::yield_now();
+            }
+            works.stop();
+        });
+        let id = stage.works.start(0, call(0));
+        assert_eq!(stage.works.poll(id), Some(Err(CommError::Ended)));
+        let count = Arc::clone(&stage.count);
+        stage.stop();
+        assert!(count.closed.load(SeqCst));
+    }
+}
+
+#[test]
+fn machinery_that_panics_is_not_turned_again_and_nobody_waits_for_it() {
+    let stage = Stage::new(Progress::Thread);
+    let works = Arc::clone(&stage.works);
+    let id = works.start(0, NEVER);
+    let waits = thread::spawn({
+        let works = Arc::clone(&works);
+        move || works.wait(id, Duration::MAX)
+    });
+    let _ = thread::spawn(move || works.send(Command::Panic)).join();
+    // The one that was driving may have been the one that panicked.
+    assert!(waits.join().map_or(true, |answer| answer == Some(Err(CommError::Ended))));
+    stage.stop();
+}
