@@ -1,0 +1,129 @@
+//! How an overlay network comes up: eight processes learn their places in a tree of the front end's choice, tell one another
+//! where they listen, connect by themselves, and add something up over their own connections.
+//!
+//! `cargo run --release --example topology_exchange`
+//!
+//! ```text
+//!   front end           master (rank 0)            every member
+//!     topology  ------->  recv
+//!                         broadcast  ----------->  learns its parent
+//!                         gather  <--------------  opens a port
+//!     prints    <-------  send
+//!                         broadcast  ----------->  learns where its parent listens, connects, passes its sum up
+//!     prints    <-------  send
+//! ```
+//!
+//! The program is its own member: started by hand it is the front end; started by that, it takes its place.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use libi::{
+    Bytes, Distribution, FrontEnd, HostList, InitError, LaunchOptions, Member, Rank, SessionId, Word,
+};
+
+type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Every call of libi has an end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Who is whose parent: `child parent`, a line for each but the root.
+const TOPOLOGY: &str = "1 0\n2 0\n3 1\n4 1\n5 2\n6 2\n7 3\n";
+
+fn main() -> Done {
+    match Member::init() {
+        Ok(member) => work(&member),
+        Err(InitError::StartedByHand) => launch(),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the front end does.
+fn launch() -> Done {
+    let this_program = std::env::current_exe()?.into_os_string().into_encoded_bytes();
+    let processes =
+        Distribution::new(SessionId(0), Word::new(this_program)?, HostList::parse("host[1-4]:2")?);
+    let front_end = FrontEnd::new()?;
+    let sessions = front_end.launch(&[processes], &LaunchOptions::default())?;
+    let session = &sessions[0];
+
+    session.send(TOPOLOGY).wait(PATIENCE)?;
+    let ports = session.recv().wait(PATIENCE)?;
+    for (rank, port) in numbers(&ports)?.iter().enumerate() {
+        match parent(TOPOLOGY, rank as u32)? {
+            Some(parent) => println!("rank {rank} listens on port {port}, and connects to rank {parent}"),
+            None => println!("rank {rank} listens on port {port}, and is the root"),
+        }
+    }
+    let sum = session.recv().wait(PATIENCE)?;
+    println!("the squares of all ranks add up to {}", std::str::from_utf8(&sum)?);
+    session.wait_done(PATIENCE)?;
+    Ok(())
+}
+
+/// What each member does.
+fn work(member: &Member) -> Done {
+    // Only the master hears the front end; it tells the others.
+    let topology = member.recv().wait(PATIENCE)?;
+    let topology = member.broadcast(Rank(0), Some(topology)).wait(PATIENCE)?;
+    let topology = std::str::from_utf8(&topology)?;
+    let rank = member.rank().0;
+
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = listener.local_addr()?.port().to_string();
+    let ports = member.gather(Rank(0), port).wait(PATIENCE)?; // Some at the master
+    let table = ports.map(|ports| Bytes::from(ports.join(&b' ')));
+    if let Some(table) = &table {
+        member.send(table.clone()).wait(PATIENCE)?;
+    }
+    let table = numbers(&member.broadcast(Rank(0), table).wait(PATIENCE)?)?;
+
+    // From here on the connections are the program's own.
+    let parent = parent(topology, rank)?;
+    let mut up = match parent {
+        Some(parent) => {
+            let port = table.get(parent as usize).ok_or("no port of the parent")?;
+            Some(TcpStream::connect((Ipv4Addr::LOCALHOST, u16::try_from(*port)?))?)
+        }
+        None => None,
+    };
+    let mut sum = u64::from(rank) * u64::from(rank);
+    for _ in 0..children(topology, rank)? {
+        let mut word = [0; 8];
+        listener.accept()?.0.read_exact(&mut word)?;
+        sum += u64::from_be_bytes(word);
+    }
+    match &mut up {
+        Some(parent) => parent.write_all(&sum.to_be_bytes())?,
+        // The root is the master, which alone talks to the front end.
+        None => member.send(sum.to_string()).wait(PATIENCE)?,
+    }
+
+    member.finish(PATIENCE)?;
+    Ok(())
+}
+
+/// The lines of a topology, as pairs of child and parent.
+fn edges(topology: &str) -> impl Iterator<Item = Done<(u32, u32)>> + '_ {
+    topology.lines().map(|line| {
+        let (child, parent) = line.split_once(' ').ok_or("a line without a parent")?;
+        Ok((child.parse()?, parent.parse()?))
+    })
+}
+
+fn parent(topology: &str, rank: u32) -> Done<Option<u32>> {
+    let edges: Vec<_> = edges(topology).collect::<Done<_>>()?;
+    Ok(edges.iter().find(|edge| edge.0 == rank).map(|edge| edge.1))
+}
+
+fn children(topology: &str, rank: u32) -> Done<usize> {
+    let edges: Vec<_> = edges(topology).collect::<Done<_>>()?;
+    Ok(edges.iter().filter(|edge| edge.1 == rank).count())
+}
+
+/// Numbers with spaces between them.
+fn numbers(text: &[u8]) -> Done<Vec<u64>> {
+    std::str::from_utf8(text)?.split(' ').map(|word| Ok(word.parse()?)).collect()
+}
