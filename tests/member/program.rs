@@ -24,12 +24,15 @@
 //! ignore:N         ignores a signal
 //! catch:N:PATH     makes a file when it gets this signal, and goes on
 //! spawn            starts a process that does nothing for a minute, and does not wait for it
+//! talk:OPERATION   talks to the others, and checks what comes of it: see talk.rs
 //! only:R:WORD      does WORD only if it is rank R; except:R:WORD only if it is not
 //! ```
 //!
-//! It ends with status 0 after the last; with 70 if a call of libi fails, saying why on standard error.
+//! It ends with status 0 after the last; with 70 if a call of libi fails or gives something wrong, saying why on standard error.
 #![allow(unsafe_code, reason = "signals are the operating system's")]
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
+
+mod talk;
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -106,6 +109,7 @@ fn obey(word: &str, member: &mut Option<Member>) {
             unsafe { libc::signal(signal.parse().unwrap(), handler) };
         }
         "spawn" => drop(std::process::Command::new("sleep").arg("60").spawn().unwrap()),
+        "talk" => or_end(word, talk::talk(member.as_ref().unwrap(), rest)),
         "only" | "except" => {
             let (whom, word) = rest.split_once(':').unwrap();
             if (whom.parse() == Ok(rank)) == (verb == "only") {

@@ -1,0 +1,350 @@
+//! What the words `talk:…` do: one operation each, checked against what every member can work out by itself.
+//!
+//! ```text
+//! barrier                       broadcast:ROOT:LENGTH         gather:ROOT:LENGTH
+//! scatter:ROOT:LENGTH           allgather:LENGTH              alltoall:LENGTH
+//! reduce:ROOT:COUNT             allreduce:COUNT               ring
+//! pairs:LENGTH                  everybody sends both neighbours something, and receives it in another order
+//! threads:COUNT                 so many threads do that at the same time
+//! flight:COUNT                  so many calls are pending at a time, and are asked for from the last to the first
+//! keys                          puts keys of both kinds, fetches everybody's, waits for one that comes late
+//! front                         what the front end sends comes back to it, twice
+//! mismatch:RANK                 this one calls something else, and all hear of it
+//! impatient:RANK:LATE           the first gives a barrier up for which the second is late
+//! killed:RANK                   this one is killed while the others are in a barrier
+//! ```
+//!
+//! Lengths differ from rank to rank where they may. After whatever has failed as it should there is a barrier that succeeds, except where
+//! somebody has been killed.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use libi::{Bytes, CommError, Member, Op, Pending, Rank, Spread};
+
+/// How long a call that has to succeed may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is wrong, for people.
+type Wrong = String;
+
+/// Which operation this is, in everybody's count; so data of different operations differ.
+static NTH: AtomicU32 = AtomicU32::new(0);
+
+/// Does what a word says; an error if what came of it is wrong.
+pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
+    let mut words = word.split(':');
+    let verb = words.next().unwrap_or_default();
+    let mut number = || {
+        words.next().and_then(|word| word.parse::<u32>().ok()).ok_or(format!("{word}: a number is missing"))
+    };
+    let it = Talk { member, nth: NTH.fetch_add(1, Relaxed), rank: member.rank().0, size: member.size() };
+    match verb {
+        "barrier" => it.barrier(),
+        "broadcast" => it.broadcast(number()?, number()?),
+        "gather" => it.gather(number()?, number()?),
+        "scatter" => it.scatter(number()?, number()?),
+        "allgather" => it.allgather(number()?),
+        "alltoall" => it.alltoall(number()?),
+        "reduce" => it.reduce(number()?, number()?),
+        "allreduce" => it.allreduce(number()?),
+        "ring" => it.ring(),
+        "pairs" => it.pairs(0, number()?),
+        "threads" => it.threads(number()?),
+        "flight" => it.flight(number()?),
+        "keys" => it.keys(),
+        "front" => it.front(),
+        "mismatch" => it.mismatch(number()?),
+        "impatient" => it.impatient(number()?, number()?),
+        "killed" => it.killed(number()?),
+        _ => Err(format!("{word}: see the head of tests/member/talk.rs")),
+    }
+}
+
+struct Talk<'a> {
+    member: &'a Member,
+    nth: u32,
+    rank: u32,
+    size: u32,
+}
+
+/// Bytes that are somebody's for somebody at an operation.
+fn made(nth: u32, from: u32, to: u32, length: u32) -> Bytes {
+    let seed =
+        nth.wrapping_mul(7919).wrapping_add(from.wrapping_mul(104_729)).wrapping_add(to.wrapping_mul(31));
+    (0..length).map(|at| (seed.wrapping_add(at.wrapping_mul(2_654_435_761)) >> 13) as u8).collect()
+}
+
+/// In place of a receiver.
+const ALL: u32 = u32::MAX;
+
+fn same<T: PartialEq + Debug>(what: &str, is: &T, should: &T) -> Result<(), Wrong> {
+    if is == should {
+        return Ok(());
+    }
+    let short = |value: &T| format!("{value:?}").chars().take(300).collect::<String>();
+    Err(format!("{what} is {}\n  and should be {}", short(is), short(should)))
+}
+
+fn wait<T>(what: &str, pending: Pending<T>) -> Result<T, Wrong> {
+    pending.wait(PATIENCE).map_err(|error| format!("{what}: {error}"))
+}
+
+impl Talk<'_> {
+    fn mine(&self, to: u32, length: u32) -> Bytes {
+        made(self.nth, self.rank, to, length)
+    }
+
+    /// What everybody has for one, if all have so many bytes, and some more by rank.
+    fn everybodys(&self, to: u32, length: u32, more: u32) -> Vec<Bytes> {
+        (0..self.size).map(|from| made(self.nth, from, to, length + more * from)).collect()
+    }
+
+    fn barrier(&self) -> Result<(), Wrong> {
+        wait("the barrier", self.member.barrier())
+    }
+
+    fn broadcast(&self, root: u32, length: u32) -> Result<(), Wrong> {
+        let data = (self.rank == root).then(|| self.mine(ALL, length));
+        let got = wait("the broadcast", self.member.broadcast(Rank(root), data))?;
+        same("what was broadcast", &got, &made(self.nth, root, ALL, length))
+    }
+
+    fn gather(&self, root: u32, length: u32) -> Result<(), Wrong> {
+        let mine = |parts| (self.rank == root).then_some(parts);
+        let got = self.member.gather_equal(Rank(root), self.mine(root, length));
+        let got = wait("the equal gather", got)?;
+        same("what was gathered equally", &got, &mine(self.everybodys(root, length, 0)))?;
+        let got = self.member.gather(Rank(root), self.mine(root, length + self.rank));
+        let got = wait("the gather", got)?;
+        same("what was gathered", &got, &mine(self.everybodys(root, length, 1)))
+    }
+
+    fn scatter(&self, root: u32, length: u32) -> Result<(), Wrong> {
+        for more in [0, 1] {
+            let part = |to: u32| made(self.nth, root, to, length + more * to);
+            let parts = (self.rank == root).then(|| (0..self.size).map(part).collect());
+            let got = wait("the scatter", self.member.scatter(Rank(root), parts))?;
+            same("what was scattered", &got, &part(self.rank))?;
+        }
+        Ok(())
+    }
+
+    fn allgather(&self, length: u32) -> Result<(), Wrong> {
+        let got = wait("the equal allgather", self.member.allgather_equal(self.mine(ALL, length)))?;
+        same("what was gathered equally", &got, &self.everybodys(ALL, length, 0))?;
+        let got = wait("the allgather", self.member.allgather(self.mine(ALL, length + 2 * self.rank)))?;
+        same("what was gathered", &got, &self.everybodys(ALL, length, 2))?;
+        let text = |rank| format!("rank {rank}, {}", "ü".repeat(rank as usize % 5));
+        let got = wait("the allgather of text", self.member.allgather_str(&text(self.rank)))?;
+        same("what text was gathered", &got, &(0..self.size).map(text).collect())
+    }
+
+    fn alltoall(&self, length: u32) -> Result<(), Wrong> {
+        let parts = |more: u32| (0..self.size).map(|to| self.mine(to, length + more * to)).collect();
+        let got = wait("the equal exchange", self.member.alltoall(parts(0)))?;
+        same("what was exchanged equally", &got, &self.everybodys(self.rank, length, 0))?;
+        let got = wait("the exchange", self.member.alltoallv(parts(1)))?;
+        let for_me = |from| made(self.nth, from, self.rank, length + self.rank);
+        same("what was exchanged", &got, &(0..self.size).map(for_me).collect())
+    }
+
+    /// Numbers of somebody, small enough that their sum is exact whatever their order.
+    fn numbers(&self, rank: u32, count: u32) -> Vec<u64> {
+        (0..count)
+            .map(|at| u64::from(at.wrapping_mul(37).wrapping_add(rank * 101 + self.nth) % 1000))
+            .collect()
+    }
+
+    /// Everybody's, combined.
+    fn combined(&self, count: u32, with: impl Fn(u64, u64) -> u64) -> Vec<u64> {
+        let two = |a: Vec<u64>, b: Vec<u64>| a.into_iter().zip(b).map(|(a, b)| with(a, b)).collect();
+        (0..self.size).map(|rank| self.numbers(rank, count)).reduce(two).unwrap_or_default()
+    }
+
+    fn reduce(&self, root: u32, count: u32) -> Result<(), Wrong> {
+        let root_has = |numbers| (self.rank == root).then_some(numbers);
+        let got = self.member.reduce(Rank(root), &self.numbers(self.rank, count), Op::Sum);
+        same("the sum", &wait("the sum", got)?, &root_has(self.combined(count, |a, b| a + b)))?;
+        let joined: Vec<u8> = self.everybodys(ALL, count, 1).concat();
+        let mine = self.mine(ALL, count + self.rank);
+        let got = self.member.reduce_by(Rank(root), mine, Vec::extend_from_slice);
+        same("what was joined", &wait("joining", got)?, &(self.rank == root).then(|| joined.into()))
+    }
+
+    fn allreduce(&self, count: u32) -> Result<(), Wrong> {
+        let mine = self.numbers(self.rank, count);
+        type Ops = [(Op, fn(u64, u64) -> u64); 5];
+        let ops: Ops = [
+            (Op::Sum, |a, b| a + b),
+            (Op::Min, u64::min),
+            (Op::Max, u64::max),
+            (Op::And, |a, b| a & b),
+            (Op::Or, |a, b| a | b),
+        ];
+        for (op, with) in ops {
+            let got = wait("the reduction", self.member.allreduce(&mine, op))?;
+            same(&format!("{op:?}"), &got, &self.combined(count, with))?;
+        }
+        let floats: Vec<f32> = mine.iter().map(|number| *number as f32).collect();
+        let sum: Vec<f32> = self.combined(count, |a, b| a + b).iter().map(|number| *number as f32).collect();
+        same("the sum of floats", &wait("floats", self.member.allreduce(&floats, Op::Sum))?, &sum)?;
+        let mine = self.mine(ALL, count + self.rank);
+        let joined = self.member.allreduce_by(mine, Vec::extend_from_slice);
+        let should: Vec<u8> = self.everybodys(ALL, count, 1).concat();
+        same("what was joined", &wait("joining", joined)?, &should.into())
+    }
+
+    fn ring(&self) -> Result<(), Wrong> {
+        let count = |rank: u32| u64::from(rank * rank + 1);
+        let (left, right) =
+            (|rank| made(self.nth, rank, 1, rank % 7), |rank| made(self.nth, rank, 2, rank % 9));
+        let place = self.member.ring(count(self.rank), left(self.rank), right(self.rank));
+        let place = wait("the ring", place)?;
+        same("the size of the ring", &place.size, &self.size)?;
+        let places = self.member.allgather_equal(place.rank.to_le_bytes().to_vec());
+        let places: Vec<_> = wait("the places", places)?.iter().map(|place| number(place)).collect();
+        let mut order: Vec<_> = (0..self.size).collect();
+        order.sort_by_key(|rank| places.get(*rank as usize));
+        let sorted: Vec<_> = order.iter().filter_map(|rank| places.get(*rank as usize).copied()).collect();
+        same("the places", &sorted, &(0..self.size).collect())?;
+        let at = |place: u32| order.get((place % self.size) as usize).copied().unwrap_or(ALL);
+        let before = order.iter().take(place.rank as usize).map(|rank| count(*rank)).sum();
+        same("what is before", &place.before, &before)?;
+        same("what is from the left", &place.left, &right(at(place.rank + self.size - 1)))?;
+        same("what is from the right", &place.right, &left(at(place.rank + 1)))
+    }
+
+    fn pairs(&self, tag: u32, length: u32) -> Result<(), Wrong> {
+        let (next, previous) = ((self.rank + 1) % self.size, (self.rank + self.size - 1) % self.size);
+        let data = |from, to, nth| made(self.nth + 1000 * nth + tag, from, to, length + nth);
+        let mut sent = Vec::new();
+        for (to, tag) in [(next, 2 * tag), (previous, 2 * tag + 1)] {
+            sent.extend((0..3).map(|nth| self.member.send_to(Rank(to), tag, data(self.rank, to, nth))));
+        }
+        for (from, tag) in [(next, 2 * tag + 1), (previous, 2 * tag)] {
+            for nth in 0..3 {
+                let got = wait("receiving", self.member.recv_from(Rank(from), tag))?;
+                same(&format!("message {nth} of {from}"), &got, &data(from, self.rank, nth))?;
+            }
+        }
+        sent.into_iter().try_for_each(|sent| wait("sending", sent))
+    }
+
+    fn threads(&self, count: u32) -> Result<(), Wrong> {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..count)
+                .map(|tag| scope.spawn(move || (0..20).try_for_each(|_| self.pairs(tag, 10))))
+                .collect();
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err("it panicked".into())))
+        })
+    }
+
+    fn flight(&self, count: u32) -> Result<(), Wrong> {
+        let mut pending: Vec<_> = (0..count)
+            .map(|nth| {
+                let own = [u64::from(self.rank + nth)];
+                (nth, self.member.allreduce(&own, Op::Max), self.member.barrier())
+            })
+            .collect();
+        while let Some((nth, most, barrier)) = pending.pop() {
+            wait("a barrier in flight", barrier)?;
+            same("the most", &wait("a reduction in flight", most)?, &vec![u64::from(self.size - 1 + nth)])?;
+        }
+        Ok(())
+    }
+
+    fn keys(&self) -> Result<(), Wrong> {
+        let key = |kind, rank| format!("{kind} {rank} {}", self.nth);
+        let value = |rank| made(self.nth, rank, ALL, 5 + rank % 40);
+        wait("putting", self.member.put(key("dense", self.rank), value(self.rank), Spread::Dense))?;
+        wait("putting", self.member.put(key("sparse", self.rank), value(self.rank), Spread::Sparse))?;
+        let late = self.member.get(key("late", 0));
+        wait("the fence", self.member.fence())?;
+        for rank in 0..self.size {
+            same("a dense key", &wait("a dense key", self.member.get(key("dense", rank)))?, &value(rank))?;
+        }
+        let far = (self.rank + self.size / 2) % self.size;
+        same(
+            "a sparse key",
+            &wait("a sparse key", self.member.find(key("sparse", far)))?,
+            &Some(value(far)),
+        )?;
+        same("no key", &wait("no key", self.member.find(key("no such", 0)))?, &None)?;
+        if self.rank == self.size - 1 {
+            wait("putting", self.member.put(key("late", 0), value(0), Spread::Dense))?;
+        }
+        same("a late key", &wait("a late key", late)?, &value(0))?;
+        self.barrier()
+    }
+
+    fn front(&self) -> Result<(), Wrong> {
+        for _ in 0..2 {
+            let message = wait("receiving of the front end", self.member.recv())?;
+            same("whether something came", &!message.is_empty(), &self.member.is_master())?;
+            wait("sending to the front end", self.member.send(message))?;
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self, other: u32) -> Result<(), Wrong> {
+        let error = if self.rank == other {
+            self.member.gather(Rank(0), "").wait(PATIENCE).err()
+        } else {
+            self.member.barrier().wait(PATIENCE).err()
+        };
+        match error {
+            Some(CommError::Mismatch { one, other: two, .. })
+                if one.1 != two.1 && one.0 != two.0 && [one.0, two.0].contains(&Rank(other)) => {}
+            error => return Err(format!("a mismatch of {other} gives {error:?}")),
+        }
+        self.barrier()
+    }
+
+    fn impatient(&self, first: u32, late: u32) -> Result<(), Wrong> {
+        if self.rank == late {
+            wait("the sign", self.member.recv_from(Rank(first), 77))?;
+        }
+        let patience = if self.rank == first { Duration::from_millis(50) } else { PATIENCE };
+        match self.member.barrier().wait(patience) {
+            Err(CommError::TimedOut { .. }) if self.rank == first => {
+                wait("the sign", self.member.send_to(Rank(late), 77, ""))?;
+            }
+            Err(CommError::Cancelled { by, .. }) if by == Rank(first) && self.rank != first => {}
+            other => return Err(format!("a barrier that {first} gives up gives {other:?}")),
+        }
+        self.barrier()
+    }
+
+    fn killed(&self, victim: u32) -> Result<(), Wrong> {
+        if self.rank == victim {
+            for rank in (0..self.size).filter(|rank| *rank != victim) {
+                wait("the sign", self.member.recv_from(Rank(rank), 78))?;
+            }
+            // SAFETY: takes a number.
+            unsafe { libc::raise(libc::SIGKILL) };
+        }
+        let barrier = self.member.barrier();
+        wait("the sign", self.member.send_to(Rank(victim), 78, ""))?;
+        match barrier.wait(PATIENCE) {
+            Err(CommError::PeerLost { ranks }) if ranks.iter().eq([Rank(victim)]) => {}
+            other => return Err(format!("a barrier without {victim} gives {other:?}")),
+        }
+        same("who is lost", &self.member.lost().iter().collect::<Vec<_>>(), &vec![Rank(victim)])?;
+        // What does not need it goes on.
+        if self.rank == 0 {
+            let others: Vec<_> = (1..self.size).filter(|rank| *rank != victim).collect();
+            let got = others.iter().map(|rank| wait("a survivor", self.member.recv_from(Rank(*rank), 79)));
+            return got
+                .zip(&others)
+                .try_for_each(|(got, rank)| same("its message", &got?, &made(0, *rank, 0, 9)));
+        }
+        wait("a survivor", self.member.send_to(Rank(0), 79, made(0, self.rank, 0, 9)))
+    }
+}
+
+/// The number that was written in four bytes.
+fn number(bytes: &[u8]) -> u32 {
+    bytes.try_into().map_or(u32::MAX, u32::from_le_bytes)
+}

@@ -1,0 +1,184 @@
+//! Real processes on this machine that talk to one another and to their front end: every operation, checked by everybody; and
+//! what is heard when somebody is late, calls something else, or is killed.
+//!
+//! What members do and check is in `member/talk.rs`; a member that finds something wrong says so and ends with another status than 0.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "local/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod lab;
+
+use libi::{Bytes, CommError, Exit, FrontEnd, HostList, LaunchOptions, Progress, Session, Stream};
+
+use lab::*;
+
+/// Host lists of 1, 2, 5, 16 and 33 members: on one host, on many, and on many with several each.
+const SHAPES: [&str; 10] =
+    ["a", "a:2", "a,b", "a:5", "a:2,b,c:2", "a:16", "n[1-16]", "n[1-4]:4", "n[1-3]:11", "a:3,n[1-15]:2"];
+
+fn size(hosts: &str) -> u32 {
+    HostList::parse(hosts).unwrap().iter().map(|host| host.count).sum()
+}
+
+/// Launches members that do this, and gives what the front end hears when all have ended.
+fn play(hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session = launch(&front, lab.members(hosts, words));
+    front_end(&session);
+    let heard = Heard::all(&front);
+    drop(session);
+    lab.is_empty_within(SOON);
+    heard
+}
+
+/// All of them end well, but for those that are named.
+fn all_is_well(hosts: &str, heard: &Heard, but: &[(u32, Exit)]) {
+    let should = |rank| but.iter().find(|but| but.0 == rank).map_or(Exit::Code(0), |but| but.1);
+    for rank in 0..size(hosts) {
+        let text = heard.text(rank, Stream::Err);
+        assert_eq!(heard.exits.get(&rank), Some(&should(rank)), "rank {rank} on {hosts}: {text}");
+    }
+}
+
+fn all_do(hosts: &str, joins: &str, talk: &[String]) {
+    let words = talk.iter().map(|word| format!("talk:{word}"));
+    let words: Vec<_> =
+        [joins.to_owned()].into_iter().chain(words).chain(["finish:30000".to_owned()]).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    all_is_well(hosts, &play(hosts, &words, |_| ()), &[]);
+}
+
+/// Every operation, from and to the first, the last and one between, with nothing, little and much.
+fn operations(size: u32) -> Vec<String> {
+    let mut all = vec!["barrier".to_owned(), "ring".to_owned()];
+    for length in [0, 1, 1000, 300_000 / size] {
+        for root in [0, size / 2, size - 1] {
+            let rooted = ["broadcast", "gather", "scatter", "reduce"];
+            all.extend(rooted.map(|operation| format!("{operation}:{root}:{length}")));
+        }
+        all.extend(["allgather", "alltoall", "allreduce", "pairs"].map(|what| format!("{what}:{length}")));
+    }
+    all.extend(["keys", "flight:20", "barrier"].map(str::to_owned));
+    all
+}
+
+#[test]
+fn every_operation_gives_everybody_what_it_should() {
+    for hosts in SHAPES {
+        all_do(hosts, "join", &operations(size(hosts)));
+    }
+}
+
+#[test]
+fn every_operation_gives_what_it_should_without_threads_of_ours() {
+    for hosts in ["a", "a:2,b,c:2", "n[1-4]:4"] {
+        all_do(hosts, "manual", &operations(size(hosts)));
+    }
+}
+
+#[test]
+fn threads_of_a_member_talk_at_the_same_time() {
+    for (hosts, joins) in [("a:2,b,c:2", "join"), ("a:2,b:2", "manual")] {
+        all_do(hosts, joins, &["threads:4".to_owned(), "barrier".to_owned()]);
+    }
+}
+
+#[test]
+fn members_that_call_different_things_are_all_told_and_can_go_on() {
+    for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
+        for other in [0, size(hosts) / 2, size(hosts) - 1] {
+            all_do(hosts, "join", &[format!("mismatch:{other}"), "allgather:10".to_owned()]);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_somebody_gives_up_is_over_for_all_and_the_next_succeeds() {
+    for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
+        let last = size(hosts) - 1;
+        for (first, late) in [(0, last), (last, 0), (last, last - 1)] {
+            if first != late {
+                all_do(hosts, "join", &[format!("impatient:{first}:{late}"), "allgather:10".to_owned()]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_member_that_is_killed_in_a_barrier_is_named_to_the_others_and_they_go_on() {
+    for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
+        let victim = size(hosts) - 1;
+        let word = format!("talk:killed:{victim}");
+        // Nobody can be expected to be needed by one that is lost.
+        let heard = play(hosts, &["join", &word, "finish:30000"], |_| ());
+        all_is_well(hosts, &heard, &[(victim, Exit::Signal(libc::SIGKILL))]);
+    }
+}
+
+#[test]
+fn the_master_and_the_front_end_talk_in_the_order_in_which_they_send() {
+    for hosts in ["a", "a:2,b,c:2"] {
+        let heard = play(hosts, &["join", "talk:front", "talk:barrier", "finish:30000"], |session| {
+            let messages = [Bytes::from_static(b"first"), vec![7; 500_000].into()];
+            let sent = messages.clone().map(|message| session.send(message));
+            let [first, second] = [session.recv(), session.recv()];
+            assert_eq!([second.wait(PATIENCE), first.wait(PATIENCE)].map(Result::unwrap), {
+                let [first, second] = messages;
+                [second, first]
+            });
+            sent.into_iter().for_each(|sent| sent.wait(PATIENCE).unwrap());
+        });
+        all_is_well(hosts, &heard, &[]);
+    }
+}
+
+#[test]
+fn what_is_sent_before_the_session_is_up_arrives_when_it_is() {
+    for progress in [Progress::Thread, Progress::Manual] {
+        let (lab, front) = (Lab::new(), FrontEnd::with(progress).unwrap());
+        let members = lab.members("a:2,b", &["join", "talk:front", "finish:30000"]);
+        let session = front.start(&[members], &LaunchOptions::default()).unwrap().remove(0);
+        let (one, two) = (session.send("one"), session.send("two"));
+        let mut answer = session.recv();
+        assert_eq!(answer.wait_for(PATIENCE), Some(Ok("one".into())));
+        assert_eq!(answer.poll(), None);
+        assert_eq!(session.recv().wait(PATIENCE), Ok("two".into()));
+        assert_eq!((one.wait(PATIENCE), two.wait(PATIENCE)), (Ok(()), Ok(())));
+        all_is_well("a:2,b", &Heard::all(&front), &[]);
+    }
+}
+
+#[test]
+fn calls_of_a_session_that_does_not_come_up_end_with_it() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let members = lab.program("/no/such/program", "a", &[]);
+    let session = front.start(&[members], &LaunchOptions::default()).unwrap().remove(0);
+    let answer = session.recv();
+    assert_eq!(answer.wait(PATIENCE), Err(CommError::Ended));
+    assert_eq!(session.send("too late").wait(PATIENCE), Err(CommError::Ended));
+    drop(session);
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn a_call_of_a_session_that_is_dropped_ends_with_it() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session = launch(&front, lab.members("a:2", &["join", "wait"]));
+    let answer = session.recv();
+    drop(session);
+    assert_eq!(answer.wait(PATIENCE), Err(CommError::Ended));
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn impatience_is_an_answer_and_leaves_what_comes_later_to_the_next_call() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session = launch(&front, lab.members("a:2", &["join", "talk:front", "finish:30000"]));
+    let error = session.recv().wait(ms(20));
+    assert_eq!(error, Err(CommError::TimedOut { what: "receiving from the master" }));
+    let (one, two) = (session.send("one"), session.send("two"));
+    assert_eq!(session.recv().wait(PATIENCE), Ok("one".into()));
+    assert_eq!(session.recv().wait(PATIENCE), Ok("two".into()));
+    assert_eq!((one.wait(PATIENCE), two.wait(PATIENCE)), (Ok(()), Ok(())));
+    all_is_well("a:2", &Heard::all(&front), &[]);
+}
