@@ -95,6 +95,14 @@ pub enum CommError {
         /// The size of an element.
         element: usize,
     },
+    /// A key has more bytes than there is room for.
+    #[error("a key of {length} bytes is too long; {most} is the most")]
+    LongKey {
+        /// How long it is.
+        length: usize,
+        /// How long it may be.
+        most: usize,
+    },
     /// There is not as much memory.
     #[error("there is no memory for {0} bytes")]
     NoMemory(u64),
