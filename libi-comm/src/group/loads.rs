@@ -5,6 +5,7 @@ use libi_core::ids::LinkId;
 
 use super::Place;
 use super::collect::Scene;
+use super::keys::Store;
 use super::op::Op;
 use super::ring::{Around, Stretch};
 use crate::contract::Outcome;
@@ -52,8 +53,8 @@ pub(super) fn load_down(op: &mut Op, on: &mut Scene<'_>) -> Result<(), CommError
                 above.into()
             };
             on.keys.fence_down(cargo.clone(), on.place, on.out).map_err(CommError::Garbled)?;
-            for branch in on.place.topology.branches.iter().filter(|branch| !branch.local) {
-                op.load.insert(branch.link, cargo.clone());
+            for branch in &on.place.topology.branches {
+                op.load.insert(branch.link, Store::cargo_for(branch.local, &cargo));
             }
         }
         _ => {}

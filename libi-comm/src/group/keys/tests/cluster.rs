@@ -277,7 +277,7 @@ impl Cluster {
                 Effect::Finish(id, result) => {
                     assert!(self.results.insert(id, result).is_none(), "{id:?} has ended twice");
                 }
-                Effect::Lost(_) => panic!("keys do not say who is lost"),
+                Effect::Lost(_) | Effect::Lend(..) => panic!("keys do not say who is lost"),
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::group::mail::inbox::WINDOW;
 use crate::group::mail::outbox::{AHEAD, cost};
 use crate::group::mail::{Mail, Note, Office};
 use crate::message::Message;
-use crate::topology::{Branch, Routes, Topology};
+use crate::topology::{Branch, Topology};
 
 pub(super) type Ended = Result<Outcome, CommError>;
 
