@@ -308,6 +308,10 @@ impl Hall {
     }
 
     fn tell(&mut self, number: Number, input: Input) {
+        if matches!(input, Input::End(_)) {
+            // That the master is lost with the rest is not what ends them.
+            self.desk.board.end_calls_of(number);
+        }
         if let Some(&id) = self.desk.ids.get(&number) {
             self.engine.tell(id, input, &mut self.desk);
         }

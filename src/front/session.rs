@@ -68,7 +68,7 @@ pub(super) struct Status {
     /// How many hosts have joined, have failed, and are waited for.
     pub(super) tally: (u32, u32, u32),
     pub(super) links: LinkTally,
-    /// Members that were there and are gone.
+    /// Members that were there and have ended or are lost.
     pub(super) lost: Ranks,
 }
 

@@ -30,7 +30,8 @@ impl Session {
         self.room.call(self.number, "receiving from the master", call, Box::new(data))
     }
 
-    /// The members that were there and are gone, as far as the front end has heard. [`Event::Lost`](super::Event::Lost) says of hosts why.
+    /// The members that were there and cannot be talked to any more, because they have ended or are lost, as far as the front end has
+    /// heard. [`Event::Exited`](super::Event::Exited) and [`Event::Lost`](super::Event::Lost) say why.
     #[must_use]
     pub fn lost(&self) -> Ranks {
         self.status(|status| status.lost.clone()).unwrap_or_default()

@@ -60,7 +60,7 @@ pub(super) struct State {
     obeyed: u64,
     /// How many calls wait for it to be quiet.
     waiting: u32,
-    /// Members that were there and are gone.
+    /// Members that were there and have ended or are lost.
     pub(super) lost: Ranks,
 }
 

@@ -186,8 +186,8 @@ impl Member {
         &self.absent
     }
 
-    /// The members that were there and are gone, as far as this process has heard. Calls that need them end with
-    /// [`CommError::PeerLost`](crate::CommError::PeerLost); others go on.
+    /// The members that were there and cannot be talked to any more, because they have ended or are lost, as far as this process has
+    /// heard. Calls that need them end with [`CommError::PeerLost`](crate::CommError::PeerLost); others go on.
     #[must_use]
     pub fn lost(&self) -> Ranks {
         self.keeper.with(|state| state.lost.clone())
