@@ -273,7 +273,7 @@ impl Talk<'_> {
         )?;
         same("no key", &wait("no key", self.member.find(key("no such", 0)))?, &None)?;
         if self.rank == self.size - 1 {
-            wait("putting", self.member.put(key("late", 0), value(0), Spread::Dense))?;
+            wait("putting", self.member.put(key("late", 0), value(0), Spread::Sparse))?;
         }
         same("a late key", &wait("a late key", late)?, &value(0))?;
         self.barrier()
