@@ -27,6 +27,8 @@ mod input;
 mod reading;
 mod starting;
 mod talking;
+#[cfg(test)]
+mod tests;
 
 /// How much is read of one descriptor in one turn.
 const MOST: usize = 256 << 10;

@@ -13,6 +13,8 @@ use crate::engine::port::Registered;
 
 /// How much is read where a long frame is likely to begin.
 const HEAD: usize = 1 << 10;
+/// How many turns' worth of bytes may have arrived on a connection before they are read: more than systems keep.
+const ARRIVED: usize = 256;
 
 impl Driver {
     /// Reads a link. True if there may be more.
@@ -63,12 +65,17 @@ impl Driver {
     /// Nothing more comes over a channel. What a child has said last may still be on its way directly; it is bounded by
     /// the exit of what was started. A parent is gone with its channel.
     pub(super) fn channel_ends(&mut self, link: LinkId, turn: &mut Turn<'_>) {
-        self.read_direct(link, turn);
         let port = self.ports.get_mut(&link).filter(|port| link != LinkId::PARENT && port.process.is_some());
-        match port.filter(|port| port.follows && port.direct.is_some()) {
-            Some(port) => port.close_channel(turn.registry, turn.targets),
-            None => self.close_link(link, turn),
+        if let Some(port) = port.filter(|port| port.follows && port.direct.is_some()) {
+            return port.close_channel(turn.registry, turn.targets);
         }
+        // What has arrived there is in order; it has no other turn.
+        for _ in 0..ARRIVED {
+            if !self.read_direct(link, turn) {
+                break;
+            }
+        }
+        self.close_link(link, turn);
     }
 
     /// Nothing more comes from the other end of a link.

@@ -1,0 +1,293 @@
+//! Two engines, of a front end and of its only member, that are connected as if the one had started the other.
+
+use std::cell::RefCell;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use libi_comm::{Bytes, CallId, CommError, Frame, Outcome};
+use libi_core::boot::SessionKey;
+use libi_core::cost::Cost;
+use libi_core::dist::Word;
+use libi_core::dist::layout::Block;
+use libi_core::ids::{HostIndex, Rank};
+use libi_core::link::{Fresh, Mode, Secret};
+use libi_core::plan::late::Attempt;
+use libi_core::ranks::Ranks;
+use libi_core::sim::rng::Rng;
+use libi_launch::machine::{Carried, Direct, Links, Notice, Plan, Program, Task};
+
+use super::*;
+use crate::engine::{Engine, Id, Owner};
+
+const FRONT: Id = Id(1);
+const MEMBER: Id = Id(2);
+const CHILD: LinkId = LinkId(1);
+/// What frames of tests begin with: nothing that a group says.
+const MARK: [u8; 4] = [0xff; 4];
+
+/// What was heard of a node, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Frame(u32),
+    Cut(LinkId),
+    Up,
+    Signal,
+    Released,
+}
+
+thread_local! {
+    static HEARD: RefCell<Vec<(Id, Heard)>> = const { RefCell::new(Vec::new()) };
+}
+
+fn note(id: Id, heard: Heard) {
+    HEARD.with_borrow_mut(|all| all.push((id, heard)));
+}
+
+fn heard_by(id: Id) -> Vec<Heard> {
+    HEARD.with_borrow(|all| all.iter().filter(|(of, _)| *of == id).map(|(_, heard)| *heard).collect())
+}
+
+fn frames_heard_by(id: Id) -> Vec<u32> {
+    let number = |heard| match heard {
+        Heard::Frame(number) => Some(number),
+        _ => None,
+    };
+    heard_by(id).into_iter().filter_map(number).collect()
+}
+
+/// Notes what a group is told; true if it is not meant for it.
+pub(super) fn overhear(id: Id, event: &Said) -> bool {
+    match event {
+        Said::Frame(_, bytes) => {
+            let Some(bytes) = bytes.strip_prefix(&MARK) else { return false };
+            let (number, rest) = bytes.split_first_chunk().unwrap();
+            let number = u32::from_le_bytes(*number);
+            assert!(rest.iter().all(|byte| *byte == number as u8), "frame {number} is damaged");
+            note(id, Heard::Frame(number));
+            true
+        }
+        Said::Cut(link) => {
+            note(id, Heard::Cut(*link));
+            false
+        }
+        _ => false,
+    }
+}
+
+/// A frame in several pieces that together are so long.
+fn frame(number: u32, length: usize) -> Frame {
+    let body = Bytes::from(vec![number as u8; length.saturating_sub(8)]);
+    let half = body.len() / 2;
+    let head = [MARK, number.to_le_bytes()].concat();
+    Frame(vec![head.into(), body.slice(..half), body.slice(half..)])
+}
+
+struct Notes;
+
+impl Owner for Notes {
+    fn notice(&mut self, id: Id, notice: Notice, _: &Node, _: Instant) {
+        match notice {
+            Notice::Up => note(id, Heard::Up),
+            Notice::Signal(_) => note(id, Heard::Signal),
+            Notice::Released(_) => note(id, Heard::Released),
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, _: Id, _: CallId, _: Result<Outcome, CommError>) {}
+
+    fn lost(&mut self, _: Id, _: Ranks) {}
+}
+
+/// A front end and its member.
+struct Pair {
+    front: Engine,
+    member: Engine,
+}
+
+impl Pair {
+    fn new(direct: Direct) -> Self {
+        HEARD.take();
+        let task = Task {
+            host: HostIndex(0),
+            attempt: Attempt::default(),
+            name: "here".to_owned(),
+            user: None,
+            port: None,
+            blocks: vec![Block { first: Rank(0), count: 1, distribution: 0 }],
+            below: 0,
+            faults: 0,
+        };
+        let executable = Word::try_from("nothing").unwrap();
+        let program = Program { executable, args: Vec::new(), env: Vec::new(), cwd: None };
+        let cost = Cost::new(Duration::from_millis(1), Duration::from_millis(1));
+        let plan = Plan { direct, ..Plan::new(vec![task], vec![program], 1, cost) };
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let driver = |node| Driver::new(node, inherited(), false);
+        let (mut front, mut member) = (Engine::new().unwrap(), Engine::new().unwrap());
+        member.last = FRONT.0;
+        assert_eq!(front.add(driver(Node::front(SessionKey(1), &plan, 1)), &mut Notes), FRONT);
+        front.with(FRONT, &mut Notes, |driver, turn| {
+            // Nothing is started: it is here.
+            assert_eq!(driver.starts.pop_front().map(|start| start.0), Some(CHILD));
+            let port = driver.ports.get_mut(&CHILD).unwrap();
+            let input = Stream::ours(ours.into(), true);
+            port.set_input(input, turn.registry, turn.targets, (turn.id, CHILD)).unwrap();
+            driver.unsent.insert(CHILD);
+            driver.tell(Event::Started(CHILD), turn);
+        });
+        let node = driver(Node::member(1, "here".to_owned(), 2));
+        let input = Stream::ours(theirs.into(), true);
+        let id = member.add_connected(node, input, None, Vec::new(), &mut Notes).unwrap();
+        assert_eq!(id, MEMBER);
+        Self { front, member }
+    }
+
+    /// Turns both until this holds.
+    fn until(&mut self, what: impl Fn(&Self) -> bool) {
+        for _ in 0..200_000 {
+            if what(self) {
+                return;
+            }
+            self.turn(FRONT, Duration::ZERO);
+            self.turn(MEMBER, Duration::from_micros(100));
+        }
+        panic!("that did not come: {:?}", HEARD.take());
+    }
+
+    fn turn(&mut self, id: Id, most: Duration) {
+        self.engine(id).turn(Some(most), &mut Notes).unwrap();
+    }
+
+    fn engine(&mut self, id: Id) -> &mut Engine {
+        if id == FRONT { &mut self.front } else { &mut self.member }
+    }
+
+    /// Has this node's half of the link send a frame.
+    fn send(&mut self, from: Id, frame: Frame) {
+        let (driver, link) = self.driver(from);
+        driver.ports.get_mut(&link).unwrap().queue_frame(frame);
+        driver.unsent.insert(link);
+    }
+
+    fn driver(&mut self, id: Id) -> (&mut Driver, LinkId) {
+        let link = if id == FRONT { CHILD } else { LinkId::PARENT };
+        (self.engine(id).drivers.get_mut(&id).unwrap(), link)
+    }
+
+    fn is_up(&self) -> bool {
+        [FRONT, MEMBER].iter().all(|id| heard_by(*id).contains(&Heard::Up))
+    }
+}
+
+#[test]
+fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
+    const LENGTH: usize = 1 << 20;
+    let mut pair = Pair::new(Direct { links: Links::Channel, ..Direct::default() });
+    pair.until(Pair::is_up);
+    for (from, to, message) in [(FRONT, MEMBER, Heard::Signal), (MEMBER, FRONT, Heard::Released)] {
+        HEARD.take();
+        (0..64).for_each(|number| pair.send(from, frame(number, LENGTH)));
+        // Nobody reads, until no more can be written.
+        (0..100).for_each(|_| pair.turn(from, Duration::ZERO));
+        let (driver, link) = pair.driver(from);
+        assert!(driver.ports[&link].has_frames() && !driver.has_sent_everything());
+        let event = if from == FRONT { Event::Signal(10) } else { Event::Finalize };
+        pair.engine(from).tell(from, event, &mut Notes);
+        pair.until(|_| frames_heard_by(to).len() == 64);
+        let heard = heard_by(to);
+        // What a socket holds is far less than a frame.
+        let before = heard.iter().position(|heard| *heard == message);
+        assert!(before.is_some_and(|before| before <= 1), "{heard:?}");
+        assert_eq!(frames_heard_by(to), (0..64).collect::<Vec<_>>());
+        assert!(pair.driver(from).0.has_sent_everything());
+    }
+}
+
+#[test]
+fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
+    let mut before = 0;
+    for seed in 0..30 {
+        let mut rng = Rng::new(seed);
+        let mode = if rng.chance(0.5) { Mode::Encrypted } else { Mode::Authenticated };
+        let secret = Some(Carried(Secret::new(Fresh::new(&mut [7; Fresh::LEN]))));
+        let mut pair = Pair::new(Direct { links: Links::Auto, loopback: true, mode, secret });
+        let longest = [100, 20_000, 200_000][rng.below(3) as usize];
+        let mut sent = [0; 2];
+        let has_moved = |pair: &mut Pair| {
+            [FRONT, MEMBER].into_iter().all(|id| {
+                let (driver, link) = pair.driver(id);
+                driver.ports[&link].switched && driver.ports[&link].follows
+            })
+        };
+        let mut left = 20;
+        for _ in 0..100_000 {
+            for (id, sent) in [FRONT, MEMBER].into_iter().zip(&mut sent) {
+                if heard_by(id).contains(&Heard::Up) && rng.chance(0.3) {
+                    pair.send(id, frame(*sent, rng.below(longest) as usize));
+                    *sent += 1;
+                }
+                if rng.chance(0.5) {
+                    pair.turn(id, Duration::ZERO);
+                }
+            }
+            if has_moved(&mut pair) {
+                left -= 1;
+            } else {
+                before += sent[0] + sent[1];
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        assert!(has_moved(&mut pair), "seed {seed}");
+        pair.until(|_| [MEMBER, FRONT].map(|id| frames_heard_by(id).len() as u32) == sent);
+        for (id, sent) in [MEMBER, FRONT].into_iter().zip(sent) {
+            assert_eq!(frames_heard_by(id), (0..sent).collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
+    assert!(before > 0, "no frame was sent before a link had moved");
+}
+
+#[test]
+fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
+    let secret = Some(Carried(Secret::new(Fresh::new(&mut [7; Fresh::LEN]))));
+    let mode = Mode::Authenticated;
+    let mut pair = Pair::new(Direct { links: Links::Auto, loopback: true, mode, secret });
+    pair.until(|pair| {
+        let has_moved = |port: &Port| port.switched && port.follows;
+        pair.is_up() && pair.member.drivers[&MEMBER].ports.get(&LinkId::PARENT).is_some_and(has_moved)
+    });
+    pair.until(|pair| pair.front.drivers[&FRONT].ports[&CHILD].follows);
+    // Systems keep more of a connection that has carried much.
+    (0..200).for_each(|number| pair.send(MEMBER, frame(number, 256 << 10)));
+    pair.until(|_| frames_heard_by(FRONT).len() == 200);
+    HEARD.take();
+    (0..16).for_each(|number| pair.send(MEMBER, frame(number, 64 << 10)));
+    for _ in 0..10_000 {
+        pair.turn(MEMBER, Duration::from_micros(100));
+        let driver = pair.driver(MEMBER).0;
+        if driver.has_sent_everything() && !driver.awaits_arrival() {
+            break;
+        }
+    }
+    pair.member.remove(MEMBER);
+    pair.until(|_| heard_by(FRONT).contains(&Heard::Cut(CHILD)));
+    let expected: Vec<_> = (0..16).map(Heard::Frame).chain([Heard::Cut(CHILD)]).collect();
+    assert_eq!(heard_by(FRONT), expected);
+}
+
+#[test]
+fn a_link_is_cut_once_and_behind_all_that_has_come() {
+    let mut pair = Pair::new(Direct { links: Links::Channel, ..Direct::default() });
+    pair.until(Pair::is_up);
+    HEARD.take();
+    (0..3).for_each(|number| pair.send(FRONT, frame(number, 60_000)));
+    (0..10).for_each(|_| pair.turn(FRONT, Duration::ZERO));
+    pair.front.remove(FRONT);
+    for _ in 0..100 {
+        pair.turn(MEMBER, Duration::ZERO);
+    }
+    let expected = [Heard::Frame(0), Heard::Frame(1), Heard::Frame(2), Heard::Cut(LinkId::PARENT)];
+    assert_eq!(heard_by(MEMBER), expected);
+}
