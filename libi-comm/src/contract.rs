@@ -143,6 +143,13 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// Whether all members take part, and count it.
+    pub(crate) const fn is_collective(&self) -> bool {
+        !matches!(self, Self::Send { .. } | Self::Receive { .. } | Self::Put { .. } | Self::Get { .. })
+    }
+}
+
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -206,15 +206,20 @@ impl Group {
                 self.place = Place::new(topology);
                 self.collective.up(&self.place);
                 for event in std::mem::take(&mut self.early) {
-                    self.take(event, out);
+                    match event {
+                        Event::Call(id, call) => self.early_call(id, call, out),
+                        event => self.take(event, out),
+                    }
                 }
                 return; // what was said of early calls was looked at with them
             }
             Event::Call(id, _) if self.ended => out.push(Effect::Finish(id, Err(CommError::Ended))),
             _ if self.ended => {}
             Event::Cut(LinkId::PARENT) => self.end(out),
-            Event::Cancel(id) if !self.is_up => {
-                self.early.retain(|event| !matches!(event, Event::Call(early, _) if *early == id));
+            Event::Cancel(id) if !self.is_up => drop(self.open.remove(&id)),
+            Event::Call(id, call) if !self.is_up => {
+                self.open.insert(id);
+                self.early.push(Event::Call(id, call));
             }
             event if !self.is_up => self.early.push(event),
             Event::Frame(link, frame) => self.heard(link, &frame, out),
@@ -226,9 +231,27 @@ impl Group {
             }
             Event::Cancel(id) => self.cancel(id, out),
         }
+        self.sift(before, out);
+    }
+
+    /// A call that was made before the group knew its place, and perhaps given up before that.
+    fn early_call(&mut self, id: CallId, call: Call, out: &mut Vec<Effect>) {
+        let before = out.len();
+        let is_open = self.open.contains(&id);
+        if is_open || call.is_collective() {
+            self.call(id, call, out);
+        }
+        if !is_open {
+            // A collective call has had its number all the same, and others may wait for it.
+            self.cancel(id, out);
+        }
+        self.sift(before, out);
+    }
+
+    /// Of a call that nobody waits for any more, and of one that has been told of, nothing is said.
+    fn sift(&mut self, before: usize, out: &mut Vec<Effect>) {
         let mut place = before;
         while let Some(effect) = out.get(place) {
-            // Of a call that nobody waits for any more, and of one that has been told of, nothing is said.
             let is_news = !matches!(effect, Effect::Finish(id, _) if !self.open.remove(id) && !self.ended);
             if is_news {
                 place += 1;
@@ -327,12 +350,8 @@ impl Group {
     /// There is no way to anybody any more.
     fn end(&mut self, out: &mut Vec<Effect>) {
         self.ended = true;
-        let early = std::mem::take(&mut self.early);
-        let early = early.into_iter().filter_map(|event| match event {
-            Event::Call(id, _) => Some(id),
-            _ => None,
-        });
+        self.early.clear();
         let open = std::mem::take(&mut self.open);
-        out.extend(open.into_iter().chain(early).map(|id| Effect::Finish(id, Err(CommError::Ended))));
+        out.extend(open.into_iter().map(|id| Effect::Finish(id, Err(CommError::Ended))));
     }
 }
