@@ -1,0 +1,228 @@
+//! How fast members talk over the launch tree on this machine, beside the bare cost of moving the same bytes through the same
+//! kinds of sockets in the same tree of processes.
+//!
+//! `cargo bench --features test-shell --bench talk [PART] [ROUNDS]` prints medians over rounds (5 unless given) with the least and the
+//! most. Ours and the baseline take turns. The parts, all of them unless one is named:
+//!
+//! - `broadcast`: 1 GiB (or `LIBI_BENCH_BYTES`) to 16 hosts with 4 members, direct links, authenticated and encrypted, beside a relay that
+//!   reads and writes to its children;
+//! - `barrier`: over 64, 256 and 1,024 members, beside one token that goes up and down;
+//! - `calls`: gather and scatter of 4 KiB, allgather of 64 bytes, ring at 1,024 members, alltoall of 8 bytes at 256, small broadcasts
+//!   one behind the other and many at a time;
+//! - `memory`: gather of 1 MiB from 256 members: what each process needs beside its own data;
+//! - `scale`: every call against the number of members, with `LIBI_BENCH_SVG=FILE` as a picture.
+//!
+//! The program launches itself: as member, and as the processes of the baseline.
+#![allow(unsafe_code, reason = "the baseline hands descriptors to its processes")]
+#![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
+
+mod bare;
+mod member;
+mod session;
+
+use std::time::Duration;
+
+use libi::curves::{Curve, Curves};
+use libi::link::Mode;
+
+use bare::Wire;
+use session::{Bench, Via};
+
+type Part = (&'static str, fn(usize));
+
+fn main() {
+    if std::env::var_os("LIBI_LINK").is_some() {
+        return member::work();
+    }
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let part = words.first().map_or("", String::as_str);
+    if part == bare::ROLE {
+        return bare::work(&words[1..]);
+    }
+    bare::raise_limit();
+    let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
+    let parts: [Part; 5] = [
+        ("broadcast", broadcast),
+        ("barrier", barrier),
+        ("calls", calls),
+        ("memory", memory),
+        ("scale", scale),
+    ];
+    for (name, run) in parts {
+        if part.is_empty() || part == name {
+            run(rounds);
+        }
+    }
+}
+
+fn broadcast(rounds: usize) {
+    let bytes = std::env::var("LIBI_BENCH_BYTES").map_or(1 << 30, |bytes| bytes.parse().unwrap());
+    println!(
+        "\nbroadcast of {} MiB to 16 hosts with 4 members each (wanted: authenticated at most 2 times the relay)",
+        bytes >> 20
+    );
+    println!("{:<44} {:>10} {:>20} {:>8} {:>7}", "", "median", "(least … most)", "MiB/s", "/ relay");
+    for (name, mode) in [("authenticated", Mode::Authenticated), ("encrypted", Mode::Encrypted)] {
+        let session = Bench::launch(16, 4, &Via::Direct(mode));
+        let parents = session.parents();
+        let (mut ours, mut relay) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            ours.extend(session.run(&format!("broadcast {bytes} 1")));
+            relay.extend(bare::relay(&parents, Wire::Tcp, bytes, 1));
+        }
+        let base = median(&mut relay);
+        for (name, times) in [("bare relay", &mut relay), (name, &mut ours)] {
+            let middle = median(times);
+            println!(
+                "{name:<44} {:>7.0} ms {:>20} {:>8.0} {:>7.2}",
+                millis(middle),
+                span(times),
+                (bytes >> 20) as f64 / middle.as_secs_f64(),
+                ratio(middle, base)
+            );
+        }
+    }
+}
+
+const MEMBERS: [(u32, u32); 3] = [(16, 4), (16, 16), (16, 64)];
+
+fn barrier(rounds: usize) {
+    println!("\nbarrier, channel links, everything on this machine (wanted: at most 2.5 times the token)");
+    heading("token");
+    for (hosts, each) in MEMBERS {
+        let session = Bench::launch(hosts, each, &Via::Local);
+        let parents = session.parents();
+        let (mut ours, mut token) = (Vec::new(), Vec::new());
+        let times = (20_000 / (hosts * each)).clamp(20, 200);
+        for _ in 0..rounds {
+            ours.push(median(&mut session.run(&format!("barrier 0 {times}"))));
+            token.push(median(&mut bare::token(&parents, Wire::Pair, times as usize)));
+        }
+        let base = median(&mut token);
+        row(&format!("one token over {} processes", hosts * each), &mut token, base);
+        row(&format!("barrier over {} members", hosts * each), &mut ours, base);
+    }
+}
+
+fn calls(rounds: usize) {
+    println!("\ncalls, channel links, everything on this machine; a call and the barrier behind it");
+    heading("token");
+    for (hosts, each, list) in [
+        (16, 64, &["barrier 0", "gather 4096", "scatter 4096", "allgather 64", "ring 8", "broadcast 64"][..]),
+        (16, 16, &["barrier 0", "alltoall 8"]),
+    ] {
+        let session = Bench::launch(hosts, each, &Via::Local);
+        let mut token = bare::token(&session.parents(), Wire::Pair, 20);
+        let base = median(&mut token);
+        row(&format!("one token over {} processes", hosts * each), &mut token, base);
+        for call in list {
+            let mut times = session.run(&format!("{call} {}", rounds * 4));
+            row(&format!("{call} bytes, {} members", hosts * each), &mut times, base);
+        }
+    }
+    println!("\nsmall broadcasts (64 bytes) one behind the other, and 32 at a time");
+    for (hosts, each) in MEMBERS {
+        let session = Bench::launch(hosts, each, &Via::Local);
+        let many = (20_000 / (hosts * each)).clamp(64, 640);
+        for (name, word) in [("one by one", "chain"), ("32 at a time", "flight")] {
+            let mut all: Vec<_> =
+                (0..rounds).map(|_| session.run(&format!("{word} 64 {many}"))[0] / many).collect();
+            let each_takes = median(&mut all);
+            println!(
+                "{:<44} {:>7.0} a second {:>20}",
+                format!("{} members, {name}", hosts * each),
+                1.0 / each_takes.as_secs_f64(),
+                span(&all)
+            );
+        }
+    }
+}
+
+fn memory(_rounds: usize) {
+    println!(
+        "\ngather of 1 MiB from 256 members (wanted: every process but the root below its own data plus 4 MiB)"
+    );
+    for (hosts, each, name) in
+        [(16, 16, "16 hosts with 16"), (1, 256, "1 host with 256"), (256, 1, "256 hosts with 1")]
+    {
+        let session = Bench::launch(hosts, each, &Via::Local);
+        let grown: Vec<u64> =
+            session.words("memory 1048576 1").iter().map(|word| word.parse().unwrap()).collect();
+        let others = grown[1..].iter().max().unwrap();
+        println!(
+            "{name:<44} the root grew by {:.1} MiB, of the others the most by {:.2} MiB beside its own data",
+            grown[0] as f64 / 1024.0,
+            *others as f64 / 1024.0 - 1.0
+        );
+    }
+}
+
+fn scale(rounds: usize) {
+    println!("\ncalls against members, channel links, everything on this machine: medians in ms");
+    let list = [
+        "barrier 0",
+        "broadcast 64",
+        "gather 64",
+        "scatter 64",
+        "allgather 64",
+        "allreduce 64",
+        "alltoall 8",
+        "ring 8",
+    ];
+    let sizes = [(1, 4), (2, 8), (4, 16), (16, 16), (16, 64)];
+    print!("{:<10}", "members");
+    list.iter().for_each(|call| print!(" {call:>13}"));
+    println!();
+    let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); list.len()];
+    for (hosts, each) in sizes {
+        let session = Bench::launch(hosts, each, &Via::Local);
+        print!("{:<10}", hosts * each);
+        for (call, curve) in list.iter().zip(&mut curves) {
+            let time = median(&mut session.run(&format!("{call} {}", rounds * 4)));
+            print!(" {:>13.3}", millis(time));
+            curve.push((f64::from(hosts * each), millis(time)));
+        }
+        println!();
+    }
+    if let Some(file) = std::env::var_os("LIBI_BENCH_SVG") {
+        let curves = list
+            .iter()
+            .zip(curves)
+            .map(|(call, points)| Curve { label: (*call).to_owned(), points })
+            .collect();
+        let chart = Curves {
+            title: "calls on one machine with 2 cores".to_owned(),
+            across: "members".to_owned(),
+            up: "ms".to_owned(),
+            curves,
+        };
+        std::fs::write(file, chart.svg()).unwrap();
+    }
+}
+
+fn heading(base: &str) {
+    println!("{:<44} {:>10} {:>20} {:>7}", "", "median", "(least … most)", format!("/ {base}"));
+}
+
+fn row(name: &str, times: &mut [Duration], base: Duration) {
+    let middle = median(times);
+    println!("{name:<44} {:>7.3} ms {:>20} {:>7.2}", millis(middle), span(times), ratio(middle, base));
+}
+
+fn span(sorted: &[Duration]) -> String {
+    let ends = [sorted.first(), sorted.last()].map(|time| time.map_or(0.0, |time| millis(*time)));
+    format!("({:.3} … {:.3})", ends[0], ends[1])
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn ratio(one: Duration, other: Duration) -> f64 {
+    one.as_secs_f64() / other.as_secs_f64()
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,113 @@
+//! What members of a measured session do: what the front end says, until it says `end`.
+
+use std::time::{Duration, Instant};
+
+use libi::{Bytes, CommError, Member, Op, Rank};
+
+const PATIENCE: Duration = Duration::from_secs(300);
+const ROOT: Rank = Rank(0);
+
+pub(crate) fn work() {
+    let member = Member::init().unwrap();
+    loop {
+        let order = member.recv().wait(PATIENCE).unwrap();
+        let order = member.broadcast(ROOT, Some(order)).wait(PATIENCE).unwrap();
+        let order = String::from_utf8(order.into()).unwrap();
+        let words: Vec<_> = order.split(' ').collect();
+        let number = |nth: usize| words.get(nth).map_or(0, |word| word.parse::<usize>().unwrap());
+        let (length, times) = (number(1), number(2));
+        let answer = match words[0] {
+            "end" => break,
+            "chain" => vec![chain(&member, length, times)],
+            "flight" => vec![flight(&member, length, times)],
+            "memory" => memory(&member, length),
+            call => (0..times).map(|_| once(&member, call, length)).collect(),
+        };
+        if member.is_master() {
+            let answer: Vec<_> = answer.iter().map(u128::to_string).collect();
+            member.send(answer.join(" ")).wait(PATIENCE).unwrap();
+        }
+    }
+    member.finish(PATIENCE).unwrap();
+}
+
+/// One call, and a barrier behind it unless it is one: how long that took here, in nanoseconds.
+fn once(member: &Member, call: &str, length: usize) -> u128 {
+    let size = member.size() as usize;
+    let data = Bytes::from(vec![7; length]);
+    let parts = || (0..size).map(|_| data.clone()).collect::<Vec<_>>();
+    let mine = member.is_master();
+    let given = match call {
+        "scatter" if mine => parts(),
+        "alltoall" => parts(),
+        _ => Vec::new(),
+    };
+    member.barrier().wait(PATIENCE).unwrap();
+    let began = Instant::now();
+    let done: Result<(), CommError> = match call {
+        "barrier" => member.barrier().wait(PATIENCE),
+        "broadcast" => member.broadcast(ROOT, mine.then_some(data)).wait(PATIENCE).map(drop),
+        "gather" => member.gather(ROOT, data).wait(PATIENCE).map(drop),
+        "scatter" => member.scatter(ROOT, mine.then_some(given)).wait(PATIENCE).map(drop),
+        "allgather" => member.allgather(data).wait(PATIENCE).map(drop),
+        "alltoall" => member.alltoall(given).wait(PATIENCE).map(drop),
+        "allreduce" => member.allreduce(&vec![1_u64; length / 8], Op::Sum).wait(PATIENCE).map(drop),
+        "ring" => member.ring(1, data.clone(), data).wait(PATIENCE).map(drop),
+        other => panic!("no call {other}"),
+    };
+    done.unwrap();
+    if call != "barrier" {
+        member.barrier().wait(PATIENCE).unwrap();
+    }
+    began.elapsed().as_nanos()
+}
+
+/// Broadcasts, one behind the other.
+fn chain(member: &Member, length: usize, times: usize) -> u128 {
+    let data = Bytes::from(vec![7; length]);
+    member.barrier().wait(PATIENCE).unwrap();
+    let began = Instant::now();
+    for _ in 0..times {
+        member.broadcast(ROOT, member.is_master().then(|| data.clone())).wait(PATIENCE).unwrap();
+    }
+    began.elapsed().as_nanos()
+}
+
+/// Broadcasts, of which 32 are under way at a time.
+fn flight(member: &Member, length: usize, times: usize) -> u128 {
+    let data = Bytes::from(vec![7; length]);
+    member.barrier().wait(PATIENCE).unwrap();
+    let began = Instant::now();
+    let mut pending = std::collections::VecDeque::new();
+    for _ in 0..times {
+        pending.push_back(member.broadcast(ROOT, member.is_master().then(|| data.clone())));
+        if pending.len() == 32 {
+            pending.pop_front().unwrap().wait(PATIENCE).unwrap();
+        }
+    }
+    pending.into_iter().for_each(|one| drop(one.wait(PATIENCE).unwrap()));
+    began.elapsed().as_nanos()
+}
+
+/// What each process's memory has grown by while the root gathered this much of each, in KiB.
+fn memory(member: &Member, length: usize) -> Vec<u128> {
+    member.barrier().wait(PATIENCE).unwrap();
+    // The peak is counted from now on.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before = kib("VmRSS:");
+    let data = Bytes::from(vec![7; length]);
+    let all = member.gather(ROOT, data).wait(PATIENCE).unwrap();
+    member.barrier().wait(PATIENCE).unwrap();
+    let grown = kib("VmHWM:").saturating_sub(before);
+    drop(all);
+    let grown = member.gather(ROOT, grown.to_string()).wait(PATIENCE).unwrap();
+    let text = |part: &Bytes| std::str::from_utf8(part).unwrap().parse().unwrap();
+    grown.map_or(Vec::new(), |grown| grown.iter().map(text).collect())
+}
+
+/// What the system says of this process, in KiB.
+fn kib(what: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

@@ -1,0 +1,93 @@
+//! A session whose members measure what they are told to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use libi::{
+    Distribution, FrontEnd, HostList, LaunchOptions, Links, Mode, Output, Session, SessionId, Shell, Word,
+};
+
+const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How the hosts are reached.
+pub(crate) enum Via {
+    /// All of them are this machine, and links are sockets in it.
+    Local,
+    /// Through a shell that costs nothing; links between hosts are connections, dealt with in this way.
+    Direct(Mode),
+}
+
+/// See the [module](self).
+pub(crate) struct Bench {
+    session: Session,
+    hosts: u32,
+    each: u32,
+    lab: Option<PathBuf>,
+    _front_end: FrontEnd,
+}
+
+impl Bench {
+    pub(crate) fn launch(hosts: u32, each: u32, via: &Via) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let program = Word::new(program.into_os_string().into_encoded_bytes()).unwrap();
+        let names = HostList::parse(&format!("n[0001-{hosts:04}]:{each}")).unwrap();
+        let distribution = Distribution::new(SessionId(0), program, names);
+        let mut options =
+            LaunchOptions { output: Output::Dropped, loopback: true, ..LaunchOptions::default() };
+        let mut lab = None;
+        if let Via::Direct(mode) = via {
+            let directory = std::env::temp_dir().join(format!("libi-bench-{}", std::process::id()));
+            std::fs::create_dir_all(directory.join("locks")).unwrap();
+            let file = directory.join("shell");
+            std::fs::write(&file, "seed 1\nlocks locks\n").unwrap();
+            // SAFETY: between launches this process has one thread.
+            unsafe { std::env::set_var("LIBI_TEST_SHELL", &file) };
+            lab = Some(directory);
+            options.via = libi::Via::Shell(Shell::new(Word::try_from(SHELL).unwrap()));
+            (options.links, options.mode) = (Links::Direct, *mode);
+        }
+        let front_end = FrontEnd::new().unwrap();
+        let launched = front_end.launch(&[distribution], &options).unwrap_or_else(|error| panic!("{error}"));
+        let session = launched.into_iter().next().unwrap();
+        Self { session, hosts, each, lab, _front_end: front_end }
+    }
+
+    /// The parent of each rank in the tree of processes; nobody's is the master's.
+    pub(crate) fn parents(&self) -> Vec<Option<usize>> {
+        let report = self.session.report().unwrap();
+        let each = self.each as usize;
+        let leader = |host: usize| host * each;
+        (0..self.hosts as usize * each)
+            .map(|rank| match rank % each {
+                0 => report.hosts()[rank / each].launcher.map(|host| leader(host.0 as usize)),
+                _ => Some(leader(rank / each)),
+            })
+            .collect()
+    }
+
+    /// Has members do something, and gives what the master says of it.
+    pub(crate) fn words(&self, command: &str) -> Vec<String> {
+        self.session.send(command.to_owned()).wait(PATIENCE).unwrap();
+        let answer = self.session.recv().wait(PATIENCE).unwrap();
+        String::from_utf8(answer.into()).unwrap().split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// The same, if it says how long each time took.
+    pub(crate) fn run(&self, command: &str) -> Vec<Duration> {
+        let nanos = |word: &String| Duration::from_nanos(word.parse().unwrap());
+        self.words(command).iter().map(nanos).collect()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.session.send("end").wait(PATIENCE).unwrap();
+        self.session.wait_done(PATIENCE).unwrap();
+        if let Some(lab) = &self.lab {
+            // SAFETY: as above.
+            unsafe { std::env::remove_var("LIBI_TEST_SHELL") };
+            let _ = std::fs::remove_dir_all(lab);
+        }
+    }
+}
