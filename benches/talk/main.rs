@@ -12,6 +12,8 @@
 //! - `memory`: gather of 1 MiB from 256 members: what each process needs beside its own data;
 //! - `scale`: every call against the number of members, with `LIBI_BENCH_SVG=FILE` as a picture.
 //!
+//! `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES` measures one call in one session.
+//!
 //! The program launches itself: as member, and as the processes of the baseline.
 #![allow(unsafe_code, reason = "the baseline hands descriptors to its processes")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
@@ -40,6 +42,9 @@ fn main() {
         return bare::work(&words[1..]);
     }
     bare::raise_limit();
+    if part == "try" {
+        return attempt(&words[1..]);
+    }
     let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
     let parts: [Part; 5] = [
         ("broadcast", broadcast),
@@ -53,6 +58,22 @@ fn main() {
             run(rounds);
         }
     }
+}
+
+/// `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES`: one call, as often as one likes.
+fn attempt(words: &[String]) {
+    let number = |nth: usize| words[nth].parse().unwrap();
+    let via = match words[2].as_str() {
+        "authenticated" => Via::Direct(Mode::Authenticated),
+        "encrypted" => Via::Direct(Mode::Encrypted),
+        _ => Via::Local,
+    };
+    let session = Bench::launch(number(0), number(1), &via);
+    let mut times = session.run(&words[3..].join(" "));
+    heading("least");
+    times.sort();
+    let least = times[0];
+    row(&words[3..].join(" "), &mut times, least);
 }
 
 fn broadcast(rounds: usize) {

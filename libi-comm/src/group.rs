@@ -299,9 +299,8 @@ impl Group {
                 collective.heard(link, &flow, cargo, &mut Scene { place, keys, memory, out });
             }
             Message::Lent(flow) => {
-                if let Some(bytes) = self.lent.get_mut(&link).and_then(VecDeque::pop_front) {
-                    collective.borrowed(link, &flow, bytes, &mut Scene { place, keys, memory, out });
-                }
+                let bytes = self.lent.get_mut(&link).and_then(VecDeque::pop_front);
+                collective.borrowed(link, &flow, bytes, &mut Scene { place, keys, memory, out });
             }
             Message::Grant { nth, upto } => {
                 collective.granted(link, nth, upto, &mut Scene { place, keys, memory, out });

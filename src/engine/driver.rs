@@ -15,6 +15,7 @@ use super::Turn;
 use super::dialling::Dialler;
 use super::direct::Door;
 use super::lane::Flushed;
+use super::memory::Lending;
 use super::port::Port;
 use super::ports::{Part, Target, Targets};
 use super::stream::Stream;
@@ -64,7 +65,7 @@ impl Driver {
     pub(crate) fn new(node: Node, environment: Environment, lasting_thread: bool) -> Self {
         Self {
             node,
-            group: Group::new(),
+            group: Group::with_memory(Box::new(Lending)),
             ports: BTreeMap::new(),
             starts: VecDeque::new(),
             wake_at: None,
@@ -233,7 +234,7 @@ impl Driver {
         match part {
             Part::In => {
                 self.unsent.insert(link);
-                self.read_link(link, turn)
+                self.read_link(link, false, turn)
             }
             Part::Out => {
                 self.unsent.insert(link);
@@ -246,7 +247,7 @@ impl Driver {
             Part::Direct => {
                 self.unsent.insert(link);
                 self.check_unconfirmed(link, turn);
-                self.read_direct(link, turn)
+                self.read_direct(link, false, turn)
             }
             Part::Input => {
                 let mut events = VecDeque::new();
@@ -305,16 +306,19 @@ impl Driver {
         self.write(turn);
     }
 
-    fn write(&mut self, turn: &mut Turn<'_>) {
+    /// Writes what can be written.
+    pub(super) fn write(&mut self, turn: &mut Turn<'_>) {
         for link in std::mem::take(&mut self.unsent) {
             let Some(port) = self.ports.get_mut(&link) else { continue };
-            match port.flush() {
+            let flushed = port.flush();
+            port.watch(turn.registry);
+            match flushed {
                 Flushed::Everything | Flushed::Waits => {}
                 Flushed::Partly => drop(self.unsent.insert(link)),
                 Flushed::Broken => {
                     // What has come from there before is still to be read; its end comes after it.
-                    self.read_direct(link, turn);
-                    self.read_link(link, turn);
+                    self.read_direct(link, true, turn);
+                    self.read_link(link, true, turn);
                 }
             }
         }

@@ -7,10 +7,12 @@
 use std::collections::VecDeque;
 use std::io;
 
+use libi_comm::memory::Lent;
 use libi_comm::{Bytes, Frame};
 use libi_core::wire::{Flags, Header, Kind, Limits};
 use zeroize::Zeroize;
 
+use super::memory::descriptor;
 use super::stream::Stream;
 
 /// How many pieces are written in one call at most.
@@ -38,6 +40,10 @@ pub(super) struct Lane {
     written: usize,
     /// The pieces of frames, and how long each frame is that is not begun.
     pieces: VecDeque<Bytes>,
+    /// How many pieces have gone before these.
+    gone: usize,
+    /// Memory that is lent, each with the piece of that number.
+    loans: VecDeque<(usize, Lent)>,
     lengths: VecDeque<usize>,
     /// How much is left of the frame that is begun.
     begun: usize,
@@ -67,6 +73,13 @@ impl Lane {
         self.pieces.extend(parts.into_iter().filter(|part| !part.is_empty()));
     }
 
+    /// Takes a frame with which memory is lent.
+    pub(super) fn queue_loan(&mut self, frame: Frame, lent: Lent) {
+        let place = self.gone + self.pieces.len();
+        self.queue_frame(frame);
+        self.loans.push_back((place, lent));
+    }
+
     /// The message that was taken last is a goodbye: it goes behind the frames that wait.
     pub(super) fn end(&mut self) {
         if let Some(at) = self.messages.len().checked_sub(Header::LEN).filter(|at| *at >= self.written) {
@@ -85,7 +98,9 @@ impl Lane {
     /// What goes next, as pieces that together are no longer than this.
     pub(super) fn next(&self, most: usize) -> Vec<&[u8]> {
         let mut next = Next { pieces: Vec::new(), room: most };
-        let mut pieces = self.pieces.iter();
+        // What is lent goes with the first byte of what is written.
+        let loan = self.loans.front().map_or(usize::MAX, |(place, _)| place - self.gone);
+        let mut pieces = self.pieces.iter().take(loan.max(1));
         let mut begun = self.begun;
         while begun > 0
             && let Some(piece) = pieces.next()
@@ -94,6 +109,9 @@ impl Lane {
             next.add(piece);
         }
         next.add(&self.messages[self.written..]);
+        if loan == 0 && !next.pieces.is_empty() {
+            return next.pieces;
+        }
         while next.has_room()
             && let Some(piece) = pieces.next()
         {
@@ -131,6 +149,7 @@ impl Lane {
             self.begun -= gone;
             if gone == piece.len() {
                 self.pieces.pop_front();
+                self.gone += 1;
             } else {
                 let _ = piece.split_to(gone);
             }
@@ -144,8 +163,17 @@ impl Lane {
             if room == 0 {
                 return Flushed::Partly;
             }
-            match stream.write_pieces(&self.next(room)) {
+            let next = self.next(room);
+            let lends = self.loans.front().filter(|(place, _)| *place == self.gone && self.is_at_a_frame());
+            let written = match lends.and_then(|(_, lent)| descriptor(lent)) {
+                Some(fd) => stream.lend(&next, fd),
+                None => stream.write_pieces(&next),
+            };
+            match written {
                 Ok(count) => {
+                    if lends.is_some() {
+                        self.loans.pop_front();
+                    }
                     self.advance(count);
                     room = room.saturating_sub(count);
                 }
@@ -154,6 +182,11 @@ impl Lane {
             }
         }
         Flushed::Everything
+    }
+
+    /// Whether the next byte is the first of a frame.
+    fn is_at_a_frame(&self) -> bool {
+        self.begun == 0 && self.written == self.messages.len()
     }
 
     /// Forgets whatever waits.

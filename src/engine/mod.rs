@@ -194,6 +194,11 @@ impl Engine {
 
     /// Waits until something happens, for so long at most, and does what follows.
     pub(crate) fn turn(&mut self, most: Option<Duration>, owner: &mut dyn Owner) -> io::Result<()> {
+        let ids: Vec<_> = self.drivers.keys().copied().collect();
+        // What waits to be written may be what others wait for.
+        for id in &ids {
+            self.with(*id, owner, Driver::write);
+        }
         let patience = [self.patience(), most].into_iter().flatten().min();
         match self.poll.poll(&mut self.events, patience) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -201,6 +206,9 @@ impl Engine {
         }
         for event in &self.events {
             let token = event.token();
+            if event.is_read_closed() || event.is_error() {
+                self.targets.ends(token);
+            }
             if token != WAKE && self.targets.queue(token) {
                 self.ready.push_back(token);
             }
@@ -215,7 +223,6 @@ impl Engine {
                 self.ready.push_back(token);
             }
         }
-        let ids: Vec<_> = self.drivers.keys().copied().collect();
         for id in ids {
             self.with(id, owner, Driver::go_on);
         }

@@ -3,6 +3,7 @@
 use std::os::fd::AsRawFd;
 
 use libi_comm::Frame;
+use libi_comm::memory::Lent;
 use libi_launch::machine::Stream as Standard;
 use libi_launch::process::Child;
 use mio::{Interest, Registry, Token};
@@ -42,6 +43,8 @@ pub(super) struct Port {
     pub(super) follows: bool,
     /// What waits to be written to the channel.
     lane: Lane,
+    /// Whether the system says when the channel, and the direct connection, can be written to.
+    watched: (bool, bool),
     /// What was read last was a long frame: another is likely to follow.
     pub(super) expects_long: bool,
     pub(super) process: Option<Registered<Child>>,
@@ -67,6 +70,13 @@ impl Port {
     pub(super) fn queue_frame(&mut self, frame: Frame) {
         if !self.closed {
             self.sends_on().queue_frame(frame);
+        }
+    }
+
+    /// Takes a frame to be sent with memory that is lent.
+    pub(super) fn queue_loan(&mut self, frame: Frame, lent: Lent) {
+        if !self.closed {
+            self.sends_on().queue_loan(frame, lent);
         }
     }
 
@@ -99,6 +109,29 @@ impl Port {
         self.lane.has_frames() || self.direct.as_ref().is_some_and(|direct| direct.it.has_frames())
     }
 
+    /// Has the system say when more can be written, if something waits for that, and only then: every byte that the other
+    /// side takes would be reported.
+    pub(super) fn watch(&mut self, registry: &Registry) {
+        let waits = !self.lane.is_empty();
+        if let Some(Registered { it, token }) = self.input.as_ref().filter(|input| input.it.is_socket()) {
+            Self::watch_one(&mut self.watched.0, waits, it.number(), *token, registry);
+        }
+        if let Some(Registered { it, token }) = &self.direct {
+            let waits = it.has_unsent();
+            Self::watch_one(&mut self.watched.1, waits, it.stream.number(), *token, registry);
+        }
+    }
+
+    fn watch_one(watched: &mut bool, waits: bool, number: i32, token: Token, registry: &Registry) {
+        if *watched != waits {
+            let more = if waits { Some(Interest::WRITABLE) } else { None };
+            let interest = more.map_or(Interest::READABLE, |more| Interest::READABLE | more);
+            if Targets::watch(registry, number, token, interest).is_ok() {
+                *watched = waits;
+            }
+        }
+    }
+
     /// Writes what can be written now.
     pub(super) fn flush(&mut self) -> Flushed {
         let direct = self.direct.as_mut().map_or(Flushed::Everything, |direct| direct.it.flush());
@@ -122,9 +155,7 @@ impl Port {
         targets: &mut Targets,
         (id, link): (Id, LinkId),
     ) -> std::io::Result<()> {
-        let interest =
-            if stream.is_socket() { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-        let token = targets.add(registry, stream.number(), interest, (id, link, Part::In))?;
+        let token = targets.add(registry, stream.number(), Interest::READABLE, (id, link, Part::In))?;
         self.input = Some(Registered { it: stream, token });
         Ok(())
     }
@@ -150,8 +181,8 @@ impl Port {
         targets: &mut Targets,
         (id, link): (Id, LinkId),
     ) -> std::io::Result<Token> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let token = targets.add(registry, direct.stream.number(), interest, (id, link, Part::Direct))?;
+        let at = (id, link, Part::Direct);
+        let token = targets.add(registry, direct.stream.number(), Interest::READABLE, at)?;
         self.direct = Some(Registered { it: direct, token });
         Ok(token)
     }

@@ -46,6 +46,8 @@ struct Entry {
     target: Option<Target>,
     /// It waits for its turn.
     queued: bool,
+    /// The system has said that nothing will come any more behind what is there.
+    ends: bool,
 }
 
 /// All descriptors of an engine. A number is given again only after the turn in which it became free, because
@@ -73,7 +75,7 @@ impl Targets {
             }
             return Err(error);
         }
-        let entry = Entry { target: Some(Target { id, link, part, token }), queued: false };
+        let entry = Entry { target: Some(Target { id, link, part, token }), queued: false, ends: false };
         match self.entries.get_mut(number) {
             Some(free) => *free = entry,
             None => self.entries.push(entry),
@@ -95,10 +97,27 @@ impl Targets {
         self.free.append(&mut self.retired);
     }
 
+    /// Has the system report other things of a descriptor.
+    pub(super) fn watch(registry: &Registry, fd: RawFd, token: Token, interest: Interest) -> io::Result<()> {
+        registry.reregister(&mut SourceFd(&fd), token, interest)
+    }
+
+    /// Nothing will come from it behind what is there.
+    pub(super) fn ends(&mut self, token: Token) {
+        if let Some(entry) = self.entries.get_mut(token.0) {
+            entry.ends = true;
+        }
+    }
+
+    /// Whether a read that does not fill its buffer may have left something: an end is not reported again.
+    pub(super) fn may_end(&self, token: Token) -> bool {
+        self.entries.get(token.0).is_none_or(|entry| entry.ends)
+    }
+
     /// It has to have its turn: true if it was not queued for that before.
     pub(super) fn queue(&mut self, token: Token) -> bool {
         match self.entries.get_mut(token.0) {
-            Some(Entry { target: Some(_), queued }) => !std::mem::replace(queued, true),
+            Some(Entry { target: Some(_), queued, .. }) => !std::mem::replace(queued, true),
             _ => false,
         }
     }

@@ -92,11 +92,17 @@ impl Sealed {
         self.early.is_empty() && self.stream.has_ended()
     }
 
-    /// Reads what there is into `bytes`, through `buffer`: true if there may be more, false if one has to wait for it.
+    /// Reads what there is into `bytes`, through `buffer`: true if there may be more, false if one has to wait for it. An
+    /// end may be there `to_the_end` of which nobody says more.
     ///
     /// # Errors
     /// The connection has ended, or what came over it is not the peer's.
-    pub(super) fn read(&mut self, buffer: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<bool> {
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut [u8],
+        bytes: &mut Vec<u8>,
+        to_the_end: bool,
+    ) -> io::Result<bool> {
         if !self.early.is_empty() {
             let mut early = std::mem::take(&mut self.early);
             open_into(&mut self.secured, &mut early, bytes)?;
@@ -106,7 +112,7 @@ impl Sealed {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
                 open_into(&mut self.secured, &mut buffer[..count], bytes)?;
-                Ok(true)
+                Ok(to_the_end || count == buffer.len())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error),

@@ -4,11 +4,12 @@
 //! noticed there. So a socket is told with every call not to wait, and a pipe is asked first: one that is readable
 //! or writable takes one call of up to the size of an atomic write without waiting.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, recv, send, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg};
 use nix::sys::stat::{SFlag, fstat};
 
 use super::sys;
@@ -21,6 +22,8 @@ const ATOMIC: usize = 4096;
 pub(crate) struct Stream {
     fd: OwnedFd,
     socket: bool,
+    /// Descriptors that came with what was read, if any are taken.
+    loans: Option<RefCell<Vec<OwnedFd>>>,
 }
 
 impl Stream {
@@ -33,12 +36,17 @@ impl Stream {
         if kind != SFlag::S_IFSOCK && kind != SFlag::S_IFIFO {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a pipe nor a socket"));
         }
-        Ok(Self { socket: kind == SFlag::S_IFSOCK, fd })
+        Ok(Self { socket: kind == SFlag::S_IFSOCK, fd, loans: None })
     }
 
     /// Of a pipe or a socket that we have made.
     pub(crate) fn ours(fd: OwnedFd, socket: bool) -> Self {
-        Self { fd, socket }
+        Self { fd, socket, loans: None }
+    }
+
+    /// The same, with descriptors taken that whoever is at the other end hands over.
+    pub(crate) fn borrowing(self) -> Self {
+        Self { loans: Some(RefCell::default()), ..self }
     }
 
     pub(crate) fn is_socket(&self) -> bool {
@@ -52,7 +60,9 @@ impl Stream {
     /// Reads what is there; nothing at the end.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let read = if self.socket {
+            let read = if let Some(loans) = &self.loans {
+                sys::receive(self.fd.as_fd(), buffer, &mut loans.borrow_mut())
+            } else if self.socket {
                 recv(self.number(), buffer, MsgFlags::MSG_DONTWAIT)
             } else {
                 self.await_nothing(PollFlags::POLLIN)?;
@@ -102,8 +112,33 @@ impl Stream {
         }
     }
 
+    /// Writes as much as goes without waiting, and hands a descriptor over with it.
+    pub(crate) fn lend(&self, pieces: &[&[u8]], fd: BorrowedFd<'_>) -> io::Result<usize> {
+        let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let (fds, none) = ([fd.as_raw_fd()], None::<&()>);
+        loop {
+            match sendmsg(self.number(), &slices, &[ControlMessage::ScmRights(&fds)], flags, none) {
+                Err(nix::Error::EINTR) => {}
+                other => return other.map_err(io::Error::from),
+            }
+        }
+    }
+
+    /// What has been handed over with what was read.
+    pub(crate) fn take_loans(&self) -> Vec<OwnedFd> {
+        self.loans.as_ref().map(RefCell::take).unwrap_or_default()
+    }
+
     /// Reads what is there, and appends it, as far as there is room and it is no more than this; nothing at the end.
     pub(crate) fn read_into(&self, place: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        if self.loans.is_some() {
+            let before = place.len();
+            place.resize(before + most.min(place.capacity() - before), 0);
+            let read = self.read(&mut place[before..]);
+            place.truncate(before + read.as_ref().map_or(0, |count| *count));
+            return read;
+        }
         loop {
             if !self.socket {
                 self.await_nothing(PollFlags::POLLIN)?;

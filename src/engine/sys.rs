@@ -1,11 +1,12 @@
 //! The few calls to the operating system that nobody wraps safely.
 #![allow(unsafe_code, reason = "this is where the operating system is met")]
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 /// Writes without the signal that a pipe without readers sends, which would end the embedding program.
 pub(super) fn write_quietly(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
@@ -90,6 +91,21 @@ pub(super) fn read_into(
     // SAFETY: the system has written so many bytes there, and no more than there was room for.
     unsafe { place.set_len(place.len() + count) };
     Ok(count)
+}
+
+/// Reads from a socket without waiting, with the descriptors that are handed over; for each is said that it is not inherited.
+pub(super) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], loans: &mut Vec<OwnedFd>) -> nix::Result<usize> {
+    let mut beside = nix::cmsg_space!([RawFd; 4]);
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+    let mut slices = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<()>(fd.as_raw_fd(), &mut slices, Some(&mut beside), flags)?;
+    for part in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(numbers) = part {
+            // SAFETY: the system has made them for this process with this call, and told nobody else.
+            loans.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
+        }
+    }
+    Ok(message.bytes)
 }
 
 /// How many bytes of a connection the other host has not said that it has.

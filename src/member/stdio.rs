@@ -32,7 +32,7 @@ pub(super) fn take_streams() -> io::Result<Streams> {
 pub(super) fn take_socket(number: &str) -> io::Result<Streams> {
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
     let number = number.parse().ok().filter(|number| *number > 2);
-    let input = Stream::new(adopt(number.ok_or_else(|| invalid("no number of a descriptor"))?)?)?;
+    let input = Stream::new(adopt(number.ok_or_else(|| invalid("no number of a descriptor"))?)?)?.borrowing();
     if !input.is_socket() {
         return Err(invalid("no socket"));
     }

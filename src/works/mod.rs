@@ -244,17 +244,20 @@ impl<M: Machinery> Works<M> {
         let result = loop {
             let commands = inner.take_commands();
             drop(inner);
-            let mut most = left(deadline);
+            let (mut most, mut found) = (left(deadline), None);
             if !commands.is_empty() {
                 driver.machinery().obey(commands);
-                // That may have been all that was waited for.
-                most = Some(Duration::ZERO);
+                // That may have been all that was waited for, or what only the thread can go on with.
+                found = ready(&mut self.board.lock());
+                if found.is_some() || self.threaded && !driver.machinery().is_anybodys() {
+                    most = Some(Duration::ZERO);
+                }
             }
             let turned = driver.machinery().turn(most);
             let anybodys = !self.threaded || driver.machinery().is_anybodys();
             inner = self.board.lock();
             inner.anybodys = anybodys;
-            let found = ready(&mut inner);
+            let found = found.or_else(|| ready(&mut inner));
             match turned {
                 Err(error) => break Err(error),
                 Ok(()) if found.is_some() || left(deadline) == Some(Duration::ZERO) => break Ok(found),

@@ -178,7 +178,7 @@ impl Collective {
     }
 
     /// Memory has been lent to this process that holds all of a call's data.
-    pub(crate) fn borrowed(&mut self, link: LinkId, flow: &Flow, bytes: Bytes, on: &mut Scene<'_>) {
+    pub(crate) fn borrowed(&mut self, link: LinkId, flow: &Flow, bytes: Option<Bytes>, on: &mut Scene<'_>) {
         let Flow { nth, by, .. } = *flow;
         if self.over.contains(nth) || self.missing_at(nth).is_some() {
             return;
@@ -187,6 +187,9 @@ impl Collective {
             return self.spread_break(nth, fault, None, on);
         }
         let root = by.1.root.unwrap_or(by.0);
+        let Some(bytes) = bytes else {
+            return self.fail(nth, CommError::Garbled("a loan of nothing, or of what can be changed"), on);
+        };
         let taken = self.open.get_mut(&nth).map(|op| op.borrow(link, root, bytes));
         match taken {
             Some(Err(why)) => self.fail(nth, why, on),

@@ -145,17 +145,22 @@ impl Driver {
     }
 
     /// Reads a direct connection, once it is its turn. True if there may be more.
-    pub(super) fn read_direct(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn read_direct(&mut self, link: LinkId, to_the_end: bool, turn: &mut Turn<'_>) -> bool {
         let mut total = 0;
         while total < MOST {
             let Some(port) = self.ports.get_mut(&link).filter(|port| port.follows) else { return false };
             let Some(direct) = &mut port.direct else { return false };
+            let to_the_end = to_the_end || turn.targets.may_end(direct.token);
             let landing = self.node.landing(link).filter(|_| direct.it.is_plain());
             if let Some((place, missing)) = landing {
-                match direct.it.stream.read_into(place, missing.min(MOST - total)) {
+                let most = missing.min(MOST - total);
+                match direct.it.stream.read_into(place, most) {
                     Ok(count @ 1..) => {
                         total += count;
                         self.tell(Event::Landed(link), turn);
+                        if count < most && !to_the_end {
+                            return false;
+                        }
                         continue;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -166,7 +171,7 @@ impl Driver {
                 }
             }
             let mut bytes = Vec::new();
-            let more = direct.it.read(&mut self.buffer, &mut bytes);
+            let more = direct.it.read(&mut self.buffer, &mut bytes, to_the_end);
             total += bytes.len().max(1);
             if !bytes.is_empty() {
                 self.tell(Event::Received(link, bytes), turn);

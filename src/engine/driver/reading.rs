@@ -17,19 +17,25 @@ const HEAD: usize = 1 << 10;
 const ARRIVED: usize = 256;
 
 impl Driver {
-    /// Reads a link. True if there may be more.
-    pub(super) fn read_link(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
+    /// Reads a link, `to_the_end` if nobody may report what is left. True if there may be more.
+    pub(super) fn read_link(&mut self, link: LinkId, to_the_end: bool, turn: &mut Turn<'_>) -> bool {
         let mut total = 0;
         while total < MOST {
             let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return false };
-            let Some(Registered { it: stream, .. }) = &port.input else { return false };
+            let Some(Registered { it: stream, token }) = &port.input else { return false };
+            let to_the_end = to_the_end || turn.targets.may_end(*token);
             let expects_long = std::mem::take(&mut port.expects_long);
             if let Some((place, missing)) = self.node.landing(link).filter(|_| !port.follows) {
-                match stream.read_into(place, missing.min(MOST - total)) {
+                let most = missing.min(MOST - total);
+                match stream.read_into(place, most) {
                     Ok(count @ 1..) => {
                         total += count;
                         port.expects_long = true;
+                        let borrowed = self.take_loans(link, turn);
                         self.tell(Event::Landed(link), turn);
+                        if count < most && !to_the_end && !borrowed {
+                            return false;
+                        }
                         continue;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -51,7 +57,11 @@ impl Driver {
                     if link == LinkId::PARENT && self.node.may_hear_secrets() {
                         zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
                     }
+                    let borrowed = self.take_loans(link, turn);
                     self.tell(Event::Received(link, bytes), turn);
+                    if count < most && !to_the_end && !borrowed {
+                        return false;
+                    }
                 }
                 Ok(_) | Err(_) => {
                     self.channel_ends(link, turn);
@@ -71,7 +81,7 @@ impl Driver {
         }
         // What has arrived there is in order; it has no other turn.
         for _ in 0..ARRIVED {
-            if !self.read_direct(link, turn) {
+            if !self.read_direct(link, true, turn) {
                 break;
             }
         }
@@ -147,8 +157,8 @@ impl Driver {
         if process.it.peek().is_none() {
             return;
         }
-        self.read_link(link, turn);
-        self.read_direct(link, turn);
+        self.read_link(link, true, turn);
+        self.read_direct(link, true, turn);
         for place in 0..2 {
             self.read_text(link, place, 2 * MOST, turn);
             self.pass_rest_of_line(link, place, turn);

@@ -7,6 +7,7 @@ use libi_launch::machine::Tree;
 
 use super::Driver;
 use crate::engine::Turn;
+use crate::engine::memory::borrow;
 
 /// Over which those are reached who are lost before the session is up: nobody has it, and it is cut at once.
 const NOWHERE: LinkId = LinkId(u32::MAX);
@@ -51,6 +52,19 @@ impl Driver {
         self.tell_group(Event::Cancel(id), turn);
     }
 
+    /// Takes what was lent over a link with what was read last. What can still be changed is no loan. Tells whether there was
+    /// something: then the system has read no further than to there.
+    pub(super) fn take_loans(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
+        let port = self.ports.get(&link).and_then(|port| port.input.as_ref());
+        let loans = port.map(|input| input.it.take_loans()).unwrap_or_default();
+        for fd in &loans {
+            if let Ok(bytes) = borrow(fd) {
+                self.tell_group(Event::Lent(link, bytes), turn);
+            }
+        }
+        !loans.is_empty()
+    }
+
     /// Hands an event to the group, and does what it wants.
     pub(super) fn tell_group(&mut self, event: Event, turn: &mut Turn<'_>) {
         #[cfg(test)]
@@ -67,8 +81,12 @@ impl Driver {
                         self.unsent.insert(link);
                     }
                 }
-                // Nobody has memory to lend yet.
-                Effect::Lend(..) => {}
+                Effect::Lend(link, frame, lent) => {
+                    if let Some(port) = self.ports.get_mut(&link) {
+                        port.queue_loan(frame, lent);
+                        self.unsent.insert(link);
+                    }
+                }
                 Effect::Finish(call, result) => turn.owner.finished(turn.id, call, result),
                 Effect::Lost(ranks) => turn.owner.lost(turn.id, ranks),
             }
