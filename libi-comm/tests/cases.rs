@@ -1,0 +1,14 @@
+//! The cases that everything is tried with are cases, and enough of them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+#[test]
+fn every_file_of_cases_can_be_read() {
+    for (name, text) in common::FILES {
+        let sessions = common::sessions(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let steps: usize = sessions.iter().map(|session| session.steps.len()).sum();
+        println!("{name}: {} sessions, {steps} steps", sessions.len());
+        assert!(sessions.iter().all(|session| !session.steps.is_empty()), "{name}");
+    }
+}

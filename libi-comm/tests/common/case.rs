@@ -1,0 +1,312 @@
+//! Decides what a case in `tests/cases/*.toml` means: which sessions it is tried in, and which steps they take.
+//!
+//! A file consists of `[[case]]` tables. Each is tried in a session of every combination of
+//!
+//! - `sizes`: how many ranks;
+//! - `trees`: `"flat"`, `"star"`, `"chain"`, `"binary"`, `"late"` (see [`Tree`]); flat if nothing is said;
+//! - `per_host`: how many ranks a host has; 1 if nothing is said;
+//! - `placing`: `"blocks"`, `"rounds"` (see [`Placing`]); blocks if nothing is said;
+//! - `absent`: whether some ranks do not come up; no if nothing is said;
+//! - `flight`: how many steps a member takes at a time; 1 if nothing is said;
+//!
+//! and in each of these sessions all of its `ops` are done, one after the other. An op names a `call`, and stands for a
+//! step of every combination of what it says in
+//!
+//! - `roots`: `"first"`, `"middle"`, `"last"`, `"second"`; for `reduce` as well `"all"`, which is allreduce;
+//! - `lengths`: bytes, or a formula by which they differ (see [`Formula`]); for `reduce` the number of elements;
+//! - `known`: of `broadcast` and `scatter`: whether others than the root know the length;
+//! - `ops` and `elements`: of `reduce`, as in [`Op`] and [`Element`], in small letters;
+//! - `own`: of `reduce`, functions of our own (see [`Own`]);
+//! - `letters`: of `mail`, who sends to whom (see [`Letters`]); with `tags` and `count`, how many messages of each;
+//! - `spread`: of `keys`, `"dense"` or `"sparse"`; with `count`, how many each member puts.
+//!
+//! `keys` is a whole: values are put, a fence follows, and `asks` says whose are asked for then (see [`Whose`]), once
+//! with waiting and once without; `early` are asked for before they are put. Who has nothing to say of something has one of it that
+//! does no harm.
+//!
+//! [`Formula`]: super::data::Formula
+//! [`Whose`]: super::step::Whose
+
+use libi_comm::fold::{Element, Op};
+use libi_comm::{Fold, Spread};
+use libi_core::ids::Rank;
+use serde::Deserialize;
+
+use super::data::Lengths;
+use super::shape::{Placing, Shape, Tree};
+use super::step::{How, Letters, Own, Step, Whose};
+
+/// A session, and the steps that its members take.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The case it belongs to.
+    pub name: String,
+    pub shape: Shape,
+    pub size: u32,
+    /// The ranks that are there, ascending.
+    pub present: Vec<Rank>,
+    /// How many steps a member takes at a time.
+    pub flight: usize,
+    pub steps: Vec<Step>,
+}
+
+impl Session {
+    pub fn new(name: String, shape: Shape, flight: usize) -> Self {
+        let present = shape.present();
+        Self { name, size: shape.size, present, shape, flight, steps: Vec::new() }
+    }
+
+    /// Whether a rank is there.
+    pub fn has(&self, rank: Rank) -> bool {
+        self.present.binary_search(&rank).is_ok()
+    }
+
+    /// The next rank that is there, or the first behind the last.
+    pub fn next(&self, rank: Rank) -> Option<Rank> {
+        let at = self.present.binary_search(&rank).ok()?;
+        self.present.get((at + 1) % self.present.len()).copied()
+    }
+}
+
+/// The sessions of all cases in such a file.
+///
+/// # Errors
+///
+/// If it is none: says where it is wrong.
+pub fn sessions(text: &str) -> Result<Vec<Session>, toml::de::Error> {
+    let file: File = toml::from_str(text)?;
+    Ok(file.case.iter().flat_map(Case::sessions).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    case: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    sizes: Vec<u32>,
+    #[serde(default = "flat")]
+    trees: Vec<Tree>,
+    #[serde(default = "one")]
+    per_host: Vec<u32>,
+    #[serde(default = "blocks")]
+    placing: Vec<Placing>,
+    #[serde(default = "no")]
+    absent: Vec<bool>,
+    #[serde(default = "one")]
+    flight: Vec<u32>,
+    ops: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    call: Name,
+    #[serde(default = "first")]
+    roots: Vec<Root>,
+    #[serde(default = "eight")]
+    lengths: Vec<Lengths>,
+    #[serde(default = "no")]
+    known: Vec<bool>,
+    #[serde(default)]
+    ops: Vec<OpName>,
+    #[serde(default)]
+    elements: Vec<ElementName>,
+    #[serde(default)]
+    own: Vec<Own>,
+    #[serde(default = "to_next")]
+    letters: Vec<Letters>,
+    #[serde(default = "zero")]
+    tags: Vec<u32>,
+    #[serde(default = "single")]
+    count: u32,
+    #[serde(default = "sparse")]
+    spread: Vec<SpreadName>,
+    #[serde(default)]
+    asks: Vec<Whose>,
+    #[serde(default)]
+    early: Vec<Whose>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Name {
+    Barrier,
+    Broadcast,
+    Gather,
+    Scatter,
+    AllGather,
+    AllToAll,
+    Reduce,
+    Ring,
+    Fence,
+    Mail,
+    Keys,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Root {
+    First,
+    Second,
+    Middle,
+    Last,
+    All,
+}
+
+macro_rules! mirrored {
+    ($name:ident of $of:ident: $($variant:ident)*) => {
+        #[derive(Clone, Copy, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum $name { $($variant),* }
+
+        impl From<$name> for $of {
+            fn from(name: $name) -> Self {
+                match name { $($name::$variant => Self::$variant),* }
+            }
+        }
+    };
+}
+mirrored!(OpName of Op: Sum Min Max And Or);
+mirrored!(ElementName of Element: U8 I32 U32 I64 U64 F32 F64);
+mirrored!(SpreadName of Spread: Dense Sparse);
+
+fn flat() -> Vec<Tree> {
+    vec![Tree::Flat]
+}
+fn blocks() -> Vec<Placing> {
+    vec![Placing::Blocks]
+}
+fn no() -> Vec<bool> {
+    vec![false]
+}
+fn one() -> Vec<u32> {
+    vec![1]
+}
+fn zero() -> Vec<u32> {
+    vec![0]
+}
+const fn single() -> u32 {
+    1
+}
+fn first() -> Vec<Root> {
+    vec![Root::First]
+}
+fn eight() -> Vec<Lengths> {
+    vec![Lengths::Equal(8)]
+}
+fn to_next() -> Vec<Letters> {
+    vec![Letters::Next]
+}
+fn sparse() -> Vec<SpreadName> {
+    vec![SpreadName::Sparse]
+}
+
+impl Case {
+    fn sessions(&self) -> Vec<Session> {
+        let mut sessions = Vec::new();
+        for &size in &self.sizes {
+            for &tree in &self.trees {
+                for &per_host in &self.per_host {
+                    for &placing in &self.placing {
+                        for &absent in &self.absent {
+                            let seed = sessions.len() as u64;
+                            let shape = Shape { size, per_host, tree, placing, absent, seed };
+                            sessions.extend(self.flight.iter().map(|flight| self.session(&shape, *flight)));
+                        }
+                    }
+                }
+            }
+        }
+        sessions
+    }
+
+    fn session(&self, shape: &Shape, flight: u32) -> Session {
+        let name = format!("{}, {} in flight, {shape:?}", self.name, flight);
+        let mut session = Session::new(name, shape.clone(), flight as usize);
+        for entry in &self.ops {
+            entry.add_to(&mut session);
+        }
+        session
+    }
+}
+
+impl Root {
+    fn of(self, present: &[Rank]) -> Option<Rank> {
+        let at = match self {
+            Self::First => 0,
+            Self::Second => 1,
+            Self::Middle => present.len() / 2,
+            Self::Last => present.len().saturating_sub(1),
+            Self::All => return None,
+        };
+        present.get(at.min(present.len().saturating_sub(1))).copied()
+    }
+}
+
+impl Entry {
+    /// Adds the steps that it stands for.
+    fn add_to(&self, session: &mut Session) {
+        for &lengths in &self.lengths {
+            match self.call {
+                Name::Barrier => session.steps.push(Step::Barrier),
+                Name::Fence => session.steps.push(Step::Fence),
+                Name::AllGather => session.steps.push(Step::AllGather { lengths }),
+                Name::AllToAll => session.steps.push(Step::AllToAll { lengths }),
+                Name::Ring => session.steps.push(Step::Ring { lengths }),
+                Name::Broadcast | Name::Gather | Name::Scatter => self.add_rooted(lengths, session),
+                Name::Reduce => self.add_reductions(lengths, session),
+                Name::Mail => session.steps.extend(self.letters.iter().map(|who| Step::Mail {
+                    who: *who,
+                    tags: self.tags.clone(),
+                    count: self.count,
+                    lengths,
+                })),
+                Name::Keys => self.spread.iter().for_each(|spread| self.add_keys(*spread, lengths, session)),
+            }
+        }
+    }
+
+    fn add_rooted(&self, lengths: Lengths, session: &mut Session) {
+        for root in self.roots.iter().filter_map(|root| root.of(&session.present)) {
+            let step = |known: &bool| match self.call {
+                Name::Broadcast => Step::Broadcast { root, lengths, known: *known },
+                Name::Scatter => Step::Scatter { root, lengths, known: *known },
+                _ => Step::Gather { root, lengths },
+            };
+            session.steps.extend(self.known.iter().map(step));
+        }
+    }
+
+    fn add_reductions(&self, lengths: Lengths, session: &mut Session) {
+        let Some(count) = lengths.equal() else { return };
+        let elements = |op: &OpName| {
+            let op = Op::from(*op);
+            self.elements.iter().map(move |element| How::Elements(op, Element::from(*element)))
+        };
+        let own = self.own.iter().map(|own| How::Own(*own));
+        let exists = |how: &How| !matches!(how, How::Elements(op, element) if !Fold::Elements(*op, *element).exists());
+        for by in self.ops.iter().flat_map(elements).chain(own).filter(exists) {
+            for root in &self.roots {
+                session.steps.push(Step::Reduce { to: root.of(&session.present), by, count });
+            }
+        }
+    }
+
+    fn add_keys(&self, spread: SpreadName, lengths: Lengths, session: &mut Session) {
+        let put = (session.steps.len() + self.early.len()) as u32;
+        let get = |whose: &Whose, wait| Step::Get { of: put, whose: *whose, wait };
+        session.steps.extend(self.early.iter().map(|whose| get(whose, true)));
+        session.steps.push(Step::Put { spread: spread.into(), count: self.count, lengths });
+        session.steps.push(Step::Fence);
+        for whose in &self.asks {
+            session.steps.push(get(whose, false));
+            // For what nobody puts one would wait for ever.
+            session.steps.extend((*whose != Whose::Nobody).then(|| get(whose, true)));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Decides what has to come of each call, by doing serially what members do together.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use libi_comm::fold::{Element, Op};
+use libi_comm::{Address, Bytes, Outcome, RingPlace};
+use libi_core::ids::Rank;
+
+use super::case::Session;
+use super::data::{ALL, About, Lengths};
+use super::step::{How, Letter, Step, ring_count, ring_part};
+
+/// Knows what has to come of a session's calls.
+#[derive(Debug)]
+pub struct Oracle {
+    pub session: Arc<Session>,
+    /// The order in which members are neighbours in a ring, if it is known.
+    ring: Option<Vec<Rank>>,
+    /// What has come of combining everybody's values, by step.
+    folded: Mutex<BTreeMap<u32, Bytes>>,
+}
+
+impl Oracle {
+    pub fn new(session: Arc<Session>, ring: Option<Vec<Rank>>) -> Self {
+        Self { session, ring, folded: Mutex::default() }
+    }
+
+    /// Whether this is what has to come of a call: the one of this number among those of somebody at a step.
+    pub fn judge(&self, who: Address, step: u32, call: usize, outcome: &Outcome) -> Result<(), String> {
+        let nothing = || format!("{who} calls nothing at step {step}");
+        let at = self.session.steps.get(step as usize).ok_or_else(nothing)?;
+        if let (Step::Ring { lengths }, None) = (at, &self.ring) {
+            return self.is_some_place(step, *lengths, outcome);
+        }
+        let expected = self.expected(at, who, step, call).ok_or_else(nothing)?;
+        if expected == *outcome {
+            return Ok(());
+        }
+        Err(format!(
+            "{who}, call {call} of step {step}, {at:?}: {} instead of {}",
+            Short(outcome),
+            Short(&expected)
+        ))
+    }
+
+    fn expected(&self, at: &Step, who: Address, step: u32, call: usize) -> Option<Outcome> {
+        let session = &*self.session;
+        match at {
+            Step::Mail { lengths, .. } => Some(match at.letters(step, session, who).get(call)? {
+                Letter::Sent { .. } => Outcome::Done,
+                Letter::Awaited { about, .. } => {
+                    Outcome::Data(about.bytes(lengths.of(about.from, about.nth)))
+                }
+            }),
+            Step::Put { .. } => Some(Outcome::Done),
+            Step::Get { of, .. } => {
+                let about = *at.asked(session, who).get(call)?;
+                let Step::Put { lengths, .. } = session.steps.get(*of as usize)? else { return None };
+                let is_there = session.has(Rank(about.from));
+                Some(Outcome::Found(is_there.then(|| about.bytes(lengths.of(about.from, about.nth)))))
+            }
+            _ => {
+                let Address::Rank(me) = who else { return None };
+                self.collective(at, me, step)
+            }
+        }
+    }
+
+    fn collective(&self, at: &Step, me: Rank, step: u32) -> Option<Outcome> {
+        let present = &self.session.present;
+        let all = |from: Rank, lengths: Lengths| About::all(step, from.0).bytes(lengths.of(from.0, 0));
+        let one = |from: Rank, to: Rank, lengths: Lengths| {
+            About::one(step, from.0, to.0).bytes(lengths.of(from.0, to.0))
+        };
+        Some(match *at {
+            Step::Barrier | Step::Fence => Outcome::Done,
+            Step::Broadcast { root, lengths, .. } => Outcome::Data(all(root, lengths)),
+            Step::Gather { root, .. } if root != me => Outcome::Parts(Vec::new()),
+            Step::Gather { lengths, .. } | Step::AllGather { lengths } => {
+                Outcome::Parts(present.iter().map(|from| all(*from, lengths)).collect())
+            }
+            Step::Scatter { root, lengths, .. } => Outcome::Data(one(root, me, lengths)),
+            Step::AllToAll { lengths } => {
+                Outcome::Parts(present.iter().map(|from| one(*from, me, lengths)).collect())
+            }
+            Step::Reduce { to: Some(to), .. } if to != me => Outcome::Done,
+            Step::Reduce { by, count, .. } => Outcome::Data(self.folded(step, by, count)),
+            Step::Ring { lengths } => Outcome::Place(self.place(me, step, lengths)?),
+            Step::Mail { .. } | Step::Put { .. } | Step::Get { .. } => return None,
+        })
+    }
+
+    /// Everybody's values combined, in the order of ranks.
+    fn folded(&self, step: u32, by: How, count: usize) -> Bytes {
+        let mut known = self.folded.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let fold = || {
+            let mut values = self.session.present.iter().map(|rank| by.value(step, *rank, count));
+            let mut result = Vec::from(values.next().unwrap_or_default());
+            values.for_each(|value| match by {
+                How::Elements(op, element) => combine(op, element, &mut result, &value),
+                How::Own(own) => own.combine(&mut result, &value),
+            });
+            result.into()
+        };
+        known.entry(step).or_insert_with(fold).clone()
+    }
+
+    fn place(&self, me: Rank, step: u32, lengths: Lengths) -> Option<RingPlace> {
+        let ring = self.ring.as_ref()?;
+        let at = ring.iter().position(|rank| *rank == me)?;
+        let left = ring[at.checked_sub(1).unwrap_or(ring.len() - 1)];
+        let right = ring[(at + 1) % ring.len()];
+        Some(RingPlace {
+            rank: at as u32,
+            size: ring.len() as u32,
+            before: ring[..at].iter().copied().map(ring_count).sum(),
+            left: ring_part(step, left, 1, lengths),
+            right: ring_part(step, right, 0, lengths),
+        })
+    }
+
+    /// Whether it may be somebody's place in a ring whose order nobody knows.
+    fn is_some_place(&self, step: u32, lengths: Lengths, outcome: &Outcome) -> Result<(), String> {
+        let Outcome::Place(place) = outcome else { return Err(format!("{} is no place", Short(outcome))) };
+        let present = &self.session.present;
+        let has = |nth: u32, part: &Bytes| present.iter().any(|rank| ring_part(step, *rank, nth, lengths) == part);
+        let right = place.size as usize == present.len() && place.rank < place.size;
+        let before = u64::from(place.rank)..=u64::from(place.rank) * 5;
+        if right && before.contains(&place.before) && has(1, &place.left) && has(0, &place.right) {
+            return Ok(());
+        }
+        Err(format!("step {step}: nobody can have this place in the ring: {}", Short(outcome)))
+    }
+}
+
+/// Combines two arrays of numbers into the first.
+fn combine(op: Op, element: Element, into: &mut [u8], other: &[u8]) {
+    let size = element.size();
+    for (a, b) in into.chunks_exact_mut(size).zip(other.chunks_exact(size)) {
+        // Of bits and sums that wrap around, the lowest bytes are the same in wider numbers.
+        match element {
+            Element::F32 => {
+                let [x, y] = [&*a, b].map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap_or_default()));
+                a.copy_from_slice(&(float(op, x.into(), y.into()) as f32).to_ne_bytes());
+            }
+            Element::F64 => {
+                let [x, y] = [&*a, b].map(|bytes| f64::from_ne_bytes(bytes.try_into().unwrap_or_default()));
+                a.copy_from_slice(&float(op, x, y).to_ne_bytes());
+            }
+            Element::I32 | Element::I64 | Element::U8 | Element::U32 | Element::U64 => {
+                let signed = matches!(element, Element::I32 | Element::I64);
+                let result = integer(op, wide(a, signed), wide(b, signed)).to_le_bytes();
+                a.iter_mut().zip(result).for_each(|(byte, new)| *byte = new);
+            }
+        }
+    }
+}
+
+/// A number of any width; these tests run where numbers begin with their lowest byte.
+fn wide(bytes: &[u8], signed: bool) -> i128 {
+    let negative = signed && bytes.last().is_some_and(|highest| *highest >= 0x80);
+    let mut wide = [if negative { 0xff } else { 0 }; 16];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    i128::from_le_bytes(wide)
+}
+
+fn integer(op: Op, x: i128, y: i128) -> i128 {
+    match op {
+        Op::Sum => x.wrapping_add(y),
+        Op::Min => x.min(y),
+        Op::Max => x.max(y),
+        Op::And => x & y,
+        Op::Or => x | y,
+    }
+}
+
+fn float(op: Op, x: f64, y: f64) -> f64 {
+    match op {
+        Op::Min if y < x || x.is_nan() => y,
+        Op::Max if y > x || x.is_nan() => y,
+        Op::Sum => x + y,
+        _ => x,
+    }
+}
+
+/// An outcome of any length, for people.
+struct Short<'a>(&'a Outcome);
+
+impl std::fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digest = |bytes: &Bytes| {
+            let sum = bytes.iter().fold(ALL, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+            format!("{} bytes {:02x?}… ({sum:08x})", bytes.len(), &bytes[..bytes.len().min(8)])
+        };
+        match self.0 {
+            Outcome::Data(bytes) => f.write_str(&digest(bytes)),
+            Outcome::Found(Some(bytes)) => write!(f, "found {}", digest(bytes)),
+            Outcome::Parts(parts) => {
+                write!(f, "{} parts", parts.len())?;
+                parts.iter().take(5).try_for_each(|part| write!(f, ", {}", digest(part)))
+            }
+            other => write!(f, "{other:?}"),
+        }
+    }
+}

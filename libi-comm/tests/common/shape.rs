@@ -1,0 +1,181 @@
+//! Decides who is on which host, who started whom, and so which links there are.
+
+use std::collections::BTreeMap;
+
+use libi_comm::{Address, Branch, Topology};
+use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
+use libi_core::sim::rng::Rng;
+use serde::Deserialize;
+
+/// How hosts hang together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tree {
+    /// All below the front end.
+    Flat,
+    /// The master's below the front end, all others below that.
+    Star,
+    /// Each below the one before.
+    Chain,
+    /// Each below the one of half its number.
+    Binary,
+    /// As it comes about when whoever is up first goes on with what is left; by the seed.
+    Late,
+}
+
+/// Which ranks a host has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placing {
+    /// Those that follow one another.
+    Blocks,
+    /// One of each round.
+    Rounds,
+}
+
+/// A session: who is where.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub size: u32,
+    pub per_host: u32,
+    pub tree: Tree,
+    pub placing: Placing,
+    /// Whether some did not come up.
+    pub absent: bool,
+    pub seed: u64,
+}
+
+/// A process, and where its links lead.
+#[derive(Clone, Debug)]
+pub struct Process {
+    pub address: Address,
+    /// The number of its host; the front end has one of its own.
+    pub host: usize,
+    /// The process that started it, and the number of the link there.
+    pub parent: Option<(usize, LinkId)>,
+    /// The processes it started.
+    pub links: BTreeMap<LinkId, usize>,
+    pub topology: Topology,
+}
+
+impl Shape {
+    /// All processes of the session, each behind the one that started it; the first is the front end.
+    pub fn processes(&self) -> Vec<Process> {
+        let mut rng = Rng::new(self.seed).fork(77);
+        let (hosts, absent) = self.hosts(&mut rng);
+        let parents = self.parents(hosts.len(), &mut rng);
+        let mut processes = vec![Process::new(Address::FrontEnd, hosts.len(), None)];
+        let mut leaders = Vec::new();
+        let mut children: Vec<Vec<usize>> = vec![Vec::new()];
+        for (host, (ranks, parent)) in hosts.iter().zip(&parents).enumerate() {
+            let parent = parent.map_or(0, |host: usize| leaders[host]);
+            leaders.push(processes.len());
+            for (nth, rank) in ranks.iter().enumerate() {
+                let above = if nth == 0 { parent } else { leaders[leaders.len() - 1] };
+                children[above].push(processes.len());
+                children.push(Vec::new());
+                processes.push(Process::new(Address::Rank(Rank(*rank)), host, Some(above)));
+            }
+        }
+        for at in (0..processes.len()).rev() {
+            link(&mut processes, at, &children[at], &mut rng);
+        }
+        let size = self.size;
+        let front_is_top = processes[0].links.len() != 1;
+        let first = children[0].first().copied();
+        for (at, process) in processes.iter_mut().enumerate() {
+            process.topology.top = if front_is_top { at == 0 } else { Some(at) == first };
+            process.topology.size = size;
+            process.topology.absent = absent.clone();
+        }
+        processes
+    }
+
+    /// The ranks that are there, ascending.
+    pub fn present(&self) -> Vec<Rank> {
+        let (hosts, _) = self.hosts(&mut Rng::new(self.seed).fork(77));
+        let mut present: Vec<Rank> = hosts.into_iter().flatten().map(Rank).collect();
+        present.sort_unstable();
+        present
+    }
+
+    /// The ranks of each host that is there, its leader first, and the ranks that are not there.
+    fn hosts(&self, rng: &mut Rng) -> (Vec<Vec<u32>>, Ranks) {
+        let count = self.size.div_ceil(self.per_host.max(1));
+        let mut hosts = vec![Vec::new(); count as usize];
+        for rank in 0..self.size {
+            let host = match self.placing {
+                Placing::Blocks => rank / self.per_host,
+                Placing::Rounds => rank % count,
+            };
+            hosts[host as usize].push(rank);
+        }
+        let mut absent = Ranks::new();
+        if self.absent {
+            for host in &mut hosts {
+                // The master is there. Who hangs on a leader that is not there is not there.
+                let without = host.first() != Some(&0) && rng.chance(0.2);
+                let gone: Vec<u32> =
+                    host.iter().copied().filter(|rank| without || *rank > 0 && rng.chance(0.15)).collect();
+                let gone = if host.first().is_some_and(|leader| gone.contains(leader)) { host.clone() } else { gone };
+                host.retain(|rank| !gone.contains(rank));
+                absent.add_all(&gone.into_iter().map(Rank).collect());
+            }
+            hosts.retain(|host| !host.is_empty());
+        }
+        (hosts, absent)
+    }
+
+    /// Which host started each; nobody but the front end if none is named.
+    fn parents(&self, hosts: usize, rng: &mut Rng) -> Vec<Option<usize>> {
+        (0..hosts)
+            .map(|host| match (self.tree, host.checked_sub(1)) {
+                (Tree::Flat, _) | (_, None) => None,
+                (Tree::Star, _) => Some(0),
+                (Tree::Chain, before) => before,
+                (Tree::Binary, Some(before)) => Some(before / 2),
+                // Whoever was up earlier has had more time to start others.
+                (Tree::Late, Some(_)) => {
+                    let earlier = rng.below(host as u64 + 1).min(rng.below(host as u64 + 1)) as usize;
+                    earlier.checked_sub(1)
+                }
+            })
+            .collect()
+    }
+}
+
+impl Process {
+    fn new(address: Address, host: usize, parent: Option<usize>) -> Self {
+        let me = if let Address::Rank(rank) = address { Some(rank) } else { None };
+        let topology = Topology { me, has_parent: parent.is_some(), ..Topology::default() };
+        let parent = parent.map(|parent| (parent, LinkId::PARENT));
+        Self { address, host, parent, links: BTreeMap::new(), topology }
+    }
+
+    /// Its rank and all below it.
+    pub fn ranks(&self) -> Ranks {
+        let mut ranks: Ranks = self.topology.me.into_iter().collect();
+        self.topology.branches.iter().for_each(|branch| ranks.add_all(&branch.ranks));
+        ranks
+    }
+}
+
+/// Gives a process its links; those below it have theirs.
+fn link(processes: &mut [Process], at: usize, children: &[usize], rng: &mut Rng) {
+    let mut children = children.to_vec();
+    // Local members first, or after all others.
+    let locals_last = rng.chance(0.3);
+    let host = processes[at].host;
+    children.sort_by_key(|child| (processes[*child].host == host) == locals_last);
+    let mut number = 0;
+    for child in children {
+        number += 1 + rng.below(3) as u32;
+        let number = LinkId(number);
+        processes[child].parent = Some((at, number));
+        processes[at].links.insert(number, child);
+        let ranks = processes[child].ranks();
+        let local = processes[child].host == host;
+        processes[at].topology.branches.push(Branch { link: number, ranks, local });
+    }
+}

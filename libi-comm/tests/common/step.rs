@@ -1,0 +1,312 @@
+//! Decides who calls what at a step of a program.
+
+use libi_comm::fold::{Element, Op};
+use libi_comm::{Address, Bytes, Call, Fold, Spread};
+use libi_core::ids::Rank;
+use serde::Deserialize;
+
+use super::case::Session;
+use super::data::{About, Lengths, number};
+
+/// A step of a program: each member, or some, make one or several calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Barrier,
+    /// The others know its length, or not.
+    Broadcast { root: Rank, lengths: Lengths, known: bool },
+    Gather { root: Rank, lengths: Lengths },
+    Scatter { root: Rank, lengths: Lengths, known: bool },
+    AllGather { lengths: Lengths },
+    AllToAll { lengths: Lengths },
+    Reduce { to: Option<Rank>, by: How, count: usize },
+    Ring { lengths: Lengths },
+    Fence,
+    Mail { who: Letters, tags: Vec<u32>, count: u32, lengths: Lengths },
+    Put { spread: Spread, count: u32, lengths: Lengths },
+    /// Of what was put at a step; of the next if the getters wait.
+    Get { of: u32, whose: Whose, wait: bool },
+}
+
+/// How values are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Elements(Op, Element),
+    Own(Own),
+}
+
+/// Functions that are associative but not commutative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Own {
+    /// One text behind the other.
+    Concat,
+    /// Products of 2×2 matrices of bytes, one behind the other.
+    Matrix,
+    /// The left one.
+    Left,
+    /// The right one.
+    Right,
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Letters {
+    /// Everybody to the next, the last to the first.
+    Next,
+    /// The first to the last, the second to the last but one.
+    Mirror,
+    /// Everybody to himself.
+    Oneself,
+    /// Everybody to the first.
+    ToFirst,
+    /// The last to everybody.
+    FromLast,
+    /// Everybody to the front end.
+    ToFront,
+    /// The front end to everybody.
+    FromFront,
+    /// Everybody to everybody.
+    All,
+}
+
+/// Whose keys are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Whose {
+    /// The next one's.
+    Next,
+    /// One's own.
+    Own,
+    /// The first one's.
+    First,
+    /// Everybody's.
+    All,
+    /// Nobody's: keys that are not there.
+    Nobody,
+}
+
+/// A message of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Letter {
+    Sent { to: Address, tag: u32, about: About },
+    Awaited { from: Address, tag: u32, about: About },
+}
+
+/// How long an array is combined by functions of our own: so many matrices.
+pub const MATRIX: usize = 4;
+
+impl Step {
+    /// Whether all members take part, in the order in which they call such things.
+    pub fn is_collective(&self) -> bool {
+        !matches!(self, Self::Mail { .. } | Self::Put { .. } | Self::Get { .. })
+    }
+
+    /// Whether it begins only when all before it is over.
+    pub fn is_apart(&self) -> bool {
+        matches!(self, Self::Get { wait: false, .. })
+    }
+
+    /// What somebody calls at this step, the one of this number.
+    pub fn calls(&self, step: u32, session: &Session, who: Address) -> Vec<Call> {
+        match self {
+            Self::Mail { lengths, .. } => {
+                let letters = self.letters(step, session, who);
+                letters.into_iter().map(|letter| letter.call(*lengths)).collect()
+            }
+            Self::Put { spread, .. } => {
+                let put = |(key, value)| Call::Put { key, value, spread: *spread };
+                self.puts(step, session, who).map(put).collect()
+            }
+            Self::Get { of, wait, .. } => {
+                let keys = self.asked(session, who).into_iter().map(|about| key(*of, about));
+                keys.map(|key| Call::Get { key, wait: *wait }).collect()
+            }
+            _ => match who {
+                Address::Rank(me) => self.collective(step, session, me).into_iter().collect(),
+                Address::FrontEnd => Vec::new(),
+            },
+        }
+    }
+
+    fn collective(&self, step: u32, session: &Session, me: Rank) -> Option<Call> {
+        let mine = |lengths: Lengths| About::all(step, me.0).bytes(lengths.of(me.0, 0));
+        let parts = |lengths: Lengths| {
+            let part = |to| About::one(step, me.0, to).bytes(lengths.of(me.0, to));
+            (0..session.size).map(part).collect()
+        };
+        Some(match *self {
+            Self::Barrier => Call::Barrier,
+            Self::Broadcast { root, lengths, known } => Call::Broadcast {
+                root,
+                data: (me == root).then(|| mine(lengths)),
+                length: (known || me == root).then(|| lengths.of(root.0, 0) as u64),
+            },
+            Self::Gather { root, lengths } => {
+                Call::Gather { root, data: mine(lengths), equal: lengths.equal().is_some() }
+            }
+            Self::Scatter { root, lengths, known } => Call::Scatter {
+                root,
+                parts: (me == root).then(|| parts(lengths)),
+                length: lengths.equal().filter(|_| known).map(|length| length as u64),
+            },
+            Self::AllGather { lengths } => {
+                Call::AllGather { data: mine(lengths), equal: lengths.equal().is_some() }
+            }
+            Self::AllToAll { lengths } => {
+                Call::AllToAll { parts: parts(lengths), equal: lengths.equal().is_some() }
+            }
+            Self::Reduce { to, by, count } => Call::Reduce { to, data: by.value(step, me, count), fold: by.fold() },
+            Self::Ring { lengths } => {
+                let [left, right] = [0, 1].map(|nth| ring_part(step, me, nth, lengths));
+                Call::Ring { count: ring_count(me), left, right }
+            }
+            Self::Fence => Call::Fence,
+            Self::Mail { .. } | Self::Put { .. } | Self::Get { .. } => return None,
+        })
+    }
+
+    /// The messages that somebody sends and awaits: for each other, those of each tag in their order; tags are awaited
+    /// in another order than they are sent in.
+    pub(super) fn letters(&self, step: u32, session: &Session, who: Address) -> Vec<Letter> {
+        let Self::Mail { who: letters, tags, count, .. } = self else { return Vec::new() };
+        let mut list = Vec::new();
+        for to in letters.from(who, session) {
+            for (at, tag) in (0..).zip(tags) {
+                let about = |nth| About { nth: at * count + nth, ..About::one(step, number(who), number(to)) };
+                list.extend((0..*count).map(|nth| Letter::Sent { to, tag: *tag, about: about(nth) }));
+            }
+        }
+        for from in letters.to(who, session) {
+            for (at, tag) in tags.iter().enumerate().rev() {
+                let at = at as u32;
+                let about = |nth| About { nth: at * count + nth, ..About::one(step, number(from), number(who)) };
+                list.extend((0..*count).map(|nth| Letter::Awaited { from, tag: *tag, about: about(nth) }));
+            }
+        }
+        list
+    }
+
+    fn puts(&self, step: u32, session: &Session, who: Address) -> impl Iterator<Item = (String, Bytes)> {
+        let (count, lengths) = match (self, who) {
+            (Self::Put { count, lengths, .. }, Address::Rank(rank)) if session.has(rank) => {
+                (*count, *lengths)
+            }
+            _ => (0, Lengths::Equal(0)),
+        };
+        let about = move |nth| About { nth, ..About::all(step, number(who)) };
+        (0..count).map(move |nth| (key(step, about(nth)), about(nth).bytes(lengths.of(number(who), nth))))
+    }
+
+    /// What the keys are about that somebody asks for.
+    pub(super) fn asked(&self, session: &Session, who: Address) -> Vec<About> {
+        let (Self::Get { of, whose, .. }, Address::Rank(me)) = (self, who) else { return Vec::new() };
+        let Some(Self::Put { count, .. }) = session.steps.get(*of as usize) else { return Vec::new() };
+        let whose = match whose {
+            Whose::Next => session.next(me).into_iter().collect(),
+            Whose::Own => vec![me],
+            Whose::First => session.present.first().copied().into_iter().collect(),
+            Whose::All => session.present.clone(),
+            Whose::Nobody => vec![Rank(session.size + 7)],
+        };
+        let about = |whose: Rank| (0..*count).map(move |nth| About { nth, ..About::all(*of, whose.0) });
+        whose.into_iter().flat_map(about).collect()
+    }
+}
+
+fn key(step: u32, about: About) -> String {
+    format!("step {step}, rank {}, {}", about.from, about.nth)
+}
+
+/// What a member has for its left neighbour (0) or its right one (1).
+pub(super) fn ring_part(step: u32, me: Rank, nth: u32, lengths: Lengths) -> Bytes {
+    About { nth, ..About::all(step, me.0) }.bytes(lengths.of(me.0, nth))
+}
+
+/// How many a member counts for in rings.
+pub(super) fn ring_count(me: Rank) -> u64 {
+    1 + u64::from(me.0 % 5)
+}
+
+impl Letter {
+    fn call(self, lengths: Lengths) -> Call {
+        match self {
+            Self::Sent { to, tag, about } => {
+                Call::Send { to, tag, data: about.bytes(lengths.of(about.from, about.nth)) }
+            }
+            Self::Awaited { from, tag, .. } => Call::Receive { from, tag },
+        }
+    }
+}
+
+impl Letters {
+    /// To whom somebody sends.
+    fn from(self, who: Address, session: &Session) -> Vec<Address> {
+        let all = || session.present.iter().copied().map(Address::Rank);
+        let (first, last) = (session.present.first().copied(), session.present.last().copied());
+        let to: Option<Rank> = match (self, who) {
+            (Self::FromFront, Address::FrontEnd) | (Self::All, Address::Rank(_)) => return all().collect(),
+            (Self::FromLast, Address::Rank(me)) if Some(me) == last => return all().collect(),
+            (Self::ToFront, Address::Rank(_)) => return vec![Address::FrontEnd],
+            (Self::Next, Address::Rank(me)) => session.next(me),
+            (Self::Oneself, Address::Rank(me)) => Some(me),
+            (Self::ToFirst, Address::Rank(_)) => first,
+            (Self::Mirror, Address::Rank(me)) => {
+                let at = session.present.iter().rev().position(|rank| *rank == me);
+                at.map(|at| session.present[at])
+            }
+            _ => None,
+        };
+        to.map(Address::Rank).into_iter().collect()
+    }
+
+    /// From whom somebody awaits something.
+    fn to(self, who: Address, session: &Session) -> Vec<Address> {
+        let all = session.present.iter().copied().map(Address::Rank);
+        all.chain([Address::FrontEnd]).filter(|from| self.from(*from, session).contains(&who)).collect()
+    }
+}
+
+impl How {
+    /// A member's value.
+    pub fn value(self, step: u32, me: Rank, count: usize) -> Bytes {
+        let about = About::all(step, me.0);
+        match self {
+            Self::Elements(op, element) => about.array(op, element, count),
+            Self::Own(Own::Concat) => format!("<{}{}>", me.0, "+".repeat(count)).into(),
+            Self::Own(Own::Matrix) => about.bytes(count * MATRIX),
+            Self::Own(Own::Left | Own::Right) => about.bytes(count),
+        }
+    }
+
+    fn fold(self) -> Fold {
+        match self {
+            Self::Elements(op, element) => Fold::Elements(op, element),
+            Self::Own(own) => Fold::by(move |into, other| own.combine(into, other)),
+        }
+    }
+}
+
+impl Own {
+    /// The left one becomes both.
+    pub fn combine(self, into: &mut Vec<u8>, other: &[u8]) {
+        match self {
+            Self::Concat => into.extend_from_slice(other),
+            Self::Matrix => {
+                for (a, b) in into.chunks_exact_mut(MATRIX).zip(other.chunks_exact(MATRIX)) {
+                    let product = |row: usize, column: usize| {
+                        let [x, y] = [a[row * 2].wrapping_mul(b[column]), a[row * 2 + 1].wrapping_mul(b[2 + column])];
+                        x.wrapping_add(y)
+                    };
+                    let both = [product(0, 0), product(0, 1), product(1, 0), product(1, 1)];
+                    a.copy_from_slice(&both);
+                }
+            }
+            Self::Left => {}
+            Self::Right => {
+                into.clear();
+                into.extend_from_slice(other);
+            }
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! A session in which groups communicate: processes, the links between them, what their programs call, and what goes wrong.
+//!
+//! Nothing of the groups is modelled here: every process has a [`Group`], the same that a real process drives. What is
+//! modelled is what it meets. Frames arrive late and in order, as bytes; programs take the steps of a [`Session`], think
+//! between them, do not wait for ever, stop calling, or call something else; processes die, and whoever is below them ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use libi_comm::{Address, CallId, CommError, Effect, Event, Frame, Group, Outcome};
+use libi_core::ids::{LinkId, Rank};
+use libi_core::sim::rng::Rng;
+use libi_core::sim::{Agenda, Node as Id, World};
+use libi_core::time::Instant;
+
+use crate::common::shape::Process;
+use crate::common::step::Step;
+use crate::common::{Oracle, Session};
+use crate::scenario::Scenario;
+
+/// What has come of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Right,
+    Wrong(String),
+    Failed(CommError),
+    /// The program has not waited any longer.
+    GivenUp,
+}
+
+/// A call that somebody has made.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) step: u32,
+    /// Which of its maker's calls at that step.
+    pub(crate) nth: usize,
+    pub(crate) at: Instant,
+    pub(crate) until: Instant,
+    pub(crate) ended: Option<(Instant, Ending)>,
+}
+
+/// A process, and how far its program is.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) process: Process,
+    pub(crate) alive: bool,
+    /// When it died, or somebody above it.
+    pub(crate) lost: Option<Instant>,
+    /// The next step it takes.
+    pub(crate) next: u32,
+    /// How many calls of its steps are not over.
+    open: BTreeMap<u32, usize>,
+    pub(crate) calls: BTreeMap<CallId, Record>,
+    /// Links that are cut, or about to be.
+    cut: BTreeSet<LinkId>,
+}
+
+/// Something that happens to the session.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// A member goes on with its program.
+    Acts(Id),
+    /// A call has taken as long as its maker was ready to wait.
+    Expires(Id, CallId),
+    /// A process ends.
+    Dies(Id),
+    /// A process finds a link cut.
+    Cut(Id, LinkId),
+}
+
+pub(crate) struct Cluster {
+    pub(crate) session: Arc<Session>,
+    pub(crate) scenario: Scenario,
+    pub(crate) oracle: Oracle,
+    pub(crate) members: Vec<Member>,
+    pub(crate) traffic: Traffic,
+    /// What must not be, seen at once.
+    pub(crate) wrong: Option<String>,
+    rng: Rng,
+    arrivals: BTreeMap<(Id, LinkId), Instant>,
+}
+
+/// How much was sent, and how much of it was on its way at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    /// What was sent to somebody over a link and has not arrived.
+    under_way: BTreeMap<(Id, LinkId), Vec<(Instant, usize)>>,
+    /// The most bytes that were on their way in one direction of a link.
+    pub(crate) most: usize,
+}
+
+impl Traffic {
+    fn sent(&mut self, to: (Id, LinkId), now: Instant, arrives: Instant, length: usize) {
+        self.frames += 1;
+        self.bytes += length as u64;
+        let under_way = self.under_way.entry(to).or_default();
+        under_way.retain(|(at, _)| *at > now);
+        under_way.push((arrives, length));
+        self.most = self.most.max(under_way.iter().map(|(_, length)| length).sum());
+    }
+}
+
+pub(crate) const FRONT: Id = Id(0);
+
+impl Cluster {
+    pub(crate) fn new(session: Arc<Session>, scenario: Scenario) -> Self {
+        let processes = session.shape.processes();
+        let ring = ring(&processes);
+        let member = |process| Member {
+            process,
+            alive: true,
+            lost: None,
+            next: 0,
+            open: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            cut: BTreeSet::new(),
+        };
+        Self {
+            oracle: Oracle::new(session.clone(), Some(ring)),
+            members: processes.into_iter().map(member).collect(),
+            traffic: Traffic::default(),
+            wrong: None,
+            rng: Rng::new(scenario.seed).fork(2),
+            arrivals: BTreeMap::new(),
+            session,
+            scenario,
+        }
+    }
+
+    /// Starts all processes, and enters what is going to happen to them.
+    pub(crate) fn begin(&mut self, agenda: &mut Agenda<Self>) {
+        for _ in &self.members {
+            agenda.start(Group::new());
+        }
+        for at in 0..self.members.len() {
+            let id = Id(at as u32);
+            // Whoever is up has told those below before he sends them anything else.
+            let up = Event::Up(self.members[at].process.topology.clone());
+            match self.members[at].process.parent {
+                None => agenda.tell(Instant::ZERO, id, up),
+                Some((parent, _)) => {
+                    let told = self.arrivals.get(&(Id(parent as u32), LinkId::PARENT)).copied();
+                    let at = told.unwrap_or_default() + self.latency();
+                    self.arrivals.insert((id, LinkId::PARENT), at);
+                    agenda.tell(at, id, up);
+                }
+            }
+            // Some call before they know where they are.
+            let begins = self.think(id, 0);
+            agenda.plan(Instant::ZERO + begins, Happening::Acts(id));
+        }
+        for (after, who) in self.scenario.deaths.clone() {
+            if let Some(at) = self.members.iter().position(|member| member.process.address == who) {
+                agenda.plan(Instant::ZERO + after, Happening::Dies(Id(at as u32)));
+            }
+        }
+    }
+
+    pub(crate) fn member(&mut self, id: Id) -> &mut Member {
+        &mut self.members[id.0 as usize]
+    }
+
+    /// When somebody was lost.
+    pub(crate) fn lost(&self, rank: Rank) -> Option<Instant> {
+        let address = Address::Rank(rank);
+        self.members.iter().find(|member| member.process.address == address)?.lost
+    }
+
+    /// What somebody calls at a step: what the program says, or something else.
+    pub(crate) fn step(&self, who: Address, step: u32) -> &Step {
+        let instead = self.scenario.instead.get(&(who, step));
+        instead.unwrap_or(&self.session.steps[step as usize])
+    }
+
+    fn latency(&mut self) -> Duration {
+        let most = self.scenario.latency.as_micros() as u64;
+        Duration::from_nanos(1_000 + self.rng.below(most * 1_000 + 1))
+    }
+
+    fn think(&mut self, id: Id, step: u32) -> Duration {
+        let who = self.members[id.0 as usize].process.address;
+        let slow = self.scenario.slow.get(&(who, step)).copied().unwrap_or_default();
+        let most = self.scenario.think.as_micros() as u64;
+        // Mostly at once, so that much happens at the same time.
+        let think = if self.rng.chance(0.5) { 0 } else { self.rng.below(most + 1) };
+        slow + Duration::from_micros(think)
+    }
+
+    /// A member takes as many steps as it may.
+    fn act(&mut self, id: Id, agenda: &mut Agenda<Self>) {
+        let session = self.session.clone();
+        loop {
+            let member = &self.members[id.0 as usize];
+            let (who, step) = (member.process.address, member.next);
+            let Some(_) = session.steps.get(step as usize).filter(|_| member.alive) else { return };
+            if self.scenario.stops.get(&who).is_some_and(|stops| step >= *stops) {
+                return;
+            }
+            let taken = self.step(who, step).clone();
+            let most = if taken.is_apart() { 1 } else { session.flight };
+            if member.open.len() >= most {
+                return;
+            }
+            self.member(id).next += 1;
+            let calls = taken.calls(step, &session, who);
+            if !calls.is_empty() {
+                self.member(id).open.insert(step, calls.len());
+            }
+            let patience = self.scenario.patience(who, step);
+            for (nth, call) in calls.into_iter().enumerate() {
+                let (at, until) = (agenda.now(), agenda.now() + patience);
+                let call_id = CallId(u64::from(step) << 32 | nth as u64);
+                self.member(id).calls.insert(call_id, Record { step, nth, at, until, ended: None });
+                agenda.tell(at, id, Event::Call(call_id, call));
+                agenda.plan(until, Happening::Expires(id, call_id));
+            }
+            let pause = self.think(id, step + 1);
+            if !pause.is_zero() {
+                agenda.plan(agenda.now() + pause, Happening::Acts(id));
+                return;
+            }
+        }
+    }
+
+    fn finish(&mut self, id: Id, call: CallId, ending: Ending, agenda: &mut Agenda<Self>) {
+        let now = agenda.now();
+        let member = &mut self.members[id.0 as usize];
+        let who = member.process.address;
+        let Some(record) = member.calls.get_mut(&call) else {
+            self.wrong.get_or_insert(format!("{who} is told of a call that it has not made: {call:?}"));
+            return;
+        };
+        if let Some(ended) = &record.ended {
+            if ended.1 != Ending::GivenUp || ended.0 != now {
+                let wrong = format!("{who} is told twice of {record:?}: {ending:?}");
+                self.wrong.get_or_insert(wrong);
+            }
+            return;
+        }
+        record.ended = Some((now, ending));
+        let step = record.step;
+        if let Some(open) = member.open.get_mut(&step) {
+            *open -= 1;
+            if *open == 0 {
+                member.open.remove(&step);
+                let pause = self.think(id, self.members[id.0 as usize].next);
+                agenda.plan(now + pause, Happening::Acts(id));
+            }
+        }
+        let member = &self.members[id.0 as usize];
+        let is_over = member.next as usize == self.session.steps.len() && member.open.is_empty();
+        if is_over && self.scenario.leaves.contains(&who) && member.process.links.is_empty() {
+            let pause = self.think(id, u32::MAX);
+            agenda.plan(now + pause, Happening::Dies(id));
+        }
+    }
+
+    fn judged(&self, id: Id, call: CallId, result: Result<Outcome, CommError>) -> Ending {
+        let member = &self.members[id.0 as usize];
+        let Some(record) = member.calls.get(&call) else { return Ending::Right };
+        match result {
+            Err(error) => Ending::Failed(error),
+            Ok(outcome) => match self.oracle.judge(member.process.address, record.step, record.nth, &outcome) {
+                Ok(()) => Ending::Right,
+                Err(wrong) => Ending::Wrong(wrong),
+            },
+        }
+    }
+
+    fn send(&mut self, from: Id, link: LinkId, frame: &Frame, agenda: &mut Agenda<Self>) {
+        let member = &self.members[from.0 as usize];
+        if member.cut.contains(&link) {
+            return;
+        }
+        let Some((to, at)) = other_end(member, link) else {
+            let who = member.process.address;
+            self.wrong.get_or_insert(format!("{who} sends over {link}, which it does not have"));
+            return;
+        };
+        if !self.members[to.0 as usize].alive {
+            return;
+        }
+        let arrives = self.arrival(to, at, agenda);
+        self.traffic.sent((to, at), agenda.now(), arrives, frame.len());
+        agenda.tell(arrives, to, Event::Frame(at, frame.concat()));
+    }
+
+    /// When what is sent now arrives over a link, behind what was sent before.
+    fn arrival(&mut self, to: Id, link: LinkId, agenda: &Agenda<Self>) -> Instant {
+        let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
+        let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
+        self.arrivals.insert((to, link), at);
+        at
+    }
+
+    fn die(&mut self, id: Id, agenda: &mut Agenda<Self>) {
+        if !std::mem::replace(&mut self.member(id).alive, false) {
+            return;
+        }
+        agenda.end(id);
+        self.lose(id, agenda.now());
+        let member = &self.members[id.0 as usize];
+        let links = member.process.links.keys().copied().chain([LinkId::PARENT]);
+        let ends: Vec<_> = links.filter_map(|link| other_end(member, link)).collect();
+        for (to, link) in ends {
+            let at = self.arrival(to, link, agenda);
+            agenda.plan(at, Happening::Cut(to, link));
+        }
+    }
+
+    /// A process is lost, and everybody below it.
+    fn lose(&mut self, id: Id, now: Instant) {
+        let member = self.member(id);
+        if member.lost.is_none() {
+            member.lost = Some(now);
+            let below: Vec<usize> = member.process.links.values().copied().collect();
+            below.into_iter().for_each(|below| self.lose(Id(below as u32), now));
+        }
+    }
+}
+
+fn other_end(member: &Member, link: LinkId) -> Option<(Id, LinkId)> {
+    if link == LinkId::PARENT {
+        return member.process.parent.map(|(parent, at)| (Id(parent as u32), at));
+    }
+    member.process.links.get(&link).map(|child| (Id(*child as u32), LinkId::PARENT))
+}
+
+/// The order in which members are neighbours: each before those below it, in the order of its branches.
+fn ring(processes: &[Process]) -> Vec<Rank> {
+    let mut ring = Vec::new();
+    let mut to_do = vec![0];
+    while let Some(at) = to_do.pop() {
+        let process = &processes[at];
+        ring.extend(process.topology.me);
+        to_do.extend(process.topology.branches.iter().rev().map(|branch| process.links[&branch.link]));
+    }
+    ring
+}
+
+impl World for Cluster {
+    type Machine = Group;
+    type Happening = Happening;
+
+    fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
+        match effect {
+            Effect::Send(link, frame) => self.send(from, link, &frame, agenda),
+            Effect::Finish(call, result) => {
+                let ending = self.judged(from, call, result);
+                self.finish(from, call, ending, agenda);
+            }
+            Effect::Lost(ranks) => {
+                let who = self.members[from.0 as usize].process.address;
+                if let Some(rank) = ranks.iter().find(|rank| self.lost(*rank).is_none()) {
+                    self.wrong.get_or_insert(format!("{who} is told that {rank} is lost, who is not"));
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
+        match what {
+            Happening::Acts(id) => self.act(id, agenda),
+            Happening::Expires(id, call) => {
+                let member = &self.members[id.0 as usize];
+                if member.alive && member.calls.get(&call).is_some_and(|record| record.ended.is_none()) {
+                    agenda.tell(agenda.now(), id, Event::Cancel(call));
+                    self.finish(id, call, Ending::GivenUp, agenda);
+                }
+            }
+            Happening::Dies(id) => self.die(id, agenda),
+            Happening::Cut(id, link) => {
+                if !self.members[id.0 as usize].alive {
+                    return;
+                }
+                self.member(id).cut.insert(link);
+                agenda.tell(agenda.now(), id, Event::Cut(link));
+                if link == LinkId::PARENT {
+                    let soon = self.latency();
+                    agenda.plan(agenda.now() + soon, Happening::Dies(id));
+                }
+            }
+        }
+    }
+}
