@@ -68,7 +68,6 @@ impl Oracle {
     }
 
     fn collective(&self, at: &Step, me: Rank, step: u32) -> Option<Outcome> {
-        let present = &self.session.present;
         let all = |from: Rank, lengths: Lengths| About::all(step, from.0).bytes(lengths.of(from.0, 0));
         let one = |from: Rank, to: Rank, lengths: Lengths| {
             About::one(step, from.0, to.0).bytes(lengths.of(from.0, to.0))
@@ -78,17 +77,21 @@ impl Oracle {
             Step::Broadcast { root, lengths, .. } => Outcome::Data(all(root, lengths)),
             Step::Gather { root, .. } if root != me => Outcome::Parts(Vec::new()),
             Step::Gather { lengths, .. } | Step::AllGather { lengths } => {
-                Outcome::Parts(present.iter().map(|from| all(*from, lengths)).collect())
+                self.parts(|from| all(from, lengths))
             }
             Step::Scatter { root, lengths, .. } => Outcome::Data(one(root, me, lengths)),
-            Step::AllToAll { lengths } => {
-                Outcome::Parts(present.iter().map(|from| one(*from, me, lengths)).collect())
-            }
+            Step::AllToAll { lengths } => self.parts(|from| one(from, me, lengths)),
             Step::Reduce { to: Some(to), .. } if to != me => Outcome::Done,
             Step::Reduce { by, count, .. } => Outcome::Data(self.folded(step, by, count)),
             Step::Ring { lengths } => Outcome::Place(self.place(me, step, lengths)?),
             Step::Mail { .. } | Step::Put { .. } | Step::Get { .. } => return None,
         })
+    }
+
+    /// What each rank has; nothing of those that are absent.
+    fn parts(&self, of: impl Fn(Rank) -> Bytes) -> Outcome {
+        let part = |rank| if self.session.has(rank) { of(rank) } else { Bytes::new() };
+        Outcome::Parts((0..self.session.size).map(Rank).map(part).collect())
     }
 
     /// Everybody's values combined, in the order of ranks.

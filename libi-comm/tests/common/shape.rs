@@ -84,9 +84,11 @@ impl Shape {
         let size = self.size;
         let front_is_top = processes[0].links.len() != 1;
         let first = children[0].first().copied();
+        let hosts: Vec<usize> = processes.iter().map(|process| process.host).collect();
         for (at, process) in processes.iter_mut().enumerate() {
             process.topology.top = if front_is_top { at == 0 } else { Some(at) == first };
             process.topology.size = size;
+            process.topology.local = process.parent.is_some_and(|(parent, _)| hosts[parent] == process.host);
             process.topology.absent = absent.clone();
         }
         processes

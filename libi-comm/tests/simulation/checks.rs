@@ -1,0 +1,234 @@
+//! What must hold when a run is over, whatever has gone wrong in it.
+
+use std::collections::BTreeMap;
+
+use libi_comm::message::{Called, Kind, Length};
+use libi_comm::{Address, Call, CommError, Fold};
+use libi_core::ids::Rank;
+use libi_core::sim::{Node as Id, Sim};
+use libi_core::time::Instant;
+
+use crate::common::step::Step;
+use crate::scenario::LONG;
+use crate::world::{Cluster, Ending, Member, Record};
+
+/// Checks everything.
+pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
+    let world = &sim.world;
+    if let Some(wrong) = &world.wrong {
+        return Err(wrong.clone());
+    }
+    let history = History::new(world);
+    for member in &world.members {
+        let who = member.process.address;
+        for record in member.calls.values() {
+            ended(world, member, record).map_err(|wrong| format!("{who}: {wrong}: {record:?}"))?;
+            let Some((at, ending)) = &record.ended else { continue };
+            let step = world.step(who, record.step);
+            let verdict = match ending {
+                Ending::Right if step.is_collective() => history.was_complete(world, record.step, *at),
+                Ending::Right | Ending::GivenUp => Ok(()),
+                Ending::Wrong(wrong) => Err(wrong.clone()),
+                Ending::Failed(error) => history.justifies(world, member, record, *at, error),
+            };
+            verdict.map_err(|wrong| format!("{who} at {at}, {step:?}: {wrong}: {record:?}"))?;
+        }
+    }
+    history.mismatches_were_told(world)?;
+    history.leavers_have_done_their_part(world)?;
+    quiet(sim)
+}
+
+/// Every call of somebody who lives is over by its deadline, and given up only if there was a reason to wait.
+fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String> {
+    let scenario = &world.scenario;
+    match &record.ended {
+        None if member.lost.is_none() => Err("is not over".to_owned()),
+        Some((at, _)) if *at > record.until => Err("ended after its deadline".to_owned()),
+        Some((_, Ending::GivenUp)) => {
+            let waits_for_key = matches!(world.session.steps[record.step as usize], Step::Get { wait: true, .. });
+            let may = record.until.since(record.at) < LONG
+                || !scenario.stops.is_empty()
+                || member.lost.is_some()
+                || waits_for_key && world.scenario.has_losses();
+            if may { Ok(()) } else { Err("waits for nothing".to_owned()) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was called, by whom, and when.
+struct History {
+    /// By step: who has called what of the collective calls.
+    called: BTreeMap<u32, BTreeMap<Rank, (Instant, Called)>>,
+    /// The steps that are collective calls, in their order.
+    collective: Vec<u32>,
+}
+
+impl History {
+    fn new(world: &Cluster) -> Self {
+        let steps = (0..).zip(&world.session.steps);
+        let collective: Vec<u32> =
+            steps.filter(|(_, step)| step.is_collective()).map(|(step, _)| step).collect();
+        let mut called: BTreeMap<u32, BTreeMap<Rank, (Instant, Called)>> = BTreeMap::new();
+        for member in &world.members {
+            let Address::Rank(me) = member.process.address else { continue };
+            for record in member.calls.values() {
+                let step = world.step(Address::Rank(me), record.step);
+                if let Some(what) = step.calls(record.step, &world.session, Address::Rank(me)).first()
+                    && let Some(what) = what_is_called(what, me)
+                {
+                    called.entry(record.step).or_default().insert(me, (record.at, what));
+                }
+            }
+        }
+        Self { called, collective }
+    }
+
+    fn at(&self, step: u32, who: Rank) -> Option<&(Instant, Called)> {
+        self.called.get(&step)?.get(&who)
+    }
+
+    /// Whether a step may have ended well: everybody had called the same.
+    fn was_complete(&self, world: &Cluster, step: u32, at: Instant) -> Result<(), String> {
+        for rank in &world.session.present {
+            if self.at(step, *rank).is_none_or(|(called, _)| *called > at) {
+                return Err(format!("is over before {rank} has called"));
+            }
+        }
+        if self.mismatch(step) { Err("is over although calls differ".to_owned()) } else { Ok(()) }
+    }
+
+    /// Whether some have called what does not match.
+    fn mismatch(&self, step: u32) -> bool {
+        let Some(called) = self.called.get(&step) else { return false };
+        let all: Vec<&Called> = called.values().map(|(_, what)| what).collect();
+        all.iter().any(|one| all.iter().any(|other| differ(one, other)))
+    }
+
+    /// Whether an error says what has happened.
+    fn justifies(
+        &self,
+        world: &Cluster,
+        member: &Member,
+        record: &Record,
+        at: Instant,
+        error: &CommError,
+    ) -> Result<(), String> {
+        let may = match error {
+            CommError::PeerLost { ranks } => {
+                let lost = |rank| world.lost(rank).is_some_and(|lost| lost <= at);
+                !ranks.is_empty() && ranks.iter().all(lost)
+            }
+            CommError::FrontEndLost => world.members[0].lost.is_some_and(|lost| lost <= at),
+            CommError::Ended => member.lost.is_some_and(|lost| lost <= at),
+            CommError::Mismatch { nth, one, other } => {
+                let said = |(rank, what): &(Rank, Called)| {
+                    self.at(record.step, *rank).is_some_and(|(called, really)| *called <= at && really == what)
+                };
+                self.is_nth(*nth, record) && one.0 != other.0 && said(one) && said(other) && differ(&one.1, &other.1)
+            }
+            CommError::Cancelled { nth, by } => {
+                let by = world.members.iter().find(|member| member.process.address == Address::Rank(*by));
+                let gave_up = |other: &Record| {
+                    let gave_up = |(when, ending): &(Instant, Ending)| *ending == Ending::GivenUp && *when <= at;
+                    other.step == record.step && other.ended.as_ref().is_some_and(gave_up)
+                };
+                self.is_nth(*nth, record) && by.is_some_and(|by| by.calls.values().any(gave_up))
+            }
+            _ => false,
+        };
+        if may { Ok(()) } else { Err("there was no reason for this error".to_owned()) }
+    }
+
+    fn is_nth(&self, nth: u64, record: &Record) -> bool {
+        self.collective.get(nth as usize) == Some(&record.step)
+    }
+
+    /// If nothing else goes wrong, everybody is told that calls differ.
+    fn mismatches_were_told(&self, world: &Cluster) -> Result<(), String> {
+        for step in self.called.keys().filter(|step| self.mismatch(**step)) {
+            let records = || world.members.iter().flat_map(|member| member.calls.values());
+            let gave_up = |record: &Record| matches!(record.ended, Some((_, Ending::GivenUp)));
+            if world.scenario.has_losses() || records().any(|other| other.step == *step && gave_up(other)) {
+                continue;
+            }
+            for record in records().filter(|record| record.step == *step) {
+                if !matches!(record.ended, Some((_, Ending::Failed(CommError::Mismatch { .. })))) {
+                    return Err(format!("calls differ at step {step}, but somebody is not told: {record:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Who ends after a collective call was over for it is not missed in that call, if nobody was below it.
+    fn leavers_have_done_their_part(&self, world: &Cluster) -> Result<(), String> {
+        let lost = || world.members.iter().filter(|member| member.lost.is_some());
+        if lost().any(|member| !member.process.links.is_empty()) {
+            return Ok(());
+        }
+        for member in world.members.iter().filter(|member| member.lost.is_none()) {
+            for record in member.calls.values() {
+                let Some((_, Ending::Failed(CommError::PeerLost { .. }))) = &record.ended else { continue };
+                let step = &world.session.steps[record.step as usize];
+                let had_done = |other: &Member| {
+                    let done = |it: &&Record| it.step == record.step;
+                    other.calls.values().filter(done).all(|it| matches!(it.ended, Some((_, Ending::Right))))
+                        && other.next > record.step
+                };
+                if (step.is_collective() || matches!(step, Step::Mail { .. })) && lost().all(had_done) {
+                    let who = member.process.address;
+                    return Err(format!("{who} misses somebody who had done its part, {step:?}: {record:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nothing is left in the groups of those who live.
+fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
+    if sim.world.members.iter().any(|member| member.lost.is_some()) {
+        return Ok(());
+    }
+    for (id, member) in (0..).zip(&sim.world.members) {
+        if sim.agenda.machine(Id(id)).is_some_and(|group| !group.is_quiet()) {
+            return Err(format!("something is left at {}", member.process.address));
+        }
+    }
+    Ok(())
+}
+
+fn differ(one: &Called, other: &Called) -> bool {
+    let unknown = [one.length, other.length].contains(&Length::Unknown);
+    one.kind != other.kind || one.root != other.root || !unknown && one.length != other.length
+}
+
+/// What a member says of its call to others.
+fn what_is_called(call: &Call, me: Rank) -> Option<Called> {
+    let equal = |length: usize| Length::Equal(length as u64);
+    let known = |length: Option<u64>| length.map_or(Length::Unknown, Length::Equal);
+    let (kind, root, length) = match call {
+        Call::Barrier => (Kind::Barrier, None, Length::Unknown),
+        Call::Fence => (Kind::Fence, None, Length::Unknown),
+        Call::Ring { .. } => (Kind::Ring, None, Length::Unknown),
+        Call::Broadcast { root, data: Some(data), .. } if *root == me => {
+            (Kind::Broadcast, Some(*root), equal(data.len()))
+        }
+        Call::Broadcast { root, length, .. } => (Kind::Broadcast, Some(*root), known(*length)),
+        Call::Scatter { root, length, .. } => (Kind::Scatter, Some(*root), known(*length)),
+        Call::Gather { root, data, equal: true } => (Kind::Gather, Some(*root), equal(data.len())),
+        Call::Gather { root, .. } => (Kind::Gather, Some(*root), Length::Varies),
+        Call::AllGather { data, equal: true } => (Kind::AllGather, None, equal(data.len())),
+        Call::AllGather { .. } => (Kind::AllGather, None, Length::Varies),
+        Call::AllToAll { parts, equal: true } => (Kind::AllToAll, None, equal(parts.first()?.len())),
+        Call::AllToAll { .. } => (Kind::AllToAll, None, Length::Varies),
+        Call::Reduce { to, data, fold: Fold::Elements(op, element) } => {
+            (Kind::Fold(*op, *element), *to, equal(data.len()))
+        }
+        Call::Reduce { to, .. } => (Kind::OwnFold, *to, Length::Unknown),
+        Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. } => return None,
+    };
+    Some(Called { kind, root, length })
+}

@@ -1,0 +1,89 @@
+//! Whole sessions in virtual time: the groups of all their processes, whatever may go wrong, and what must hold all the same.
+//!
+//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` tries many; without it some hundred are tried.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod checks;
+#[path = "../common/mod.rs"]
+mod common;
+mod scenario;
+mod world;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use libi_core::sim::{Ended, Sim};
+use libi_core::time::Instant;
+
+use common::Session;
+use scenario::Scenario;
+use world::Cluster;
+
+/// Seeds that have found something once.
+const FOUND: [u64; 0] = [];
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("LIBI_SEEDS") else { return 0..300 };
+    match text.split_once("..") {
+        Some((first, end)) => first.parse().unwrap()..end.parse().unwrap(),
+        None => {
+            let seed = text.parse().unwrap();
+            seed..seed + 1
+        }
+    }
+}
+
+#[test]
+fn whatever_goes_wrong_every_call_ends_with_what_it_should_or_says_truly_why_not() {
+    for seed in FOUND.into_iter().chain(seeds()) {
+        let (session, scenario) = Scenario::drawn(seed);
+        if let Err(wrong) = run(session.clone(), scenario.clone()) {
+            panic!(
+                "LIBI_SEEDS={seed} cargo test -p libi-comm --test simulation\n{wrong}\n{scenario:#?}\n{session:#?}"
+            );
+        }
+    }
+}
+
+macro_rules! cases {
+    ($($test:ident: $file:literal;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                every_case_of($file);
+            }
+        )*
+    };
+}
+
+cases! {
+    collective_calls_come_out_as_if_done_serially: "collective";
+    reductions_come_out_as_if_done_serially: "reduce";
+    exchanges_come_out_as_if_done_serially: "exchange";
+    messages_arrive_once_and_in_their_order: "mail";
+    keys_are_found_by_those_who_may_expect_it: "keys";
+    calls_of_all_kinds_do_not_disturb_one_another: "mixed";
+}
+
+fn every_case_of(file: &str) {
+    let (_, text) = common::FILES.into_iter().find(|(name, _)| *name == file).unwrap();
+    let seeds = if std::env::var_os("LIBI_SEEDS").is_some() { 0..5 } else { 0..1 };
+    for (nth, session) in common::sessions(text).unwrap().into_iter().enumerate() {
+        for seed in seeds.clone().map(|seed| seed * 1_000 + nth as u64) {
+            if let Err(wrong) = run(session.clone(), Scenario::healthy(seed)) {
+                panic!("{file}, {}, seed {seed}: {wrong}", session.name);
+            }
+        }
+    }
+}
+
+/// Runs a session, and checks what must hold.
+fn run(session: Session, scenario: Scenario) -> Result<(), String> {
+    let session = Arc::new(session);
+    let mut sim = Sim::new(Cluster::new(session, scenario));
+    sim.world.begin(&mut sim.agenda);
+    if sim.run(Instant::FAR_FUTURE, 50_000_000) != Ended::Quiet {
+        return Err(format!("something spins, at {}", sim.agenda.now()));
+    }
+    checks::all(&sim)
+}

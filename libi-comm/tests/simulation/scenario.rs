@@ -1,0 +1,188 @@
+//! What a run is about: who is in the session, what its program is, what goes wrong. Everything follows from the seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use libi_comm::fold::{Element, Op};
+use libi_comm::{Address, Spread};
+use libi_core::ids::Rank;
+use libi_core::sim::rng::Rng;
+
+use crate::common::Session;
+use crate::common::data::{Formula, Lengths};
+use crate::common::shape::{Placing, Shape, Tree};
+use crate::common::step::{How, Letters, Own, Step, Whose};
+
+/// How long a member waits if nothing else is said: longer than anything takes that ends at all.
+pub(crate) const LONG: Duration = Duration::from_secs(3_600);
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) latency: Duration,
+    /// How long members may think between steps.
+    pub(crate) think: Duration,
+    /// Who dies, and when.
+    pub(crate) deaths: Vec<(Duration, Address)>,
+    /// Who ends when its program is over, if nobody is below it.
+    pub(crate) leaves: BTreeSet<Address>,
+    /// Who thinks how long before which step.
+    pub(crate) slow: BTreeMap<(Address, u32), Duration>,
+    /// Who calls nothing any more from which step on.
+    pub(crate) stops: BTreeMap<Address, u32>,
+    /// Who does what instead of a step.
+    pub(crate) instead: BTreeMap<(Address, u32), Step>,
+    /// Who waits only so long at a step.
+    pub(crate) impatient: BTreeMap<(Address, u32), Duration>,
+}
+
+impl Scenario {
+    /// Nothing goes wrong.
+    pub(crate) fn healthy(seed: u64) -> Self {
+        let mut rng = Rng::new(seed).fork(5);
+        let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
+        Self { seed, latency: micros(&mut rng, 500), think: micros(&mut rng, 2_000), ..Self::default() }
+    }
+
+    /// How long somebody waits for what it calls at a step.
+    pub(crate) fn patience(&self, who: Address, step: u32) -> Duration {
+        self.impatient.get(&(who, step)).copied().unwrap_or(LONG)
+    }
+
+    /// Whether somebody dies, or leaves.
+    pub(crate) fn has_losses(&self) -> bool {
+        !self.deaths.is_empty() || !self.leaves.is_empty()
+    }
+
+    /// A session with any program, and anything that may go wrong.
+    pub(crate) fn drawn(seed: u64) -> (Session, Self) {
+        let mut rng = Rng::new(seed);
+        let session = session(seed, &mut rng);
+        let mut scenario = Self::healthy(seed);
+        let who: Vec<Address> = session.present.iter().copied().map(Address::Rank).collect();
+        let steps = session.steps.len() as u64;
+        // About as long as it takes.
+        let duration = (scenario.latency * 6 + scenario.think / 2) * steps as u32;
+        let mut faults = rng.fork(1);
+        let any = |rng: &mut Rng| who[rng.below(who.len() as u64) as usize];
+        let step = |rng: &mut Rng| rng.below(steps) as u32;
+        let part = |rng: &mut Rng| Duration::from_nanos(rng.below(duration.as_nanos() as u64 + 1));
+        let kinds = faults.bits() & faults.bits();
+        for kind in (0..6).filter(|kind| kinds >> kind & 1 == 1) {
+            for _ in 0..=faults.below(2) {
+                let (victim, at) = (any(&mut faults), step(&mut faults));
+                match kind {
+                    0 if faults.chance(0.05) => scenario.deaths.push((part(&mut faults), Address::FrontEnd)),
+                    0 => scenario.deaths.push((part(&mut faults), victim)),
+                    1 => scenario.leaves.extend(who.iter().copied().filter(|_| faults.chance(0.3))),
+                    2 => drop(scenario.slow.insert((victim, at), part(&mut faults) * 2)),
+                    3 => drop(scenario.stops.insert(victim, at)),
+                    4 => scenario.mistake(&session, victim, at, &mut faults),
+                    _ => drop(scenario.impatient.insert((victim, at), part(&mut faults) / 4)),
+                }
+            }
+        }
+        (session, scenario)
+    }
+
+    /// Somebody calls something else at a step.
+    fn mistake(&mut self, session: &Session, who: Address, step: u32, rng: &mut Rng) {
+        let meant = &session.steps[step as usize];
+        if !meant.is_collective() || session.present.len() < 2 {
+            return;
+        }
+        let instead = match (meant, rng.below(3)) {
+            (Step::Gather { root, lengths }, 0) => {
+                Step::Gather { root: session.next(*root).unwrap_or(*root), lengths: *lengths }
+            }
+            (Step::Broadcast { root, lengths, known }, 0) => {
+                Step::Broadcast { root: session.next(*root).unwrap_or(*root), lengths: *lengths, known: *known }
+            }
+            (Step::Reduce { to: Some(_), by, count }, 0) => Step::Reduce { to: None, by: *by, count: *count },
+            (Step::Reduce { to, by, count }, 1) => Step::Reduce { to: *to, by: *by, count: count + 1 },
+            (Step::AllGather { .. }, 1) => Step::AllGather { lengths: Lengths::Equal(77) },
+            (Step::Gather { root, .. }, 1) => Step::Gather { root: *root, lengths: Lengths::Equal(77) },
+            (Step::Barrier, _) => Step::Fence,
+            _ => Step::Barrier,
+        };
+        self.instead.insert((who, step), instead);
+    }
+}
+
+fn session(seed: u64, rng: &mut Rng) -> Session {
+    let size = match rng.below(10) {
+        0..=3 => 1 + rng.below(6),
+        4..=7 => 1 + rng.below(24),
+        _ => 1 + rng.below(64),
+    } as u32;
+    let trees = [Tree::Flat, Tree::Star, Tree::Chain, Tree::Binary, Tree::Late, Tree::Late];
+    let shape = Shape {
+        size,
+        per_host: [1, 1, 2, 4, 16][rng.below(5) as usize],
+        tree: trees[rng.below(6) as usize],
+        placing: if rng.chance(0.7) { Placing::Blocks } else { Placing::Rounds },
+        absent: rng.chance(0.2),
+        seed,
+    };
+    let flight = [1, 1, 2, 4, 9][rng.below(5) as usize];
+    let mut session = Session::new(format!("seed {seed}"), shape, flight);
+    for _ in 0..1 + rng.below(12) {
+        add_steps(&mut session, rng);
+    }
+    session
+}
+
+fn add_steps(session: &mut Session, rng: &mut Rng) {
+    let few = session.present.len() <= 8;
+    let long = few && rng.chance(0.1);
+    let lengths = match rng.below(7) {
+        _ if long => Lengths::Equal([9_000, 70_000, 300_000][rng.below(3) as usize]),
+        0 => Lengths::By(Formula::Rising),
+        1 => Lengths::By(Formula::Few),
+        2 if few => Lengths::By(Formula::Edges),
+        3 if few && rng.chance(0.3) => Lengths::By(Formula::Lone),
+        _ => Lengths::Equal([0, 1, 8, 33, 1_000][rng.below(5) as usize]),
+    };
+    let root: Rank = session.present[rng.below(session.present.len() as u64) as usize];
+    let known = rng.chance(0.5);
+    let step = match rng.below(14) {
+        0 => Step::Barrier,
+        1 | 2 => Step::Broadcast { root, lengths, known },
+        3 => Step::Gather { root, lengths },
+        4 => Step::Scatter { root, lengths, known },
+        5 => Step::AllGather { lengths },
+        6 => Step::AllToAll { lengths },
+        7 | 8 => {
+            let to = if rng.chance(0.5) { Some(root) } else { None };
+            let own = [Own::Concat, Own::Matrix, Own::Left, Own::Right][rng.below(4) as usize];
+            let elements = [Element::U8, Element::I32, Element::F64][rng.below(3) as usize];
+            let op = [Op::Sum, Op::Min, Op::Max][rng.below(3) as usize];
+            let by = if rng.chance(0.4) { How::Own(own) } else { How::Elements(op, elements) };
+            Step::Reduce { to, by, count: lengths.equal().unwrap_or(5) }
+        }
+        9 => Step::Ring { lengths },
+        10 => Step::Fence,
+        11 | 12 => {
+            use Letters::{All, FromFront, FromLast, Mirror, Next, Oneself, ToFirst, ToFront};
+            let who = [Next, Mirror, Oneself, ToFirst, FromLast, ToFront, FromFront, All];
+            let who = who[rng.below(if few { 8 } else { 7 }) as usize];
+            let tags = if rng.chance(0.7) { vec![0] } else { vec![4, 1] };
+            Step::Mail { who, tags, count: 1 + rng.below(3) as u32, lengths }
+        }
+        _ => return add_keys(session, lengths, rng),
+    };
+    session.steps.push(step);
+}
+
+fn add_keys(session: &mut Session, lengths: Lengths, rng: &mut Rng) {
+    let spread = if rng.chance(0.5) { Spread::Dense } else { Spread::Sparse };
+    let whose = [Whose::Next, Whose::Own, Whose::First, Whose::All, Whose::Nobody];
+    let whose = whose[rng.below(5) as usize];
+    let early = session.flight > 1 && whose != Whose::Nobody && rng.chance(0.5);
+    let of = session.steps.len() as u32 + u32::from(early);
+    session.steps.extend(early.then_some(Step::Get { of, whose, wait: true }));
+    session.steps.push(Step::Put { spread, count: 1 + rng.below(2) as u32, lengths });
+    session.steps.push(Step::Fence);
+    session.steps.push(Step::Get { of, whose, wait: whose != Whose::Nobody && rng.chance(0.3) });
+}
