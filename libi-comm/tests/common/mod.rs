@@ -8,12 +8,14 @@
 //! | who is on which host, and who started whom | [`shape`] |
 //! | which bytes somebody has for somebody | [`data`] |
 //! | what has to come of a step | [`oracle`] |
+//! | how memory is lent | [`heap`] |
 //!
 //! It needs `libi_comm`, `libi_core`, `serde` and `toml`, and can be included by its path.
-#![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
+#![allow(dead_code, unreachable_pub, unused_imports, clippy::missing_panics_doc, reason = "each test needs a part of it")]
 
 pub mod case;
 pub mod data;
+pub mod heap;
 pub mod oracle;
 pub mod shape;
 pub mod step;

@@ -1,6 +1,6 @@
 //! What must hold when a run is over, whatever has gone wrong in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use libi_comm::message::{Called, Kind, Length};
 use libi_comm::{Address, Call, CommError, Fold};
@@ -26,7 +26,7 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
             let Some((at, ending)) = &record.ended else { continue };
             let step = world.step(who, record.step);
             let verdict = match ending {
-                Ending::Right if step.is_collective() => history.was_complete(world, record.step, *at),
+                Ending::Right if step.is_collective() => history.was_complete(record.step, *at),
                 Ending::Right | Ending::GivenUp => Ok(()),
                 Ending::Wrong(wrong) => Err(wrong.clone()),
                 Ending::Failed(error) => history.justifies(world, member, record, *at, error),
@@ -63,6 +63,10 @@ struct History {
     called: BTreeMap<u32, BTreeMap<Rank, (Instant, Called)>>,
     /// The steps that are collective calls, in their order.
     collective: Vec<u32>,
+    /// When everybody had called.
+    complete: BTreeMap<u32, Instant>,
+    /// The steps at which some have called what does not match.
+    differ: BTreeSet<u32>,
 }
 
 impl History {
@@ -82,7 +86,17 @@ impl History {
                 }
             }
         }
-        Self { called, collective }
+        let all = called.iter().filter(|(_, called)| called.len() == world.session.present.len());
+        let last = |called: &BTreeMap<Rank, (Instant, Called)>| called.values().map(|(at, _)| *at).max();
+        let complete = all.filter_map(|(step, called)| Some((*step, last(called)?))).collect();
+        let mixed = |called: &BTreeMap<Rank, (Instant, Called)>| {
+            let all = || called.values().map(|(_, what)| what);
+            // Lengths that are not known match every other.
+            let known = all().find(|what| what.length != Length::Unknown).or_else(|| all().next());
+            known.is_some_and(|known| all().any(|what| differ(known, what)))
+        };
+        let differ = called.iter().filter(|(_, called)| mixed(called)).map(|(step, _)| *step).collect();
+        Self { called, collective, complete, differ }
     }
 
     fn at(&self, step: u32, who: Rank) -> Option<&(Instant, Called)> {
@@ -90,20 +104,11 @@ impl History {
     }
 
     /// Whether a step may have ended well: everybody had called the same.
-    fn was_complete(&self, world: &Cluster, step: u32, at: Instant) -> Result<(), String> {
-        for rank in &world.session.present {
-            if self.at(step, *rank).is_none_or(|(called, _)| *called > at) {
-                return Err(format!("is over before {rank} has called"));
-            }
+    fn was_complete(&self, step: u32, at: Instant) -> Result<(), String> {
+        if self.complete.get(&step).is_none_or(|complete| *complete > at) {
+            return Err("is over before everybody has called".to_owned());
         }
-        if self.mismatch(step) { Err("is over although calls differ".to_owned()) } else { Ok(()) }
-    }
-
-    /// Whether some have called what does not match.
-    fn mismatch(&self, step: u32) -> bool {
-        let Some(called) = self.called.get(&step) else { return false };
-        let all: Vec<&Called> = called.values().map(|(_, what)| what).collect();
-        all.iter().any(|one| all.iter().any(|other| differ(one, other)))
+        if self.differ.contains(&step) { Err("is over although calls differ".to_owned()) } else { Ok(()) }
     }
 
     /// Whether an error says what has happened.
@@ -147,7 +152,7 @@ impl History {
 
     /// If nothing else goes wrong, everybody is told that calls differ.
     fn mismatches_were_told(&self, world: &Cluster) -> Result<(), String> {
-        for step in self.called.keys().filter(|step| self.mismatch(**step)) {
+        for step in &self.differ {
             let records = || world.members.iter().flat_map(|member| member.calls.values());
             let gave_up = |record: &Record| matches!(record.ended, Some((_, Ending::GivenUp)));
             if world.scenario.has_losses() || records().any(|other| other.step == *step && gave_up(other)) {

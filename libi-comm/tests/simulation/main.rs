@@ -70,9 +70,11 @@ fn every_case_of(file: &str) {
     let seeds = if std::env::var_os("LIBI_SEEDS").is_some() { 0..5 } else { 0..1 };
     for (nth, session) in common::sessions(text).unwrap().into_iter().enumerate() {
         for seed in seeds.clone().map(|seed| seed * 1_000 + nth as u64) {
+            let start=std::time::Instant::now();
             if let Err(wrong) = run(session.clone(), Scenario::healthy(seed)) {
                 panic!("{file}, {}, seed {seed}: {wrong}", session.name);
             }
+            if start.elapsed().as_millis() > 1000 { println!("{:?} {}", start.elapsed(), session.name); }
         }
     }
 }

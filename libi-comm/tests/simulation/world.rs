@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi_comm::{Address, CallId, CommError, Effect, Event, Frame, Group, Outcome};
+use libi_comm::{Address, Bytes, CallId, CommError, Effect, Event, Frame, Group, Outcome};
 use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, Node as Id, World};
 use libi_core::time::Instant;
 
+use crate::common::heap::Heap;
 use crate::common::shape::Process;
 use crate::common::step::Step;
 use crate::common::{Oracle, Session};
@@ -133,7 +134,8 @@ impl Cluster {
     /// Starts all processes, and enters what is going to happen to them.
     pub(crate) fn begin(&mut self, agenda: &mut Agenda<Self>) {
         for _ in &self.members {
-            agenda.start(Group::new());
+            let lends = self.rng.chance(0.5);
+            agenda.start(if lends { Group::with_memory(Box::new(Heap)) } else { Group::new() });
         }
         for at in 0..self.members.len() {
             let id = Id(at as u32);
@@ -270,7 +272,14 @@ impl Cluster {
         }
     }
 
-    fn send(&mut self, from: Id, link: LinkId, frame: &Frame, agenda: &mut Agenda<Self>) {
+    fn send(
+        &mut self,
+        from: Id,
+        link: LinkId,
+        frame: &Frame,
+        lent: Option<Bytes>,
+        agenda: &mut Agenda<Self>,
+    ) {
         let member = &self.members[from.0 as usize];
         if member.cut.contains(&link) {
             return;
@@ -285,6 +294,9 @@ impl Cluster {
         }
         let arrives = self.arrival(to, at, agenda);
         self.traffic.sent((to, at), agenda.now(), arrives, frame.len());
+        if let Some(lent) = lent {
+            agenda.tell(arrives, to, Event::Lent(at, lent));
+        }
         agenda.tell(arrives, to, Event::Frame(at, frame.concat()));
     }
 
@@ -347,7 +359,8 @@ impl World for Cluster {
 
     fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
-            Effect::Send(link, frame) => self.send(from, link, &frame, agenda),
+            Effect::Send(link, frame) => self.send(from, link, &frame, None, agenda),
+            Effect::Lend(link, frame, lent) => self.send(from, link, &frame, Some(lent.bytes), agenda),
             Effect::Finish(call, result) => {
                 let ending = self.judged(from, call, result);
                 self.finish(from, call, ending, agenda);
