@@ -134,13 +134,9 @@ impl History {
                 self.is_nth(*nth, record) && one.0 != other.0 && said(one) && said(other) && differ(&one.1, &other.1)
             }
             CommError::Cancelled { nth, by } => {
-                let by = world.members.iter().find(|member| member.process.address == Address::Rank(*by));
-                let gave_up = |other: &Record| {
-                    let gave_up = |(when, ending): &(Instant, Ending)| *ending == Ending::GivenUp && *when <= at;
-                    other.step == record.step && other.ended.as_ref().is_some_and(gave_up)
-                };
-                self.is_nth(*nth, record) && by.is_some_and(|by| by.calls.values().any(gave_up))
+                self.is_nth(*nth, record) && has_given_up(world, Address::Rank(*by), record.step, at)
             }
+            CommError::Withdrawn { by } => has_given_up(world, *by, record.step, at),
             _ => false,
         };
         if may { Ok(()) } else { Err("there was no reason for this error".to_owned()) }
@@ -203,6 +199,14 @@ fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether somebody had given up a call of a step.
+fn has_given_up(world: &Cluster, who: Address, step: u32, at: Instant) -> bool {
+    let who = world.members.iter().find(|member| member.process.address == who);
+    let given_up = |(when, ending): &(Instant, Ending)| *ending == Ending::GivenUp && *when <= at;
+    let call = |record: &Record| record.step == step && record.ended.as_ref().is_some_and(given_up);
+    who.is_some_and(|who| who.calls.values().any(call))
 }
 
 fn differ(one: &Called, other: &Called) -> bool {
