@@ -199,7 +199,7 @@ impl Step {
     }
 
     /// What the keys are about that somebody asks for.
-    pub(super) fn asked(&self, session: &Session, who: Address) -> Vec<About> {
+    pub fn asked(&self, session: &Session, who: Address) -> Vec<About> {
         let (Self::Get { of, whose, .. }, Address::Rank(me)) = (self, who) else { return Vec::new() };
         let Some(Self::Put { count, .. }) = session.steps.get(*of as usize) else { return Vec::new() };
         let whose = match whose {

@@ -50,7 +50,7 @@ fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String
             let may = record.until.since(record.at) < LONG
                 || !scenario.stops.is_empty()
                 || member.lost.is_some()
-                || waits_for_key && world.scenario.has_losses();
+                || waits_for_key && world.may_be_missing(member, record);
             if may { Ok(()) } else { Err("waits for nothing".to_owned()) }
         }
         _ => Ok(()),

@@ -106,6 +106,18 @@ impl Traffic {
 
 pub(crate) const FRONT: Id = Id(0);
 
+impl Member {
+    /// Whether it has made this call of a step, and nothing was wrong with it.
+    fn did(&self, step: u32, nth: u32) -> bool {
+        let record = self.calls.get(&call_id(step, nth as usize));
+        record.is_some_and(|record| matches!(record.ended, Some((_, Ending::Right))))
+    }
+}
+
+const fn call_id(step: u32, nth: usize) -> CallId {
+    CallId((step as u64) << 32 | nth as u64)
+}
+
 impl Cluster {
     pub(crate) fn new(session: Arc<Session>, scenario: Scenario) -> Self {
         let processes = session.shape.processes();
@@ -214,7 +226,7 @@ impl Cluster {
             let patience = self.scenario.patience(who, step);
             for (nth, call) in calls.into_iter().enumerate() {
                 let (at, until) = (agenda.now(), agenda.now() + patience);
-                let call_id = CallId(u64::from(step) << 32 | nth as u64);
+                let call_id = call_id(step, nth);
                 self.member(id).calls.insert(call_id, Record { step, nth, at, until, ended: None });
                 agenda.tell(at, id, Event::Call(call_id, call));
                 agenda.plan(until, Happening::Expires(id, call_id));
@@ -267,9 +279,21 @@ impl Cluster {
             Err(error) => Ending::Failed(error),
             Ok(outcome) => match self.oracle.judge(member.process.address, record.step, record.nth, &outcome) {
                 Ok(()) => Ending::Right,
+                Err(_) if outcome == Outcome::Found(None) && self.may_be_missing(member, record) => Ending::Right,
                 Err(wrong) => Ending::Wrong(wrong),
             },
         }
+    }
+
+    /// Whether a key that somebody asks for need not be there: its value was not put, or the fence behind it did not come to its end.
+    pub(crate) fn may_be_missing(&self, member: &Member, record: &Record) -> bool {
+        let who = member.process.address;
+        let Some(Step::Get { of, .. }) = self.session.steps.get(record.step as usize) else { return false };
+        let asked = self.session.steps[record.step as usize].asked(&self.session, who);
+        let Some(about) = asked.get(record.nth) else { return false };
+        let owner = Address::Rank(Rank(about.from));
+        let owner = self.members.iter().find(|member| member.process.address == owner);
+        !owner.is_some_and(|owner| owner.did(*of, about.nth)) || !member.did(of + 1, 0)
     }
 
     fn send(
