@@ -85,8 +85,12 @@ impl Collective {
             Ok(entered) => entered,
             Err(why) => {
                 // The others would wait for this member.
+                let fault = match &why {
+                    CommError::PeerLost { ranks } => Fault::Lost(ranks.clone()),
+                    _ => Fault::Cancelled(me),
+                };
                 self.tell(nth, Err(why), on);
-                return self.spread_break(nth, Fault::Cancelled(me), None, on);
+                return self.spread_break(nth, fault, None, on);
             }
         };
         if let Some(fault) = self.join(nth, (me, called), on.place) {
