@@ -41,20 +41,31 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
 
 /// Every call of somebody who lives is over by its deadline, and given up only if there was a reason to wait.
 fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String> {
-    let scenario = &world.scenario;
     match &record.ended {
         None if member.lost.is_none() => Err("is not over".to_owned()),
         Some((at, _)) if *at > record.until => Err("ended after its deadline".to_owned()),
         Some((_, Ending::GivenUp)) => {
-            let waits_for_key = matches!(world.session.steps[record.step as usize], Step::Get { wait: true, .. });
-            let may = record.until.since(record.at) < LONG
-                || !scenario.stops.is_empty()
-                || member.lost.is_some()
-                || waits_for_key && world.may_be_missing(member, record);
+            let may = record.until.since(record.at) < LONG || member.lost.is_some() || somebody_waits_for_ever(world);
             if may { Ok(()) } else { Err("waits for nothing".to_owned()) }
         }
         _ => Ok(()),
     }
+}
+
+/// Whether somebody calls nothing any more, or waits for what nobody will do; others wait for that one.
+fn somebody_waits_for_ever(world: &Cluster) -> bool {
+    let in_vain = |member: &Member, record: &Record| {
+        let given_up = matches!(record.ended, Some((_, Ending::GivenUp)));
+        given_up
+            && match world.session.steps[record.step as usize] {
+                // The other end of a message that was given up.
+                Step::Mail { .. } => record.until.since(record.at) < LONG,
+                Step::Get { wait: true, .. } => world.may_be_missing(member, record),
+                _ => false,
+            }
+    };
+    !world.scenario.stops.is_empty()
+        || world.members.iter().any(|member| member.calls.values().any(|record| in_vain(member, record)))
 }
 
 /// What was called, by whom, and when.

@@ -87,5 +87,14 @@ fn run(session: Session, scenario: Scenario) -> Result<(), String> {
     if sim.run(Instant::FAR_FUTURE, 50_000_000) != Ended::Quiet {
         return Err(format!("something spins, at {}", sim.agenda.now()));
     }
+    if std::env::var_os("TRACE").is_some() {
+        for member in &sim.world.members {
+            println!("{} parent {:?} links {:?} top {}", member.process.address, member.process.parent, member.process.links, member.process.topology.top);
+            for record in member.calls.values() {
+                let ended = format!("{:?}", record.ended);
+                println!("   step {}.{} at {:?} {}", record.step, record.nth, record.at, &ended[..ended.len().min(300)]);
+            }
+        }
+    }
     checks::all(&sim)
 }
