@@ -108,7 +108,7 @@ pub(crate) const FRONT: Id = Id(0);
 
 impl Member {
     /// Whether it has made this call of a step, and nothing was wrong with it.
-    fn did(&self, step: u32, nth: u32) -> bool {
+    pub(crate) fn did(&self, step: u32, nth: u32) -> bool {
         let record = self.calls.get(&call_id(step, nth as usize));
         record.is_some_and(|record| matches!(record.ended, Some((_, Ending::Right))))
     }
