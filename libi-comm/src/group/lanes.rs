@@ -252,10 +252,11 @@ impl Lanes {
     pub(crate) fn next_frame(&mut self, link: LinkId, mut flow: Flow, must: bool) -> Option<Frame> {
         let mut cargo = Vec::new();
         let mut passed = Vec::new();
-        // Who has more to send than he may is waiting for what is held here to go.
-        let stalls = self.into.values().any(|lane| lane.wants);
         if let Some(lane) = self.out.get_mut(&link) {
-            let ripe = !self.gathers || lane.left == 0 || lane.cost >= CHUNK || must || stalls;
+            // Who has more to send than he may is waiting for what is held here to go.
+            let stalls = || self.into.values().any(|lane| lane.wants);
+            let ripe = !lane.queue.is_empty()
+                && (!self.gathers || lane.left == 0 || lane.cost >= CHUNK || must || stalls());
             let worth = |room: u64, cost: u64| room >= cost.min(LITTLE);
             let mut room = lane.allowed.saturating_sub(lane.sent).min(CHUNK);
             while ripe
