@@ -1,0 +1,180 @@
+//! The cases with a thread for each process, and queues in memory for links: groups as programs have them, with calls that block.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use libi_comm::{Bytes, CallId, Effect, Event, Group};
+use libi_core::ids::LinkId;
+use libi_core::machine::Machine;
+use libi_core::time::Instant;
+
+use common::heap::Heap;
+use common::shape::Process;
+use common::{Oracle, Session};
+
+/// What comes to a process.
+enum Wire {
+    Frame(LinkId, Bytes),
+    Lent(LinkId, Bytes),
+    /// Everybody has done everything.
+    Over,
+}
+
+/// The other end of a link: who is there, and what the link is called there.
+type End = (Sender<Wire>, LinkId);
+
+/// A process: its group, its links, and how far its program is.
+struct Member {
+    process: Process,
+    group: Group,
+    ends: BTreeMap<LinkId, End>,
+    inbox: Receiver<Wire>,
+    oracle: Arc<Oracle>,
+    /// Calls that are not over, by step.
+    open: BTreeMap<u32, usize>,
+    next: u32,
+}
+
+/// So long nothing comes only if something hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+impl Member {
+    fn tell(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        self.group.on(event, Instant::ZERO, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(link, frame) => {
+                    let (to, at) = &self.ends[&link];
+                    to.send(Wire::Frame(*at, frame.concat())).unwrap();
+                }
+                Effect::Lend(link, frame, lent) => {
+                    let (to, at) = &self.ends[&link];
+                    to.send(Wire::Lent(*at, lent.bytes)).unwrap();
+                    to.send(Wire::Frame(*at, frame.concat())).unwrap();
+                }
+                Effect::Finish(CallId(id), result) => {
+                    let (who, step) = (self.process.address, (id >> 32) as u32);
+                    let outcome = result.unwrap_or_else(|error| panic!("{who}, step {step}: {error}"));
+                    self.oracle.judge(who, step, id as u32 as usize, &outcome).unwrap();
+                    let open = self.open.get_mut(&step).unwrap();
+                    *open -= 1;
+                    if *open == 0 {
+                        self.open.remove(&step);
+                    }
+                }
+                Effect::Lost(ranks) => panic!("{ranks} lost"),
+            }
+        }
+    }
+
+    /// Takes all steps, as many at a time as may be.
+    fn run(&mut self) {
+        let session = self.oracle.session.clone();
+        while let Some(step) = session.steps.get(self.next as usize) {
+            let most = if step.is_apart() { 1 } else { session.flight };
+            if self.open.len() >= most {
+                self.wait();
+                continue;
+            }
+            let nth = self.next;
+            self.next += 1;
+            let calls = step.calls(nth, &session, self.process.address);
+            if !calls.is_empty() {
+                self.open.insert(nth, calls.len());
+            }
+            for (call, id) in calls.into_iter().zip(u64::from(nth) << 32..) {
+                self.tell(Event::Call(CallId(id), call));
+            }
+        }
+        while !self.open.is_empty() {
+            self.wait();
+        }
+    }
+
+    /// Takes what comes next; whether more may come.
+    fn wait(&mut self) -> bool {
+        let came = self.inbox.recv_timeout(PATIENCE);
+        match came.unwrap_or_else(|_| panic!("{} waits for {:?}", self.process.address, self.open)) {
+            Wire::Frame(link, frame) => self.tell(Event::Frame(link, frame)),
+            Wire::Lent(link, bytes) => self.tell(Event::Lent(link, bytes)),
+            Wire::Over => return false,
+        }
+        true
+    }
+}
+
+fn run(session: Session) {
+    let oracle = Arc::new(Oracle::new(Arc::new(session), None));
+    let processes = oracle.session.shape.processes();
+    let (senders, inboxes): (Vec<_>, Vec<_>) = processes.iter().map(|_| channel()).unzip();
+    let (done, all_done) = channel();
+    thread::scope(|scope| {
+        for (process, inbox) in processes.into_iter().zip(inboxes) {
+            let children = process.links.iter().map(|(link, child)| (*link, (*child, LinkId::PARENT)));
+            let parent = process.parent.map(|parent| (LinkId::PARENT, parent));
+            let ends = children.chain(parent).map(|(link, (who, at))| (link, (senders[who].clone(), at)));
+            let (ends, oracle, done) = (ends.collect(), oracle.clone(), done.clone());
+            scope.spawn(move || {
+                let group = Group::with_memory(Box::new(Heap));
+                let up = Event::Up(process.topology.clone());
+                let mut member = Member { process, group, ends, inbox, oracle, open: BTreeMap::new(), next: 0 };
+                member.tell(up);
+                member.run();
+                done.send(()).unwrap();
+                // Others may need it on their way.
+                while member.wait() {}
+                assert!(member.group.is_quiet(), "something is left at {}", member.process.address);
+            });
+        }
+        drop(done);
+        if senders.iter().all(|_| all_done.recv().is_ok()) {
+            senders.iter().for_each(|sender| sender.send(Wire::Over).unwrap());
+        }
+    });
+}
+
+fn every_case_of(file: &str) {
+    let (_, text) = common::FILES.into_iter().find(|(name, _)| *name == file).unwrap();
+    for session in common::sessions(text).unwrap().into_iter().filter(|session| session.size <= 33) {
+        let name = session.name.clone();
+        let ran = thread::spawn(move || run(session)).join();
+        assert!(ran.is_ok(), "{file}, {name}");
+    }
+}
+
+#[test]
+fn collective_calls_come_out_as_if_done_serially() {
+    every_case_of("collective");
+}
+
+#[test]
+fn reductions_come_out_as_if_done_serially() {
+    every_case_of("reduce");
+}
+
+#[test]
+fn exchanges_come_out_as_if_done_serially() {
+    every_case_of("exchange");
+}
+
+#[test]
+fn messages_arrive_once_and_in_their_order() {
+    every_case_of("mail");
+}
+
+#[test]
+fn keys_are_found_by_those_who_may_expect_it() {
+    every_case_of("keys");
+}
+
+#[test]
+fn calls_of_all_kinds_do_not_disturb_one_another() {
+    every_case_of("mixed");
+}
