@@ -1,0 +1,192 @@
+//! How many frames and bytes go over each link of a session, for one call of everybody.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Group, Spread};
+use libi_core::ids::LinkId;
+use libi_core::machine::Machine;
+use libi_core::time::Instant;
+
+use common::shape::{Placing, Process, Shape, Tree};
+
+/// The processes of a session, and what is on its way between them.
+struct Wires {
+    groups: Vec<Group>,
+    processes: Vec<Process>,
+    under_way: VecDeque<(usize, LinkId, Bytes)>,
+    /// The lengths of the frames that went from one process to another.
+    sent: BTreeMap<(usize, usize), Vec<usize>>,
+    open: usize,
+    calls: u64,
+}
+
+impl Wires {
+    fn new(size: u32, per_host: u32, tree: Tree) -> Self {
+        let shape = Shape { size, per_host, tree, placing: Placing::Blocks, absent: false, seed: 3 };
+        let processes = shape.processes();
+        let groups = processes.iter().map(|_| Group::new()).collect();
+        let (under_way, sent) = Default::default();
+        let mut wires = Self { groups, processes, under_way, sent, open: 0, calls: 0 };
+        for at in 0..wires.processes.len() {
+            let up = Event::Up(wires.processes[at].topology.clone());
+            wires.tell(at, up);
+        }
+        wires
+    }
+
+    fn tell(&mut self, who: usize, event: Event) {
+        let mut effects = Vec::new();
+        self.groups[who].on(event, Instant::ZERO, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(link, frame) => {
+                    let process = &self.processes[who];
+                    let child = process.links.get(&link).map(|child| (*child, LinkId::PARENT));
+                    let (to, at) = child.or(process.parent).unwrap();
+                    self.sent.entry((who, to)).or_default().push(frame.len());
+                    self.under_way.push_back((to, at, frame.concat()));
+                }
+                Effect::Finish(_, result) => {
+                    assert!(result.is_ok(), "{result:?}");
+                    self.open -= 1;
+                }
+                Effect::Lend(..) | Effect::Lost(_) => panic!("{effect:?}"),
+            }
+        }
+    }
+
+    /// These members call, all others' frames arrive; gives what has been sent.
+    fn all(&mut self, mut call: impl FnMut(u32) -> Option<Call>) -> BTreeMap<(usize, usize), Vec<usize>> {
+        self.sent.clear();
+        for at in 0..self.processes.len() {
+            let Address::Rank(me) = self.processes[at].address else { continue };
+            if let Some(call) = call(me.0) {
+                self.calls += 1;
+                self.open += 1;
+                self.tell(at, Event::Call(CallId(self.calls), call));
+            }
+        }
+        while let Some((to, link, frame)) = self.under_way.pop_front() {
+            self.tell(to, Event::Frame(link, frame));
+        }
+        assert_eq!(self.open, 0, "somebody waits");
+        std::mem::take(&mut self.sent)
+    }
+
+    /// How many members are in the subtree of a process.
+    fn below(&self, at: usize) -> usize {
+        self.processes[at].ranks().len()
+    }
+
+    /// The links that collective calls go over: who is above, and who below.
+    fn links(&self) -> impl Iterator<Item = (usize, usize)> {
+        let alone = self.processes[0].links.len() == 1;
+        let all = self.processes.iter().enumerate();
+        let links = all.filter_map(|(child, process)| Some((process.parent?.0, child)));
+        links.filter(move |(parent, _)| !alone || *parent != 0)
+    }
+}
+
+const TREES: [Tree; 5] = [Tree::Flat, Tree::Star, Tree::Chain, Tree::Binary, Tree::Late];
+
+/// One frame up and one down on each link, and none elsewhere.
+fn assert_one_each_way(wires: &Wires, sent: &BTreeMap<(usize, usize), Vec<usize>>, what: &str) {
+    for (above, below) in wires.links() {
+        for way in [(above, below), (below, above)] {
+            assert_eq!(sent.get(&way).map(Vec::len), Some(1), "{what}: from process {} to {}", way.0, way.1);
+        }
+    }
+    assert_eq!(sent.len(), 2 * wires.links().count(), "{what}");
+}
+
+#[test]
+fn a_barrier_is_one_frame_up_and_one_down_on_each_link() {
+    for tree in TREES {
+        let mut wires = Wires::new(65, 4, tree);
+        let sent = wires.all(|_| Some(Call::Barrier));
+        assert_one_each_way(&wires, &sent, &format!("{tree:?}"));
+    }
+}
+
+#[test]
+fn a_fence_with_dense_keys_is_one_frame_up_and_one_down_on_each_link() {
+    for tree in TREES {
+        let mut wires = Wires::new(65, 4, tree);
+        wires.all(|me| {
+            let (key, value) = (format!("key {me}"), Bytes::from(vec![7; 50]));
+            Some(Call::Put { key, value, spread: Spread::Dense })
+        });
+        let sent = wires.all(|_| Some(Call::Fence));
+        assert_one_each_way(&wires, &sent, &format!("{tree:?}"));
+    }
+}
+
+#[test]
+fn a_ring_is_one_frame_up_and_one_down_on_each_link() {
+    for tree in TREES {
+        let mut wires = Wires::new(65, 4, tree);
+        let address = || Bytes::from_static(b"10.0.0.1:1234");
+        let sent = wires.all(|_| Some(Call::Ring { count: 1, left: address(), right: address() }));
+        assert_one_each_way(&wires, &sent, &format!("{tree:?}"));
+    }
+}
+
+#[test]
+fn every_item_of_an_alltoall_goes_over_each_link_of_its_way_once() {
+    for tree in TREES {
+        for (size, length) in [(64, 8), (17, 1_000), (8, 70_000)] {
+            let mut wires = Wires::new(size, 4, tree);
+            let part = Bytes::from(vec![7; length]);
+            let parts = vec![part; size as usize];
+            let sent = wires.all(|_| Some(Call::AllToAll { parts: parts.clone(), equal: true }));
+            for (above, below) in wires.links() {
+                let items = wires.below(below) * (size as usize - wires.below(below));
+                for way in [(above, below), (below, above)] {
+                    let bytes: usize = sent[&way].iter().sum();
+                    // Each piece has a head, and each frame; a grant is a frame as well.
+                    let least = items * length;
+                    let most = least + (items + bytes / 1_000) * 40 + sent[&way].len() * 60;
+                    assert!(
+                        (least..=most).contains(&bytes),
+                        "{tree:?}: {items} items of {length} bytes took {bytes}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_small_alltoall_is_one_frame_each_way_on_each_link() {
+    for tree in TREES {
+        let mut wires = Wires::new(64, 4, tree);
+        let parts = vec![Bytes::from_static(b"8 bytes."); 64];
+        let sent = wires.all(|_| Some(Call::AllToAll { parts: parts.clone(), equal: true }));
+        for (above, below) in wires.links() {
+            for way in [(above, below), (below, above)] {
+                println!("{tree:?} {} below: {:?}", wires.below(below), sent[&way]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_asks_once_for_a_sparse_key_that_all_its_members_want() {
+    let mut wires = Wires::new(64, 16, Tree::Star);
+    let put = || Call::Put { key: "key".into(), value: "value".into(), spread: Spread::Sparse };
+    wires.all(|me| (me == 20).then(put));
+    wires.all(|_| Some(Call::Fence));
+    let leader = |host: usize| 1 + host * 16;
+    let sent = wires.all(|me| (me >= 48).then(|| Call::Get { key: "key".into(), wait: false }));
+    for hop in [(leader(3), leader(0)), (leader(0), leader(1)), (leader(1), leader(0)), (leader(0), leader(3))] {
+        assert_eq!(sent.get(&hop).map(Vec::len), Some(1), "{hop:?}");
+    }
+    let beside = sent.keys().filter(|(from, to)| !(leader(3)..).contains(from) && !(leader(3)..).contains(to));
+    assert_eq!(beside.count(), 2, "nobody else is asked");
+    // It is known there now.
+    let again = wires.all(|me| (me >= 48).then(|| Call::Get { key: "key".into(), wait: false }));
+    assert!(!again.contains_key(&(leader(3), leader(0))));
+}
