@@ -181,10 +181,13 @@ fn a_host_asks_once_for_a_sparse_key_that_all_its_members_want() {
     wires.all(|_| Some(Call::Fence));
     let leader = |host: usize| 1 + host * 16;
     let sent = wires.all(|me| (me >= 48).then(|| Call::Get { key: "key".into(), wait: false }));
-    for hop in [(leader(3), leader(0)), (leader(0), leader(1)), (leader(1), leader(0)), (leader(0), leader(3))] {
+    for hop in
+        [(leader(3), leader(0)), (leader(0), leader(1)), (leader(1), leader(0)), (leader(0), leader(3))]
+    {
         assert_eq!(sent.get(&hop).map(Vec::len), Some(1), "{hop:?}");
     }
-    let beside = sent.keys().filter(|(from, to)| !(leader(3)..).contains(from) && !(leader(3)..).contains(to));
+    let beside =
+        sent.keys().filter(|(from, to)| !(leader(3)..).contains(from) && !(leader(3)..).contains(to));
     assert_eq!(beside.count(), 2, "nobody else is asked");
     // It is known there now.
     let again = wires.all(|me| (me >= 48).then(|| Call::Get { key: "key".into(), wait: false }));

@@ -124,7 +124,8 @@ fn run(session: Session) {
             scope.spawn(move || {
                 let group = Group::with_memory(Box::new(Heap));
                 let up = Event::Up(process.topology.clone());
-                let mut member = Member { process, group, ends, inbox, oracle, open: BTreeMap::new(), next: 0 };
+                let mut member =
+                    Member { process, group, ends, inbox, oracle, open: BTreeMap::new(), next: 0 };
                 member.tell(up);
                 member.run();
                 done.send(()).unwrap();

@@ -289,7 +289,8 @@ impl Entry {
             self.elements.iter().map(move |element| How::Elements(op, Element::from(*element)))
         };
         let own = self.own.iter().map(|own| How::Own(*own));
-        let exists = |how: &How| !matches!(how, How::Elements(op, element) if !Fold::Elements(*op, *element).exists());
+        let exists =
+            |how: &How| !matches!(how, How::Elements(op, element) if !Fold::Elements(*op, *element).exists());
         for by in self.ops.iter().flat_map(elements).chain(own).filter(exists) {
             for root in &self.roots {
                 session.steps.push(Step::Reduce { to: root.of(&session.present), by, count });

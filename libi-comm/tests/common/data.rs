@@ -1,8 +1,8 @@
 //! Decides which bytes somebody has for somebody at a step. Everybody can work out everybody's.
 
+use libi_comm::Address;
 use libi_comm::Bytes;
 use libi_comm::fold::{Element, Op};
-use libi_comm::Address;
 use serde::Deserialize;
 
 /// In place of a receiver: everybody.
@@ -117,9 +117,21 @@ impl Lengths {
         match self {
             Self::Equal(length) => length,
             Self::By(Formula::Rising) => (from as usize * 3 + (to as usize & 0xffff)) % 97,
-            Self::By(Formula::Few) => if from % 3 == 1 { 5 } else { 0 },
+            Self::By(Formula::Few) => {
+                if from % 3 == 1 {
+                    5
+                } else {
+                    0
+                }
+            }
             Self::By(Formula::Edges) => 65_535 + (from as usize + (to as usize & 0xff)) % 3,
-            Self::By(Formula::Lone) => if from == 2 { 300_001 } else { 1 },
+            Self::By(Formula::Lone) => {
+                if from == 2 {
+                    300_001
+                } else {
+                    1
+                }
+            }
         }
     }
 

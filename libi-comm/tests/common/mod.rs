@@ -11,7 +11,13 @@
 //! | how memory is lent | [`heap`] |
 //!
 //! It needs `libi_comm`, `libi_core`, `serde` and `toml`, and can be included by its path.
-#![allow(dead_code, unreachable_pub, unused_imports, clippy::missing_panics_doc, reason = "each test needs a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    clippy::missing_panics_doc,
+    reason = "each test needs a part of it"
+)]
 
 pub mod case;
 pub mod data;

@@ -127,7 +127,8 @@ impl Oracle {
     fn is_some_place(&self, step: u32, lengths: Lengths, outcome: &Outcome) -> Result<(), String> {
         let Outcome::Place(place) = outcome else { return Err(format!("{} is no place", Short(outcome))) };
         let present = &self.session.present;
-        let has = |nth: u32, part: &Bytes| present.iter().any(|rank| ring_part(step, *rank, nth, lengths) == part);
+        let has =
+            |nth: u32, part: &Bytes| present.iter().any(|rank| ring_part(step, *rank, nth, lengths) == part);
         let right = place.size as usize == present.len() && place.rank < place.size;
         let before = u64::from(place.rank)..=u64::from(place.rank) * 5;
         if right && before.contains(&place.before) && has(1, &place.left) && has(0, &place.right) {

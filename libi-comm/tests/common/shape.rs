@@ -120,7 +120,11 @@ impl Shape {
                 let without = host.first() != Some(&0) && rng.chance(0.2);
                 let gone: Vec<u32> =
                     host.iter().copied().filter(|rank| without || *rank > 0 && rng.chance(0.15)).collect();
-                let gone = if host.first().is_some_and(|leader| gone.contains(leader)) { host.clone() } else { gone };
+                let gone = if host.first().is_some_and(|leader| gone.contains(leader)) {
+                    host.clone()
+                } else {
+                    gone
+                };
                 host.retain(|rank| !gone.contains(rank));
                 absent.add_all(&gone.into_iter().map(Rank).collect());
             }

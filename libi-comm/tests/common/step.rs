@@ -13,18 +13,52 @@ use super::data::{About, Lengths, number};
 pub enum Step {
     Barrier,
     /// The others know its length, or not.
-    Broadcast { root: Rank, lengths: Lengths, known: bool },
-    Gather { root: Rank, lengths: Lengths },
-    Scatter { root: Rank, lengths: Lengths, known: bool },
-    AllGather { lengths: Lengths },
-    AllToAll { lengths: Lengths },
-    Reduce { to: Option<Rank>, by: How, count: usize },
-    Ring { lengths: Lengths },
+    Broadcast {
+        root: Rank,
+        lengths: Lengths,
+        known: bool,
+    },
+    Gather {
+        root: Rank,
+        lengths: Lengths,
+    },
+    Scatter {
+        root: Rank,
+        lengths: Lengths,
+        known: bool,
+    },
+    AllGather {
+        lengths: Lengths,
+    },
+    AllToAll {
+        lengths: Lengths,
+    },
+    Reduce {
+        to: Option<Rank>,
+        by: How,
+        count: usize,
+    },
+    Ring {
+        lengths: Lengths,
+    },
     Fence,
-    Mail { who: Letters, tags: Vec<u32>, count: u32, lengths: Lengths },
-    Put { spread: Spread, count: u32, lengths: Lengths },
+    Mail {
+        who: Letters,
+        tags: Vec<u32>,
+        count: u32,
+        lengths: Lengths,
+    },
+    Put {
+        spread: Spread,
+        count: u32,
+        lengths: Lengths,
+    },
     /// Of what was put at a step; of the next if the getters wait.
-    Get { of: u32, whose: Whose, wait: bool },
+    Get {
+        of: u32,
+        whose: Whose,
+        wait: bool,
+    },
 }
 
 /// How values are combined.
@@ -156,7 +190,9 @@ impl Step {
             Self::AllToAll { lengths } => {
                 Call::AllToAll { parts: parts(lengths), equal: lengths.equal().is_some() }
             }
-            Self::Reduce { to, by, count } => Call::Reduce { to, data: by.value(step, me, count), fold: by.fold() },
+            Self::Reduce { to, by, count } => {
+                Call::Reduce { to, data: by.value(step, me, count), fold: by.fold() }
+            }
             Self::Ring { lengths } => {
                 let [left, right] = [0, 1].map(|nth| ring_part(step, me, nth, lengths));
                 Call::Ring { count: ring_count(me), left, right }
@@ -173,14 +209,16 @@ impl Step {
         let mut list = Vec::new();
         for to in letters.from(who, session) {
             for (at, tag) in (0..).zip(tags) {
-                let about = |nth| About { nth: at * count + nth, ..About::one(step, number(who), number(to)) };
+                let about =
+                    |nth| About { nth: at * count + nth, ..About::one(step, number(who), number(to)) };
                 list.extend((0..*count).map(|nth| Letter::Sent { to, tag: *tag, about: about(nth) }));
             }
         }
         for from in letters.to(who, session) {
             for (at, tag) in tags.iter().enumerate().rev() {
                 let at = at as u32;
-                let about = |nth| About { nth: at * count + nth, ..About::one(step, number(from), number(who)) };
+                let about =
+                    |nth| About { nth: at * count + nth, ..About::one(step, number(from), number(who)) };
                 list.extend((0..*count).map(|nth| Letter::Awaited { from, tag: *tag, about: about(nth) }));
             }
         }
@@ -295,7 +333,8 @@ impl Own {
             Self::Matrix => {
                 for (a, b) in into.chunks_exact_mut(MATRIX).zip(other.chunks_exact(MATRIX)) {
                     let product = |row: usize, column: usize| {
-                        let [x, y] = [a[row * 2].wrapping_mul(b[column]), a[row * 2 + 1].wrapping_mul(b[2 + column])];
+                        let [x, y] =
+                            [a[row * 2].wrapping_mul(b[column]), a[row * 2 + 1].wrapping_mul(b[2 + column])];
                         x.wrapping_add(y)
                     };
                     let both = [product(0, 0), product(0, 1), product(1, 0), product(1, 1)];

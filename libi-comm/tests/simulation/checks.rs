@@ -45,7 +45,9 @@ fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String
         None if member.lost.is_none() => Err("is not over".to_owned()),
         Some((at, _)) if *at > record.until => Err("ended after its deadline".to_owned()),
         Some((_, Ending::GivenUp)) => {
-            let may = record.until.since(record.at) < LONG || member.lost.is_some() || somebody_waits_for_ever(world);
+            let may = record.until.since(record.at) < LONG
+                || member.lost.is_some()
+                || somebody_waits_for_ever(world);
             if may { Ok(()) } else { Err("waits for nothing".to_owned()) }
         }
         _ => Ok(()),
@@ -148,9 +150,14 @@ impl History {
             CommError::Ended => member.lost.is_some_and(|lost| lost <= at),
             CommError::Mismatch { nth, one, other } => {
                 let said = |(rank, what): &(Rank, Called)| {
-                    self.at(record.step, *rank).is_some_and(|(called, really)| *called <= at && really == what)
+                    self.at(record.step, *rank)
+                        .is_some_and(|(called, really)| *called <= at && really == what)
                 };
-                self.is_nth(*nth, record) && one.0 != other.0 && said(one) && said(other) && differ(&one.1, &other.1)
+                self.is_nth(*nth, record)
+                    && one.0 != other.0
+                    && said(one)
+                    && said(other)
+                    && differ(&one.1, &other.1)
             }
             CommError::Cancelled { nth, by } => {
                 self.is_nth(*nth, record) && has_given_up(world, Address::Rank(*by), record.step, at)

@@ -70,11 +70,13 @@ fn every_case_of(file: &str) {
     let seeds = if std::env::var_os("LIBI_SEEDS").is_some() { 0..5 } else { 0..1 };
     for (nth, session) in common::sessions(text).unwrap().into_iter().enumerate() {
         for seed in seeds.clone().map(|seed| seed * 1_000 + nth as u64) {
-            let start=std::time::Instant::now();
+            let start = std::time::Instant::now();
             if let Err(wrong) = run(session.clone(), Scenario::healthy(seed)) {
                 panic!("{file}, {}, seed {seed}: {wrong}", session.name);
             }
-            if start.elapsed().as_millis() > 1000 { println!("{:?} {}", start.elapsed(), session.name); }
+            if start.elapsed().as_millis() > 1000 {
+                println!("{:?} {}", start.elapsed(), session.name);
+            }
         }
     }
 }
@@ -89,10 +91,22 @@ fn run(session: Session, scenario: Scenario) -> Result<(), String> {
     }
     if std::env::var_os("TRACE").is_some() {
         for member in &sim.world.members {
-            println!("{} parent {:?} links {:?} top {}", member.process.address, member.process.parent, member.process.links, member.process.topology.top);
+            println!(
+                "{} parent {:?} links {:?} top {}",
+                member.process.address,
+                member.process.parent,
+                member.process.links,
+                member.process.topology.top
+            );
             for record in member.calls.values() {
                 let ended = format!("{:?}", record.ended);
-                println!("   step {}.{} at {:?} {}", record.step, record.nth, record.at, &ended[..ended.len().min(300)]);
+                println!(
+                    "   step {}.{} at {:?} {}",
+                    record.step,
+                    record.nth,
+                    record.at,
+                    &ended[..ended.len().min(300)]
+                );
             }
         }
     }

@@ -104,9 +104,11 @@ impl Scenario {
             (Step::Gather { root, lengths }, 0) => {
                 Step::Gather { root: session.next(*root).unwrap_or(*root), lengths: *lengths }
             }
-            (Step::Broadcast { root, lengths, known }, 0) => {
-                Step::Broadcast { root: session.next(*root).unwrap_or(*root), lengths: *lengths, known: *known }
-            }
+            (Step::Broadcast { root, lengths, known }, 0) => Step::Broadcast {
+                root: session.next(*root).unwrap_or(*root),
+                lengths: *lengths,
+                known: *known,
+            },
             (Step::Reduce { to: Some(_), by, count }, 0) => Step::Reduce { to: None, by: *by, count: *count },
             // What functions of our own are given may differ in length.
             (Step::Reduce { to, by: by @ How::Elements(..), count }, 1) => {

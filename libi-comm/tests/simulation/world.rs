@@ -277,9 +277,12 @@ impl Cluster {
         let Some(record) = member.calls.get(&call) else { return Ending::Right };
         match result {
             Err(error) => Ending::Failed(error),
-            Ok(outcome) => match self.oracle.judge(member.process.address, record.step, record.nth, &outcome) {
+            Ok(outcome) => match self.oracle.judge(member.process.address, record.step, record.nth, &outcome)
+            {
                 Ok(()) => Ending::Right,
-                Err(_) if outcome == Outcome::Found(None) && self.may_be_missing(member, record) => Ending::Right,
+                Err(_) if outcome == Outcome::Found(None) && self.may_be_missing(member, record) => {
+                    Ending::Right
+                }
                 Err(wrong) => Ending::Wrong(wrong),
             },
         }
