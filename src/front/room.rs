@@ -91,7 +91,7 @@ impl Room {
         })?;
         let (sessions, events) = (BTreeMap::new(), VecDeque::new());
         let state = State { sessions, events, announce, announced: reader, is_announced: false };
-        let board = Arc::new(Board::new(state));
+        let board = Arc::new(Board::new(state, progress)?);
         let (numbers, ids) = (BTreeMap::new(), BTreeMap::new());
         let desk = Desk { board: Arc::clone(&board), numbers, ids, consumed: Vec::new() };
         let hall = Hall { engine, desk, retired: Vec::new(), launching: false };

@@ -130,7 +130,7 @@ impl Keeper {
             waiting: 0,
             lost: Ranks::new(),
         };
-        let board = Arc::new(Board::new(state));
+        let board = Arc::new(Board::new(state, progress)?);
         let mut desk = Desk { board: Arc::clone(&board), fall: None, signals: Vec::new() };
         let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut desk)?;
         let works = Works::new(board, Hall { engine, id, desk }, move || drop(waker.wake()), progress);

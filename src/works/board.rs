@@ -1,13 +1,17 @@
 //! What machinery has told, who is at the wheel, and who waits: all that is under one lock.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant as Clock;
+use std::time::Duration;
 
 use libi_comm::CallId;
 
+use super::alarm::Alarm;
 use super::calls::Calls;
+use super::thread::LINGER;
 use super::{Answer, Party};
+use crate::front::Progress;
 
 /// Who turns the machinery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +28,8 @@ pub(crate) struct Board<S, C> {
     inner: Mutex<Inner<S, C>>,
     /// For those who watch the state.
     pub(super) changed: Condvar,
-    /// For the thread while it rests.
-    pub(super) thread: Condvar,
+    /// For the thread while it rests, if there is one.
+    alarm: Option<Alarm>,
 }
 
 /// What is on it.
@@ -47,17 +51,17 @@ pub(crate) struct Inner<S, C> {
     pub(super) stopped: bool,
     /// The thread is to take the wheel as soon as it is free.
     pub(super) summoned: bool,
-    /// The thread wants to be told when the wheel is free.
-    pub(super) calls_thread: bool,
-    /// How often the wheel was taken or left, and when it was left last.
-    pub(super) moves: u64,
-    pub(super) left: Clock,
     /// How many sleep until the board changes.
     pub(super) watchers: usize,
 }
 
 impl<S, C> Board<S, C> {
-    pub(crate) fn new(state: S) -> Self {
+    /// One for works with or without a thread.
+    pub(crate) fn new(state: S, progress: Progress) -> io::Result<Self> {
+        let alarm = match progress {
+            Progress::Thread => Some(Alarm::new()?),
+            Progress::Manual => None,
+        };
         let inner = Inner {
             state,
             calls: Calls::default(),
@@ -69,12 +73,9 @@ impl<S, C> Board<S, C> {
             anybodys: false,
             stopped: false,
             summoned: true,
-            calls_thread: false,
-            moves: 0,
-            left: Clock::now(),
             watchers: 0,
         };
-        Self { inner: Mutex::new(inner), changed: Condvar::new(), thread: Condvar::new() }
+        Ok(Self { inner: Mutex::new(inner), changed: Condvar::new(), alarm })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner<S, C>> {
@@ -103,19 +104,34 @@ impl<S, C> Board<S, C> {
     /// Has the thread take the wheel as soon as it is free.
     pub(super) fn summon(&self, inner: &mut Inner<S, C>) {
         inner.summoned = true;
-        self.thread.notify_one();
+        if let Some(alarm) = &self.alarm {
+            alarm.ring_in(Duration::ZERO);
+        }
+    }
+
+    /// Whoever is to drive takes the wheel, which is free.
+    pub(super) fn take(&self, inner: &mut Inner<S, C>, wheel: Wheel) {
+        inner.wheel = wheel;
+        if let Some(alarm) = &self.alarm {
+            alarm.stop();
+        }
+    }
+
+    /// The thread sleeps until it is summoned, or the wheel has been free for a while; or for nothing.
+    pub(super) fn sleep_until_called(&self) {
+        if let Some(alarm) = &self.alarm {
+            alarm.wait();
+        }
     }
 
     /// Whoever has driven leaves.
-    pub(super) fn free(&self, inner: &mut Inner<S, C>, threaded: bool) {
+    pub(super) fn free(&self, inner: &mut Inner<S, C>) {
         inner.wheel = Wheel::Free;
-        inner.moves += 1;
-        if threaded {
-            inner.left = Clock::now();
-            if inner.stopped || !inner.may_be_lent() {
+        if let Some(alarm) = &self.alarm {
+            if inner.stopped || inner.summoned || !inner.may_be_lent() {
                 self.summon(inner);
-            } else if inner.calls_thread {
-                self.thread.notify_one();
+            } else {
+                alarm.ring_in(LINGER);
             }
         } else if inner.stopped && inner.watchers > 0 {
             self.changed.notify_all();

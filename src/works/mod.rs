@@ -17,10 +17,9 @@
 //! - **Who waits drives.** A caller that finds the wheel free turns the machinery until what he waits for is on the board: what
 //!   he sends and what he gets crosses no thread. One that starts something and does not wait gives it one turn.
 //! - **The thread** ([`Progress::Thread`]) drives when no caller does. It blocks in a turn; a caller wakes it, once, and sleeps; it
-//!   leaves the wheel at the end of the turn to whoever sleeps, and rests. It comes back when nobody has driven for
-//!   [`LINGER`](thread::LINGER), so that calls one behind the other cost no change of threads. While callers come again and again it looks
-//!   up less and less often, up to 4 ms, and while one drives for longer than that, not at all: then he calls it when he leaves.
-//!   So what the machinery has to do while all callers compute waits for `LINGER`, after a time of many calls for up to 4 ms.
+//!   leaves the wheel at the end of the turn to whoever sleeps, and rests. It comes back when the wheel has been free for
+//!   [`LINGER`](thread::LINGER): whoever leaves the wheel sets an [alarm], and whoever takes it stops that, so that calls one behind
+//!   the other wake nobody. What the machinery has to do while all callers compute waits for so long.
 //! - **What only the thread may do** is starting processes: they end with the thread that has started them. While the machinery
 //!   may do that it is not [anybody's](Machinery::is_anybodys), and commands that lead there [summon](Machinery::is_for_thread) the thread.
 //! - **Without a thread** ([`Progress::Manual`]) the wheel is free unless a caller waits or dispatches.
@@ -39,6 +38,7 @@
 //! [`Progress::Thread`]: crate::Progress::Thread
 //! [`Progress::Manual`]: crate::Progress::Manual
 
+mod alarm;
 mod board;
 mod calls;
 mod line;
@@ -331,8 +331,7 @@ struct Driver<'a, M: Machinery> {
 impl<'a, M: Machinery> Driver<'a, M> {
     /// Takes the wheel, which is free.
     fn take(works: &'a Works<M>, inner: &mut Guard<'_, M>, wheel: Wheel) -> Self {
-        inner.wheel = wheel;
-        inner.moves += 1;
+        works.board.take(inner, wheel);
         Self { works, machinery: None, has_left: false }
     }
 
@@ -344,7 +343,7 @@ impl<'a, M: Machinery> Driver<'a, M> {
 
     fn leave(mut self, inner: &mut Guard<'_, M>) {
         (self.machinery, self.has_left) = (None, true);
-        self.works.board.free(inner, self.works.threaded);
+        self.works.board.free(inner);
     }
 }
 
@@ -355,7 +354,7 @@ impl<M: Machinery> Drop for Driver<'_, M> {
             self.machinery = None;
             let mut inner = self.works.board.lock();
             inner.stopped = true;
-            self.works.board.free(&mut inner, self.works.threaded);
+            self.works.board.free(&mut inner);
         }
     }
 }

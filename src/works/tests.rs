@@ -165,7 +165,8 @@ struct Stage {
 
 impl Stage {
     fn new(progress: Progress) -> Self {
-        let (poll, count, board) = (Arc::<Poll>::default(), Arc::<Count>::default(), Arc::new(Board::new(0)));
+        let (poll, count, board) =
+            (Arc::<Poll>::default(), Arc::<Count>::default(), Arc::new(Board::new(0, progress).unwrap()));
         let (network, calls) = channel::<(CallId, u32)>();
         let line = Arc::clone(&poll);
         thread::spawn(move || {

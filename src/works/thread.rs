@@ -1,6 +1,5 @@
 //! The thread that turns machinery when no caller does.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::board::Wheel;
@@ -8,9 +7,6 @@ use super::{Driver, Guard, Machinery, Works};
 
 /// For how long nobody drives before the thread does.
 pub(super) const LINGER: Duration = Duration::from_micros(500);
-
-/// For how long, at most, the thread does not look whether somebody drives.
-pub(super) const MOST: Duration = LINGER.saturating_mul(8);
 
 impl<M: Machinery> Works<M> {
     /// What the thread does, until the works are stopped or the machinery fails.
@@ -53,41 +49,18 @@ impl<M: Machinery> Works<M> {
         inner
     }
 
-    /// Rests until the wheel is free, and it is the thread's turn to take it.
+    /// Rests until the wheel is free, and nobody has wanted it for a while or it is the thread that is wanted.
     fn rest<'a>(&'a self, mut inner: Guard<'a, M>) -> Guard<'a, M> {
-        // How often it was not, and how often the wheel was taken or left at the last time.
-        let (mut looked, mut moves) = (0_u32, inner.moves);
-        loop {
-            let needed = inner.summoned || inner.stopped;
-            let pause = MOST.min(LINGER * (1 << looked.saturating_sub(1).min(8)));
-            let pause = match inner.wheel {
-                Wheel::Free if needed => return inner,
-                Wheel::Free => {
-                    let idle = inner.left.elapsed();
-                    if idle >= LINGER {
-                        return inner;
-                    }
-                    Some(pause.saturating_sub(idle))
-                }
-                _ if needed || pause == MOST && inner.moves == moves => None,
-                _ => Some(pause),
-            };
-            moves = inner.moves;
-            inner = match pause {
-                Some(pause) => {
-                    looked += 1;
-                    let waited = self.board.thread.wait_timeout(inner, pause);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => {
-                    looked = 0;
-                    inner.calls_thread = true;
-                    let mut woken = self.board.thread.wait(inner).unwrap_or_else(PoisonError::into_inner);
-                    woken.calls_thread = false;
-                    woken
-                }
-            };
+        while !inner.summoned && !inner.stopped || inner.wheel != Wheel::Free {
+            drop(inner);
+            self.board.sleep_until_called();
+            inner = self.board.lock();
+            // Whoever leaves the wheel sets the clock anew, and whoever takes it stops it.
+            if inner.wheel == Wheel::Free {
+                break;
+            }
         }
+        inner
     }
 }
 
