@@ -281,6 +281,8 @@ impl Collective {
                 }
             }
         }
+        // Before anything goes, so that nobody counts as waiting who can be granted more; and again for what has gone then.
+        grant(nth, op, on.out);
         let links: Vec<_> = op.lanes.out.keys().copied().collect();
         for link in links {
             let mut next = flow(op, link);
@@ -290,9 +292,7 @@ impl Collective {
                 (must, next.signs) = (false, Signs::default());
             }
         }
-        for (link, upto) in op.lanes.grants() {
-            on.out.push(Effect::Send(link, Message::Grant { nth, upto }.frame(None)));
-        }
+        grant(nth, op, on.out);
     }
 
     /// This process cannot go on with a call: nobody can.
@@ -363,6 +363,13 @@ impl Collective {
                 on.out.push(Effect::Finish(id, result));
             }
         }
+    }
+}
+
+/// Tells those who may send more.
+fn grant(nth: u64, op: &mut Op, out: &mut Vec<Effect>) {
+    for (link, upto) in op.lanes.grants() {
+        out.push(Effect::Send(link, Message::Grant { nth, upto }.frame(None)));
     }
 }
 

@@ -84,9 +84,17 @@ impl Outgoing {
 pub(crate) struct Incoming {
     /// What is still to come.
     pub(crate) left: u64,
+    received: u64,
     consumed: u64,
     granted: u64,
     wants: bool,
+}
+
+impl Incoming {
+    /// Whether the other end has more, and may not send it.
+    fn stalls(&self) -> bool {
+        self.wants && self.received + LITTLE >= self.granted
+    }
 }
 
 /// See the [module](self).
@@ -162,6 +170,13 @@ impl Lanes {
     /// A piece has come over a link that is kept here.
     pub(crate) fn keep(&mut self, link: LinkId, piece: &Piece) {
         self.consume(link, cost(piece));
+    }
+
+    /// A piece has come over a link, whatever becomes of it.
+    pub(crate) fn received(&mut self, link: LinkId, piece: &Piece) {
+        if let Some(lane) = self.into.get_mut(&link) {
+            lane.received += cost(piece);
+        }
     }
 
     /// An item has come over a link to its end.
@@ -253,8 +268,8 @@ impl Lanes {
         let mut cargo = Vec::new();
         let mut passed = Vec::new();
         if let Some(lane) = self.out.get_mut(&link) {
-            // Who has more to send than he may is waiting for what is held here to go.
-            let stalls = || self.into.values().any(|lane| lane.wants);
+            // Who has sent all that he may is waiting for what is held here to go.
+            let stalls = || self.into.values().any(Incoming::stalls);
             let ripe = !lane.queue.is_empty()
                 && (!self.gathers || lane.left == 0 || lane.cost >= CHUNK || must || stalls());
             let worth = |room: u64, cost: u64| room >= cost.min(LITTLE);

@@ -158,6 +158,7 @@ impl Op {
 
     /// A piece has come over a link.
     pub(crate) fn receive(&mut self, link: LinkId, piece: Piece, place: &Place) -> Result<(), CommError> {
+        self.lanes.received(link, &piece);
         let weight = self.weight(&piece);
         if piece.is_last() {
             self.lanes.arrived(link, weight);
