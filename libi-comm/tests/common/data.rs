@@ -60,7 +60,7 @@ impl About {
     /// An array of so many elements that can be combined in any order with the same result: integers are anything, floats are
     /// small whole numbers, and not a number for some where that does not count.
     pub fn array(self, op: Op, element: Element, count: usize) -> Bytes {
-        let nan_counts = op == Op::Sum || self.from % 2 == 0;
+        let nan_counts = op == Op::Sum || self.from.is_multiple_of(2);
         let float = |bits: u64| {
             if bits % 7 == 3 && !nan_counts { f64::NAN } else { f64::from((bits >> 32) as u32 % 201) - 100.0 }
         };

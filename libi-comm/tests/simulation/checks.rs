@@ -9,8 +9,9 @@ use libi_core::sim::{Node as Id, Sim};
 use libi_core::time::Instant;
 
 use crate::common::step::Step;
+use crate::member::{Ending, Member, Record};
 use crate::scenario::LONG;
-use crate::world::{Cluster, Ending, Member, Record};
+use crate::world::Cluster;
 
 /// Checks everything.
 pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
@@ -36,6 +37,7 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
     }
     history.mismatches_were_told(world)?;
     history.leavers_have_done_their_part(world)?;
+    bounded(world)?;
     quiet(sim)
 }
 
@@ -100,6 +102,9 @@ impl History {
             let Address::Rank(me) = member.process.address else { continue };
             for record in member.calls.values() {
                 let step = world.step(Address::Rank(me), record.step);
+                if world.scenario.nonsense.contains(&(Address::Rank(me), record.step)) {
+                    continue;
+                }
                 if let Some(what) = step.calls(record.step, &world.session, Address::Rank(me)).first()
                     && let Some(what) = what_is_called(what, me)
                 {
@@ -162,6 +167,9 @@ impl History {
             CommError::Cancelled { nth, by } => {
                 self.is_nth(*nth, record) && has_given_up(world, Address::Rank(*by), record.step, at)
             }
+            CommError::NoSuchPeer(_) => {
+                world.scenario.nonsense.contains(&(member.process.address, record.step))
+            }
             CommError::Withdrawn { by } => has_given_up(world, *by, record.step, at),
             _ => false,
         };
@@ -177,7 +185,9 @@ impl History {
         for step in &self.differ {
             let records = || world.members.iter().flat_map(|member| member.calls.values());
             let gave_up = |record: &Record| matches!(record.ended, Some((_, Ending::GivenUp)));
-            if world.scenario.has_losses() || records().any(|other| other.step == *step && gave_up(other)) {
+            let other_fault = records().any(|other| other.step == *step && gave_up(other));
+            let nonsense = world.scenario.nonsense.iter().any(|(_, at)| at == step);
+            if world.scenario.has_losses() || nonsense || other_fault {
                 continue;
             }
             for record in records().filter(|record| record.step == *step) {
@@ -214,6 +224,20 @@ impl History {
     }
 }
 
+/// Of a collective call's data no more is on its way over a link than the windows allow.
+fn bounded(world: &Cluster) -> Result<(), String> {
+    const WINDOW: usize = (2 << 20) + (256 << 10);
+    let windowed = |step: &Step| {
+        let load = matches!(step, Step::Ring { .. } | Step::Fence | Step::Put { .. });
+        step.is_collective() && !load
+    };
+    let most = world.session.flight * WINDOW;
+    if world.session.steps.iter().all(windowed) && world.traffic.most > most {
+        return Err(format!("{} bytes were on their way over a link, of {most}", world.traffic.most));
+    }
+    Ok(())
+}
+
 /// Nothing is left in the groups of those who live.
 fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
     if sim.world.members.iter().any(|member| member.lost.is_some()) {
@@ -227,11 +251,15 @@ fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether somebody had given up a call of a step.
+/// Whether somebody had given up a call of a step, or made one that made no sense.
 fn has_given_up(world: &Cluster, who: Address, step: u32, at: Instant) -> bool {
+    let nonsense = world.scenario.nonsense.contains(&(who, step));
     let who = world.members.iter().find(|member| member.process.address == who);
     let given_up = |(when, ending): &(Instant, Ending)| *ending == Ending::GivenUp && *when <= at;
-    let call = |record: &Record| record.step == step && record.ended.as_ref().is_some_and(given_up);
+    let call = |record: &Record| {
+        let made = nonsense && record.at <= at;
+        record.step == step && (made || record.ended.as_ref().is_some_and(given_up))
+    };
     who.is_some_and(|who| who.calls.values().any(call))
 }
 

@@ -6,6 +6,7 @@
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;
+mod member;
 mod scenario;
 mod world;
 
@@ -70,12 +71,8 @@ fn every_case_of(file: &str) {
     let seeds = if std::env::var_os("LIBI_SEEDS").is_some() { 0..5 } else { 0..1 };
     for (nth, session) in common::sessions(text).unwrap().into_iter().enumerate() {
         for seed in seeds.clone().map(|seed| seed * 1_000 + nth as u64) {
-            let start = std::time::Instant::now();
             if let Err(wrong) = run(session.clone(), Scenario::healthy(seed)) {
                 panic!("{file}, {}, seed {seed}: {wrong}", session.name);
-            }
-            if start.elapsed().as_millis() > 1000 {
-                println!("{:?} {}", start.elapsed(), session.name);
             }
         }
     }
@@ -88,27 +85,6 @@ fn run(session: Session, scenario: Scenario) -> Result<(), String> {
     sim.world.begin(&mut sim.agenda);
     if sim.run(Instant::FAR_FUTURE, 50_000_000) != Ended::Quiet {
         return Err(format!("something spins, at {}", sim.agenda.now()));
-    }
-    if std::env::var_os("TRACE").is_some() {
-        for member in &sim.world.members {
-            println!(
-                "{} parent {:?} links {:?} top {}",
-                member.process.address,
-                member.process.parent,
-                member.process.links,
-                member.process.topology.top
-            );
-            for record in member.calls.values() {
-                let ended = format!("{:?}", record.ended);
-                println!(
-                    "   step {}.{} at {:?} {}",
-                    record.step,
-                    record.nth,
-                    record.at,
-                    &ended[..ended.len().min(300)]
-                );
-            }
-        }
     }
     checks::all(&sim)
 }

@@ -33,6 +33,8 @@ pub(crate) struct Scenario {
     pub(crate) stops: BTreeMap<Address, u32>,
     /// Who does what instead of a step.
     pub(crate) instead: BTreeMap<(Address, u32), Step>,
+    /// Who names a root that there is not instead of a collective step.
+    pub(crate) nonsense: BTreeSet<(Address, u32)>,
     /// Who waits only so long at a step.
     pub(crate) impatient: BTreeMap<(Address, u32), Duration>,
 }
@@ -78,6 +80,9 @@ impl Scenario {
                     1 => scenario.leaves.extend(who.iter().copied().filter(|_| faults.chance(0.3))),
                     2 => drop(scenario.slow.insert((victim, at), part(&mut faults) * 2)),
                     3 => drop(scenario.stops.insert(victim, at)),
+                    4 if session.steps[at as usize].is_collective() && faults.chance(0.2) => {
+                        scenario.nonsense.insert((victim, at));
+                    }
                     4 => scenario.mistake(&session, victim, at, &mut faults),
                     _ => {
                         // If one of several messages is taken back, the next is received in its place.
@@ -185,7 +190,6 @@ fn add_steps(session: &mut Session, rng: &mut Rng) {
             let tags = if rng.chance(0.7) { vec![tag] } else { vec![tag + 1, tag] };
             Step::Mail { who, tags, count: 1 + rng.below(3) as u32, lengths }
         }
-        _ if std::env::var_os("NOKEYS").is_some() => Step::Barrier,
         _ => return add_keys(session, lengths, rng),
     };
     session.steps.push(step);

@@ -4,58 +4,21 @@
 //! modelled is what it meets. Frames arrive late and in order, as bytes; programs take the steps of a [`Session`], think
 //! between them, do not wait for ever, stop calling, or call something else; processes die, and whoever is below them ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi_comm::{Address, Bytes, CallId, CommError, Effect, Event, Frame, Group, Outcome};
+use libi_comm::{Address, Bytes, Call, CallId, CommError, Effect, Event, Frame, Group, Outcome};
 use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, Node as Id, World};
 use libi_core::time::Instant;
 
 use crate::common::heap::Heap;
-use crate::common::shape::Process;
 use crate::common::step::Step;
 use crate::common::{Oracle, Session};
+use crate::member::{Ending, Member, Record, Traffic, call_id, other_end, ring};
 use crate::scenario::Scenario;
-
-/// What has come of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    Right,
-    Wrong(String),
-    Failed(CommError),
-    /// The program has not waited any longer.
-    GivenUp,
-}
-
-/// A call that somebody has made.
-#[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub(crate) step: u32,
-    /// Which of its maker's calls at that step.
-    pub(crate) nth: usize,
-    pub(crate) at: Instant,
-    pub(crate) until: Instant,
-    pub(crate) ended: Option<(Instant, Ending)>,
-}
-
-/// A process, and how far its program is.
-#[derive(Debug)]
-pub(crate) struct Member {
-    pub(crate) process: Process,
-    pub(crate) alive: bool,
-    /// When it died, or somebody above it.
-    pub(crate) lost: Option<Instant>,
-    /// The next step it takes.
-    pub(crate) next: u32,
-    /// How many calls of its steps are not over.
-    open: BTreeMap<u32, usize>,
-    pub(crate) calls: BTreeMap<CallId, Record>,
-    /// Links that are cut, or about to be.
-    cut: BTreeSet<LinkId>,
-}
 
 /// Something that happens to the session.
 #[derive(Debug)]
@@ -82,58 +45,13 @@ pub(crate) struct Cluster {
     arrivals: BTreeMap<(Id, LinkId), Instant>,
 }
 
-/// How much was sent, and how much of it was on its way at a time.
-#[derive(Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) frames: u64,
-    pub(crate) bytes: u64,
-    /// What was sent to somebody over a link and has not arrived.
-    under_way: BTreeMap<(Id, LinkId), Vec<(Instant, usize)>>,
-    /// The most bytes that were on their way in one direction of a link.
-    pub(crate) most: usize,
-}
-
-impl Traffic {
-    fn sent(&mut self, to: (Id, LinkId), now: Instant, arrives: Instant, length: usize) {
-        self.frames += 1;
-        self.bytes += length as u64;
-        let under_way = self.under_way.entry(to).or_default();
-        under_way.retain(|(at, _)| *at > now);
-        under_way.push((arrives, length));
-        self.most = self.most.max(under_way.iter().map(|(_, length)| length).sum());
-    }
-}
-
-pub(crate) const FRONT: Id = Id(0);
-
-impl Member {
-    /// Whether it has made this call of a step, and nothing was wrong with it.
-    pub(crate) fn did(&self, step: u32, nth: u32) -> bool {
-        let record = self.calls.get(&call_id(step, nth as usize));
-        record.is_some_and(|record| matches!(record.ended, Some((_, Ending::Right))))
-    }
-}
-
-const fn call_id(step: u32, nth: usize) -> CallId {
-    CallId((step as u64) << 32 | nth as u64)
-}
-
 impl Cluster {
     pub(crate) fn new(session: Arc<Session>, scenario: Scenario) -> Self {
         let processes = session.shape.processes();
         let ring = ring(&processes);
-        let member = |process| Member {
-            process,
-            alive: true,
-            lost: None,
-            next: 0,
-            open: BTreeMap::new(),
-            calls: BTreeMap::new(),
-            cut: BTreeSet::new(),
-        };
         Self {
             oracle: Oracle::new(session.clone(), Some(ring)),
-            members: processes.into_iter().map(member).collect(),
+            members: processes.into_iter().map(Member::new).collect(),
             traffic: Traffic::default(),
             wrong: None,
             rng: Rng::new(scenario.seed).fork(2),
@@ -219,7 +137,10 @@ impl Cluster {
                 return;
             }
             self.member(id).next += 1;
-            let calls = taken.calls(step, &session, who);
+            let mut calls = taken.calls(step, &session, who);
+            if self.scenario.nonsense.contains(&(who, step)) {
+                calls = vec![Call::Gather { root: Rank(session.size), data: Bytes::new(), equal: true }];
+            }
             if !calls.is_empty() {
                 self.member(id).open.insert(step, calls.len());
             }
@@ -359,25 +280,6 @@ impl Cluster {
             below.into_iter().for_each(|below| self.lose(Id(below as u32), now));
         }
     }
-}
-
-fn other_end(member: &Member, link: LinkId) -> Option<(Id, LinkId)> {
-    if link == LinkId::PARENT {
-        return member.process.parent.map(|(parent, at)| (Id(parent as u32), at));
-    }
-    member.process.links.get(&link).map(|child| (Id(*child as u32), LinkId::PARENT))
-}
-
-/// The order in which members are neighbours: each before those below it, in the order of its branches.
-fn ring(processes: &[Process]) -> Vec<Rank> {
-    let mut ring = Vec::new();
-    let mut to_do = vec![0];
-    while let Some(at) = to_do.pop() {
-        let process = &processes[at];
-        ring.extend(process.topology.me);
-        to_do.extend(process.topology.branches.iter().rev().map(|branch| process.links[&branch.link]));
-    }
-    ring
 }
 
 impl World for Cluster {

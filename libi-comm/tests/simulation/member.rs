@@ -1,0 +1,107 @@
+//! A process of a simulated session: what its program has called, and what has come of it; and how much went over links.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use libi_comm::{CallId, CommError};
+use libi_core::ids::{LinkId, Rank};
+use libi_core::sim::Node as Id;
+use libi_core::time::Instant;
+
+use crate::common::shape::Process;
+
+/// What has come of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Right,
+    Wrong(String),
+    Failed(CommError),
+    /// The program has not waited any longer.
+    GivenUp,
+}
+
+/// A call that somebody has made.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) step: u32,
+    /// Which of its maker's calls at that step.
+    pub(crate) nth: usize,
+    pub(crate) at: Instant,
+    pub(crate) until: Instant,
+    pub(crate) ended: Option<(Instant, Ending)>,
+}
+
+/// A process, and how far its program is.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) process: Process,
+    pub(crate) alive: bool,
+    /// When it died, or somebody above it.
+    pub(crate) lost: Option<Instant>,
+    /// The next step it takes.
+    pub(crate) next: u32,
+    /// How many calls of its steps are not over.
+    pub(crate) open: BTreeMap<u32, usize>,
+    pub(crate) calls: BTreeMap<CallId, Record>,
+    /// Links that are cut, or about to be.
+    pub(crate) cut: BTreeSet<LinkId>,
+}
+
+impl Member {
+    pub(crate) fn new(process: Process) -> Self {
+        let (next, open, calls, cut) = Default::default();
+        Self { process, alive: true, lost: None, next, open, calls, cut }
+    }
+
+    /// Whether it has made this call of a step, and nothing was wrong with it.
+    pub(crate) fn did(&self, step: u32, nth: u32) -> bool {
+        let record = self.calls.get(&call_id(step, nth as usize));
+        record.is_some_and(|record| matches!(record.ended, Some((_, Ending::Right))))
+    }
+}
+
+/// The number of somebody's call at a step.
+pub(crate) const fn call_id(step: u32, nth: usize) -> CallId {
+    CallId((step as u64) << 32 | nth as u64)
+}
+
+/// How much was sent, and how much of it was on its way at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    /// What was sent to somebody over a link and has not arrived.
+    under_way: BTreeMap<(Id, LinkId), Vec<(Instant, usize)>>,
+    /// The most bytes that were on their way in one direction of a link.
+    pub(crate) most: usize,
+}
+
+impl Traffic {
+    pub(crate) fn sent(&mut self, to: (Id, LinkId), now: Instant, arrives: Instant, length: usize) {
+        self.frames += 1;
+        self.bytes += length as u64;
+        let under_way = self.under_way.entry(to).or_default();
+        under_way.retain(|(at, _)| *at > now);
+        under_way.push((arrives, length));
+        self.most = self.most.max(under_way.iter().map(|(_, length)| length).sum());
+    }
+}
+
+/// Where a link leads: to whom, and what it is called there.
+pub(crate) fn other_end(member: &Member, link: LinkId) -> Option<(Id, LinkId)> {
+    if link == LinkId::PARENT {
+        return member.process.parent.map(|(parent, at)| (Id(parent as u32), at));
+    }
+    member.process.links.get(&link).map(|child| (Id(*child as u32), LinkId::PARENT))
+}
+
+/// The order in which members are neighbours: each before those below it, in the order of its branches.
+pub(crate) fn ring(processes: &[Process]) -> Vec<Rank> {
+    let mut ring = Vec::new();
+    let mut to_do = vec![0];
+    while let Some(at) = to_do.pop() {
+        let process = &processes[at];
+        ring.extend(process.topology.me);
+        to_do.extend(process.topology.branches.iter().rev().map(|branch| process.links[&branch.link]));
+    }
+    ring
+}
