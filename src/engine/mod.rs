@@ -59,6 +59,9 @@ pub(crate) trait Owner {
     /// A call of the program is over.
     fn finished(&mut self, id: Id, call: CallId, result: Result<Outcome, CommError>);
 
+    /// The session comes up without these members.
+    fn absent(&mut self, _: Id, _: &Ranks) {}
+
     /// These members are gone.
     fn lost(&mut self, id: Id, ranks: Ranks);
 }

@@ -94,6 +94,8 @@ struct Hall {
 /// Takes down what the node tells.
 struct Desk {
     board: Arc<Board<State, Command>>,
+    /// Who did not come up.
+    absent: Ranks,
     fall: Option<Fall>,
     signals: Vec<(Instant, i32)>,
 }
@@ -131,7 +133,8 @@ impl Keeper {
             lost: Ranks::new(),
         };
         let board = Arc::new(Board::new(state, progress)?);
-        let mut desk = Desk { board: Arc::clone(&board), fall: None, signals: Vec::new() };
+        let mut desk =
+            Desk { board: Arc::clone(&board), absent: Ranks::new(), fall: None, signals: Vec::new() };
         let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut desk)?;
         let works = Works::new(board, Hall { engine, id, desk }, move || drop(waker.wake()), progress);
         if progress == Progress::Thread {
@@ -343,6 +346,10 @@ impl Owner for Desk {
         self.board.finish(call, result);
     }
 
+    fn absent(&mut self, _: Id, ranks: &Ranks) {
+        self.absent.clone_from(ranks);
+    }
+
     fn lost(&mut self, _: Id, ranks: Ranks) {
         let mut board = self.board.lock();
         board.state.lost.add_all(&ranks);
@@ -363,7 +370,7 @@ impl Owner for Desk {
         let mut board = self.board.lock();
         board.state.stage = stage;
         if let (Some(rank), Some((host, name))) = (node.rank(), node.host()) {
-            let (size, host_name, absent) = (node.size(), name.to_owned(), Ranks::new());
+            let (size, host_name, absent) = (node.size(), name.to_owned(), self.absent.clone());
             board.state.place = Some(Place { rank, size, absent, host, host_name });
         }
         self.board.announce(board);

@@ -36,6 +36,7 @@ impl Driver {
     /// The session is up.
     pub(super) fn rise(&mut self, tree: Tree, turn: &mut Turn<'_>) {
         let some_are_lost = !tree.lost.is_empty();
+        turn.owner.absent(turn.id, &tree.absent);
         self.tell_group(Event::Up(topology(tree)), turn);
         if some_are_lost {
             self.tell_group(Event::Cut(NOWHERE), turn);
