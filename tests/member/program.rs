@@ -25,6 +25,7 @@
 //! catch:N:PATH     makes a file when it gets this signal, and goes on
 //! spawn            starts a process that does nothing for a minute, and does not wait for it
 //! talk:OPERATION   talks to the others, and checks what comes of it: see talk.rs
+//! case:FILE:N+N…   plays these sessions of a file of tests/cases/, and checks what comes of it
 //! only:R:WORD      does WORD only if it is rank R; except:R:WORD only if it is not
 //! ```
 //!
@@ -32,6 +33,8 @@
 #![allow(unsafe_code, reason = "signals are the operating system's")]
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
 
+mod case;
+mod play;
 mod talk;
 
 use std::io::{Read, Write};
@@ -110,6 +113,7 @@ fn obey(word: &str, member: &mut Option<Member>) {
         }
         "spawn" => drop(std::process::Command::new("sleep").arg("60").spawn().unwrap()),
         "talk" => or_end(word, talk::talk(member.as_ref().unwrap(), rest)),
+        "case" => or_end("case", case::case(member.as_ref().unwrap(), rest)),
         "only" | "except" => {
             let (whom, word) = rest.split_once(':').unwrap();
             if (whom.parse() == Ok(rank)) == (verb == "only") {

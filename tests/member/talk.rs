@@ -11,6 +11,7 @@
 //! front                         what the front end sends comes back to it, twice
 //! mismatch:RANK                 this one calls something else, and all hear of it
 //! impatient:RANK:LATE           the first gives a barrier up for which the second is late
+//! endless:LENGTH                rank 0 broadcasts so many bytes, again and again until it is ended; nobody looks at them
 //! killed:RANK                   this one is killed while the others are in a barrier
 //! ```
 //!
@@ -57,6 +58,7 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "front" => it.front(),
         "mismatch" => it.mismatch(number()?),
         "impatient" => it.impatient(number()?, number()?),
+        "endless" => it.endless(number()?),
         "killed" => it.killed(number()?),
         _ => Err(format!("{word}: see the head of tests/member/talk.rs")),
     }
@@ -315,6 +317,14 @@ impl Talk<'_> {
             other => return Err(format!("a barrier that {first} gives up gives {other:?}")),
         }
         self.barrier()
+    }
+
+    fn endless(&self, length: u32) -> Result<(), Wrong> {
+        let data = (self.rank == 0).then(|| Bytes::from(vec![7; length as usize]));
+        loop {
+            let got = wait("a broadcast", self.member.broadcast(Rank(0), data.clone()))?;
+            same("how much was broadcast", &got.len(), &(length as usize))?;
+        }
     }
 
     fn killed(&self, victim: u32) -> Result<(), Wrong> {

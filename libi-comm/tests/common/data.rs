@@ -52,8 +52,11 @@ impl About {
 
     /// So many bytes.
     pub fn bytes(self, length: usize) -> Bytes {
-        let mut bytes: Vec<u8> = self.numbers().take(length.div_ceil(8)).flat_map(u64::to_le_bytes).collect();
-        bytes.truncate(length);
+        let mut bytes = vec![0; length];
+        // Word by word, since some have megabytes, and tests are not compiled to be fast.
+        for (part, number) in bytes.chunks_mut(8).zip(self.numbers()) {
+            part.copy_from_slice(&number.to_le_bytes()[..part.len()]);
+        }
         bytes.into()
     }
 

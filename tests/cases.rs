@@ -1,0 +1,75 @@
+//! Real processes do what `tests/cases/*.toml` says, and check what comes of it: the same cases that the simulator and links in memory
+//! are tried with.
+//!
+//! Members play their parts as `member/play.rs` says, and end with status 0 if everything came out as it should; the test
+//! plays the front end's. Sessions of more than 65 members, and all combinations of trees and hosts, are tried with
+//! `LIBI_CASES=all`, as `tests/run` does; a part of them without it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "shell/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod lab;
+#[path = "cases/launching.rs"]
+mod launching;
+#[path = "local/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod local;
+#[path = "member/play.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod play;
+#[path = "cases/playing.rs"]
+mod playing;
+#[path = "cases/remote.rs"]
+mod remote;
+#[path = "direct/scene.rs"]
+#[allow(dead_code, unsafe_code, reason = "it is shared")]
+mod scene;
+#[path = "cases/several.rs"]
+mod several;
+
+use libi::{FrontEnd, LaunchOptions, Policy, SessionId};
+
+use launching::{Launch, launches};
+use local::{Lab, MARK, SOON, launch_with, variable};
+use playing::{Endings, play_front_end};
+
+macro_rules! cases {
+    ($($test:ident: $file:literal;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                play_all($file);
+            }
+        )*
+    };
+}
+
+cases! {
+    collective_calls_come_out_as_if_done_serially: "collective";
+    reductions_come_out_as_if_done_serially: "reduce";
+    exchanges_come_out_as_if_done_serially: "exchange";
+    messages_arrive_once_and_in_their_order: "mail";
+    keys_are_found_by_those_who_may_expect_it: "keys";
+    calls_of_all_kinds_do_not_disturb_one_another: "mixed";
+}
+
+fn play_all(file: &str) {
+    let all = std::env::var("LIBI_CASES").is_ok_and(|cases| cases == "all");
+    launches(file, all, |session| all || session.size <= 65).iter().for_each(play_here);
+}
+
+/// Launches it on this machine, plays the front end's part, and checks that all have ended well and nothing is left.
+fn play_here(launch: &Launch) {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let mut distributions = launch.distributions(SessionId(0), &launch.words());
+    distributions.iter_mut().for_each(|one| one.env.push(variable(MARK, lab.mark())));
+    let options =
+        LaunchOptions { policy: Policy::AtLeast(1), strategy: launch.strategy, ..LaunchOptions::default() };
+    let session = launch_with(&front, &distributions, &options);
+    let played = play_front_end(launch, &session);
+    let mut endings = Endings::default();
+    endings.follow(&front, &[session.id()]);
+    endings.are_good(session.id(), launch, &played);
+    drop(session);
+    lab.is_empty_within(SOON);
+}

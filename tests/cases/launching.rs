@@ -1,0 +1,128 @@
+//! Decides which sessions of a file of cases are played in one launch, and what that launch is.
+//!
+//! Sessions that differ in nothing that processes are launched with are played one after the other by the same processes. As
+//! only the master is launched by the front end, trees in which all are below the front end become trees in which all are
+//! below the master; with one host or two there is only one tree.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use libi::plan::{Shape, Strategy};
+use libi::{Distribution, HostList, Rank, SessionId, Word};
+
+use crate::play::common::shape::{Placing, Tree};
+use crate::play::common::{FILES, Session};
+use crate::play::{host_of, hosts, sessions};
+
+pub(crate) const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
+
+/// Sessions of a file that are played by the same processes.
+pub(crate) struct Launch {
+    pub(crate) file: &'static str,
+    /// They, and their numbers in the file.
+    pub(crate) sessions: Vec<(usize, Arc<Session>)>,
+    pub(crate) strategy: Strategy,
+}
+
+/// What processes are launched with.
+type Shared = (Vec<(u32, bool)>, Strategy);
+
+/// The launches in which all sessions of a file are played that are meant; or, of those that differ in nothing but their
+/// hosts and trees, two that differ much.
+pub(crate) fn launches(file: &str, all: bool, meant: impl Fn(&Session) -> bool) -> Vec<Launch> {
+    let (file, _) = FILES.into_iter().find(|(name, _)| *name == file).unwrap();
+    let mut launches = BTreeMap::<Shared, Launch>::new();
+    let mut sessions: Vec<_> = sessions(file).into_iter().enumerate().collect();
+    sessions.retain(|(_, session)| meant(session));
+    if !all {
+        sessions = a_few(sessions);
+    }
+    for (number, session) in sessions {
+        let strategy = strategy(&session);
+        let ranks = (0..session.size).map(|rank| (host_of(&session, rank), session.has(Rank(rank))));
+        let empty = || Launch { file, sessions: Vec::new(), strategy };
+        let launch = launches.entry((ranks.collect(), strategy)).or_insert_with(empty);
+        // Of two that differ in their trees alone, one says all.
+        let is_other = |(_, other): &(usize, Arc<Session>)| {
+            (&other.steps, other.flight) != (&session.steps, session.flight)
+        };
+        if launch.sessions.iter().all(is_other) {
+            launch.sessions.push((number, session));
+        }
+    }
+    launches.into_values().collect()
+}
+
+/// Of the sessions of each case that are equally large, one on many hosts and one on few, whose trees depend on the size.
+fn a_few(sessions: Vec<(usize, Arc<Session>)>) -> Vec<(usize, Arc<Session>)> {
+    let mut alike = BTreeMap::<(String, u32, bool, bool), Vec<(usize, Arc<Session>)>>::new();
+    for (number, session) in sessions {
+        let case = session.name.split(", Shape").next().unwrap_or_default().to_owned();
+        let placed = session.shape.placing == Placing::Blocks;
+        alike.entry((case, session.size, placed, session.shape.absent)).or_default().push((number, session));
+    }
+    let trees = [Tree::Late, Tree::Star, Tree::Chain, Tree::Binary, Tree::Flat];
+    let turn = |session: &Session, by: u32| {
+        let tree = trees.iter().position(|tree| *tree == session.shape.tree).unwrap_or_default();
+        (tree as u32 + session.size + by) % trees.len() as u32
+    };
+    let two = |sessions: Vec<(usize, Arc<Session>)>| {
+        let many = sessions.iter().min_by_key(|(_, session)| (session.shape.per_host, turn(session, 0)));
+        let few = sessions.iter().max_by_key(|(_, session)| (session.shape.per_host, turn(session, 2)));
+        many.into_iter().chain(few).cloned().collect::<Vec<_>>()
+    };
+    alike.into_values().flat_map(two).collect()
+}
+
+fn strategy(session: &Session) -> Strategy {
+    if hosts(session) <= 2 {
+        return Strategy::Late;
+    }
+    Strategy::Static(match session.shape.tree {
+        Tree::Late => return Strategy::Late,
+        Tree::Flat | Tree::Star => Shape::Flat,
+        Tree::Chain => Shape::Chain,
+        Tree::Binary => Shape::Kary(NonZeroU32::MIN.saturating_add(1)),
+    })
+}
+
+impl Launch {
+    /// How many hosts have members.
+    pub(crate) fn hosts(&self) -> u32 {
+        hosts(&self.sessions[0].1)
+    }
+
+    /// What members do, from the beginning to the end.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let numbers: Vec<String> = self.sessions.iter().map(|(number, _)| number.to_string()).collect();
+        let case = format!("case:{}:{}", self.file, numbers.join("+"));
+        ["join".to_owned(), case, "finish:60000".to_owned()].into()
+    }
+
+    /// What is to be launched for members that do this: members of hosts that are to be absent are programs that do not exist.
+    pub(crate) fn distributions(&self, id: SessionId, words: &[String]) -> Vec<Distribution> {
+        let session = &self.sessions[0].1;
+        let mut runs = Vec::<(bool, Vec<(u32, u32)>)>::new();
+        for rank in 0..session.size {
+            let (host, is_there) = (host_of(session, rank), session.has(Rank(rank)));
+            match runs.last_mut() {
+                Some((there, hosts)) if *there == is_there => match hosts.last_mut() {
+                    Some((last, count)) if *last == host => *count += 1,
+                    _ => hosts.push((host, 1)),
+                },
+                _ => runs.push((is_there, vec![(host, 1)])),
+            }
+        }
+        let args: Vec<Word> = words.iter().map(|word| Word::new(word.as_str()).unwrap()).collect();
+        let distribution = |(is_there, hosts): (bool, Vec<(u32, u32)>)| {
+            let hosts: Vec<String> = hosts.iter().map(|(host, count)| format!("n{host}:{count}")).collect();
+            let program = if is_there { MEMBER } else { "/no/such/program" };
+            let hosts = HostList::parse(&hosts.join(",")).unwrap();
+            let mut distribution = Distribution::new(id, Word::new(program).unwrap(), hosts);
+            distribution.args.clone_from(&args);
+            distribution
+        };
+        runs.into_iter().map(distribution).collect()
+    }
+}

@@ -1,0 +1,49 @@
+//! Cases played by members that were launched through remote shells, over each kind of link between hosts. Members begin at
+//! once, so that links become direct in the midst of what they say.
+
+use libi::{FrontEnd, LaunchOptions, Links, Mode, SessionId};
+
+use crate::launching::launches;
+use crate::playing::{Endings, play_front_end};
+use crate::scene::{Scene, direct};
+
+/// Plays a part of all cases of up to 17 members; not what is a matter of many bytes alone.
+fn play_remotely(links: Links, mode: Mode) {
+    for file in ["mixed", "mail", "keys", "collective"] {
+        let is_meant = |case: &crate::play::common::Session| {
+            let much = ["large", "long ones", "about 64 KiB"].iter().any(|name| case.name.contains(name));
+            [3, 17].contains(&case.size) && case.present.len() == case.size as usize && !much
+        };
+        for launch in launches(file, false, is_meant) {
+            let scene = Scene::new("seq 1ms\nrem 5ms");
+            let front = FrontEnd::new().unwrap();
+            let options = LaunchOptions { mode, strategy: launch.strategy, ..scene.options(links) };
+            let distributions = launch.distributions(SessionId(0), &launch.words());
+            let session = front.launch(&distributions, &options).unwrap().remove(0);
+            let played = play_front_end(&launch, &session);
+            if links != Links::Channel {
+                direct(&session, launch.hosts());
+            }
+            let mut endings = Endings::default();
+            endings.follow(&front, &[session.id()]);
+            endings.are_good(session.id(), &launch, &played);
+            drop((session, front));
+            scene.nothing_is_left();
+        }
+    }
+}
+
+#[test]
+fn cases_come_out_as_they_should_over_encrypted_links() {
+    play_remotely(Links::Direct, Mode::Encrypted);
+}
+
+#[test]
+fn cases_come_out_as_they_should_over_links_that_are_only_proven() {
+    play_remotely(Links::Direct, Mode::Authenticated);
+}
+
+#[test]
+fn cases_come_out_as_they_should_through_the_channels_of_shells() {
+    play_remotely(Links::Channel, Mode::Encrypted);
+}

@@ -1,0 +1,66 @@
+//! Several sessions in one front end, which talk at the same time.
+
+use std::ops::Range;
+use std::thread::scope;
+
+use libi::{FrontEnd, LaunchOptions, Links, SessionId};
+
+use crate::launching::{Launch, launches};
+use crate::local::{Lab, MARK, SOON, variable};
+use crate::play::common::Session;
+use crate::play::play_well;
+use crate::playing::{Endings, play_front_end};
+use crate::scene::Scene;
+
+/// The launch of so many members that plays the most cases of a file.
+fn launch_of(file: &str, size: u32) -> Launch {
+    let is_meant = |case: &Session| case.size == size && case.present.len() == size as usize;
+    launches(file, true, is_meant).into_iter().max_by_key(|launch| launch.sessions.len()).unwrap()
+}
+
+#[test]
+fn sessions_talk_before_during_and_after_the_talk_of_others() {
+    let (scene, lab) = (Scene::new("seq 1ms\nrem 5ms"), Lab::new());
+    let front = FrontEnd::new().unwrap();
+    let start = |launch: &Launch, id, words: &[String], options: &LaunchOptions| {
+        let mut distributions = launch.distributions(SessionId(id), words);
+        distributions.iter_mut().for_each(|one| one.env.push(variable(MARK, lab.mark())));
+        front.start(&distributions, options).unwrap().remove(0)
+    };
+    let (here, there) = (LaunchOptions::default(), scene.options(Links::Direct));
+    // No case of it ends without the front end's part in it.
+    let mixed = launch_of("mixed", 8);
+    let [mail, exchange, keys] =
+        [("mail", 17), ("exchange", 16), ("keys", 5)].map(|(file, size)| launch_of(file, size));
+    let session = start(&mixed, 0, &mixed.words(), &here);
+    let part = |range: Range<usize>| {
+        let mut cases = mixed.sessions[range].iter();
+        cases.try_for_each(|(_, case)| play_well(case, &session))
+    };
+    assert!(mixed.sessions.len() > 2);
+    assert_eq!(part(0..1), Ok(()), "before");
+    let first = start(&mail, 1, &mail.words(), &there);
+    let second = start(&exchange, 2, &exchange.words(), &here);
+    let third = start(&keys, 3, &["join".to_owned(), "talk:endless:100000".to_owned()], &there);
+    third.wait_up(crate::scene::PATIENCE).unwrap();
+    scope(|scope| {
+        let beside = scope.spawn(|| part(1..mixed.sessions.len() - 1));
+        let mail = scope.spawn(|| play_front_end(&mail, &first));
+        // It is ended in the middle of what it says.
+        drop(third);
+        assert_eq!(play_front_end(&exchange, &second), Ok(()));
+        assert_eq!(mail.join().unwrap(), Ok(()));
+        assert_eq!(beside.join().unwrap(), Ok(()), "beside");
+    });
+    let mut endings = Endings::default();
+    endings.follow(&front, &[first.id(), second.id()]);
+    drop((first, second));
+    let after = part(mixed.sessions.len() - 1..mixed.sessions.len());
+    endings.follow(&front, &[session.id()]);
+    for (id, launch) in [(0, &mixed), (1, &mail), (2, &exchange)] {
+        endings.are_good(SessionId(id), launch, &after);
+    }
+    drop((session, front));
+    lab.is_empty_within(SOON);
+    scene.nothing_is_left();
+}

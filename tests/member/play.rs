@@ -1,0 +1,237 @@
+//! Decides how a session of `tests/cases/` is played by real processes: which of its calls the public interface has, and
+//! who waits for which when.
+//!
+//! Members and the front end go through the steps as the simulator has them do: so many at a time as the session says, and
+//! what must be apart alone. Other than there
+//!
+//! - hosts are absent, not single members: nobody is a member of a host whose leader did not come up, and everybody else is there;
+//! - only the master talks with the front end, and without tags;
+//! - nobody but the root says how long something is that the root has.
+
+#[path = "../../libi-comm/tests/common/mod.rs"]
+pub(crate) mod common;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libi::{Bytes, CommError, Member, Number, Pending, Rank};
+use libi_comm::fold::Element;
+use libi_comm::{Address, Call, Fold, Outcome};
+
+use common::shape::Placing;
+use common::step::{Letters, Step};
+use common::{Oracle, Session};
+
+/// How long a call that has to succeed may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What comes of a call.
+pub(crate) type Answer = Result<Outcome, CommError>;
+
+/// A call that was started.
+pub(crate) type Started = Box<dyn FnOnce(Duration) -> Answer>;
+
+/// The sessions of a file of cases, as real processes can have them.
+pub(crate) fn sessions(file: &str) -> Vec<Arc<Session>> {
+    let (_, text) = common::FILES.into_iter().find(|(name, _)| *name == file).unwrap_or_default();
+    let sessions = common::sessions(text).unwrap_or_default();
+    sessions.into_iter().map(|session| Arc::new(real(session))).collect()
+}
+
+fn real(mut session: Session) -> Session {
+    let is_there = |host| session.present.iter().any(|rank| host_of(&session, rank.0) == host);
+    let present = (0..session.size).filter(|rank| is_there(host_of(&session, *rank)));
+    session.present = present.map(Rank).collect();
+    for step in &mut session.steps {
+        if let Step::Mail { who: Letters::ToFront | Letters::FromFront, tags, .. } = step {
+            *tags = vec![0];
+        }
+    }
+    session
+}
+
+/// How many hosts a session has.
+pub(crate) fn hosts(session: &Session) -> u32 {
+    session.size.div_ceil(session.shape.per_host)
+}
+
+/// The number of the host that a rank is on.
+pub(crate) fn host_of(session: &Session, rank: u32) -> u32 {
+    match session.shape.placing {
+        Placing::Blocks => rank / session.shape.per_host,
+        Placing::Rounds => rank % hosts(session),
+    }
+}
+
+/// Somebody who can call.
+pub(crate) trait Caller {
+    fn address(&self) -> Address;
+    /// Starts a call, if it is one that this one can make.
+    fn start(&self, call: Call) -> Option<Started>;
+}
+
+/// Makes somebody's calls of a session, and says what has come of each: of which step, the how many-th of it.
+///
+/// # Errors
+/// Passes on what is said of the first answer that is not as it should be.
+pub(crate) fn play(
+    session: &Session,
+    caller: &impl Caller,
+    patience: Duration,
+    mut judge: impl FnMut(u32, usize, Answer) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut open = VecDeque::<(u32, Vec<(usize, Started)>)>::new();
+    let mut finish = |open: &mut VecDeque<(u32, Vec<(usize, Started)>)>| {
+        let (step, calls) = open.pop_front().unwrap_or_default();
+        calls.into_iter().try_for_each(|(nth, call)| judge(step, nth, call(patience)))
+    };
+    for (step, taken) in (0..).zip(&session.steps) {
+        let most = if taken.is_apart() { 1 } else { session.flight };
+        while open.len() >= most {
+            finish(&mut open)?;
+        }
+        let calls = taken.calls(step, session, caller.address()).into_iter().enumerate();
+        let start = |(nth, call)| Some((nth, caller.start(own(call, session))?));
+        let started: Vec<_> = calls.filter_map(start).collect();
+        if !started.is_empty() {
+            open.push_back((step, started));
+        }
+    }
+    while !open.is_empty() {
+        finish(&mut open)?;
+    }
+    Ok(())
+}
+
+/// A call with a key that no other session's keys are mistaken for, which the same processes play.
+fn own(mut call: Call, session: &Session) -> Call {
+    if let Call::Put { key, .. } | Call::Get { key, .. } = &mut call {
+        *key = format!("{}, {key}", session.name);
+    }
+    call
+}
+
+/// Makes somebody's calls of a session in which nothing goes wrong.
+///
+/// # Errors
+/// Says what is not as it should be.
+pub(crate) fn play_well(session: &Arc<Session>, caller: &impl Caller) -> Result<(), String> {
+    let oracle = Oracle::new(Arc::clone(session), None);
+    let judge = |step: u32, nth, answer: Answer| match answer {
+        Ok(outcome) => oracle.judge(caller.address(), step, nth, &outcome),
+        Err(error) => {
+            let who = caller.address();
+            Err(format!("{who}, call {nth} of step {step}, {:?}: {error}", session.steps.get(step as usize)))
+        }
+    };
+    play(session, caller, PATIENCE, judge).map_err(|wrong| format!("{}: {wrong}", session.name))
+}
+
+fn started<T: 'static>(pending: Pending<T>, read: impl FnOnce(T) -> Outcome + 'static) -> Option<Started> {
+    Some(Box::new(move |patience| pending.wait(patience).map(read)))
+}
+
+impl Caller for Member {
+    fn address(&self) -> Address {
+        Address::Rank(self.rank())
+    }
+
+    fn start(&self, call: Call) -> Option<Started> {
+        let done = |()| Outcome::Done;
+        let found = Outcome::Found;
+        match call {
+            Call::Barrier => started(self.barrier(), done),
+            Call::Fence => started(self.fence(), done),
+            Call::Broadcast { root, data, .. } => started(self.broadcast(root, data), Outcome::Data),
+            Call::Gather { root, data, equal } => {
+                let gather = if equal { self.gather_equal(root, data) } else { self.gather(root, data) };
+                started(gather, |parts| Outcome::Parts(parts.unwrap_or_default()))
+            }
+            Call::Scatter { root, parts, .. } => started(self.scatter(root, parts), Outcome::Data),
+            Call::AllGather { data, equal: true } => started(self.allgather_equal(data), Outcome::Parts),
+            Call::AllGather { data, .. } => started(self.allgather(data), Outcome::Parts),
+            Call::AllToAll { parts, equal: true } => started(self.alltoall(parts), Outcome::Parts),
+            Call::AllToAll { parts, .. } => started(self.alltoallv(parts), Outcome::Parts),
+            Call::Reduce { to, data, fold } => reduce(self, to, data, fold),
+            Call::Ring { count, left, right } => started(self.ring(count, left, right), Outcome::Place),
+            Call::Send { to: Address::Rank(to), tag, data } => started(self.send_to(to, tag, data), done),
+            Call::Send { to: Address::FrontEnd, data, .. } => started(self.send(data), done),
+            Call::Receive { from: Address::Rank(from), tag } => {
+                started(self.recv_from(from, tag), Outcome::Data)
+            }
+            Call::Receive { from: Address::FrontEnd, .. } if self.is_master() => {
+                started(self.recv(), Outcome::Data)
+            }
+            Call::Receive { from: Address::FrontEnd, .. } => None,
+            Call::Put { key, value, spread } => started(self.put(key, value, spread), done),
+            Call::Get { key, wait: true } => started(self.get(key), move |value| found(Some(value))),
+            Call::Get { key, .. } => started(self.find(key), found),
+        }
+    }
+}
+
+/// What a front end has of a session.
+impl Caller for libi::Session {
+    fn address(&self) -> Address {
+        Address::FrontEnd
+    }
+
+    fn start(&self, call: Call) -> Option<Started> {
+        match call {
+            Call::Send { to: Address::Rank(Rank(0)), data, .. } => {
+                started(self.send(data), |()| Outcome::Done)
+            }
+            Call::Receive { from: Address::Rank(Rank(0)), .. } => started(self.recv(), Outcome::Data),
+            _ => None,
+        }
+    }
+}
+
+fn reduce(member: &Member, to: Option<Rank>, data: Bytes, fold: Fold) -> Option<Started> {
+    let combined = |data: Option<Bytes>| data.map_or(Outcome::Done, Outcome::Data);
+    macro_rules! numbers {
+        ($op:ident, $type:ty) => {
+            numbers::<$type, _, { size_of::<$type>() }>(
+                member,
+                to,
+                &data,
+                $op,
+                <$type>::from_ne_bytes,
+                <$type>::to_ne_bytes,
+            )
+        };
+    }
+    match (fold, to) {
+        (Fold::Own(own), Some(to)) => {
+            started(member.reduce_by(to, data, move |into, other| own(into, other)), combined)
+        }
+        (Fold::Own(own), None) => {
+            started(member.allreduce_by(data, move |into, other| own(into, other)), Outcome::Data)
+        }
+        (Fold::Elements(op, Element::U8), _) => numbers!(op, u8),
+        (Fold::Elements(op, Element::I32), _) => numbers!(op, i32),
+        (Fold::Elements(op, Element::U32), _) => numbers!(op, u32),
+        (Fold::Elements(op, Element::I64), _) => numbers!(op, i64),
+        (Fold::Elements(op, Element::U64), _) => numbers!(op, u64),
+        (Fold::Elements(op, Element::F32), _) => numbers!(op, f32),
+        (Fold::Elements(op, Element::F64), _) => numbers!(op, f64),
+    }
+}
+
+/// A reduction of numbers, which are bytes to whoever judges.
+fn numbers<T: Number + 'static, W: Fn(T) -> [u8; SIZE] + 'static, const SIZE: usize>(
+    member: &Member,
+    to: Option<Rank>,
+    data: &[u8],
+    op: libi::Op,
+    read: impl Fn([u8; SIZE]) -> T,
+    write: W,
+) -> Option<Started> {
+    let numbers: Vec<T> = data.chunks(SIZE).filter_map(|bytes| Some(read(bytes.try_into().ok()?))).collect();
+    let written = move |numbers: Vec<T>| Outcome::Data(numbers.into_iter().flat_map(&write).collect());
+    match to {
+        Some(to) => started(member.reduce(to, &numbers, op), move |got| got.map_or(Outcome::Done, written)),
+        None => started(member.allreduce(&numbers, op), written),
+    }
+}
