@@ -164,6 +164,7 @@ impl Lanes {
     pub(crate) fn consume(&mut self, link: LinkId, bytes: u64) {
         if let Some(lane) = self.into.get_mut(&link) {
             lane.consumed += bytes;
+            debug_assert!(lane.consumed <= lane.received, "more is passed on than has come");
         }
     }
 

@@ -20,8 +20,9 @@ use common::Session;
 use scenario::Scenario;
 use world::Cluster;
 
-/// Seeds that have found something once.
-const FOUND: [u64; 0] = [];
+/// Seeds that have found something once: a call that was given up before the session was up, and had no number; a lost root,
+/// for which somebody was said to have given up; a question that waited for a fence that some had passed and some had missed.
+const FOUND: [u64; 3] = [131, 764, 11_473];
 
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return 0..300 };
