@@ -64,8 +64,19 @@ impl Lab {
         fs::write(self.dir.join(file), "").unwrap();
     }
 
+    /// Makes a file that has all of its text as soon as it is there.
+    pub(crate) fn write(&self, file: &str, text: &str) {
+        fs::write(self.dir.join("unfinished"), text).unwrap();
+        fs::rename(self.dir.join("unfinished"), self.dir.join(file)).unwrap();
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.dir).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
     pub(crate) fn files(&self) -> usize {
-        fs::read_dir(&self.dir).unwrap().count()
+        self.names().len()
     }
 
     /// Test members that do this.

@@ -26,6 +26,7 @@
 //! spawn            starts a process that does nothing for a minute, and does not wait for it
 //! talk:OPERATION   talks to the others, and checks what comes of it: see talk.rs
 //! case:FILE:N+N…   plays these sessions of a file of tests/cases/, and checks what comes of it
+//! stream:SEED:STEPS:DIR   takes random steps while somebody may be killed: see stream.rs
 //! only:R:WORD      does WORD only if it is rank R; except:R:WORD only if it is not
 //! ```
 //!
@@ -35,6 +36,7 @@
 
 mod case;
 mod play;
+mod stream;
 mod talk;
 
 use std::io::{Read, Write};
@@ -114,6 +116,7 @@ fn obey(word: &str, member: &mut Option<Member>) {
         "spawn" => drop(std::process::Command::new("sleep").arg("60").spawn().unwrap()),
         "talk" => or_end(word, talk::talk(member.as_ref().unwrap(), rest)),
         "case" => or_end("case", case::case(member.as_ref().unwrap(), rest)),
+        "stream" => or_end("stream", stream::stream(member.as_ref().unwrap(), rest)),
         "only" | "except" => {
             let (whom, word) = rest.split_once(':').unwrap();
             if (whom.parse() == Ok(rank)) == (verb == "only") {

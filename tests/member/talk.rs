@@ -12,6 +12,8 @@
 //! mismatch:RANK                 this one calls something else, and all hear of it
 //! impatient:RANK:LATE           the first gives a barrier up for which the second is late
 //! endless:LENGTH                rank 0 broadcasts so many bytes, again and again until it is ended; nobody looks at them
+//! lean:LENGTH                   gathers so much of each, without needing much more memory than that, but for the root
+//! beside:RANK:DIRECTORY         all but this one talk among themselves while it is stopped, then make a file, then go on with it
 //! killed:RANK                   this one is killed while the others are in a barrier
 //! ```
 //!
@@ -59,6 +61,8 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "mismatch" => it.mismatch(number()?),
         "impatient" => it.impatient(number()?, number()?),
         "endless" => it.endless(number()?),
+        "lean" => it.lean(number()?),
+        "beside" => it.beside(number()?, words.next().unwrap_or_default()),
         "killed" => it.killed(number()?),
         _ => Err(format!("{word}: see the head of tests/member/talk.rs")),
     }
@@ -327,6 +331,59 @@ impl Talk<'_> {
         }
     }
 
+    fn lean(&self, length: u32) -> Result<(), Wrong> {
+        const WINDOWS: u64 = 4 << 20;
+        // What is allocated for the first time, read in by pages, and so on.
+        const SLACK: u64 = 2 << 20;
+        self.gather(0, 1000)?;
+        self.barrier()?;
+        // From here on the peak is counted anew.
+        std::fs::write("/proc/self/clear_refs", "5").map_err(|error| error.to_string())?;
+        let before = memory("VmRSS")?;
+        let got = wait("the gather", self.member.gather(Rank(0), self.mine(0, length)))?;
+        let grown = memory("VmHWM")?.saturating_sub(before);
+        self.barrier()?;
+        if let Some(got) = got {
+            return same("what was gathered", &got, &self.everybodys(0, length, 0));
+        }
+        let most = u64::from(length) + WINDOWS + SLACK;
+        if grown <= most { Ok(()) } else { Err(format!("it took {grown} bytes, and {most} are enough")) }
+    }
+
+    fn beside(&self, stopped: u32, directory: &str) -> Result<(), Wrong> {
+        let long = made(self.nth, 0, stopped, 4_000_000);
+        let tag = 80;
+        if self.rank == stopped {
+            for from in (0..self.size).filter(|from| *from != stopped) {
+                let got = wait("a long message", self.member.recv_from(Rank(from), tag))?;
+                same("a long message", &got, &long)?;
+            }
+        }
+        let to_it = (self.rank != stopped).then(|| self.member.send_to(Rank(stopped), tag, long.clone()));
+        let all = self.member.broadcast(Rank(0), (self.rank == 0).then(|| long.clone()));
+        let barrier = self.member.barrier();
+        if self.rank != stopped {
+            let others: Vec<_> =
+                (0..self.size).filter(|other| ![self.rank, stopped].contains(other)).collect();
+            for round in 0..20 {
+                let length = [10, 100_000][round as usize % 2];
+                let data = |from, to| made(self.nth + round, from, to, length);
+                let send = |to: &u32| self.member.send_to(Rank(*to), tag + 1, data(self.rank, *to));
+                let sent: Vec<_> = others.iter().map(send).collect();
+                for from in &others {
+                    let got = wait("a message", self.member.recv_from(Rank(*from), tag + 1))?;
+                    same("a message", &got, &data(*from, self.rank))?;
+                }
+                sent.into_iter().try_for_each(|sent| wait("sending", sent))?;
+            }
+            let file = format!("{directory}/talked-{}", self.rank);
+            std::fs::write(file, "").map_err(|error| error.to_string())?;
+        }
+        same("what was broadcast", &wait("the broadcast", all)?, &long)?;
+        to_it.map_or(Ok(()), |sent| wait("sending to the stopped", sent))?;
+        wait("the barrier", barrier)
+    }
+
     fn killed(&self, victim: u32) -> Result<(), Wrong> {
         if self.rank == victim {
             for rank in (0..self.size).filter(|rank| *rank != victim) {
@@ -353,6 +410,14 @@ impl Talk<'_> {
         }
         wait("a survivor", self.member.send_to(Rank(0), 79, made(0, self.rank, 0, 9)))
     }
+}
+
+/// So many bytes of memory this process has, or has had at most.
+fn memory(field: &str) -> Result<u64, Wrong> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map(|kib| kib << 10).ok_or_else(|| format!("there is no {field}"))
 }
 
 /// The number that was written in four bytes.

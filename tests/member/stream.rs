@@ -1,0 +1,196 @@
+//! What the word `stream:SEED:STEPS:DIRECTORY` does: it takes so many steps, which follow from the seed, while somebody may be killed; and
+//! judges what came of them when it is known who is gone.
+//!
+//! When it has taken all steps, whatever came of them, it makes the file `over-RANK`, and waits for the file `gone`, in which the
+//! test writes who was killed, and who hung on them. Then every call has to have come out right, or with an error for
+//! which there was a reason:
+//!
+//! - a call that all take part in: that some of these are lost;
+//! - a message: that the one at its other end is lost, who is one of these;
+//! - a key: that the one who had put it is lost; or it is not found, if he is, or the fence behind it did not come to its end.
+//!
+//! Nothing may take longer than there is patience, and all of those, and no others, are known to be lost in the end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use libi::sim::rng::Rng;
+use libi::{CommError, Member, Rank, Ranks, Spread};
+use libi_comm::fold::{Element, Op};
+use libi_comm::{Address, Call, Outcome};
+
+use crate::play::common::data::{Formula, Lengths};
+use crate::play::common::shape::{Placing, Shape, Tree};
+use crate::play::common::step::{How, Letters, Own, Step, Whose};
+use crate::play::common::{Oracle, Session};
+use crate::play::{Answer, play};
+
+/// How long a call may take whose members are there, or are lost.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The steps of a session of so many members.
+pub(crate) fn drawn(seed: u64, size: u32, steps: usize) -> Arc<Session> {
+    let mut rng = Rng::new(seed);
+    let shape = Shape { size, per_host: 1, tree: Tree::Flat, placing: Placing::Blocks, absent: false, seed };
+    let flight = [1, 3, 8][rng.below(3) as usize];
+    let mut session = Session::new(format!("stream {seed}"), shape, flight);
+    while session.steps.len() < steps {
+        add_step(&mut session, &mut rng);
+    }
+    Arc::new(session)
+}
+
+fn add_step(session: &mut Session, rng: &mut Rng) {
+    let mut draw = |count: u64| rng.below(count) as usize;
+    let root = Rank(draw(session.size.into()) as u32);
+    let lengths = match draw(8) {
+        0 => Lengths::By(Formula::Rising),
+        1 => Lengths::Equal(70_000),
+        2 => Lengths::By(Formula::Few),
+        _ => Lengths::Equal([0, 1, 8, 1_000][draw(4)]),
+    };
+    let known = false;
+    let to = [None, Some(root)][draw(2)];
+    let step = match draw(14) {
+        0 => Step::Barrier,
+        1 | 2 => Step::Broadcast { root, lengths, known },
+        3 => Step::Gather { root, lengths },
+        4 => Step::Scatter { root, lengths, known },
+        5 => Step::AllGather { lengths },
+        6 => Step::AllToAll { lengths },
+        7 => Step::Reduce { to, by: How::Elements(Op::Sum, Element::F64), count: [1, 20_000][draw(2)] },
+        8 => Step::Reduce { to, by: How::Own([Own::Concat, Own::Matrix][draw(2)]), count: 3 },
+        9 => Step::Ring { lengths },
+        10 | 11 => {
+            use Letters::{All, FromLast, Mirror, Next, ToFirst};
+            let who = [Next, Mirror, ToFirst, FromLast, All][draw(5)];
+            // What is received late in one step is not taken for what is sent in another.
+            let tag = session.steps.len() as u32 * 2;
+            Step::Mail { who, tags: vec![tag + 1, tag], count: 2, lengths }
+        }
+        12 => Step::Mail {
+            who: [Letters::ToFront, Letters::FromFront][draw(2)],
+            tags: vec![0],
+            count: 2,
+            lengths,
+        },
+        _ => {
+            let of = session.steps.len() as u32;
+            let spread = [Spread::Dense, Spread::Sparse][draw(2)];
+            let whose = [Whose::Next, Whose::First, Whose::All, Whose::Nobody][draw(4)];
+            session.steps.extend([Step::Put { spread, count: 1, lengths }, Step::Fence]);
+            Step::Get { of, whose, wait: false }
+        }
+    };
+    session.steps.push(step);
+}
+
+/// A call that did not come out as if nothing had happened.
+struct Odd {
+    step: u32,
+    nth: usize,
+    answer: Answer,
+}
+
+/// Plays; the error says what came out otherwise than it should.
+pub(crate) fn stream(member: &Member, word: &str) -> Result<(), String> {
+    let mut words = word.splitn(3, ':');
+    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).ok_or("a number is missing");
+    let (seed, steps) = (number()?, number()?);
+    let directory = Path::new(words.next().ok_or("a directory is missing")?);
+    let session = drawn(seed, member.size(), steps as usize);
+    let oracle = Oracle::new(Arc::clone(&session), None);
+    let me = Address::Rank(member.rank());
+    let mut odd = Vec::new();
+    let judge = |step, nth, answer: Answer| {
+        match &answer {
+            Ok(outcome) if *outcome != Outcome::Found(None) => return oracle.judge(me, step, nth, outcome),
+            Ok(outcome) if oracle.judge(me, step, nth, outcome).is_ok() => {}
+            _ => odd.push(Odd { step, nth, answer }),
+        }
+        Ok(())
+    };
+    play(&session, member, PATIENCE, judge)?;
+    let failed = |error: std::io::Error| error.to_string();
+    std::fs::write(directory.join(format!("over-{}", member.rank().0)), "").map_err(failed)?;
+    let file = directory.join("gone");
+    while !file.exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let text = std::fs::read_to_string(file).map_err(failed)?;
+    let gone: Ranks = text.split_whitespace().filter_map(|rank| rank.parse().ok()).map(Rank).collect();
+    let mut peers = Peers { session: &session, who: me, known: BTreeMap::new() };
+    let has_failed = |step| odd.iter().any(|odd| odd.step == step && odd.answer.is_err());
+    for odd in &odd {
+        let step = session.steps.get(odd.step as usize).ok_or("there is no such step")?;
+        if !is_justified(odd, step, &mut peers, &gone, &has_failed) {
+            let Odd { step: number, nth, answer } = odd;
+            return Err(format!(
+                "{gone} are gone, and call {nth} of step {number}, {step:?}, gives {answer:?}"
+            ));
+        }
+    }
+    // What is known to others may be on its way to this one.
+    let deadline = Instant::now() + PATIENCE;
+    while member.lost() != gone {
+        if Instant::now() > deadline {
+            return Err(format!("{gone} are gone, and {} are known to be", member.lost()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Whom each call of a step is about.
+struct Peers<'a> {
+    session: &'a Session,
+    who: Address,
+    /// Of steps that were asked for, since what they send is made anew each time.
+    known: BTreeMap<u32, Vec<Option<Rank>>>,
+}
+
+impl Peers<'_> {
+    fn of(&mut self, odd: &Odd, step: &Step) -> Option<Rank> {
+        if let Step::Get { .. } = step {
+            return step.asked(self.session, self.who).get(odd.nth).map(|about| Rank(about.from));
+        }
+        let calls = || step.calls(odd.step, self.session, self.who);
+        let peer = |call: Call| match call {
+            Call::Send { to: Address::Rank(peer), .. } => Some(peer),
+            Call::Receive { from: Address::Rank(peer), .. } => Some(peer),
+            _ => None,
+        };
+        let known = self.known.entry(odd.step).or_insert_with(|| calls().into_iter().map(peer).collect());
+        known.get(odd.nth).copied()?
+    }
+}
+
+fn is_justified(
+    odd: &Odd,
+    step: &Step,
+    peers: &mut Peers<'_>,
+    gone: &Ranks,
+    has_failed: impl Fn(u32) -> bool,
+) -> bool {
+    let lost = match &odd.answer {
+        Err(CommError::PeerLost { ranks }) => Some(ranks),
+        Ok(Outcome::Found(None)) => None,
+        _ => return false,
+    };
+    if lost.is_some_and(|ranks| ranks.is_empty() || !ranks.iter().all(|rank| gone.contains(rank))) {
+        return false;
+    }
+    let is_named = |peer: Option<Rank>| peer.is_some_and(|peer| lost.is_some_and(|lost| lost.contains(peer)));
+    match step {
+        Step::Get { of, .. } => {
+            let owner = peers.of(odd, step);
+            let is_gone = owner.is_some_and(|owner| gone.contains(owner));
+            is_named(owner) || lost.is_none() && (is_gone || has_failed(of + 1))
+        }
+        Step::Mail { .. } => is_named(peers.of(odd, step)),
+        Step::Put { .. } => false,
+        _ => lost.is_some(),
+    }
+}

@@ -1,0 +1,25 @@
+//! The front end is killed in the middle of something large.
+
+use crate::lab::*;
+use crate::roles::Front;
+use crate::{moments, seeded};
+
+/// A leader and another member on each.
+const HOSTS: &str = "a[1-3]";
+
+#[test]
+fn a_front_end_that_is_killed_in_the_midst_of_a_large_broadcast_leaves_nothing() {
+    let mut rng = seeded();
+    for _ in 0..moments() {
+        let lab = Lab::new();
+        let begins = format!("touch:{}", lab.path("begun-{rank}"));
+        let mut front = Front::start(&lab, HOSTS, &["join", &begins, "talk:endless:67108864"]);
+        front.until("all have begun", |_| (0..6).all(|rank| lab.has(&format!("begun-{rank}"))));
+        let moment = ms(rng.below(400));
+        println!("the front end is killed {moment:?} after the first broadcast has begun");
+        std::thread::sleep(moment);
+        assert_eq!(lab.living().len(), 6);
+        front.kill();
+        lab.is_empty_within(SOON);
+    }
+}

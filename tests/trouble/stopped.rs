@@ -1,0 +1,80 @@
+//! A member that is stopped holds up what it takes part in, and nothing else.
+
+use libi::{Exit, FrontEnd, LaunchOptions, Session, Stream};
+
+use crate::lab::*;
+
+/// Hosts whose leaders have nobody below them but members of their own host, and the master.
+const HOSTS: &str = "a:3,b,c:2";
+const SIZE: u32 = 6;
+/// A member of the master's host, a leader, a member of another host.
+const STOPPED: [u32; 3] = [1, 3, 5];
+
+/// A session of which one is stopped, and everybody else has gone on as far as he can without it.
+struct Scene {
+    lab: Lab,
+    front: FrontEnd,
+    session: Session,
+    pid: i32,
+}
+
+fn stopped(rank: u32) -> Scene {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let words = [
+        "join",
+        &format!("catch:10:{}", lab.path("caught-{rank}")),
+        &format!("touch:{}", lab.path("at-{rank}-{pid}")),
+        &format!("await:{}", lab.path("go")),
+        &format!("only:{rank}:touch:{}", lab.path("it-goes-on")),
+        &format!("talk:beside:{rank}:{}", lab.path("")),
+        "talk:barrier",
+        "finish:30000",
+    ];
+    let options = LaunchOptions { strategy: "flat".parse().unwrap(), ..LaunchOptions::default() };
+    let session = launch_with(&front, &[lab.members(HOSTS, &words)], &options);
+    let mut pid = None;
+    eventually("all are there", || {
+        let names = lab.names();
+        pid = names.iter().find_map(|name| name.strip_prefix(&format!("at-{rank}-"))?.parse().ok());
+        names.iter().filter(|name| name.starts_with("at-")).count() == SIZE as usize
+    });
+    let pid = pid.unwrap();
+    kill(pid, libc::SIGSTOP);
+    eventually("it has stopped", || status(pid, "State").is_some_and(|state| state.starts_with('T')));
+    lab.touch("go");
+    eventually("the others have talked", || {
+        (0..SIZE).filter(|other| *other != rank).all(|other| lab.has(&format!("talked-{other}")))
+    });
+    assert!(!lab.has("it-goes-on"));
+    Scene { lab, front, session, pid }
+}
+
+#[test]
+fn others_talk_and_get_signals_while_one_is_stopped_and_all_goes_on_when_it_does() {
+    for rank in STOPPED {
+        let scene = stopped(rank);
+        scene.session.kill(10).unwrap();
+        eventually("the others have got the signal", || {
+            (0..SIZE).filter(|other| *other != rank).all(|other| scene.lab.has(&format!("caught-{other}")))
+        });
+        assert!(!scene.lab.has(&format!("caught-{rank}")));
+        kill(scene.pid, libc::SIGCONT);
+        let heard = Heard::all(&scene.front);
+        for rank in 0..SIZE {
+            let said = heard.text(rank, Stream::Err);
+            assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {said}");
+        }
+        assert!(scene.lab.has(&format!("caught-{rank}")));
+        drop(scene.session);
+        scene.lab.is_empty_within(SOON);
+    }
+}
+
+#[test]
+fn a_session_with_one_that_is_stopped_can_be_ended() {
+    for rank in STOPPED {
+        let scene = stopped(rank);
+        scene.session.terminate(ms(500)).unwrap();
+        scene.lab.is_empty_within(SOON);
+    }
+}
