@@ -7,7 +7,8 @@
 //!
 //! - a call that all take part in: that some of these are lost;
 //! - a message: that the one at its other end is lost, who is one of these;
-//! - a key: that the one who had put it is lost; or it is not found, if he is, or the fence behind it did not come to its end.
+//! - a key: that some of these are lost, who has put it among them; or it is not found, if he is, or the fence behind it did not
+//!   come to its end.
 //!
 //! Nothing may take longer than there is patience, and all of those, and no others, are known to be lost in the end.
 
@@ -125,7 +126,7 @@ pub(crate) fn stream(member: &Member, word: &str) -> Result<(), String> {
     let has_failed = |step| odd.iter().any(|odd| odd.step == step && odd.answer.is_err());
     for odd in &odd {
         let step = session.steps.get(odd.step as usize).ok_or("there is no such step")?;
-        if !is_justified(odd, step, &mut peers, &gone, &has_failed) {
+        if !is_justified(odd, step, &mut peers, &gone, has_failed) {
             let Odd { step: number, nth, answer } = odd;
             return Err(format!(
                 "{gone} are gone, and call {nth} of step {number}, {step:?}, gives {answer:?}"
@@ -187,7 +188,8 @@ fn is_justified(
         Step::Get { of, .. } => {
             let owner = peers.of(odd, step);
             let is_gone = owner.is_some_and(|owner| gone.contains(owner));
-            is_named(owner) || lost.is_none() && (is_gone || has_failed(of + 1))
+            // The leader of its host has kept the value, and is named.
+            is_gone || lost.is_none() && has_failed(of + 1)
         }
         Step::Mail { .. } => is_named(peers.of(odd, step)),
         Step::Put { .. } => false,
