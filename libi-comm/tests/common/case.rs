@@ -3,7 +3,7 @@
 //! A file consists of `[[case]]` tables. Each is tried in a session of every combination of
 //!
 //! - `sizes`: how many ranks;
-//! - `trees`: `"flat"`, `"star"`, `"chain"`, `"binary"`, `"late"` (see [`Tree`]); flat if nothing is said;
+//! - `trees`: `"flat"`, `"star"`, `"chain"`, `"binary"`, `"late"`, `"greedy"` (see [`Tree`]); flat if nothing is said;
 //! - `per_host`: how many ranks a host has; 1 if nothing is said;
 //! - `placing`: `"blocks"`, `"rounds"` (see [`Placing`]); blocks if nothing is said;
 //! - `absent`: whether some ranks do not come up; no if nothing is said;

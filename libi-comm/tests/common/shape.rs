@@ -1,9 +1,13 @@
 //! Decides who is on which host, who started whom, and so which links there are.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use libi_comm::{Address, Branch, Topology};
+use libi_core::cost::Cost;
 use libi_core::ids::{LinkId, Rank};
+use libi_core::plan::greedy;
 use libi_core::ranks::Ranks;
 use libi_core::sim::rng::Rng;
 use serde::Deserialize;
@@ -22,6 +26,8 @@ pub enum Tree {
     Binary,
     /// As it comes about when whoever is up first goes on with what is left; by the seed.
     Late,
+    /// As it comes about if all remote shells cost the same, and 25 starts take as long as one host needs to be up.
+    Greedy,
 }
 
 /// Which ranks a host has.
@@ -135,11 +141,16 @@ impl Shape {
 
     /// Which host started each; nobody but the front end if none is named.
     fn parents(&self, hosts: usize, rng: &mut Rng) -> Vec<Option<usize>> {
+        let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
+        let greedy = NonZeroU32::new(hosts as u32).filter(|_| self.tree == Tree::Greedy);
+        let greedy = greedy.map(|hosts| greedy::plan(hosts, &cost).0);
+        let greedy = |host: usize| greedy.as_ref()?.parent(host as u32).map(|parent| parent as usize);
         (0..hosts)
             .map(|host| match (self.tree, host.checked_sub(1)) {
                 (Tree::Flat, _) | (_, None) => None,
                 (Tree::Star, _) => Some(0),
                 (Tree::Chain, before) => before,
+                (Tree::Greedy, _) => greedy(host),
                 (Tree::Binary, Some(before)) => Some(before / 2),
                 // Whoever was up earlier has had more time to start others.
                 (Tree::Late, Some(_)) => {
