@@ -46,6 +46,7 @@
 //! | a member's patience ends | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at those that were not over it |
 //! | a member's arguments are wrong | the error there, [`CommError::Cancelled`] elsewhere |
 //! | there is no memory for what comes | the same |
+//! | a fence is broken off that the top had decided | the errors, and it counts for keys all the same: nobody would know what others have |
 //! | a branch is lost | [`CommError::PeerLost`] for what it is needed for |
 //! | a frame makes no sense | the call that it belongs to is broken; one that belongs to none is dropped |
 //!

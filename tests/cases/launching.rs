@@ -82,6 +82,7 @@ fn strategy(session: &Session) -> Strategy {
     Strategy::Static(match session.shape.tree {
         Tree::Late => return Strategy::Late,
         Tree::Flat | Tree::Star => Shape::Flat,
+        Tree::Greedy => Shape::Greedy,
         Tree::Chain => Shape::Chain,
         Tree::Binary => Shape::Kary(NonZeroU32::MIN.saturating_add(1)),
     })

@@ -8,16 +8,13 @@ use libi_core::ranks::Ranks;
 
 use super::Place;
 use super::keys::Store;
-use super::loads::{load_down, load_up};
+use super::loads::{load_down, load_up, pass_fence, send_load};
 use super::op::{Gift, Op, enter};
 use crate::contract::{Call, CallId, Effect, Outcome};
 use crate::error::{CommError, Fault};
 use crate::memory::{Lent, Memory};
 use crate::message::{Called, Flow, Kind, Length, Message, Signs};
 use crate::piece::{ALL, Piece};
-
-/// How much cargo that is not pieces goes into one frame.
-const LOAD: usize = 512 << 10;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -30,6 +27,8 @@ pub(crate) struct Collective {
     /// Calls that are over before this member has made them, and why.
     broken: BTreeMap<u64, Fault>,
     over: Over,
+    /// Of fences that are over here and were decided, what has come.
+    late: BTreeMap<u64, Vec<u8>>,
     /// Who was lost, and from which call on he is missing.
     missing: Vec<(u64, Ranks)>,
     /// This member's calls in their order, and what has come of them: nothing is said of one before all that were made before it.
@@ -144,7 +143,7 @@ impl Collective {
             return self.spread_break(nth, fault, None, on);
         }
         if !is_open {
-            return;
+            return self.pass_late_fence(link, flow, &cargo, on);
         }
         if let Err(why) = self.unload(nth, link, cargo, signs, on) {
             return self.fail(nth, why, on);
@@ -153,6 +152,21 @@ impl Collective {
             self.everybody_called(nth, on);
         }
         self.go_on(nth, on);
+    }
+
+    /// A fence that was broken off here after the top had decided it: it counts for keys all the same, here and below, or
+    /// those who have passed it would ask for what others do not have.
+    fn pass_late_fence(&mut self, link: LinkId, flow: &Flow, cargo: &[u8], on: &mut Scene<'_>) {
+        let Flow { nth, by, signs } = *flow;
+        if by.1.kind != Kind::Fence || !signs.done || Some(link) != on.place.above() {
+            return;
+        }
+        self.late.entry(nth).or_default().extend_from_slice(cargo);
+        if signs.more {
+            return;
+        }
+        let cargo = Bytes::from(self.late.remove(&nth).unwrap_or_default());
+        pass_fence(flow, &cargo, on);
     }
 
     fn unload(
@@ -269,17 +283,8 @@ impl Collective {
             Flow { nth, by: op.by, signs }
         };
         for link in to_tell.iter().copied().filter(|link| !op.lanes.out.contains_key(link)) {
-            let mut load = op.load.remove(&link).unwrap_or_default();
-            let mut flow = flow(op, link);
-            loop {
-                let part = load.split_to(load.len().min(LOAD));
-                flow.signs.more = !load.is_empty();
-                let cargo = Some(part).filter(|part| !part.is_empty());
-                on.out.push(Effect::Send(link, Message::Flow(flow.clone()).frame(cargo)));
-                if !flow.signs.more {
-                    break;
-                }
-            }
+            let load = op.load.remove(&link).unwrap_or_default();
+            send_load(link, &flow(op, link), load, on.out);
         }
         // Before anything goes, so that nobody counts as waiting who can be granted more; and again for what has gone then.
         grant(nth, op, on.out);
@@ -308,7 +313,8 @@ impl Collective {
             return;
         }
         self.over.add(nth);
-        self.open.remove(&nth);
+        let begun = self.open.remove(&nth).and_then(|mut op| op.cargo.remove(&LinkId::PARENT));
+        self.late.extend(begun.map(|cargo| (nth, cargo)));
         let frame = Message::Broken { nth, why: why.clone() }.frame(None);
         on.spread(&frame, from);
         if nth >= self.next {

@@ -8,9 +8,12 @@ use super::collect::Scene;
 use super::keys::Store;
 use super::op::Op;
 use super::ring::{Around, Stretch};
-use crate::contract::Outcome;
+use crate::contract::{Effect, Outcome};
 use crate::error::CommError;
-use crate::message::Kind;
+use crate::message::{Flow, Kind, Message};
+
+/// How much cargo that is not pieces goes into one frame.
+const LOAD: usize = 512 << 10;
 
 /// What goes up with the sign that everybody here has called.
 pub(super) fn load_up(op: &mut Op, parent: LinkId, on: &mut Scene<'_>) -> Result<(), CommError> {
@@ -78,4 +81,31 @@ fn stretches<'a>(op: &'a Op, place: &Place) -> Result<Vec<Stretch<'a>>, CommErro
         Stretch::decode(bytes).ok_or(CommError::Garbled("no part of a ring"))
     });
     own.into_iter().chain(below).collect()
+}
+
+/// A fence that is over here was decided all the same: what has come down with it is in force, here and below.
+pub(super) fn pass_fence(flow: &Flow, cargo: &Bytes, on: &mut Scene<'_>) {
+    // What makes no sense here makes none below.
+    if on.keys.fence_down(cargo.clone(), on.place, on.out).is_err() {
+        return;
+    }
+    for branch in &on.place.topology.branches {
+        if !on.place.cut.contains(&branch.link) {
+            send_load(branch.link, flow, Store::cargo_for(branch.local, cargo), on.out);
+        }
+    }
+}
+
+/// Sends a sign with what goes with it, in as many frames as that takes.
+pub(super) fn send_load(link: LinkId, flow: &Flow, mut load: Bytes, out: &mut Vec<Effect>) {
+    loop {
+        let part = load.split_to(load.len().min(LOAD));
+        let mut flow = flow.clone();
+        flow.signs.more = !load.is_empty();
+        let more = flow.signs.more;
+        out.push(Effect::Send(link, Message::Flow(flow).frame(Some(part).filter(|part| !part.is_empty()))));
+        if !more {
+            return;
+        }
+    }
 }

@@ -58,20 +58,12 @@ fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String
 
 /// Whether somebody calls nothing any more, or waits for what nobody will do; others wait for that one.
 fn somebody_waits_for_ever(world: &Cluster) -> bool {
-    // Who has missed a fence that others have passed answers them when the next has come, which may be never.
-    let fences = (0..).zip(&world.session.steps).filter(|(_, step)| **step == Step::Fence);
-    let half_passed = fences.map(|(step, _)| step).any(|step| {
-        let passed = |member: &&Member| member.did(step, 0);
-        let members = world.members.iter().filter(|member| member.process.topology.me.is_some());
-        (1..world.session.present.len()).contains(&members.filter(passed).count())
-    });
     let in_vain = |member: &Member, record: &Record| {
         let given_up = matches!(record.ended, Some((_, Ending::GivenUp)));
         given_up
             && match world.session.steps[record.step as usize] {
                 // The other end of a message that was given up.
                 Step::Mail { .. } => record.until.since(record.at) < LONG,
-                Step::Get { .. } if half_passed => true,
                 Step::Get { wait: true, .. } => world.may_be_missing(member, record),
                 _ => false,
             }
