@@ -24,11 +24,11 @@
 //! - **Agreement.** What a member has called travels with the sign that it has called. The first process that sees two
 //!   different calls under one number says so to everybody, with the ranks and what each has called. Since no call is over
 //!   for anybody before all have called, everybody gets this error, and nobody waits. The next call is a new chance.
-//! - **Data** do not wait for agreement. They go from link to link as they come ([`lanes`], where the windows are), up to
+//! - **Data** do not wait for agreement. They go from link to link as they come (`lanes.rs`, where the windows are), up to
 //!   the lowest process below which both ends are, and down; how much goes over a link is known as soon as the
-//!   call is ([`expect`]).
-//! - **Values** to be combined are combined where they meet ([`tally`]); a **ring** is one message up and one down on each
-//!   link ([`ring`]), a **fence** as well ([`keys`]).
+//!   call is (`expect.rs`).
+//! - **Values** to be combined are combined where they meet (`tally.rs`); a **ring** is one message up and one down on each
+//!   link (`ring.rs`), a **fence** as well (`keys.rs`).
 //! - **Deadlines** are the caller's. When it has waited long enough the call is broken for everybody who is not over it,
 //!   naming who has given up; members that make this call later are told at once. Some members may have what they
 //!   wanted and others the error, and that is the only uncertainty: everybody goes on with the next number.
@@ -51,7 +51,7 @@
 //! | a frame makes no sense | the call that it belongs to is broken; one that belongs to none is dropped |
 //!
 //! # Messages between two, and keys
-//! The heads of [`mail`] and [`keys`] have their states.
+//! The heads of `mail.rs` and `keys.rs` have their states.
 
 mod collect;
 mod expect;

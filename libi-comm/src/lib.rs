@@ -1,7 +1,7 @@
 //! The communication half of libi: front end, master and members talk over the launch tree, one to one and
 //! collectively.
 //!
-//! Every process of a session has a [`Group`](group::Group): a state machine that is told what happens (the tree is
+//! Every process of a session has a [`Group`]: a state machine that is told what happens (the tree is
 //! complete, a frame has come, a link is cut, the program makes a call) and says what is to be done about it (send this
 //! frame there, this call is over). It reads no clock and opens nothing; whoever drives it owns the links.
 //!
@@ -11,7 +11,7 @@
 //! | what can be called, and what comes of it | [`contract`] |
 //! | what may go wrong | [`error`] |
 //! | who is behind which link | [`topology`] |
-//! | what travels | [`message`], [`piece`] |
+//! | what travels | [`message`], `piece` |
 //! | how values are combined inside the tree | [`fold`] |
 //! | what members of a host share | [`memory`] |
 //!

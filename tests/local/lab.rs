@@ -65,6 +65,7 @@ impl Lab {
     }
 
     /// Makes a file that has all of its text as soon as it is there.
+    #[allow(dead_code, reason = "only some of those who share this need it")]
     pub(crate) fn write(&self, file: &str, text: &str) {
         fs::write(self.dir.join("unfinished"), text).unwrap();
         fs::rename(self.dir.join("unfinished"), self.dir.join(file)).unwrap();
