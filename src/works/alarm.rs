@@ -1,4 +1,4 @@
-//! What the thread sleeps by while callers drive: a clock that can be set and stopped without waking anybody.
+//! What the thread sleeps by while callers drive: a clock that can be set without waking anybody.
 //!
 //! A condition variable would have the thread look up again and again, or be woken at the end of each call.
 
@@ -24,11 +24,6 @@ impl Alarm {
         let time = Expiration::OneShot(TimeSpec::from_duration(time.max(Duration::from_nanos(1))));
         // There is such a clock and such a time.
         let _ = self.timer.set(time, TimerSetTimeFlags::empty());
-    }
-
-    /// Does not ring, and has not rung.
-    pub(super) fn stop(&self) {
-        let _ = self.timer.unset();
     }
 
     /// Sleeps until it rings.

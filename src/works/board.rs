@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
 use libi_comm::CallId;
 
@@ -51,6 +51,9 @@ pub(crate) struct Inner<S, C> {
     pub(super) stopped: bool,
     /// The thread is to take the wheel as soon as it is free.
     pub(super) summoned: bool,
+    /// The alarm is set. When the wheel was left last.
+    pub(super) alarmed: bool,
+    pub(super) left: Clock,
     /// How many sleep until the board changes.
     pub(super) watchers: usize,
 }
@@ -73,6 +76,8 @@ impl<S, C> Board<S, C> {
             anybodys: false,
             stopped: false,
             summoned: true,
+            alarmed: false,
+            left: Clock::now(),
             watchers: 0,
         };
         Ok(Self { inner: Mutex::new(inner), changed: Condvar::new(), alarm })
@@ -104,20 +109,18 @@ impl<S, C> Board<S, C> {
     /// Has the thread take the wheel as soon as it is free.
     pub(super) fn summon(&self, inner: &mut Inner<S, C>) {
         inner.summoned = true;
+        self.set_alarm(inner, Duration::ZERO);
+    }
+
+    /// The thread will be woken after this time.
+    pub(super) fn set_alarm(&self, inner: &mut Inner<S, C>, time: Duration) {
         if let Some(alarm) = &self.alarm {
-            alarm.ring_in(Duration::ZERO);
+            inner.alarmed = true;
+            alarm.ring_in(time);
         }
     }
 
-    /// Whoever is to drive takes the wheel, which is free.
-    pub(super) fn take(&self, inner: &mut Inner<S, C>, wheel: Wheel) {
-        inner.wheel = wheel;
-        if let Some(alarm) = &self.alarm {
-            alarm.stop();
-        }
-    }
-
-    /// The thread sleeps until it is summoned, or the wheel has been free for a while; or for nothing.
+    /// The thread sleeps until the alarm rings.
     pub(super) fn sleep_until_called(&self) {
         if let Some(alarm) = &self.alarm {
             alarm.wait();
@@ -127,11 +130,13 @@ impl<S, C> Board<S, C> {
     /// Whoever has driven leaves.
     pub(super) fn free(&self, inner: &mut Inner<S, C>) {
         inner.wheel = Wheel::Free;
-        if let Some(alarm) = &self.alarm {
+        if self.alarm.is_some() {
+            inner.left = Clock::now();
             if inner.stopped || inner.summoned || !inner.may_be_lent() {
                 self.summon(inner);
-            } else {
-                alarm.ring_in(LINGER);
+            } else if !inner.alarmed {
+                // It looks for itself how long the wheel has been free; to set the clock each time costs more.
+                self.set_alarm(inner, LINGER);
             }
         } else if inner.stopped && inner.watchers > 0 {
             self.changed.notify_all();

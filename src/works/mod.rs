@@ -18,8 +18,8 @@
 //!   he sends and what he gets crosses no thread. One that starts something and does not wait gives it one turn.
 //! - **The thread** ([`Progress::Thread`]) drives when no caller does. It blocks in a turn; a caller wakes it, once, and sleeps; it
 //!   leaves the wheel at the end of the turn to whoever sleeps, and rests. It comes back when the wheel has been free for
-//!   [`LINGER`](thread::LINGER): whoever leaves the wheel sets an [alarm], and whoever takes it stops that, so that calls one behind
-//!   the other wake nobody. What the machinery has to do while all callers compute waits for so long.
+//!   [`LINGER`](thread::LINGER): whoever leaves the wheel sets an [alarm] unless it is set, and when it rings the thread looks
+//!   how long that was ago. So calls one behind the other wake it once in that time at most. What the machinery has to do while all callers compute waits for so long.
 //! - **What only the thread may do** is starting processes: they end with the thread that has started them. While the machinery
 //!   may do that it is not [anybody's](Machinery::is_anybodys), and commands that lead there [summon](Machinery::is_for_thread) the thread.
 //! - **Without a thread** ([`Progress::Manual`]) the wheel is free unless a caller waits or dispatches.
@@ -331,7 +331,7 @@ struct Driver<'a, M: Machinery> {
 impl<'a, M: Machinery> Driver<'a, M> {
     /// Takes the wheel, which is free.
     fn take(works: &'a Works<M>, inner: &mut Guard<'_, M>, wheel: Wheel) -> Self {
-        works.board.take(inner, wheel);
+        inner.wheel = wheel;
         Self { works, machinery: None, has_left: false }
     }
 

@@ -6,7 +6,7 @@ use super::board::Wheel;
 use super::{Driver, Guard, Machinery, Works};
 
 /// For how long nobody drives before the thread does.
-pub(super) const LINGER: Duration = Duration::from_micros(500);
+pub(super) const LINGER: Duration = Duration::from_millis(1);
 
 impl<M: Machinery> Works<M> {
     /// What the thread does, until the works are stopped or the machinery fails.
@@ -51,16 +51,20 @@ impl<M: Machinery> Works<M> {
 
     /// Rests until the wheel is free, and nobody has wanted it for a while or it is the thread that is wanted.
     fn rest<'a>(&'a self, mut inner: Guard<'a, M>) -> Guard<'a, M> {
-        while !inner.summoned && !inner.stopped || inner.wheel != Wheel::Free {
+        loop {
+            if inner.wheel == Wheel::Free {
+                let idle = inner.left.elapsed();
+                if inner.summoned || inner.stopped || idle >= LINGER {
+                    return inner;
+                }
+                self.board.set_alarm(&mut inner, LINGER - idle);
+            }
+            // While somebody drives nothing is to be done: whoever leaves the wheel sets the alarm if it is not set.
             drop(inner);
             self.board.sleep_until_called();
             inner = self.board.lock();
-            // Whoever leaves the wheel sets the clock anew, and whoever takes it stops it.
-            if inner.wheel == Wheel::Free {
-                break;
-            }
+            inner.alarmed = false;
         }
-        inner
     }
 }
 
