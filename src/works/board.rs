@@ -53,6 +53,8 @@ pub(crate) struct Inner<S, C> {
     pub(super) summoned: bool,
     /// The alarm is set. When the wheel was left last.
     pub(super) alarmed: bool,
+    /// For how long the alarm is set: the longer, the more often it rang while callers came and went.
+    pub(super) pause: Duration,
     pub(super) left: Clock,
     /// How many sleep until the board changes.
     pub(super) watchers: usize,
@@ -77,6 +79,7 @@ impl<S, C> Board<S, C> {
             stopped: false,
             summoned: true,
             alarmed: false,
+            pause: LINGER,
             left: Clock::now(),
             watchers: 0,
         };
@@ -136,7 +139,7 @@ impl<S, C> Board<S, C> {
                 self.summon(inner);
             } else if !inner.alarmed {
                 // It looks for itself how long the wheel has been free; to set the clock each time costs more.
-                self.set_alarm(inner, LINGER);
+                self.set_alarm(inner, inner.pause);
             }
         } else if inner.stopped && inner.watchers > 0 {
             self.changed.notify_all();

@@ -19,7 +19,8 @@
 //! - **The thread** ([`Progress::Thread`]) drives when no caller does. It blocks in a turn; a caller wakes it, once, and sleeps; it
 //!   leaves the wheel at the end of the turn to whoever sleeps, and rests. It comes back when the wheel has been free for
 //!   [`LINGER`](thread::LINGER): whoever leaves the wheel sets an [alarm] unless it is set, and when it rings the thread looks
-//!   how long that was ago. So calls one behind the other wake it once in that time at most. What the machinery has to do while all callers compute waits for so long.
+//!   how long that was ago. While callers come and go it looks less and less often, so that calls one behind the other hardly ever
+//!   wake it. What the machinery has to do while all callers compute waits for `LINGER`, and after a time of many calls for 8 ms.
 //! - **What only the thread may do** is starting processes: they end with the thread that has started them. While the machinery
 //!   may do that it is not [anybody's](Machinery::is_anybodys), and commands that lead there [summon](Machinery::is_for_thread) the thread.
 //! - **Without a thread** ([`Progress::Manual`]) the wheel is free unless a caller waits or dispatches.

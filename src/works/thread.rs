@@ -8,6 +8,9 @@ use super::{Driver, Guard, Machinery, Works};
 /// For how long nobody drives before the thread does.
 pub(super) const LINGER: Duration = Duration::from_millis(1);
 
+/// For how long at most it does not look, while callers come and go.
+const MOST: Duration = LINGER.saturating_mul(8);
+
 impl<M: Machinery> Works<M> {
     /// What the thread does, until the works are stopped or the machinery fails.
     pub(crate) fn tend(&self) {
@@ -55,10 +58,13 @@ impl<M: Machinery> Works<M> {
             if inner.wheel == Wheel::Free {
                 let idle = inner.left.elapsed();
                 if inner.summoned || inner.stopped || idle >= LINGER {
+                    inner.pause = LINGER;
                     return inner;
                 }
-                self.board.set_alarm(&mut inner, LINGER - idle);
+                let pause = inner.pause;
+                self.board.set_alarm(&mut inner, pause);
             }
+            inner.pause = MOST.min(inner.pause * 2);
             // While somebody drives nothing is to be done: whoever leaves the wheel sets the alarm if it is not set.
             drop(inner);
             self.board.sleep_until_called();
