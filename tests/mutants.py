@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""Breaks the launch machine on purpose, one way at a time, and checks that the simulation notices each.
+"""Breaks the launch machine and the groups of members on purpose, one way at a time, and checks that each is noticed.
 
-Needs about fifteen minutes: each mutant is a copy of the tree that is built and simulated. A mutant that survives is a
-promise that nobody checks: say so in the exit status. `tests/run mutants` runs this; `tests/mutants.py spare Exited`
-only those with one of these words in their names.
+Needs about half an hour: each mutant is a copy of the tree that is built and simulated. The launch machine's have to be
+noticed by its simulation; those of groups by theirs, or by the tests that count frames, or by those of the module. A mutant
+that survives is a promise that nobody checks: say so in the exit status. `tests/run mutants` runs this; `tests/mutants.py
+spare Exited` only those with one of these words in their names, or in those of their files.
 """
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 M = "libi-launch/src/machine/"
+S = "libi-comm/src/"
+C = S + "group/"
 
 # What is broken; in which file; what stands there; what is put there instead.
 MUTANTS = [
@@ -74,6 +79,62 @@ MUTANTS = [
  ('a link is cut twice', M + 'node/tree.rs','talks.is_some_and(std::mem::take)','talks.is_some_and(|talks| *talks)'),
  ('frames of a child are taken for news', M + 'node/children.rs','if child.talks && Self::is_talk(header) =>','if child.talks && false =>'),
  ('let hosts that hang fill the window', M + 'node/starting.rs','Duration::from_secs(3)','Duration::from_secs(3_000)'),
+ # Collective calls.
+ ('a call is over before everybody has called', C + 'op.rs','            || !self.done\n',''),
+ ('branches are not waited for', C + 'collect.rs','&& op.waits_for == 0',''),
+ ('a process does not wait for its own member', C + 'collect.rs','op.mine.is_some() || on.place.topology.me.is_none()','true'),
+ ('roots are not compared', S + 'message.rs','&& self.root == other.root','&& true'),
+ ('lengths are not compared', S + 'message.rs','(one, other) => one == other,','(one, other) => one == other || true,'),
+ ('who has given up a call is not told of', C + 'collect.rs','self.spread_break(nth, Fault::Cancelled(me), None, on);','let _ = (nth, me, &on);'),
+ ('a break does not go down', C + 'collect.rs','self.place.above().into_iter().chain(branches)','{ let _ = branches; self.place.above().into_iter() }'),
+ ('a break does not go up', C + 'collect.rs','self.place.above().into_iter().chain(branches)','branches'),
+ ('a break is not remembered for who calls later', C + 'collect.rs','self.broken.insert(nth, why);','let _ = why;'),
+ ('not everybody is told that everybody has called', C + 'collect.rs','op.to_tell.extend(self.entered.keys());','op.to_tell.extend(self.entered.keys().skip(1));'),
+ ('results are told in another order', C + 'collect.rs','            entry.2.get_or_insert(result);\n        }','            entry.2.get_or_insert(result);\n        }\n        self.results.make_contiguous().sort_by_key(|entry| entry.2.is_none());'),
+ ('a long load is cut short', C + 'collect.rs','flow.signs.more = !load.is_empty();','flow.signs.more = false;'),
+ # Losses.
+ ('one of the lost is forgotten', S + 'group.rs','Message::Lost { ranks: ranks.clone(), before }','Message::Lost { ranks: ranks.iter().take(ranks.len().saturating_sub(1).max(1) as usize).collect(), before }'),
+ ('a loss is not passed on', S + 'group.rs','if Some(link) != from && !place','if from.is_none() && !place'),
+ ('who is lost is missing one call too late', S + 'group.rs','let before = self.collective.cut(link);','let before = self.collective.cut(link) + 1;'),
+ ('who is lost is missing one call too early', S + 'group.rs','let before = self.collective.cut(link);','let before = self.collective.cut(link).saturating_sub(1);'),
+ ('what a lost branch had not delivered is not missed', C + 'collect.rs','if op.lanes.cut(link) > 0 {','if op.lanes.cut(link) > u64::MAX - 1 {'),
+ # Data on their way.
+ ('nothing is granted', C + 'collect.rs','out.push(Effect::Send(link, Message::Grant { nth, upto }.frame(None)));','let _ = (nth, link, upto, &out);'),
+ ('windows have no end', C + 'lanes.rs','let window = (POOL /','let window = (1_000 * POOL /'),
+ ('what is passed on counts twice', C + 'lanes.rs','Origin::Link(from) => self.consume(from, cost),','Origin::Link(from) => self.consume(from, 2 * cost),'),
+ ('everything is sent unasked', C + 'lanes.rs','sent: 0, allowed: EAGER }','sent: 0, allowed: u64::MAX / 2 }'),
+ ('who may not send more is not noticed', C + 'lanes.rs','|| must || stalls())','|| must || (false && stalls()))'),
+ ('pieces go back where they came from', C + 'op.rs','.filter(|link| Some(*link) != from).collect()','.collect()'),
+ ('what is for the root is dropped', C + 'op.rs','Kind::OwnFold => called.root.is_none_or(|root| root == me),','Kind::OwnFold => called.root.is_none(),'),
+ ('values stand for one', C + 'op.rs','u64::from(piece.item.to)','1'),
+ ('more is awaited than comes', C + 'expect.rs','Kind::AllGather => near,','Kind::AllGather => near + u64::from(up),'),
+ ('values are combined in another order', C + 'tally.rs','function(left, &bytes);','{ let mut right = bytes.clone(); function(&mut right, left); *left = right; }'),
+ ('values are combined with others than neighbours', C + 'tally.rs','if u64::from(*first) + *length == u64::from(at) =>','if u64::from(*first) + *length == u64::from(at) || true =>'),
+ ('values are combined in another order at their end', C + 'inbox.rs','folded(whole.into_values(), ','folded(whole.into_values().rev(), '),
+ ('one is the left neighbour of oneself', C + 'ring.rs','here.left = stretch.right;','here.left = stretch.left;'),
+ ('those before do not count', C + 'ring.rs','here.count = here.count.wrapping_add(stretch.count);',''),
+ # Messages between two.
+ ('messages are received in another order', C + 'mail/inbox.rs','line.messages.push_back((id, letter))','line.messages.push_front((id, letter))'),
+ ('what was read is not told of', C + 'mail/inbox.rs','post.note(from, Note::Read { upto: self.read });','let _ = (from, post);'),
+ ('senders have no limit', C + 'mail/outbox.rs','+ cost <= AHEAD;','+ cost <= u64::MAX / 2;'),
+ ('a message is pulled once', C + 'mail/inbox.rs','                    post.note(from, Note::Pull { id, upto });\n','                    let _ = upto;\n'),
+ ('nobody says that there is no way', C + 'mail.rs','_ => undeliverable(&mail, place, out),','_ => {}'),
+ ('a message that was taken back is kept', C + 'mail.rs','=> self.inbox.withdrawn(from, id, tag, post),','=> { let _ = (id, tag); }'),
+ ('who gives up a message does not say so', C + 'mail/inbox.rs','post.note(from, Note::Refused { id, why: Refusal::GivenUp });','let _ = (from, id);'),
+ ('what the lost had sent is thrown away', C + 'mail/inbox.rs','line.messages.retain(|(_, letter)| matches!(letter, Letter::Whole(_)));','line.messages.clear();'),
+ ('who waits for a message of the lost waits for ever', C + 'mail.rs','self.inbox.gone(among, post);','let _ = (among, post);'),
+ # Keys.
+ ('old values survive a fence', C + 'keys/fence.rs','None if known.is_some_and(|known| known < version) => {','None if false => {'),
+ ('who waits for a key is not told that it was put here', C + 'keys.rs','so that none of them comes back down.\n        self.settle(&key, place, out);','\n'),
+ ('who waits for a key is not told that it was put below', C + 'keys.rs','At::Below(link), place);\n        self.settle(&key, place, out);','At::Below(link), place);'),
+ ('everybody who waits for a key is asked for', C + 'keys/wants.rs','if now == next {','if now == next && next.is_none() {'),
+ ('answers are not kept', C + 'keys/wants.rs','            && fences >= self.fences\n','            && fences > self.fences\n'),
+ ('drafts are kept', C + 'keys/wants.rs','At::Here(value) if self.fence.is_draft(','At::Here(value) if false && self.fence.is_draft('),
+ ('answers from before a fence count', C + 'keys/wants.rs','let too_old = fences < want.fences;','let too_old = false;'),
+ ('questions overtake a fence', C + 'keys/wants.rs','if question.fences > self.fences {','if false {'),
+ ('a lost value is not told of', C + 'keys.rs','self.tell_up(Keys::Gone { key, version }, place, out);','let _ = (key, version);'),
+ ('a lost value is looked for', C + 'keys.rs','                known.at = At::Gone;','                let _ = known;'),
+ ('what is put after a loss does not count', C + 'keys.rs','if version < over {','if false {'),
 ]
 
 # Known to go unnoticed within the seeds that are tried: checks that the simulation still owes.
@@ -86,12 +147,50 @@ UNNOTICED = [
 ]
 
 
+# What has to notice a mutant of a part of the tree, one after the other until one does: a name, what cargo is told, the seeds,
+# and after how many seconds it hangs.
+LAUNCH = [
+ ('simulation', ['-p', 'libi-launch', '--test', 'simulation'], '0..1500', 300),
+]
+COMM = [
+ ('simulation', ['-p', 'libi-comm', '--test', 'simulation', 'whatever_goes_wrong'], '0..600', 120),
+ ('cases', ['-p', 'libi-comm', '--test', 'simulation', '--', '--skip', 'whatever_goes_wrong'], None, 120),
+ ('counts', ['-p', 'libi-comm', '--test', 'counts'], None, 60),
+ ('module tests', ['-p', 'libi-comm', '--lib'], None, 120),
+]
+
+
 def chosen(mutants, words):
-    return [mutant for mutant in mutants if not words or any(word in mutant[0] for word in words)]
+    return [mutant for mutant in mutants if not words or any(word in part for word in words for part in mutant[:2])]
 
 
-def survives(tree, target, file, old, new):
-    """Whether the simulation passes although this has been put in the place of that."""
+def noticed(tree, target, check):
+    """How a check notices what was done to a tree, if it does."""
+    name, what, seeds, patience = check
+    environment = dict(os.environ, CARGO_TARGET_DIR=target, CARGO_INCREMENTAL="1")
+    environment.pop("LIBI_SEEDS", None)
+    if seeds:
+        environment["LIBI_SEEDS"] = seeds
+    command = ["cargo", "test", "--quiet", "--release"]
+    build = subprocess.run(command + ["--no-run"] + what, cwd=tree, env=environment, capture_output=True, text=True)
+    if build.returncode != 0:
+        sys.exit(f"{build.stderr}\nthe mutant is not a program")
+    begun = time.monotonic()
+    # A mutant that hangs is caught as well; the test is not a child of this, but of cargo.
+    run = subprocess.Popen(
+        command + what, cwd=tree, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        fails = run.wait(timeout=patience) != 0
+        return f"{name}, {time.monotonic() - begun:.0f} s" if fails else None
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+        return f"{name}, which hangs"
+
+
+def caught(tree, target, file, old, new):
+    """What notices that this has been put in the place of that, if anything does."""
     path = os.path.join(tree, file)
     with open(path) as source:
         text = source.read()
@@ -99,17 +198,9 @@ def survives(tree, target, file, old, new):
         sys.exit(f"{file}: there is no {old!r} any more; bring this list up to date")
     with open(path, "w") as source:
         source.write(text.replace(old, new, 1))
-    environment = dict(os.environ, CARGO_TARGET_DIR=target, LIBI_SEEDS="0..1500")
-    command = ["cargo", "test", "--quiet", "--release", "-p", "libi-launch", "--test", "simulation"]
-    build = subprocess.run(command + ["--no-run"], cwd=tree, env=environment)
-    if build.returncode != 0:
-        sys.exit(f"{file}: the mutant is not a program")
     try:
-        # A mutant that hangs is caught as well.
-        run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=300)
-        return run.returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+        checks = COMM if file.startswith(S) else LAUNCH
+        return next(filter(None, (noticed(tree, target, check) for check in checks)), None)
     finally:
         with open(path, "w") as source:
             source.write(text)
@@ -117,23 +208,26 @@ def survives(tree, target, file, old, new):
 
 def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    caught, survivors = 0, []
+    passed, survivors = 0, []
     with tempfile.TemporaryDirectory() as place:
         tree = os.path.join(place, "tree")
+        target = os.path.join(place, "target")
         shutil.copytree(root, tree, ignore=shutil.ignore_patterns("target", ".git"))
         for name, *mutation in chosen(MUTANTS, sys.argv[1:]):
-            if survives(tree, os.path.join(place, "target"), *mutation):
+            by = caught(tree, target, *mutation)
+            if by is None:
                 survivors.append(name)
                 print(f"SURVIVED  {name}", flush=True)
             else:
-                caught += 1
-                print(f"caught    {name}", flush=True)
+                passed += 1
+                print(f"caught    {name} (by {by})", flush=True)
         for name, *mutation in chosen(UNNOTICED, sys.argv[1:]):
-            if not survives(tree, os.path.join(place, "target"), *mutation):
-                print(f"caught    {name}: it can move to the list of those that have to be", flush=True)
+            by = caught(tree, target, *mutation)
+            if by is not None:
+                print(f"caught    {name} (by {by}): it can move to the list of those that have to be", flush=True)
             else:
                 print(f"unnoticed {name}, as known", flush=True)
-    print(f"{caught} passed, {len(survivors)} failed")
+    print(f"{passed} passed, {len(survivors)} failed")
     sys.exit(bool(survivors))
 
 
