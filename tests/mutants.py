@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the launch machine and the groups of members on purpose, one way at a time, and checks that each is noticed.
 
-Needs about half an hour: each mutant is a copy of the tree that is built and simulated. The launch machine's have to be
+Needs about an hour: each mutant is a copy of the tree that is built and simulated. The launch machine's have to be
 noticed by its simulation; those of groups by theirs, or by the tests that count frames, or by those of the module. A mutant
 that survives is a promise that nobody checks: say so in the exit status. `tests/run mutants` runs this; `tests/mutants.py
 spare Exited` only those with one of these words in their names, or in those of their files.
