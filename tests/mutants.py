@@ -91,7 +91,9 @@ MUTANTS = [
  ('a break is not remembered for who calls later', C + 'collect.rs','self.broken.insert(nth, why);','let _ = why;'),
  ('not everybody is told that everybody has called', C + 'collect.rs','op.to_tell.extend(self.entered.keys());','op.to_tell.extend(self.entered.keys().skip(1));'),
  ('results are told in another order', C + 'collect.rs','            entry.2.get_or_insert(result);\n        }','            entry.2.get_or_insert(result);\n        }\n        self.results.make_contiguous().sort_by_key(|entry| entry.2.is_none());'),
- ('a long load is cut short', C + 'collect.rs','flow.signs.more = !load.is_empty();','flow.signs.more = false;'),
+ ('a long load is cut short', C + 'loads.rs','flow.signs.more = !load.is_empty();','flow.signs.more = false;'),
+ ('a fence that was decided late does not count', C + 'collect.rs','pass_fence(flow, &cargo, on);','let _ = (flow, cargo, on);'),
+ ('a fence that was decided late is not passed on', C + 'loads.rs','if !on.place.cut.contains(&branch.link) {','if false {'),
  # Losses.
  ('one of the lost is forgotten', S + 'group.rs','Message::Lost { ranks: ranks.clone(), before }','Message::Lost { ranks: ranks.iter().take(ranks.len().saturating_sub(1).max(1) as usize).collect(), before }'),
  ('a loss is not passed on', S + 'group.rs','if Some(link) != from && !place','if from.is_none() && !place'),
