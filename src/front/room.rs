@@ -277,6 +277,7 @@ impl Hall {
     fn count(&mut self) {
         let mut board = self.desk.board.lock();
         self.launching = false;
+        let mut done = Vec::new();
         for (number, status) in &mut board.state.sessions {
             let driver = self.desk.ids.get(number).and_then(|id| self.engine.driver(*id));
             let Some(node) = driver.map(Driver::node) else { continue };
@@ -284,8 +285,17 @@ impl Hall {
                 status.tally = node.tally();
                 self.launching = true;
             }
+            if status.owes_done && node.has_passed_output_on() {
+                status.owes_done = false;
+                done.push(status.session());
+            }
             let (direct, fell_back) = node.link_tally();
             status.links = LinkTally { direct, fell_back };
+        }
+        if !done.is_empty() {
+            board.state.events.extend(done.into_iter().map(|session| Event::Done { session }));
+            board.state.announce();
+            self.desk.board.announce(board);
         }
     }
 
@@ -378,7 +388,11 @@ impl Owner for Desk {
             }
             Notice::Done => {
                 status.stage = status.stage.max(Stage::Done);
-                events.push_back(Event::Done { session });
+                // Whoever hears of the end hears nothing after it: what is printed and not taken yet comes before.
+                status.owes_done = !node.has_passed_output_on();
+                if !status.owes_done {
+                    events.push_back(Event::Done { session });
+                }
             }
             Notice::Over => status.stage = Stage::Over,
             Notice::Signal(_) | Notice::End(_) => {}

@@ -63,6 +63,8 @@ pub(super) struct Status {
     pub(super) stage: Stage,
     pub(super) report: Option<Arc<LaunchReport>>,
     pub(super) files: Option<Files>,
+    /// It is to be said that it is done when all that was printed has been taken.
+    pub(super) owes_done: bool,
     /// How much input for the master may be on its way to it.
     pub(super) room: usize,
     /// How many hosts have joined, have failed, and are waited for.
@@ -81,6 +83,7 @@ impl Status {
             stage: Stage::Launching,
             report: None,
             files,
+            owes_done: false,
             room: WINDOW as usize,
             tally,
             links: LinkTally::default(),
