@@ -62,6 +62,7 @@ pub enum Event {
         failure: Failure,
     },
     /// Every member has ended, was released, or is lost.
+    /// It comes behind all output, so not before that is taken.
     Done {
         /// Which session.
         session: SessionId,

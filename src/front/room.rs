@@ -285,7 +285,8 @@ impl Hall {
                 status.tally = node.tally();
                 self.launching = true;
             }
-            if status.owes_done && node.has_passed_output_on() {
+            // A session of which nothing is left gives out no more.
+            if status.owes_done && (node.has_passed_output_on() || status.stage == Stage::Over) {
                 status.owes_done = false;
                 done.push(status.session());
             }

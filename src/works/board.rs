@@ -51,10 +51,11 @@ pub(crate) struct Inner<S, C> {
     pub(super) stopped: bool,
     /// The thread is to take the wheel as soon as it is free.
     pub(super) summoned: bool,
-    /// The alarm is set. When the wheel was left last.
+    /// The alarm is set.
     pub(super) alarmed: bool,
     /// For how long the alarm is set: the longer, the more often it rang while callers came and went.
     pub(super) pause: Duration,
+    /// When the wheel was left last.
     pub(super) left: Clock,
     /// How many sleep until the board changes.
     pub(super) watchers: usize,
