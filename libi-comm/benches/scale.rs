@@ -9,6 +9,7 @@
 //! ```text
 //! cargo bench -p libi-comm --bench scale -- 4096            up to so many members
 //! cargo bench -p libi-comm --bench scale -- 100000 out.svg  and a picture
+//! cargo bench -p libi-comm --bench scale -- 4096 - alltoall calls whose names begin so, and no picture
 //! ```
 //!
 //! Everybody has so many bytes for everybody, or for all; with keys, each member puts one, and with sparse ones asks for the next
@@ -49,13 +50,14 @@ struct Measured {
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let most: u32 = arguments.next().map_or(4_096, |most| most.parse().unwrap());
-    let picture = arguments.next();
+    let picture = arguments.next().filter(|path| path != "-");
+    let only = arguments.next().unwrap_or_default();
     let sizes = || SIZES.into_iter().filter(|size| *size <= most);
     print!("{:<26}", "members");
     sizes().for_each(|size| print!("{size:>12}"));
     println!();
     let mut curves = Vec::new();
-    for measured in MEASURED {
+    for measured in MEASURED.iter().filter(|measured| measured.label.starts_with(&only)) {
         print!("{:<26}", measured.label);
         let mut points = Vec::new();
         let clock = std::time::Instant::now();

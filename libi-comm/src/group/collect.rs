@@ -298,6 +298,11 @@ impl Collective {
             }
         }
         grant(nth, op, on.out);
+        let plain = Flow { nth, by: op.by, signs: Signs::default() };
+        while let Some((link, frame)) = op.lanes.relief(&plain) {
+            on.out.push(Effect::Send(link, frame));
+            grant(nth, op, on.out);
+        }
     }
 
     /// This process cannot go on with a call: nobody can.

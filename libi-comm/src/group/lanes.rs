@@ -6,7 +6,8 @@
 //! another.
 //!
 //! A call with one sender passes on what has come at once. With many senders, what goes over a link waits until it is a
-//! [`CHUNK`], or is all that will ever go: small calls take one frame per link.
+//! [`CHUNK`], or is all that will ever go: small calls take one frame per link. When somebody has sent all that he may and
+//! waits for what is held here to go, the fullest lanes are emptied, and no more of them than he needs.
 //!
 //! A piece that goes over several links is the same memory in all of them. It counts as passed on when it is in none any
 //! more.
@@ -71,6 +72,16 @@ impl Outgoing {
     /// Whether everything that goes over this link has gone.
     pub(crate) fn is_over(&self) -> bool {
         self.left == 0 && self.queue.is_empty()
+    }
+
+    /// How much may go into the next frame.
+    fn room(&self) -> u64 {
+        self.allowed.saturating_sub(self.sent).min(CHUNK)
+    }
+
+    /// Whether something waits, and may go.
+    fn may_go(&self) -> bool {
+        self.queue.front().is_some_and(|first| is_worth(self.room(), cost(&first.piece)))
     }
 
     /// Whether pieces of this member itself are waiting.
@@ -264,45 +275,67 @@ impl Lanes {
         }
     }
 
-    /// The next frame for a link, if something may go there, or if it is to be told by `flow`'s signs anyway.
-    pub(crate) fn next_frame(&mut self, link: LinkId, mut flow: Flow, must: bool) -> Option<Frame> {
-        let mut cargo = Vec::new();
-        let mut passed = Vec::new();
-        if let Some(lane) = self.out.get_mut(&link) {
-            // Who has sent all that he may is waiting for what is held here to go.
-            let stalls = || self.into.values().any(Incoming::stalls);
-            let ripe = !lane.queue.is_empty()
-                && (!self.gathers || lane.left == 0 || lane.cost >= CHUNK || must || stalls());
-            let worth = |room: u64, cost: u64| room >= cost.min(LITTLE);
-            let mut room = lane.allowed.saturating_sub(lane.sent).min(CHUNK);
-            while ripe
-                && let Some(first) = lane.queue.front_mut()
-                && worth(room, cost(&first.piece))
-            {
-                let whole = cost(&first.piece) <= room;
-                let most = room.saturating_sub(BESIDE) as usize;
-                let piece = if whole { first.piece.clone() } else { first.piece.split_to(most) };
-                let took = cost(&piece);
-                room -= took;
-                lane.sent += took;
-                lane.cost -= if whole { took } else { took - BESIDE };
-                cargo.extend([piece.head(), piece.bytes]);
-                match (whole, first.origin) {
-                    (true, origin) => {
-                        passed.push((origin, took));
-                        lane.queue.pop_front();
-                    }
-                    (false, Origin::Link(from)) => passed.push((Origin::Link(from), took - BESIDE)),
-                    (false, _) => {}
+    /// The next frame for a link, if something should go there, or if it is to be told by `flow`'s signs anyway.
+    pub(crate) fn next_frame(&mut self, link: LinkId, flow: Flow, must: bool) -> Option<Frame> {
+        let ripe = self.out.get(&link).is_some_and(|lane| {
+            !lane.queue.is_empty() && (!self.gathers || lane.left == 0 || lane.cost >= CHUNK || must)
+        });
+        let cargo = if ripe { self.take(link) } else { Vec::new() };
+        (must || !cargo.is_empty()).then(|| self.framed(link, flow, cargo))
+    }
+
+    /// A frame that makes room for those who wait for some: the most that may go over one link, and which.
+    pub(crate) fn relief(&mut self, flow: &Flow) -> Option<(LinkId, Frame)> {
+        if !self.into.values().any(Incoming::stalls) {
+            return None;
+        }
+        let ready = self.out.iter().filter(|(_, lane)| lane.may_go());
+        let (&link, _) = ready.max_by_key(|(_, lane)| lane.cost.min(lane.room()))?;
+        let cargo = self.take(link);
+        Some((link, self.framed(link, flow.clone(), cargo)))
+    }
+
+    /// As much as one frame takes of what waits for a link.
+    fn take(&mut self, link: LinkId) -> Vec<Bytes> {
+        let Some(lane) = self.out.get_mut(&link) else { return Vec::new() };
+        let (mut cargo, mut passed) = (Vec::new(), Vec::new());
+        let mut room = lane.room();
+        while let Some(first) = lane.queue.front_mut()
+            && is_worth(room, cost(&first.piece))
+        {
+            let whole = cost(&first.piece) <= room;
+            let most = room.saturating_sub(BESIDE) as usize;
+            let piece = if whole { first.piece.clone() } else { first.piece.split_to(most) };
+            let took = cost(&piece);
+            room -= took;
+            lane.sent += took;
+            lane.cost -= if whole { took } else { took - BESIDE };
+            cargo.extend([piece.head(), piece.bytes]);
+            match (whole, first.origin) {
+                (true, origin) => {
+                    passed.push((origin, took));
+                    lane.queue.pop_front();
                 }
+                (false, Origin::Link(from)) => passed.push((Origin::Link(from), took - BESIDE)),
+                (false, _) => {}
             }
-            flow.signs.wants = !lane.is_over() && lane.sent > lane.allowed / 2;
         }
         for (origin, cost) in passed {
             self.passed(origin, cost);
         }
-        (must || !cargo.is_empty()).then(|| Message::Flow(flow).frame(compact(cargo)))
+        cargo
     }
+
+    fn framed(&self, link: LinkId, mut flow: Flow, cargo: Vec<Bytes>) -> Frame {
+        flow.signs.wants =
+            self.out.get(&link).is_some_and(|lane| !lane.is_over() && lane.sent > lane.allowed / 2);
+        Message::Flow(flow).frame(compact(cargo))
+    }
+}
+
+/// Whether a piece that costs so much, or a part of it, should go into so much room.
+fn is_worth(room: u64, cost: u64) -> bool {
+    room >= cost.min(LITTLE)
 }
 
 /// Small parts are copied together, so that a frame does not consist of thousands of them.
