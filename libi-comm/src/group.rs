@@ -62,6 +62,7 @@ mod loads;
 pub(crate) mod mail;
 mod op;
 mod ring;
+mod scene;
 mod tally;
 
 #[cfg(test)]
@@ -75,7 +76,8 @@ use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
-use self::collect::{Collective, Scene};
+use self::collect::Collective;
+use self::scene::Scene;
 use crate::contract::{Address, Call, CallId, Effect, Event};
 use crate::error::CommError;
 use crate::memory::Memory;

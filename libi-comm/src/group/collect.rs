@@ -7,12 +7,11 @@ use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 
 use super::Place;
-use super::keys::Store;
 use super::loads::{load_down, load_up, pass_fence, send_load};
 use super::op::{Gift, Op, enter};
+use super::scene::{Scene, lend};
 use crate::contract::{Call, CallId, Effect, Outcome};
 use crate::error::{CommError, Fault};
-use crate::memory::{Lent, Memory};
 use crate::message::{Called, Flow, Kind, Length, Message, Signs};
 use crate::piece::{ALL, Piece};
 
@@ -381,31 +380,5 @@ impl Collective {
 fn grant(nth: u64, op: &mut Op, out: &mut Vec<Effect>) {
     for (link, upto) in op.lanes.grants() {
         out.push(Effect::Send(link, Message::Grant { nth, upto }.frame(None)));
-    }
-}
-
-/// Everything that a collective call meets outside itself.
-pub(crate) struct Scene<'a> {
-    pub(crate) place: &'a Place,
-    pub(crate) keys: &'a mut Store,
-    pub(crate) memory: &'a mut Option<Box<dyn Memory>>,
-    pub(crate) out: &'a mut Vec<Effect>,
-}
-
-/// Lends memory to those who have been promised it.
-fn lend(nth: u64, by: (Rank, Called), lent: Option<(Lent, Vec<LinkId>)>, on: &mut Scene<'_>) {
-    let Some((lent, to)) = lent else { return };
-    let frame = Message::Lent(Flow { nth, by, signs: Signs::default() }).frame(None);
-    on.out.extend(to.into_iter().map(|link| Effect::Lend(link, frame.clone(), lent.clone())));
-}
-
-impl Scene<'_> {
-    /// Sends a frame to everybody around who takes part in collective calls, but for one.
-    fn spread(&mut self, frame: &crate::contract::Frame, but: Option<LinkId>) {
-        let branches = self.place.topology.branches.iter().map(|branch| branch.link);
-        let links = self.place.above().into_iter().chain(branches);
-        for link in links.filter(|link| Some(*link) != but && !self.place.cut.contains(link)) {
-            self.out.push(Effect::Send(link, frame.clone()));
-        }
     }
 }

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use libi_core::ids::LinkId;
 
 use super::Place;
-use super::collect::Scene;
 use super::keys::Store;
 use super::op::Op;
 use super::ring::{Around, Stretch};
+use super::scene::Scene;
 use crate::contract::{Effect, Outcome};
 use crate::error::CommError;
 use crate::message::{Flow, Kind, Message};
