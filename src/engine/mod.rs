@@ -197,11 +197,8 @@ impl Engine {
 
     /// Waits until something happens, for so long at most, and does what follows.
     pub(crate) fn turn(&mut self, most: Option<Duration>, owner: &mut dyn Owner) -> io::Result<()> {
-        let ids: Vec<_> = self.drivers.keys().copied().collect();
         // What waits to be written may be what others wait for.
-        for id in &ids {
-            self.with(*id, owner, Driver::write);
-        }
+        self.flush(owner);
         let patience = [self.patience(), most].into_iter().flatten().min();
         match self.poll.poll(&mut self.events, patience) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -226,11 +223,30 @@ impl Engine {
                 self.ready.push_back(token);
             }
         }
-        for id in ids {
-            self.with(id, owner, Driver::go_on);
-        }
+        self.for_all(owner, Driver::go_on);
         self.targets.forget_retired();
         Ok(())
+    }
+
+    /// Writes what waits to be written and can be.
+    pub(crate) fn flush(&mut self, owner: &mut dyn Owner) {
+        self.for_all(owner, Driver::write);
+    }
+
+    fn for_all(&mut self, owner: &mut dyn Owner, what: impl Fn(&mut Driver, &mut Turn<'_>)) {
+        let now = self.now();
+        for (id, driver) in &mut self.drivers {
+            let mut turn = Turn {
+                id: *id,
+                now,
+                origin: self.origin,
+                registry: self.poll.registry(),
+                targets: &mut self.targets,
+                ready: &mut self.ready,
+                owner,
+            };
+            what(driver, &mut turn);
+        }
     }
 
     fn with<T>(

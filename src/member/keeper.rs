@@ -281,6 +281,12 @@ impl Machinery for Hall {
         Ok(())
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.engine.flush(&mut self.desk);
+        self.fall();
+        Ok(())
+    }
+
     fn patience(&self) -> Option<Duration> {
         [self.engine.patience(), self.own_patience()].into_iter().flatten().min()
     }

@@ -242,6 +242,9 @@ impl Member {
     }
 
     /// Puts a value under a key. Others are certain to see it after the next [`fence`](Self::fence).
+    ///
+    /// A [sparse](Spread::Sparse) value is kept by the first member of this one's host, and goes with it: who asks later gets
+    /// [`CommError::PeerLost`], naming that member. Put what has to outlive a host as [`Spread::Dense`].
     pub fn put(&self, key: impl Into<String>, value: impl Into<Bytes>, spread: Spread) -> Pending<()> {
         let call = Call::Put { key: key.into(), value: value.into(), spread };
         self.keeper.call("putting a key", call, Box::new(done))

@@ -26,6 +26,11 @@ impl Alarm {
         let _ = self.timer.set(time, TimerSetTimeFlags::empty());
     }
 
+    /// Does not ring, unless it has.
+    pub(super) fn hush(&self) {
+        let _ = self.timer.unset();
+    }
+
     /// Sleeps until it rings.
     pub(super) fn wait(&self) {
         // Whoever is woken otherwise looks for himself why.

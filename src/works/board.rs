@@ -47,12 +47,18 @@ pub(crate) struct Inner<S, C> {
     pub(super) woken: bool,
     /// Whether callers may drive.
     pub(super) anybodys: bool,
+    /// How often something was said since somebody has looked what has happened.
+    pub(super) unseen: u32,
     /// Nobody is to turn the machinery any more.
     pub(super) stopped: bool,
     /// The thread is to take the wheel as soon as it is free.
     pub(super) summoned: bool,
     /// The alarm is set.
     pub(super) alarmed: bool,
+    /// It has rung while somebody drove, as those do now who wait for long.
+    pub(super) in_vain: bool,
+    /// Since when whoever drives keeps it from ringing.
+    pub(super) hushed: Option<Clock>,
     /// For how long the alarm is set: the longer, the more often it rang while callers came and went.
     pub(super) pause: Duration,
     /// When the wheel was left last.
@@ -77,9 +83,12 @@ impl<S, C> Board<S, C> {
             wheel: Wheel::Free,
             woken: false,
             anybodys: false,
+            unseen: 0,
             stopped: false,
             summoned: true,
             alarmed: false,
+            in_vain: false,
+            hushed: None,
             pause: LINGER,
             left: Clock::now(),
             watchers: 0,
@@ -124,6 +133,17 @@ impl<S, C> Board<S, C> {
         }
     }
 
+    /// Somebody drives, and may have to wait: the thread is not woken meanwhile.
+    pub(super) fn hush_alarm(&self, inner: &mut Inner<S, C>) {
+        if inner.in_vain
+            && !inner.summoned
+            && let Some(alarm) = self.alarm.as_ref().filter(|_| inner.alarmed)
+        {
+            (inner.alarmed, inner.hushed) = (false, Some(Clock::now()));
+            alarm.hush();
+        }
+    }
+
     /// The thread sleeps until the alarm rings.
     pub(super) fn sleep_until_called(&self) {
         if let Some(alarm) = &self.alarm {
@@ -136,6 +156,9 @@ impl<S, C> Board<S, C> {
         inner.wheel = Wheel::Free;
         if self.alarm.is_some() {
             inner.left = Clock::now();
+            if let Some(since) = inner.hushed.take() {
+                inner.in_vain = inner.left.duration_since(since) >= LINGER;
+            }
             if inner.stopped || inner.summoned || !inner.may_be_lent() {
                 self.summon(inner);
             } else if !inner.alarmed {

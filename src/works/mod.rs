@@ -15,12 +15,13 @@
 //! ```
 //!
 //! - **Who waits drives.** A caller that finds the wheel free turns the machinery until what he waits for is on the board: what
-//!   he sends and what he gets crosses no thread. One that starts something and does not wait gives it one turn.
+//!   he sends and what he gets crosses no thread. One that starts something and does not wait has it sent.
 //! - **The thread** ([`Progress::Thread`]) drives when no caller does. It blocks in a turn; a caller wakes it, once, and sleeps; it
 //!   leaves the wheel at the end of the turn to whoever sleeps, and rests. It comes back when the wheel has been free for
 //!   [`LINGER`](thread::LINGER): whoever leaves the wheel sets an [alarm] unless it is set, and when it rings the thread looks
 //!   how long that was ago. While callers come and go it looks less and less often, so that calls one behind the other hardly ever
-//!   wake it. What the machinery has to do while all callers compute waits for `LINGER`, and after a time of many calls for 8 ms.
+//!   wake it. When it has rung while somebody drove, who drives silences it until he leaves, unless that is soon. What the machinery
+//!   has to do while all callers compute waits for `LINGER`, and after a time of many calls for 8 ms.
 //! - **What only the thread may do** is starting processes: they end with the thread that has started them. While the machinery
 //!   may do that it is not [anybody's](Machinery::is_anybodys), and commands that lead there [summon](Machinery::is_for_thread) the thread.
 //! - **Without a thread** ([`Progress::Manual`]) the wheel is free unless a caller waits or dispatches.
@@ -60,6 +61,9 @@ pub(crate) use board::Board;
 use board::{Inner, Wheel};
 pub(crate) use line::Line;
 
+/// How often in a row callers say something without looking what has happened.
+const MOST_UNSEEN: u32 = 16;
+
 /// What came of a call.
 pub(crate) type Answer = Result<Outcome, CommError>;
 
@@ -84,6 +88,11 @@ pub(crate) trait Machinery: Send + 'static {
 
     /// Waits until something happens, for so long at most, and does what follows.
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()>;
+
+    /// Has what was just obeyed go out, without looking what has happened.
+    fn flush(&mut self) -> io::Result<()> {
+        self.turn(Some(Duration::ZERO))
+    }
 
     /// How long nothing has to be done unless something happens.
     fn patience(&self) -> Option<Duration>;
@@ -244,9 +253,13 @@ impl<M: Machinery> Works<M> {
         let mut driver = Driver::take(self, &mut inner, Wheel::Caller);
         let result = loop {
             let commands = inner.take_commands();
-            drop(inner);
+            let (obeys, unseen) = (!commands.is_empty(), inner.unseen);
             let (mut most, mut found) = (left(deadline), None);
-            if !commands.is_empty() {
+            if most != Some(Duration::ZERO) {
+                self.board.hush_alarm(&mut inner);
+            }
+            drop(inner);
+            if obeys {
                 driver.machinery().obey(commands);
                 // That may have been all that was waited for, or what only the thread can go on with.
                 found = ready(&mut self.board.lock());
@@ -254,10 +267,12 @@ impl<M: Machinery> Works<M> {
                     most = Some(Duration::ZERO);
                 }
             }
-            let turned = driver.machinery().turn(most);
+            // Who does not wait has what he said go out; what others say is looked for now and then.
+            let brief = self.threaded && obeys && most == Some(Duration::ZERO) && unseen < MOST_UNSEEN;
+            let turned = if brief { driver.machinery().flush() } else { driver.machinery().turn(most) };
             let anybodys = !self.threaded || driver.machinery().is_anybodys();
             inner = self.board.lock();
-            inner.anybodys = anybodys;
+            (inner.anybodys, inner.unseen) = (anybodys, if brief { unseen + 1 } else { 0 });
             let found = found.or_else(|| ready(&mut inner));
             match turned {
                 Err(error) => break Err(error),

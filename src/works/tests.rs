@@ -65,6 +65,7 @@ impl From<Talk> for Command {
 struct Count {
     turns_of_thread: AtomicUsize,
     turns_of_callers: AtomicUsize,
+    flushes: AtomicUsize,
     starts: AtomicUsize,
     closed: AtomicBool,
 }
@@ -133,6 +134,11 @@ impl Machinery for Played {
             inner.state += 1;
             self.board.announce(inner);
         }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.count.flushes.fetch_add(1, SeqCst);
         Ok(())
     }
 
@@ -312,6 +318,49 @@ fn the_thread_drives_when_callers_do_something_else() {
             assert!(Instant::now() < by, "nobody drives");
             thread::yield_now();
         }
+    }
+    stage.stop();
+}
+
+#[test]
+fn who_only_speaks_hears_now_and_then() {
+    let stage = Stage::new(Progress::Thread);
+    let waited = stage.works.start(0, call(0)); // the callers' turn comes when the thread has begun
+    assert_eq!(stage.works.wait(waited, PATIENCE), Some(Ok(answer(waited))));
+    let turns = || stage.count.turns_of_callers.load(SeqCst) + stage.count.turns_of_thread.load(SeqCst);
+    let before = turns();
+    let each = MOST_UNSEEN as usize + 1;
+    for _ in 0..10 * each {
+        stage.works.start(0, NEVER);
+    }
+    assert!(stage.count.flushes.load(SeqCst) > 0, "nobody has only spoken");
+    assert!(turns() - before >= 10, "{} turns", turns() - before);
+    stage.stop();
+}
+
+#[test]
+fn who_waits_for_long_keeps_the_thread_from_being_woken() {
+    let stage = Stage::new(Progress::Thread);
+    let by = Instant::now() + PATIENCE;
+    let mut hushed = false;
+    while !hushed {
+        assert!(Instant::now() < by, "the alarm rings whoever drives");
+        thread::scope(|scope| {
+            let works = &stage.works;
+            let id = works.start(0, call(20_000));
+            let waits = scope.spawn(move || assert!(works.wait(id, PATIENCE).is_some()));
+            while !waits.is_finished() {
+                hushed |= works.board.lock().hushed.is_some();
+                thread::yield_now();
+            }
+        });
+    }
+    // Who leaves the wheel has the thread look after it all the same.
+    let state = stage.works.board.lock().state;
+    stage.works.start(0, call(100));
+    while stage.works.board.lock().state == state {
+        assert!(Instant::now() < by, "nobody drives");
+        thread::yield_now();
     }
     stage.stop();
 }

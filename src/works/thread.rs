@@ -70,6 +70,7 @@ impl<M: Machinery> Works<M> {
             self.board.sleep_until_called();
             inner = self.board.lock();
             inner.alarmed = false;
+            inner.in_vain |= inner.wheel == Wheel::Caller;
         }
     }
 }
