@@ -93,8 +93,9 @@ impl Outgoing {
 /// What comes in over a link.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    /// What is still to come.
+    /// What is still to come, and what was to come in the beginning.
     pub(crate) left: u64,
+    all: u64,
     received: u64,
     consumed: u64,
     granted: u64,
@@ -135,7 +136,7 @@ impl Lanes {
             self.out.insert(link, lane);
         }
         if incoming > 0 {
-            let lane = Incoming { left: incoming, granted: EAGER, ..Incoming::default() };
+            let lane = Incoming { left: incoming, all: incoming, granted: EAGER, ..Incoming::default() };
             self.into.insert(link, lane);
         }
     }
@@ -214,10 +215,14 @@ impl Lanes {
 
     /// What is to be granted now: links, and how much each may send, counted from the beginning.
     pub(crate) fn grants(&mut self) -> Vec<(LinkId, u64)> {
-        let window = (POOL / (self.into.len() as u64).max(1)).max(EAGER);
+        // One half in equal parts, the other for those who bring most: a host brings what all its members do.
+        let equal = POOL / 2 / (self.into.len() as u64).max(1);
+        let all = self.into.values().map(|lane| lane.all).fold(1, u64::saturating_add);
         let wanting = self.into.iter_mut().filter(|(_, lane)| lane.wants);
         let mut grants = Vec::new();
         for (&link, lane) in wanting {
+            let own = (u128::from(POOL / 2) * u128::from(lane.all) / u128::from(all)) as u64;
+            let window = (equal + own).max(EAGER);
             let upto = lane.consumed + window;
             if upto >= lane.granted + window / 2 {
                 lane.granted = upto;
@@ -285,12 +290,22 @@ impl Lanes {
     }
 
     /// A frame that makes room for those who wait for some: the most that may go over one link, and which.
+    ///
+    /// What comes from the parent goes to children only, so it makes room to send them however little waits there. What comes
+    /// from a child may wait mostly for a link over which nothing may go; that will come right by itself, because what is
+    /// held up on its way up waits only for what goes down, and what goes down for members to take it. Little frames to others
+    /// would not help meanwhile.
     pub(crate) fn relief(&mut self, flow: &Flow) -> Option<(LinkId, Frame)> {
-        if !self.into.values().any(Incoming::stalls) {
+        let above = self.into.get(&LinkId::PARENT).is_some_and(Incoming::stalls);
+        if !above && !self.into.values().any(Incoming::stalls) {
             return None;
         }
         let ready = self.out.iter().filter(|(_, lane)| lane.may_go());
-        let (&link, _) = ready.max_by_key(|(_, lane)| lane.cost.min(lane.room()))?;
+        let (&link, lane) = ready.max_by_key(|(_, lane)| lane.cost.min(lane.room()))?;
+        let held_up = || self.out.values().any(|lane| !lane.queue.is_empty() && !lane.may_go());
+        if !above && lane.cost.min(lane.room()) < LITTLE && held_up() {
+            return None;
+        }
         let cargo = self.take(link);
         Some((link, self.framed(link, flow.clone(), cargo)))
     }
