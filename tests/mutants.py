@@ -102,10 +102,10 @@ MUTANTS = [
  ('what a lost branch had not delivered is not missed', C + 'collect.rs','if op.lanes.cut(link) > 0 {','if op.lanes.cut(link) > u64::MAX - 1 {'),
  # Data on their way.
  ('nothing is granted', C + 'collect.rs','out.push(Effect::Send(link, Message::Grant { nth, upto }.frame(None)));','let _ = (nth, link, upto, &out);'),
- ('windows have no end', C + 'lanes.rs','let window = (POOL /','let window = (1_000 * POOL /'),
+ ('windows have no end', C + 'lanes.rs','let window = (equal + own).max(EAGER);','let window = (1_000 * (equal + own)).max(EAGER);'),
  ('what is passed on counts twice', C + 'lanes.rs','Origin::Link(from) => self.consume(from, cost),','Origin::Link(from) => self.consume(from, 2 * cost),'),
  ('everything is sent unasked', C + 'lanes.rs','sent: 0, allowed: EAGER }','sent: 0, allowed: u64::MAX / 2 }'),
- ('who may not send more is not noticed', C + 'lanes.rs','if !self.into.values().any(Incoming::stalls) {','if true {'),
+ ('who may not send more is not noticed', C + 'lanes.rs','if !above && !self.into.values().any(Incoming::stalls) {','if true {'),
  ('pieces go back where they came from', C + 'op.rs','.filter(|link| Some(*link) != from).collect()','.collect()'),
  ('what is for the root is dropped', C + 'op.rs','Kind::OwnFold => called.root.is_none_or(|root| root == me),','Kind::OwnFold => called.root.is_none(),'),
  ('values stand for one', C + 'op.rs','u64::from(piece.item.to)','1'),
@@ -158,6 +158,7 @@ COMM = [
  ('simulation', ['-p', 'libi-comm', '--test', 'simulation', 'whatever_goes_wrong'], '0..600', 120),
  ('cases', ['-p', 'libi-comm', '--test', 'simulation', '--', '--skip', 'whatever_goes_wrong'], None, 120),
  ('counts', ['-p', 'libi-comm', '--test', 'counts'], None, 60),
+ ('memory', ['-p', 'libi-comm', '--test', 'memory'], None, 120),
  ('module tests', ['-p', 'libi-comm', '--lib'], None, 120),
 ]
 

@@ -376,3 +376,6 @@ fn compact(parts: Vec<Bytes>) -> Vec<Bytes> {
     }
     joined
 }
+
+#[cfg(test)]
+mod tests;
