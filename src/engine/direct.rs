@@ -292,13 +292,37 @@ fn own_addresses() -> Vec<IpAddr> {
             let ip = address.as_sockaddr_in6()?.ip();
             (ip.segments()[0] & 0xffc0 != 0xfe80).then_some(IpAddr::V6(ip))
         };
-        four.or_else(six)
+        Some((interface.interface_name, four.or_else(six)?))
     });
-    let mut addresses: Vec<IpAddr> = addresses.collect();
+    let mut addresses = likely_first(addresses.collect());
     addresses.truncate(MOST_ADDRESSES);
     if addresses.is_empty() {
         // A machine without a network: whoever is on it can still be reached.
         addresses.push(Ipv4Addr::LOCALHOST.into());
     }
     addresses
+}
+
+/// Addresses with the names of their interfaces, in the order in which it is likely that others reach them: those of networks
+/// that are only on this machine, for containers and virtual ones, come last, whatever their number.
+fn likely_first(mut addresses: Vec<(String, IpAddr)>) -> Vec<IpAddr> {
+    const INSIDE: [&str; 10] =
+        ["docker", "br-", "veth", "virbr", "vnet", "lxc", "lxd", "cni", "flannel", "podman"];
+    // The order is otherwise that of the system, which has the machine's own interfaces first.
+    addresses.sort_by_key(|(name, _)| INSIDE.iter().any(|inside| name.starts_with(inside)));
+    addresses.into_iter().map(|(_, address)| address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_inside_of_this_machine_are_offered_last() {
+        let address = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+        let names = ["docker0", "eth0", "veth12", "ib0", "br-4711", "wlan0"];
+        let all = names.into_iter().zip(1..).map(|(name, last)| (name.to_owned(), address(last)));
+        let order = likely_first(all.collect());
+        assert_eq!(order, [2, 4, 6, 1, 3, 5].map(address));
+    }
 }
