@@ -1,7 +1,19 @@
 //! Decides how a program is written down for the shell of another host.
 //!
-//! `ssh` and `rsh` hand the remote user's shell one string. [`command`] writes one in which every byte of every
-//! argument survives a POSIX shell (and bash, zsh and the like, which read it the same way; csh and fish do not).
+//! `ssh` and `rsh` hand the remote user's login shell one string, and nobody says which shell that is. [`command`] writes
+//! one that means the same to all of them: sh, bash, dash, ash, ksh, zsh, csh, tcsh and fish. It is made of what they have in
+//! common: words between blanks, where single quotes keep every printable character of ASCII but `'`, `!` and `\`
+//! (csh looks for `!` in quotes as well, fish for `\`), and a backslash outside of quotes keeps those. There are three forms, of which
+//! the first that can say it is taken:
+//!
+//! | form | for |
+//! |---|---|
+//! | `exec env -- NAME=value program argument …` | words of printable ASCII, as most are |
+//! | `exec /bin/sh -c 'cd …; exec env …'` | what takes a POSIX shell to say: a directory |
+//! | `exec /bin/sh -c 'eval "$(printf %b "$@")"' sh piece …` | other bytes, such as newlines, of which some shells lose some; and what is too long, or too many words, for csh |
+//!
+//! In the last form the text of the one before is passed in pieces, where `printf` finds bytes as `\0` and their octal number: one
+//! such byte takes six, and no shell has to understand an encoding.
 //!
 //! What its exit status says, beside the program's own:
 //!
@@ -9,8 +21,8 @@
 //! |---|---|---|
 //! | [`SETUP_FAILED`] (125) | the command | there is no such directory; the last line of stderr begins with [`NO_DIRECTORY`] and names it |
 //! | 125 | `env` | `env` itself failed; this does not happen with what is written here |
-//! | 126 | shell or `env` | the program was found and could not be executed |
-//! | 127 | shell or `env` | the program was not found; its interpreter may be what is missing |
+//! | 126 | `env` | the program was found and could not be executed |
+//! | 127 | `env` | the program was not found; its interpreter may be what is missing |
 //! | 128 + n | shell | signal n ended it; only if the shell is still there to say so |
 //!
 //! Programs may use these numbers as well: believe them only as long as the program has not been heard of.
@@ -28,6 +40,10 @@ pub const SETUP_FAILED: i32 = 125;
 /// How the line on stderr begins that says so; the directory follows, to the end of the output.
 pub const NO_DIRECTORY: &str = "libi: cannot change to directory ";
 
+/// The longest word that shells get, quotes included, and the most words: csh has room for twice as many.
+const LONGEST: usize = 4_000;
+const MOST: usize = 400;
+
 /// The command that runs a program on another host: in this directory, with these variables in addition to those
 /// the host provides (of equal names the last one counts), with these arguments.
 ///
@@ -39,72 +55,117 @@ pub const NO_DIRECTORY: &str = "libi: cannot change to directory ";
 /// let word = |text: &str| Word::try_from(text);
 /// let name = Variable::new(word("NAME")?, word("O'Neill")?)?;
 /// let command = libi_launch::quote::command(None, &[name], &word("./daemon")?, &[word("-v")?]);
-/// assert_eq!(command.to_string(), r"exec env -- 'NAME=O'\''Neill' ./daemon -v");
+/// assert_eq!(command.to_string(), r"exec env -- 'NAME=O'\'Neill ./daemon -v");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Word {
-    let mut line = Vec::new();
-    if let Some(cwd) = cwd {
-        enter(cwd.as_bytes(), &mut line);
-    }
-    line.extend(b"exec");
     let program = program.as_bytes();
-    // What begins with a dash must be no option, neither of `exec` nor of what follows.
+    // What begins with a dash must be no option of what follows.
     let option_like = program.starts_with(b"-") && program.contains(&b'/');
     let program = if option_like { anchored(program) } else { Cow::Borrowed(program) };
-    let dash = program.starts_with(b"-");
-    if !env.is_empty() || dash {
-        line.extend(b" env --");
-        for variable in env {
-            push(&[variable.name().as_bytes(), b"=", variable.value().as_bytes()].concat(), &mut line);
-        }
-        if program.contains(&b'=') {
-            // `env` takes it for one more variable. A shell expands `$0` and does not look at it again; its `exec`
-            // would look for options.
-            line.extend(b" sh -c ");
-            line.extend(if dash { br#"'"$0" "$@"'"#.as_slice() } else { br#"'exec "$0" "$@"'"# });
-        }
+    // Not every shell's `exec` says by its status what was wrong; `env` does.
+    let mut words: Vec<Cow<'_, [u8]>> = vec![b"exec".into(), b"env".into(), b"--".into()];
+    words.extend(env.iter().map(|variable| {
+        Cow::Owned([variable.name().as_bytes(), b"=", variable.value().as_bytes()].concat())
+    }));
+    if program.contains(&b'=') {
+        // `env` takes it for one more variable. A shell expands `$0` and does not look at it again; its `exec`
+        // would look for options.
+        let run: &[u8] = if program.starts_with(b"-") { br#""$0" "$@""# } else { br#"exec "$0" "$@""# };
+        words.extend([b"sh".as_slice(), b"-c", run].map(Cow::Borrowed));
     }
-    push(&program, &mut line);
-    for arg in args {
-        push(arg.as_bytes(), &mut line);
-    }
+    words.push(program);
+    words.extend(args.iter().map(|arg| Cow::Borrowed(arg.as_bytes())));
+    let line = match cwd {
+        None if words.iter().all(|word| is_safe(word)) && words.len() <= MOST => join(&words),
+        None => by_sh(&join(&words)),
+        Some(cwd) => by_sh(&[enter(cwd.as_bytes()), join(&words)].concat()),
+    };
     Word::new(line).expect("made of Words, which hold no NUL, and of text without")
 }
 
-/// One word of a POSIX shell's language that stands for these bytes. The bytes must hold no NUL, as no argument can.
+/// One word of a shell's language that stands for these bytes: of any shell's if they are printable ASCII, otherwise of a
+/// POSIX shell's. The bytes must hold no NUL, as no argument can.
 #[must_use]
 pub fn quote(bytes: &[u8]) -> Cow<'_, [u8]> {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./,:@%+".contains(byte);
-    if !bytes.is_empty() && bytes.iter().all(plain) {
+    // Not `%`, which fish expands, nor `=`, which zsh does.
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./,:@+".contains(byte);
+    if bytes.is_empty() {
+        return Cow::Borrowed(b"''");
+    }
+    if bytes.iter().all(plain) {
         return Cow::Borrowed(bytes);
     }
-    let mut quoted = vec![b'\''];
-    for &byte in bytes {
-        match byte {
-            b'\'' => quoted.extend(br"'\''"),
-            _ => quoted.push(byte),
+    let mut quoted = Vec::with_capacity(bytes.len() + 2);
+    let mut open = false;
+    for (at, byte) in bytes.iter().enumerate() {
+        if b"'!\\".contains(byte) {
+            quoted.extend(open.then_some(b'\''));
+            quoted.extend([b'\\', *byte]);
+            open = false;
+            continue;
         }
+        if !open && (at == 0 || !plain(byte)) {
+            quoted.push(b'\'');
+            open = true;
+        }
+        quoted.push(*byte);
     }
-    quoted.push(b'\'');
+    quoted.extend(open.then_some(b'\''));
     Cow::Owned(quoted)
 }
 
-fn push(bytes: &[u8], line: &mut Vec<u8>) {
-    line.push(b' ');
-    line.extend_from_slice(&quote(bytes));
+/// Whether every shell reads a word as it was before it was [quoted](quote).
+fn is_safe(word: &[u8]) -> bool {
+    word.iter().all(is_printable) && quote(word).len() <= LONGEST
+}
+
+fn is_printable(byte: &u8) -> bool {
+    (b' '..=b'~').contains(byte)
+}
+
+/// The words, quoted, with blanks between them.
+fn join(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let quoted: Vec<_> = words.iter().map(|word| quote(word.as_ref())).collect();
+    quoted.join(&b' ')
+}
+
+/// Has a POSIX shell read this line, whatever shell passes it on.
+fn by_sh(line: &[u8]) -> Vec<u8> {
+    let sh = [b"exec".as_slice(), b"/bin/sh", b"-c"];
+    if is_safe(line) {
+        return join(&[&sh[..], &[line]].concat());
+    }
+    // An escape may take six bytes in quotes.
+    let pieces: Vec<Vec<u8>> = line.chunks(LONGEST / 6).map(escaped).collect();
+    let pieces = pieces.iter().map(Vec::as_slice);
+    let words: Vec<&[u8]> =
+        sh.into_iter().chain([br#"eval "$(printf %b "$@")""#.as_slice(), b"sh"]).chain(pieces).collect();
+    join(&words)
+}
+
+/// What `printf %b` prints as these bytes, in printable characters alone.
+fn escaped(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'\\' => text.extend(br"\0134"),
+            byte if is_printable(byte) => text.push(*byte),
+            byte => text.extend(format!("\\0{byte:03o}").into_bytes()),
+        }
+    }
+    text
 }
 
 /// Goes to the directory, or says that it cannot.
-fn enter(directory: &[u8], line: &mut Vec<u8>) {
+fn enter(directory: &[u8]) -> Vec<u8> {
     // Otherwise `-` and `+1` were the places visited before, and other names would be looked for in CDPATH.
     let directory = anchored(directory);
-    line.extend(b"cd");
-    push(&directory, line);
-    line.extend(br" || { printf '%s\n'");
-    push(&[NO_DIRECTORY.as_bytes(), &directory].concat(), line);
-    line.extend(format!(" >&2; exit {SETUP_FAILED}; }}; ").into_bytes());
+    let complaint = [NO_DIRECTORY.as_bytes(), &directory].concat();
+    let (directory, complaint) = (quote(&directory), quote(&complaint));
+    let exit = format!(" >&2; exit {SETUP_FAILED}; }}; ").into_bytes();
+    [b"cd ", &directory[..], br" || { printf '%s\n' ", &complaint, &exit].concat()
 }
 
 /// The same path, beginning with `/` or `./`.

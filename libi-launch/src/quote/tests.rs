@@ -1,4 +1,5 @@
-//! Commands, read by every POSIX-like shell that is installed. dash and bash have to be.
+//! Commands, read by every shell that is installed and that somebody may log in to. dash and bash have to be; with
+//! `CI=true`, those that `tests/run` installs.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -26,14 +27,18 @@ fn variable(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Variable {
 
 /// The shells, each with the arguments that make it read one command.
 fn shells() -> Vec<Vec<&'static str>> {
-    let required = ["dash", "bash"].map(|shell| vec![shell, "-c"]);
-    let mut shells = required.to_vec();
-    let optional = ["zsh", "ksh", "ksh93", "mksh", "yash"].map(|shell| vec![shell, "-c"]);
+    const REQUIRED: [&str; 2] = ["dash", "bash"];
+    const WANTED: [&str; 5] = ["zsh", "mksh", "busybox", "tcsh", "fish"];
+    const WELCOME: [&str; 5] = ["ksh", "ksh93", "yash", "bsd-csh", "csh"];
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let installed = |shell: &Vec<&str>| std::env::split_paths(&path).any(|dir| dir.join(shell[0]).is_file());
-    shells.extend(optional.into_iter().filter(installed));
-    shells.extend(Some(vec!["busybox", "sh", "-c"]).filter(installed));
-    shells
+    let installed = |shell: &str| std::env::split_paths(&path).any(|dir| dir.join(shell).is_file());
+    if std::env::var_os("CI").is_some_and(|ci| ci == "true") {
+        let missing: Vec<_> = WANTED.into_iter().filter(|shell| !installed(shell)).collect();
+        assert!(missing.is_empty(), "{missing:?} are not installed, with CI=true");
+    }
+    let others = WANTED.into_iter().chain(WELCOME).filter(|shell| installed(shell));
+    let words = |shell| if shell == "busybox" { vec![shell, "sh", "-c"] } else { vec![shell, "-c"] };
+    REQUIRED.into_iter().chain(others).map(words).collect()
 }
 
 struct Seen {
@@ -175,11 +180,49 @@ proptest! {
 #[test]
 fn simple_words_stay_readable() {
     let env = [variable("A", "b"), variable("LIST", "x y")];
-    let args = [word("-v"), word(""), word("it's")];
-    let line = command(Some(&word("/tmp/run")), &env, &word("./daemon"), &args);
-    let expected = r"cd /tmp/run || { printf '%s\n' 'libi: cannot change to directory /tmp/run' >&2; exit 125; }; exec env -- 'A=b' 'LIST=x y' ./daemon -v '' 'it'\''s'";
+    let args = [word("-v"), word(""), word("it's"), word("!"), word(r"a\b")];
+    let line = command(None, &env, &word("./daemon"), &args);
+    let expected = r"exec env -- 'A=b' 'LIST=x y' ./daemon -v '' 'it'\'s \! 'a'\\b";
     assert_eq!(line.to_string(), expected);
-    assert_eq!(command(None, &[], &word("true"), &[]).to_string(), "exec true");
+    assert_eq!(command(None, &[], &word("true"), &[]).to_string(), "exec env -- true");
+    let there = command(Some(&word("/tmp/run")), &[], &word("true"), &[]).to_string();
+    assert!(there.starts_with("exec /bin/sh -c 'cd /tmp/run || { printf "), "{there}");
+    assert!(there.ends_with(" >&2; exit 125; }; exec env -- true'"), "{there}");
+}
+
+#[test]
+fn whatever_is_in_it_a_command_is_printable_and_made_of_words_that_csh_has_room_for() {
+    let value: Vec<u8> = (1..=255).cycle().take(20_000).collect();
+    let many = vec![word("a b"); 3_000];
+    let commands = [
+        command(Some(&word("caf\u{e9}")), &[variable("A", value)], &word("x"), &[]),
+        command(None, &[], &word("x"), &many),
+        command(None, &[], &word("x"), &[word("'".repeat(9_000))]),
+    ];
+    for command in &commands {
+        let bytes = command.as_bytes();
+        assert!(bytes.iter().all(is_printable), "{command}");
+        // An upper bound: there are blanks in words as well.
+        let words: Vec<_> = bytes.split(|byte| *byte == b' ').collect();
+        assert!(bytes.len() < 128 << 10 && words.iter().all(|word| word.len() <= LONGEST + 1), "{command}");
+    }
+    assert!(
+        commands[1].to_string().starts_with(r#"exec /bin/sh -c 'eval "$(printf %b "$@")"' sh 'exec env"#)
+    );
+}
+
+#[test]
+fn what_is_too_long_for_csh_arrives_all_the_same() {
+    let long = word("x y".repeat(20_000));
+    let many: Vec<Word> = (0..3_000).map(|number| word(format!("{number} !"))).collect();
+    for args in [vec![long], many] {
+        let command = command(None, &[], &word("printf"), &[&[word("%s,")], &args[..]].concat());
+        let expected: Vec<u8> = args.iter().flat_map(|arg| [arg.as_bytes(), b","].concat()).collect();
+        for shell in shells() {
+            let seen = run(&shell, &command, Path::new("/"));
+            assert!(seen.out == expected, "{shell:?} {} {}", seen.out.len(), seen.err);
+        }
+    }
 }
 
 #[test]
