@@ -1,0 +1,161 @@
+//! What was recorded of real clients and servers, OpenSSH 8.4 and 9.2: each line with the second at which it came, and where
+//! from. Names of users and files have been changed.
+
+use std::time::Duration;
+
+use libi_core::time::Instant;
+
+use super::{Reached, Transcript, Trouble};
+
+fn seconds(text: &str) -> Instant {
+    let micros: u64 = text.replacen('.', "", 1).parse().unwrap();
+    Instant::from_nanos(micros * 1_000)
+}
+
+/// What comes of a recording; with how the program has ended.
+fn read(recording: &str) -> (Transcript, i32) {
+    let mut transcript = Transcript::begin(Instant::ZERO);
+    for line in recording.lines() {
+        let (at, rest) = line.split_once(' ').unwrap();
+        let (from, text) = rest.split_once(' ').unwrap();
+        match from {
+            "err" => transcript.line(text, seconds(at)),
+            "out" if text == "marker" => transcript.shell(seconds(at)),
+            "end" => return (transcript, text.parse().unwrap()),
+            _ => panic!("{line}"),
+        }
+    }
+    panic!("the recording has no end")
+}
+
+fn micros(transcript: &Transcript) -> [u128; 4] {
+    let parts = transcript.parts();
+    [parts.connect, parts.key_exchange, parts.authentication, parts.session]
+        .map(|part| part.unwrap().as_micros())
+}
+
+#[test]
+fn the_parts_of_a_login_add_up_to_its_set_up() {
+    for recording in [
+        include_str!("recordings/9.2-works.txt"),
+        include_str!("recordings/8.4-works.txt"),
+        include_str!("recordings/9.2-two-keys.txt"),
+        include_str!("recordings/9.2-jumped.txt"),
+    ] {
+        let (transcript, status) = read(recording);
+        assert_eq!((status, transcript.reached(), transcript.trouble()), (0, Reached::Shell, None));
+        let sum: u128 = micros(&transcript).iter().sum();
+        assert_eq!(sum, transcript.set_up().unwrap().as_micros());
+    }
+}
+
+#[test]
+fn each_part_ends_with_the_line_that_says_so() {
+    let (old, _) = read(include_str!("recordings/8.4-works.txt"));
+    let until = [4_799, 17_847, 82_167, 208_637];
+    let expected = [until[0], until[1] - until[0], until[2] - until[1], until[3] - until[2]];
+    assert_eq!(micros(&old), expected);
+}
+
+#[test]
+fn what_was_agreed_on_is_known() {
+    let (old, _) = read(include_str!("recordings/8.4-works.txt"));
+    let facts = old.facts();
+    assert_eq!(facts.client.as_deref(), Some("OpenSSH_8.4p1 Debian-5+deb11u3"));
+    assert_eq!(facts.server.as_deref(), Some("OpenSSH_9.2p1 Debian-2+deb12u10"));
+    assert_eq!(facts.address.as_deref(), Some("127.0.0.1 port 22022"));
+    assert_eq!(facts.key_exchange.as_deref(), Some("curve25519-sha256"));
+    assert_eq!(facts.cipher.as_deref(), Some("chacha20-poly1305@openssh.com"));
+    assert_eq!(facts.method.as_deref(), Some("publickey"));
+    assert!(facts.host_key.as_deref().unwrap().starts_with("ssh-ed25519 SHA256:"));
+    let (new, _) = read(include_str!("recordings/9.2-two-keys.txt"));
+    assert_eq!(new.facts().key_exchange.as_deref(), Some("sntrup761x25519-sha512"));
+    assert_eq!((new.facts().offered, new.facts().method.as_deref()), (2, Some("publickey")));
+    assert!(new.facts().key.as_deref().unwrap().starts_with("id ED25519 SHA256:"), "{:?}", new.facts().key);
+}
+
+#[test]
+fn behind_a_jump_host_the_second_login_counts() {
+    let (transcript, _) = read(include_str!("recordings/9.2-jumped.txt"));
+    let facts = transcript.facts();
+    assert!(facts.by_proxy);
+    assert_eq!(facts.offered, 1, "the key that the jump host was offered is not counted");
+    // Its greeting comes when the jump host has let us in.
+    assert_eq!(transcript.parts().connect, Some(Duration::from_micros(190_955)));
+}
+
+#[test]
+fn of_a_connection_that_was_there_nothing_is_measured() {
+    let (transcript, _) = read(include_str!("recordings/9.2-shared.txt"));
+    assert!(transcript.facts().shared);
+    assert_eq!(transcript.parts().connect.or(transcript.parts().session), None);
+    assert_eq!(transcript.set_up(), Some(Duration::from_micros(91_030)));
+}
+
+#[test]
+fn what_stood_in_the_way_is_recognised() {
+    use Reached::{Connection, Keys, Nothing};
+    let cases = [
+        (include_str!("recordings/9.2-unresolved.txt"), Trouble::Unresolved, Nothing),
+        (include_str!("recordings/9.2-refused.txt"), Trouble::Refused, Nothing),
+        (include_str!("recordings/8.4-refused.txt"), Trouble::Refused, Nothing),
+        (include_str!("recordings/9.2-timed-out.txt"), Trouble::NoAnswer, Nothing),
+        (include_str!("recordings/9.2-mute.txt"), Trouble::Mute, Connection),
+        (include_str!("recordings/9.2-turned-away.txt"), Trouble::TurnedAway, Connection),
+        (include_str!("recordings/9.2-no-common-algorithm.txt"), Trouble::NoCommonAlgorithm, Connection),
+        (include_str!("recordings/9.2-host-key-unknown.txt"), Trouble::HostKeyUnknown, Connection),
+        (include_str!("recordings/9.2-host-key-changed.txt"), Trouble::HostKeyChanged, Connection),
+        (include_str!("recordings/8.4-host-key-changed.txt"), Trouble::HostKeyChanged, Connection),
+        (include_str!("recordings/9.2-denied.txt"), Trouble::Denied, Keys),
+        (include_str!("recordings/8.4-denied.txt"), Trouble::Denied, Keys),
+        (include_str!("recordings/9.2-bad-option.txt"), Trouble::Options, Nothing),
+    ];
+    for (recording, trouble, reached) in cases {
+        let (transcript, status) = read(recording);
+        let seen = (status, transcript.trouble().map(|(trouble, _)| trouble), transcript.reached());
+        assert_eq!(seen, (255, Some(trouble), reached));
+        assert_eq!(transcript.set_up(), None);
+    }
+}
+
+/// As `rsh`, and `ssh` that is told to be quiet, have it.
+#[test]
+fn trouble_is_recognised_and_nothing_else_is_known_without_details() {
+    for recording in
+        [include_str!("recordings/9.2-denied.txt"), include_str!("recordings/8.4-host-key-changed.txt")]
+    {
+        let quiet: Vec<_> = recording.lines().filter(|line| !line.contains("debug1")).collect();
+        let (transcript, _) = read(&quiet.join("\n"));
+        assert_eq!(transcript.trouble().map(|(t, _)| t), read(recording).0.trouble().map(|(t, _)| t));
+        assert_eq!(transcript.parts(), super::Parts::default());
+    }
+}
+
+#[test]
+fn other_words_lead_to_no_guess() {
+    let mut transcript = Transcript::begin(Instant::ZERO);
+    for line in
+        ["Connecting", "debug1: all is well", "debug1: kex: algorithm: (no match)", "\u{1b}[31mhello", ""]
+    {
+        transcript.line(line, Instant::from_nanos(5));
+    }
+    assert_eq!((transcript.reached(), transcript.parts()), (Reached::Nothing, super::Parts::default()));
+    assert_eq!(transcript.facts(), &super::Facts::default());
+    assert_eq!((transcript.trouble(), transcript.last_words()), (None, "\u{fffd}[31mhello"));
+}
+
+/// A command that is not allowed to do something is not a login that was refused.
+#[test]
+fn what_is_said_over_there_is_no_trouble_of_the_login() {
+    let (mut transcript, _) = read(include_str!("recordings/9.2-works.txt"));
+    transcript.line("sh: 1: ./daemon: Permission denied", Instant::FAR_FUTURE);
+    assert_eq!(transcript.trouble(), None);
+    assert_eq!(transcript.last_words(), "sh: 1: ./daemon: Permission denied");
+}
+
+#[test]
+fn a_long_line_is_not_kept_whole() {
+    let mut transcript = Transcript::begin(Instant::ZERO);
+    transcript.line(&format!("Permission denied {}", "x".repeat(1 << 20)), Instant::ZERO);
+    assert_eq!(transcript.last_words().len(), Transcript::MOST);
+}
