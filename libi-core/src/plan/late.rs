@@ -17,8 +17,9 @@
 //! ```
 //!
 //! A waiting host may also leave in a share; it is then the child's to launch, and this node only remembers to
-//! whom it went, for as long as the child is up. Each failure moves one host: a launch that fails backs off or
-//! is given up, as the caller decides. Nothing else is touched, because nothing depended on it.
+//! whom it went, for as long as the child is up; a child that cannot launch it [hands it back](Queue::hand_back). Each
+//! failure moves one host: a launch that fails backs off or is given up, as the caller decides. Nothing else is touched,
+//! because nothing depended on it.
 //!
 //! Every launch has an [`Attempt`] number, larger than those of all earlier launches of its host, whoever made
 //! them. What is reported of an attempt that is not the one in flight is refused: its hello comes too late.
@@ -67,6 +68,7 @@
 
 mod helpers;
 mod launch;
+mod returns;
 mod turns;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -242,8 +244,7 @@ impl Queue {
     /// When the host is here already.
     pub fn requeue(&mut self, before: Launch, not_before: Instant) -> Result<Attempt, QueueError> {
         let Launch { host, attempt } = before;
-        let given = |state: &State| matches!(state, State::Up(share) if share.hosts.contains(host));
-        if self.states.contains_key(&host) || self.waiting.contains(host) || self.states.values().any(given) {
+        if self.is_here(host) {
             return Err(QueueError::Here(host));
         }
         let next = Attempt { lost: attempt.lost.saturating_add(1), failed: 0 };

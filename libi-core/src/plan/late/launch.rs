@@ -57,6 +57,9 @@ pub enum QueueError {
     /// Only a child that was ready can be lost.
     #[error("{0} is not a child that is up here")]
     NotUp(HostIndex),
+    /// Only what a child was given can come back from it.
+    #[error("{0} is not in the share of {1}")]
+    NotGiven(HostIndex, HostIndex),
     /// A host is in one place at a time.
     #[error("{0} is here already: waiting, in flight, up, or in a child's share")]
     Here(HostIndex),
