@@ -1,0 +1,101 @@
+//! A launch by whose mark all its processes are found, wherever they have gone.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Instant;
+
+use libi::{Distribution, HostList, SessionId, Variable, Word};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{LEFTOVERS, pids};
+
+/// The variable that has the mark.
+pub(crate) const MARK: &str = "LIBI_TEST_MARK";
+
+/// The mark of a launch. When it is dropped nothing that bears it may be left.
+pub(crate) struct Marked(pub(crate) String);
+
+/// A process that bears the mark: in its environment, or in a command that it was given.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    /// It is a member that was started through a remote shell.
+    pub(crate) is_leader: bool,
+    /// It is one that was started by its leader.
+    pub(crate) is_local: bool,
+    #[allow(dead_code, reason = "it is for people")]
+    command: String,
+}
+
+impl Marked {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        Self(format!("lab-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed)))
+    }
+
+    /// This program on these hosts, with these arguments.
+    pub(crate) fn program(&self, program: &str, hosts: &str, words: &[&str]) -> Distribution {
+        let hosts = HostList::parse(hosts).unwrap();
+        let mut distribution = Distribution::new(SessionId(0), Word::new(program).unwrap(), hosts);
+        distribution.args = words.iter().map(|word| Word::new(*word).unwrap()).collect();
+        distribution.env.push(self.variable());
+        distribution
+    }
+
+    pub(crate) fn variable(&self) -> Variable {
+        Variable::new(Word::new(MARK).unwrap(), Word::new(self.0.as_str()).unwrap()).unwrap()
+    }
+
+    /// The processes that bear it. Of one that has ended, nothing is said.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let mark = format!("{MARK}={}", self.0);
+        let text = |pid: i32, file: &str| {
+            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let process = |pid: i32| {
+            let (environment, command) = (text(pid, "environ"), text(pid, "cmdline"));
+            let has = |variable: &str| environment.split('\0').any(|other| other == variable);
+            let (is_marked, is_told) = (has(&mark), command.contains(&mark));
+            let is_member = is_marked && !is_told && command.contains("member");
+            (is_marked || is_told).then(|| Process {
+                pid,
+                is_leader: is_member && has("LIBI_LINK=stdio"),
+                is_local: is_member && has("LIBI_LINK=3"),
+                command: command.replace('\0', " "),
+            })
+        };
+        pids().filter_map(process).collect()
+    }
+
+    /// Nothing is left, soon.
+    pub(crate) fn nothing_is_left(&self) {
+        let deadline = Instant::now() + LEFTOVERS;
+        loop {
+            let left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "left after {LEFTOVERS:?}: {left:#?}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}
+
+impl Process {
+    /// It may have ended by itself meanwhile.
+    pub(crate) fn kill(&self) {
+        let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+    }
+}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.processes().iter().for_each(Process::kill);
+        } else {
+            self.nothing_is_left();
+        }
+    }
+}

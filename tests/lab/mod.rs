@@ -1,0 +1,89 @@
+//! Laboratories: hosts with real servers on this machine, for tests that need more of it than libi's own programs.
+//!
+//! The scripts beside this file set them up and take them down. They need root, and packages that `tests/run` installs; they
+//! are asked for with `LIBI_LABS=1`, as it does, or `CI=true`. Then a laboratory that cannot be had is a failure. Otherwise
+//! tests that need one say so, and are over.
+//!
+//! There is one laboratory of a kind on a machine at a time: whoever wants it waits until nobody else has it. It is shared by the
+//! tests of a process and goes with the last of them; if that was killed, with the next that comes up.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+
+mod marked;
+mod sshd;
+
+pub(crate) use marked::{MARK, Marked, Process};
+pub(crate) use sshd::Sshd;
+
+/// How long the laboratory of somebody else may be in use.
+const OTHERS: Duration = Duration::from_secs(600);
+/// How long what nobody wants any more may take to end.
+const LEFTOVERS: Duration = Duration::from_secs(10);
+
+/// Whether tests are to use laboratories.
+pub(crate) fn are_asked_for() -> bool {
+    let says = |name: &str, what: &str| std::env::var(name).is_ok_and(|value| value == what);
+    let asked = says("LIBI_LABS", "1") || says("CI", "true");
+    if !asked {
+        eprintln!("not tried: this needs a laboratory, root, and LIBI_LABS=1");
+    }
+    asked
+}
+
+/// A script beside this file.
+struct Script(&'static str);
+
+impl Script {
+    /// Has it done what these words say.
+    fn run(&self, words: &[&str]) {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/lab").join(self.0);
+        let done = Command::new(&script).args(words).output();
+        let done = done.unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        assert!(done.status.success(), "{} {words:?}: {}\n{said}", script.display(), done.status);
+    }
+
+    /// Where it keeps what it makes.
+    fn state(&self) -> PathBuf {
+        PathBuf::from("/var/lib/libi-lab").join(self.0)
+    }
+}
+
+/// Nobody else on this machine has this laboratory.
+struct Alone(#[allow(dead_code, reason = "it is let go of when it is dropped")] Flock<File>);
+
+impl Alone {
+    /// Waits for it. There is nothing to be left behind: what is locked is a file that is there anyway.
+    fn with(program: &str) -> Self {
+        let mut file = File::open(program).unwrap_or_else(|error| panic!("{program}: {error}"));
+        let deadline = Instant::now() + OTHERS;
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Self(lock),
+                Err((back, _)) => file = back,
+            }
+            assert!(Instant::now() < deadline, "somebody else has had the laboratory for {OTHERS:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Waits until it has happened.
+pub(crate) fn within(patience: Duration, what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !happened() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The numbers of all processes.
+fn pids() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}

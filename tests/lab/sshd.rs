@@ -1,0 +1,103 @@
+//! The laboratory of real ssh servers.
+
+use std::fs;
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Weak};
+
+use libi::{Shell, Via, Word};
+
+use super::{Alone, Script, are_asked_for};
+
+const SCRIPT: Script = Script("sshd");
+const SERVER: &str = "/usr/sbin/sshd";
+
+/// Servers that reach this machine by any address of 127.0.0.0/8. They end with the last who has this.
+pub(crate) struct Sshd {
+    _alone: Option<Alone>,
+}
+
+impl Sshd {
+    /// Nothing if laboratories are not asked for.
+    pub(crate) fn up() -> Option<Arc<Self>> {
+        static SHARED: Mutex<Weak<Sshd>> = Mutex::new(Weak::new());
+        if !are_asked_for() {
+            return None;
+        }
+        // A test that has failed while it waited for this has done no harm.
+        let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(lab) = shared.upgrade() {
+            return Some(lab);
+        }
+        let lab = Self { _alone: Some(Alone::with(SERVER)) };
+        SCRIPT.run(&["up"]);
+        // Its users may not be let in where it was built.
+        let member = lab.path("member");
+        fs::copy(env!("CARGO_BIN_EXE_libi-test-member"), &member).unwrap();
+        fs::set_permissions(&member, fs::Permissions::from_mode(0o755)).unwrap();
+        let lab = Arc::new(lab);
+        *shared = Arc::downgrade(&lab);
+        Some(lab)
+    }
+
+    /// That of the process that has started this one, which sees to it. Not to be dropped.
+    pub(crate) fn of_another_process() -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self { _alone: None })
+    }
+
+    /// Another user, with this login shell. Gives his name.
+    pub(crate) fn user(&self, name: &str, shell: &str) -> String {
+        SCRIPT.run(&["user", name, shell]);
+        format!("libi-{name}")
+    }
+
+    /// Gives one of his files this text.
+    pub(crate) fn write_home(&self, user: &str, file: &str, text: &str) {
+        let path = self.home(user).join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn home(&self, user: &str) -> PathBuf {
+        SCRIPT.state().join("home").join(user)
+    }
+
+    /// Another server, with these options.
+    pub(crate) fn serve(&self, name: &str, options: &[&str]) {
+        SCRIPT.run(&[&["serve", name], options].concat());
+    }
+
+    pub(crate) fn stop(&self, name: &str) {
+        SCRIPT.run(&["stop", name]);
+    }
+
+    /// How hosts are reached that this server is on; these options of ssh count more than all others.
+    pub(crate) fn via(&self, server: &str, options: &[&str]) -> Via {
+        let config = self.path(&format!("{server}.config"));
+        let options = options.iter().flat_map(|option| ["-o", option]);
+        let args = options.chain(["-F", &config]).map(|word| Word::new(word).unwrap()).collect();
+        Via::Shell(Shell { args, ..Shell::new(Word::new("ssh").unwrap()) })
+    }
+
+    /// The program that tests launch, where everybody may execute it.
+    pub(crate) fn member(&self) -> String {
+        self.path("member")
+    }
+
+    /// A file of the laboratory.
+    pub(crate) fn path(&self, file: &str) -> String {
+        SCRIPT.state().join(file).into_os_string().into_string().unwrap()
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Whatever is wrong with this as well, the first failure is to be seen.
+            let _ = std::panic::catch_unwind(|| SCRIPT.run(&["down"]));
+        } else {
+            SCRIPT.run(&["down"]);
+        }
+    }
+}

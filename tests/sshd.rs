@@ -1,0 +1,38 @@
+//! Real processes launched through a real sshd: everything that members do, whatever their users' shells print; what is left when
+//! somebody is killed; servers that refuse; and what is said of a launch that fails.
+//!
+//! The servers are those of `tests/lab/sshd`, for which every address of 127.0.0.0/8 is a host of its own.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "sshd/kills.rs"]
+mod kills;
+#[path = "lab/mod.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod lab;
+#[path = "cases/launching.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod launching;
+#[path = "local/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod local;
+#[path = "member/play.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod play;
+#[path = "cases/playing.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod playing;
+#[path = "sshd/shells.rs"]
+mod shells;
+#[path = "sshd/talking.rs"]
+mod talking;
+
+use std::time::Duration;
+
+use libi::{LaunchOptions, Via};
+
+/// How long a launch may take on a machine that does much else. What is to fail in time has deadlines of its own.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn options(via: Via) -> LaunchOptions {
+    LaunchOptions { via, deadline: PATIENCE, loopback: true, ..LaunchOptions::default() }
+}
