@@ -1,0 +1,165 @@
+//! What launching through real ssh takes, beside a bare loop of `ssh HOST true`.
+//!
+//! `cargo bench --features test-shell --bench ssh [HOSTS] [ROUNDS]` sets up the laboratory of ssh servers that the tests use (as
+//! root, with openssh-server; see `tests/lab/sshd`), launches so many hosts (128 unless given) with one member each, and takes the
+//! laboratory down. In each round ours and the loop take turns; medians over rounds (5 unless given) are printed, with the least and
+//! the most. The loop runs as many at a time as proved fastest before. Beside wall time stands what the machine's processors have
+//! done, for each host: all together, and the part of it that was done in processes of ours, which leaves ssh's and sshd's.
+#![allow(unsafe_code, reason = "what a process has used is asked of the operating system")]
+#![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use libi::{
+    Distribution, FrontEnd, HostList, LaunchOptions, Links, Member, Op, Rank, SessionId, Shell, Via, Word,
+};
+
+const CONFIG: &str = "/var/lib/libi-lab/sshd/main.config";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn main() {
+    if std::env::var_os("LIBI_LINK").is_some() {
+        return work();
+    }
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let number = |nth: usize, usual: u32| words.get(nth).map_or(usual, |word| word.parse().unwrap());
+    let (hosts, rounds) = (number(0, 128), number(1, 5));
+    let _lab = Lab::up();
+    println!("{hosts} hosts through ssh on this machine");
+    let best = [2, 3, 4, 6, 8, 12, 16, 24, 32]
+        .into_iter()
+        .map(|at_once| (by_hand(hosts, at_once).wall, at_once))
+        .inspect(|(took, at_once)| println!("ssh HOST true, {at_once:>2} at a time {:>10.3} s", took.as_secs_f64()))
+        .min()
+        .unwrap()
+        .1;
+    let (mut loops, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        loops.push(by_hand(hosts, best));
+        ours.push(launch(hosts));
+    }
+    println!("\n{:<36} {:>8} {:>21} {:>12} {:>10} {:>9}", "", "median", "(least … most)", "CPU / host", "ours", "/ loop");
+    let base = median(loops.iter().map(|one| one.wall));
+    row(&format!("ssh HOST true, {best} at a time"), &loops, hosts, base);
+    row("launch, all members joined", &ours, hosts, base);
+}
+
+/// What each member does: says at the end what its process has used.
+fn work() {
+    let member = Member::init().unwrap();
+    let used = own_time().as_micros() as u64;
+    let all = member.reduce(Rank(0), &[used], Op::Sum).wait(PATIENCE).unwrap();
+    if let Some(all) = all {
+        member.send(all[0].to_string()).wait(PATIENCE).unwrap();
+    }
+    member.finish(PATIENCE).unwrap();
+}
+
+/// What one of them has taken: until the last had joined, or ended.
+struct Taken {
+    wall: Duration,
+    /// Of all processors.
+    machine: Duration,
+    /// Of that, in our processes.
+    own: Duration,
+}
+
+fn launch(hosts: u32) -> Taken {
+    let program = Word::try_from(std::env::current_exe().unwrap().to_str().unwrap()).unwrap();
+    let list = HostList::parse(&format!("n[0-{}]", hosts - 1)).unwrap();
+    let word = |text: &str| Word::try_from(text).unwrap();
+    let shell = Shell { args: vec![word("-F"), word(CONFIG)], ..Shell::new(word("ssh")) };
+    let options = LaunchOptions { via: Via::Shell(shell), links: Links::Channel, ..LaunchOptions::default() };
+    let (began, machine, own) = (Instant::now(), machine_time(), own_time());
+    let front = FrontEnd::new().unwrap();
+    let session = front.launch(&[Distribution::new(SessionId(0), program, list)], &options).unwrap().remove(0);
+    let (wall, machine, own) = (began.elapsed(), machine_time() - machine, own_time() - own);
+    let members = session.recv().wait(PATIENCE).unwrap();
+    let members: u64 = std::str::from_utf8(&members).unwrap().parse().unwrap();
+    while !matches!(front.next_event(PATIENCE).unwrap(), libi::Event::Done { .. }) {}
+    Taken { wall, machine, own: own + Duration::from_micros(members) }
+}
+
+fn by_hand(hosts: u32, at_once: u32) -> Taken {
+    let (began, machine) = (Instant::now(), machine_time());
+    let next = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while let Some(host) = Some(next.fetch_add(1, Relaxed)).filter(|host| *host < hosts) {
+                    let mut ssh = Command::new("ssh");
+                    ssh.args(["-F", CONFIG, "-o", "BatchMode=yes", &format!("n{host}"), "true"]);
+                    assert!(ssh.stdin(Stdio::null()).status().unwrap().success(), "n{host}");
+                }
+            });
+        }
+    });
+    Taken { wall: began.elapsed(), machine: machine_time() - machine, own: Duration::ZERO }
+}
+
+/// What all processors have done since the machine was started.
+fn machine_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let numbers = stat.lines().next().unwrap().split_whitespace().skip(1);
+    let ticks: Vec<u64> = numbers.map(|word| word.parse().unwrap()).collect();
+    // Waiting, for nothing and for disks, is in the fourth and fifth column.
+    let busy: u64 = ticks.iter().take(7).sum::<u64>() - ticks[3] - ticks[4];
+    // SAFETY: it reads a number.
+    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
+    Duration::from_millis(busy * 1_000 / a_second)
+}
+
+/// What this process has used.
+fn own_time() -> Duration {
+    // SAFETY: a record of numbers, for which zeros are values, is filled in.
+    let used = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut used), 0);
+        used
+    };
+    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1_000);
+    time(used.ru_utime) + time(used.ru_stime)
+}
+
+fn median(times: impl Iterator<Item = Duration>) -> Duration {
+    let mut times: Vec<_> = times.collect();
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn row(what: &str, all: &[Taken], hosts: u32, base: Duration) {
+    let walls = || all.iter().map(|one| one.wall);
+    let middle = median(walls());
+    let span = format!("({:.3} … {:.3})", walls().min().unwrap().as_secs_f64(), walls().max().unwrap().as_secs_f64());
+    let a_host = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3 / f64::from(hosts));
+    println!(
+        "{what:<36} {:>6.3} s {span:>21} {:>12} {:>10} {:>9.2}",
+        middle.as_secs_f64(),
+        a_host(median(all.iter().map(|one| one.machine))),
+        a_host(median(all.iter().map(|one| one.own))),
+        middle.as_secs_f64() / base.as_secs_f64()
+    );
+}
+
+/// Ends with this.
+struct Lab;
+
+impl Lab {
+    fn up() -> Self {
+        assert!(Self::run("up"), "the laboratory does not come up");
+        Self
+    }
+
+    fn run(what: &str) -> bool {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/sshd");
+        Command::new(script).arg(what).status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        Self::run("down");
+    }
+}
