@@ -68,6 +68,12 @@ impl Collective {
         self.open.values().all(|op| !op.done || op.lanes.is_empty())
     }
 
+    /// How many calls are not over for this process.
+    #[cfg(test)]
+    pub(crate) fn open_calls(&self) -> usize {
+        self.open.len()
+    }
+
     /// This member calls.
     pub(crate) fn call(&mut self, id: CallId, call: Call, me: Rank, on: &mut Scene<'_>) {
         let nth = self.next;

@@ -151,7 +151,13 @@ impl Cluster {
     ) -> Vec<Result<Outcome, CommError>> {
         let ids: Vec<_> = (0..size).map(|who| self.call(who, call(who))).collect();
         self.run();
-        ids.iter().map(|id| self.results.remove(id).unwrap_or_else(|| panic!("{id:?} hangs"))).collect()
+        let result = |id| self.results.remove(id).unwrap_or_else(|| panic!("{id:?} hangs"));
+        let results: Vec<_> = ids.iter().map(result).collect();
+        if results.iter().all(Result::is_ok) {
+            let open = self.groups.iter().map(|group| group.collective.open_calls()).sum::<usize>();
+            assert_eq!(open, 0, "calls that everybody has the result of are not over");
+        }
+        results
     }
 }
 
