@@ -14,11 +14,11 @@ use libi_launch::machine::{Links, Policy, Rules};
 ///
 /// ```
 /// use std::time::Duration;
-/// use libi::{LaunchOptions, Policy, Shell, Via, Word};
+/// use libi::{LaunchOptions, Policy, Ssh, Via, Word};
 ///
-/// let ssh = Shell::new(Word::try_from("ssh")?);
+/// let ssh = Ssh { options: vec![Word::try_from("StrictHostKeyChecking=accept-new")?], ..Ssh::new() };
 /// let options = LaunchOptions {
-///     via: Via::Shell(ssh),
+///     via: Via::Ssh(ssh),
 ///     policy: Policy::AtLeast(500),
 ///     deadline: Duration::from_secs(60),
 ///     ..LaunchOptions::default()

@@ -24,12 +24,14 @@
 //! | back-end | a host is | a launch costs about |
 //! |---|---|---|
 //! | [`Local`] | a name; everything runs on this machine | half a millisecond |
-//! | [`Shell`] | whatever a program called like `ssh` or `rsh` reaches | what the shell takes |
+//! | [`Ssh`] | whatever OpenSSH's `ssh` reaches | tenths of a second |
+//! | [`Shell`] | whatever another program called like `ssh` or `rsh` reaches | what the shell takes |
 //!
 //! A host's further members are started by its leader, always as [`Local`] does.
 
 mod local;
 mod shell;
+mod ssh;
 
 use std::fmt;
 
@@ -39,8 +41,10 @@ use serde::{Deserialize, Serialize};
 
 pub use local::Local;
 pub use shell::Shell;
+pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
 
 use crate::machine::{Program, Task};
+use crate::quote;
 
 /// The variable that tells a program where its link is: the number of a socket, or [`STREAMS`].
 pub const LINK: &str = "LIBI_LINK";
@@ -96,6 +100,8 @@ pub enum Via {
     Local(Local),
     /// A program that is called like `ssh` and `rsh`.
     Shell(Shell),
+    /// `ssh`, as OpenSSH has it.
+    Ssh(Ssh),
 }
 
 impl Default for Via {
@@ -121,6 +127,7 @@ impl Backend for Via {
         match self {
             Self::Local(local) => local.usual_cost(),
             Self::Shell(shell) => shell.usual_cost(),
+            Self::Ssh(ssh) => ssh.usual_cost(),
         }
     }
 
@@ -128,6 +135,7 @@ impl Backend for Via {
         match self {
             Self::Local(local) => local.recipe(host, program),
             Self::Shell(shell) => shell.recipe(host, program),
+            Self::Ssh(ssh) => ssh.recipe(host, program),
         }
     }
 }
@@ -137,6 +145,7 @@ impl fmt::Display for Via {
         match self {
             Self::Local(_) => f.write_str("local"),
             Self::Shell(shell) => write!(f, "{}", shell.program),
+            Self::Ssh(ssh) => write!(f, "{}", ssh.program),
         }
     }
 }
@@ -146,6 +155,22 @@ fn variable(name: &str, value: &str) -> Vec<Variable> {
     let word = |text: &str| Word::try_from(text).ok();
     let variable = word(name).zip(word(value)).and_then(|(name, value)| Variable::new(name, value).ok());
     variable.into_iter().collect()
+}
+
+/// What a remote shell is to be told to run, if our link is its standard streams.
+fn remote_command(program: &Program) -> Word {
+    let mut env = program.env.clone();
+    env.extend(variable(LINK, STREAMS));
+    quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args)
+}
+
+/// A word that no option parser takes for an option.
+fn plain(what: &'static str, text: &str) -> Result<Word, Refused> {
+    let refused = || Refused::OptionLike { what, text: text.to_owned() };
+    if text.starts_with('-') {
+        return Err(refused());
+    }
+    Word::try_from(text).map_err(|_| refused())
 }
 
 #[cfg(test)]

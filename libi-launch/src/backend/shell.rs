@@ -1,4 +1,7 @@
 //! Any program that is called as `ssh` and `rsh` are: options, a host, and a command for the shell over there.
+//!
+//! Nothing is known of it but that, so that it gets no option that you do not give it; of `ssh` itself more is known, see
+//! [`Ssh`](super::Ssh).
 
 use std::time::Duration;
 
@@ -6,9 +9,8 @@ use libi_core::cost::Cost;
 use libi_core::dist::Word;
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Channel, LINK, Recipe, Refused, STREAMS, variable};
+use super::{Backend, Channel, Recipe, Refused, plain, remote_command};
 use crate::machine::{Program, Task};
-use crate::quote;
 
 /// How to call a remote shell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,9 +59,7 @@ impl Backend for Shell {
         args.extend(self.option(self.user.as_ref(), host.user.clone(), "user")?);
         args.extend(self.option(self.port.as_ref(), host.port.map(|port| port.to_string()), "port")?);
         args.push(plain("host", &host.name)?);
-        let mut env = program.env.clone();
-        env.extend(variable(LINK, STREAMS));
-        args.push(quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args));
+        args.push(remote_command(program));
         Ok(Recipe {
             program: self.program.clone(),
             args,
@@ -68,13 +68,4 @@ impl Backend for Shell {
             channel: Channel::Streams,
         })
     }
-}
-
-/// A word that no option parser takes for an option.
-fn plain(what: &'static str, text: &str) -> Result<Word, Refused> {
-    let refused = || Refused::OptionLike { what, text: text.to_owned() };
-    if text.starts_with('-') {
-        return Err(refused());
-    }
-    Word::try_from(text).map_err(|_| refused())
 }

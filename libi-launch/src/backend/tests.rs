@@ -7,11 +7,11 @@ use super::{Backend, Channel, Local, Refused, Shell, Via};
 use crate::machine::{Program, Task};
 use crate::quote;
 
-fn word(text: &str) -> Word {
+pub(super) fn word(text: &str) -> Word {
     Word::try_from(text).unwrap()
 }
 
-fn host(name: &str, user: Option<&str>, port: Option<u16>) -> Task {
+pub(super) fn host(name: &str, user: Option<&str>, port: Option<u16>) -> Task {
     Task {
         host: HostIndex(1),
         attempt: Attempt::default(),
@@ -24,7 +24,7 @@ fn host(name: &str, user: Option<&str>, port: Option<u16>) -> Task {
     }
 }
 
-fn program() -> Program {
+pub(super) fn program() -> Program {
     Program {
         executable: word("./daemon"),
         args: vec![word("it's"), word("-v")],
