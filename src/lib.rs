@@ -44,6 +44,7 @@ pub mod testing;
 mod thread;
 mod works;
 
+pub use engine::addresses::own_addresses;
 pub use front::{
     Error, Event, FrontEnd, HostReport, LaunchOptions, LaunchReport, LinkTally, Output, Progress, Session,
     Stage, Tally,

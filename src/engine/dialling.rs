@@ -13,7 +13,8 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
 use super::Id;
-use super::direct::{MOST_ADDRESSES, fresh, write_all};
+use super::addresses::MOST_ADDRESSES;
+use super::direct::{fresh, write_all};
 use super::ports::{Part, Targets};
 use super::sealed::Sealed;
 use super::stream::Stream;

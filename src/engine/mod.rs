@@ -20,6 +20,7 @@
 //! - **Failures** of descriptors are ends of links. Failures of starts are told to the machine.
 //! - When an engine is dropped, the processes that it has started and not released are killed.
 
+pub(crate) mod addresses;
 mod dialling;
 mod direct;
 pub(crate) mod driver;

@@ -232,7 +232,9 @@ impl Transcript {
         }
         // Whoever is let in is in no trouble of ours; what follows is what is said over there.
         if self.let_in.is_none() && self.spoke.is_none() && self.trouble.is_none() {
-            self.trouble = Trouble::recognise(line).map(|trouble| (trouble, kept(line)));
+            // One of them is framed by these.
+            let plain = line.trim_matches(['@', ' ']);
+            self.trouble = Trouble::recognise(line).map(|trouble| (trouble, kept(plain)));
         }
         self.last = kept(line);
     }
