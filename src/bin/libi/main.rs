@@ -1,10 +1,12 @@
-//! The program `libi`: plans and simulates launches, reads host lists, and explains launches that have been recorded.
+//! The program `libi`: launches programs, examines hosts, plans and simulates launches, reads host lists, and explains
+//! launches that have been recorded.
 //!
 //! Results go to standard output, with `--json` as one document; whatever is said to people about them goes
 //! to standard error. The exit status is 0 if all is fine, 1 if a member has failed, 2 if the command line or its
 //! input is wrong, 3 if there was nothing to launch on or the launch did not succeed, 4 if a host was lost, and 128 + n if
 //! signal n has ended it.
 
+mod doctor;
 mod hosts;
 mod output;
 mod plan;
@@ -19,8 +21,9 @@ use clap::{Parser, Subcommand};
 
 use crate::output::Failure;
 
-/// Launch processes on thousands of hosts, plan and simulate launches, see
-/// which hosts there are, and what a recorded launch spent its time on.
+/// Launch processes on thousands of hosts, find out what keeps hosts from being
+/// launched on, plan and simulate launches, see which hosts there are, and what
+/// a recorded launch spent its time on.
 ///
 /// The costs of a launch are three numbers. SEQ is how long one launch keeps
 /// its launcher from starting the next; REM is how long it takes from starting
@@ -38,6 +41,9 @@ enum Command {
     /// Launch a program on hosts, pass its output on, and report how it ended
     #[command(after_help = run::EXAMPLES)]
     Run(run::Arguments),
+    /// Check whether hosts can be launched on, how fast they are, and why not
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Arguments),
     /// Show who would launch whom, and how long it would take at constant costs
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::Arguments),
@@ -56,6 +62,9 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => {
             return run::run(&arguments).unwrap_or_else(Failure::report);
+        }
+        Command::Doctor(arguments) => {
+            return doctor::run(&arguments).unwrap_or_else(Failure::report);
         }
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),

@@ -32,6 +32,8 @@ pub(crate) enum Failure {
     Input(io::Error),
     /// Standard output cannot be written.
     Output(io::Error),
+    /// The system does not let us wait for processes or connections.
+    System(io::Error),
 }
 
 impl Failure {
@@ -66,6 +68,7 @@ impl Failure {
             // Who closes the pipe has seen enough: `libi hosts node[1-1000000] | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
             Self::Output(error) => (2, format!("cannot write the result: {error}")),
+            Self::System(error) => (3, format!("cannot go on: {error}")),
         };
         // If nobody can be told, the exit status still tells.
         let _ = writeln!(io::stderr(), "libi: {}", text.trim_end());

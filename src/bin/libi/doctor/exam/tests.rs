@@ -1,0 +1,238 @@
+use super::*;
+use libi_launch::transcript::Trouble;
+
+use crate::doctor::finding::{Ending, Noise};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+/// An examination, and a host that answers as it is told.
+struct Scene {
+    exam: Exam,
+    effects: Vec<Effect>,
+}
+
+impl Scene {
+    fn new(wanted: Wanted) -> Self {
+        let tokens = wanted.addresses.iter().map(|address| format!("token{}", address.port())).collect();
+        Self { exam: Exam::begin(Rc::new(wanted), tokens, at(0), PATIENCE), effects: Vec::new() }
+    }
+
+    fn out(&mut self, text: &str, millis: u64) -> &mut Self {
+        self.exam.out(text.as_bytes(), at(millis), &mut self.effects);
+        self
+    }
+
+    fn tick(&mut self, millis: u64) -> &mut Self {
+        self.exam.tick(at(millis), &mut self.effects);
+        self
+    }
+
+    fn ended(&mut self, code: i32, millis: u64) -> &mut Self {
+        self.exam.ended(Exit::Code(code), at(millis), &mut self.effects);
+        self
+    }
+
+    /// What has been sent since this was asked last.
+    fn sent(&mut self) -> String {
+        let sent = self.effects.drain(..).map(|effect| match effect {
+            Effect::Send(text) => text,
+            Effect::CloseInput => "(closed)".to_owned(),
+            Effect::End => "(end)".to_owned(),
+        });
+        sent.collect()
+    }
+
+    /// The login, at 100 ms, and echoes and clocks after that, a millisecond for each way.
+    fn healthy(&mut self) -> u64 {
+        self.out(
+            "\nlibi-doctor 1\nkernel Linux 6\nmachine x86_64\nfiles 1024\nshell /bin/bash\ntool bash\n",
+            100,
+        );
+        self.out("ready\n", 101);
+        let mut now = 101;
+        for number in 0..ECHOES {
+            assert_eq!(self.sent(), format!("echo {number}\n"));
+            now += 2;
+            self.out(&format!("echo {number}\n"), now);
+        }
+        for number in 0..CLOCKS {
+            assert_eq!(self.sent(), format!("clock {number}\n"));
+            now += 2;
+            // One second ahead of ours.
+            let time = 1_700_000_001_000_000_000 + u128::from(now - 1) * 1_000_000;
+            self.out(&format!("clock {number} {time}\n"), now);
+        }
+        now
+    }
+
+    fn problem(self) -> Option<(Problem, String)> {
+        assert!(self.exam.is_over());
+        self.exam.finding().problem
+    }
+}
+
+fn wanted(ports: &[u16]) -> Wanted {
+    let addresses = ports.iter().map(|port| SocketAddr::from(([10, 0, 0, 1], *port))).collect();
+    Wanted { addresses, epoch_ns: 1_700_000_000_000_000_000, ..Wanted::default() }
+}
+
+#[test]
+fn a_healthy_host_is_measured_and_left() {
+    let mut scene = Scene::new(wanted(&[]));
+    let now = scene.healthy();
+    assert_eq!(scene.sent(), "end\n(closed)");
+    scene.ended(0, now + 1);
+    let found = scene.exam.finding();
+    assert_eq!((found.problem, found.reached), (None, Reached::Shell));
+    assert_eq!(found.round_trips, [Duration::from_millis(2); ECHOES as usize]);
+    let clock = found.clock.unwrap();
+    assert_eq!((clock.ahead_ns, clock.within), (1_000_000_000, Duration::from_millis(1)));
+    assert_eq!(found.set_up, Some(Duration::from_millis(100)));
+    assert_eq!((found.shell.as_deref(), found.files.as_deref()), (Some("/bin/bash"), Some("1024")));
+}
+
+#[test]
+fn a_clock_of_whole_seconds_is_believed_to_half_a_second() {
+    let mut scene = Scene::new(wanted(&[]));
+    scene.exam.step = Step::Clock { number: 0, sent: at(0) };
+    scene.out("clock 0 1700000003N\n", 10);
+    let clock = scene.exam.finding.clock.unwrap();
+    assert_eq!(clock.ahead_ns, 3_495_000_000);
+    assert_eq!(clock.within, Duration::from_millis(505));
+}
+
+#[test]
+fn of_several_addresses_all_that_work_are_known_in_the_order_of_the_list() {
+    let mut scene = Scene::new(wanted(&[1, 2, 3]));
+    let now = scene.healthy();
+    assert_eq!(
+        scene.sent(),
+        "dial 0 10.0.0.1 1 token1\ndial 1 10.0.0.1 2 token2\ndial 2 10.0.0.1 3 token3\n"
+    );
+    scene.exam.guest(2, at(now + 3), &mut scene.effects);
+    scene.exam.guest(1, at(now + 5), &mut scene.effects);
+    // What is said to have come through has, for all that is known, not come here.
+    scene.out("dialled 0 yes\n", now + 6);
+    scene.tick(now + 502);
+    assert_eq!(scene.sent(), "");
+    scene.tick(now + 503);
+    assert_eq!(scene.sent(), "end\n(closed)");
+    let address = |port: u16| SocketAddr::from(([10, 0, 0, 1], port));
+    assert_eq!(scene.exam.finding.direct, Direct::Works(vec![address(2), address(3)]));
+}
+
+#[test]
+fn a_host_that_cannot_connect_has_no_problem() {
+    for refused in [true, false] {
+        let mut scene = Scene::new(wanted(&[1, 2]));
+        let mut now = scene.healthy();
+        scene.sent();
+        if refused {
+            scene.out("dialled 0 no\ndialled 1 no\n", now);
+        } else {
+            now += 2_500;
+            scene.tick(now);
+        }
+        assert_eq!(scene.sent(), "end\n(closed)");
+        assert_eq!(scene.exam.finding.direct, Direct::Blocked);
+        scene.tick(now + 1_000);
+        assert_eq!((scene.sent().as_str(), scene.problem()), ("(end)", None));
+    }
+}
+
+#[test]
+fn a_program_that_is_missing_is_a_problem() {
+    let mut scene = Scene::new(Wanted { program: Some("./a b".to_owned()), ..wanted(&[1]) });
+    let now = scene.healthy();
+    assert_eq!(scene.sent(), "program ./a b\n");
+    scene.out("program missing\n", now).ended(0, now);
+    assert_eq!(scene.problem(), Some((Problem::Program(Program::Missing), "./a b".to_owned())));
+}
+
+#[test]
+fn what_comes_before_the_marker_is_noise() {
+    let mut scene = Scene::new(wanted(&[]));
+    // The second is no marker, and the third, which looks like a reply, is not one yet.
+    scene.out("Welcome\u{7} to n1\nlibi-doctor 1 no\nready\nno end", 90);
+    scene.healthy();
+    let line = "Welcome\u{fffd} to n1".to_owned();
+    assert_eq!(scene.exam.finding.noise, Noise { bytes: 15 + 17 + 6 + 7, line });
+}
+
+#[test]
+fn each_way_to_fail_has_its_verdict() {
+    type Case<'a> = (&'a dyn Fn(&mut Scene), Problem, &'a str);
+    let cases: [Case<'_>; 9] = [
+        (
+            &|scene| {
+                scene.exam.err(b"ssh: connect to host n1 port 22: Connection refused\r\n", at(1));
+                scene.ended(255, 2);
+            },
+            Problem::Login(Trouble::Refused),
+            "ssh: connect to host n1 port 22: Connection refused",
+        ),
+        (
+            &|scene| _ = scene.out("This account is currently not available.\n", 1).ended(1, 2),
+            Problem::Ended(Ending::Code(1)),
+            "This account is currently not available.",
+        ),
+        (
+            &|scene| {
+                // Without an end of line.
+                scene.exam.err(b"sh: exec: not found", at(1));
+                scene.ended(127, 2);
+            },
+            Problem::Ended(Ending::Code(127)),
+            "sh: exec: not found",
+        ),
+        (&|scene| _ = scene.tick(10_000), Problem::Silent(Reached::Nothing), ""),
+        (
+            &|scene| {
+                scene.exam.err(b"debug1: Connection established.\n", at(1));
+                scene.tick(10_000);
+            },
+            Problem::Silent(Reached::Connection),
+            "",
+        ),
+        (&|scene| _ = scene.out("libi-doctor 1\n", 1).tick(10_000), Problem::Silent(Reached::Shell), ""),
+        (&|scene| _ = scene.out("libi-doctor 1\nready\n", 1).ended(0, 2), Problem::Deaf, ""),
+        (&|scene| _ = scene.out("libi-doctor 1\nready\necho 0\n", 1).ended(0, 2), Problem::Broke, ""),
+        (&|scene| _ = scene.out("libi-doctor 1\r\nterminal\r\n", 1), Problem::Terminal, ""),
+    ];
+    for (happens, problem, evidence) in cases {
+        let mut scene = Scene::new(wanted(&[]));
+        happens(&mut scene);
+        assert!(scene.sent().ends_with("(end)"));
+        assert_eq!(scene.problem(), Some((problem, evidence.to_owned())));
+    }
+}
+
+#[test]
+fn until_the_deadline_nothing_is_decided() {
+    let mut scene = Scene::new(wanted(&[]));
+    scene.tick(9_999);
+    assert_eq!((scene.sent().as_str(), scene.exam.deadline()), ("", at(10_000)));
+}
+
+#[test]
+fn an_interruption_leaves_what_was_decided() {
+    let mut scene = Scene::new(wanted(&[]));
+    scene.exam.interrupt(at(1), &mut scene.effects);
+    assert_eq!(scene.problem(), Some((Problem::Interrupted, String::new())));
+    let mut scene = Scene::new(wanted(&[]));
+    let now = scene.healthy();
+    scene.exam.interrupt(at(now), &mut scene.effects);
+    assert_eq!(scene.problem(), None);
+}
+
+#[test]
+fn a_login_alone_ends_when_the_shell_is_there() {
+    let mut scene = Scene::new(Wanted { login_only: true, ..wanted(&[]) });
+    scene.out("libi-doctor 1\nready\n", 7);
+    assert_eq!(scene.sent(), "end\n(closed)");
+    assert_eq!(scene.exam.finding.set_up, Some(Duration::from_millis(7)));
+}

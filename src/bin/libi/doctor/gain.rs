@@ -1,0 +1,138 @@
+//! What logins by `ssh` would gain by the profile of libi: some hosts, each called by turns in both ways, one at a time.
+
+use std::io;
+use std::time::Duration;
+
+use libi::dist::Word;
+use libi::hosts::HostList;
+use nix::sys::resource::{UsageWho, getrusage};
+
+use super::call::{self, Profile};
+use super::exam::Wanted;
+use super::finding::Finding;
+use super::rounds::Rounds;
+
+/// How many hosts are called at most.
+const HOSTS: usize = 4;
+/// How often each, in each way.
+const TURNS: usize = 3;
+
+/// What was measured of one host.
+#[derive(Clone, Debug)]
+pub(super) struct Gain {
+    /// Its place in the list.
+    pub(super) host: usize,
+    pub(super) own: Cost,
+    pub(super) fast: Cost,
+}
+
+/// What a login costs: medians.
+#[derive(Clone, Debug)]
+pub(super) struct Cost {
+    pub(super) set_up: Duration,
+    /// Of this machine's processors, for the client and what it has started.
+    pub(super) processor: Duration,
+    /// How keys were agreed on.
+    pub(super) key_exchange: Option<String>,
+}
+
+/// Measures hosts that have no problem, as far apart in the list as they are. Hosts that have not let us in each time are left out.
+pub(super) fn measure(
+    rounds: &mut Rounds,
+    hosts: &HostList,
+    findings: &[Finding],
+    shell: Option<&Word>,
+) -> io::Result<Vec<Gain>> {
+    let fine: Vec<usize> =
+        (0..).zip(findings).filter(|(_, found)| found.is_fine()).map(|(host, _)| host).collect();
+    let mut gains = Vec::new();
+    for host in spread(&fine) {
+        let mut one = HostList::new();
+        if hosts.entry(host).is_none_or(|host| one.push(host).is_err()) {
+            continue;
+        }
+        let mut seen: [Vec<Cost>; 2] = Default::default();
+        for turn in 0..2 * TURNS {
+            if let Some(cost) = login(rounds, &one, [Profile::Own, Profile::Fast][turn % 2], shell)? {
+                seen[turn % 2].push(cost);
+            }
+            if rounds.interrupted().is_some() {
+                return Ok(gains);
+            }
+        }
+        let [own, fast] = seen.map(|costs| if costs.len() == TURNS { median(costs) } else { None });
+        gains.extend(own.zip(fast).map(|(own, fast)| Gain { host, own, fast }));
+    }
+    Ok(gains)
+}
+
+/// Calls one host; nothing if that did not work.
+fn login(
+    rounds: &mut Rounds,
+    host: &HostList,
+    profile: Profile,
+    shell: Option<&Word>,
+) -> io::Result<Option<Cost>> {
+    let via = call::via(shell, profile, rounds.timeout);
+    let wanted = Wanted { login_only: true, ..Wanted::default() };
+    let before = processor()?;
+    let found = rounds.examine(host, &via, wanted, None, |_| {})?;
+    // All that was started has been collected: nothing else runs meanwhile.
+    let processor = processor()?.saturating_sub(before);
+    let cost = |found: Finding| {
+        let set_up = found.set_up.filter(|_| found.problem.is_none())?;
+        Some(Cost { set_up, processor, key_exchange: found.facts.key_exchange })
+    };
+    Ok(found.into_iter().next().and_then(cost))
+}
+
+/// What the processes that we have started and collected have taken of the processors.
+fn processor() -> io::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let micros = [usage.user_time(), usage.system_time()].map(|time| {
+        let seconds = Duration::from_secs(time.tv_sec().unsigned_abs());
+        seconds + Duration::from_micros(time.tv_usec().unsigned_abs())
+    });
+    Ok(micros.into_iter().sum())
+}
+
+fn median(costs: Vec<Cost>) -> Option<Cost> {
+    let middle = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    };
+    let set_up = middle(costs.iter().map(|cost| cost.set_up).collect())?;
+    let processor = middle(costs.iter().map(|cost| cost.processor).collect())?;
+    Some(Cost { set_up, processor, key_exchange: costs.into_iter().next()?.key_exchange })
+}
+
+/// So many of these at most, from the first to the last.
+fn spread(of: &[usize]) -> Vec<usize> {
+    let count = of.len().min(HOSTS);
+    let place = |i: usize| if count < 2 { 0 } else { i * (of.len() - 1) / (count - 1) };
+    (0..count).filter_map(|i| of.get(place(i)).copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_are_spread_over_the_list() {
+        let all: Vec<usize> = (10..110).collect();
+        assert_eq!(spread(&all), [10, 43, 76, 109]);
+        assert_eq!(spread(&all[..3]), [10, 11, 12]);
+        assert_eq!((spread(&all[..1]), spread(&[])), (vec![10], vec![]));
+    }
+
+    #[test]
+    fn a_single_slow_login_does_not_count() {
+        let cost = |millis| Cost {
+            set_up: Duration::from_millis(millis),
+            processor: Duration::from_millis(100 - millis / 100),
+            key_exchange: None,
+        };
+        let median = median(vec![cost(200), cost(9_000), cost(100)]).unwrap();
+        assert_eq!((median.set_up.as_millis(), median.processor.as_millis()), (200, 98));
+    }
+}

@@ -1,0 +1,53 @@
+//! Puts lines together of bytes that come in pieces.
+
+/// Bytes that do not make a line yet.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// The longest line; what is longer comes in pieces.
+    const MOST: usize = 16 << 10;
+
+    /// The lines that end in these bytes, without their ends.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(part);
+            if part.ends_with(b"\n") || self.begun.len() >= Self::MOST {
+                lines.extend(self.rest());
+            }
+        }
+        lines
+    }
+
+    /// What has no end.
+    pub(super) fn rest(&mut self) -> Option<String> {
+        let begun = std::mem::take(&mut self.begun);
+        let line = begun.strip_suffix(b"\n").unwrap_or(&begun);
+        (!begun.is_empty()).then(|| String::from_utf8_lossy(line).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_however_they_come() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.take(b"a\nb"), ["a"]);
+        assert!(lines.take(b"c").is_empty());
+        assert_eq!(lines.take(b"\n\nd"), ["bc", ""]);
+        assert_eq!((lines.rest().as_deref(), lines.rest()), (Some("d"), None));
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_kept() {
+        let mut lines = Lines::default();
+        let pieces: usize = (0..100).map(|_| lines.take(&[b'x'; 4096]).len()).sum();
+        assert_eq!(pieces, 25);
+        assert!(lines.begun.len() < Lines::MOST);
+    }
+}

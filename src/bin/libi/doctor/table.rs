@@ -1,0 +1,285 @@
+//! What was found, for people: hosts of which the same was found in one line, what things take over all of them, and then what
+//! is to be said of some.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use libi::time::Rounded;
+use libi_launch::transcript::{Reached, Trouble};
+
+use super::finding::{Direct, Finding, Problem};
+use super::gain::{Cost, Gain};
+use super::notes::{self, Note, amount, differs, folded};
+use super::{HERE, Report};
+use crate::output::table;
+
+/// Of what there is nothing to say.
+const NOTHING: &str = "-";
+
+/// All that there is to say.
+pub(super) fn text(report: &Report<'_>) -> String {
+    let mut text = head(report);
+    text.push_str(&findings(report));
+    if report.findings.iter().any(Finding::is_fine) {
+        text.push_str(&times(report));
+    }
+    section("what keeps a launch from working", &notes::problems(report), report, &mut text);
+    section("worth knowing", &notes::notes(report), report, &mut text);
+    text.push_str(&gain(report));
+    text
+}
+
+fn head(report: &Report<'_>) -> String {
+    let all = report.findings.len();
+    let fine = report.findings.iter().filter(|found| found.is_fine()).count();
+    let hosts = crate::output::hosts(u32::try_from(all).unwrap_or(u32::MAX));
+    let verdict = match fine {
+        0 => "a launch would not work on any of them".to_owned(),
+        _ if fine == all => "a launch would work".to_owned(),
+        _ => format!("a launch would work on {fine} of them"),
+    };
+    let by =
+        if report.shell == HERE { "on this machine".to_owned() } else { format!("through {}", report.shell) };
+    format!("{hosts} {by}, examined in {}: {verdict}\n\n", short(report.took))
+}
+
+/// One line for all hosts of which the same was found.
+fn findings(report: &Report<'_>) -> String {
+    let mut rows: Vec<([String; 6], Vec<usize>)> = Vec::new();
+    for (host, found) in report.findings.iter().enumerate() {
+        let row = [
+            reachable(found, report.is_ssh).to_owned(),
+            let_in(found).to_owned(),
+            shell(found),
+            found.program.map_or(NOTHING, |program| program.name()).to_owned(),
+            kernel(found),
+            direct(found),
+        ];
+        match rows.iter_mut().find(|(same, _)| *same == row) {
+            Some((_, hosts)) => hosts.push(host),
+            None => rows.push((row, vec![host])),
+        }
+    }
+    let with_program = report.program.is_some();
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    let heading = ["hosts", "reached", "let in", "shell", "program", "clock", "system", "direct link"];
+    lines.push(heading.map(str::to_owned).to_vec());
+    for ([reachable, let_in, shell, program, kernel, direct], hosts) in rows {
+        let name = folded(report.hosts, &hosts);
+        let clock = clocks(hosts.iter().filter_map(|host| report.findings.get(*host)));
+        lines.push(vec![name, reachable, let_in, shell, program, clock, kernel, direct]);
+    }
+    if !with_program {
+        lines.iter_mut().for_each(|line| drop(line.remove(4)));
+    }
+    to_the_left(&lines)
+}
+
+fn reachable(found: &Finding, is_ssh: bool) -> &'static str {
+    match &found.problem {
+        _ if found.reached >= Reached::Connection => "yes",
+        Some((Problem::Login(Trouble::Options), _) | (Problem::NotStarted | Problem::Interrupted, _)) => "?",
+        Some((Problem::Login(_), _)) => "no",
+        Some((Problem::Silent(Reached::Nothing), _)) if is_ssh => "no",
+        _ => "?",
+    }
+}
+
+fn let_in(found: &Finding) -> &'static str {
+    match &found.problem {
+        _ if found.reached >= Reached::Login => "yes",
+        Some((Problem::Login(Trouble::Denied | Trouble::TooManyKeys), _)) => "no",
+        Some((Problem::Login(Trouble::HostKeyUnknown | Trouble::HostKeyChanged), _)) => "no",
+        Some((Problem::Silent(Reached::Keys), _)) => "no",
+        Some((Problem::Ended(_), _)) => "?",
+        _ => NOTHING,
+    }
+}
+
+fn shell(found: &Finding) -> String {
+    let name = found.shell_name().unwrap_or("yes");
+    match &found.problem {
+        Some((Problem::Program(_), _)) | None if found.noise.bytes > 0 => format!("{name}, noisy"),
+        Some((Problem::Program(_), _)) | None => name.to_owned(),
+        _ if found.reached >= Reached::Login => "no".to_owned(),
+        Some((Problem::Ended(_), _)) => "no".to_owned(),
+        _ => NOTHING.to_owned(),
+    }
+}
+
+fn kernel(found: &Finding) -> String {
+    match (&found.kernel, &found.machine) {
+        (Some(kernel), Some(machine)) => format!("{kernel} {machine}"),
+        (Some(kernel), None) => kernel.clone(),
+        _ => NOTHING.to_owned(),
+    }
+}
+
+fn direct(found: &Finding) -> String {
+    match &found.direct {
+        Direct::NotTried => NOTHING.to_owned(),
+        Direct::Works(addresses) => {
+            addresses.first().map_or(String::new(), |address| address.ip().to_string())
+        }
+        Direct::Blocked => "none".to_owned(),
+        Direct::NoTool => "?".to_owned(),
+    }
+}
+
+/// What is certain of all of these clocks.
+fn clocks<'a>(found: impl Iterator<Item = &'a Finding>) -> String {
+    let clocks: Vec<_> = found.filter_map(|found| found.clock).collect();
+    let off = clocks.iter().filter(|clock| differs(**clock)).count();
+    let furthest = clocks.iter().map(|clock| amount(*clock) + clock.within).max();
+    match furthest {
+        None => NOTHING.to_owned(),
+        Some(furthest) if off == 0 => format!("within {}", short(furthest)),
+        Some(furthest) => format!("{off} off, up to {}", short(furthest)),
+    }
+}
+
+/// Everything to the left, in columns.
+fn to_the_left(lines: &[Vec<String>]) -> String {
+    let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len))
+        .map(|column| {
+            lines
+                .iter()
+                .filter_map(|line| line.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for line in lines {
+        let cells: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What a launch waits for, over all hosts that it would work on.
+fn times(report: &Report<'_>) -> String {
+    type Of = fn(&Finding) -> Option<Duration>;
+    const TIMES: [(&str, Of); 6] = [
+        ("round-trip", Finding::round_trip),
+        ("set-up", |found| found.set_up),
+        ("  connect", |found| found.parts.connect),
+        ("  key exchange", |found| found.parts.key_exchange),
+        ("  authentication", |found| found.parts.authentication),
+        ("  session", |found| found.parts.session),
+    ];
+    let mut rows = Vec::new();
+    for (what, time) in TIMES {
+        let fine = report.findings.iter().enumerate().filter(|(_, found)| found.is_fine());
+        let mut all: Vec<(Duration, usize)> =
+            fine.filter_map(|(host, found)| Some((time(found)?, host))).collect();
+        all.sort_unstable();
+        let (Some(least), Some(middle), Some(most)) = (all.first(), all.get(all.len() / 2), all.last())
+        else {
+            // That nothing is known of the parts is said once.
+            if what == "  connect" {
+                let unknown = ["  its parts", "unknown", "", "", ""];
+                rows.push(unknown.map(str::to_owned));
+            }
+            continue;
+        };
+        let slowest = folded(report.hosts, &[most.1]);
+        rows.push([what.to_owned(), short(middle.0), short(least.0), short(most.0), slowest]);
+    }
+    let mut text = format!("\n{}", table(["", "median", "least", "most", "of"], &rows));
+    for (what, of) in agreed(report) {
+        let _ = writeln!(text, "keys by {what}: {}", folded(report.hosts, &of));
+    }
+    text
+}
+
+/// Which hosts agree on keys in which way.
+fn agreed<'a>(report: &Report<'a>) -> Vec<(&'a str, Vec<usize>)> {
+    let mut ways: Vec<(&str, Vec<usize>)> = Vec::new();
+    for (host, found) in report.findings.iter().enumerate() {
+        let Some(way) = found.facts.key_exchange.as_deref() else { continue };
+        match ways.iter_mut().find(|(known, _)| *known == way) {
+            Some((_, hosts)) => hosts.push(host),
+            None => ways.push((way, vec![host])),
+        }
+    }
+    ways
+}
+
+fn section(heading: &str, notes: &[Note], report: &Report<'_>, text: &mut String) {
+    if notes.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{heading}");
+    for Note { words, evidence, hint, hosts } in notes {
+        let _ = write!(text, "  {}  {words}", folded(report.hosts, hosts));
+        if !evidence.is_empty() {
+            let _ = write!(text, ": {evidence}");
+        }
+        text.push('\n');
+        if let Some(hint) = hint {
+            let _ = writeln!(text, "    hint: {hint}");
+        }
+    }
+}
+
+fn gain(report: &Report<'_>) -> String {
+    if report.gains.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<_> = report
+        .gains
+        .iter()
+        .map(|Gain { host, own, fast }| {
+            let [a, b, c, d] = [own.set_up, fast.set_up, own.processor, fast.processor].map(short);
+            [folded(report.hosts, &[*host]), a, b, c, d]
+        })
+        .collect();
+    let heading = ["gain", "set-up", "if fast", "processor", "if fast"];
+    let mut text = format!("\n{}", table(heading, &rows));
+    let middle = |time: fn(&Cost) -> Duration, of: fn(&Gain) -> &Cost| {
+        let mut all: Vec<_> = report.gains.iter().map(|gain| time(of(gain))).collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied().unwrap_or_default()
+    };
+    let mut line = String::from("with the faster options a login takes");
+    for (what, time) in [
+        ("", (|cost: &Cost| cost.set_up) as fn(&Cost) -> Duration),
+        (" and of this machine's processors", |cost: &Cost| cost.processor),
+    ] {
+        let (own, fast) = (middle(time, |gain| &gain.own), middle(time, |gain| &gain.fast));
+        let _ = write!(line, "{what} {}", compared(own, fast));
+    }
+    let _ = writeln!(text, "{line}");
+    if let Some(Gain { own, fast, .. }) = report.gains.first()
+        && let (Some(own), Some(fast)) = (&own.key_exchange, &fast.key_exchange)
+    {
+        let _ = match own == fast {
+            true => writeln!(text, "keys by {own} in both"),
+            false => writeln!(text, "keys by {fast} instead of {own}"),
+        };
+    }
+    text
+}
+
+/// One instead of the other, and how much less that is.
+fn compared(own: Duration, fast: Duration) -> String {
+    let change = (fast.as_secs_f64() / own.as_secs_f64().max(1e-9) - 1.0) * 100.0;
+    format!("{} instead of {} ({change:+.0} %)", short(fast), short(own))
+}
+
+/// A measured duration: more digits than these mean nothing.
+fn short(duration: Duration) -> String {
+    let nanos = duration.as_nanos() as u64;
+    let unit = match nanos {
+        100_000_000.. => 1_000_000,
+        1_000_000.. => 100_000,
+        _ => 1_000,
+    };
+    Rounded(Duration::from_nanos(nanos.saturating_add(unit / 2) / unit * unit)).to_string()
+}
+
+#[cfg(test)]
+mod tests;

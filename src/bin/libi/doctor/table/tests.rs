@@ -1,0 +1,122 @@
+use std::time::Duration;
+
+use libi::hosts::HostList;
+
+use super::*;
+use crate::doctor::finding::{Clock, Noise};
+use crate::doctor::json;
+
+fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A host without a problem, that takes so long.
+fn fine(took: u64) -> Finding {
+    Finding {
+        reached: Reached::Shell,
+        set_up: Some(millis(took)),
+        kernel: Some("Linux 6.1".to_owned()),
+        machine: Some("x86_64".to_owned()),
+        shell: Some("/bin/bash".to_owned()),
+        round_trips: vec![millis(1); 5],
+        clock: Some(Clock { ahead_ns: -2_000_000, within: millis(1) }),
+        direct: Direct::Works(vec!["10.0.0.1:5000".parse().unwrap()]),
+        ..Finding::nothing()
+    }
+}
+
+fn denied(name: &str) -> Finding {
+    Finding {
+        reached: Reached::Keys,
+        problem: Some((
+            Problem::Login(Trouble::Denied),
+            format!("me@{name}: Permission denied (publickey)."),
+        )),
+        ..Finding::nothing()
+    }
+}
+
+fn told(list: &str, findings: &[Finding]) -> (String, serde_json::Value) {
+    let hosts = HostList::parse(list).unwrap();
+    assert_eq!(hosts.len(), findings.len());
+    let report = Report {
+        hosts: &hosts,
+        findings,
+        shell: "ssh",
+        is_ssh: true,
+        program: None,
+        gains: &[],
+        took: millis(1_234),
+    };
+    (text(&report), json::document(&report))
+}
+
+#[test]
+fn hosts_of_which_the_same_was_found_are_one_line() {
+    let mut findings: Vec<_> = (0..9).map(|i| fine(200 + i)).collect();
+    findings.insert(4, denied("n5"));
+    let (text, json) = told("n[1-10]", &findings);
+    let expected = "\
+10 hosts through ssh, examined in 1.234 s: a launch would work on 9 of them
+
+hosts        reached  let in  shell  clock        system            direct link
+n[1-4,6-10]  yes      yes     bash   within 3 ms  Linux 6.1 x86_64  10.0.0.1
+n5           yes      no      -      -            -                 -
+
+              median    least     most   of
+round-trip      1 ms     1 ms     1 ms  n10
+set-up       0.204 s  0.200 s  0.208 s  n10
+  its parts  unknown
+
+what keeps a launch from working
+  n5  does not let us in: me@n5: Permission denied (publickey).
+    hint: ssh-add -l has the keys that are offered; ssh-copy-id n5 takes one there; nobody is asked for passwords
+";
+    assert_eq!(text, expected);
+    assert_eq!((&json["ok"], &json["hosts_ok"]), (&false.into(), &9.into()));
+    assert_eq!((&json["hosts"][4]["problem"], &json["hosts"][4]["host"]), (&"denied".into(), &"n5".into()));
+    assert_eq!(json["hosts"][0]["clock_ahead_s"], -0.002);
+}
+
+#[test]
+fn hosts_with_the_same_problem_are_named_together() {
+    let findings: Vec<_> = ["n1", "n2", "n3"].map(denied).to_vec();
+    let (text, _) = told("n[1-3]", &findings);
+    assert!(text.contains("examined in 1.234 s: a launch would not work on any of them"), "{text}");
+    assert!(text.contains("\n  n[1-3]  does not let us in: me@n1:"), "{text}");
+    assert!(!text.contains("set-up"), "{text}");
+}
+
+#[test]
+fn what_is_worth_knowing_keeps_no_launch_from_working() {
+    let odd = Finding {
+        noise: Noise { bytes: 12, line: "Hello there".to_owned() },
+        shell: Some("/usr/bin/fish".to_owned()),
+        files: Some("256".to_owned()),
+        clock: Some(Clock { ahead_ns: 3_200_000_000, within: millis(2) }),
+        direct: Direct::Blocked,
+        ..fine(100)
+    };
+    let (text, json) = told("n[1-2]", &[odd.clone(), odd]);
+    assert_eq!(json["ok"], true);
+    for expected in [
+        "a launch would work\n",
+        "fish, noisy",
+        "2 off, up to 3.202 s",
+        "none\n",
+        "n[1-2]  prints something before commands, which will be taken for output: Hello there\n",
+        "n[1-2]  logs in with fish",
+        "n[1-2]  has a clock that is ahead of ours: 3.200 s ± 2 ms\n",
+        "n[1-2]  lets a process open 256 files only\n",
+        "n[1-2]  cannot connect to this host",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(!text.contains("what keeps"), "{text}");
+}
+
+#[test]
+fn durations_are_not_more_exact_than_they_were_measured() {
+    let shown = [271_234_567, 12_345_678, 987_654, 0].map(|nanos| short(Duration::from_nanos(nanos)));
+    assert_eq!(shown, ["0.271 s", "12.3 ms", "988 µs", "0.000 s"]);
+}
