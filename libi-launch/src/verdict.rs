@@ -155,9 +155,22 @@ impl Failure {
         }
     }
 
+    /// Whether it may be the launcher's fault: nothing says that the host was reached.
+    #[must_use]
+    pub fn may_be_the_launchers(&self) -> bool {
+        let unreached = match self.cause {
+            Cause::NotStarted(_) | Cause::Closed | Cause::TimedOut => true,
+            // What remote shells say of themselves, and what becomes of them.
+            Cause::Exited(Exit::Code(code)) => code == 255,
+            Cause::Exited(Exit::Signal(_) | Exit::Unknown) => true,
+            _ => false,
+        };
+        unreached && self.phase == Phase::Starting
+    }
+
     /// Whether the last that a shell has said is that it was not let in. Its status does not tell this from a host that is
     /// overrun.
-    fn is_not_let_in(&self) -> bool {
+    pub(crate) fn is_not_let_in(&self) -> bool {
         const LAST_WORDS: [&str; 3] =
             ["Permission denied", "Host key verification failed", "Too many authentication failures"];
         let last = self.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

@@ -65,6 +65,8 @@ pub(super) struct Child {
     pub(super) released: bool,
     /// Nobody below it needs it any more.
     pub(super) alone: bool,
+    /// It has launched others.
+    pub(super) launches: bool,
     /// The link to it is a direct one.
     pub(super) direct: bool,
     /// It sends there as well.
@@ -102,6 +104,7 @@ impl Child {
             greeted: None,
             released: false,
             alone: false,
+            launches: false,
             direct: false,
             moved: false,
             talks: false,

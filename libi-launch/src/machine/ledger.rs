@@ -78,6 +78,8 @@ impl Ledger {
             | News::Alone
             | News::NotDirect
             | News::Link(..)
+            | News::Unable(..)
+            | News::Back(..)
             | News::InputTaken(_) => {
                 return false;
             }

@@ -5,7 +5,8 @@
 //! end's has a link to the one that started its process, its parent. The front end starts the leader of the first
 //! host, the master's; leaders start the other hosts' leaders, as the [late-commit queue](libi_core::plan::late) of each
 //! decides or, if the user insists, a tree that was laid out in advance, and the further members of their own host, all
-//! at once.
+//! at once. A leader that finds that it cannot launch others from where it is hands back what it was given (the heads of
+//! `node/footing.rs` and `node/returning.rs`); if that is the master's, the front end launches everything itself.
 //!
 //! # What a member's node waits for
 //!
@@ -44,6 +45,7 @@
 //! | what happens | what follows |
 //! |---|---|
 //! | a start is refused by the operating system | the host is given up |
+//! | of those that a leader launches first, all fail as if it were to blame | it hands back what it has, for somebody to launch who can; of hosts that are handed back, what was tried does not count unless they were few |
 //! | a started process ends before its hello | its exit is the verdict; repeated if a remote shell says of itself that it failed (255), or if it was ended by a signal or nobody knows how, before it had begun to speak |
 //! | nothing is heard until the deadline of the phase | it is ended, and launched again |
 //! | what it says is not our protocol | it is ended, and given up: it would say so again |

@@ -3,11 +3,13 @@
 mod children;
 mod direct;
 mod ending;
+mod footing;
 mod front;
 mod leaving;
 mod losses;
 mod member;
 mod output;
+mod returning;
 mod roster;
 mod shares;
 mod spares;
@@ -31,6 +33,7 @@ use serde::Serialize;
 use zeroize::Zeroize;
 
 use self::direct::Directness;
+use self::footing::Footing;
 use self::front::Front;
 use self::member::Upstream;
 use self::shares::Below;
@@ -106,6 +109,8 @@ pub struct Node {
     /// How often hosts have failed that were lost here after they had been up, all their launches here counted.
     faults: BTreeMap<HostIndex, u16>,
     window: Window,
+    /// Who can launch, as far as is known.
+    footing: Footing,
     /// Children that were given hosts and told what that would cost before it was known.
     believers: Vec<(LinkId, Estimate)>,
     /// The start that keeps this node from starting another.
@@ -134,6 +139,7 @@ impl Node {
         (node.via, node.output) = (plan.via.clone(), plan.output);
         node.direct.settings = plan.direct.clone();
         node.input = plan.input;
+        node.footing = Footing::firm();
         node.queue = Queue::new(first, estimate);
         node.fixed = plan.strategy != Strategy::Late;
         node
@@ -177,6 +183,7 @@ impl Node {
             below: Below::default(),
             faults: BTreeMap::new(),
             window: Window::new(),
+            footing: Footing::open(),
             believers: Vec::new(),
             starting: None,
             launch_again: None,
@@ -265,7 +272,9 @@ impl Node {
         self.beat(now, out);
         self.launch_again = None;
         if self.stage == Stage::Launching {
+            self.weigh(now, out);
             self.launch(now, out);
+            self.launch_again = self.launch_again.into_iter().chain(self.footing.wakes_at()).min();
         }
         self.note_alone();
         self.pass_output_on(out);

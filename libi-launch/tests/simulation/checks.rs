@@ -89,15 +89,20 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
 pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let Some(tree) = scenario.tree() else { return Ok(()) };
     let of_host = |host| world.starts.iter().filter(move |start| start.host == host);
-    if scenario.has_faults() || of_host(HostIndex(0)).count() != 1 {
-        return Ok(()); // another master has another tree
+    if scenario.has_faults() || scenario.bars.is_some() || of_host(HostIndex(0)).count() != 1 {
+        return Ok(()); // another master has another tree, and who cannot launch leaves it to others
     }
     let replaced = |host| front.replaced().iter().any(|replaced| replaced.host == host);
     let all_is_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
     let mut latest: BTreeMap<HostIndex, HostIndex> = BTreeMap::new();
     for start in world.starts.iter().filter(|start| start.host != HostIndex(0) && !replaced(start.host)) {
         let wrong = |what: &str| Err(format!("{what} launches {start:?}"));
-        let Some(Place::Leader(by)) = start.by else { return wrong("nobody who should") };
+        let by = match start.by {
+            Some(Place::Leader(by)) => by,
+            // It takes over what the master hands back, if those that it has tried fail.
+            None if !all_is_well => continue,
+            _ => return wrong("nobody who should"),
+        };
         let mut above = tree.parent(start.host.0);
         while let Some(parent) = above.filter(|parent| *parent != by.0) {
             if all_is_well || of_host(HostIndex(parent)).next().is_none() {
@@ -251,7 +256,10 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     if let Trouble::Breaks(host, _) = scenario.trouble
         && scenario.bad == 0.0
     {
-        let own = world.starts.iter().filter(|start| start.host == HostIndex(host)).count();
+        // Whoever cannot launch has not launched it.
+        let fate = |start: &Start| world.fates.get(&(Place::Leader(start.host), start.attempt));
+        let own = world.starts.iter().filter(|start| start.host == HostIndex(host));
+        let own = own.filter(|start| fate(start).is_some_and(|fate| fate.joins())).count();
         let most = usize::from(scenario.rules.attempts) * (1 + replaced(HostIndex(host)));
         if own > most {
             return Err(format!("host {host} was lost again and again, but launched {own} times"));
@@ -273,7 +281,10 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]
         let tried: Vec<_> = tried.map(|((_, attempt), fate)| (*attempt, *fate)).collect();
         let Some((last, fate)) = tried.last() else { continue };
         let may_pass = matches!(fate, Fate::Refused | Fate::Hangs | Fate::HangsWithBanner | Fate::ClosesOnly);
-        let times = tried.iter().filter(|(attempt, _)| attempt.lost == last.lost).count();
+        // Of those that a leader has handed back, some may count.
+        let latest = tried.iter().filter(|(attempt, _)| attempt.lost == last.lost);
+        let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
+        let times = latest.count() + usize::from(counted);
         let was_up = tried.iter().any(|(_, fate)| fate.joins());
         let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_));
         if up && own && may_pass && !was_up && times != usize::from(rules.attempts) {

@@ -20,6 +20,7 @@ use libi_launch::machine::{
 };
 use libi_launch::verdict::{Cause, Exit, Failure};
 
+use crate::bars::Bars;
 use crate::living::Life;
 
 /// For how long something happens in a session that is up.
@@ -34,6 +35,8 @@ pub(crate) enum Fate {
     NotStarted,
     /// The remote shell is refused, and says so.
     Refused,
+    /// The remote shell is not let in.
+    Denied,
     /// There is no such program.
     NotFound,
     /// It ends without joining.
@@ -63,6 +66,7 @@ impl Fate {
         match self {
             Self::NotStarted => matches!(cause, Cause::NotStarted(_)),
             Self::Refused => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("refused"),
+            Self::Denied => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("denied"),
             Self::NotFound => *cause == Cause::Exited(Exit::Code(127)) && failure.tail.contains("not found"),
             Self::ExitsEarly => *cause == Cause::Exited(Exit::Code(0)) && failure.tail.contains("usage"),
             Self::Crashes => *cause == Cause::Exited(Exit::Signal(11)),
@@ -127,6 +131,8 @@ pub(crate) struct Scenario {
     pub(crate) spares: u32,
     pub(crate) strategy: Strategy,
     pub(crate) trouble: Trouble,
+    /// From some hosts nobody can be launched.
+    pub(crate) bars: Option<Bars>,
     pub(crate) links: Links,
     /// Which part of those who dial reach nobody, and which part of those who are reached never hear of it.
     pub(crate) unreachable: f64,
@@ -193,6 +199,7 @@ impl Scenario {
             spares: 0,
             strategy: Strategy::Late,
             trouble: Trouble::Nothing,
+            bars: None,
             links: Links::Channel,
             unreachable: 0.0,
             lost_proofs: 0.0,
@@ -273,6 +280,11 @@ impl Scenario {
         }
         scenario.reads = [Some(0), Some(1), Some(20), None][rng.below(4) as usize].map(millis);
         scenario
+    }
+
+    /// The scenario of a seed in which there may be hosts that cannot launch others, drawn apart from the rest.
+    pub(crate) fn with_bars(seed: u64) -> Self {
+        Self { bars: Bars::draw(&mut Rng::new(seed).fork(12)), ..Self::with_links(seed) }
     }
 
     /// Whether somebody may be taken for silent who is alive.

@@ -24,8 +24,12 @@ impl Node {
                 Ok(None) => return,
                 Ok(Some(Item::Text(text))) => self.printed(link, Stream::Out, text),
                 Ok(Some(Item::Preamble(text, _))) => {
+                    let is_launched = child.launch.is_some();
                     if matches!(child.state, State::Starting) {
                         child.state = State::Greeting;
+                    }
+                    if is_launched {
+                        self.launching_works();
                     }
                     if !text.is_empty() {
                         self.printed(link, Stream::Out, text);
@@ -142,7 +146,7 @@ impl Node {
             fixed: self.fixed,
             via: self.via.clone(),
             output: self.output,
-            input: self.input && self.is_front(),
+            input: self.input && self.is_front() && host == HostIndex(0),
         };
         if !Self::send_welcome(link, welcome, out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
@@ -207,6 +211,18 @@ impl Node {
                 return;
             }
             (News::NotDirect, _) => return self.not_direct(link, now, out),
+            (News::Unable(why, certain), own) => {
+                let (why, certain) = (why.clone(), *certain);
+                return own.into_iter().for_each(|own| self.child_is_unable(own, &why, certain));
+            }
+            (News::Back(host, attempt, counted), own) => {
+                let (back, counted) = (Launch { host: *host, attempt: *attempt }, *counted);
+                return own.into_iter().for_each(|own| self.take_back(own, back, counted, now));
+            }
+            (News::Joined(..), Some(_)) if !child.launches => {
+                child.launches = true;
+                self.footing.child_is_able();
+            }
             (News::Released(rank), _) if child.rank() == Some(*rank) => child.released = true,
             (News::Failed(host, _, failure), Some(own)) if *host == own => {
                 // It ends by itself; what it has said of itself is the verdict, told when it is gone.

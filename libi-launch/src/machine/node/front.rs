@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::ids::HostIndex;
+use libi_core::plan::late::Attempt;
 use libi_core::plan::{Shape, Strategy};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
@@ -40,6 +41,8 @@ pub(super) struct Front {
     pub(super) cost: Cost,
     pub(super) spares: VecDeque<Spare>,
     pub(super) replaced: Vec<Replaced>,
+    /// If everything is launched from here: the leader that could not launch others, and its first failure.
+    pub(super) flat: Option<Box<(HostIndex, Failure)>>,
 }
 
 impl Front {
@@ -64,6 +67,7 @@ impl Front {
             cost: plan.cost,
             spares: plan.spares.clone().into(),
             replaced: Vec::new(),
+            flat: None,
         }
     }
 
@@ -88,6 +92,13 @@ impl Front {
     /// Whether a host is given up, or was lost after the session was up.
     pub(super) fn has_given_up(&self, host: HostIndex) -> bool {
         matches!(self.ledger.at(host), Some((_, Known::Failed(_))))
+    }
+
+    /// Whether what is said of this attempt at a host does not hold any more.
+    pub(super) fn is_out_of_date(&self, host: HostIndex, attempt: Attempt) -> bool {
+        self.ledger
+            .at(host)
+            .is_none_or(|(latest, known)| attempt < *latest || matches!(known, Known::Failed(_)))
     }
 
     /// When it has to be woken, if the session is so far.
@@ -162,6 +173,10 @@ impl Node {
     pub(super) fn decide(&mut self, news: &[News], now: Instant, out: &mut Vec<Effect>) {
         let elapsed = now.since(self.began);
         for news in news {
+            // Who joins a session that was given up is asked to end like everybody else.
+            if self.stage >= Stage::Ending && !self.was_up && matches!(news, News::Joined(..)) {
+                continue;
+            }
             let replaced = self.replace(news, now, out);
             let Role::Front(front) = &mut self.role else { return };
             match news {
@@ -182,6 +197,7 @@ impl Node {
                     }
                 }
                 News::Again(..) | News::Link(..) | News::Alone | News::NotDirect => {}
+                News::Unable(..) | News::Back(..) => {}
             }
             front.note_link(news);
             let instead = match news {
@@ -249,6 +265,8 @@ impl Node {
             }
         }
         present.remove_all(&absent);
+        // Who did not join, and has not ended when that was asked of it, has no place.
+        self.end_those_before(Phase::Joined, &Cause::Abandoned, now, out);
         self.rise(absent, present, None, now, out);
         out.push(Effect::Tell(Notice::Up));
     }

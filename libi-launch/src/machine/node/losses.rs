@@ -1,5 +1,8 @@
 //! What a node does when a launch has failed, or a leader is lost: repeat it, or report it.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
 use libi_core::time::Instant;
@@ -19,11 +22,16 @@ impl Node {
         let made = launch.attempt.failed.saturating_add(faults);
         let another = self.stage == Stage::Launching && failure.may_pass();
         if another && made.saturating_add(1) < self.rules.attempts {
-            let back_off = self.rules.back_off.saturating_mul(1 << made.min(20));
-            Retry::After(back_off.min(self.rules.back_off_most))
+            Retry::After(self.back_off(made))
         } else {
             Retry::Never
         }
+    }
+
+    /// How long to wait after so many failures and one more.
+    pub(super) fn back_off(&self, made: u16) -> Duration {
+        let back_off = self.rules.back_off.saturating_mul(1 << made.min(20));
+        back_off.min(self.rules.back_off_most)
     }
 
     /// Whether a host may be lost once more. Losses are no fault of the hosts below, but a session whose leaders are lost
@@ -39,9 +47,9 @@ impl Node {
             self.window.refused(now, self.queue.in_flight(), rem);
         }
         let retry = self.retry(launch, &failure);
-        if self.queue.child_failed(launch, now, retry).is_ok() && retry == Retry::Never {
-            self.take_over(launch.host);
-            self.news.push(News::Failed(launch.host, launch.attempt, failure));
+        let here = if self.footing.is_lost() { Retry::Never } else { retry };
+        if self.queue.child_failed(launch, now, here).is_ok() {
+            self.judge(launch, failure, retry);
         }
     }
 
@@ -49,12 +57,13 @@ impl Node {
     pub(super) fn leader_lost(&mut self, launch: Launch, failure: &Failure, now: Instant) {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
         let below: Vec<HostIndex> = match &self.role {
-            // What was given up below stays so, whoever is the next master.
-            Role::Front(front) => {
+            // What was given up below stays so, whoever is the next master; and whoever is launched from here stays.
+            Role::Front(front) if launch.host == HostIndex(0) => {
+                let here = if front.flat.is_some() { self.queue.hosts() } else { BTreeSet::new() };
                 let others = self.tasks.keys().copied().filter(|host| *host != launch.host);
-                others.filter(|host| !front.has_given_up(*host)).collect()
+                others.filter(|host| !front.has_given_up(*host) && !here.contains(host)).collect()
             }
-            Role::Member(_) => share.hosts.iter().collect(),
+            Role::Front(_) | Role::Member(_) => share.hosts.iter().collect(),
         };
         // The latest attempt that was heard of, by whomever: what was not heard of here is known to nobody.
         let heard = |host| Launch { host, attempt: self.attempt(host) };
@@ -79,8 +88,10 @@ impl Node {
 
     /// Launches a host again that was lost with, or as, a child.
     fn again(&mut self, lost: Launch, not_before: Instant) {
-        let front = matches!(self.role, Role::Front(_));
-        let next = if front && lost.host != HostIndex(0) {
+        if self.footing.is_lost() {
+            return self.news.push(News::Back(lost.host, lost.attempt, 0));
+        }
+        let next = if !self.launches(lost.host) {
             // Not the front end's to launch, but that of the next master.
             Attempt { lost: lost.attempt.lost.saturating_add(1), failed: 0 }
         } else {

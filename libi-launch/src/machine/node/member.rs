@@ -142,6 +142,7 @@ impl Node {
             (Down::Share(tasks, estimate), _) => {
                 self.accept(tasks, estimate);
                 self.correct(out);
+                self.hand_back_what_is_given();
                 // A node that ends leaves the verdict on its hosts to its parent.
                 if matches!(self.stage, Stage::Concluding | Stage::Up) {
                     self.abandon_queue(&Cause::Abandoned, now);
@@ -254,7 +255,13 @@ impl Node {
     }
 
     /// Ends those that have not come so far, and will not be waited for.
-    fn end_those_before(&mut self, phase: Phase, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn end_those_before(
+        &mut self,
+        phase: Phase,
+        why: &Cause,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         let early = self.children.iter().filter(|(_, child)| child.phase() < phase && !child.is_ending());
         let leaders = early.filter(|(_, child)| phase < Phase::Joined || child.host().is_some());
         let early: Vec<_> = leaders.map(|(&link, _)| link).collect();
@@ -265,6 +272,9 @@ impl Node {
 
     /// Reports every host that is still waiting for its launch as given up.
     pub(super) fn abandon_queue(&mut self, why: &Cause, now: Instant) {
+        for (Launch { host, attempt }, failure) in self.footing.take_held() {
+            self.news.push(News::Failed(host, attempt, failure));
+        }
         for Launch { host, attempt } in self.not_launched() {
             let elapsed = now.since(self.began);
             let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);

@@ -22,6 +22,7 @@ use libi_core::plan::{HostRuns, Shape};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
+use super::front::Front;
 use super::{Effect, LinkId, Node, Role};
 use crate::machine::message::{Down, Task};
 
@@ -100,6 +101,8 @@ impl Node {
     /// Gives a child that has said hello what it is to launch.
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let order = match &self.role {
+            // Nobody is to launch but the front end.
+            Role::Front(Front { flat: Some(_), .. }) => Some(Vec::new()),
             // The front end launches the first host alone; its leader gets all the others.
             Role::Front(front) => {
                 let open = self.tasks.keys().copied().filter(|host| !front.has_given_up(*host));
@@ -115,6 +118,7 @@ impl Node {
             Role::Member(_) if self.fixed => {
                 Some(self.below.children.remove(&launch.host).unwrap_or_default())
             }
+            Role::Member(_) if !self.footing.trusts_children() => Some(Vec::new()),
             Role::Member(_) => None,
         };
         let share = match &order {
@@ -201,6 +205,14 @@ impl Node {
         let below: Vec<HostIndex> = self.below.abandon().collect();
         launches.extend(below.into_iter().map(|host| Launch { host, attempt: self.attempt(host) }));
         launches
+    }
+
+    /// Whether this node is to launch a host that was lost, or has another machine: of the front end, not what is its master's.
+    pub(super) fn launches(&self, host: HostIndex) -> bool {
+        match &self.role {
+            Role::Front(front) => host == HostIndex(0) || front.flat.is_some(),
+            Role::Member(_) => true,
+        }
     }
 
     pub(super) fn is_front(&self) -> bool {

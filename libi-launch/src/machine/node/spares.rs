@@ -2,7 +2,8 @@
 //!
 //! A host's place in the session (its index, its ranks) stays what it is; what changes is the machine that is to fill it.
 //! To everybody else it is a host that is to be launched again, at another address: it gets the next attempt,
-//! and goes to the master as a further share, or to the next master with everything else.
+//! and goes to the master as a further share, or to the next master with everything else; if everything is launched from
+//! the front end, it goes into the front end's own queue.
 
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch};
@@ -35,6 +36,7 @@ impl Node {
         if !is_open || !at_fault || !front.has_hope() {
             return None;
         }
+        let is_here = *host == HostIndex(0) || front.flat.is_some();
         let task = self.tasks.get_mut(host)?;
         let before = (*attempt).max(task.attempt);
         let next = Attempt { lost: before.lost.checked_add(1)?, failed: 0 };
@@ -44,7 +46,7 @@ impl Node {
         front.replaced.push(Replaced { host: *host, name, by, failure });
         (task.user, task.port, task.attempt) = (spare.user, spare.port, next);
         self.faults.remove(host);
-        if *host == HostIndex(0) {
+        if is_here {
             self.queue.requeue(Launch { host: *host, attempt: before }, now).ok()?;
             self.launch(now, out);
         } else {

@@ -45,13 +45,12 @@ impl Node {
             return Ok(());
         }
         let estimate = self.queue.estimate();
-        let cost = estimate.cost();
         if let Some(at) = self.window.not_before(now, &estimate) {
             return Err(Some(at));
         }
         let limit = self.window.limit(&estimate);
         self.queue.limit(limit);
-        let patience = PATIENCE.max(cost.rem.saturating_mul(2));
+        let patience = self.patience();
         let since =
             Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(patience)).as_nanos() as u64);
         let mut counted = self.queue.in_flight_since(since);
@@ -60,6 +59,11 @@ impl Node {
             return Err(earliest.map(|started| started + patience + Duration::from_nanos(1)));
         }
         if self.queue.in_flight() >= MOST_IN_FLIGHT { Err(None) } else { Ok(()) }
+    }
+
+    /// After how long a launch that has not been answered is silent.
+    pub(super) fn patience(&self) -> Duration {
+        PATIENCE.max(self.queue.estimate().cost().rem.saturating_mul(2))
     }
 
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
@@ -74,6 +78,7 @@ impl Node {
         let link =
             self.start(Place::Leader(launch.host), Some(launch), blocks, Job::Host(task, program), now, out);
         self.starting = Some((link, now));
+        self.footing.launched(launch.host, now);
         self.window.launched(now, &self.queue.estimate());
     }
 

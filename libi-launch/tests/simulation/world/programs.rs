@@ -21,7 +21,9 @@ impl Cluster {
             Job::Host(task, _) => (Place::Leader(task.host), task.attempt, task.name.clone()),
             Job::Member(rank, _) => (Place::Local(*rank), self.process(from).attempt, String::new()),
         };
-        let fate = self.scenario.fate(place, attempt, &name);
+        let launcher = &self.processes[from.0 as usize].name;
+        let bar = self.scenario.bar(launcher).filter(|_| matches!(job, Job::Host(..)));
+        let fate = bar.unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
         if let Place::Leader(host) = place {
             self.check_open(host, agenda);
             let by = self.process(from).place;
@@ -79,6 +81,7 @@ impl Cluster {
         match fate {
             Fate::NotStarted | Fate::Hangs => {}
             Fate::Refused => exits(self, Exit::Code(255), "connect: Connection refused\n"),
+            Fate::Denied => exits(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n"),
             Fate::NotFound => exits(self, Exit::Code(127), "sh: tool: not found\n"),
             Fate::ExitsEarly => exits(self, Exit::Code(0), "usage: tool\n"),
             Fate::Crashes => exits(self, Exit::Signal(11), ""),

@@ -1,0 +1,170 @@
+//! Handing back what cannot be launched from here, and launching what is handed back.
+//!
+//! Leaders launch from where they are, and whether that works is known when it was tried (`footing.rs`). A leader that finds
+//! that it does not hands everything back to whoever gave it:
+//!
+//! ```text
+//!   leader                                            its parent
+//!     | first launches fail, none succeeds
+//!     | Unable: the first failure, whether it is sure ->  | counts it; the front end notes it, and launches all by itself
+//!     | Back: a host that waits, or has failed ------->   | out of the child's share, into its own queue; Again is said
+//!     | Back: one that was in flight, as it ends ----->   | of it, so that what was said before is out of date
+//!     | what comes up all the same stays its child
+//! ```
+//!
+//! | who | when | does |
+//! |---|---|---|
+//! | a leader | its footing is lost | ends what is in flight and has said nothing; hands back all it has; launches nothing from then on, and hands back what it is given later |
+//! | a parent | a host comes back | launches it, or gives it to another child, by a new attempt: it can launch, since it has launched the one that says this |
+//! | a parent | more children are unable than have launched somebody | gives nothing to children that come up; those that have something keep it until they say otherwise |
+//! | the front end | its master is unable | gives nobody anything any more, and launches everything from where it is, as its window and its estimate allow |
+//! | anybody | a host comes back when nothing is launched any more | reports it as given up |
+//!
+//! *It ends.* A leader hands back once, and only upwards; who takes back does not hand back, for it has a child. The front end
+//! is the last: what cannot be launched from there is given up.
+//!
+//! *Whose fault it was.* If the leader is sure that it is to blame, its failures do not count: the host has all its
+//! attempts before it. If it had so few hosts that they may as well be dead, they count, but one attempt is left in any
+//! case; else every dead host that is left to the last leaders would cost one time-out more than others.
+//!
+//! *When the master is lost* while the front end launches, only those are lost with it who had come up below it. The
+//! front end launches them itself, and the next master is given nothing.
+//!
+//! Static trees are kept to as far as possible: who takes back launches all that the unable one was to have below it.
+
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::{Attempt, Launch, Retry};
+use libi_core::time::Instant;
+
+use super::footing::Collapse;
+use super::{Effect, LinkId, Node, Role, Stage};
+use crate::machine::child::State;
+use crate::machine::message::News;
+use crate::verdict::{Cause, Failure, Phase};
+
+impl Node {
+    /// A launch from here has got somewhere: who was held until that is known is given up.
+    pub(super) fn launching_works(&mut self) {
+        for (launch, failure) in self.footing.settles() {
+            self.give_host_up(launch, failure);
+        }
+    }
+
+    /// A launch that failed is not repeated.
+    fn give_host_up(&mut self, launch: Launch, failure: Failure) {
+        self.take_over(launch.host);
+        self.news.push(News::Failed(launch.host, launch.attempt, failure));
+    }
+
+    /// A launch has failed, and would be repeated or not.
+    pub(super) fn judge(&mut self, launch: Launch, failure: Failure, retry: Retry) {
+        let speaks_of_here = failure.may_be_the_launchers();
+        let given_up = retry == Retry::Never;
+        if self.stage != Stage::Launching {
+            return self.give_host_up(launch, failure);
+        }
+        if self.footing.is_lost() {
+            // It was cut short, or would be launched again: but not here.
+            if speaks_of_here || !given_up || failure.cause == Cause::Abandoned {
+                self.news.push(News::Back(launch.host, launch.attempt, 0));
+            } else {
+                self.give_host_up(launch, failure);
+            }
+            return;
+        }
+        if !speaks_of_here {
+            self.launching_works();
+        } else if self.footing.suspect(launch, &failure, !given_up) {
+            return;
+        }
+        if given_up {
+            self.give_host_up(launch, failure);
+        }
+    }
+
+    /// Hands everything back if launching from here turns out not to work.
+    pub(super) fn weigh(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let (patience, in_flight, waiting) = (self.patience(), self.queue.in_flight(), self.queue.waiting());
+        let Some(collapse) = self.footing.weigh(now, patience, in_flight, waiting) else { return };
+        let Collapse { why, certain, held, times } = collapse;
+        self.news.push(News::Unable(why, certain));
+        let silent = self
+            .children
+            .iter()
+            .filter(|(_, child)| child.launch.is_some() && matches!(child.state, State::Starting));
+        let silent: Vec<LinkId> = silent.map(|(&link, _)| link).collect();
+        for Launch { host, attempt } in held.into_iter().chain(self.not_launched()) {
+            let counted = times.get(&host).copied().filter(|_| !certain).unwrap_or(0);
+            self.news.push(News::Back(host, attempt, counted));
+        }
+        for link in silent {
+            self.end_by_force(link, Cause::Abandoned, now, out);
+        }
+    }
+
+    /// Hands back what was given to a leader that has said that it cannot launch.
+    pub(super) fn hand_back_what_is_given(&mut self) {
+        if self.footing.is_lost() && self.stage == Stage::Launching {
+            for Launch { host, attempt } in self.not_launched() {
+                self.news.push(News::Back(host, attempt, 0));
+            }
+        }
+    }
+
+    /// A child cannot launch others.
+    pub(super) fn child_is_unable(&mut self, child: HostIndex, why: &Failure, certain: bool) {
+        if certain {
+            self.footing.child_is_unable();
+        }
+        if let Role::Front(front) = &mut self.role {
+            front.flat.get_or_insert_with(|| Box::new((child, why.clone())));
+        }
+    }
+
+    /// A child hands back a host of which this was the latest attempt that it knows of; so many launches are held against it.
+    pub(super) fn take_back(&mut self, child: HostIndex, back: Launch, counted: u16, now: Instant) {
+        let Launch { host, attempt } = back;
+        let is_old = match &self.role {
+            Role::Front(front) => front.is_out_of_date(host, attempt),
+            Role::Member(_) => false,
+        };
+        let Some(task) = self.tasks.get_mut(&host).filter(|_| !is_old) else { return };
+        let latest = task.attempt.max(attempt);
+        let failed = counted.min(self.rules.attempts.saturating_sub(1));
+        let next = latest.lost.checked_add(1).map(|lost| Attempt { lost, failed });
+        let elapsed = now.since(self.began);
+        let Some(next) = next.filter(|_| self.stage == Stage::Launching) else {
+            task.attempt = latest;
+            if self.queue.forget(child, host) || self.is_front() {
+                let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
+                self.news.push(News::Failed(host, latest, failure));
+            }
+            return;
+        };
+        let not_before = (failed > 0).then(|| now + self.back_off(failed - 1));
+        let launch = Launch { host, attempt: next };
+        let taken = match &self.role {
+            // What the master has is not noted in the front end's queue.
+            Role::Front(_) => self.queue.take(launch, not_before),
+            Role::Member(_) => self.queue.hand_back(child, launch, not_before),
+        };
+        if taken.is_err() {
+            return; // it is not the child's to hand back
+        }
+        if let Some(task) = self.tasks.get_mut(&host) {
+            task.attempt = next;
+        }
+        self.news.push(News::Again(host, next));
+    }
+
+    /// At the front end: the leader that could not launch others, and its first failure, if everybody was launched from the
+    /// front end since then; as far as somebody has been up to now.
+    #[must_use]
+    pub fn flat(&self) -> Option<(HostIndex, &Failure)> {
+        let Role::Front(front) = &self.role else { return None };
+        let (host, why) = front.flat.as_deref()?;
+        let mut others = self.trips().iter().skip(1);
+        let is_true = others.any(|trip| trip.launcher.is_none() && trip.greeted.is_some());
+        is_true.then_some((*host, why))
+    }
+}

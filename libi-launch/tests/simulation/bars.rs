@@ -1,0 +1,106 @@
+//! Hosts from which nobody can be launched: no shell is there, others do not let it in, or nothing comes back.
+//!
+//! The front end is never barred. So whoever lives joins all the same, whatever part of the hosts is.
+
+use libi_core::boot::Place;
+use libi_core::ids::HostIndex;
+use libi_core::sim::Sim;
+use libi_core::sim::rng::Rng;
+use libi_core::time::Instant;
+use libi_launch::machine::{Known, Node, Notice};
+use libi_launch::verdict::{Cause, Exit, Phase};
+
+use crate::scenario::{Fate, Scenario, Trouble};
+use crate::world::Cluster;
+
+/// What launches from barred hosts meet with, and which part of the hosts is barred.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bars {
+    pub(crate) fate: Fate,
+    part: f64,
+}
+
+/// How many hosts a leader may have tried in vain before it knows, if refusals come soon.
+const TRIED_IN_VAIN: usize = 100;
+
+impl Bars {
+    pub(crate) fn draw(rng: &mut Rng) -> Option<Self> {
+        let fate = [Fate::Denied, Fate::Refused, Fate::NotStarted, Fate::Hangs][rng.below(4) as usize];
+        let part = [1.0, 1.0, 0.1, 0.5, 0.9][rng.below(5) as usize];
+        rng.chance(0.3).then_some(Self { fate, part })
+    }
+}
+
+impl Scenario {
+    /// What launches from a machine meet with, if that is barred.
+    pub(crate) fn bar(&self, launcher: &str) -> Option<Fate> {
+        let bars = self.bars?;
+        let spare = launcher.strip_prefix("spare").map(|number| (1 << 32, number));
+        let (kind, number) = spare.or_else(|| Some((0, launcher.strip_prefix("node")?)))?;
+        let number: u64 = number.parse().ok()?;
+        Rng::new(self.seed).fork(13).fork(kind | number).chance(bars.part).then_some(bars.fate)
+    }
+
+    fn is_barred(&self, host: u32) -> bool {
+        self.bar(&format!("node{host}")).is_some()
+    }
+}
+
+/// Whoever lives joins, and the report says how.
+pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
+    let world = &sim.world;
+    let links_fail = world.was_cut || scenario.may_be_unreachable();
+    if scenario.has_faults() || scenario.bad > 0.0 || scenario.trouble != Trouble::Nothing || links_fail {
+        return Ok(());
+    }
+    let verdict = world.notices.iter().find(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
+    let Some((at, verdict)) = verdict else { return Ok(()) };
+    if *at >= Instant::ZERO + scenario.deadline {
+        return Ok(()); // there was not time for all
+    }
+    let joined = front.tally().0;
+    if *verdict != Notice::Up || joined < scenario.hosts && !has_lost_somebody(world) {
+        let failed = front.known().find(|known| matches!(known, Known::Failed(_)));
+        return Err(format!("{joined} of {} have joined, though all live: {failed:?}", scenario.hosts));
+    }
+    let flat = front.flat();
+    let expected = scenario.hosts > 1 && scenario.is_barred(0);
+    match (flat, scenario.bars) {
+        (None, _) if !expected => {}
+        (Some((HostIndex(0), failure)), Some(bars)) if expected => {
+            let fits = match bars.fate {
+                Fate::NotStarted => matches!(failure.cause, Cause::NotStarted(_)),
+                Fate::Refused => failure.tail.contains("refused"),
+                Fate::Denied => {
+                    failure.cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("denied")
+                }
+                _ => failure.cause == Cause::TimedOut,
+            };
+            if !fits || failure.phase != Phase::Starting {
+                return Err(format!("says why hosts do not launch each other: {failure:?}"));
+            }
+        }
+        _ => return Err(format!("says of hosts that launch each other: {flat:?}")),
+    }
+    in_vain(scenario, world)
+}
+
+fn has_lost_somebody(world: &Cluster) -> bool {
+    world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(..) | Notice::Exited(..)))
+}
+
+/// Who is barred notices soon, and tries nobody twice who was clear.
+fn in_vain(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
+    let Some(bars) = scenario.bars else { return Ok(()) };
+    for host in (0..scenario.hosts).filter(|host| scenario.is_barred(*host)) {
+        let by = Some(Place::Leader(HostIndex(host)));
+        let tried: Vec<_> = world.starts.iter().filter(|start| start.by == by).collect();
+        let hosts: std::collections::BTreeSet<_> = tried.iter().map(|start| start.host).collect();
+        let soon = bars.fate != Fate::Hangs;
+        let at_once = matches!(bars.fate, Fate::Denied | Fate::NotStarted);
+        if soon && tried.len() > TRIED_IN_VAIN || at_once && tried.len() > hosts.len() {
+            return Err(format!("host {host} has launched {} times in vain", tried.len()));
+        }
+    }
+    Ok(())
+}
