@@ -12,6 +12,8 @@ mod lab;
 #[path = "cases/launching.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod launching;
+#[path = "sshd/limits.rs"]
+mod limits;
 #[path = "local/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod local;

@@ -168,12 +168,26 @@ impl Failure {
         unreached && self.phase == Phase::Starting
     }
 
+    /// Whether there was a server, which hung up before it had looked at who called. That is what one does that has too
+    /// many callers at a time, as `sshd` with more than `MaxStartups`; also one that wants none of us.
+    #[must_use]
+    pub fn is_overrun(&self) -> bool {
+        const LAST_WORDS: [&str; 3] =
+            ["Connection closed by ", "Connection reset by ", "_exchange_identification: "];
+        matches!(self.cause, Cause::Exited(Exit::Code(255))) && self.ends_with_one_of(&LAST_WORDS)
+    }
+
     /// Whether the last that a shell has said is that it was not let in. Its status does not tell this from a host that is
     /// overrun.
     pub(crate) fn is_not_let_in(&self) -> bool {
         const LAST_WORDS: [&str; 3] =
             ["Permission denied", "Host key verification failed", "Too many authentication failures"];
+        self.ends_with_one_of(&LAST_WORDS)
+    }
+
+    /// Whether a shell, of whose command nothing has been heard, said one of these last.
+    fn ends_with_one_of(&self, words: &[&str]) -> bool {
         let last = self.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        self.phase == Phase::Starting && LAST_WORDS.iter().any(|words| last.contains(words))
+        self.phase == Phase::Starting && words.iter().any(|words| last.contains(words))
     }
 }

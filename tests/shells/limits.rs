@@ -6,10 +6,10 @@ use libi::{Cause, Exit, LaunchOptions, Phase, Rules};
 
 use crate::scene::{Outcome, Scene};
 
-fn play(config: &str) -> (Scene, Outcome) {
+fn play(config: &str, attempts: u16) -> (Scene, Outcome) {
     let scene = Scene::new(&format!("seq 2ms\nrem 40ms\n{config}"));
     let options = scene.options();
-    let rules = Rules { attempts: 5, back_off: Duration::from_millis(50), ..options.rules };
+    let rules = Rules { attempts, back_off: Duration::from_millis(50), ..options.rules };
     let options = LaunchOptions { rules, ..options };
     let outcome = scene.play("n[00-63]:2", &["join", "finish:20000"], &options);
     println!("{config}: {} after {:?}", outcome.report, outcome.report.took());
@@ -19,7 +19,7 @@ fn play(config: &str) -> (Scene, Outcome) {
 #[test]
 fn calls_beyond_a_limit_are_made_again_and_everybody_joins() {
     for limit in [8, 4, 2] {
-        let (scene, outcome) = play(&format!("limit {limit} starting"));
+        let (scene, outcome) = play(&format!("limit {limit} starting"), 5);
         assert!(outcome.report.is_up() && outcome.done, "limit {limit}: {}", outcome.report);
         assert_eq!(outcome.report.joined(), 64, "limit {limit}: {}", outcome.report);
         println!(
@@ -32,7 +32,7 @@ fn calls_beyond_a_limit_are_made_again_and_everybody_joins() {
 #[test]
 fn a_host_from_which_no_more_calls_can_be_made_is_named_as_the_one_that_was_refused() {
     for limit in [16, 8, 4] {
-        let (_, outcome) = play(&format!("limit {limit} running"));
+        let (_, outcome) = play(&format!("limit {limit} running"), 1);
         assert!(outcome.report.is_up() && outcome.done, "limit {limit}: {}", outcome.report);
         for (host, failure) in outcome.report.failed() {
             assert_eq!(
@@ -49,7 +49,7 @@ fn a_host_from_which_no_more_calls_can_be_made_is_named_as_the_one_that_was_refu
 #[ignore = "a leader that can launch no more tries again by itself, instead of leaving the hosts to others that are up"]
 fn a_host_from_which_no_more_calls_can_be_made_leaves_the_rest_to_others() {
     for limit in [16, 8, 4] {
-        let (_, outcome) = play(&format!("limit {limit} running"));
+        let (_, outcome) = play(&format!("limit {limit} running"), 1);
         assert_eq!(outcome.report.joined(), 64, "limit {limit}: {}", outcome.report);
     }
 }

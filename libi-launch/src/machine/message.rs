@@ -179,7 +179,8 @@ pub struct Rules {
     /// How long a host's further processes may take to say hello, together.
     pub join: Duration,
     /// How often a host is launched, the first time included, for failures of its own. What is lost with the leader that
-    /// was to launch it has not failed. With `u16::MAX`, until the overall deadline.
+    /// was to launch it has not failed, and of servers that hang up because they have too many callers four refusals count
+    /// as one failure. With `u16::MAX`, until the overall deadline.
     pub attempts: u16,
     /// How long to wait before a host is launched again; each further wait is twice as long.
     pub back_off: Duration,

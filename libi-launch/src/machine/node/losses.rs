@@ -13,16 +13,25 @@ use crate::verdict::{Cause, Exit, Failure, Phase};
 
 /// How often a host may be lost for each of its attempts: far more often than trees are deep.
 const LOSSES_FOR_AN_ATTEMPT: u16 = 32;
+/// How often a server may hang up that has too many callers, for each of a host's attempts. Hanging up takes no time, and who else
+/// calls is not known here: it is tried until those who wait longer each time are few enough. With the usual rules
+/// that is within a minute.
+const REFUSALS_FOR_AN_ATTEMPT: u16 = 4;
 
 impl Node {
     /// Whether a launch is to be repeated, and after how long. Only what the host itself has done counts: since it was
     /// queued here, and when it was up here and lost.
-    fn retry(&self, launch: Launch, failure: &Failure) -> Retry {
+    fn retry(&mut self, launch: Launch, failure: &Failure) -> Retry {
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
         let another = self.stage == Stage::Launching && failure.may_pass();
-        if another && made.saturating_add(1) < self.rules.attempts {
-            Retry::After(self.back_off(made))
+        let is_overrun = failure.is_overrun();
+        let refusals = if is_overrun { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
+        if another && made.saturating_add(1) < self.rules.attempts.saturating_mul(refusals) {
+            let back_off = self.back_off(made);
+            // Who was refused together is not to come back together.
+            let more = if is_overrun { self.nonces.unit() } else { 0.0 };
+            Retry::After(back_off + back_off.mul_f64(more))
         } else {
             Retry::Never
         }
