@@ -210,9 +210,7 @@ impl Transcript {
             facts.key = Some(kept(key));
         } else if let Some(method) = line.strip_prefix("Authentication succeeded (") {
             self.let_in(method.split(')').next(), now);
-        } else if line.starts_with("mux_client_request_session: ")
-            || line.starts_with("auto-mux: Trying existing master")
-        {
+        } else if line.starts_with("mux_client_request_session: ") {
             facts.shared = true;
         }
     }

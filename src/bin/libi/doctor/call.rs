@@ -26,7 +26,8 @@ pub(super) fn via(program: Option<&Word>, profile: Profile, timeout: Duration) -
     let Some(program) = program else { return Via::default() };
     let mut shell = Shell::new(program.clone());
     if is_ssh(program) {
-        let seconds = timeout.as_secs().max(1);
+        // It says why, if it is the first to give up.
+        let seconds = timeout.as_secs().saturating_sub(1).max(1);
         let mut args: Vec<String> = ["-v", "-T", "-o", "BatchMode=yes", "-o"].map(str::to_owned).to_vec();
         args.push(format!("ConnectTimeout={seconds}"));
         if profile == Profile::Fast {
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn ssh_speaks_and_never_asks() {
         let own = words("/opt/bin/ssh", Profile::Own);
-        let options = ["-v", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=2", "-l", "me", "n1"];
+        let options = ["-v", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", "-l", "me", "n1"];
         assert_eq!(own[..9], options);
         assert!(own[9].ends_with("/bin/sh -c 'echo x'"), "{}", own[9]);
         assert_eq!(words("ssh", Profile::Fast).len(), own.len() + 6);

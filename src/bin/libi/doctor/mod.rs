@@ -165,6 +165,9 @@ fn listed(arguments: &Arguments) -> Result<HostList, Failure> {
     libi::hosts::file::parse_host_file(&text).map_err(|error| Failure::HostList(error, text))
 }
 
+/// More at a time than the processors can serve make one another slow: we would measure ourselves. With a server on the same
+/// two cores, logins took 0.56 s one at a time, 0.77 s by twos, 1.5 s by fours, which are done the soonest, and by eights
+/// a sixth of them were turned away.
 fn at_once_here(arguments: &Arguments) -> usize {
     arguments.at_once.unwrap_or_else(|| {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

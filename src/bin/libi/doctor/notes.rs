@@ -135,16 +135,15 @@ pub(super) fn amount(clock: Clock) -> Duration {
     Duration::from_nanos(u64::try_from(clock.ahead_ns.unsigned_abs()).unwrap_or(u64::MAX))
 }
 
-/// Hosts by their places in the list, folded; of very many the first.
-pub(super) fn folded(hosts: &HostList, places: &[usize]) -> String {
-    const MOST: usize = 100;
+/// Hosts by their places in the list, folded; of what is longer than this the first.
+pub(super) fn folded(hosts: &HostList, places: &[usize], most: usize) -> String {
     let mut list = HostList::new();
     for host in places.iter().filter_map(|place| hosts.entry(*place)) {
         // It was in a list before. How many processes it is for is nothing to do with it here.
         let _ = list.push(HostRef { count: 1, ..host });
     }
     let text = list.fold();
-    match text.char_indices().nth(MOST) {
+    match text.char_indices().nth(most) {
         Some((end, _)) => {
             let end = text[..end].rfind(',').unwrap_or(end);
             format!("{},… ({} hosts)", &text[..end], list.len())

@@ -13,6 +13,9 @@ use super::notes::{self, Note, amount, differs, folded};
 use super::{HERE, Report};
 use crate::output::table;
 
+/// How much of a list of hosts fits into a column, and into a sentence.
+const COLUMN: usize = 36;
+const SENTENCE: usize = 100;
 /// Of what there is nothing to say.
 const NOTHING: &str = "-";
 
@@ -65,7 +68,7 @@ fn findings(report: &Report<'_>) -> String {
     let heading = ["hosts", "reached", "let in", "shell", "program", "clock", "system", "direct link"];
     lines.push(heading.map(str::to_owned).to_vec());
     for ([reachable, let_in, shell, program, kernel, direct], hosts) in rows {
-        let name = folded(report.hosts, &hosts);
+        let name = folded(report.hosts, &hosts, COLUMN);
         let clock = clocks(hosts.iter().filter_map(|host| report.findings.get(*host)));
         lines.push(vec![name, reachable, let_in, shell, program, clock, kernel, direct]);
     }
@@ -185,12 +188,12 @@ fn times(report: &Report<'_>) -> String {
             }
             continue;
         };
-        let slowest = folded(report.hosts, &[most.1]);
+        let slowest = folded(report.hosts, &[most.1], COLUMN);
         rows.push([what.to_owned(), short(middle.0), short(least.0), short(most.0), slowest]);
     }
     let mut text = format!("\n{}", table(["", "median", "least", "most", "of"], &rows));
     for (what, of) in agreed(report) {
-        let _ = writeln!(text, "keys by {what}: {}", folded(report.hosts, &of));
+        let _ = writeln!(text, "keys by {what}: {}", folded(report.hosts, &of, SENTENCE));
     }
     text
 }
@@ -214,7 +217,7 @@ fn section(heading: &str, notes: &[Note], report: &Report<'_>, text: &mut String
     }
     let _ = writeln!(text, "\n{heading}");
     for Note { words, evidence, hint, hosts } in notes {
-        let _ = write!(text, "  {}  {words}", folded(report.hosts, hosts));
+        let _ = write!(text, "  {}  {words}", folded(report.hosts, hosts, SENTENCE));
         if !evidence.is_empty() {
             let _ = write!(text, ": {evidence}");
         }
@@ -234,7 +237,7 @@ fn gain(report: &Report<'_>) -> String {
         .iter()
         .map(|Gain { host, own, fast }| {
             let [a, b, c, d] = [own.set_up, fast.set_up, own.processor, fast.processor].map(short);
-            [folded(report.hosts, &[*host]), a, b, c, d]
+            [folded(report.hosts, &[*host], COLUMN), a, b, c, d]
         })
         .collect();
     let heading = ["gain", "set-up", "if fast", "processor", "if fast"];
