@@ -114,7 +114,7 @@ fn every_fault_has_its_verdict() {
         faults.iter().enumerate().map(|(i, (fault, ..))| format!("fault n{i} {fault}")).collect();
     let lab = Lab::new(&config.join("\n"));
     let list = format!("n[0-{}],well", faults.len() - 1);
-    let (status, document) = json(&lab, &["--timeout", "4s", &list]);
+    let (status, document) = json(&lab, &["--timeout", "8s", &list]);
     assert_eq!((status, &document["ok"], &document["hosts_ok"]), (3, &false.into(), &1.into()));
     for (i, (fault, problem, evidence)) in faults.iter().enumerate() {
         let host = host(&document, &format!("n{i}"));
@@ -150,7 +150,7 @@ fn what_a_profile_prints_is_noise_and_no_problem() {
 #[test]
 fn hosts_that_hang_keep_nobody_from_a_verdict_and_nothing_is_left() {
     let lab = Lab::new("fault 20% hang");
-    let (status, document) = json(&lab, &["--timeout", "3s", "--at-once", "4", "--no-direct", "n[1-60]"]);
+    let (status, document) = json(&lab, &["--timeout", "6s", "--at-once", "4", "--no-direct", "n[1-60]"]);
     let hosts = document["hosts"].as_array().unwrap();
     let silent = hosts.iter().filter(|host| host["problem"] == "silent").count();
     let fine = hosts.iter().filter(|host| host["ok"] == true).count();

@@ -153,6 +153,14 @@ fn what_is_said_over_there_is_no_trouble_of_the_login() {
     assert_eq!(transcript.last_words(), "sh: 1: ./daemon: Permission denied");
 }
 
+/// As `ControlMaster auto` has it the first time.
+#[test]
+fn a_connection_that_was_only_looked_for_is_not_shared() {
+    let mut transcript = Transcript::begin(Instant::ZERO);
+    transcript.line("debug1: auto-mux: Trying existing master", Instant::ZERO);
+    assert!(!transcript.facts().shared);
+}
+
 #[test]
 fn a_long_line_is_not_kept_whole() {
     let mut transcript = Transcript::begin(Instant::ZERO);

@@ -88,6 +88,14 @@ fn hosts_with_the_same_problem_are_named_together() {
 }
 
 #[test]
+fn many_hosts_do_not_make_the_table_wide() {
+    let findings: Vec<_> = (0..100).map(|i| if i % 3 == 0 { denied("n") } else { fine(1) }).collect();
+    let (text, _) = told("n[1-100]", &findings);
+    let widest = text.lines().take(6).map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 120 && text.contains(",… (66 hosts)"), "{text}");
+}
+
+#[test]
 fn what_is_worth_knowing_keeps_no_launch_from_working() {
     let odd = Finding {
         noise: Noise { bytes: 12, line: "Hello there".to_owned() },
