@@ -31,7 +31,9 @@ fn main() {
     let best = [2, 3, 4, 6, 8, 12, 16, 24, 32]
         .into_iter()
         .map(|at_once| (by_hand(hosts, at_once).wall, at_once))
-        .inspect(|(took, at_once)| println!("ssh HOST true, {at_once:>2} at a time {:>10.3} s", took.as_secs_f64()))
+        .inspect(|(took, at_once)| {
+            println!("ssh HOST true, {at_once:>2} at a time {:>10.3} s", took.as_secs_f64())
+        })
         .min()
         .unwrap()
         .1;
@@ -40,7 +42,10 @@ fn main() {
         loops.push(by_hand(hosts, best));
         ours.push(launch(hosts));
     }
-    println!("\n{:<36} {:>8} {:>21} {:>12} {:>10} {:>9}", "", "median", "(least … most)", "CPU / host", "ours", "/ loop");
+    println!(
+        "\n{:<36} {:>8} {:>21} {:>12} {:>10} {:>9}",
+        "", "median", "(least … most)", "CPU / host", "ours", "/ loop"
+    );
     let base = median(loops.iter().map(|one| one.wall));
     row(&format!("ssh HOST true, {best} at a time"), &loops, hosts, base);
     row("launch, all members joined", &ours, hosts, base);
@@ -74,7 +79,8 @@ fn launch(hosts: u32) -> Taken {
     let options = LaunchOptions { via: Via::Shell(shell), links: Links::Channel, ..LaunchOptions::default() };
     let (began, machine, own) = (Instant::now(), machine_time(), own_time());
     let front = FrontEnd::new().unwrap();
-    let session = front.launch(&[Distribution::new(SessionId(0), program, list)], &options).unwrap().remove(0);
+    let session =
+        front.launch(&[Distribution::new(SessionId(0), program, list)], &options).unwrap().remove(0);
     let (wall, machine, own) = (began.elapsed(), machine_time() - machine, own_time() - own);
     let members = session.recv().wait(PATIENCE).unwrap();
     let members: u64 = std::str::from_utf8(&members).unwrap().parse().unwrap();
@@ -132,7 +138,11 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
 fn row(what: &str, all: &[Taken], hosts: u32, base: Duration) {
     let walls = || all.iter().map(|one| one.wall);
     let middle = median(walls());
-    let span = format!("({:.3} … {:.3})", walls().min().unwrap().as_secs_f64(), walls().max().unwrap().as_secs_f64());
+    let span = format!(
+        "({:.3} … {:.3})",
+        walls().min().unwrap().as_secs_f64(),
+        walls().max().unwrap().as_secs_f64()
+    );
     let a_host = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3 / f64::from(hosts));
     println!(
         "{what:<36} {:>6.3} s {span:>21} {:>12} {:>10} {:>9.2}",
