@@ -60,6 +60,7 @@ pub use libi_core::{
 };
 pub use libi_launch::backend::{Local, Shell, Ssh, SshHosts, SshProfile, Via};
 pub use libi_launch::machine::{Links, Policy, Replaced, Rules, Stream};
+pub use libi_launch::refusal::Refusal;
 pub use libi_launch::verdict::{Cause, Exit, Failure, Phase};
 pub use member::{InitError, Member, MemberError, MemberOptions};
 pub use talk::{Number, Pending};

@@ -4,8 +4,8 @@
 //! [`machine`] is the state machine of a launch, which decides who is started where, what it means when something fails,
 //! and how a session ends; it runs under the simulator in `tests/simulation`, and for real under the loop of the crate
 //! `libi`. [`backend`] says how hosts are reached, [`quote`] writes down for a remote shell what is to be started there,
-//! [`process`] starts, watches and ends processes on this host (Linux only), [`transcript`] reads what `ssh -v` says of a
-//! login, and [`verdict`] has the words for what became of a host.
+//! [`process`] starts, watches and ends processes on this host (Linux only), [`verdict`] has the words for what
+//! became of a host, [`refusal`] reads what a remote shell says of itself, and [`transcript`] what `ssh -v` says of a login.
 //!
 //! This crate does not know `libi-comm`, nor is it known by it; the crate `libi` joins the two.
 #![deny(missing_docs)]
@@ -15,5 +15,6 @@ pub mod machine;
 #[cfg(target_os = "linux")]
 pub mod process;
 pub mod quote;
+pub mod refusal;
 pub mod transcript;
 pub mod verdict;

@@ -6,6 +6,9 @@ use std::time::Duration;
 use libi_core::ids::{HostIndex, Rank};
 use serde::{Deserialize, Serialize};
 
+use crate::quote::{NO_DIRECTORY, SETUP_FAILED};
+use crate::refusal::{self, Refusal};
+
 /// How far the launch of a host, or of a local member, has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
@@ -138,16 +141,60 @@ impl Failure {
         Self { member: None, phase, cause, exit: None, tail: String::new(), elapsed, trip: Trip::default() }
     }
 
+    /// What the remote shell, or the command that it was to run, has failed at, if it is one of those that has failed.
+    ///
+    /// A program may end with the same status and say the same. It is believed to be the shell or the command only as long as
+    /// nothing has been heard of the program.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.told().0
+    }
+
+    /// The line that says what has gone wrong: that which tells the [refusal](Self::refusal), or else the last that was printed.
+    #[must_use]
+    pub fn evidence(&self) -> &str {
+        self.told().1.or_else(|| refusal::lines(&self.tail).next()).unwrap_or_default()
+    }
+
+    fn told(&self) -> (Option<Refusal>, Option<&str>) {
+        let told =
+            |said: Option<(Refusal, _)>| said.map_or((None, None), |(what, line)| (Some(what), Some(line)));
+        // What a leader starts on its own host is started by no remote shell.
+        if self.member.is_some() {
+            return (None, None);
+        }
+        match (&self.cause, self.phase) {
+            (Cause::NotStarted(why), _) => {
+                (refusal::is_missing_shell(why).then_some(Refusal::ShellMissing), None)
+            }
+            (Cause::Exited(Exit::Code(255)), Phase::Starting) => {
+                let (what, line) = told(refusal::of_ssh(&self.tail));
+                (what.or(Some(Refusal::ShellFailed)), line)
+            }
+            // It had been let in.
+            (Cause::Exited(Exit::Code(255)), _) => match refusal::of_ssh(&self.tail) {
+                Some((Refusal::HungUp | Refusal::Broken, line)) => (Some(Refusal::Broken), Some(line)),
+                _ => (Some(Refusal::ShellFailed), None),
+            },
+            (Cause::Exited(Exit::Code(127)), Phase::Starting) => (Some(Refusal::NotFound), None),
+            (Cause::Exited(Exit::Code(126)), Phase::Starting) => (Some(Refusal::NotExecutable), None),
+            (Cause::Exited(Exit::Code(SETUP_FAILED)), Phase::Starting) => {
+                let line = refusal::lines(&self.tail).find(|line| line.starts_with(NO_DIRECTORY.trim_end()));
+                (line.map(|_| Refusal::NoDirectory), line)
+            }
+            (Cause::Exited(Exit::Code(1)), Phase::Starting) => told(refusal::of_rsh(&self.tail)),
+            _ => (None, None),
+        }
+    }
+
     /// Whether another attempt may go better.
     ///
-    /// A shell that refused, was closed or took too long may have been overrun. A command that is not found, may
-    /// not be executed, or does not speak our protocol will be the same next time, and so will a shell that is not
-    /// let in.
+    /// What a remote shell says it has failed at may pass [or not](Refusal::may_pass). One that was closed or took too long may have been
+    /// overrun. A command that is not found, may not be executed, or does not speak our protocol will be the same next time.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self.cause {
-            // What remote shells say of themselves.
-            Cause::Exited(Exit::Code(code)) => code == 255 && !self.is_not_let_in(),
+            Cause::Exited(Exit::Code(_)) => self.refusal().is_some_and(Refusal::may_pass),
             Cause::Exited(_) => self.phase == Phase::Starting,
             Cause::Closed | Cause::TimedOut | Cause::Silent | Cause::LauncherLost(_) => true,
             Cause::NotStarted(_) | Cause::Garbled(_) | Cause::Version(_) | Cause::WrongTicket => false,
@@ -161,33 +208,30 @@ impl Failure {
         let unreached = match self.cause {
             Cause::NotStarted(_) | Cause::Closed | Cause::TimedOut => true,
             // What remote shells say of themselves, and what becomes of them.
-            Cause::Exited(Exit::Code(code)) => code == 255,
+            Cause::Exited(Exit::Code(_)) => self.refusal().is_some_and(Refusal::is_the_shells),
             Cause::Exited(Exit::Signal(_) | Exit::Unknown) => true,
             _ => false,
         };
         unreached && self.phase == Phase::Starting
     }
 
+    /// Whether the host, or the remote shell where the launch was made, wants to have nothing to do with whoever calls.
+    pub(crate) fn is_not_let_in(&self) -> bool {
+        use Refusal::{BadOptions, HostKeyChanged, HostKeyUnknown, NoAlgorithm, NotLetIn};
+        let refused = [NotLetIn, HostKeyUnknown, HostKeyChanged, NoAlgorithm, BadOptions];
+        self.refusal().is_some_and(|refusal| refused.contains(&refusal))
+    }
+
     /// Whether there was a server, which hung up before it had looked at who called. That is what one does that has too
     /// many callers at a time, as `sshd` with more than `MaxStartups`; also one that wants none of us.
     #[must_use]
+    pub fn is_turned_away(&self) -> bool {
+        self.refusal() == Some(Refusal::HungUp)
+    }
+
+    /// Whether whoever was to be reached, or the way there, may have been overrun, so that fewer launches at a time may help.
+    #[must_use]
     pub fn is_overrun(&self) -> bool {
-        const LAST_WORDS: [&str; 3] =
-            ["Connection closed by ", "Connection reset by ", "_exchange_identification: "];
-        matches!(self.cause, Cause::Exited(Exit::Code(255))) && self.ends_with_one_of(&LAST_WORDS)
-    }
-
-    /// Whether the last that a shell has said is that it was not let in. Its status does not tell this from a host that is
-    /// overrun.
-    pub(crate) fn is_not_let_in(&self) -> bool {
-        const LAST_WORDS: [&str; 3] =
-            ["Permission denied", "Host key verification failed", "Too many authentication failures"];
-        self.ends_with_one_of(&LAST_WORDS)
-    }
-
-    /// Whether a shell, of whose command nothing has been heard, said one of these last.
-    fn ends_with_one_of(&self, words: &[&str]) -> bool {
-        let last = self.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        self.phase == Phase::Starting && words.iter().any(|words| last.contains(words))
+        self.cause == Cause::Closed || self.refusal().is_some_and(Refusal::is_overrun)
     }
 }

@@ -20,6 +20,7 @@ mod report;
 mod room;
 mod session;
 mod talking;
+mod wording;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

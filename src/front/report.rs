@@ -11,7 +11,9 @@ use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::time::Rounded;
 use libi_core::trace::{HostLine, Prediction, Timeline};
 use libi_launch::machine::{Known, Node, Replaced};
-use libi_launch::verdict::{Failure, Phase, Trip};
+use libi_launch::verdict::{Failure, Trip};
+
+use super::wording::{self, Words};
 
 /// What became of a launch.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub struct LaunchReport {
     took: Duration,
     hosts: Vec<HostReport>,
     replaced: Vec<Replaced>,
+    /// What the program that reaches hosts is called, if there is one.
+    shell: Option<String>,
 }
 
 /// What became of one host.
@@ -74,7 +78,8 @@ impl LaunchReport {
             }
         });
         let hosts = hosts.collect();
-        Self { session: layout.session(), members: layout.size(), up, took, hosts, replaced }
+        let shell = wording::shell(node.via());
+        Self { session: layout.session(), members: layout.size(), up, took, hosts, replaced, shell }
     }
 
     /// Which session.
@@ -161,7 +166,7 @@ impl LaunchReport {
             ended: host
                 .failure
                 .as_ref()
-                .map(|failure| (host.started + failure.elapsed, failure.cause.to_string())),
+                .map(|failure| (host.started + failure.elapsed, self.words(failure).cause)),
         };
         Timeline {
             session: self.session.to_string(),
@@ -195,7 +200,7 @@ fn started(
     base + trip.started
 }
 
-/// For people: what failed is grouped by its cause, with the hosts folded and the evidence quoted.
+/// For people: what failed is grouped by its cause, with the hosts folded and the evidence quoted; then what to do about it.
 impl fmt::Display for LaunchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (joined, all) = (self.joined(), self.hosts.len());
@@ -206,33 +211,77 @@ impl fmt::Display for LaunchReport {
         }
         let verdict = if self.up { "up" } else { "given up" };
         write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
-        let mut groups: BTreeMap<String, (HostList, Duration, String, Vec<Rank>)> = BTreeMap::new();
+        let mut groups: BTreeMap<Words, Group> = BTreeMap::new();
         for (host, failure) in self.failed() {
-            let group = groups.entry(what(failure)).or_default();
-            // It was in a list before.
-            let _ = group.0.push(HostRef::new(&host.name));
-            group.1 = group.1.max(failure.elapsed);
-            if group.2.is_empty() {
-                group.2 = last_line(&failure.tail);
-            }
-            group.3.extend(failure.member);
+            groups.entry(self.words(failure)).or_default().add(host, failure);
         }
-        for (what, (hosts, longest, evidence, members)) in groups {
-            write!(f, "\n  {}  {what}, after {}", Shown(&hosts), Rounded(longest))?;
-            write_ranks(&members, f)?;
-            if !evidence.is_empty() {
-                write!(f, ": {evidence}")?;
+        for (words, group) in &groups {
+            group.write(words, f)?;
+        }
+        self.write_the_rest(f)?;
+        let mut advised = BTreeMap::new();
+        for (words, group) in &groups {
+            if let Some(refusal) = words.refusal {
+                group.hosts.iter().for_each(|host| {
+                    // It was in a list before.
+                    let _ = advised.entry(refusal).or_insert_with(HostList::new).push(host);
+                });
             }
         }
-        self.write_the_rest(f)
+        for (refusal, hosts) in &advised {
+            let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
+            let all = Some(hosts.fold()).filter(|all| all.len() <= Shown::MOST);
+            write!(f, "\nhint: {}", wording::advice(*refusal, all.as_deref().unwrap_or(one), one))?;
+        }
+        Ok(())
+    }
+}
+
+/// Hosts that have failed for the same reason.
+#[derive(Default)]
+struct Group {
+    hosts: HostList,
+    longest: Duration,
+    evidence: String,
+    members: Vec<Rank>,
+}
+
+impl Group {
+    fn add(&mut self, host: &HostReport, failure: &Failure) {
+        // It was in a list before.
+        let _ = self.hosts.push(HostRef::new(&host.name));
+        self.longest = self.longest.max(failure.elapsed);
+        if self.evidence.is_empty() {
+            let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+            self.evidence = failure.evidence().chars().map(shown).collect();
+        }
+        self.members.extend(failure.member);
+    }
+
+    fn write(&self, words: &Words, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cause, after) = (&words.cause, Rounded(self.longest));
+        let Some(known_by) = &words.known_by else {
+            write!(f, "\n  {}  {cause}, after {after}", Shown(&self.hosts))?;
+            write_ranks(&self.members, f)?;
+            return if self.evidence.is_empty() { Ok(()) } else { write!(f, ": {}", self.evidence) };
+        };
+        write!(f, "\n  {}  {cause} ({known_by} after {after}", Shown(&self.hosts))?;
+        if !self.evidence.is_empty() {
+            write!(f, ": \"{}\"", self.evidence)?;
+        }
+        f.write_str(")")
     }
 }
 
 impl LaunchReport {
+    fn words(&self, failure: &Failure) -> Words {
+        Words::of(failure, self.shell.as_deref())
+    }
+
     /// What there is to be said of hosts that have joined.
     fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Replaced { name, by, failure, .. } in &self.replaced {
-            write!(f, "\n  {by}  in the place of {name}, which {}", what(failure))?;
+            write!(f, "\n  {by}  in the place of {name}{}", self.words(failure).of_the_replaced())?;
         }
         let mut hosts = HostList::new();
         for host in self.fell_back() {
@@ -264,32 +313,17 @@ fn write_ranks(members: &[Rank], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// A failure in the words that hosts are grouped by.
-fn what(failure: &Failure) -> String {
-    use libi_launch::verdict::{Cause, Exit};
-    match (&failure.cause, failure.phase) {
-        (Cause::Exited(Exit::Code(0)), Phase::Starting) => "exited 0 without joining".to_owned(),
-        (cause @ Cause::Exited(_), Phase::Starting) => format!("{cause} before joining"),
-        (Cause::LauncherLost(_), _) | (_, Phase::Waiting) => failure.cause.to_string(),
-        (Cause::Abandoned, phase) => format!("{}, still {phase}", failure.cause),
-        (cause, phase) => format!("{cause} while {phase}"),
-    }
-}
-
-/// The last line that says something.
-fn last_line(tail: &str) -> String {
-    let line = tail.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 /// Hosts, folded; of many groups of names the first.
 struct Shown<'a>(&'a HostList);
 
+impl Shown<'_> {
+    const MOST: usize = 100;
+}
+
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 100;
         let text = self.0.fold();
-        match text.char_indices().nth(MOST) {
+        match text.char_indices().nth(Self::MOST) {
             Some((end, _)) => {
                 let end = text[..end].rfind(',').unwrap_or(end);
                 write!(f, "{},… ({} hosts)", &text[..end], self.0.len())

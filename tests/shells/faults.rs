@@ -77,11 +77,11 @@ const PASSING: &[Case<'_>] = &[
 const REFUSED: &[Case<'_>] = &[
     ("refuse refused", refuses(2, "Connection refused")),
     ("refuse timed-out after 200ms", refuses(2, "Connection timed out")),
-    ("refuse unknown-host", refuses(2, "Could not resolve hostname")),
     // It may be overrun.
     ("refuse closed", refuses(8, "Connection closed by")),
     ("refuse reset", refuses(8, "Connection reset by")),
-    // Nobody's permission comes by trying again.
+    // Neither a name nor anybody's permission comes by trying again.
+    ("refuse unknown-host", refuses(1, "Could not resolve hostname")),
     ("refuse host-key", refuses(1, "Host key verification failed.")),
     ("refuse permission", refuses(1, "Permission denied (publickey).")),
 ];

@@ -28,7 +28,7 @@
 //! hosts needs to be let in there as well: with an agent that is forwarded (`ForwardAgent=yes`), or keys of its own.
 //!
 //! The locale stays yours, too. What ssh says of itself is always in English, because it never translates
-//! messages, and verdicts can rely on that; while many a configuration sends `LC_*` on to the host, so that what
+//! messages, and [`refusal`](crate::refusal) can rely on that; while many a configuration sends `LC_*` on to the host, so that what
 //! was set here for ssh would be in the environment of your programs.
 //!
 //! # Old versions

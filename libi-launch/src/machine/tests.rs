@@ -214,22 +214,25 @@ fn a_shell_that_is_not_let_in_is_not_tried_again() {
 }
 
 #[test]
-fn a_server_that_hangs_up_before_it_asks_who_calls_is_overrun_and_no_other() {
-    let is_overrun = |tail: &str, phase| {
+fn a_server_that_hangs_up_before_it_asks_who_calls_has_turned_away_and_no_other() {
+    let turned_away = |tail: &str, phase| {
         let failure = failure(Cause::Exited(Exit::Code(255)), phase);
-        Failure { tail: tail.to_owned(), ..failure }.is_overrun()
+        Failure { tail: tail.to_owned(), ..failure }.is_turned_away()
     };
     let closed = "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by ::1 port 22\r\n";
-    assert!(is_overrun(closed, Phase::Starting));
-    assert!(is_overrun("Connection reset by 10.0.0.1 port 22\r\n\r\n", Phase::Starting));
-    assert!(is_overrun("kex_exchange_identification: read: Connection reset by peer\r\n", Phase::Starting));
-    assert!(!is_overrun(closed, Phase::Greeting), "it was let in");
+    assert!(turned_away(closed, Phase::Starting));
+    assert!(turned_away("Connection reset by 10.0.0.1 port 22\r\n\r\n", Phase::Starting));
+    assert!(turned_away("kex_exchange_identification: read: Connection reset by peer\r\n", Phase::Starting));
+    assert!(!turned_away(closed, Phase::Greeting), "it was let in");
     for other in [
         "",
         "Connection to n1 closed by remote host.",
         "Permission denied (publickey).",
-        "Connection refused",
+        "ssh: connect to host n1 port 22: Connection refused",
     ] {
-        assert!(!is_overrun(&format!("{closed}{other}\r\n"), Phase::Starting) || other.is_empty(), "{other}");
+        assert!(
+            !turned_away(&format!("{closed}{other}\r\n"), Phase::Starting) || other.is_empty(),
+            "{other}"
+        );
     }
 }

@@ -9,7 +9,7 @@ use libi_core::time::Instant;
 
 use super::{Node, Role, Stage};
 use crate::machine::message::News;
-use crate::verdict::{Cause, Exit, Failure, Phase};
+use crate::verdict::{Cause, Failure, Phase};
 
 /// How often a host may be lost for each of its attempts: far more often than trees are deep.
 const LOSSES_FOR_AN_ATTEMPT: u16 = 32;
@@ -25,12 +25,12 @@ impl Node {
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
         let another = self.stage == Stage::Launching && failure.may_pass();
-        let is_overrun = failure.is_overrun();
-        let refusals = if is_overrun { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
+        let turned_away = failure.is_turned_away();
+        let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
         if another && made.saturating_add(1) < self.rules.attempts.saturating_mul(refusals) {
             let back_off = self.back_off(made);
             // Who was refused together is not to come back together.
-            let more = if is_overrun { self.nonces.unit() } else { 0.0 };
+            let more = if turned_away { self.nonces.unit() } else { 0.0 };
             Retry::After(back_off + back_off.mul_f64(more))
         } else {
             Retry::Never
@@ -50,8 +50,7 @@ impl Node {
     }
 
     pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
-        let refused = matches!(failure.cause, Cause::Exited(Exit::Code(255)) | Cause::Closed);
-        if refused && failure.may_pass() {
+        if failure.is_overrun() {
             let rem = self.queue.estimate().cost().rem;
             self.window.refused(now, self.queue.in_flight(), rem);
         }

@@ -1,0 +1,267 @@
+//! Decides what a remote shell, or the command that it was to run, has failed at: read off its status and its last words.
+//!
+//! `ssh` says 255 for everything that it fails at itself, and says what it was on its standard error; a
+//! [command](crate::quote) says 125, 126 or 127 for what keeps it from its program. `rsh` says 1 for itself, and as a rule
+//! nothing of the command. [`Failure::refusal`](crate::verdict::Failure::refusal) puts status and words together.
+//!
+//! The words are those of OpenSSH and, where they cannot be a program's, of the rsh programs there are, in English.
+//! OpenSSH translates nothing, in whatever locale it runs; nor do the rsh of Debian and the C library's `rcmd` under a
+//! program that sets no locale. So no locale is set for them: it would be sent on to the host by configurations with `SendEnv LC_*`,
+//! as Debian's is. What another shell says in another language is [`Refusal::ShellFailed`] with its words as evidence.
+//! With `LogLevel QUIET` in a configuration, ssh says nothing, and that is what is known then.
+//!
+//! Words are looked for from the last line upwards. That somebody hung up counts only if nothing else was said: where a proxy or a
+//! jump host fails, ssh ends with that, and the reason stands above.
+
+use std::fmt;
+
+/// What has kept a host from being reached, or a program from being run there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no such name.
+    NameUnknown,
+    /// The name service did not answer.
+    NameService,
+    /// Nothing listens on the port, or a firewall says so.
+    ConnectionRefused,
+    /// There was no answer for too long, to a connection or on it.
+    TimedOut,
+    /// There is no way there.
+    NoRoute,
+    /// This side has no port left to connect from; `rsh` needs one of about 500.
+    NoPort,
+    /// The server has closed the connection before it let anybody in, as one does that has too many (`MaxStartups`).
+    HungUp,
+    /// The two sides have no algorithm in common.
+    NoAlgorithm,
+    /// Nobody has said which key the host has, or it is one that was withdrawn from trust.
+    HostKeyUnknown,
+    /// The host has another key than it had.
+    HostKeyChanged,
+    /// We were not let in.
+    NotLetIn,
+    /// The connection ended after we had been let in.
+    Broken,
+    /// The directory cannot be entered.
+    NoDirectory,
+    /// The program was found, and cannot be executed.
+    NotExecutable,
+    /// The program was not found.
+    NotFound,
+    /// The remote shell does not know an option, or refuses its configuration.
+    BadOptions,
+    /// There is no such remote shell where the launch was made.
+    ShellMissing,
+    /// The remote shell has failed, and has not said at what, or not in words that are known.
+    ShellFailed,
+}
+
+impl Refusal {
+    /// Whether another attempt may go better.
+    #[must_use]
+    pub fn may_pass(self) -> bool {
+        match self {
+            Self::NameService | Self::ConnectionRefused | Self::TimedOut | Self::NoRoute | Self::NoPort => {
+                true
+            }
+            Self::HungUp | Self::Broken | Self::ShellFailed => true,
+            Self::NameUnknown | Self::NoAlgorithm | Self::HostKeyUnknown | Self::HostKeyChanged => false,
+            Self::NotLetIn | Self::NoDirectory | Self::NotExecutable | Self::NotFound => false,
+            Self::BadOptions | Self::ShellMissing => false,
+        }
+    }
+
+    /// Whether it is what somebody does who was asked for too much at once, so that fewer launches at a time may help.
+    #[must_use]
+    pub fn is_overrun(self) -> bool {
+        matches!(self, Self::ConnectionRefused | Self::NoPort | Self::HungUp | Self::Broken)
+    }
+
+    /// Whether it is the remote shell that says so by its status, and not the command.
+    #[must_use]
+    pub fn is_the_shells(self) -> bool {
+        !matches!(self, Self::NoDirectory | Self::NotExecutable | Self::NotFound)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NameUnknown => "the name is not known",
+            Self::NameService => "the name service did not answer",
+            Self::ConnectionRefused => "the connection was refused",
+            Self::TimedOut => "the connection timed out",
+            Self::NoRoute => "there is no way to the host",
+            Self::NoPort => "there was no port left to connect from",
+            Self::HungUp => "the server hung up before letting anybody in",
+            Self::NoAlgorithm => "the two sides have no algorithm in common",
+            Self::HostKeyUnknown => "the host's key is not known",
+            Self::HostKeyChanged => "the host's key has changed",
+            Self::NotLetIn => "the login was refused",
+            Self::Broken => "the connection broke",
+            Self::NoDirectory => "the directory cannot be entered",
+            Self::NotExecutable => "the program cannot be executed",
+            Self::NotFound => "the program was not found",
+            Self::BadOptions => "the remote shell refuses an option or its configuration",
+            Self::ShellMissing => "there is no remote shell to start",
+            Self::ShellFailed => "the remote shell failed",
+        })
+    }
+}
+
+/// What ssh has failed at by what it has printed, and the line that says so.
+pub(crate) fn of_ssh(printed: &str) -> Option<(Refusal, &str)> {
+    let (refusal, line) = search(printed, ssh_says)?;
+    if refusal != Refusal::HostKeyUnknown {
+        return Some((refusal, line));
+    }
+    // The last line says that the key was not verified; one above says why.
+    let above = |words: &str| lines(printed).find(|line| line.contains(words));
+    let changed = above("has changed and you have").or_else(|| above("IDENTIFICATION HAS CHANGED"));
+    let unknown = above("host key is known for").or_else(|| above("REVOKED"));
+    Some(match (changed, unknown) {
+        (Some(changed), _) => (Refusal::HostKeyChanged, changed),
+        (None, unknown) => (Refusal::HostKeyUnknown, unknown.unwrap_or(line)),
+    })
+}
+
+/// What rsh has failed at, if no program would have said it like this.
+pub(crate) fn of_rsh(printed: &str) -> Option<(Refusal, &str)> {
+    search(printed, rsh_says)
+}
+
+/// Whether a start that has failed for this reason, as the operating system has it, was that of a remote shell that is not there.
+pub(crate) fn is_missing_shell(why: &str) -> bool {
+    let Some((program, reason)) = why.strip_prefix("exec ").unwrap_or(why).split_once(": ") else {
+        return false;
+    };
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let missing = reason.starts_with("not found in ") || reason.starts_with("No such file");
+    missing && ["ssh", "rsh"].contains(&name)
+}
+
+/// The lines that say something, the last first.
+pub(crate) fn lines(printed: &str) -> impl Iterator<Item = &str> {
+    printed.lines().rev().map(str::trim).filter(|line| !line.is_empty())
+}
+
+fn search(printed: &str, says: impl Fn(&str) -> Option<Refusal>) -> Option<(Refusal, &str)> {
+    let mut hung_up = None;
+    for line in lines(printed) {
+        match says(line) {
+            Some(refusal @ Refusal::HungUp) => hung_up = hung_up.or(Some((refusal, line))),
+            Some(refusal) => return Some((refusal, line)),
+            None => {}
+        }
+    }
+    hung_up
+}
+
+fn ssh_says(line: &str) -> Option<Refusal> {
+    let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| line.starts_with(beginning));
+    let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
+    let reason = line.rsplit(": ").next().unwrap_or_default();
+    if begins(&["ssh: Could not resolve hostname "]) {
+        return Some(unresolved(reason));
+    }
+    if begins(&["ssh: connect to host ", "connect: "]) || has(&["open failed: connect failed: "]) {
+        return unconnected(reason);
+    }
+    if begins(&["Connection timed out during "])
+        || begins(&["Connection to "]) && line.ends_with(" timed out")
+    {
+        return Some(Refusal::TimedOut);
+    }
+    if begins(&["Host key verification failed"]) {
+        return Some(Refusal::HostKeyUnknown); // or changed: the lines above say which
+    }
+    if begins(&["Permission denied (", "Access denied "])
+        || has(&[": Permission denied (", "Too many authentication failures"])
+    {
+        return Some(Refusal::NotLetIn);
+    }
+    if begins(&["Unable to negotiate with "]) {
+        return Some(Refusal::NoAlgorithm);
+    }
+    let configuration = ["Bad configuration option", ": terminating, ", "Bad owner or permissions on "];
+    let line_of_options =
+        ["command-line line 0: ", "command-line: line 0: ", "unknown option -- ", "usage: ssh "];
+    if begins(&line_of_options)
+        || has(&configuration)
+        || begins(&["Can't open user config file", "Cannot execute command-line and remote command"])
+    {
+        return Some(Refusal::BadOptions);
+    }
+    let broken =
+        ["client_loop: ", "packet_write_", "Read from remote host ", "Write failed: ", "Timeout, server "];
+    if begins(&broken)
+        || begins(&["ssh_dispatch_run_fatal: ", "Received disconnect from "])
+        || begins(&["Connection to "]) && line.contains(" closed by remote host")
+    {
+        return Some(Refusal::Broken);
+    }
+    let hung_up =
+        ["Connection closed by ", "Connection reset by ", "Disconnected from ", "Exceeded MaxStartups"];
+    (begins(&hung_up) || has(&["_exchange_identification: "])).then_some(Refusal::HungUp)
+}
+
+fn rsh_says(line: &str) -> Option<Refusal> {
+    let reason = line.rsplit(": ").next().unwrap_or_default();
+    if ["poll", "select", "socket"]
+        .iter()
+        .any(|call| line.starts_with(&format!("{call}: protocol failure in circuit")))
+    {
+        return Some(Refusal::HungUp);
+    }
+    if reason.starts_with("All ports in use") || reason.starts_with("Could not bind to privileged port") {
+        return Some(Refusal::NoPort);
+    }
+    if reason.eq_ignore_ascii_case("unknown host") || line.contains(": unknown host ") {
+        return Some(Refusal::NameUnknown);
+    }
+    if line.contains(": Error looking up host: ") || line.starts_with("rcmd: getaddrinfo: ") {
+        return Some(unresolved(reason));
+    }
+    if line.starts_with("connect to address ") || line.starts_with("connect: ") {
+        return unconnected(reason);
+    }
+    // The rest could be anybody's without the name of rsh before it.
+    let Some((name, said)) = line.split_once(": ") else { return rshd_says(line) };
+    if !["rsh", "rcmd", "rshd", "in.rshd"].contains(&name.rsplit('/').next().unwrap_or_default()) {
+        return None;
+    }
+    rshd_says(said).or_else(|| unconnected(reason)).or_else(|| {
+        let failed = ["Could not make a connection.", "Didn't receive NULL byte from server"];
+        failed.iter().any(|words| said.starts_with(words)).then_some(Refusal::ShellFailed)
+    })
+}
+
+fn rshd_says(words: &str) -> Option<Refusal> {
+    ["Permission denied.", "Login incorrect."].contains(&words).then_some(Refusal::NotLetIn)
+}
+
+/// A name that has no address, for this reason.
+fn unresolved(reason: &str) -> Refusal {
+    const PASSING: [&str; 4] =
+        ["Temporary failure in name resolution", "Try again", "System error", "Device or resource busy"];
+    if PASSING.contains(&reason) { Refusal::NameService } else { Refusal::NameUnknown }
+}
+
+/// A connection that was not made, for this reason.
+fn unconnected(reason: &str) -> Option<Refusal> {
+    Some(match reason {
+        "Connection refused" => Refusal::ConnectionRefused,
+        "Connection timed out" | "Operation timed out" => Refusal::TimedOut,
+        // Where a rule forbids it, the kernel denies permission.
+        "No route to host" | "Host is unreachable" | "Host is down" | "Permission denied" => Refusal::NoRoute,
+        "Network is unreachable" | "Network unreachable" | "Network is down" => Refusal::NoRoute,
+        "Cannot assign requested address" | "Address not available" => Refusal::NoPort,
+        "Connection reset by peer" => Refusal::HungUp,
+        "Name or service not known" | "Temporary failure in name resolution" => unresolved(reason),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! What ssh and rsh say, word for word, and what it is taken for.
+
+use std::time::Duration;
+
+use super::*;
+use crate::quote::NO_DIRECTORY;
+use crate::verdict::{Cause, Exit, Failure, Phase};
+
+fn failure(phase: Phase, status: i32, tail: &str) -> Failure {
+    let exit = Exit::Code(status);
+    let failure = Failure::without_evidence(phase, Cause::Exited(exit), Duration::from_secs(1));
+    Failure { exit: Some(exit), tail: tail.to_owned(), ..failure }
+}
+
+fn refusal(status: i32, tail: &str) -> Option<Refusal> {
+    failure(Phase::Starting, status, tail).refusal()
+}
+
+#[test]
+fn what_ssh_says_of_a_connection_that_is_not_made() {
+    use Refusal::{ConnectionRefused, HungUp, NameService, NameUnknown, NoPort, NoRoute, TimedOut};
+    for (reason, expected) in [
+        ("Connection refused", ConnectionRefused),
+        ("Connection timed out", TimedOut),
+        ("Operation timed out", TimedOut),
+        ("No route to host", NoRoute),
+        ("Network is unreachable", NoRoute),
+        ("Permission denied", NoRoute),
+        ("Cannot assign requested address", NoPort),
+        ("Connection reset by peer", HungUp),
+    ] {
+        let said = format!("Welcome\nssh: connect to host n1 port 22: {reason}\r\n");
+        assert_eq!(refusal(255, &said), Some(expected), "{said}");
+        let behind = format!(
+            "channel 0: open failed: connect failed: {reason}\nstdio forwarding failed\n\
+             kex_exchange_identification: Connection closed by remote host\n\
+             Connection closed by UNKNOWN port 65535\n"
+        );
+        assert_eq!(refusal(255, &behind), Some(expected), "a jump host: {behind}");
+    }
+    for (reason, expected) in [
+        ("Name or service not known", NameUnknown),
+        ("No address associated with hostname", NameUnknown),
+        ("Name does not resolve", NameUnknown),
+        ("Temporary failure in name resolution", NameService),
+        ("Try again", NameService),
+    ] {
+        let said = format!("ssh: Could not resolve hostname n1: {reason}\r\n");
+        assert_eq!(refusal(255, &said), Some(expected), "{said}");
+    }
+}
+
+#[test]
+fn what_ssh_says_of_a_server_that_does_not_let_it_in() {
+    use Refusal::{HostKeyChanged, HostKeyUnknown, HungUp, NoAlgorithm, NotLetIn, TimedOut};
+    for (said, expected) in [
+        (
+            "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by ::1 port 22\r\n",
+            HungUp,
+        ),
+        (
+            "kex_exchange_identification: read: Connection reset by peer\r\nConnection reset by ::1 port 22\r\n",
+            HungUp,
+        ),
+        ("ssh_exchange_identification: read: Connection reset by peer\r\n", HungUp),
+        ("ssh_exchange_identification: Connection closed by remote host\r\n", HungUp),
+        ("Exceeded MaxStartups\r\n", HungUp),
+        ("Connection closed by 10.0.0.1 port 22\r\n", HungUp),
+        ("Connection reset by 10.0.0.1 port 22\r\n", HungUp),
+        ("Connection timed out during banner exchange\r\nConnection to ::1 port 22 timed out\r\n", TimedOut),
+        ("me@n1: Permission denied (publickey,password).\r\n", NotLetIn),
+        ("Permission denied (publickey,gssapi-with-mic).\r\n", NotLetIn),
+        (
+            "Received disconnect from ::1 port 22:2: Too many authentication failures\r\nDisconnected from ::1 port 22\r\n",
+            NotLetIn,
+        ),
+        (
+            "Access denied by pam_slurm_adopt: you have no active jobs on this node\r\nConnection closed by ::1 port 22\r\n",
+            NotLetIn,
+        ),
+        (
+            "Unable to negotiate with ::1 port 22: no matching host key type found. Their offer: x\r\n",
+            NoAlgorithm,
+        ),
+        ("Host key verification failed.\r\n", HostKeyUnknown),
+        (
+            "No ED25519 host key is known for n1 and you have requested strict checking.\r\nHost key verification failed.\r\n",
+            HostKeyUnknown,
+        ),
+        (
+            "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r\nOffending key in /x:1\r\n\
+             Host key for n1 has changed and you have requested strict checking.\r\nHost key verification failed.\r\n",
+            HostKeyChanged,
+        ),
+    ] {
+        assert_eq!(refusal(255, said), Some(expected), "{said}");
+    }
+}
+
+#[test]
+fn what_ssh_says_of_itself_and_of_connections_that_break() {
+    use Refusal::{BadOptions, Broken, ShellFailed};
+    for (said, expected) in [
+        ("command-line: line 0: Bad configuration option: foo\r\n", BadOptions),
+        ("command-line line 0: invalid time value.\r\n", BadOptions),
+        (
+            "Unsupported KEX algorithm \"x\"\r\ncommand-line line 0: Bad SSH2 KexAlgorithms '^x'.\r\n",
+            BadOptions,
+        ),
+        (
+            "/h/.ssh/config: line 2: Bad configuration option: usekeychain\r\n/h/.ssh/config: terminating, 1 bad configuration options\r\n",
+            BadOptions,
+        ),
+        ("unknown option -- Z\r\nusage: ssh [-46AaCfGg]\r\n          [-B bind_interface]\r\n", BadOptions),
+        ("Can't open user config file /x: No such file or directory\r\n", BadOptions),
+        ("Bad owner or permissions on /h/.ssh/config\r\n", BadOptions),
+        ("Cannot execute command-line and remote command.\r\n", BadOptions),
+        ("half a line of output Connection\nConnection to n1 closed by remote host.\r\n", Broken),
+        ("client_loop: send disconnect: Broken pipe\r\n", Broken),
+        (
+            "Read from remote host n1: Connection reset by peer\r\nclient_loop: send disconnect: Broken pipe\r\n",
+            Broken,
+        ),
+        ("packet_write_wait: Connection to ::1 port 22: Broken pipe\r\n", Broken),
+        ("Timeout, server n1 not responding.\r\n", Broken),
+        ("", ShellFailed),
+        ("Something else.\n\n", ShellFailed),
+    ] {
+        assert_eq!(refusal(255, said), Some(expected), "{said}");
+    }
+}
+
+#[test]
+fn once_the_program_was_heard_of_a_server_that_hangs_up_has_broken_the_connection() {
+    let said = "Connection reset by ::1 port 22\r\n";
+    for phase in [Phase::Greeting, Phase::Joining, Phase::Joined] {
+        assert_eq!(failure(phase, 255, said).refusal(), Some(Refusal::Broken), "{phase}");
+        assert_eq!(
+            failure(phase, 255, "me@n1: Permission denied (x).").refusal(),
+            Some(Refusal::ShellFailed)
+        );
+        for status in [1, 125, 126, 127] {
+            assert_eq!(failure(phase, status, "rsh: connect: Connection refused").refusal(), None);
+        }
+    }
+}
+
+#[test]
+fn what_rsh_says() {
+    use Refusal::{ConnectionRefused, HungUp, NameUnknown, NoPort, NoRoute, NotLetIn, ShellFailed};
+    for (said, expected) in [
+        ("rsh: unknown host n1\n", NameUnknown),
+        ("n1: Unknown host\n", NameUnknown),
+        ("rcmd: getaddrinfo: Name or service not known\n", NameUnknown),
+        ("rsh: Error looking up host: Name or service not known\n", NameUnknown),
+        ("connect to address 10.0.0.1: Connection refused\n", ConnectionRefused),
+        ("connect: Connection refused\n", ConnectionRefused),
+        ("rsh: connect: No route to host\n", NoRoute),
+        ("poll: protocol failure in circuit setup\n", HungUp),
+        ("rcmd: socket: All ports in use\n", NoPort),
+        ("Permission denied.\n", NotLetIn),
+        ("rshd: Permission denied.\n", NotLetIn),
+        ("rcmd: Permission denied.\n", NotLetIn),
+        ("/usr/bin/rsh: Could not make a connection.\n", ShellFailed),
+    ] {
+        assert_eq!(refusal(1, said), Some(expected), "{said}");
+    }
+    for programs in
+        ["", "./tool: Connection refused\n", "Permission denied\n", "tool: Permission denied.\n", "done\n"]
+    {
+        assert_eq!(refusal(1, programs), None, "{programs}");
+    }
+}
+
+#[test]
+fn what_the_command_says_is_its_status() {
+    assert_eq!(
+        refusal(127, "bash: line 1: ./x: Datei oder Verzeichnis nicht gefunden"),
+        Some(Refusal::NotFound)
+    );
+    assert_eq!(refusal(126, ""), Some(Refusal::NotExecutable));
+    assert_eq!(refusal(125, &format!("noise\n{NO_DIRECTORY}/data/run\n")), Some(Refusal::NoDirectory));
+    assert_eq!(refusal(125, "anything else"), None);
+    for status in [0, 2, 124, 128, 137, 254] {
+        assert_eq!(refusal(status, "Connection refused"), None);
+    }
+    let member = Failure { member: Some(libi_core::ids::Rank(3)), ..failure(Phase::Starting, 127, "") };
+    assert_eq!(member.refusal(), None, "no shell has started it");
+}
+
+#[test]
+fn a_remote_shell_that_is_not_there_is_told_from_a_program_that_is_not() {
+    let missing = |why: &str| {
+        Failure::without_evidence(Phase::Starting, Cause::NotStarted(why.to_owned()), Duration::ZERO)
+            .refusal()
+    };
+    for why in [
+        "ssh: not found in PATH=/bin",
+        "exec /opt/bin/ssh: No such file or directory",
+        "rsh: not found in PATH=",
+    ] {
+        assert_eq!(missing(why), Some(Refusal::ShellMissing), "{why}");
+    }
+    for why in [
+        "./ssh-tool: not found in PATH=/bin",
+        "exec ssh: Argument list too long",
+        "exec ./x: No such file",
+        "ssh",
+    ] {
+        assert_eq!(missing(why), None, "{why}");
+    }
+}
+
+#[test]
+fn the_line_that_tells_is_the_evidence() {
+    let evidence = |status, tail: &str| failure(Phase::Starting, status, tail).evidence().to_owned();
+    let changed = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key for n1 has changed and you have requested it.\r\n\
+                   Host key verification failed.\r\n";
+    assert_eq!(evidence(255, changed), "Host key for n1 has changed and you have requested it.");
+    let jump = "ssh: Could not resolve hostname gate: Name or service not known\r\nConnection closed by UNKNOWN port 65535\r\n";
+    assert_eq!(evidence(255, jump), "ssh: Could not resolve hostname gate: Name or service not known");
+    assert_eq!(evidence(127, "one\n two \n\n"), "two");
+    assert_eq!(evidence(0, ""), "");
+}
+
+#[test]
+fn only_what_helps_is_tried_again_and_only_a_crowd_is_thinned_out() {
+    let cases = [
+        ("ssh: connect to host n1 port 22: Connection timed out", true, false),
+        ("ssh: connect to host n1 port 22: Connection refused", true, true),
+        ("ssh: connect to host n1 port 22: No route to host", true, false),
+        ("Connection closed by ::1 port 22", true, true),
+        ("Connection to n1 closed by remote host.", true, true),
+        ("ssh: Could not resolve hostname n1: Temporary failure in name resolution", true, false),
+        ("", true, false),
+        ("ssh: Could not resolve hostname n1: Name or service not known", false, false),
+        ("Host key verification failed.", false, false),
+        ("me@n1: Permission denied (publickey).", false, false),
+        ("command-line: line 0: Bad configuration option: foo", false, false),
+    ];
+    for (said, again, fewer) in cases {
+        let failure = failure(Phase::Starting, 255, said);
+        assert_eq!((failure.may_pass(), failure.is_overrun()), (again, fewer), "{said}");
+    }
+    for status in [125, 126, 127] {
+        let failure = failure(Phase::Starting, status, NO_DIRECTORY);
+        assert_eq!((failure.may_pass(), failure.is_overrun()), (false, false), "{status}");
+    }
+    let closed = Failure::without_evidence(Phase::Greeting, Cause::Closed, Duration::ZERO);
+    assert!(closed.may_pass() && closed.is_overrun());
+}
