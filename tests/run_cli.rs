@@ -96,3 +96,85 @@ fn a_time_limit_ends_what_goes_on_for_longer() {
     let (status, _, err) = run(&["--time-limit", "200ms", MEMBER, "join", "wait"]);
     assert_eq!((status, err.contains("time limit")), (1, true), "{err}");
 }
+
+/// A stand-in that is called `ssh`, with these settings, and how to run with it.
+fn stand_in(name: &str, settings: &str) -> (std::path::PathBuf, impl Fn(&[&str]) -> (i32, String, String)) {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    let (ssh, config) = (directory.join("ssh"), directory.join("config"));
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_libi-test-shell"), &ssh).unwrap();
+    std::fs::write(&config, settings).unwrap();
+    let shell = ssh.clone();
+    let run = move |words: &[&str]| {
+        let words = [&["--shell", shell.to_str().unwrap()], words].concat();
+        told(&libi(&words).env("LIBI_TEST_SHELL", &config).output().unwrap())
+    };
+    (ssh, run)
+}
+
+#[test]
+fn what_ssh_refuses_is_told_with_cause_evidence_and_advice() {
+    let (_, run) = stand_in(
+        "told",
+        "fault n1 refuse timed-out\nfault n2 refuse timed-out\nfault n3 refuse host-key\nfault n4 refuse closed\n\
+         fault n5 not-found\nfault n6 exit 9\n",
+    );
+    let (status, out, err) = run(&[
+        "--hosts",
+        "n[0-6]",
+        "--min-hosts",
+        "1",
+        "--ssh-profile",
+        "fast",
+        MEMBER,
+        "join",
+        "finish:20000",
+    ]);
+    assert_eq!((status, out.as_str()), (0, ""), "{err}");
+    let said = |cause: &str, known_by: &str, evidence: &str| {
+        let line = err.lines().find(|line| line.trim_start().starts_with(cause));
+        let line = line.unwrap_or_else(|| panic!("{cause} is not in {err}"));
+        assert!(line.contains(known_by) && line.ends_with(evidence), "{line}");
+    };
+    assert!(err.starts_with("libi: 1 of 7 hosts joined; up after "), "{err}");
+    said(
+        "n[1-2]  the connection timed out (",
+        "(ssh exited 255 after ",
+        ": \"ssh: connect to host n1 port 22: Connection timed out\")",
+    );
+    said(
+        "n3  the host's key is not known (",
+        "(ssh exited 255 after ",
+        ": \"No ED25519 host key is known for n3 and you have requested strict checking.\")",
+    );
+    said(
+        "n4  the server hung up before letting anybody in (",
+        "ssh",
+        ": \"Connection closed by n4 port 22\")",
+    );
+    said("n5  the program was not found (", "(exited 127 after ", ": not found\")");
+    said("n6  exited 9 before joining, after ", "", "s");
+    let hints: Vec<_> = err.lines().filter(|line| line.starts_with("hint: ")).collect();
+    assert_eq!(hints.len(), 4, "{err}");
+    assert!(hints[0].starts_with("hint: `libi doctor n[1-2]` "), "{err}");
+}
+
+#[test]
+fn options_of_ssh_are_for_ssh() {
+    let (ssh, run_with) = stand_in("options", "");
+    let work = [MEMBER, "join", "finish:20000"];
+    let options = ["--hosts", "a,b", "--ssh-option", "StrictHostKeyChecking=no", "--ssh-option", "Port=4722"];
+    assert_eq!(run_with(&[&options[..], &work[..]].concat()).0, 0);
+    let ssh = ssh.to_str().unwrap();
+    let wrong: [&[&str]; 4] = [
+        &["--shell", "rsh", "--ssh-profile", "fast"],
+        &["--shell", "rsh", "--ssh-option", "Port=1"],
+        &["--ssh-profile", "fast"],
+        &["--shell", ssh, "--ssh-profile", "faster"],
+    ];
+    for words in wrong {
+        let (status, _, err) = run(&[words, &work[..]].concat());
+        assert_eq!(status, 2, "{words:?}: {err}");
+    }
+}

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use libi::plan::Strategy;
 use libi::{
     Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, Output, Policy, Session, SessionId, Shell,
-    Stream, Via, Word,
+    Ssh, SshProfile, Stream, Via, Word,
 };
 use nix::sys::signal::{SigSet, Signal};
 
@@ -26,6 +26,8 @@ Exit status: 0 all is fine, 1 a member has failed, 3 the launch did not succeed,
 Examples:
   libi run -n 4 ./tool --verbose
   libi run --hosts 'node[01-64]:2' --shell ssh ./tool
+  libi run --hosts 'node[01-64]' --shell ssh --ssh-profile fast \\
+      --ssh-option StrictHostKeyChecking=accept-new ./tool
   libi run --hosts \"$(libi hosts --from-env --fold)\" --shell ssh \\
       --min-hosts 60 --timeline launch.json ./tool";
 
@@ -38,9 +40,17 @@ pub(crate) struct Arguments {
     /// How many processes on each host, instead of what the list says
     #[arg(short = 'n', value_name = "COUNT")]
     count: Option<std::num::NonZeroU32>,
-    /// The program that reaches hosts, called as ssh is; this machine if none
+    /// The program that reaches hosts: ssh, or one that is called as ssh is;
+    /// this machine if none
     #[arg(long, value_name = "PROGRAM")]
     shell: Option<String>,
+    /// Of ssh: `own` is your configuration, `fast` replaces what costs time
+    /// (its key exchange is not safe from quantum computers)
+    #[arg(long, value_name = "own|fast", requires = "shell")]
+    ssh_profile: Option<SshProfile>,
+    /// An option of ssh, as in its configuration; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", requires = "shell")]
+    ssh_option: Vec<String>,
     /// How many hosts have to join; all of them if nothing is said
     #[arg(long, value_name = "COUNT")]
     min_hosts: Option<u32>,
@@ -129,15 +139,8 @@ fn distribution(arguments: &Arguments) -> Result<Distribution, Failure> {
 }
 
 fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
-    let via = match &arguments.shell {
-        None => Via::default(),
-        Some(shell) => {
-            let shell = Word::try_from(shell.as_str()).map_err(|error| Failure::Usage(error.to_string()))?;
-            Via::Shell(Shell::new(shell))
-        }
-    };
     Ok(LaunchOptions {
-        via,
+        via: via(arguments)?,
         strategy: arguments.tree,
         spares: arguments.spares.as_deref().map_or(Ok(HostList::new()), list)?,
         input: true,
@@ -146,6 +149,25 @@ fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
         output: arguments.output.clone().map_or(Output::Events, Output::Files),
         ..LaunchOptions::default()
     })
+}
+
+fn via(arguments: &Arguments) -> Result<Via, Failure> {
+    let word = |text: &String| Word::try_from(text.as_str()).map_err(|why| Failure::Usage(why.to_string()));
+    let Some(shell) = &arguments.shell else { return Ok(Via::default()) };
+    if shell.rsplit('/').next() != Some("ssh") {
+        if arguments.ssh_profile.is_some() || !arguments.ssh_option.is_empty() {
+            let wrong =
+                format!("--ssh-profile and --ssh-option are for ssh, and hosts are reached by {shell}");
+            return Err(Failure::Usage(wrong));
+        }
+        return Ok(Via::Shell(Shell::new(word(shell)?)));
+    }
+    Ok(Via::Ssh(Ssh {
+        program: word(shell)?,
+        profile: arguments.ssh_profile.unwrap_or_default(),
+        options: arguments.ssh_option.iter().map(word).collect::<Result<_, _>>()?,
+        ..Ssh::new()
+    }))
 }
 
 fn list(text: &str) -> Result<HostList, Failure> {
