@@ -80,9 +80,8 @@ pub enum News {
     /// Said for itself alone, and not passed on: the sender cannot launch others from where it is, as it has first seen from
     /// this; and whether that is certain, or those that it has tried may as well be dead.
     Unable(Failure, bool),
-    /// Said for itself alone, and not passed on: the sender will not launch a host that it was given. The latest attempt that
-    /// it knows of, and how many launches are held against the host.
-    Back(HostIndex, Attempt, u16),
+    /// Said for itself alone, and not passed on: the sender will not launch a host that it was given. This attempt is next.
+    Back(HostIndex, Attempt),
 }
 
 /// What a child is, and by which rules it plays.

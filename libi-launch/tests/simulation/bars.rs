@@ -32,6 +32,13 @@ impl Bars {
 }
 
 impl Scenario {
+    /// The scenario of a seed in which there may be hosts that cannot launch others, drawn apart from the rest.
+    pub(crate) fn with_bars(seed: u64) -> Self {
+        let mut scenario = Self::with_links(seed);
+        scenario.bars = Bars::draw(&mut Rng::new(seed).fork(12));
+        scenario
+    }
+
     /// What launches from a machine meet with, if that is barred.
     pub(crate) fn bar(&self, launcher: &str) -> Option<Fate> {
         let bars = self.bars?;

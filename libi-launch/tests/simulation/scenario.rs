@@ -282,11 +282,6 @@ impl Scenario {
         scenario
     }
 
-    /// The scenario of a seed in which there may be hosts that cannot launch others, drawn apart from the rest.
-    pub(crate) fn with_bars(seed: u64) -> Self {
-        Self { bars: Bars::draw(&mut Rng::new(seed).fork(12)), ..Self::with_links(seed) }
-    }
-
     /// Whether somebody may be taken for silent who is alive.
     pub(crate) fn may_be_silent(&self) -> bool {
         !self.freezes.is_empty() || !self.severs.is_empty()

@@ -215,9 +215,9 @@ impl Node {
                 let (why, certain) = (why.clone(), *certain);
                 return own.into_iter().for_each(|own| self.child_is_unable(own, &why, certain));
             }
-            (News::Back(host, attempt, counted), own) => {
-                let (back, counted) = (Launch { host: *host, attempt: *attempt }, *counted);
-                return own.into_iter().for_each(|own| self.take_back(own, back, counted, now));
+            (News::Back(host, attempt), own) => {
+                let back = Launch { host: *host, attempt: *attempt };
+                return own.into_iter().for_each(|own| self.take_back(own, back, now));
             }
             (News::Joined(..), Some(_)) if !child.launches => {
                 child.launches = true;

@@ -23,7 +23,7 @@
 //! be started, one; that it is not let in, three, for dead hosts do not say that; that nobody answers, eight,
 //! for hosts that are neighbours in a list may be dead together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use libi_core::ids::HostIndex;
@@ -87,8 +87,8 @@ pub(super) struct Collapse {
     pub(super) certain: bool,
     /// Who would have been given up.
     pub(super) held: Vec<Launch>,
-    /// How often each host has failed.
-    pub(super) times: BTreeMap<HostIndex, u16>,
+    /// Everybody who has failed.
+    pub(super) failed: BTreeSet<HostIndex>,
 }
 
 impl Footing {
@@ -183,9 +183,9 @@ impl Footing {
         let collapses = certain || in_flight == 0 && doubt.has_nothing_else(waiting);
         let why = doubt.first.take_if(|_| collapses)?;
         let held = std::mem::take(&mut doubt.held).into_iter().map(|(launch, _)| launch).collect();
-        let times = doubt.failed.iter().map(|(host, suspect)| (*host, suspect.times)).collect();
+        let failed = doubt.failed.keys().copied().collect();
         self.own = Own::Lost;
-        Some(Collapse { why, certain, held, times })
+        Some(Collapse { why, certain, held, failed })
     }
 
     /// When it has to be weighed again, if nothing happens before.
@@ -355,7 +355,7 @@ mod tests {
         for times in 1..=3 {
             footing.suspect(launch(0), &refused(), true);
             let collapse = footing.weigh(at(1_000), PATIENCE, 0, 1);
-            assert_eq!(collapse.map(|collapse| collapse.times[&HostIndex(0)]), (times == 3).then_some(3));
+            assert_eq!(collapse.map(|collapse| collapse.certain), (times == 3).then_some(false));
         }
     }
 

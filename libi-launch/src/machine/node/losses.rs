@@ -7,6 +7,7 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
 use libi_core::time::Instant;
 
+use super::returning::anew;
 use super::{Node, Role, Stage};
 use crate::machine::message::News;
 use crate::verdict::{Cause, Failure, Phase};
@@ -87,9 +88,8 @@ impl Node {
                 self.again(lost, now);
             } else {
                 let cause = Cause::LauncherLost(launch.host);
-                let attempt = Attempt { lost: lost.attempt.lost.saturating_add(1), failed: 0 };
                 let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
-                self.news.push(News::Failed(lost.host, attempt, failure));
+                self.news.push(News::Failed(lost.host, anew(lost.attempt), failure));
             }
         }
     }
@@ -97,11 +97,11 @@ impl Node {
     /// Launches a host again that was lost with, or as, a child.
     fn again(&mut self, lost: Launch, not_before: Instant) {
         if self.footing.is_lost() {
-            return self.news.push(News::Back(lost.host, lost.attempt, 0));
+            return self.news.push(News::Back(lost.host, anew(lost.attempt)));
         }
         let next = if !self.launches(lost.host) {
             // Not the front end's to launch, but that of the next master.
-            Attempt { lost: lost.attempt.lost.saturating_add(1), failed: 0 }
+            anew(lost.attempt)
         } else {
             match self.queue.requeue(lost, not_before) {
                 Ok(next) => next,

@@ -25,7 +25,8 @@
 //!
 //! *Whose fault it was.* If the leader is sure that it is to blame, its failures do not count: the host has all its
 //! attempts before it. If it had so few hosts that they may as well be dead, they count, but one attempt is left in any
-//! case; else every dead host that is left to the last leaders would cost one time-out more than others.
+//! case; else every dead host that is left to the last leaders would cost one time-out more than others. A host that was
+//! not launched comes back by the attempt that would have been its next.
 //!
 //! *When the master is lost* while the front end launches, only those are lost with it who had come up below it. The
 //! front end launches them itself, and the next master is given nothing.
@@ -66,7 +67,7 @@ impl Node {
         if self.footing.is_lost() {
             // It was cut short, or would be launched again: but not here.
             if speaks_of_here || !given_up || failure.cause == Cause::Abandoned {
-                self.news.push(News::Back(launch.host, launch.attempt, 0));
+                self.news.push(News::Back(launch.host, anew(launch.attempt)));
             } else {
                 self.give_host_up(launch, failure);
             }
@@ -86,16 +87,23 @@ impl Node {
     pub(super) fn weigh(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let (patience, in_flight, waiting) = (self.patience(), self.queue.in_flight(), self.queue.waiting());
         let Some(collapse) = self.footing.weigh(now, patience, in_flight, waiting) else { return };
-        let Collapse { why, certain, held, times } = collapse;
+        let Collapse { why, certain, held, failed } = collapse;
         self.news.push(News::Unable(why, certain));
         let silent = self
             .children
             .iter()
             .filter(|(_, child)| child.launch.is_some() && matches!(child.state, State::Starting));
         let silent: Vec<LinkId> = silent.map(|(&link, _)| link).collect();
+        let most = self.rules.attempts.saturating_sub(1);
+        let next_held = |Launch { host, attempt }| {
+            let failed = attempt.failed.saturating_add(1);
+            let next = if failed <= most { Attempt { failed, ..attempt } } else { anew(attempt) };
+            Launch { host, attempt: Attempt { failed: failed.min(most), ..next } }
+        };
+        let held: Vec<Launch> = held.into_iter().map(next_held).collect();
         for Launch { host, attempt } in held.into_iter().chain(self.not_launched()) {
-            let counted = times.get(&host).copied().filter(|_| !certain).unwrap_or(0);
-            self.news.push(News::Back(host, attempt, counted));
+            let counts = !certain || !failed.contains(&host);
+            self.news.push(News::Back(host, if counts { attempt } else { anew(attempt) }));
         }
         for link in silent {
             self.end_by_force(link, Cause::Abandoned, now, out);
@@ -105,9 +113,8 @@ impl Node {
     /// Hands back what was given to a leader that has said that it cannot launch.
     pub(super) fn hand_back_what_is_given(&mut self) {
         if self.footing.is_lost() && self.stage == Stage::Launching {
-            for Launch { host, attempt } in self.not_launched() {
-                self.news.push(News::Back(host, attempt, 0));
-            }
+            let given = self.not_launched();
+            self.news.extend(given.into_iter().map(|Launch { host, attempt }| News::Back(host, attempt)));
         }
     }
 
@@ -121,27 +128,25 @@ impl Node {
         }
     }
 
-    /// A child hands back a host of which this was the latest attempt that it knows of; so many launches are held against it.
-    pub(super) fn take_back(&mut self, child: HostIndex, back: Launch, counted: u16, now: Instant) {
+    /// A child hands back a host, to be launched by this attempt.
+    pub(super) fn take_back(&mut self, child: HostIndex, back: Launch, now: Instant) {
         let Launch { host, attempt } = back;
         let is_old = match &self.role {
             Role::Front(front) => front.is_out_of_date(host, attempt),
             Role::Member(_) => false,
         };
         let Some(task) = self.tasks.get_mut(&host).filter(|_| !is_old) else { return };
-        let latest = task.attempt.max(attempt);
-        let failed = counted.min(self.rules.attempts.saturating_sub(1));
-        let next = latest.lost.checked_add(1).map(|lost| Attempt { lost, failed });
-        let elapsed = now.since(self.began);
-        let Some(next) = next.filter(|_| self.stage == Stage::Launching) else {
-            task.attempt = latest;
+        // Unless it is older than what was heard of already.
+        let next = if attempt < task.attempt { anew(task.attempt) } else { attempt };
+        if self.stage != Stage::Launching {
             if self.queue.forget(child, host) || self.is_front() {
+                let elapsed = now.since(self.began);
                 let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
-                self.news.push(News::Failed(host, latest, failure));
+                self.news.push(News::Failed(host, next, failure));
             }
             return;
-        };
-        let not_before = (failed > 0).then(|| now + self.back_off(failed - 1));
+        }
+        let not_before = next.failed.checked_sub(1).map(|made| now + self.back_off(made));
         let launch = Launch { host, attempt: next };
         let taken = match &self.role {
             // What the master has is not noted in the front end's queue.
@@ -167,4 +172,9 @@ impl Node {
         let is_true = others.any(|trip| trip.launcher.is_none() && trip.greeted.is_some());
         is_true.then_some((*host, why))
     }
+}
+
+/// The attempt at a host with which all that was tried before is out of date, and does not count.
+pub(super) fn anew(attempt: Attempt) -> Attempt {
+    Attempt { lost: attempt.lost.saturating_add(1), failed: 0 }
 }
