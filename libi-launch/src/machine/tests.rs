@@ -209,6 +209,8 @@ fn a_shell_that_is_not_let_in_is_not_tried_again() {
     assert!(refused("Banner\r\nme@n1: Permission denied (publickey).\r\n"));
     assert!(refused("No ED25519 host key is known for n1\r\nHost key verification failed.\r\n"));
     assert!(refused("Received disconnect from ::1 port 22:2: Too many authentication failures\n\n"));
+    let disconnect = "Received disconnect from ::1 port 22:2: Too many authentication failures\r\nDisconnected from ::1 port 22\r\n";
+    assert!(refused(disconnect));
     assert!(!refused("Permission denied to nobody\nssh: connect to host n1 port 22: Connection refused\r\n"));
     assert!(!refused(""));
 }
