@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use libi::{
-    Distribution, FrontEnd, HostList, LaunchOptions, Links, Member, Op, Rank, SessionId, Shell, Via, Word,
+    Distribution, FrontEnd, HostList, LaunchOptions, Links, Member, Op, Rank, SessionId, Ssh, Via, Word,
 };
 
 const CONFIG: &str = "/var/lib/libi-lab/sshd/main.config";
@@ -32,7 +32,7 @@ fn main() {
         .into_iter()
         .map(|at_once| (by_hand(hosts, at_once).wall, at_once))
         .inspect(|(took, at_once)| {
-            println!("ssh HOST true, {at_once:>2} at a time {:>10.3} s", took.as_secs_f64())
+            println!("ssh HOST true, {at_once:>2} at a time {:>10.3} s", took.as_secs_f64());
         })
         .min()
         .unwrap()
@@ -75,8 +75,8 @@ fn launch(hosts: u32) -> Taken {
     let program = Word::try_from(std::env::current_exe().unwrap().to_str().unwrap()).unwrap();
     let list = HostList::parse(&format!("n[0-{}]", hosts - 1)).unwrap();
     let word = |text: &str| Word::try_from(text).unwrap();
-    let shell = Shell { args: vec![word("-F"), word(CONFIG)], ..Shell::new(word("ssh")) };
-    let options = LaunchOptions { via: Via::Shell(shell), links: Links::Channel, ..LaunchOptions::default() };
+    let ssh = Ssh { config: Some(word(CONFIG)), ..Ssh::new() };
+    let options = LaunchOptions { via: Via::Ssh(ssh), links: Links::Channel, ..LaunchOptions::default() };
     let (began, machine, own) = (Instant::now(), machine_time(), own_time());
     let front = FrontEnd::new().unwrap();
     let session =

@@ -4,6 +4,8 @@
 //! The servers are those of `tests/lab/sshd`, for which every address of 127.0.0.0/8 is a host of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "sshd/failures.rs"]
+mod failures;
 #[path = "sshd/kills.rs"]
 mod kills;
 #[path = "lab/mod.rs"]

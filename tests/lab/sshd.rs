@@ -68,6 +68,13 @@ impl Sshd {
         SCRIPT.run(&[&["serve", name], options].concat());
     }
 
+    /// Where a server listens.
+    pub(crate) fn port(&self, server: &str) -> u16 {
+        let config = fs::read_to_string(self.path(&format!("{server}.config"))).unwrap();
+        let port = config.lines().find_map(|line| line.trim().strip_prefix("Port "));
+        port.unwrap().parse().unwrap()
+    }
+
     pub(crate) fn stop(&self, name: &str) {
         SCRIPT.run(&["stop", name]);
     }

@@ -3,11 +3,12 @@
 use std::io;
 use std::time::Duration;
 
+use libi::SshProfile;
 use libi::dist::Word;
 use libi::hosts::HostList;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::call::{self, Profile};
+use super::call;
 use super::exam::Wanted;
 use super::finding::Finding;
 use super::rounds::Rounds;
@@ -53,7 +54,7 @@ pub(super) fn measure(
         }
         let mut seen: [Vec<Cost>; 2] = Default::default();
         for turn in 0..2 * TURNS {
-            if let Some(cost) = login(rounds, &one, [Profile::Own, Profile::Fast][turn % 2], shell)? {
+            if let Some(cost) = login(rounds, &one, [SshProfile::Own, SshProfile::Fast][turn % 2], shell)? {
                 seen[turn % 2].push(cost);
             }
             if rounds.interrupted().is_some() {
@@ -70,7 +71,7 @@ pub(super) fn measure(
 fn login(
     rounds: &mut Rounds,
     host: &HostList,
-    profile: Profile,
+    profile: SshProfile,
     shell: Option<&Word>,
 ) -> io::Result<Option<Cost>> {
     let via = call::via(shell, profile, rounds.timeout);

@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use libi::SshProfile;
 use libi::dist::Word;
 use libi::hosts::HostList;
 
 use crate::output::{Failure, print, print_json};
 use crate::units;
-use call::Profile;
 use door::Door;
 use exam::Wanted;
 use finding::Finding;
@@ -32,7 +32,8 @@ use rounds::Rounds;
 pub(crate) const EXAMPLES: &str = "\
 Each host is called as a launch would call it, and examined over that one
 connection by a few lines for /bin/sh; nothing has to be installed there. ssh is
-called with -v to see what its time is spent on, and never asks for anything.
+told to say what it does (LogLevel=DEBUG1), to see what its time is spent on,
+and never asks for anything.
 
 Exit status: 0 a launch would work on all hosts, 2 the command line is wrong,
 3 there are hosts it would not work on, 128+n ended by signal n.
@@ -120,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let mut rounds = Rounds::new(at_once_here(arguments), arguments.timeout).map_err(Failure::System)?;
     let began = std::time::Instant::now();
-    let via = call::via(shell.as_ref(), Profile::Own, arguments.timeout);
+    let via = call::via(shell.as_ref(), SshProfile::Own, arguments.timeout);
     let wanted = Wanted { program: arguments.program.clone(), ..Wanted::default() };
     let door = if arguments.no_direct { None } else { Some(Door::open().map_err(Failure::System)?) };
     let progress = Progress::new(hosts.len());
