@@ -46,8 +46,8 @@ mod works;
 
 pub use engine::addresses::own_addresses;
 pub use front::{
-    Error, Event, FrontEnd, HostReport, LaunchOptions, LaunchReport, LinkTally, Output, Progress, Session,
-    Stage, Tally,
+    Error, Event, Flat, FrontEnd, HostReport, LaunchOptions, LaunchReport, LinkTally, Output, Progress,
+    Session, Stage, Tally,
 };
 pub use libi_comm::{Bytes, CommError, Op, RingPlace, Spread};
 pub use libi_core::dist::{Distribution, Variable, Word};

@@ -6,6 +6,8 @@
 
 #[path = "shells/faults.rs"]
 mod faults;
+#[path = "shells/flat.rs"]
+mod flat;
 #[path = "shells/healthy.rs"]
 mod healthy;
 #[path = "shells/kills.rs"]

@@ -38,7 +38,7 @@ use libi_launch::machine::{Carried, Direct, Links, Node, Output as Wanted, Plan,
 
 pub use event::Event;
 pub use options::{LaunchOptions, Output};
-pub use report::{HostReport, LaunchReport};
+pub use report::{Flat, HostReport, LaunchReport};
 pub use session::{LinkTally, Session, Stage, Tally};
 
 use crate::engine::driver::{Driver, inherited};

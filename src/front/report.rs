@@ -26,6 +26,16 @@ pub struct LaunchReport {
     replaced: Vec<Replaced>,
     /// What the program that reaches hosts is called, if there is one.
     shell: Option<String>,
+    flat: Option<Flat>,
+}
+
+/// Why hosts were launched from the front end, and not from each other.
+#[derive(Clone, Debug)]
+pub struct Flat {
+    /// The host that could not launch others.
+    pub host: String,
+    /// The first of its launches that failed.
+    pub failure: Failure,
 }
 
 /// What became of one host.
@@ -57,6 +67,7 @@ impl LaunchReport {
         let (trips, links) = (node.trips(), node.links());
         let (mut known, mut attempts) = (node.known(), node.attempts());
         let replaced = node.replaced().to_vec();
+        let flat = node.flat().map(|(host, failure)| (host, failure.clone()));
         let spare = |host| replaced.iter().rfind(|replaced| replaced.host == host);
         let mut starts = BTreeMap::new();
         let hosts = (0..).zip(layout.hosts()).map(|(host, named)| {
@@ -77,9 +88,12 @@ impl LaunchReport {
                 failure,
             }
         });
-        let hosts = hosts.collect();
+        let hosts: Vec<HostReport> = hosts.collect();
+        let name =
+            |host: HostIndex| hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
         let shell = wording::shell(node.via());
-        Self { session: layout.session(), members: layout.size(), up, took, hosts, replaced, shell }
+        let flat = flat.map(|(host, failure)| Flat { host: name(host), failure });
+        Self { session: layout.session(), members: layout.size(), up, took, hosts, replaced, shell, flat }
     }
 
     /// Which session.
@@ -116,6 +130,13 @@ impl LaunchReport {
     #[must_use]
     pub fn replaced(&self) -> &[Replaced] {
         &self.replaced
+    }
+
+    /// If hosts turned out not to be able to launch each other, so that the front end has launched them: how that was
+    /// noticed.
+    #[must_use]
+    pub fn flat(&self) -> Option<&Flat> {
+        self.flat.as_ref()
     }
 
     /// The hosts that have not.
@@ -252,8 +273,7 @@ impl Group {
         let _ = self.hosts.push(HostRef::new(&host.name));
         self.longest = self.longest.max(failure.elapsed);
         if self.evidence.is_empty() {
-            let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-            self.evidence = failure.evidence().chars().map(shown).collect();
+            self.evidence = printable(failure.evidence());
         }
         self.members.extend(failure.member);
     }
@@ -282,6 +302,13 @@ impl LaunchReport {
     fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Replaced { name, by, failure, .. } in &self.replaced {
             write!(f, "\n  {by}  in the place of {name}{}", self.words(failure).of_the_replaced())?;
+        }
+        if let Some(Flat { host, failure }) = &self.flat {
+            let why = match failure.evidence() {
+                "" => failure.cause.to_string(),
+                said => format!("\"{}\"", printable(said)),
+            };
+            write!(f, "\n  hosts cannot launch each other ({host}: {why}); all were launched from here")?;
         }
         let mut hosts = HostList::new();
         for host in self.fell_back() {
@@ -339,4 +366,9 @@ impl fmt::Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
     }
+}
+
+/// A line as it may be shown.
+fn printable(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

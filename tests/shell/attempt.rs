@@ -39,7 +39,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<Self, Failure> {
         let locks = config.locks.as_deref().map(Locks);
         let number = locks.map_or(Ok(0), |locks| locks.attempt(&call.host)).map_err(failed("counting"))?;
-        let faults = config.faults(&call.host, number);
+        let faults = config.faults(&from, &call.host, number);
         let give_up = arrived + config.lifetime;
         Ok(Self { config, locks, call, from, number, faults, arrived, turn: arrived, free: arrived, give_up })
     }

@@ -103,10 +103,10 @@ impl Config {
     }
 
     /// The faults that befall this attempt, in their order; the last of them may be one that ends it.
-    pub(crate) fn faults(&self, host: &str, attempt: u64) -> Vec<&Fault> {
+    pub(crate) fn faults(&self, from: &str, host: &str, attempt: u64) -> Vec<&Fault> {
         let mut faults = Vec::new();
         for (position, rule) in (0..).zip(&self.rules) {
-            if rule.befalls(host, attempt, position, self.chance) {
+            if rule.befalls(from, host, attempt, position, self.chance) {
                 faults.push(&rule.fault);
                 if rule.fault.stage().is_some() {
                     break;
@@ -250,8 +250,8 @@ mod tests {
             Limit { most: 10, counted: Counted::Starting, per: Per::Target },
         ];
         assert_eq!(config.limits, limits);
-        assert_eq!(config.faults("node1", 1), [&Fault::Refuse(Refusal::Refused)]);
-        assert_eq!(config.faults("node1", 2), [&Fault::Hang; 0]);
+        assert_eq!(config.faults("front", "node1", 1), [&Fault::Refuse(Refusal::Refused)]);
+        assert_eq!(config.faults("front", "node1", 2), [&Fault::Hang; 0]);
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             ("exit 3 after 1s", Exit { status: 3, after: second }),
         ] {
             let config = parsed(&format!("fault * {line}")).unwrap();
-            assert_eq!(config.faults("h", 1), [&fault], "{line}");
+            assert_eq!(config.faults("front", "h", 1), [&fault], "{line}");
             assert!(line.starts_with(fault.name()));
         }
     }
@@ -287,7 +287,8 @@ mod tests {
     #[test]
     fn faults_gather_until_one_ends_the_call() {
         let config = parsed("fault * warn a\nfault h? delay 1s\nfault h1 hang\nfault * warn b").unwrap();
-        let names = |host| config.faults(host, 1).iter().map(|fault| fault.name()).collect::<Vec<_>>();
+        let names =
+            |host| config.faults("front", host, 1).iter().map(|fault| fault.name()).collect::<Vec<_>>();
         assert_eq!(names("h1"), ["warn", "delay", "hang"]);
         assert_eq!(names("h2"), ["warn", "delay", "warn"]);
         assert_eq!(names("front"), ["warn", "warn"]);
@@ -308,6 +309,7 @@ mod tests {
             ("limit 4 walking", "line 1: nothing is expected where `walking` begins"),
             ("fault", "line 1: `fault` wants a host name, a pattern or a percentage"),
             ("fault 101% hang", "line 1: `fault` wants a host name, a pattern or a percentage, not `101%`"),
+            ("fault * from", "line 1: `from` wants a host name, a pattern or a percentage"),
             ("fault * explode", "line 1: there is no fault `explode`"),
             ("fault *", "line 1: there is no fault ``"),
             ("fault * exit 256", "line 1: `exit` wants a status from 0 to 255, not `256`"),

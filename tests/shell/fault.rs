@@ -10,6 +10,8 @@ use crate::words::{Problem, Words, percentage, text};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
     hosts: Selector,
+    /// From where calls are befallen; `None`: from everywhere.
+    callers: Option<Selector>,
     /// The last attempt of a host that it befalls; `None`: it befalls them all.
     pub(crate) times: Option<u64>,
     pub(crate) fault: Fault,
@@ -67,11 +69,8 @@ pub(crate) enum Stage {
 impl Rule {
     /// Reads what follows the word `fault`.
     pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, Problem> {
-        let hosts = words.value("fault", "a host name, a pattern or a percentage", |word| {
-            let numeric = word.ends_with('%');
-            let pattern = (!numeric).then(|| Selector::Pattern(word.to_owned()));
-            if numeric { percentage(word).map(Selector::Fraction) } else { pattern }
-        })?;
+        let hosts = Selector::parse("fault", words)?;
+        let callers = words.skip("from").then(|| Selector::parse("from", words)).transpose()?;
         let times = if words.skip("once") {
             Some(1)
         } else if words.skip("times") {
@@ -79,16 +78,35 @@ impl Rule {
         } else {
             None
         };
-        Ok(Self { hosts, times, fault: Fault::parse(words)? })
+        Ok(Self { hosts, callers, times, fault: Fault::parse(words)? })
     }
 
     /// Whether it befalls this attempt. The position of the rule makes the percentages of two rules independent.
-    pub(crate) fn befalls(&self, host: &str, attempt: u64, position: u64, chance: Chance) -> bool {
+    pub(crate) fn befalls(
+        &self,
+        from: &str,
+        host: &str,
+        attempt: u64,
+        position: u64,
+        chance: Chance,
+    ) -> bool {
+        let picks = |selector: &Selector, purpose, name: &str| match selector {
+            Selector::Pattern(pattern) => matches(pattern.as_bytes(), name.as_bytes()),
+            Selector::Fraction(fraction) => chance.fraction(purpose, name, position) < *fraction,
+        };
         self.times.is_none_or(|times| attempt <= times)
-            && match &self.hosts {
-                Selector::Pattern(pattern) => matches(pattern.as_bytes(), host.as_bytes()),
-                Selector::Fraction(fraction) => chance.fraction("fault", host, position) < *fraction,
-            }
+            && picks(&self.hosts, "fault", host)
+            && self.callers.as_ref().is_none_or(|callers| picks(callers, "from", from))
+    }
+}
+
+impl Selector {
+    fn parse(setting: &'static str, words: &mut Words<'_>) -> Result<Self, Problem> {
+        words.value(setting, "a host name, a pattern or a percentage", |word| {
+            let numeric = word.ends_with('%');
+            let pattern = (!numeric).then(|| Self::Pattern(word.to_owned()));
+            if numeric { percentage(word).map(Self::Fraction) } else { pattern }
+        })
     }
 }
 
@@ -266,7 +284,7 @@ mod tests {
     fn a_percentage_picks_the_same_hosts_every_time_and_others_for_another_rule_or_seed() {
         let rule = rule("30% hang");
         let picked = |position, seed| -> Vec<u32> {
-            (0..1000).filter(|i| rule.befalls(&format!("n{i}"), 1, position, Chance(seed))).collect()
+            (0..1000).filter(|i| rule.befalls("front", &format!("n{i}"), 1, position, Chance(seed))).collect()
         };
         let hosts = picked(0, 1);
         assert!((250..350).contains(&hosts.len()), "{}", hosts.len());
@@ -278,12 +296,25 @@ mod tests {
     #[test]
     fn a_rule_for_some_times_befalls_the_first_attempts_only() {
         let befallen = |line: &str| -> Vec<u64> {
-            (1..6).filter(|&attempt| rule(line).befalls("n1", attempt, 0, Chance(0))).collect()
+            (1..6).filter(|&attempt| rule(line).befalls("front", "n1", attempt, 0, Chance(0))).collect()
         };
         assert_eq!(befallen("n1 once refuse"), [1]);
         assert_eq!(befallen("n1 times 3 refuse"), [1, 2, 3]);
         assert_eq!(befallen("n1 refuse"), [1, 2, 3, 4, 5]);
         assert_eq!(befallen("0% refuse"), [0; 0]);
         assert_eq!(befallen("100% refuse"), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_rule_for_callers_befalls_calls_from_there_alone() {
+        let befallen = |line: &str, from: &str| rule(line).befalls(from, "n1", 1, 0, Chance(0));
+        for (line, from_front, from_host) in [
+            ("n1 from n* hang", false, true),
+            ("n1 from front once hang", true, false),
+            ("n2 from n* hang", false, false),
+            ("n1 hang", true, true),
+        ] {
+            assert_eq!((befallen(line, "front"), befallen(line, "n7")), (from_front, from_host), "{line}");
+        }
     }
 }

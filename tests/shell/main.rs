@@ -46,9 +46,10 @@
 //!                          refuses a call (as `refuse reset`) while N others are there: those not yet connected, or
 //!                          those not yet ended (the default); of the same launching host (the default), or to the
 //!                          same host. May be given several times
-//! fault HOSTS [once|times N] FAULT
-//!                          HOSTS is a name, a pattern with * and ?, or a share of all hosts as 30%. `once` and
-//!                          `times N` befall the first attempts to call a host, whoever calls
+//! fault HOSTS [from CALLERS] [once|times N] FAULT
+//!                          HOSTS is a name, a pattern with * and ?, or a share of all hosts as 30%, and so is CALLERS,
+//!                          the hosts from which calls are befallen; all are, if nothing is said. `once` and `times N`
+//!                          befall the first attempts to call a host, whoever calls
 //! ```
 //!
 //! Calls of one launching host take turns for SEQ in the order of their arrival, and spend the rest of REM side by
@@ -56,7 +57,7 @@
 //! machine; it is spent even if the call is killed before it. With `~50%` a cost is anything within ±50 %. Whatever
 //! varies depends on the seed, the host and the attempt (counted if there are locks) and on nothing else, so that runs
 //! can be repeated; which hosts a percentage picks depends on the seed, the host and the position of the line among
-//! the `fault` lines.
+//! the `fault` lines, and is not the same for HOSTS and CALLERS.
 //!
 //! All faults whose HOSTS match befall a call, in their order, up to the first that ends it. These do not:
 //!

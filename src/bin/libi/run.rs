@@ -258,7 +258,7 @@ impl Run<'_> {
             Event::Up { .. } => {
                 self.until = self.arguments.time_limit.map(|limit| Instant::now() + limit);
                 if let Some(report) = session.report()
-                    && (self.arguments.verbose || report.failed().next().is_some())
+                    && (self.arguments.verbose || report.failed().next().is_some() || report.flat().is_some())
                 {
                     self.say(&report.to_string());
                 }

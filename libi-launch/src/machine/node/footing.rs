@@ -37,7 +37,7 @@ const ENOUGH: u32 = 8;
 const NOT_STARTED: u32 = 8;
 const NOT_LET_IN: u32 = 3;
 const NOT_REACHED: u32 = 1;
-/// How many hosts have to fail if those are all there are; and how often one, to have been tried often enough.
+/// How many hosts have to fail if those are all there are; of fewer, how often each that is refused is tried.
 const FEW: usize = 3;
 
 /// What a node knows of who can launch.
@@ -83,7 +83,7 @@ struct Suspect {
 pub(super) struct Collapse {
     /// The first failure.
     pub(super) why: Failure,
-    /// Whether there is much doubt left: it may as well be the few hosts that were tried.
+    /// Whether there is no doubt: it may as well be the few hosts that there were.
     pub(super) certain: bool,
     /// Who would have been given up.
     pub(super) held: Vec<Launch>,
@@ -179,8 +179,9 @@ impl Footing {
     ) -> Option<Collapse> {
         let Own::Open(doubt) = &mut self.own else { return None };
         let all = in_flight + waiting + doubt.held.len();
-        let certain = doubt.is_certain(now, patience) || doubt.all_have_failed(all);
-        let collapses = certain || in_flight == 0 && doubt.has_nothing_else(waiting);
+        let certain = doubt.is_certain(now, patience);
+        let may_be = doubt.all_have_failed(all) || in_flight == 0 && doubt.has_nothing_else(waiting);
+        let collapses = certain || may_be;
         let why = doubt.first.take_if(|_| collapses)?;
         let held = std::mem::take(&mut doubt.held).into_iter().map(|(launch, _)| launch).collect();
         let failed = doubt.failed.keys().copied().collect();
@@ -222,7 +223,7 @@ impl Doubt {
         false
     }
 
-    /// Whether all the hosts that there are, so many, have failed, and are not too few to say anything.
+    /// Whether all the hosts that there are, so many, have failed, and are not too few to be worth another attempt here.
     fn all_have_failed(&self, all: usize) -> bool {
         self.failed.len() >= FEW.max(all)
     }
@@ -308,7 +309,7 @@ mod tests {
             }
             // One is in flight again.
             let collapse = footing.weigh(at(500), PATIENCE, 1, hosts as usize - 1 + others);
-            assert_eq!(collapse.is_some_and(|collapse| collapse.certain), expected, "{hosts} {others}");
+            assert_eq!(collapse.is_some_and(|collapse| !collapse.certain), expected, "{hosts} {others}");
         }
     }
 
