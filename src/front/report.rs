@@ -305,7 +305,7 @@ impl LaunchReport {
         }
         if let Some(Flat { host, failure }) = &self.flat {
             let why = match failure.evidence() {
-                "" => failure.cause.to_string(),
+                "" => self.words(failure).cause,
                 said => format!("\"{}\"", printable(said)),
             };
             write!(f, "\n  hosts cannot launch each other ({host}: {why}); all were launched from here")?;
