@@ -260,7 +260,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
         Row::new(
             "sshd is killed when it has started the command",
             lab.via("dying", &[]),
-            &["exited 255", "closed by remote host"],
+            &["exited 255", "the connection broke"],
         ),
         Row::new(
             "the server leaves in the midst of its greeting",
