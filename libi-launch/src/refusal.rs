@@ -110,6 +110,20 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// What a remote shell has failed at by one line alone, whichever it is.
+pub(crate) fn of_line(line: &str) -> Option<Refusal> {
+    of_key(line).or_else(|| ssh_says(line)).or_else(|| rsh_says(line))
+}
+
+/// What is wrong with the key of a host. That it was not verified is said in another line.
+fn of_key(line: &str) -> Option<Refusal> {
+    let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
+    if has(&["has changed and you have", "IDENTIFICATION HAS CHANGED"]) {
+        return Some(Refusal::HostKeyChanged);
+    }
+    has(&["host key is known for", "REVOKED"]).then_some(Refusal::HostKeyUnknown)
+}
+
 /// What ssh has failed at by what it has printed, and the line that says so.
 pub(crate) fn of_ssh(printed: &str) -> Option<(Refusal, &str)> {
     let (refusal, line) = search(printed, ssh_says)?;
@@ -117,13 +131,8 @@ pub(crate) fn of_ssh(printed: &str) -> Option<(Refusal, &str)> {
         return Some((refusal, line));
     }
     // The last line says that the key was not verified; one above says why.
-    let above = |words: &str| lines(printed).find(|line| line.contains(words));
-    let changed = above("has changed and you have").or_else(|| above("IDENTIFICATION HAS CHANGED"));
-    let unknown = above("host key is known for").or_else(|| above("REVOKED"));
-    Some(match (changed, unknown) {
-        (Some(changed), _) => (Refusal::HostKeyChanged, changed),
-        (None, unknown) => (Refusal::HostKeyUnknown, unknown.unwrap_or(line)),
-    })
+    let above = |what| lines(printed).find(|line| of_key(line) == Some(what)).map(|line| (what, line));
+    above(Refusal::HostKeyChanged).or_else(|| above(Refusal::HostKeyUnknown)).or(Some((refusal, line)))
 }
 
 /// What rsh has failed at, if no program would have said it like this.
@@ -184,7 +193,13 @@ fn ssh_says(line: &str) -> Option<Refusal> {
     if begins(&["Unable to negotiate with "]) {
         return Some(Refusal::NoAlgorithm);
     }
-    let configuration = ["Bad configuration option", ": terminating, ", "Bad owner or permissions on "];
+    let configuration = [
+        "Bad configuration option",
+        ": terminating, ",
+        "Bad owner or permissions on ",
+        "Bad SSH2 KexAlgorithms",
+        "Unsupported KEX algorithm",
+    ];
     let line_of_options =
         ["command-line line 0: ", "command-line: line 0: ", "unknown option -- ", "usage: ssh "];
     if begins(&line_of_options)

@@ -202,7 +202,7 @@ impl Failure {
         }
     }
 
-    /// Whether it may be the launcher's fault: nothing says that the host was reached.
+    /// Whether it may be the launcher's fault: nothing shows that it is let in anywhere.
     #[must_use]
     pub fn may_be_the_launchers(&self) -> bool {
         let unreached = match self.cause {

@@ -35,6 +35,7 @@ pub(crate) mod sys;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -235,18 +236,10 @@ impl Engine {
     }
 
     fn for_all(&mut self, owner: &mut dyn Owner, what: impl Fn(&mut Driver, &mut Turn<'_>)) {
-        let now = self.now();
-        for (id, driver) in &mut self.drivers {
-            let mut turn = Turn {
-                id: *id,
-                now,
-                origin: self.origin,
-                registry: self.poll.registry(),
-                targets: &mut self.targets,
-                ready: &mut self.ready,
-                owner,
-            };
-            what(driver, &mut turn);
+        let mut next = self.drivers.keys().next().copied();
+        while let Some(id) = next {
+            self.with(id, owner, &what);
+            next = self.drivers.range((Bound::Excluded(id), Bound::Unbounded)).next().map(|(id, _)| *id);
         }
     }
 

@@ -1,11 +1,9 @@
-//! What can keep a remote shell from letting us in, and by which words it is recognised.
-//!
-//! The words are those of OpenSSH; of the C library, which says of addresses and connections the same for every program; and
-//! of what calls itself like `ssh` and speaks like it.
+//! What can keep a remote shell from letting us in, as one who watches a login distinguishes it.
 
 use std::fmt;
 
 use super::Reached;
+use crate::refusal::{self, Refusal};
 
 /// What stood in the way of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,43 +35,27 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// What a line says, if it is one of those that are known.
+    /// What a line says, if it is one of those that are known: by the words that [verdicts](crate::refusal) go by.
     pub(super) fn recognise(line: &str) -> Option<Self> {
-        /// In this order: of two that a line has in it the first counts.
-        const WORDS: [(&str, Trouble); 31] = [
-            ("Could not resolve hostname", Trouble::Unresolved),
-            ("Name or service not known", Trouble::Unresolved),
-            ("Temporary failure in name resolution", Trouble::Unresolved),
-            ("Unknown host", Trouble::Unresolved),
-            ("during banner exchange", Trouble::Mute),
-            ("Connection refused", Trouble::Refused),
-            ("No route to host", Trouble::NoRoute),
-            ("Network is unreachable", Trouble::NoRoute),
-            ("Host is down", Trouble::NoRoute),
-            ("Connection timed out", Trouble::NoAnswer),
-            ("Operation timed out", Trouble::NoAnswer),
-            ("REMOTE HOST IDENTIFICATION HAS CHANGED", Trouble::HostKeyChanged),
-            ("has changed and you have requested strict checking", Trouble::HostKeyChanged),
-            ("host key is known for", Trouble::HostKeyUnknown),
-            ("Host key verification failed", Trouble::HostKeyUnknown),
-            ("Unable to negotiate with", Trouble::NoCommonAlgorithm),
-            ("no matching key exchange method", Trouble::NoCommonAlgorithm),
-            ("Too many authentication failures", Trouble::TooManyKeys),
-            ("Permission denied", Trouble::Denied),
-            ("No supported authentication methods available", Trouble::Denied),
-            ("kex_exchange_identification", Trouble::TurnedAway),
-            ("ssh_exchange_identification", Trouble::TurnedAway),
-            ("Exceeded MaxStartups", Trouble::TurnedAway),
-            ("Connection closed by", Trouble::TurnedAway),
-            ("Connection reset by", Trouble::TurnedAway),
-            ("Bad configuration option", Trouble::Options),
-            ("Bad owner or permissions on", Trouble::Options),
-            ("Unsupported KEX algorithm", Trouble::Options),
-            ("Bad SSH2 KexAlgorithms", Trouble::Options),
-            ("unknown option", Trouble::Options),
-            ("illegal option", Trouble::Options),
-        ];
-        WORDS.iter().find(|(words, _)| line.contains(words)).map(|(_, trouble)| *trouble)
+        Some(match refusal::of_line(line)? {
+            Refusal::NameUnknown | Refusal::NameService => Self::Unresolved,
+            Refusal::NoRoute | Refusal::NoPort => Self::NoRoute,
+            Refusal::TimedOut if line.contains("during banner exchange") => Self::Mute,
+            Refusal::TimedOut => Self::NoAnswer,
+            Refusal::ConnectionRefused => Self::Refused,
+            Refusal::HungUp => Self::TurnedAway,
+            Refusal::NoAlgorithm => Self::NoCommonAlgorithm,
+            Refusal::HostKeyUnknown => Self::HostKeyUnknown,
+            Refusal::HostKeyChanged => Self::HostKeyChanged,
+            Refusal::NotLetIn if line.contains("Too many authentication failures") => Self::TooManyKeys,
+            Refusal::NotLetIn => Self::Denied,
+            Refusal::BadOptions => Self::Options,
+            // That is behind a login, or says nothing of it.
+            Refusal::Broken | Refusal::NoDirectory | Refusal::NotExecutable | Refusal::NotFound => {
+                return None;
+            }
+            Refusal::ShellMissing | Refusal::ShellFailed => return None,
+        })
     }
 
     /// How far a login must have come for this to be in its way.
