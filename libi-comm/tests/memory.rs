@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -26,6 +27,26 @@ enum Wire {
     Over,
 }
 
+/// What is still to be done by anybody: programs that go on, and frames that have been sent and not yet been dealt with. Whoever does
+/// the last of it tells all that it is over.
+struct Work {
+    left: AtomicUsize,
+    all: Vec<Sender<Wire>>,
+}
+
+impl Work {
+    fn more(&self) {
+        self.left.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// To be said only when what comes of it has been counted.
+    fn less(&self) {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.all.iter().for_each(|process| process.send(Wire::Over).unwrap());
+        }
+    }
+}
+
 /// The other end of a link: who is there, and what the link is called there.
 type End = (Sender<Wire>, LinkId);
 
@@ -36,6 +57,7 @@ struct Member {
     ends: BTreeMap<LinkId, End>,
     inbox: Receiver<Wire>,
     oracle: Arc<Oracle>,
+    work: Arc<Work>,
     /// Calls that are not over, by step.
     open: BTreeMap<u32, usize>,
     next: u32,
@@ -51,10 +73,13 @@ impl Member {
         for effect in effects {
             match effect {
                 Effect::Send(link, frame) => {
+                    self.work.more();
                     let (to, at) = &self.ends[&link];
                     to.send(Wire::Frame(*at, frame.concat())).unwrap();
                 }
                 Effect::Lend(link, frame, lent) => {
+                    self.work.more();
+                    self.work.more();
                     let (to, at) = &self.ends[&link];
                     to.send(Wire::Lent(*at, lent.bytes)).unwrap();
                     to.send(Wire::Frame(*at, frame.concat())).unwrap();
@@ -106,6 +131,7 @@ impl Member {
             Wire::Lent(link, bytes) => self.tell(Event::Lent(link, bytes)),
             Wire::Over => return false,
         }
+        self.work.less();
         true
     }
 }
@@ -114,29 +140,25 @@ fn run(session: Session) {
     let oracle = Arc::new(Oracle::new(Arc::new(session), None));
     let processes = oracle.session.shape.processes();
     let (senders, inboxes): (Vec<_>, Vec<_>) = processes.iter().map(|_| channel()).unzip();
-    let (done, all_done) = channel();
+    let work = Arc::new(Work { left: AtomicUsize::new(processes.len()), all: senders.clone() });
     thread::scope(|scope| {
         for (process, inbox) in processes.into_iter().zip(inboxes) {
             let children = process.links.iter().map(|(link, child)| (*link, (*child, LinkId::PARENT)));
             let parent = process.parent.map(|parent| (LinkId::PARENT, parent));
             let ends = children.chain(parent).map(|(link, (who, at))| (link, (senders[who].clone(), at)));
-            let (ends, oracle, done) = (ends.collect(), oracle.clone(), done.clone());
+            let (ends, oracle, work) = (ends.collect(), oracle.clone(), work.clone());
             scope.spawn(move || {
                 let group = Group::with_memory(Box::new(Heap));
                 let up = Event::Up(process.topology.clone());
                 let mut member =
-                    Member { process, group, ends, inbox, oracle, open: BTreeMap::new(), next: 0 };
+                    Member { process, group, ends, inbox, oracle, work, open: BTreeMap::new(), next: 0 };
                 member.tell(up);
                 member.run();
-                done.send(()).unwrap();
+                member.work.less();
                 // Others may need it on their way.
                 while member.wait() {}
                 assert!(member.group.is_quiet(), "something is left at {}", member.process.address);
             });
-        }
-        drop(done);
-        if senders.iter().all(|_| all_done.recv().is_ok()) {
-            senders.iter().for_each(|sender| sender.send(Wire::Over).unwrap());
         }
     });
 }
