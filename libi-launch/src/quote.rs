@@ -12,6 +12,8 @@
 //! | `exec /bin/sh -c 'cd …; exec env …'` | what takes a POSIX shell to say: a directory |
 //! | `exec /bin/sh -c 'eval "$(printf %b "$@")"' sh piece …` | other bytes, such as newlines, of which some shells lose some; and what is too long, or too many words, for csh |
 //!
+//! A program that is to [end with its starter](tied_command) takes a POSIX shell as well.
+//!
 //! In the last form the text of the one before is passed in pieces, where `printf` finds bytes as `\0` and their octal number: one
 //! such byte takes six, and no shell has to understand an encoding.
 //!
@@ -40,6 +42,9 @@ pub const SETUP_FAILED: i32 = 125;
 /// How the line on stderr begins that says so; the directory follows, to the end of the output.
 pub const NO_DIRECTORY: &str = "libi: cannot change to directory ";
 
+/// How a directory, variables, a program and its arguments are written down.
+pub(crate) type Written = fn(Option<&Word>, &[Variable], &Word, &[Word]) -> Word;
+
 /// The longest word that shells get, quotes included, and the most words: csh has room for twice as many.
 const LONGEST: usize = 4_000;
 const MOST: usize = 400;
@@ -60,15 +65,35 @@ const MOST: usize = 400;
 /// ```
 #[must_use]
 pub fn command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Word {
+    written(cwd, &line(env, program, args), false)
+}
+
+/// The same command; but the program is killed when whoever has started the shell ends, if the host is one that has what that
+/// takes: `setpriv` of util-linux, as it is on all usual Linux systems. Then the variable [`TIED`] is set.
+///
+/// It is the process itself that ends so, not those that it has started. It loosens the tie by `prctl` (`PR_SET_PDEATHSIG`), in
+/// the thread that it began with.
+#[must_use]
+pub fn tied_command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Word {
+    written(cwd, &line(env, program, args), true)
+}
+
+/// The variable by which a program knows that it is killed when its starter ends.
+pub const TIED: &str = "LIBI_TIED";
+
+/// What runs the arguments of a shell by `env`. An old `setpriv`, or that of busybox, would not know the option, and whatever
+/// replaces the shell cannot be taken back: `choom` has been in util-linux for exactly as long, and applets of busybox are links.
+const TIE: &str = "[ -x /usr/bin/choom ] && [ -x /usr/bin/setpriv ] && ! [ -L /usr/bin/setpriv ] && \
+                   exec /usr/bin/setpriv --pdeathsig KILL env -- LIBI_TIED=1 \"$@\"; exec env -- \"$@\"";
+
+/// Variables, program and arguments, as `env` takes them.
+fn line<'a>(env: &[Variable], program: &'a Word, args: &'a [Word]) -> Vec<Cow<'a, [u8]>> {
     let program = program.as_bytes();
     // What begins with a dash must be no option of what follows.
     let option_like = program.starts_with(b"-") && program.contains(&b'/');
     let program = if option_like { anchored(program) } else { Cow::Borrowed(program) };
-    // Not every shell's `exec` says by its status what was wrong; `env` does.
-    let mut words: Vec<Cow<'_, [u8]>> = vec![b"exec".into(), b"env".into(), b"--".into()];
-    words.extend(env.iter().map(|variable| {
-        Cow::Owned([variable.name().as_bytes(), b"=", variable.value().as_bytes()].concat())
-    }));
+    let set = |variable: &Variable| [variable.name().as_bytes(), b"=", variable.value().as_bytes()].concat();
+    let mut words: Vec<Cow<'a, [u8]>> = env.iter().map(|variable| Cow::Owned(set(variable))).collect();
     if program.contains(&b'=') {
         // `env` takes it for one more variable. A shell expands `$0` and does not look at it again; its `exec`
         // would look for options.
@@ -77,10 +102,21 @@ pub fn command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Wor
     }
     words.push(program);
     words.extend(args.iter().map(|arg| Cow::Borrowed(arg.as_bytes())));
+    words
+}
+
+fn written(cwd: Option<&Word>, words: &[Cow<'_, [u8]>], tied: bool) -> Word {
+    // Not every shell's `exec` says by its status what was wrong; `env` does.
+    let run = if tied {
+        [b"set -- ", &join(words)[..], b"; ", TIE.as_bytes()].concat()
+    } else {
+        [b"exec env -- ", &join(words)[..]].concat()
+    };
+    let is_plain = !tied && words.iter().all(|word| is_safe(word)) && words.len() + 3 <= MOST;
     let line = match cwd {
-        None if words.iter().all(|word| is_safe(word)) && words.len() <= MOST => join(&words),
-        None => by_sh(&join(&words)),
-        Some(cwd) => by_sh(&[enter(cwd.as_bytes()), join(&words)].concat()),
+        None if is_plain => run,
+        None => by_sh(&run),
+        Some(cwd) => by_sh(&[enter(cwd.as_bytes()), run].concat()),
     };
     Word::new(line).expect("made of Words, which hold no NUL, and of text without")
 }

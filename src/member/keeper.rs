@@ -82,6 +82,8 @@ pub(super) struct Keeper {
     descriptor: OwnedFd,
     /// Whether the link is a socket, as for everybody who was started on the machine of his starter.
     socket: bool,
+    /// Whether this process is killed when whoever has started it ends.
+    tied: bool,
 }
 
 /// The engine, and who is told.
@@ -117,7 +119,7 @@ impl Keeper {
     pub(super) fn new(
         driver: Driver,
         streams: Streams,
-        socket: bool,
+        (socket, tied): (bool, bool),
         progress: Progress,
     ) -> io::Result<Self> {
         let mut engine = Engine::new()?;
@@ -142,7 +144,7 @@ impl Keeper {
             let works = Arc::clone(&works);
             crate::thread::spawn("libi", move || works.tend())?;
         }
-        Ok(Self { works, descriptor, socket })
+        Ok(Self { works, descriptor, socket, tied })
     }
 
     /// Looks at the state, or changes it.
@@ -171,7 +173,7 @@ impl Keeper {
             return Err(MemberError::Ending);
         }
         let refused = |what| move |why: io::Error| MemberError::System { what, why };
-        if self.socket && !is_main_thread() {
+        if self.tied && !is_main_thread() {
             let why = io::Error::other("this is not the thread that the process began with");
             return Err(refused("cannot be released")(why));
         }
@@ -181,7 +183,7 @@ impl Keeper {
             let pipe = redirect(number).map_err(refused("cannot make a pipe for what is printed"))?;
             self.send(Command::Print(stream, pipe));
         }
-        if self.socket {
+        if self.tied {
             let none: Option<nix::sys::signal::Signal> = None;
             let cleared = nix::sys::prctl::set_pdeathsig(none).map_err(io::Error::from);
             cleared.map_err(refused("cannot be released"))?;

@@ -37,6 +37,7 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::ranks::Ranks;
 use libi_launch::backend::{LINK, STREAMS};
 use libi_launch::machine::{Event as Input, Node};
+use libi_launch::quote::TIED;
 
 use crate::engine::driver::{Driver, inherited_by_members};
 use crate::engine::sys::is_main_thread;
@@ -150,7 +151,9 @@ impl Member {
         let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
         let lasting = options.progress == Progress::Thread || is_main_thread();
         let driver = Driver::new(node, inherited_by_members(), lasting);
-        let keeper = Keeper::new(driver, streams, link != STREAMS, options.progress)?;
+        let socket = link != STREAMS;
+        let tied = socket || std::env::var_os(TIED).is_some();
+        let keeper = Keeper::new(driver, streams, (socket, tied), options.progress)?;
         let up = keeper.wait(Duration::MAX, |state| match state.stage {
             Stage::Joining => None,
             Stage::Up => Some(Ok(())),
@@ -230,8 +233,8 @@ impl Member {
     ///
     /// # Errors
     /// It is not everything with the next process in time (it goes on in the background, and this process is
-    /// released all the same); the session is ending; or it was started on the machine of its starter and this is
-    /// not the thread that it began with, without which it would be ended when its starter ends.
+    /// released all the same); the session is ending; or it is tied to its starter, as it is when that is on the same machine or
+    /// ssh's server, and this is not the thread that it began with, which alone can loosen that.
     pub fn finalize(&self, patience: Duration) -> Result<(), MemberError> {
         self.keeper.release()?;
         self.keeper.tell(Input::Finalize);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
-use libi::{Shell, Via, Word};
+use libi::{Shell, Ssh, Via, Word};
 
 use super::{Alone, Script, are_asked_for};
 
@@ -79,7 +79,13 @@ impl Sshd {
         SCRIPT.run(&["stop", name]);
     }
 
-    /// How hosts are reached that this server is on; these options of ssh count more than all others.
+    /// How hosts are reached that this server is on, as users would.
+    pub(crate) fn ssh(&self, server: &str) -> Via {
+        let config = Word::new(self.path(&format!("{server}.config"))).unwrap();
+        Via::Ssh(Ssh { config: Some(config), ..Ssh::new() })
+    }
+
+    /// The same without what `Ssh` adds; these options of ssh count more than all others.
     pub(crate) fn via(&self, server: &str, options: &[&str]) -> Via {
         let config = self.path(&format!("{server}.config"));
         let options = options.iter().flat_map(|option| ["-o", option]);

@@ -1,4 +1,4 @@
-//! SIGKILL of whoever launches: nothing is left on any host, whether the session was up or on its way.
+//! SIGKILL of whoever launches, and launches that are given up: nothing is left on any host, whether the session was up or on its way.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use libi::{FrontEnd, Policy};
 
 use crate::lab::{MARK, Marked, Process, Sshd, within};
+use crate::local::{Heard, launch_with, status};
 use crate::options;
 
 const HOSTS: usize = 24;
@@ -41,7 +42,7 @@ fn plays_the_front_end() {
     let lab = Sshd::of_another_process();
     let front = FrontEnd::new().unwrap();
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let _session = front.start(&[members], &options(lab.via("main", &[]))).unwrap();
+    let _session = front.start(&[members], &options(lab.ssh("main"))).unwrap();
     while front.next_event(Duration::from_secs(600)).is_some() {}
 }
 
@@ -82,7 +83,7 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     let Some(lab) = Sshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.via("main", &[])) };
+    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.ssh("main")) };
     let session = front.launch(&[members], &options).unwrap().remove(0);
     let report = session.report().unwrap();
     assert_eq!(report.joined(), HOSTS, "{report}");
@@ -108,9 +109,50 @@ fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
     let Some(lab) = Sshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let session = front.start(&[members], &options(lab.via("main", &[]))).unwrap();
+    let session = front.start(&[members], &options(lab.ssh("main"))).unwrap();
     within(PATIENCE, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
     drop(session);
     mark.nothing_is_left();
     assert!(std::env::var_os(MARK).is_none(), "this process would count");
+}
+
+#[test]
+fn a_program_that_never_joins_and_hears_nothing_ends_with_the_launch_that_is_given_up() {
+    let Some(lab) = Sshd::up() else { return };
+    let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+    let program = mark.program("/bin/sleep", "n[0-5]", &["1000"]);
+    let options = libi::LaunchOptions { deadline: Duration::from_secs(5), ..options(lab.ssh("main")) };
+    let session = front.start(&[program], &options).unwrap().remove(0);
+    let sleeps = || {
+        let named = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        mark.processes().iter().filter(|process| named(process.pid) == "sleep\n").count()
+    };
+    within(PATIENCE, "one that was launched sleeps", || sleeps() > 0);
+    let libi::Error::NotLaunched(report) = session.wait_up(PATIENCE).unwrap_err() else {
+        panic!("it was not launched, and not that is said")
+    };
+    assert_eq!(report.joined(), 0, "{report}");
+    drop(session);
+    mark.nothing_is_left();
+}
+
+#[test]
+fn who_was_released_lives_on_when_nothing_else_is_left() {
+    let Some(lab) = Sshd::up() else { return };
+    let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+    let end = lab.path(&format!("end-{}", mark.0));
+    let words = ["join", "finalize:60000", &format!("await:{end}")];
+    let session =
+        launch_with(&front, &[mark.program(&lab.member(), "n[0-3]", &words)], &options(lab.ssh("main")));
+    assert_eq!(Heard::all(&front).released.len(), 4);
+    drop((session, front));
+    mark.processes().iter().filter(|process| !process.is_leader).for_each(Process::kill);
+    let is_servers = |member: &Process| {
+        let parent = status(member.pid, "PPid").unwrap_or_default();
+        std::fs::read_to_string(format!("/proc/{parent}/comm")).is_ok_and(|name| name == "sshd\n")
+    };
+    within(PATIENCE, "their sessions of ssh are over", || !mark.processes().iter().any(is_servers));
+    assert_eq!(leaders(&mark).len(), 4);
+    std::fs::write(end, "").unwrap();
+    mark.nothing_is_left();
 }

@@ -12,7 +12,7 @@ fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no
     lab.serve("few", &["MaxStartups 2:100:4"]);
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), "n[0-63]", &["join", "finish:60000"]);
-    let options = LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.via("few", &[])) };
+    let options = LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.ssh("few")) };
     let session = front.launch(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
     let report = session.report().unwrap();
     let attempts: u32 = report.hosts().iter().map(|host| host.attempts).sum();

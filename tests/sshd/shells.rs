@@ -11,9 +11,13 @@ const SHELLS: &[(&str, &str, &str, &str)] = &[
     ("dash", "/bin/dash", ".ssh/rc", NOISE), // it reads nothing, but sshd does, by /bin/sh
     ("bash", "/bin/bash", ".bashrc", NOISE),
     ("zsh", "/usr/bin/zsh", ".zshenv", NOISE),
+    ("tcsh", "/usr/bin/tcsh", ".cshrc", CSH_NOISE),
+    ("fish", "/usr/bin/fish", ".config/fish/config.fish", NOISE),
 ];
 const NOISE: &str =
     "echo Welcome to this host; printf 'libi\\0is not what this is, \\377'; echo No such luck >&2\n";
+const CSH_NOISE: &str =
+    "echo Welcome to this host; printf 'libi\\0is not what this is, \\377'; sh -c 'echo No such luck >&2'\n";
 
 /// What quoting has to bring over unharmed.
 const WORDS: [&str; 9] =
@@ -35,7 +39,7 @@ fn whatever_login_shells_print_members_join_and_get_their_words_unchanged() {
         let odd = WORDS.concat();
         members.env.push(Variable::new(Word::new("ODD").unwrap(), Word::new(odd.as_str()).unwrap()).unwrap());
         // The links are where the noise is.
-        let options = LaunchOptions { links: Links::Channel, ..options(lab.via("main", &[])) };
+        let options = LaunchOptions { links: Links::Channel, ..options(lab.ssh("main")) };
         let session = launch_with(&front, &[members], &options);
         let heard = Heard::all(&front);
         let said: String = WORDS.iter().map(|word| format!("<{word}>\n")).collect();

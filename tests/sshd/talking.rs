@@ -35,7 +35,7 @@ fn all_operations_come_out(links: Links) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let members = mark.program(&lab.member(), "n[0-127]:2", &words);
     let began = Instant::now();
-    let options = LaunchOptions { links, ..options(lab.via("main", &[])) };
+    let options = LaunchOptions { links, ..options(lab.ssh("main")) };
     let session = launch_with(&front, &[members], &options);
     println!("{} after {:?}", session.report().unwrap(), began.elapsed());
     let (mut heard, deadline) = (Heard::default(), Instant::now() + PATIENCE);
@@ -82,7 +82,7 @@ fn cases_come_out_as_if_done_serially() {
             assert_eq!(distribution.executable.to_string(), MEMBER, "all are there");
             distribution.executable = lab.member().as_str().try_into().unwrap();
         }
-        let options = LaunchOptions { strategy: launch.strategy, ..options(lab.via("main", &[])) };
+        let options = LaunchOptions { strategy: launch.strategy, ..options(lab.ssh("main")) };
         let session = launch_with(&front, &distributions, &options);
         let played = play_front_end(&launch, &session);
         let mut endings = Endings::default();

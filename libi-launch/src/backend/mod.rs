@@ -44,7 +44,7 @@ pub use shell::Shell;
 pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
 
 use crate::machine::{Program, Task};
-use crate::quote;
+use crate::quote::Written;
 
 /// The variable that tells a program where its link is: the number of a socket, or [`STREAMS`].
 pub const LINK: &str = "LIBI_LINK";
@@ -158,10 +158,10 @@ fn variable(name: &str, value: &str) -> Vec<Variable> {
 }
 
 /// What a remote shell is to be told to run, if our link is its standard streams.
-fn remote_command(program: &Program) -> Word {
+fn remote_command(program: &Program, written: Written) -> Word {
     let mut env = program.env.clone();
     env.extend(variable(LINK, STREAMS));
-    quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args)
+    written(program.cwd.as_ref(), &env, &program.executable, &program.args)
 }
 
 /// A word that no option parser takes for an option.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Backend, Channel, Recipe, Refused, plain, remote_command};
 use crate::machine::{Program, Task};
+use crate::quote;
 
 /// How to call a remote shell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +60,7 @@ impl Backend for Shell {
         args.extend(self.option(self.user.as_ref(), host.user.clone(), "user")?);
         args.extend(self.option(self.port.as_ref(), host.port.map(|port| port.to_string()), "port")?);
         args.push(plain("host", &host.name)?);
-        args.push(remote_command(program));
+        args.push(remote_command(program, quote::command));
         Ok(Recipe {
             program: self.program.clone(),
             args,

@@ -22,6 +22,12 @@
 //! questions to the terminal; in the environment that it is given they are answered with no
 //! (`SSH_ASKPASS_REQUIRE`, which ssh knows since 8.4; before, the launch ends by its deadline).
 //!
+//! # What ends over there
+//! sshd has no terminal to hang up, and only closes its pipes when the connection ends: members notice, and end, but a program
+//! that has never joined and does not read its input would stay. So each is [tied](crate::quote::tied_command) to
+//! the process of sshd that has started it, where the host can do that. What such a program has started by itself can stay
+//! all the same.
+//!
 //! # What is yours
 //! Who is trusted: `StrictHostKeyChecking`, known hosts, keys, agents and whether they are forwarded, Kerberos, jump hosts,
 //! proxies. It is in your configuration, as for every other `ssh`, or in [options](Ssh::options). Whoever launches further
@@ -50,6 +56,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Backend, Channel, Recipe, Refused, plain, remote_command, variable};
 use crate::machine::{Program, Task};
+use crate::quote;
 
 /// What comes first, and cannot be changed.
 const ALWAYS: [&str; 7] = [
@@ -231,7 +238,7 @@ impl Backend for Ssh {
             option("-F", config.clone());
         }
         self.options_for(host).for_each(|value| option("-o", value));
-        args.extend([plain("host", &host.name)?, remote_command(program)]);
+        args.extend([plain("host", &host.name)?, remote_command(program, quote::tied_command)]);
         Ok(Recipe {
             program: self.program.clone(),
             args,

@@ -41,6 +41,9 @@ fn shells() -> Vec<Vec<&'static str>> {
     REQUIRED.into_iter().chain(others).map(words).collect()
 }
 
+/// The two ways to write a command, which mean the same as long as the starter lives.
+const WAYS: [Written; 2] = [command, tied_command];
+
 struct Seen {
     out: Vec<u8>,
     err: String,
@@ -121,10 +124,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn every_byte_of_every_argument_survives(args in vec(bytes(), 0..6)) {
+    fn every_byte_of_every_argument_survives(args in vec(bytes(), 0..6), way in 0..WAYS.len()) {
         let mut all = vec![word("-c"), word(r#"for arg; do printf '%s\0' "$arg"; done"#), word("sh")];
         all.extend(args.iter().map(word));
-        let command = command(None, &[], &word("dash"), &all);
+        let command = WAYS[way](None, &[], &word("dash"), &all);
         for shell in shells() {
             let seen = run(&shell, &command, Path::new("/"));
             let expected: Vec<u8> = args.iter().flat_map(|arg| [arg.as_slice(), b"\0"].concat()).collect();
@@ -133,9 +136,9 @@ proptest! {
     }
 
     #[test]
-    fn every_byte_of_every_variable_survives(env in vec((name(), bytes()), 1..5)) {
+    fn every_byte_of_every_variable_survives(env in vec((name(), bytes()), 1..5), way in 0..WAYS.len()) {
         let env: Vec<_> = env.into_iter().map(|(name, value)| variable(name, value)).collect();
-        let command = command(None, &env, &word("cat"), &[word("/proc/self/environ")]);
+        let command = WAYS[way](None, &env, &word("cat"), &[word("/proc/self/environ")]);
         for shell in shells() {
             let seen = run(&shell, &command, Path::new("/"));
             for set in Environment::from_iter(env.clone()).variables() {
@@ -147,7 +150,13 @@ proptest! {
     }
 
     #[test]
-    fn any_program_in_any_directory_is_found(dir in file_name(), file in file_name(), set: bool, absolute: bool) {
+    fn any_program_in_any_directory_is_found(
+        dir in file_name(),
+        file in file_name(),
+        set: bool,
+        absolute: bool,
+        way in 0..WAYS.len(),
+    ) {
         let scratch = Scratch::new();
         let path = [dir.as_slice(), b"/bin/", file.as_slice()].concat();
         scratch.link(&path, "/bin/pwd");
@@ -156,7 +165,7 @@ proptest! {
             PathBuf::from(std::ffi::OsStr::from_bytes(&dir))
         };
         let program = [b"bin/".as_slice(), &file].concat();
-        let command = command(Some(&word(cwd.as_os_str().as_bytes())), &env, &word(program), &[word("-P")]);
+        let command = WAYS[way](Some(&word(cwd.as_os_str().as_bytes())), &env, &word(program), &[word("-P")]);
         for shell in shells() {
             let seen = run(&shell, &command, &scratch.0);
             let expected = [scratch.0.as_os_str().as_bytes(), b"/", &dir, b"\n"].concat();
@@ -165,11 +174,12 @@ proptest! {
     }
 
     #[test]
-    fn any_name_is_looked_up_in_the_path_that_was_set(file in file_name()) {
+    fn any_name_is_looked_up_in_the_path_that_was_set(file in file_name(), way in 0..WAYS.len()) {
         let scratch = Scratch::new();
         scratch.link(&file, "/usr/bin/printf");
         let path = [scratch.0.as_os_str().as_bytes(), b":/bin:/usr/bin"].concat();
-        let command = command(None, &[variable("PATH", path)], &word(&file), &[word("%s."), word("a  b"), word("*")]);
+        let args = [word("%s."), word("a  b"), word("*")];
+        let command = WAYS[way](None, &[variable("PATH", path)], &word(&file), &args);
         for shell in shells() {
             let seen = run(&shell, &command, Path::new("/"));
             prop_assert_eq!(&seen.out, b"a  b.*.", "{:?} {} {}", shell, command, seen.err);
@@ -246,9 +256,10 @@ fn a_missing_program_is_127_and_one_that_cannot_be_executed_126() {
         for (program, status) in
             [("no-such-program", 127), ("-no-such", 127), ("/nonexistent/x", 127), ("/etc/passwd", 126)]
         {
-            let command = command(None, &env, &word(program), &[]);
-            for shell in shells() {
-                let seen = run(&shell, &command, Path::new("/"));
+            let commands = WAYS.map(|way| way(None, &env, &word(program), &[]));
+            for (shell, command) in shells().iter().flat_map(|shell| commands.iter().map(move |c| (shell, c)))
+            {
+                let seen = run(shell, command, Path::new("/"));
                 assert_eq!(seen.exit, Exit::Code(status), "{shell:?} {command} {}", seen.err);
                 assert!(seen.err.contains(program), "{shell:?}: {}", seen.err);
             }
@@ -263,6 +274,41 @@ fn the_program_takes_the_place_of_the_shell() {
         let seen = run(&shell, &command, Path::new("/"));
         assert!(matches!(seen.exit, Exit::Signal { .. }), "{shell:?}: {}", seen.exit);
     }
+}
+
+#[test]
+fn a_tied_program_ends_with_the_one_that_has_started_its_shell() {
+    let tied = tied_command(None, &[], &word("sleep"), &[word("1000")]);
+    for shell in shells() {
+        let scratch = Scratch::new();
+        // Somebody who starts the shell, says which process it is, and ends.
+        let args: Vec<String> = shell[1..].iter().map(|arg| quoted(arg)).collect();
+        let starter = format!(
+            "{} {} {} & echo $! >started; until grep -q TIED /proc/$!/environ 2>/dev/null; do :; done",
+            shell[0],
+            args.join(" "),
+            quoted(&tied.to_string())
+        );
+        let seen = run(&["dash", "-c"], &word(starter), &scratch.0);
+        assert_eq!(seen.exit, Exit::Code(0), "{shell:?}: {}", seen.err);
+        let pid = fs::read_to_string(scratch.0.join("started")).unwrap();
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while lives(pid.trim()) {
+            assert!(std::time::Instant::now() < deadline, "{shell:?}: {pid} goes on");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Whether a process has not ended, though it may be nobody's any more.
+fn lives(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))
+}
+
+/// A word for `sh`.
+fn quoted(text: &str) -> String {
+    String::from_utf8(quote(text.as_bytes()).into_owned()).unwrap()
 }
 
 #[test]

@@ -8,6 +8,7 @@ use libi_core::dist::{Variable, Word};
 use libi_launch::backend::{Backend, Channel, LINK, Local, SOCKET};
 use libi_launch::machine::{Job, Node, Program, Stream as Standard};
 use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start};
+use libi_launch::quote::TIED;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::Ends;
@@ -147,7 +148,7 @@ pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&Variable| {
         let name = variable.name().as_bytes();
-        name != LINK.as_bytes() && name != OWN.as_bytes() && !name.starts_with(BEFORE.as_bytes())
+        ![LINK, TIED, OWN].map(str::as_bytes).contains(&name) && !name.starts_with(BEFORE.as_bytes())
     };
     all.variables().iter().filter(meant).cloned().collect()
 }
