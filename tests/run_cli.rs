@@ -52,6 +52,22 @@ fn a_program_that_does_not_take_its_place_is_said_to_be_one() {
 }
 
 #[test]
+fn a_hundred_hosts_are_launched_by_processes_that_may_have_few_files_open() {
+    let limited = |most: &str, tree: &str| {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", most, LIBI, "run", "--tree", tree]);
+        command.args(["--hosts", "n[0-99]", MEMBER, "join", "finish:20000"]).stdin(Stdio::null());
+        told(&command.output().unwrap())
+    };
+    for most in ["24", "40"] {
+        assert_eq!(limited(most, "late"), (0, String::new(), String::new()), "{most} files");
+    }
+    // If one is to launch all of them there is no way.
+    let (status, _, err) = limited("40", "flat");
+    assert!(status == 3 && err.contains("no room") && err.contains("Too many open files"), "{err}");
+}
+
+#[test]
 fn standard_input_is_the_masters() {
     let mut child = libi(&["-n", "2", "--tag", MEMBER, "join", "read", "finish:20000"])
         .stdin(Stdio::piped())

@@ -62,6 +62,8 @@ impl fmt::Display for Exit {
 pub enum Cause {
     /// It could not even be started; the operating system says why.
     NotStarted(String),
+    /// Whoever was to start it has no room for that: no processes, descriptors or memory are left to it, as the operating system says.
+    NoRoom(String),
     /// What was started has ended.
     Exited(Exit),
     /// The link to it was closed from the other side, and nothing ended that we could see.
@@ -88,6 +90,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotStarted(why) => write!(f, "cannot be started: {why}"),
+            Self::NoRoom(why) => write!(f, "found no room where it was to be started: {why}"),
             Self::Exited(exit) => exit.fmt(f),
             Self::Closed => f.write_str("closed the link"),
             Self::TimedOut => f.write_str("timed out"),
@@ -196,7 +199,8 @@ impl Failure {
         match self.cause {
             Cause::Exited(Exit::Code(_)) => self.refusal().is_some_and(Refusal::may_pass),
             Cause::Exited(_) => self.phase == Phase::Starting,
-            Cause::Closed | Cause::TimedOut | Cause::Silent | Cause::LauncherLost(_) => true,
+            Cause::NoRoom(_) | Cause::Closed | Cause::TimedOut => true,
+            Cause::Silent | Cause::LauncherLost(_) => true,
             Cause::NotStarted(_) | Cause::Garbled(_) | Cause::Version(_) | Cause::WrongTicket => false,
             Cause::Abandoned | Cause::Unreachable => false,
         }
@@ -229,9 +233,18 @@ impl Failure {
         self.refusal() == Some(Refusal::HungUp)
     }
 
-    /// Whether whoever was to be reached, or the way there, may have been overrun, so that fewer launches at a time may help.
+    /// Whether the one that was to make the launch had no room for it; others may.
+    #[must_use]
+    pub fn is_for_want_of_room(&self) -> bool {
+        matches!(self.cause, Cause::NoRoom(_))
+    }
+
+    /// Whether whoever was to be reached, or the way there, or whoever launches, may have been overrun, so that fewer launches at a time
+    /// may help.
     #[must_use]
     pub fn is_overrun(&self) -> bool {
-        self.cause == Cause::Closed || self.refusal().is_some_and(Refusal::is_overrun)
+        self.cause == Cause::Closed
+            || self.is_for_want_of_room()
+            || self.refusal().is_some_and(Refusal::is_overrun)
     }
 }

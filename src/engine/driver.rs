@@ -20,7 +20,7 @@ use super::port::Port;
 use super::ports::{Part, Target, Targets};
 use super::stream::Stream;
 use input::Input;
-use starting::Started;
+use starting::{Refused, Started};
 pub(crate) use starting::{inherited, inherited_by_members};
 
 mod connecting;
@@ -329,15 +329,19 @@ impl Driver {
         match starting::start(&self.node, job, &self.environment, self.lasting_thread, open) {
             Ok(started) => {
                 if let Err(error) = self.follow(link, started, turn) {
-                    let why = format!("cannot be watched: {error}");
-                    return self.tell(Event::NotStarted(link, why), turn);
+                    let what = format_args!("cannot be watched: {error}");
+                    let refused = Refused::by_system(what, error.raw_os_error());
+                    if let Some(mut port) = self.ports.remove(&link) {
+                        port.let_go(turn.registry, turn.targets);
+                    }
+                    return self.tell(refused.event(link), turn);
                 }
                 turn.refresh();
                 self.tell(Event::Started(link), turn);
             }
-            Err(why) => {
+            Err(refused) => {
                 self.ports.remove(&link);
-                self.tell(Event::NotStarted(link, why), turn);
+                self.tell(refused.event(link), turn);
             }
         }
     }
@@ -383,9 +387,7 @@ impl Driver {
             }
         }
         for port in self.ports.values_mut() {
-            port.close(registry, targets);
-            port.close_process(registry, targets);
-            (0..2).for_each(|place| port.close_text(place, registry, targets));
+            port.let_go(registry, targets);
         }
         self.ports.clear();
     }

@@ -266,6 +266,13 @@ impl Port {
         }
     }
 
+    /// Lets go of all of it.
+    pub(super) fn let_go(&mut self, registry: &Registry, targets: &mut Targets) {
+        self.close(registry, targets);
+        self.close_process(registry, targets);
+        (0..2).for_each(|place| self.close_text(place, registry, targets));
+    }
+
     /// Whether nothing is left of it.
     pub(super) fn is_gone(&self) -> bool {
         self.closed && self.process.is_none()

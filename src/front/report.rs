@@ -308,7 +308,11 @@ impl LaunchReport {
                 "" => self.words(failure).cause,
                 said => format!("\"{}\"", printable(said)),
             };
-            write!(f, "\n  hosts cannot launch each other ({host}: {why}); all were launched from here")?;
+            if failure.is_for_want_of_room() {
+                write!(f, "\n  {host} had no room for more launches ({why}); the rest came back here")?;
+            } else {
+                write!(f, "\n  hosts cannot launch each other ({host}: {why}); all were launched from here")?;
+            }
         }
         let mut hosts = HostList::new();
         for host in self.fell_back() {

@@ -170,15 +170,30 @@ impl Queue {
         self.answers(launch, now)?;
         self.end_back_offs(now);
         let share = self.share(now) as usize;
-        let hosts = self.waiting.split_back(share);
+        Ok(self.part_with(launch.host, share))
+    }
+
+    /// As [`child_ready`](Self::child_ready), for a launcher that has no room for more children: the child gets all that waits.
+    ///
+    /// # Errors
+    /// When this launch is not in flight.
+    pub fn child_ready_with_all(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
+        self.answers(launch, now)?;
+        self.end_back_offs(now);
+        Ok(self.part_with(launch.host, self.waiting.len()))
+    }
+
+    /// Gives so many hosts away.
+    fn part_with(&mut self, child: HostIndex, count: usize) -> Share {
+        let hosts = self.waiting.split_back(count);
         let mut attempts = BTreeMap::new();
         if !self.attempts.is_empty() {
             let again = hosts.iter().filter_map(|host| self.attempts.remove_entry(&host));
             attempts = again.collect();
         }
         let share = Share { hosts, attempts, estimate: self.estimate };
-        self.states.insert(launch.host, State::Up(share.clone()));
-        Ok(share)
+        self.states.insert(child, State::Up(share.clone()));
+        share
     }
 
     /// As [`child_ready`](Self::child_ready), for a child whose share was decided in advance: these hosts, none of which

@@ -36,6 +36,8 @@ pub enum Event {
     Started(LinkId),
     /// A start was refused by the operating system, which says why. Nothing more comes of this link.
     NotStarted(LinkId, String),
+    /// A start was refused by the operating system for want of room, as it says: another may go better, here or elsewhere.
+    NoRoom(LinkId, String),
     /// Bytes have arrived. What a child has said before it exited should be received before its exit is told.
     Received(LinkId, Vec<u8>),
     /// Bytes have arrived, and were put where [`landing`](super::Node::landing) has said.

@@ -44,6 +44,7 @@ use super::message::{News, Output, Program, Rules, Task};
 use super::outbox::Outbox;
 use super::window::Window;
 use crate::backend::Via;
+use crate::verdict::Cause;
 
 /// How many news go into one message, so that it stays below the limit of messages.
 const NEWS_IN_A_MESSAGE: usize = 200;
@@ -248,7 +249,7 @@ impl Node {
             }
         }
         for link in silent {
-            self.end_by_force(link, crate::verdict::Cause::Silent, now, out);
+            self.end_by_force(link, Cause::Silent, now, out);
         }
         if let Role::Member(upstream) = &self.role
             && self.stage < Stage::Ending
@@ -354,7 +355,8 @@ impl Machine for Node {
         match event {
             Event::Begin => self.begin(now, out),
             Event::Started(link) => self.started(link, now),
-            Event::NotStarted(link, why) => self.not_started(link, why, now, out),
+            Event::NotStarted(link, why) => self.not_started(link, Cause::NotStarted(why), now, out),
+            Event::NoRoom(link, why) => self.not_started(link, Cause::NoRoom(why), now, out),
             Event::Received(LinkId::PARENT, mut bytes) => {
                 let may_be_secret = self.may_hear_secrets();
                 self.heard_parent(&bytes, now, out);

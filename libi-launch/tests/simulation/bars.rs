@@ -4,6 +4,7 @@
 
 use libi_core::boot::Place;
 use libi_core::ids::HostIndex;
+use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
@@ -39,6 +40,21 @@ impl Scenario {
         scenario
     }
 
+    /// The scenario of a seed in which nodes may have room for few, drawn apart from the rest.
+    pub(crate) fn with_room(seed: u64) -> Self {
+        let mut scenario = Self::with_bars(seed);
+        let mut rng = Rng::new(seed).fork(16);
+        scenario.room = rng.chance(0.25).then(|| [2, 3, 5, 20][rng.below(4) as usize]);
+        scenario
+    }
+
+    /// Whether there may be no way to everybody. Who has room for few gives the rest to whoever comes up next: not if that is laid down,
+    /// or they cannot launch others, or what is left comes back from hosts that have failed when all who can are up.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let all_goes_well = self.bars.is_none() && self.trouble == Trouble::Nothing && self.bad == 0.0;
+        self.room.is_some() && (self.strategy != Strategy::Late || !all_goes_well)
+    }
+
     /// What launches from a machine meet with, if that is barred.
     pub(crate) fn bar(&self, launcher: &str) -> Option<Fate> {
         let bars = self.bars?;
@@ -57,7 +73,12 @@ impl Scenario {
 pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
     let world = &sim.world;
     let links_fail = world.was_cut || scenario.may_be_unreachable();
-    if scenario.has_faults() || scenario.bad > 0.0 || scenario.trouble != Trouble::Nothing || links_fail {
+    if scenario.is_crowded()
+        || scenario.has_faults()
+        || scenario.bad > 0.0
+        || scenario.trouble != Trouble::Nothing
+        || links_fail
+    {
         return Ok(());
     }
     let verdict = world.notices.iter().find(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
@@ -74,6 +95,7 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
     let expected = scenario.hosts > 1 && scenario.is_barred(0);
     match (flat, scenario.bars) {
         (None, _) if !expected => {}
+        (Some((_, failure)), None) if scenario.room.is_some() && Fate::NoRoom.explains(failure) => {}
         (Some((HostIndex(0), failure)), Some(bars)) if expected => {
             let fits = match bars.fate {
                 Fate::NotStarted => matches!(failure.cause, Cause::NotStarted(_)),

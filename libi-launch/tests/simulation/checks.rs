@@ -89,7 +89,8 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
 pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let Some(tree) = scenario.tree() else { return Ok(()) };
     let of_host = |host| world.starts.iter().filter(move |start| start.host == host);
-    if scenario.has_faults() || scenario.bars.is_some() || of_host(HostIndex(0)).count() != 1 {
+    let by_others = scenario.bars.is_some() || scenario.is_crowded();
+    if scenario.has_faults() || by_others || of_host(HostIndex(0)).count() != 1 {
         return Ok(()); // another master has another tree, and who cannot launch leaves it to others
     }
     let replaced = |host| front.replaced().iter().any(|replaced| replaced.host == host);
@@ -130,7 +131,8 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
         return Err(format!("somebody dials: {:?}", world.direct.dialled));
     }
     // Nobody waits for a host that says that it cannot connect.
-    let links_alone = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing && !world.was_cut;
+    let all_goes_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+    let links_alone = all_goes_well && !scenario.is_crowded() && !world.was_cut;
     if scenario.may_be_unreachable() && links_alone && scenario.deaths.is_empty() && !scenario.may_be_silent()
     {
         let timed_out = |known: &&Known| {
@@ -224,7 +226,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         let mut tried = world.fates.iter().filter(|((place, _), _)| *place == Place::Leader(host));
         let last = tried.next_back().map(|(_, fate)| *fate);
         let was_silent = matches!(last, Some(Fate::Hangs | Fate::HangsWithBanner));
-        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_));
+        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_) | Cause::NoRoom(_));
         let too_early = failure.phase == Phase::Starting && failure.elapsed < scenario.rules.greet;
         if in_time && failure.cause == Cause::TimedOut && too_early {
             return Err(format!("{host} was cut short, but is said to have timed out: {failure:?}"));
@@ -241,20 +243,22 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             Trouble::Breaks(at_fault, _) => host == HostIndex(at_fault),
             Trouble::Hang(_) => was_silent,
             Trouble::Nothing => false,
-        };
+        } || scenario.is_crowded() && failure.is_for_want_of_room();
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));
         }
     }
     for replaced in front.replaced() {
         let launched = world.starts.iter().any(|start| start.name == replaced.by);
-        if *verdict == Notice::Up && in_time && !launched {
+        if *verdict == Notice::Up && in_time && !launched && !scenario.is_crowded() {
             return Err(format!("was never launched: {replaced:?}"));
         }
     }
     let replaced = |host| front.replaced().iter().filter(|replaced| replaced.host == host).count();
     if let Trouble::Breaks(host, _) = scenario.trouble
         && scenario.bad == 0.0
+        && !scenario.is_crowded()
+    // who has it handed back does not know how often it was lost
     {
         // Whoever cannot launch has not launched it.
         let fate = |start: &Start| world.fates.get(&(Place::Leader(start.host), start.attempt));
@@ -286,7 +290,7 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]
         let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
         let times = latest.count() + usize::from(counted);
         let was_up = tried.iter().any(|(_, fate)| fate.joins());
-        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_));
+        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_) | Cause::NoRoom(_));
         if up && own && may_pass && !was_up && times != usize::from(rules.attempts) {
             return Err(format!("{host} is given up after {times} launches: {tried:?}, {failure:?}"));
         }
@@ -294,7 +298,7 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]
     let attempt = rules.greet + rules.join + rules.grace * 4 + rules.back_off_most;
     let latest = world.starts.last().map_or(Instant::ZERO, |start| start.at);
     let idle = deadline.since(latest);
-    if waited && idle > attempt {
+    if waited && idle > attempt && !scenario.is_crowded() {
         let replaced = front.replaced();
         return Err(format!("hosts have waited, but nothing was launched for {idle:?}; {replaced:?}"));
     }

@@ -33,6 +33,8 @@ pub(crate) enum Fate {
     Joins { banner: bool, cut: Option<usize> },
     /// The operating system refuses to start it.
     NotStarted,
+    /// There is no room for it where it is started.
+    NoRoom,
     /// The remote shell is refused, and says so.
     Refused,
     /// The remote shell is not let in.
@@ -65,6 +67,7 @@ impl Fate {
         let cause = &failure.cause;
         match self {
             Self::NotStarted => matches!(cause, Cause::NotStarted(_)),
+            Self::NoRoom => matches!(cause, Cause::NoRoom(_)),
             Self::Refused => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("refused"),
             Self::Denied => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("denied"),
             Self::NotFound => *cause == Cause::Exited(Exit::Code(127)) && failure.tail.contains("not found"),
@@ -133,6 +136,8 @@ pub(crate) struct Scenario {
     pub(crate) trouble: Trouble,
     /// From some hosts nobody can be launched.
     pub(crate) bars: Option<Bars>,
+    /// How many hosts a node has room for at a time that it has launched, or launches.
+    pub(crate) room: Option<usize>,
     pub(crate) links: Links,
     /// Which part of those who dial reach nobody, and which part of those who are reached never hear of it.
     pub(crate) unreachable: f64,
@@ -200,6 +205,7 @@ impl Scenario {
             strategy: Strategy::Late,
             trouble: Trouble::Nothing,
             bars: None,
+            room: None,
             links: Links::Channel,
             unreachable: 0.0,
             lost_proofs: 0.0,

@@ -37,6 +37,8 @@ pub(crate) struct Process {
     pub(crate) started: BTreeMap<LinkId, Id>,
     /// The other ends of its links; of a program that never joins there is none.
     children: BTreeMap<LinkId, Option<Id>>,
+    /// Which of its links are to leaders of hosts.
+    hosts: BTreeSet<LinkId>,
     /// Frozen processes do nothing and notice nothing, and cannot be ended from afar.
     pub(crate) frozen: bool,
     pub(crate) alive: bool,
@@ -172,6 +174,7 @@ impl Cluster {
             origin: parent,
             started: BTreeMap::new(),
             children: BTreeMap::new(),
+            hosts: BTreeSet::new(),
             frozen: false,
             alive: true,
             told_up: false,

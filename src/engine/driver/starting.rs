@@ -1,13 +1,14 @@
 //! Starts the process that a node wants, by the recipe of its back-end.
 
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use libi_core::dist::{Variable, Word};
 use libi_launch::backend::{Backend, Channel, LINK, Local, SOCKET};
-use libi_launch::machine::{Job, Node, Program, Stream as Standard};
-use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start};
+use libi_launch::machine::{Event, Job, LinkId, Node, Program, Stream as Standard};
+use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start, StartError};
 use libi_launch::quote::TIED;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -29,18 +30,46 @@ pub(super) struct Started {
     pub(super) texts: Vec<(Standard, Stream)>,
 }
 
-/// Starts it; or says, for people, why that is not possible. `open` processes have been started before.
+/// A process that was not started.
+pub(super) struct Refused {
+    /// Why, for people.
+    pub(super) why: String,
+    /// Whether only room is missing, of which there may be more elsewhere or later.
+    pub(super) no_room: bool,
+}
+
+impl Refused {
+    /// The system has said this number while this was done.
+    pub(super) fn by_system(what: impl Display, errno: Option<i32>) -> Self {
+        let rooms = [libc::EMFILE, libc::ENFILE, libc::EAGAIN, libc::ENOMEM, libc::ENOSPC];
+        Self { why: what.to_string(), no_room: errno.is_some_and(|errno| rooms.contains(&errno)) }
+    }
+
+    /// What its node is told.
+    pub(super) fn event(self, link: LinkId) -> Event {
+        if self.no_room { Event::NoRoom(link, self.why) } else { Event::NotStarted(link, self.why) }
+    }
+}
+
+impl From<StartError> for Refused {
+    fn from(error: StartError) -> Self {
+        let errno = if let StartError::Refused { errno, .. } = &error { Some(errno.0) } else { None };
+        Self::by_system(error, errno)
+    }
+}
+
+/// Starts it; or says why that is not possible. `open` processes have been started before.
 pub(super) fn start(
     node: &Node,
     job: &Job,
     environment: &Environment,
     lasting_thread: bool,
     open: usize,
-) -> Result<Started, String> {
+) -> Result<Started, Refused> {
     let mut recipe = match job {
         Job::Host(task, program) => {
             let program = Program { env: with_names(&program.env, node), ..program.clone() };
-            node.via().recipe(task, &program).map_err(|refused| refused.to_string())?
+            node.via().recipe(task, &program).map_err(|refused| Refused::by_system(refused, None))?
         }
         Job::Member(_, program) => Local::start(program),
     };
@@ -49,7 +78,11 @@ pub(super) fn start(
         recipe.env.extend(before);
     }
     let open_files = make_room(open);
-    let made = |what: &'static str| move |error: io::Error| format!("cannot make a {what}: {error}");
+    let made = |what: &'static str| {
+        move |error: io::Error| {
+            Refused::by_system(format_args!("cannot make a {what}: {error}"), error.raw_os_error())
+        }
+    };
     let (stderr, its_stderr) = pipe(open).map_err(made("pipe"))?;
     let mut start = Start::new(recipe.program, environment.clone().with(recipe.env));
     start.args = recipe.args;
@@ -65,7 +98,7 @@ pub(super) fn start(
             let (stdout, its_stdout) = pipe(open).map_err(made("pipe"))?;
             start.fds.insert(1, Source::File(its_stdout.as_fd()));
             start.fds.insert(SOCKET, Source::File(theirs.as_fd()));
-            let child = start.start().map_err(|error| error.to_string())?;
+            let child = start.start()?;
             texts.push((Standard::Out, stdout));
             Ok(Started { child, input: Stream::ours(aside(ours.into(), open), true), output: None, texts })
         }
@@ -74,7 +107,7 @@ pub(super) fn start(
             let (stdout, its_stdout) = pipe(open).map_err(made("pipe"))?;
             start.fds.insert(0, Source::File(its_stdin.as_fd()));
             start.fds.insert(1, Source::File(its_stdout.as_fd()));
-            let child = start.start().map_err(|error| error.to_string())?;
+            let child = start.start()?;
             Ok(Started {
                 child,
                 input: stdout,

@@ -235,7 +235,7 @@ impl Node {
             }
             // Given up for good by somebody below: should he be lost, that says nothing of it any more.
             (News::Failed(host, ..), Some(own))
-                if self.stage == Stage::Launching && self.queue.forget(own, *host) =>
+                if self.stage == Stage::Launching && self.queue.forget(own, *host) && !self.is_front() =>
             {
                 self.tasks.remove(host);
             }

@@ -47,6 +47,8 @@ pub(super) struct Footing {
     /// How many children have said that they cannot, and how many have launched somebody.
     unable: u32,
     able: u32,
+    /// Whether the last launch from here was refused for want of room.
+    full: bool,
 }
 
 #[derive(Debug)]
@@ -94,12 +96,12 @@ pub(super) struct Collapse {
 impl Footing {
     /// Of a leader.
     pub(super) fn open() -> Self {
-        Self { own: Own::Open(Box::default()), unable: 0, able: 0 }
+        Self { own: Own::Open(Box::default()), unable: 0, able: 0, full: false }
     }
 
     /// Of the front end, behind which there is nobody who could launch instead.
     pub(super) fn firm() -> Self {
-        Self { own: Own::Firm, unable: 0, able: 0 }
+        Self { own: Own::Firm, unable: 0, able: 0, full: false }
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -118,6 +120,15 @@ impl Footing {
 
     pub(super) fn child_is_able(&mut self) {
         self.able = self.able.saturating_add(1);
+    }
+
+    /// Whether there is room for more launches, as far as it is known.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    pub(super) fn fills(&mut self, full: bool) {
+        self.full = full;
     }
 
     /// A host is launched.

@@ -51,14 +51,42 @@ impl Node {
     }
 
     pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
+        if !failure.is_for_want_of_room() {
+            self.footing.fills(false);
+        }
         if failure.is_overrun() {
             let rem = self.queue.estimate().cost().rem;
             self.window.refused(now, self.queue.in_flight(), rem);
+        }
+        if failure.is_for_want_of_room() {
+            return self.no_room(launch, failure, now);
         }
         let retry = self.retry(launch, &failure);
         let here = if self.footing.is_lost() { Retry::Never } else { retry };
         if self.queue.child_failed(launch, now, here).is_ok() {
             self.judge(launch, failure, retry);
+        }
+    }
+
+    /// There was no room here for a launch. That is no attempt at its host.
+    fn no_room(&mut self, launch: Launch, failure: Failure, now: Instant) {
+        let others = self.queue.in_flight() > 1;
+        if self.queue.child_failed(launch, now, Retry::Never).is_err() {
+            return;
+        }
+        let next = Launch { attempt: anew(launch.attempt), ..launch };
+        let waits = others && !self.footing.is_lost() && self.may_be_lost(launch.attempt);
+        let is_last = launch.attempt.lost >= self.rules.attempts;
+        if self.stage != Stage::Launching || !waits && self.is_front() && is_last {
+            self.give_host_up(launch, failure);
+        } else if waits || self.is_front() {
+            let back_off = self.back_off(launch.attempt.lost);
+            if self.queue.take(next, (!waits).then(|| now + back_off)).is_ok() {
+                self.again_by(next);
+            }
+        } else {
+            self.news.push(News::Unable(failure, false));
+            self.news.push(News::Back(next.host, next.attempt));
         }
     }
 
@@ -108,9 +136,6 @@ impl Node {
                 Err(_) => return,
             }
         };
-        if let Some(task) = self.tasks.get_mut(&lost.host) {
-            task.attempt = next;
-        }
-        self.news.push(News::Again(lost.host, next));
+        self.again_by(Launch { attempt: next, ..lost });
     }
 }

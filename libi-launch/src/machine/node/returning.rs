@@ -31,6 +31,12 @@
 //! *When the master is lost* while the front end launches, only those are lost with it who had come up below it. The
 //! front end launches them itself, and the next master is given nothing.
 //!
+//! *For want of room.* A launcher may have no descriptors, processes or memory left for one more launch. As long as others are in
+//! flight it tries again after a while, and whoever comes up next gets all that waits; otherwise the host goes back to the
+//! parent, as one that was not launched. From the front end it cannot go back: there it is tried until it is given up. A
+//! front end that gets hosts back for that reason does not launch all of them by itself, as it does when the master cannot
+//! launch anybody.
+//!
 //! Static trees are kept to as far as possible: who takes back launches all that the unable one was to have below it.
 
 use libi_core::ids::HostIndex;
@@ -52,7 +58,7 @@ impl Node {
     }
 
     /// A launch that failed is not repeated.
-    fn give_host_up(&mut self, launch: Launch, failure: Failure) {
+    pub(super) fn give_host_up(&mut self, launch: Launch, failure: Failure) {
         self.take_over(launch.host);
         self.news.push(News::Failed(launch.host, launch.attempt, failure));
     }
@@ -153,13 +159,18 @@ impl Node {
             Role::Front(_) => self.queue.take(launch, not_before),
             Role::Member(_) => self.queue.hand_back(child, launch, not_before),
         };
-        if taken.is_err() {
-            return; // it is not the child's to hand back
+        // Otherwise it is not the child's to hand back.
+        if taken.is_ok() {
+            self.again_by(launch);
         }
-        if let Some(task) = self.tasks.get_mut(&host) {
-            task.attempt = next;
+    }
+
+    /// A host is to be launched by another attempt, which everybody above should know.
+    pub(super) fn again_by(&mut self, next: Launch) {
+        if let Some(task) = self.tasks.get_mut(&next.host) {
+            task.attempt = next.attempt;
         }
-        self.news.push(News::Again(host, next));
+        self.news.push(News::Again(next.host, next.attempt));
     }
 
     /// At the front end: the leader that could not launch others, and its first failure, if everybody was launched from the

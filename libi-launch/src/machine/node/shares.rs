@@ -101,6 +101,8 @@ impl Node {
     /// Gives a child that has said hello what it is to launch.
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let order = match &self.role {
+            // Others can launch, but the master has no room for all of them.
+            Role::Front(Front { flat: Some(flat), shape: None, .. }) if flat.1.is_for_want_of_room() => None,
             // Nobody is to launch but the front end.
             Role::Front(Front { flat: Some(_), .. }) => Some(Vec::new()),
             // The front end launches the first host alone; its leader gets all the others.
@@ -128,6 +130,7 @@ impl Node {
                 let kept = if self.is_front() { HostRuns::new() } else { hosts };
                 self.queue.child_ready_with(launch, now, kept)
             }
+            None if self.footing.is_full() => self.queue.child_ready_with_all(launch, now),
             None => self.queue.child_ready(launch, now),
         };
         let Ok(share) = share else { return };

@@ -31,8 +31,8 @@ impl Node {
         let (Stage::Launching, Role::Front(front)) = (self.stage, &mut self.role) else { return None };
         let (noted, known) = front.ledger.at(*host)?;
         let is_open = attempt >= noted && !matches!(known, Known::Failed(_));
-        // Whoever was lost with others is not at fault, and would be lost with them on another machine.
-        let at_fault = !matches!(failure.cause, Cause::LauncherLost(_));
+        // Whoever was lost with others is not at fault, and would be lost with them on another machine; nor who finds no room.
+        let at_fault = !matches!(failure.cause, Cause::LauncherLost(_) | Cause::NoRoom(_));
         if !is_open || !at_fault || !front.has_hope() {
             return None;
         }

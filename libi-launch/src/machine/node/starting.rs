@@ -44,6 +44,9 @@ impl Node {
         if self.queue.waiting() == 0 {
             return Ok(());
         }
+        if self.footing.is_full() && self.queue.in_flight() > 0 {
+            return Err(None); // what waits is for the next who comes up, unless he fails and leaves room
+        }
         let estimate = self.queue.estimate();
         if let Some(at) = self.window.not_before(now, &estimate) {
             return Err(Some(at));
@@ -124,15 +127,24 @@ impl Node {
     }
 
     pub(super) fn started(&mut self, link: LinkId, now: Instant) {
+        self.is_started(link, false, now);
+    }
+
+    /// A start of a host is over, one way or the other; whether it was refused for want of room.
+    fn is_started(&mut self, link: LinkId, full: bool, now: Instant) {
         if let Some((_, since)) = self.starting.take_if(|(starting, _)| *starting == link) {
-            self.queue.observe_seq(now.since(since));
+            if !full {
+                self.queue.observe_seq(now.since(since));
+            }
+            self.footing.fills(full);
         }
     }
 
-    pub(super) fn not_started(&mut self, link: LinkId, why: String, now: Instant, out: &mut Vec<Effect>) {
-        self.started(link, now);
+    pub(super) fn not_started(&mut self, link: LinkId, why: Cause, now: Instant, out: &mut Vec<Effect>) {
+        let full = matches!(why, Cause::NoRoom(_));
+        self.is_started(link, full, now);
         if let Some(child) = self.children.get_mut(&link) {
-            child.end(Cause::NotStarted(why));
+            child.end(why);
             self.gone(link, now, out);
         }
     }

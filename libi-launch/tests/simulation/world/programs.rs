@@ -25,7 +25,16 @@ impl Cluster {
         let bar = self.scenario.bar(launcher).filter(|_| matches!(job, Job::Host(..)));
         let fate = bar.unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
         if let Place::Leader(host) = place {
+            if self.is_full(from) {
+                self.fates.insert((place, attempt), Fate::NoRoom);
+                return agenda.tell(
+                    agenda.now(),
+                    from,
+                    Event::NoRoom(link, "Too many open files".to_owned()),
+                );
+            }
             self.check_open(host, agenda);
+            self.process(from).hosts.insert(link);
             let by = self.process(from).place;
             self.starts.push(Start { at: agenda.now(), by, host, attempt, name });
         }
@@ -55,6 +64,13 @@ impl Cluster {
         agenda.plan(free + rem, Happening::Runs(from, link, job, fate));
     }
 
+    /// Whether somebody has no room for one more launch.
+    fn is_full(&self, id: Id) -> bool {
+        let starter = &self.processes[id.0 as usize];
+        let taken = starter.hosts.iter().filter(|link| starter.children.contains_key(link)).count();
+        self.scenario.room.is_some_and(|room| taken >= room)
+    }
+
     /// Nobody launches a host that the front end has given up, as long as nothing is lost on the way.
     pub(super) fn check_open(&mut self, host: HostIndex, agenda: &Agenda<Self>) {
         let decided = self.notices.iter().any(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
@@ -79,7 +95,7 @@ impl Cluster {
             cluster.arrive(from, link, Event::Exited(link, exit), agenda);
         };
         match fate {
-            Fate::NotStarted | Fate::Hangs => {}
+            Fate::NotStarted | Fate::NoRoom | Fate::Hangs => {}
             Fate::Refused => exits(self, Exit::Code(255), "connect: Connection refused\n"),
             Fate::Denied => exits(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n"),
             Fate::NotFound => exits(self, Exit::Code(127), "sh: tool: not found\n"),
