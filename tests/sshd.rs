@@ -19,6 +19,8 @@ mod limits;
 #[path = "local/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod local;
+#[path = "sshd/operations.rs"]
+mod operations;
 #[path = "member/play.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod play;

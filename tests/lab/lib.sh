@@ -80,6 +80,50 @@ end_daemon() {
   rm -f "$1"
 }
 
+# keys: the key of all servers and that of all users, which are the laboratory's alone.
+keys() {
+  local key
+  for key in host_key key; do
+    ssh-keygen -q -t ed25519 -N '' -C "libi-lab $key" -f "$state/$key"
+  done
+  cp "$state/key.pub" "$state/authorized_keys"
+  # The lab's users launch from host to host, and so does root. ssh refuses a key of the one who runs it if others can read it,
+  # and this is neither's.
+  chown "nobody:$group" "$state/key"
+  chmod 640 "$state/key"
+}
+
+# server_options: what all servers have in common. Of options that are given twice sshd takes the first.
+server_options() {
+  cat <<CONFIG
+HostKey $state/host_key
+AuthorizedKeysFile $state/authorized_keys
+AuthenticationMethods publickey
+UsePAM no
+UseDNS no
+PrintMotd no
+PrintLastLog no
+X11Forwarding no
+LoginGraceTime 30
+SetEnv LIBI_LAB=$name
+LogLevel VERBOSE
+CONFIG
+}
+
+# client_options USER KNOWN_HOSTS: what whoever calls a server needs to be this user there.
+client_options() {
+  cat <<CONFIG
+  User $1
+  IdentityFile $state/key
+  IdentitiesOnly yes
+  UserKnownHostsFile $2
+  GlobalKnownHostsFile /dev/null
+  StrictHostKeyChecking yes
+  UpdateHostKeys no
+  BatchMode yes
+CONFIG
+}
+
 # remove_state: the last thing that is done.
 remove_state() {
   rm -rf "$state"

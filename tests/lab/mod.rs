@@ -8,6 +8,7 @@
 //! tests of a process and goes with the last of them; if that was killed, with the next that comes up.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,9 +16,12 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{Flock, FlockArg};
 
 mod marked;
+pub(crate) mod netns;
 mod sshd;
 
+#[allow(unused_imports, reason = "it is shared")]
 pub(crate) use marked::{MARK, Marked, Process};
+#[allow(unused_imports, reason = "it is shared")]
 pub(crate) use sshd::Sshd;
 
 /// How long the laboratory of somebody else may be in use.
@@ -39,9 +43,13 @@ pub(crate) fn are_asked_for() -> bool {
 struct Script(&'static str);
 
 impl Script {
+    fn file(&self) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/lab").join(self.0)
+    }
+
     /// Has it done what these words say.
     fn run(&self, words: &[&str]) {
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/lab").join(self.0);
+        let script = self.file();
         let done = Command::new(&script).args(words).output();
         let done = done.unwrap_or_else(|error| panic!("{}: {error}", script.display()));
         let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
@@ -51,6 +59,28 @@ impl Script {
     /// Where it keeps what it makes.
     fn state(&self) -> PathBuf {
         PathBuf::from("/var/lib/libi-lab").join(self.0)
+    }
+
+    /// A file of the laboratory.
+    fn path(&self, file: &str) -> String {
+        self.state().join(file).into_os_string().into_string().unwrap()
+    }
+
+    /// Puts the program that tests launch where its users may execute it: they may not be let in where it was built.
+    fn bring_member(&self) {
+        let member = self.path("member");
+        fs::copy(env!("CARGO_BIN_EXE_libi-test-member"), &member).unwrap();
+        fs::set_permissions(&member, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Has it taken down.
+    fn take_down(&self) {
+        if std::thread::panicking() {
+            // Whatever is wrong with this as well, the first failure is to be seen.
+            let _ = std::panic::catch_unwind(|| self.run(&["down"]));
+        } else {
+            self.run(&["down"]);
+        }
     }
 }
 

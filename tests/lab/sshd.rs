@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::mem::ManuallyDrop;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -32,10 +31,7 @@ impl Sshd {
         }
         let lab = Self { _alone: Some(Alone::with(SERVER)) };
         SCRIPT.run(&["up"]);
-        // Its users may not be let in where it was built.
-        let member = lab.path("member");
-        fs::copy(env!("CARGO_BIN_EXE_libi-test-member"), &member).unwrap();
-        fs::set_permissions(&member, fs::Permissions::from_mode(0o755)).unwrap();
+        SCRIPT.bring_member();
         let lab = Arc::new(lab);
         *shared = Arc::downgrade(&lab);
         Some(lab)
@@ -100,17 +96,12 @@ impl Sshd {
 
     /// A file of the laboratory.
     pub(crate) fn path(&self, file: &str) -> String {
-        SCRIPT.state().join(file).into_os_string().into_string().unwrap()
+        SCRIPT.path(file)
     }
 }
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            // Whatever is wrong with this as well, the first failure is to be seen.
-            let _ = std::panic::catch_unwind(|| SCRIPT.run(&["down"]));
-        } else {
-            SCRIPT.run(&["down"]);
-        }
+        SCRIPT.take_down();
     }
 }

@@ -1,0 +1,29 @@
+//! Real processes launched through real sshds on hosts with networks of their own, which can be slow, filtered, lossy, cut or gone: what
+//! works there as everywhere, and what is said of what does not.
+//!
+//! The hosts are those of `tests/lab/netns`: namespaces, and a network between them in a program of its own.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "lab/mod.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod lab;
+#[path = "local/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod local;
+#[path = "sshd/operations.rs"]
+mod operations;
+#[path = "netns/talking.rs"]
+mod talking;
+#[path = "netns/wire.rs"]
+mod wire;
+
+use std::time::Duration;
+
+use libi::{LaunchOptions, Via};
+
+/// How long a launch may take on a machine that does much else. What is to fail in time has deadlines of its own.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn options(via: Via) -> LaunchOptions {
+    LaunchOptions { via, deadline: PATIENCE, ..LaunchOptions::default() }
+}
