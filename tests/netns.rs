@@ -4,9 +4,15 @@
 //! The hosts are those of `tests/lab/netns`: namespaces, and a network between them in a program of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "netns/faults.rs"]
+mod faults;
+#[path = "netns/flat.rs"]
+mod flat;
 #[path = "lab/mod.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod lab;
+#[path = "netns/links.rs"]
+mod links;
 #[path = "local/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod local;

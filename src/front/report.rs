@@ -96,6 +96,13 @@ impl LaunchReport {
         Self { session: layout.session(), members: layout.size(), up, took, hosts, replaced, shell, flat }
     }
 
+    /// What is known by now of the link of each host.
+    pub(super) fn note_links(&mut self, links: &[Option<bool>]) {
+        for (host, direct) in self.hosts.iter_mut().zip(links) {
+            host.direct = *direct;
+        }
+    }
+
     /// Which session.
     #[must_use]
     pub fn session(&self) -> SessionId {

@@ -18,7 +18,7 @@ use libi_launch::machine::{Ending, Event as Input, Node, Notice};
 use super::Progress;
 use super::event::Event;
 use super::report::LaunchReport;
-use super::session::{LinkTally, Number, Stage, Status};
+use super::session::{Number, Stage, Status};
 use crate::engine::driver::Driver;
 use crate::engine::sys::duplicate;
 use crate::engine::{Engine, Id, Owner};
@@ -290,8 +290,7 @@ impl Hall {
                 status.owes_done = false;
                 done.push(status.session());
             }
-            let (direct, fell_back) = node.link_tally();
-            status.links = LinkTally { direct, fell_back };
+            status.note_links(node);
         }
         if !done.is_empty() {
             board.state.events.extend(done.into_iter().map(|session| Event::Done { session }));

@@ -10,7 +10,7 @@ use libi_core::dist::layout::Layout;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_launch::machine::{Ending, Event as Input, Stream, WINDOW};
+use libi_launch::machine::{Ending, Event as Input, Node, Stream, WINDOW};
 
 use super::Error;
 use super::report::LaunchReport;
@@ -69,7 +69,9 @@ pub(super) struct Status {
     pub(super) room: usize,
     /// How many hosts have joined, have failed, and are waited for.
     pub(super) tally: (u32, u32, u32),
-    pub(super) links: LinkTally,
+    links: LinkTally,
+    /// What the report does not know yet of the link of each host.
+    new_links: Option<Vec<Option<bool>>>,
     /// Members that were there and have ended or are lost.
     pub(super) lost: Ranks,
 }
@@ -87,6 +89,7 @@ impl Status {
             room: WINDOW as usize,
             tally,
             links: LinkTally::default(),
+            new_links: None,
             lost: Ranks::new(),
         }
     }
@@ -105,6 +108,23 @@ impl Status {
 
     pub(super) fn since(&self, now: Instant) -> Duration {
         self.began.map_or(Duration::ZERO, |began| now.since(began))
+    }
+
+    /// How the hosts get on with their links, which goes on when the report has been written.
+    pub(super) fn note_links(&mut self, node: &Node) {
+        let (direct, fell_back) = node.link_tally();
+        let links = LinkTally { direct, fell_back };
+        if std::mem::replace(&mut self.links, links) != links && self.report.is_some() {
+            self.new_links = Some(node.links().to_vec());
+        }
+    }
+
+    fn newest_report(&mut self) -> Option<Arc<LaunchReport>> {
+        let report = self.report.as_mut()?;
+        if let Some(links) = self.new_links.take() {
+            Arc::make_mut(report).note_links(&links);
+        }
+        Some(Arc::clone(report))
     }
 
     pub(super) fn host_name(&self, host: HostIndex) -> String {
@@ -159,16 +179,19 @@ impl Session {
     }
 
     /// How many links between hosts are direct, and how many were to be and are not; the others have not been decided, or
-    /// were not to be. That may go on for some seconds after the session is up, and holds up nothing.
+    /// were not to be. A host tries for three seconds, which may go on after the session is up, and holds up nothing. The
+    /// [report](Self::report) says which hosts they are.
     #[must_use]
     pub fn links(&self) -> LinkTally {
         self.status(|status| status.links).unwrap_or_default()
     }
 
-    /// What became of each host, as of the moment when the session was up or given up; nothing before that.
+    /// What became of each host, as of the moment when the session was up or given up; nothing before that. Only which hosts
+    /// have a [direct](super::HostReport::direct) link is as it is known by now: to find out may take
+    /// [longer](Self::links).
     #[must_use]
     pub fn report(&self) -> Option<Arc<LaunchReport>> {
-        self.status(|status| status.report.clone())?
+        self.room.with(|state| state.sessions.get_mut(&self.number)?.newest_report())
     }
 
     /// Waits until there is a verdict on every host. It comes by the deadline of the launch; only a caller with
@@ -179,8 +202,8 @@ impl Session {
     pub fn wait_up(&self, patience: Duration) -> Result<Arc<LaunchReport>, Error> {
         let number = self.number;
         let verdict = self.room.wait(patience, |state| {
-            let Some(status) = state.sessions.get(&number) else { return Some(Err(Error::Closed)) };
-            status.report.clone().map(Ok)
+            let Some(status) = state.sessions.get_mut(&number) else { return Some(Err(Error::Closed)) };
+            status.newest_report().map(Ok)
         });
         let report = verdict.unwrap_or(Err(Error::TimedOut("the launch")))?;
         if report.is_up() { Ok(report) } else { Err(Error::NotLaunched(report)) }

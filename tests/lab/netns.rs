@@ -79,7 +79,7 @@ impl Network {
             fs::exists(SCRIPT.path(&format!("{name}.up"))).unwrap()
         };
         within(BEGINNING, "all hosts are up", || self.firsts.iter().all(is_up));
-        enter(&File::open(format!("/proc/{}/ns/net", self.first("front"))).unwrap());
+        enter(&network_of(self.first("front")));
     }
 
     /// How hosts are reached; these options of ssh count more than all others.
@@ -140,6 +140,16 @@ impl Network {
         said(&done.stdout)
     }
 
+    /// Has something done in the network of a host; sockets that come of it stay there.
+    pub(crate) fn inside<T: Send>(&self, host: &str, what: impl FnOnce() -> T + Send) -> T {
+        let network = network_of(self.first(host));
+        let there = || {
+            enter(&network);
+            what()
+        };
+        std::thread::scope(|scope| scope.spawn(there).join().unwrap())
+    }
+
     /// The numbers of all processes of a host.
     pub(crate) fn processes(&self, host: &str) -> Vec<i32> {
         let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
@@ -160,6 +170,13 @@ impl Network {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGSTOP);
                 stopped.push(pid);
             }
+        }
+    }
+
+    /// Has them go on.
+    pub(crate) fn thaw(&self, host: &str) {
+        for pid in self.processes(host) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGCONT);
         }
     }
 
@@ -198,6 +215,10 @@ impl Network {
         self.line.lock().unwrap().1.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
+}
+
+fn network_of(pid: i32) -> File {
+    File::open(format!("/proc/{pid}/ns/net")).unwrap()
 }
 
 /// Moves this thread into a network, with everything that it starts from now on.

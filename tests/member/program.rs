@@ -35,6 +35,7 @@
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
 
 mod case;
+mod loss;
 mod play;
 mod stream;
 mod talk;

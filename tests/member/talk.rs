@@ -14,7 +14,8 @@
 //! endless:LENGTH                rank 0 broadcasts so many bytes, again and again until it is ended; nobody looks at them
 //! lean:LENGTH                   gathers so much of each, without needing much more memory than that, but for the root
 //! beside:RANK:DIRECTORY         all but this one talk among themselves while it is stopped, then make a file, then go on with it
-//! killed:RANK                   this one is killed while the others are in a barrier
+//! killed:RANK                   this one is killed while the others are in a barrier: see loss.rs
+//! parted:RANK+RANK…             these do nothing any more; the others wait for them until they are lost: see loss.rs
 //! ```
 //!
 //! Lengths differ from rank to rank where they may. After whatever has failed as it should there is a barrier that succeeds, except where
@@ -30,7 +31,7 @@ use libi::{Bytes, CommError, Member, Op, Pending, Rank, Spread};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is wrong, for people.
-type Wrong = String;
+pub(crate) type Wrong = String;
 
 /// Which operation this is, in everybody's count; so data of different operations differ.
 static NTH: AtomicU32 = AtomicU32::new(0);
@@ -64,19 +65,20 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "lean" => it.lean(number()?),
         "beside" => it.beside(number()?, words.next().unwrap_or_default()),
         "killed" => it.killed(number()?),
+        "parted" => it.parted(words.next().unwrap_or_default()),
         _ => Err(format!("{word}: see the head of tests/member/talk.rs")),
     }
 }
 
-struct Talk<'a> {
-    member: &'a Member,
+pub(crate) struct Talk<'a> {
+    pub(crate) member: &'a Member,
     nth: u32,
-    rank: u32,
-    size: u32,
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
 }
 
 /// Bytes that are somebody's for somebody at an operation.
-fn made(nth: u32, from: u32, to: u32, length: u32) -> Bytes {
+pub(crate) fn made(nth: u32, from: u32, to: u32, length: u32) -> Bytes {
     let seed =
         nth.wrapping_mul(7919).wrapping_add(from.wrapping_mul(104_729)).wrapping_add(to.wrapping_mul(31));
     (0..length).map(|at| (seed.wrapping_add(at.wrapping_mul(2_654_435_761)) >> 13) as u8).collect()
@@ -85,7 +87,7 @@ fn made(nth: u32, from: u32, to: u32, length: u32) -> Bytes {
 /// In place of a receiver.
 const ALL: u32 = u32::MAX;
 
-fn same<T: PartialEq + Debug>(what: &str, is: &T, should: &T) -> Result<(), Wrong> {
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, is: &T, should: &T) -> Result<(), Wrong> {
     if is == should {
         return Ok(());
     }
@@ -93,7 +95,7 @@ fn same<T: PartialEq + Debug>(what: &str, is: &T, should: &T) -> Result<(), Wron
     Err(format!("{what} is {}\n  and should be {}", short(is), short(should)))
 }
 
-fn wait<T>(what: &str, pending: Pending<T>) -> Result<T, Wrong> {
+pub(crate) fn wait<T>(what: &str, pending: Pending<T>) -> Result<T, Wrong> {
     pending.wait(PATIENCE).map_err(|error| format!("{what}: {error}"))
 }
 
@@ -382,33 +384,6 @@ impl Talk<'_> {
         same("what was broadcast", &wait("the broadcast", all)?, &long)?;
         to_it.map_or(Ok(()), |sent| wait("sending to the stopped", sent))?;
         wait("the barrier", barrier)
-    }
-
-    fn killed(&self, victim: u32) -> Result<(), Wrong> {
-        if self.rank == victim {
-            for rank in (0..self.size).filter(|rank| *rank != victim) {
-                wait("the sign", self.member.recv_from(Rank(rank), 78))?;
-            }
-            // SAFETY: takes a number.
-            unsafe { libc::raise(libc::SIGKILL) };
-        }
-        let barrier = self.member.barrier();
-        wait("the sign", self.member.send_to(Rank(victim), 78, ""))?;
-        match barrier.wait(PATIENCE) {
-            Err(CommError::PeerLost { ranks }) if ranks.iter().eq([Rank(victim)]) => {}
-            other => return Err(format!("a barrier without {victim} gives {other:?}")),
-        }
-        // Others may have ended already.
-        same("whether it is known to be lost", &self.member.lost().contains(Rank(victim)), &true)?;
-        // What does not need it goes on.
-        if self.rank == 0 {
-            let others: Vec<_> = (1..self.size).filter(|rank| *rank != victim).collect();
-            let got = others.iter().map(|rank| wait("a survivor", self.member.recv_from(Rank(*rank), 79)));
-            return got
-                .zip(&others)
-                .try_for_each(|(got, rank)| same("its message", &got?, &made(0, *rank, 0, 9)));
-        }
-        wait("a survivor", self.member.send_to(Rank(0), 79, made(0, self.rank, 0, 9)))
     }
 }
 

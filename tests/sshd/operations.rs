@@ -23,7 +23,8 @@ fn operations(size: u32) -> Vec<String> {
     all
 }
 
-/// So many members of this program on these hosts do all of it and end well, within the deadline of the launch after that.
+/// So many members of this program on these hosts do all of it and end well, within the deadline of the launch after that. Gives what is
+/// known then.
 pub(crate) fn all_come_out(
     program: &str,
     hosts: &str,
@@ -38,8 +39,7 @@ pub(crate) fn all_come_out(
     let members = mark.program(program, hosts, &words);
     let began = Instant::now();
     let session = launch_with(&front, &[members], options);
-    let report = session.report().unwrap();
-    println!("{report} after {:?}", began.elapsed());
+    println!("{} after {:?}", session.report().unwrap(), began.elapsed());
     let (mut heard, deadline) = (Heard::default(), Instant::now() + options.deadline);
     while !heard.done {
         let event = front.next_event(deadline.saturating_duration_since(Instant::now()));
@@ -50,7 +50,7 @@ pub(crate) fn all_come_out(
         assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {text}");
     }
     println!("all have done everything after {:?}", began.elapsed());
-    let links = session.links();
+    let (report, links) = (session.report().unwrap(), session.links());
     drop((session, front));
     mark.nothing_is_left();
     (report, links)

@@ -34,7 +34,8 @@ use crate::verdict::Cause;
 /// Where the bytes of a link between two hosts travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Links {
-    /// Directly where that works, and through the channel that the process was started with where it does not.
+    /// Directly where that works, and through the channel that the process was started with where it does not. A host tries
+    /// for three seconds, in which the channel is used.
     #[default]
     Auto,
     /// Directly; a host that cannot be reached fails.

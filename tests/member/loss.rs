@@ -1,0 +1,83 @@
+//! What the words `talk:killed:RANK` and `talk:parted:RANK+RANK…` do: members lose others, and are told so.
+//!
+//! With `parted` those who are to be lost print that they wait, and do nothing any more. The others print the same, and enter a
+//! barrier. When somebody has seen to it that those are lost, it has to end with an error that names some of them and nobody else. When all of
+//! them are known to be lost, and nobody else, the others talk among themselves, and print that they know.
+
+use std::time::{Duration, Instant};
+
+use libi::{CommError, Rank, Ranks};
+
+use crate::talk::{Talk, Wrong, made, same, wait};
+
+/// How long whoever is told of a loss may wait for it: much longer than tests allow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Talk<'_> {
+    pub(crate) fn killed(&self, victim: u32) -> Result<(), Wrong> {
+        if self.rank == victim {
+            for rank in (0..self.size).filter(|rank| *rank != victim) {
+                wait("the sign", self.member.recv_from(Rank(rank), 78))?;
+            }
+            // SAFETY: takes a number.
+            unsafe { libc::raise(libc::SIGKILL) };
+        }
+        let barrier = self.member.barrier();
+        wait("the sign", self.member.send_to(Rank(victim), 78, ""))?;
+        match barrier.wait(PATIENCE) {
+            Err(CommError::PeerLost { ranks }) if ranks.iter().eq([Rank(victim)]) => {}
+            other => return Err(format!("a barrier without {victim} gives {other:?}")),
+        }
+        // Others may have ended already.
+        same("whether it is known to be lost", &self.member.lost().contains(Rank(victim)), &true)?;
+        self.survivors(&[victim])
+    }
+
+    pub(crate) fn parted(&self, victims: &str) -> Result<(), Wrong> {
+        let victims: Result<Vec<u32>, _> = victims.split('+').map(str::parse).collect();
+        let victims = victims.map_err(|error| error.to_string())?;
+        println!("{} waits", self.rank);
+        if victims.contains(&self.rank) {
+            loop {
+                std::thread::sleep(Duration::from_secs(3_600));
+            }
+        }
+        match self.member.barrier().wait(PATIENCE) {
+            Err(CommError::PeerLost { ranks })
+                if !ranks.is_empty() && ranks.iter().all(|rank| victims.contains(&rank.0)) => {}
+            other => return Err(format!("a barrier without {victims:?} gives {other:?}")),
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let all: Ranks = victims.iter().copied().map(Rank).collect();
+        while self.member.lost() != all {
+            let lost = self.member.lost();
+            let more = Instant::now() < deadline && lost.iter().all(|rank| all.contains(rank));
+            same("whether nobody else is lost, and all of them in time", &more, &true)?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.survivors(&victims)?;
+        println!("{} knows", self.rank);
+        // Who ends is lost to others, so nobody does before all know.
+        let first = self.first(&victims);
+        if self.rank != first {
+            return wait("the sign", self.member.recv_from(Rank(first), 80)).map(drop);
+        }
+        let mut others = (first + 1..self.size).filter(|rank| !victims.contains(rank));
+        others.try_for_each(|rank| wait("the sign", self.member.send_to(Rank(rank), 80, "")))
+    }
+
+    fn first(&self, victims: &[u32]) -> u32 {
+        (0..self.size).find(|rank| !victims.contains(rank)).unwrap_or(0)
+    }
+
+    /// What does not need those who are lost goes on.
+    fn survivors(&self, victims: &[u32]) -> Result<(), Wrong> {
+        let first = self.first(victims);
+        if self.rank != first {
+            return wait("a survivor", self.member.send_to(Rank(first), 79, made(0, self.rank, 0, 9)));
+        }
+        let others: Vec<_> = (first + 1..self.size).filter(|rank| !victims.contains(rank)).collect();
+        let got = others.iter().map(|rank| wait("a survivor", self.member.recv_from(Rank(*rank), 79)));
+        got.zip(&others).try_for_each(|(got, rank)| same("its message", &got?, &made(0, *rank, 0, 9)))
+    }
+}

@@ -1,0 +1,233 @@
+//! What becomes of a session while the network or a host fails: it is noticed in time, the others are told and go on, the front end is
+//! told what was lost and why, and nothing stays behind, not even where nobody can reach it any more.
+
+use std::time::{Duration, Instant};
+
+use libi::{Cause, Exit, FrontEnd, LaunchOptions, Links, Phase, Rules, Session, Stream};
+
+use crate::lab::netns::{ALL, Network};
+use crate::lab::{Marked, within};
+use crate::local::{Heard, launch_with};
+use crate::{PATIENCE, options};
+
+const SILENCE: Duration = Duration::from_secs(4);
+const GRACE: Duration = Duration::from_secs(1);
+/// Within this time it is known of whoever says nothing any more: it is looked for whenever a heartbeat is sent, four times in the time
+/// that silence is allowed. Then what is left of it here is killed, which takes no grace; and others are told.
+const NOTICED: Duration = Duration::from_secs(5);
+/// Within this time whoever hears nothing any more has ended, however little its processes listen.
+const ENDED: Duration = Duration::from_secs(5 + 2);
+/// How much longer things may take on a machine that does much else.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// A session of two members on each of so many hosts, some of which are to be lost.
+struct Scene {
+    network: Network,
+    front: FrontEnd,
+    session: Session,
+    mark: Marked,
+    heard: Heard,
+    hosts: u32,
+    victims: Vec<u32>,
+}
+
+impl Scene {
+    /// All members wait, and the links between them are as they will be.
+    fn new(network: Network, hosts: u32, victims: &[u32], strategy: &str, links: Links) -> Self {
+        let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+        let ranks: Vec<String> =
+            victims.iter().flat_map(|host| ranks(*host)).map(|rank| rank.to_string()).collect();
+        let parted = format!("talk:parted:{}", ranks.join("+"));
+        let members =
+            mark.program(&network.member(), &format!("h[1-{hosts}]:2"), &["join", &parted, "finish:60000"]);
+        let rules = Rules { silence: SILENCE, grace: GRACE, ..Rules::default() };
+        let strategy = strategy.parse().unwrap();
+        let options = LaunchOptions { rules, links, strategy, ..options(network.via()) };
+        let session = launch_with(&front, &[members], &options);
+        if links != Links::Channel {
+            within(PATIENCE, "all links are direct", || session.links().direct == hosts);
+        }
+        let mut heard = Heard::default();
+        heard.until(&front, "all wait", |heard| (0..2 * hosts).all(|rank| heard.out(rank).contains("waits")));
+        Self { network, front, session, mark, heard, hosts, victims: victims.to_vec() }
+    }
+
+    /// It is noticed of all victims, the first of which has failed by itself, and by then all others know of it.
+    fn is_noticed(&mut self, since: Instant, causes: &[Cause]) {
+        let victims = self.victims.clone();
+        self.heard.until(&self.front, "the loss is noticed", |heard| heard.lost.len() == victims.len());
+        let took = since.elapsed();
+        println!("noticed after {took:?}: {:?}", self.heard.lost);
+        assert!(took < NOTICED + SLACK, "{took:?}");
+        for (place, host) in victims.iter().enumerate() {
+            let (name, failure) = &self.heard.lost[&libi::HostIndex(host - 1)];
+            assert_eq!(*name, format!("h{host}"));
+            assert!(failure.elapsed > Duration::ZERO, "{failure:?}");
+            if place == 0 {
+                assert_eq!(failure.phase, Phase::Joined, "{failure:?}");
+                assert!(causes.contains(&failure.cause), "{failure:?}");
+            } else {
+                assert_eq!(
+                    failure.cause,
+                    Cause::LauncherLost(libi::HostIndex(victims[0] - 1)),
+                    "{failure:?}"
+                );
+            }
+        }
+    }
+
+    /// All who are not lost have been told, go on without those who are, and end well.
+    fn others_go_on(&mut self) {
+        self.heard.until(&self.front, "all have ended", |heard| heard.done);
+        for host in (1..=self.hosts).filter(|host| !self.victims.contains(host)) {
+            for rank in ranks(host) {
+                let text = self.heard.text(rank, Stream::Err);
+                assert_eq!(self.heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {text}");
+                assert!(self.heard.out(rank).contains(&format!("{rank} knows")), "rank {rank}");
+            }
+        }
+    }
+
+    /// Processes of the launch on a host.
+    fn left_on(&self, host: u32) -> Vec<i32> {
+        let there = self.network.processes(&format!("h{host}"));
+        let ours = self.mark.processes().into_iter().map(|process| process.pid);
+        ours.filter(|pid| there.contains(pid)).collect()
+    }
+
+    /// Where nobody can reach it, it has ended by itself.
+    fn nothing_is_left_where_it_was_lost(&self, since: Instant) {
+        let victims = || self.victims.iter().flat_map(|host| self.left_on(*host)).collect::<Vec<_>>();
+        within(ENDED + SLACK, "what was lost has ended", || victims().is_empty());
+        println!("all that was lost has ended after {:?}", since.elapsed());
+    }
+
+    fn end(self) {
+        let Self { network, front, session, mark, .. } = self;
+        drop((session, front));
+        mark.nothing_is_left();
+        drop(network);
+    }
+}
+
+fn ranks(host: u32) -> [u32; 2] {
+    [2 * host - 2, 2 * host - 1]
+}
+
+/// The link of a host fails in some way, so that it is lost, and ends by itself.
+fn link_fails(what: &str, links: Links, fail: impl FnOnce(&Network)) {
+    let Some(network) = Network::of(6) else { return };
+    let mut scene = Scene::new(network, 6, &[4], "flat", links);
+    assert_eq!(scene.left_on(4).len(), 2, "{what}: two members");
+    let since = Instant::now();
+    fail(&scene.network);
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.others_go_on();
+    scene.nothing_is_left_where_it_was_lost(since);
+    scene.end();
+}
+
+#[test]
+fn a_host_whose_link_is_cut_is_noticed_and_ends_by_itself() {
+    link_fails("cut", Links::Auto, |network| network.cut("h4"));
+}
+
+#[test]
+fn a_host_whose_link_is_cut_is_noticed_and_ends_by_itself_if_all_goes_through_ssh() {
+    link_fails("cut", Links::Channel, |network| network.cut("h4"));
+}
+
+#[test]
+fn a_host_that_is_not_heard_any_more_is_noticed_and_ends() {
+    link_fails("mute", Links::Auto, |network| network.cut_from("h4"));
+}
+
+#[test]
+fn a_host_that_does_not_hear_any_more_is_noticed_and_ends_by_itself() {
+    link_fails("deaf", Links::Auto, |network| network.drop_from_to(ALL, "h4", 100, "all"));
+}
+
+#[test]
+fn with_a_host_that_is_cut_off_go_those_who_were_launched_from_it() {
+    let Some(network) = Network::of(7) else { return };
+    // The first launches the second and the third, those two more each.
+    let mut scene = Scene::new(network, 7, &[2, 4, 5], "kary:2", Links::Auto);
+    let launched: Vec<_> =
+        scene.session.report().unwrap().hosts().iter().map(|host| host.launcher.map(|by| by.0)).collect();
+    assert_eq!(launched[3..], [Some(1), Some(1), Some(2), Some(2)], "{launched:?}");
+    let since = Instant::now();
+    scene.network.cut("h2");
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.others_go_on();
+    scene.nothing_is_left_where_it_was_lost(since);
+    scene.end();
+}
+
+#[test]
+fn a_host_whose_power_fails_is_noticed() {
+    let Some(network) = Network::of(6) else { return };
+    let mut scene = Scene::new(network, 6, &[3], "flat", Links::Auto);
+    let since = Instant::now();
+    scene.network.end("h3");
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.others_go_on();
+    scene.end();
+}
+
+#[test]
+fn a_host_that_is_frozen_is_noticed_and_has_nothing_left_when_it_thaws() {
+    let Some(network) = Network::of(6) else { return };
+    let mut scene = Scene::new(network, 6, &[5], "flat", Links::Auto);
+    let since = Instant::now();
+    scene.network.freeze("h5");
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.others_go_on();
+    assert_eq!(scene.left_on(5).len(), 2, "they cannot end");
+    scene.network.thaw("h5");
+    scene.nothing_is_left_where_it_was_lost(since);
+    scene.end();
+}
+
+#[test]
+fn when_the_front_end_is_cut_off_everything_ends_by_itself() {
+    let Some(network) = Network::of(6) else { return };
+    let mut scene = Scene::new(network, 6, &[1, 2, 3, 4, 5, 6], "late", Links::Auto);
+    let since = Instant::now();
+    scene.network.cut("front");
+    scene.nothing_is_left_where_it_was_lost(since);
+    scene.heard.until(&scene.front, "the front end knows", |heard| heard.done);
+    assert!(since.elapsed() < ENDED + SLACK, "{:?}", since.elapsed());
+    assert_eq!(scene.heard.lost.len(), 6, "{}", scene.heard.described());
+    scene.end();
+}
+
+#[test]
+fn a_session_that_loses_every_third_packet_works_or_ends_with_a_verdict() {
+    let Some(network) = Network::of(6) else { return };
+    let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+    let words = [
+        "join",
+        "out:joined",
+        "talk:barrier",
+        "talk:allgather:5000",
+        "talk:alltoall:100",
+        "talk:barrier",
+        "finish:60000",
+    ];
+    let members = mark.program(&network.member(), "h[1-6]:2", &words);
+    let rules = Rules { grace: GRACE, ..Rules::default() };
+    let session = launch_with(&front, &[members], &LaunchOptions { rules, ..options(network.via()) });
+    let since = Instant::now();
+    network.loss(30);
+    let mut heard = Heard::default();
+    heard.until(&front, "all have ended, or are lost", |heard| heard.done);
+    println!("after {:?}: {}", since.elapsed(), heard.described());
+    let ended_well = heard.exits.values().filter(|exit| **exit == Exit::Code(0)).count();
+    for (name, failure) in heard.lost.values() {
+        assert!(failure.phase == Phase::Joined, "{name}: {failure:?}");
+    }
+    assert!(ended_well == 12 || !heard.lost.is_empty(), "{}", heard.described());
+    network.heal();
+    drop((session, front));
+    mark.nothing_is_left();
+}
