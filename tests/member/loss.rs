@@ -1,12 +1,14 @@
-//! What the words `talk:killed:RANK` and `talk:parted:RANK+RANK…` do: members lose others, and are told so.
+//! What the words `talk:killed:RANK`, `talk:parted:RANK+RANK…` and `talk:drowned:LENGTH:RANK+RANK…` do: members lose others, and are told
+//! so.
 //!
 //! With `parted` those who are to be lost print that they wait, and do nothing any more. The others print the same, and enter a
 //! barrier. When somebody has seen to it that those are lost, it has to end with an error that names some of them and nobody else. When all of
-//! them are known to be lost, and nobody else, the others talk among themselves, and print that they know.
+//! them are known to be lost, and nobody else, the others talk among themselves, and print that they know. With `drowned` all broadcast instead,
+//! those who are to be lost as well, and print that they wait when they have begun.
 
 use std::time::{Duration, Instant};
 
-use libi::{CommError, Rank, Ranks};
+use libi::{Bytes, CommError, Rank, Ranks};
 
 use crate::talk::{Talk, Wrong, made, same, wait};
 
@@ -34,18 +36,35 @@ impl Talk<'_> {
     }
 
     pub(crate) fn parted(&self, victims: &str) -> Result<(), Wrong> {
-        let victims: Result<Vec<u32>, _> = victims.split('+').map(str::parse).collect();
-        let victims = victims.map_err(|error| error.to_string())?;
+        let victims = numbers(victims)?;
         println!("{} waits", self.rank);
         if victims.contains(&self.rank) {
             loop {
                 std::thread::sleep(Duration::from_secs(3_600));
             }
         }
-        match self.member.barrier().wait(PATIENCE) {
+        self.part(&victims, self.member.barrier().wait(PATIENCE))
+    }
+
+    pub(crate) fn drowned(&self, length: u32, victims: &str) -> Result<(), Wrong> {
+        let victims = numbers(victims)?;
+        let data = (self.rank == 0).then(|| Bytes::from(vec![7; length as usize]));
+        let broadcast = || self.member.broadcast(Rank(0), data.clone()).wait(PATIENCE);
+        broadcast().map_err(|error| error.to_string())?;
+        println!("{} waits", self.rank);
+        loop {
+            if let Err(error) = broadcast() {
+                return self.part(&victims, Err(error));
+            }
+        }
+    }
+
+    /// A call has ended so for which those who are lost were needed.
+    fn part(&self, victims: &[u32], outcome: Result<(), CommError>) -> Result<(), Wrong> {
+        match outcome {
             Err(CommError::PeerLost { ranks })
                 if !ranks.is_empty() && ranks.iter().all(|rank| victims.contains(&rank.0)) => {}
-            other => return Err(format!("a barrier without {victims:?} gives {other:?}")),
+            other => return Err(format!("a call without {victims:?} gives {other:?}")),
         }
         let deadline = Instant::now() + PATIENCE;
         let all: Ranks = victims.iter().copied().map(Rank).collect();
@@ -55,10 +74,10 @@ impl Talk<'_> {
             same("whether nobody else is lost, and all of them in time", &more, &true)?;
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.survivors(&victims)?;
+        self.survivors(victims)?;
         println!("{} knows", self.rank);
         // Who ends is lost to others, so nobody does before all know.
-        let first = self.first(&victims);
+        let first = self.first(victims);
         if self.rank != first {
             return wait("the sign", self.member.recv_from(Rank(first), 80)).map(drop);
         }
@@ -80,4 +99,8 @@ impl Talk<'_> {
         let got = others.iter().map(|rank| wait("a survivor", self.member.recv_from(Rank(*rank), 79)));
         got.zip(&others).try_for_each(|(got, rank)| same("its message", &got?, &made(0, *rank, 0, 9)))
     }
+}
+
+fn numbers(words: &str) -> Result<Vec<u32>, Wrong> {
+    words.split('+').map(str::parse).collect::<Result<_, _>>().map_err(|error| format!("{words}: {error}"))
 }

@@ -16,6 +16,7 @@
 //! beside:RANK:DIRECTORY         all but this one talk among themselves while it is stopped, then make a file, then go on with it
 //! killed:RANK                   this one is killed while the others are in a barrier: see loss.rs
 //! parted:RANK+RANK…             these do nothing any more; the others wait for them until they are lost: see loss.rs
+//! drowned:LENGTH:RANK+RANK…     all broadcast so many bytes, again and again, until these are lost: see loss.rs
 //! ```
 //!
 //! Lengths differ from rank to rank where they may. After whatever has failed as it should there is a barrier that succeeds, except where
@@ -66,6 +67,7 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "beside" => it.beside(number()?, words.next().unwrap_or_default()),
         "killed" => it.killed(number()?),
         "parted" => it.parted(words.next().unwrap_or_default()),
+        "drowned" => it.drowned(number()?, words.next().unwrap_or_default()),
         _ => Err(format!("{word}: see the head of tests/member/talk.rs")),
     }
 }

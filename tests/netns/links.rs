@@ -19,7 +19,7 @@ const SLACK: Duration = Duration::from_secs(5);
 fn where_nothing_but_ssh_comes_through_everything_works_and_hardly_later() {
     let Some(network) = Network::of(8) else { return };
     // It takes so long that it is not over before it is known that there are no direct links.
-    network.delay(Duration::from_millis(20));
+    network.delay(Duration::from_millis(15));
     let play = |links| {
         let (began, options) = (Instant::now(), LaunchOptions { links, ..options(network.via()) });
         let (report, tally) = operations::all_come_out(&network.member(), "h[1-8]:2", 16, &options);

@@ -8,6 +8,7 @@ use libi_core::ids::Rank;
 use libi_core::sim::{Agenda, Node as Id};
 use libi_core::time::Instant;
 use libi_launch::machine::{Event, LinkId, Notice, Stream};
+use libi_launch::verdict::{Cause, Phase};
 
 use crate::scenario::Scenario;
 use crate::world::{Cluster, FRONT};
@@ -206,6 +207,9 @@ fn left(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
                 let mut ranks = (host.0 * scenario.members..(host.0 + 1) * scenario.members).map(Rank);
                 if ranks.all(|rank| gone.contains(&rank)) {
                     return Err(format!("{host} is said to be lost, but nobody of it was left: {failure:?}"));
+                }
+                if matches!(failure.cause, Cause::LauncherLost(_)) && failure.phase != Phase::Joined {
+                    return Err(format!("{host} had joined: {failure:?}"));
                 }
             }
             _ => {}

@@ -115,8 +115,10 @@ impl Node {
             if self.stage == Stage::Launching && self.may_be_lost(lost.attempt) {
                 self.again(lost, now);
             } else {
+                // In a session that is up nobody waits for a launch.
+                let phase = if self.stage == Stage::Up { Phase::Joined } else { Phase::Waiting };
                 let cause = Cause::LauncherLost(launch.host);
-                let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
+                let failure = Failure::without_evidence(phase, cause, failure.elapsed);
                 self.news.push(News::Failed(lost.host, anew(lost.attempt), failure));
             }
         }
