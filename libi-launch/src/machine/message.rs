@@ -189,7 +189,8 @@ pub struct Rules {
     pub gather: Duration,
     /// How long what is to end may take, and evidence to arrive, before force is used or patience is at its end.
     pub grace: Duration,
-    /// After how long without a word a peer is lost. A quarter of it is the time between two heartbeats.
+    /// After how long without a word a peer is lost. A quarter of it is the time between two heartbeats, at which that is
+    /// noticed: so it takes five quarters at most.
     pub silence: Duration,
 }
 
