@@ -1,6 +1,6 @@
 //! Direct links where hosts have more addresses than lead to them, and where firewalls leave nothing but ssh.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use libi::{FrontEnd, LaunchOptions, Links};
@@ -57,7 +57,7 @@ fn which_hosts_have_no_direct_link_is_in_the_report_once_it_is_known() {
     assert!(report.to_string().contains("\n  h2  cannot connect directly"), "{report}");
 }
 
-/// What is wrong with hosts whose addresses are many: of each further one, others are told as well.
+/// Gives a host further addresses, of which others are told as well, and which do not lead to it.
 fn add_decoys(network: &Network, host: &str, number: usize) {
     // One that all machines have, as those of containers; whoever tries it reaches himself. One that leads nowhere. And one
     // behind which whoever tries it finds somebody who lets him in and says nothing.
@@ -79,7 +79,7 @@ const HOSTS: [&str; 5] = ["front", "h1", "h2", "h3", "h4"];
 fn all_become_direct(network: &Network, what: &str) {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let words = ["join", "talk:barrier", "talk:allgather:1000", "finish:60000"];
-    let members = mark.program(&network.member(), "h[1-4]:2", &[&["join"], &words[1..]].concat());
+    let members = mark.program(&network.member(), "h[1-4]:2", &words);
     let began = Instant::now();
     let options = LaunchOptions { links: Links::Direct, ..options(network.via()) };
     let session = launch_with(&front, &[members], &options);
@@ -87,8 +87,8 @@ fn all_become_direct(network: &Network, what: &str) {
     println!("{what}: {} after {took:?}", session.report().unwrap());
     assert_eq!(session.links().direct, 4, "{what}");
     // Nobody has waited for an address that does not answer.
-    let greeted = session.report().unwrap().hosts().iter().filter_map(|host| host.joined).max().unwrap();
-    assert!(greeted < DIALLING, "{what}: {greeted:?}");
+    let longest = session.report().unwrap().hosts().iter().filter_map(|host| host.joined).max().unwrap();
+    assert!(longest < DIALLING, "{what}: {longest:?}");
     let heard = Heard::all(&front);
     assert!(heard.exits.values().all(|exit| *exit == libi::Exit::Code(0)), "{what}: {}", heard.described());
 }
@@ -101,8 +101,8 @@ fn of_many_addresses_the_first_that_proves_itself_is_taken() {
     }
     // They let in whoever connects, and never look at him.
     let mute = HOSTS.map(|host| network.inside(host, || TcpListener::bind("0.0.0.0:7").unwrap()));
-    // What is tried in vain is really tried.
-    let lets_in = network.inside("h1", || std::net::TcpStream::connect("10.78.0.2:4711").is_ok());
+    // So it is.
+    let lets_in = network.inside("h1", || TcpStream::connect("10.78.0.2:4711").is_ok());
     assert!(lets_in);
     all_become_direct(&network, "decoys");
     drop(mute);

@@ -8,7 +8,7 @@ use crate::packet::Packet;
 
 /// Some of the packets from somebody to somebody, who may be anybody, are dropped.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Drop {
+pub(crate) struct Rule {
     pub(crate) from: Option<usize>,
     pub(crate) to: Option<usize>,
     pub(crate) percent: u64,
@@ -46,7 +46,7 @@ impl What {
     }
 }
 
-impl Drop {
+impl Rule {
     /// Whether this packet is dropped.
     pub(crate) fn befalls(&self, from: usize, to: usize, packet: &Packet, rng: &mut Rng) -> bool {
         let is = |who: Option<usize>, whom| who.is_none_or(|who| who == whom);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use libi::sim::rng::Rng;
 
 use crate::packet::Packet;
-use crate::rules::{Drop, What};
+use crate::rules::{Rule, What};
 
 /// Drops what there would be too much of to keep.
 const MOST: usize = 200_000;
@@ -21,7 +21,7 @@ pub(crate) struct Switch {
     names: BTreeMap<String, usize>,
     hosts: BTreeMap<IpAddr, usize>,
     delays: Vec<Duration>,
-    drops: Vec<Drop>,
+    drops: Vec<Rule>,
     under_way: BinaryHeap<Reverse<UnderWay>>,
     count: u64,
     rng: Rng,
@@ -78,8 +78,7 @@ impl Switch {
             ["drop", from, to, percent, what] => {
                 let (from, to) = (self.some(from)?, self.some(to)?);
                 let what = What::parse(what).ok_or(format!("{what}: all, tcp, tcp4 or tcp6"))?;
-                let drop = Drop { from, to, percent: number(percent)?, what };
-                self.drops.push(drop);
+                self.drops.push(Rule { from, to, percent: number(percent)?, what });
             }
             ["heal"] => self.drops.clear(),
             _ => return Err(format!("{line:?}: see the head of tests/lab/network/main.rs")),
