@@ -1,0 +1,84 @@
+//! What launching hosts takes that are far from each other, by late commit, by trees that are decided in advance, and by the model.
+//!
+//! `LIBI_LABS=1 cargo bench --features test-shell --bench far [HOSTS] [ROUNDS]` sets up the laboratory of hosts with networks of
+//! their own that the tests use (as root, with openssh-server and nftables; see `tests/lab/netns`), where every packet takes 86 ms
+//! to arrive. 64 hosts, unless another number is given, are launched through their sshds, with one member each. In each round all
+//! ways take turns; medians over rounds (5 unless given) are printed, with the least and the most. The model is the greedy
+//! schedule, which is the best for constant costs, at the SEQ and REM that the launch by late commit has measured.
+#![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use libi::cost::Cost;
+use libi::trace::Prediction;
+use libi::{Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Links, Output, SessionId, Word};
+
+use lab::netns::Network;
+
+#[path = "../tests/lab/mod.rs"]
+#[allow(dead_code, reason = "it is shared with tests")]
+mod lab;
+
+/// How long a packet takes from any host to any other.
+const FAR: Duration = Duration::from_millis(86);
+const PATIENCE: Duration = Duration::from_secs(300);
+const WAYS: [&str; 4] = ["late", "greedy", "kary:16", "flat"];
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let number = |nth: usize, usual: u32| words.get(nth).map_or(usual, |word| word.parse().unwrap());
+    let (hosts, rounds) = (number(0, 64), number(1, 5));
+    let Some(network) = Network::of(hosts) else { return };
+    network.delay(FAR);
+    println!("{hosts} hosts, {FAR:?} from each other");
+    let mut taken: [Vec<(Duration, Cost)>; WAYS.len()] = Default::default();
+    for _ in 0..rounds {
+        for (way, taken) in WAYS.into_iter().zip(&mut taken) {
+            taken.push(launch(&network, hosts, way));
+        }
+    }
+    println!("{:<10} {:>9} {:>21} {:>7}", "", "median", "(least … most)", "/ late");
+    taken.iter_mut().for_each(|all| all.sort_by_key(|(wall, _)| *wall));
+    let middle = |way: usize| taken[way][taken[way].len() / 2];
+    let (late, cost) = middle(0);
+    for (way, name) in WAYS.into_iter().enumerate() {
+        let (wall, all) = (middle(way).0, &taken[way]);
+        let span = format!("({:.3} … {:.3})", all[0].0.as_secs_f64(), all[all.len() - 1].0.as_secs_f64());
+        println!("{name:<10} {:>7.3} s {span:>21} {:>7.2}", wall.as_secs_f64(), ratio(wall, late));
+    }
+    let model = Prediction::greedy(hosts, cost).time();
+    println!(
+        "the model at SEQ {:.1} ms, REM {:.0} ms: {:.3} s; late takes {:.2} times as long (wanted: 1.3)",
+        cost.seq.as_secs_f64() * 1e3,
+        cost.rem.as_secs_f64() * 1e3,
+        model.as_secs_f64(),
+        ratio(late, model)
+    );
+}
+
+/// Until all have joined; and what a launch has cost, as it was measured meanwhile. Comes back when all have ended.
+fn launch(network: &Network, hosts: u32, way: &str) -> (Duration, Cost) {
+    let word = |text: &str| Word::try_from(text).unwrap();
+    let list = HostList::parse(&format!("h[1-{hosts}]")).unwrap();
+    let mut members = Distribution::new(SessionId(0), word(&network.member()), list);
+    members.args = ["join", "finish:60000"].map(word).into();
+    let options = LaunchOptions {
+        via: network.via(),
+        strategy: way.parse().unwrap(),
+        links: Links::Channel,
+        output: Output::Dropped,
+        deadline: PATIENCE,
+        ..LaunchOptions::default()
+    };
+    let began = Instant::now();
+    let front = FrontEnd::new().unwrap();
+    let session = front.launch(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
+    let took = began.elapsed();
+    let report: std::sync::Arc<LaunchReport> = session.report().unwrap();
+    session.wait_done(PATIENCE).unwrap();
+    (took, report.cost().unwrap_or_default())
+}
+
+fn ratio(one: Duration, other: Duration) -> f64 {
+    one.as_secs_f64() / other.as_secs_f64()
+}
