@@ -9,7 +9,7 @@
 //! | to find out | look at |
 //! |---|---|
 //! | how to launch, what may fail, how a session ends | [`FrontEnd`], [`Session`], [`Event`] |
-//! | how hosts are reached: ssh and its options, others | [`Via`], [`Ssh`], [`Shell`], [`libi_launch::backend`] |
+//! | how hosts are reached: ssh and its options, rsh, others | [`Via`], [`Ssh`], [`Rsh`], [`Shell`], [`libi_launch::backend`] |
 //! | what a started program has to do | [`Member`] |
 //! | how they talk: collective calls, messages, keys | [`talk`], [`Pending`], [`CommError`] |
 //! | how hosts are written | [`hosts`] |
@@ -58,7 +58,7 @@ pub use libi_core::ranks::Ranks;
 pub use libi_core::{
     chart, cost, curves, dist, hosts, ids, link, machine, plan, ranking, ranks, sim, time, trace, wire,
 };
-pub use libi_launch::backend::{Local, Shell, Ssh, SshHosts, SshProfile, Via};
+pub use libi_launch::backend::{Local, Rsh, Shell, Ssh, SshHosts, SshProfile, Via};
 pub use libi_launch::machine::{Links, Policy, Replaced, Rules, Stream};
 pub use libi_launch::refusal::Refusal;
 pub use libi_launch::verdict::{Cause, Exit, Failure, Phase};

@@ -5,12 +5,14 @@
 //! and how a session ends; it runs under the simulator in `tests/simulation`, and for real under the loop of the crate
 //! `libi`. [`backend`] says how hosts are reached, [`quote`] writes down for a remote shell what is to be started there,
 //! [`process`] starts, watches and ends processes on this host (Linux only), [`verdict`] has the words for what
-//! became of a host, [`refusal`] reads what a remote shell says of itself, and [`transcript`] what `ssh -v` says of a login.
+//! became of a host, [`refusal`] reads what a remote shell says of itself, [`transcript`] what `ssh -v` says of a login, and
+//! [`farewell`] what a host says of the end of its program.
 //!
 //! This crate does not know `libi-comm`, nor is it known by it; the crate `libi` joins the two.
 #![deny(missing_docs)]
 
 pub mod backend;
+pub mod farewell;
 pub mod machine;
 #[cfg(target_os = "linux")]
 pub mod process;

@@ -65,7 +65,7 @@ const MOST: usize = 400;
 /// ```
 #[must_use]
 pub fn command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Word {
-    written(cwd, &line(env, program, args), false)
+    written(cwd, &words(env, program, args), false)
 }
 
 /// The same command; but the program is killed when whoever has started the shell ends, if the host is one that has what that
@@ -75,7 +75,7 @@ pub fn command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Wor
 /// the thread that it began with.
 #[must_use]
 pub fn tied_command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Word {
-    written(cwd, &line(env, program, args), true)
+    written(cwd, &words(env, program, args), true)
 }
 
 /// The variable by which a program knows that it is killed when its starter ends.
@@ -86,8 +86,28 @@ pub const TIED: &str = "LIBI_TIED";
 const TIE: &str = "[ -x /usr/bin/choom ] && [ -x /usr/bin/setpriv ] && ! [ -L /usr/bin/setpriv ] && \
                    exec /usr/bin/setpriv --pdeathsig KILL env -- LIBI_TIED=1 \"$@\"; exec env -- \"$@\"";
 
+/// A line for a POSIX shell that does what [`command`] does, and is long or not as it comes. What is executed is begun by what
+/// the shell's variable `by` names, if it names something.
+pub(crate) fn line(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Vec<u8> {
+    let enter = cwd.map_or_else(Vec::new, |cwd| enter(cwd.as_bytes()));
+    [&enter[..], b"exec $by env -- ", &join(&words(env, program, args))].concat()
+}
+
+/// The command that does what it reads from its standard input: what [`as_input`] makes of a line. It takes nothing from
+/// there but that.
+pub(crate) fn obey_input() -> Word {
+    // A shell reads a line byte by byte where it cannot go back.
+    let obey: &[u8] = br#"IFS= read -r c && eval "$(printf %b "$c")""#;
+    Word::new(join(&[b"exec", &b"/bin/sh"[..], b"-c", obey])).expect("text without a NUL")
+}
+
+/// A line for a POSIX shell as [`obey_input`] reads it.
+pub(crate) fn as_input(line: &[u8]) -> Vec<u8> {
+    [&escaped(line)[..], b"\n"].concat()
+}
+
 /// Variables, program and arguments, as `env` takes them.
-fn line<'a>(env: &[Variable], program: &'a Word, args: &'a [Word]) -> Vec<Cow<'a, [u8]>> {
+fn words<'a>(env: &[Variable], program: &'a Word, args: &'a [Word]) -> Vec<Cow<'a, [u8]>> {
     let program = program.as_bytes();
     // What begins with a dash must be no option of what follows.
     let option_like = program.starts_with(b"-") && program.contains(&b'/');
@@ -214,4 +234,4 @@ fn anchored(path: &[u8]) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 #[cfg(target_os = "linux")] // it takes processes to ask shells
-mod tests;
+pub(crate) mod tests;

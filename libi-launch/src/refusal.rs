@@ -1,8 +1,10 @@
 //! Decides what a remote shell, or the command that it was to run, has failed at: read off its status and its last words.
 //!
 //! `ssh` says 255 for everything that it fails at itself, and says what it was on its standard error; a
-//! [command](crate::quote) says 125, 126 or 127 for what keeps it from its program. `rsh` says 1 for itself, and as a rule
-//! nothing of the command. [`Failure::refusal`](crate::verdict::Failure::refusal) puts status and words together.
+//! [command](crate::quote) says 125, 126 or 127 for what keeps it from its program. `rsh` says 1 for itself, and
+//! nothing of the command, whose status comes [another way](crate::farewell); that of Debian says 0 when its server has
+//! let nobody in, and the server says why where the command would have. [`Failure::refusal`](crate::verdict::Failure::refusal)
+//! puts status and words together.
 //!
 //! The words are those of OpenSSH and, where they cannot be a program's, of the rsh programs there are, in English.
 //! OpenSSH translates nothing, in whatever locale it runs; nor do the rsh of Debian and the C library's `rcmd` under a
@@ -10,8 +12,8 @@
 //! as Debian's is. What another shell says in another language is [`Refusal::ShellFailed`] with its words as evidence.
 //! With `LogLevel QUIET` in a configuration, ssh says nothing, and that is what is known then.
 //!
-//! Words are looked for from the last line upwards. That somebody hung up counts only if nothing else was said: where a proxy or a
-//! jump host fails, ssh ends with that, and the reason stands above.
+//! Words are looked for from the last line upwards. That somebody hung up, or nobody was reached, counts only if nothing else was
+//! said: where a proxy or a jump host fails, ssh ends with that, and the reason stands above.
 
 use std::fmt;
 
@@ -41,6 +43,10 @@ pub enum Refusal {
     HostKeyChanged,
     /// We were not let in.
     NotLetIn,
+    /// The remote shell needs a port below 1024, and may not have one: it is not set-user-ID root.
+    NotPrivileged,
+    /// Somebody was called, and hung up without having begun the program, or without having said so.
+    LoginEnded,
     /// The connection ended after we had been let in.
     Broken,
     /// The directory cannot be entered.
@@ -65,10 +71,10 @@ impl Refusal {
             Self::NameService | Self::ConnectionRefused | Self::TimedOut | Self::NoRoute | Self::NoPort => {
                 true
             }
-            Self::HungUp | Self::Broken | Self::ShellFailed => true,
+            Self::HungUp | Self::Broken | Self::ShellFailed | Self::LoginEnded => true,
             Self::NameUnknown | Self::NoAlgorithm | Self::HostKeyUnknown | Self::HostKeyChanged => false,
             Self::NotLetIn | Self::NoDirectory | Self::NotExecutable | Self::NotFound => false,
-            Self::BadOptions | Self::ShellMissing => false,
+            Self::BadOptions | Self::ShellMissing | Self::NotPrivileged => false,
         }
     }
 
@@ -99,6 +105,8 @@ impl fmt::Display for Refusal {
             Self::HostKeyUnknown => "the host's key is not known",
             Self::HostKeyChanged => "the host's key has changed",
             Self::NotLetIn => "the login was refused",
+            Self::NotPrivileged => "the remote shell may not use a port below 1024",
+            Self::LoginEnded => "the login ended before the program had begun",
             Self::Broken => "the connection broke",
             Self::NoDirectory => "the directory cannot be entered",
             Self::NotExecutable => "the program cannot be executed",
@@ -140,6 +148,22 @@ pub(crate) fn of_rsh(printed: &str) -> Option<(Refusal, &str)> {
     search(printed, rsh_says)
 }
 
+/// What an rshd has failed at that says so where a program would have printed, instead of starting one.
+pub(crate) fn of_rshd(printed: &str) -> Option<(Refusal, &str)> {
+    lines(printed).find(|line| AUTHENTICATION.contains(line)).map(|line| (Refusal::NotLetIn, line))
+}
+
+/// What authentication modules say of whom they do not let in.
+const AUTHENTICATION: [&str; 7] = [
+    "Authentication failure",
+    "Permission denied",
+    "User not known to the underlying authentication module",
+    "User account has expired",
+    "Authentication token is no longer valid; new one required",
+    "Insufficient credentials to access authentication data",
+    "Authentication service cannot retrieve authentication info",
+];
+
 /// Whether a start that has failed for this reason, as the operating system has it, was that of a remote shell that is not there.
 pub(crate) fn is_missing_shell(why: &str) -> bool {
     let Some((program, reason)) = why.strip_prefix("exec ").unwrap_or(why).split_once(": ") else {
@@ -159,7 +183,9 @@ fn search(printed: &str, says: impl Fn(&str) -> Option<Refusal>) -> Option<(Refu
     let mut hung_up = None;
     for line in lines(printed) {
         match says(line) {
-            Some(refusal @ Refusal::HungUp) => hung_up = hung_up.or(Some((refusal, line))),
+            Some(refusal @ (Refusal::HungUp | Refusal::ShellFailed)) => {
+                hung_up = hung_up.or(Some((refusal, line)))
+            }
             Some(refusal) => return Some((refusal, line)),
             None => {}
         }
@@ -229,8 +255,18 @@ fn rsh_says(line: &str) -> Option<Refusal> {
     {
         return Some(Refusal::HungUp);
     }
-    if reason.starts_with("All ports in use") || reason.starts_with("Could not bind to privileged port") {
+    if reason.starts_with("All ports in use") {
         return Some(Refusal::NoPort);
+    }
+    if line.contains("Could not bind to privileged port") || line.starts_with("rcmd: socket: ") {
+        let forbidden = ["Permission denied", "Operation not permitted"].contains(&reason);
+        return Some(if forbidden { Refusal::NotPrivileged } else { Refusal::NoPort });
+    }
+    if line.starts_with("Trying ") {
+        return line.contains("... Connection failed: ").then(|| unconnected(reason)).flatten();
+    }
+    if reason.starts_with("Servname not supported") {
+        return Some(Refusal::BadOptions);
     }
     if reason.eq_ignore_ascii_case("unknown host") || line.contains(": unknown host ") {
         return Some(Refusal::NameUnknown);
@@ -243,13 +279,24 @@ fn rsh_says(line: &str) -> Option<Refusal> {
     }
     // The rest could be anybody's without the name of rsh before it.
     let Some((name, said)) = line.split_once(": ") else { return rshd_says(line) };
+    if name == "Usage" || name == "usage" {
+        return said.starts_with("rsh ").then_some(Refusal::BadOptions);
+    }
     if !["rsh", "rcmd", "rshd", "in.rshd"].contains(&name.rsplit('/').next().unwrap_or_default()) {
         return None;
     }
-    rshd_says(said).or_else(|| unconnected(reason)).or_else(|| {
-        let failed = ["Could not make a connection.", "Didn't receive NULL byte from server"];
-        failed.iter().any(|words| said.starts_with(words)).then_some(Refusal::ShellFailed)
-    })
+    if said.starts_with("invalid option -- ") || said.starts_with("Unknown option") {
+        return Some(Refusal::BadOptions);
+    }
+    if said.starts_with("Could not make a connection.") {
+        return Some(Refusal::ShellFailed); // the lines above may say why
+    }
+    match unconnected(reason) {
+        // Where the server had begun, no call is named.
+        Some(Refusal::HungUp) if reason == said => Some(Refusal::Broken),
+        None if said.starts_with("Didn't receive NULL byte from server") => Some(Refusal::HungUp),
+        why => rshd_says(said).or(why),
+    }
 }
 
 fn rshd_says(words: &str) -> Option<Refusal> {

@@ -43,6 +43,9 @@ pub enum Exit {
     Code(i32),
     /// A signal ended it.
     Signal(i32),
+    /// The remote shell has ended, with this status (128 + n if by signal n), and how the program has ended, which the host was to
+    /// say, was not said: the connection broke, the host is gone, or the program was never begun.
+    Shell(i32),
     /// It has ended, but somebody else has collected how.
     Unknown,
 }
@@ -52,6 +55,7 @@ impl fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exited {code}"),
             Self::Signal(number) => write!(f, "was ended by signal {number}"),
+            Self::Shell(_) => f.write_str("was cut off before it was said how it ended"),
             Self::Unknown => f.write_str("ended, nobody knows how"),
         }
     }
@@ -129,6 +133,9 @@ pub struct Failure {
     pub cause: Cause,
     /// How what was started has ended, if that is known.
     pub exit: Option<Exit>,
+    /// Whether that was said by the host itself, as with `rsh`: then a status is that of the program or its command, and never of
+    /// the remote shell.
+    pub carried: bool,
     /// The end of what it printed.
     pub tail: String,
     /// From its start until it had failed.
@@ -141,7 +148,8 @@ impl Failure {
     /// A failure of which nothing is left to be looked at.
     #[must_use]
     pub fn without_evidence(phase: Phase, cause: Cause, elapsed: Duration) -> Self {
-        Self { member: None, phase, cause, exit: None, tail: String::new(), elapsed, trip: Trip::default() }
+        let (tail, trip) = Default::default();
+        Self { member: None, phase, cause, exit: None, carried: false, tail, elapsed, trip }
     }
 
     /// What the remote shell, or the command that it was to run, has failed at, if it is one of those that has failed.
@@ -170,6 +178,16 @@ impl Failure {
             (Cause::NotStarted(why), _) => {
                 (refusal::is_missing_shell(why).then_some(Refusal::ShellMissing), None)
             }
+            (Cause::Exited(Exit::Shell(status)), Phase::Starting) => {
+                let said = refusal::of_rsh(&self.tail).or_else(|| refusal::of_rshd(&self.tail));
+                let (what, line) = told(said.or_else(|| refusal::of_ssh(&self.tail)));
+                // A connection that has an end, and no more: there was somebody, who has said nothing that we know.
+                let otherwise = if *status == 0 { Refusal::LoginEnded } else { Refusal::ShellFailed };
+                (what.or(Some(otherwise)), line)
+            }
+            // It had been let in.
+            (Cause::Exited(Exit::Shell(_)), _) => (Some(Refusal::Broken), None),
+            (Cause::Exited(Exit::Code(1 | 255)), _) if self.carried => (None, None),
             (Cause::Exited(Exit::Code(255)), Phase::Starting) => {
                 let (what, line) = told(refusal::of_ssh(&self.tail));
                 (what.or(Some(Refusal::ShellFailed)), line)
@@ -197,7 +215,7 @@ impl Failure {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self.cause {
-            Cause::Exited(Exit::Code(_)) => self.refusal().is_some_and(Refusal::may_pass),
+            Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => self.refusal().is_some_and(Refusal::may_pass),
             Cause::Exited(_) => self.phase == Phase::Starting,
             Cause::NoRoom(_) | Cause::Closed | Cause::TimedOut => true,
             Cause::Silent | Cause::LauncherLost(_) => true,
@@ -212,7 +230,10 @@ impl Failure {
         let unreached = match self.cause {
             Cause::NotStarted(_) | Cause::Closed | Cause::TimedOut => true,
             // What remote shells say of themselves, and what becomes of them.
-            Cause::Exited(Exit::Code(_)) => self.refusal().is_some_and(Refusal::is_the_shells),
+            Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => {
+                self.refusal().is_some_and(Refusal::is_the_shells)
+            }
+            Cause::Exited(_) if self.carried => false,
             Cause::Exited(Exit::Signal(_) | Exit::Unknown) => true,
             _ => false,
         };
@@ -226,11 +247,12 @@ impl Failure {
         self.refusal().is_some_and(|refusal| refused.contains(&refusal))
     }
 
-    /// Whether there was a server, which hung up before it had looked at who called. That is what one does that has too
-    /// many callers at a time, as `sshd` with more than `MaxStartups`; also one that wants none of us.
+    /// Whether there was a server, which hung up before it had looked at who called, or no port to call from. That is what a
+    /// server does that has too many callers at a time, as `sshd` with more than `MaxStartups`; also one that wants none of us.
+    /// Ports of connections that are over are free again after a while.
     #[must_use]
     pub fn is_turned_away(&self) -> bool {
-        self.refusal() == Some(Refusal::HungUp)
+        matches!(self.refusal(), Some(Refusal::HungUp | Refusal::NoPort))
     }
 
     /// Whether the one that was to make the launch had no room for it; others may.

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use libi_comm::{Event as Said, Group};
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
+use libi_launch::farewell::Farewell;
 use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as Standard};
 use libi_launch::process::{Environment, Signal};
 use mio::Registry;
@@ -43,6 +44,8 @@ pub(crate) struct Driver {
     wake_at: Option<Instant>,
     /// When the beginnings of lines have waited long enough.
     lines_due: BTreeSet<(Instant, LinkId, usize)>,
+    /// When what has led to a program that has ended by its own account is to have ended as well.
+    shells_due: BTreeSet<(Instant, LinkId)>,
     /// Pipes that are not read because the node has no room for output.
     held_up: Vec<mio::Token>,
     /// Ports with something to write.
@@ -70,6 +73,7 @@ impl Driver {
             starts: VecDeque::new(),
             wake_at: None,
             lines_due: BTreeSet::new(),
+            shells_due: BTreeSet::new(),
             held_up: Vec::new(),
             unsent: BTreeSet::new(),
             input: None,
@@ -224,7 +228,8 @@ impl Driver {
         let lines = self.lines_due.first().map(|due| due.0);
         let guests = self.door.as_ref().and_then(Door::deadline);
         let dialler = self.dialler.as_ref().map(Dialler::deadline);
-        [self.wake_at, lines, guests, dialler].into_iter().flatten().min()
+        let shells = self.shells_due.first().map(|due| due.0);
+        [self.wake_at, lines, shells, guests, dialler].into_iter().flatten().min()
     }
 
     /// A descriptor may have something for us. True if there is more than fits into a turn.
@@ -292,6 +297,7 @@ impl Driver {
                 None => self.pass_rest_of_line(link, place, turn),
             }
         }
+        self.end_shells(turn.now);
         self.expire_connections(turn);
         if self.node.reads_output() {
             for token in std::mem::take(&mut self.held_up) {
@@ -349,6 +355,8 @@ impl Driver {
     fn follow(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {
         let port = self.ports.entry(link).or_default();
         let at = (turn.id, link);
+        port.begin_with(&started.first);
+        port.farewell = started.farewell.map(Farewell::new);
         port.set_process(started.child, turn.registry, turn.targets, at)?;
         port.set_input(started.input, turn.registry, turn.targets, at)?;
         if let Some(output) = started.output {

@@ -64,6 +64,18 @@ impl Lane {
         self.messages.extend_from_slice(message);
     }
 
+    /// Puts this before everything else; nothing has been written yet.
+    pub(super) fn begin_with(&mut self, first: &[u8]) {
+        if first.is_empty() {
+            return;
+        }
+        let mut all = Vec::with_capacity(first.len() + self.messages.len());
+        all.extend_from_slice(first);
+        all.extend_from_slice(&self.messages[self.written..]);
+        self.messages.zeroize();
+        (self.messages, self.written) = (all, 0);
+    }
+
     /// Takes a frame. One that is longer than frames may be cannot be sent.
     pub(super) fn queue_frame(&mut self, Frame(parts): Frame) {
         let length = parts.iter().map(Bytes::len).sum();

@@ -4,6 +4,7 @@ use std::os::fd::AsRawFd;
 
 use libi_comm::Frame;
 use libi_comm::memory::Lent;
+use libi_launch::farewell::Farewell;
 use libi_launch::machine::Stream as Standard;
 use libi_launch::process::Child;
 use mio::{Interest, Registry, Token};
@@ -49,6 +50,8 @@ pub(super) struct Port {
     pub(super) expects_long: bool,
     pub(super) process: Option<Registered<Child>>,
     pub(super) texts: [Option<Registered<Text>>; 2],
+    /// What looks for how the program over there has ended, if it is said on the channel.
+    pub(super) farewell: Option<Farewell>,
     /// Nothing is to be received or sent any more.
     pub(super) closed: bool,
     /// The process is not ours any more.
@@ -64,6 +67,11 @@ impl Port {
         if !self.closed {
             self.sends_on().queue(message);
         }
+    }
+
+    /// Has this said before everything else; nothing has been written yet.
+    pub(super) fn begin_with(&mut self, first: &[u8]) {
+        self.lane.begin_with(first);
     }
 
     /// Takes a frame of the communication half to be sent.

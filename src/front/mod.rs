@@ -8,6 +8,7 @@
 //!
 //! | what | how it shows |
 //! |---|---|
+//! | what leads to the hosts can be read by others, as with `rsh`, and is not [allowed](LaunchOptions::allow_plain) | [`Error::Plain`], before anything is started |
 //! | the distributions make no sense | [`Error::Layout`], before anything is started |
 //! | the system has no descriptors or threads left | [`Error::System`] |
 //! | hosts do not join | [`Error::NotLaunched`] with a verdict on each, by the deadline; or they are named in the report, if the [policy](LaunchOptions::policy) allows it |
@@ -34,6 +35,7 @@ use libi_core::ids::HostIndex;
 use libi_core::link::{Fresh, Secret};
 use libi_core::plan::late::Attempt;
 use libi_launch::backend::Via;
+use libi_launch::farewell::Mark;
 use libi_launch::machine::{Carried, Direct, Links, Node, Output as Wanted, Plan, Program, Spare, Task};
 
 pub use event::Event;
@@ -71,6 +73,12 @@ pub enum Error {
     /// What was waited for did not come in time.
     #[error("{0} took longer than there was patience")]
     TimedOut(&'static str),
+    /// What leads to the hosts can be read and changed by others, and nobody has said that they may. The caller's fault.
+    #[error(
+        "what goes through {0} can be read and changed by everybody on the way: the session's secret, and all that it says. Nothing was \
+         started. If the network is trusted, LaunchOptions::allow_plain (--allow-plain) allows it; ssh does without"
+    )]
+    Plain(String),
     /// There is no signal of this number.
     #[error("there is no signal {0}")]
     NoSignal(i32),
@@ -141,6 +149,9 @@ impl FrontEnd {
         options: &LaunchOptions,
     ) -> Result<Vec<Session>, Error> {
         let layouts = lay_out(distributions)?;
+        if options.via.is_plain() && !options.allow_plain {
+            return Err(Error::Plain(options.via.to_string()));
+        }
         let programs: Vec<Program> = distributions.iter().map(program).collect();
         layouts.into_iter().map(|layout| self.start_one(layout, &programs, options)).collect()
     }
@@ -154,13 +165,22 @@ impl FrontEnd {
         let random =
             || getrandom::u64().map_err(|why| Error::System { what: "no randomness", why: why.into() });
         let direct = direct(options)?;
+        let mut mark = [0; 16];
+        getrandom::fill(&mut mark).map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
+        let via = options.via.clone().marked(Mark(mark));
+        if via.is_plain() {
+            log::warn!(
+                "session {} is launched through {via}: everybody on the way can read and change what it says",
+                layout.session().0
+            );
+        }
         let plan = Plan {
             direct,
             spares: options.spares.iter().map(spare).collect(),
             rules: options.rules,
             policy: options.policy,
             deadline: options.deadline,
-            via: options.via.clone(),
+            via,
             output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
             strategy: options.strategy,
             input: options.input,

@@ -53,6 +53,12 @@ pub struct LaunchOptions {
     pub links: Links,
     /// What happens to bytes on direct links.
     pub mode: Mode,
+    /// Whether hosts may be reached by means that others on the network can listen to, and interfere with: `rsh`. Without that, such a
+    /// launch is refused; with it, each session says so once, as a warning to whatever logger the program has (crate `log`).
+    ///
+    /// Then the session's secret can be read as well, so that neither the channels nor direct links prove anything to anybody:
+    /// whoever is on the network can take part, and run programs as those who are launched.
+    pub allow_plain: bool,
     /// All hosts are this machine, whatever they are called: direct links are made on its loopback address alone.
     pub loopback: bool,
 }
@@ -84,6 +90,7 @@ impl Default for LaunchOptions {
             output: Output::default(),
             links: Links::default(),
             mode: Mode::default(),
+            allow_plain: false,
             loopback: false,
         }
     }

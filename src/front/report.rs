@@ -247,7 +247,7 @@ impl fmt::Display for LaunchReport {
             group.write(words, f)?;
         }
         self.write_the_rest(f)?;
-        let mut advised = BTreeMap::new();
+        let (mut advised, shell) = (BTreeMap::new(), self.shell.as_deref().unwrap_or_default());
         for (words, group) in &groups {
             if let Some(refusal) = words.refusal {
                 group.hosts.iter().for_each(|host| {
@@ -259,7 +259,7 @@ impl fmt::Display for LaunchReport {
         for (refusal, hosts) in &advised {
             let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
             let all = Some(hosts.fold()).filter(|all| all.len() <= Shown::MOST);
-            write!(f, "\nhint: {}", wording::advice(*refusal, all.as_deref().unwrap_or(one), one))?;
+            write!(f, "\nhint: {}", wording::advice(*refusal, shell, all.as_deref().unwrap_or(one), one))?;
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ impl Words {
             phase => format!("{refusal} while {phase}"),
         };
         let known_by = match &failure.cause {
+            Cause::Exited(Exit::Shell(status)) => format!("{shell} exited {status}"),
             Cause::Exited(_) if refusal.is_the_shells() => format!("{shell} {}", failure.cause),
             cause => cause.to_string(),
         };
@@ -47,7 +48,7 @@ pub(super) fn shell(via: &Via) -> Option<String> {
     let name = name.rsplit('/').next().unwrap_or_default();
     match via {
         Via::Local(_) => None,
-        Via::Shell(_) | Via::Ssh(_) => Some(name.to_owned()),
+        Via::Shell(_) | Via::Ssh(_) | Via::Rsh(_) => Some(name.to_owned()),
     }
 }
 
@@ -61,10 +62,30 @@ fn plainly(failure: &Failure) -> String {
     }
 }
 
-/// What to do about hosts that this has befallen; `one` is one of them.
-pub(super) fn advice(refusal: Refusal, hosts: &str, one: &str) -> String {
-    let doctor = format!("`libi doctor {hosts}`");
+/// What to do about hosts that this has befallen, reached by this shell; `one` is one of them.
+pub(super) fn advice(refusal: Refusal, shell: &str, hosts: &str, one: &str) -> String {
+    let is_rsh = shell.starts_with("rsh");
+    let doctor = if is_rsh {
+        format!("`libi doctor --shell {shell} {hosts}`")
+    } else {
+        format!("`libi doctor {hosts}`")
+    };
     match refusal {
+        Refusal::ConnectionRefused if is_rsh => {
+            format!("does {one} have an rsh server? inetd closes the door for ten minutes on more than 256 calls in one: see nowait in inetd.conf")
+        }
+        Refusal::HungUp if is_rsh => format!(
+            "see the log of {one}: its in.rshd has to be able to connect back to ports from 512 on, and is called from those alone"
+        ),
+        Refusal::NotLetIn if is_rsh => format!(
+            "`{shell} {one} true` has to work, also from hosts that launch others: .rhosts or hosts.equiv of {one} name those hosts and users"
+        ),
+        Refusal::NoPort if is_rsh => {
+            "each rsh needs two ports below 1024, and those that were used are free again after a minute; let more hosts launch (--tree late), or use ssh".to_owned()
+        }
+        Refusal::BadOptions if is_rsh => {
+            "`man rsh` has its options; ports and reasons are known to that of rsh-redone alone".to_owned()
+        }
         Refusal::NameUnknown => {
             format!("`getent hosts {one}` has to find it on whichever host launches it; is it written as it is called?")
         }
@@ -89,6 +110,10 @@ pub(super) fn advice(refusal: Refusal, hosts: &str, one: &str) -> String {
         Refusal::NotLetIn => format!(
             "`ssh -o BatchMode=yes {one} true` has to work without a question, also from hosts that launch others"
         ),
+        Refusal::NotPrivileged => format!("{shell} has to be set-user-ID root, as it is when it is installed"),
+        Refusal::LoginEnded => {
+            format!("does the login shell on {one} run commands? `{shell} {one} true` shows it")
+        }
         Refusal::NoDirectory => format!("the directory has to be on {one} as well"),
         Refusal::NotExecutable => format!("is it executable on {one}, and built for its system?"),
         Refusal::NotFound => format!("is it installed on {one}, and in the PATH of a login without a terminal?"),

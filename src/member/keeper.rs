@@ -80,10 +80,10 @@ impl From<Talk> for Command {
 pub(super) struct Keeper {
     works: Arc<Works<Hall>>,
     descriptor: OwnedFd,
-    /// Whether the link is a socket, as for everybody who was started on the machine of his starter.
-    socket: bool,
     /// Whether this process is killed when whoever has started it ends.
     tied: bool,
+    /// How many of the two streams that a program prints to are pipes that are read here.
+    own: usize,
 }
 
 /// The engine, and who is told.
@@ -116,12 +116,8 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 const PARTY: u64 = 0;
 
 impl Keeper {
-    pub(super) fn new(
-        driver: Driver,
-        streams: Streams,
-        (socket, tied): (bool, bool),
-        progress: Progress,
-    ) -> io::Result<Self> {
+    pub(super) fn new(driver: Driver, streams: Streams, tied: bool, progress: Progress) -> io::Result<Self> {
+        let own = streams.printed.len();
         let mut engine = Engine::new()?;
         let waker = engine.waker();
         let descriptor = duplicate(engine.poll().as_raw_fd())?;
@@ -144,7 +140,7 @@ impl Keeper {
             let works = Arc::clone(&works);
             crate::thread::spawn("libi", move || works.tend())?;
         }
-        Ok(Self { works, descriptor, socket, tied })
+        Ok(Self { works, descriptor, tied, own })
     }
 
     /// Looks at the state, or changes it.
@@ -179,7 +175,7 @@ impl Keeper {
         }
         // Whoever reads what is printed now may end before this process.
         let streams = [(Standard::Out, 1), (Standard::Err, 2)];
-        for (stream, number) in streams.into_iter().skip(usize::from(!self.socket)) {
+        for (stream, number) in streams.into_iter().skip(self.own) {
             let pipe = redirect(number).map_err(refused("cannot make a pipe for what is printed"))?;
             self.send(Command::Print(stream, pipe));
         }

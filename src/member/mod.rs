@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::ranks::Ranks;
-use libi_launch::backend::{LINK, STREAMS};
+use libi_launch::backend::{ALL_STREAMS, LINK, STREAMS};
 use libi_launch::machine::{Event as Input, Node};
 use libi_launch::quote::TIED;
 
@@ -143,7 +143,7 @@ impl Member {
         let no_link =
             |problem: std::io::Error| InitError::NoLink { link: link.clone(), problem: problem.to_string() };
         let streams = match link.as_str() {
-            STREAMS => stdio::take_streams().map_err(no_link)?,
+            STREAMS | ALL_STREAMS => stdio::take_streams(link == ALL_STREAMS).map_err(no_link)?,
             number => stdio::take_socket(number).map_err(no_link)?,
         };
         let entropy = getrandom::u64().map_err(std::io::Error::from)?;
@@ -151,9 +151,8 @@ impl Member {
         let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
         let lasting = options.progress == Progress::Thread || is_main_thread();
         let driver = Driver::new(node, inherited_by_members(), lasting);
-        let socket = link != STREAMS;
-        let tied = socket || std::env::var_os(TIED).is_some();
-        let keeper = Keeper::new(driver, streams, (socket, tied), options.progress)?;
+        let is_tied = streams.output.is_none() || std::env::var_os(TIED).is_some();
+        let keeper = Keeper::new(driver, streams, is_tied, options.progress)?;
         let up = keeper.wait(Duration::MAX, |state| match state.stage {
             Stage::Joining => None,
             Stage::Up => Some(Ok(())),

@@ -20,11 +20,15 @@ pub(super) struct Streams {
 
 /// The link is standard input and output. From now on input is empty, and output a pipe that we read.
 ///
-/// Standard error stays what it is, so that the last words of a process that crashes are not lost in it.
-pub(super) fn take_streams() -> io::Result<Streams> {
+/// Standard error stays what it is, so that the last words of a process that crashes are not lost in it; unless that is where
+/// output goes as well.
+pub(super) fn take_streams(with_stderr: bool) -> io::Result<Streams> {
     let (input, output) = (Stream::new(duplicate(0)?)?, Stream::new(duplicate(1)?)?);
     replace(File::open("/dev/null")?.as_fd(), 0)?;
-    let printed = vec![(Standard::Out, redirect(1)?)];
+    let mut printed = vec![(Standard::Out, redirect(1)?)];
+    if with_stderr {
+        printed.push((Standard::Err, redirect(2)?));
+    }
     Ok(Streams { input, output: Some(output), printed })
 }
 

@@ -24,6 +24,8 @@ impl Local {
             env,
             cwd: program.cwd.clone(),
             channel: Channel::Socket,
+            first: Vec::new(),
+            farewell: None,
         }
     }
 }

@@ -5,7 +5,8 @@
 //! itself: no process, no file, no clock. Whoever launches follows the recipe, watches the process, and ends it.
 //!
 //! 1. The process that the recipe starts stands for the one on the host. It lives as long as that does, and its exit
-//!    status is that one's, as well as the means allow: a remote shell says 255 for itself.
+//!    status is that one's, as well as the means allow: a remote shell says 255 for itself. Where it has none, the host says on
+//!    the channel how the program has ended ([`Recipe::farewell`]).
 //! 2. There is a [`Channel`] between the two, for bytes in both directions, untouched and in order. Other text may come
 //!    before ours on it, from whatever starts a shell there; our preamble is found behind it.
 //! 3. The program finds in its environment, under [`LINK`], where its end of the channel is.
@@ -25,11 +26,13 @@
 //! |---|---|---|
 //! | [`Local`] | a name; everything runs on this machine | half a millisecond |
 //! | [`Ssh`] | whatever OpenSSH's `ssh` reaches | tenths of a second |
+//! | [`Rsh`] | whatever `rsh` reaches, and for whoever trusts the network | hundredths of a second |
 //! | [`Shell`] | whatever another program called like `ssh` or `rsh` reaches | what the shell takes |
 //!
 //! A host's further members are started by its leader, always as [`Local`] does.
 
 mod local;
+mod rsh;
 mod shell;
 mod ssh;
 
@@ -40,9 +43,11 @@ use libi_core::dist::{Variable, Word};
 use serde::{Deserialize, Serialize};
 
 pub use local::Local;
+pub use rsh::{Rsh, without_progress};
 pub use shell::Shell;
 pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
 
+use crate::farewell::Mark;
 use crate::machine::{Program, Task};
 use crate::quote::Written;
 
@@ -50,6 +55,8 @@ use crate::quote::Written;
 pub const LINK: &str = "LIBI_LINK";
 /// The value of [`LINK`] for standard input and output.
 pub const STREAMS: &str = "stdio";
+/// The same where standard error is the same as standard output, and the program has to keep it out of its link.
+pub const ALL_STREAMS: &str = "stdio+stderr";
 /// The number of the socket that a program started on this machine inherits.
 pub const SOCKET: u16 = 3;
 
@@ -66,6 +73,11 @@ pub struct Recipe {
     pub cwd: Option<Word>,
     /// What its first link is.
     pub channel: Channel,
+    /// What is to be said on the channel before everything else.
+    pub first: Vec<u8>,
+    /// If the host says on the channel how the program has ended: the mark of the line that does. Then the status of what
+    /// is started here means nothing for the program.
+    pub farewell: Option<Mark>,
 }
 
 /// The first link to a started process.
@@ -102,6 +114,41 @@ pub enum Via {
     Shell(Shell),
     /// `ssh`, as OpenSSH has it.
     Ssh(Ssh),
+    /// `rsh`.
+    Rsh(Rsh),
+}
+
+/// Programs that send everything as it is, by which a [`Shell`] may be called.
+const PLAIN: [&str; 4] = ["rsh", "remsh", "rsh-redone-rsh", "netkit-rsh"];
+
+impl Via {
+    /// Whether others on the network can read what goes over its channels, and change it.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Self::Local(_) | Self::Ssh(_) => false,
+            Self::Rsh(_) => true,
+            Self::Shell(shell) => {
+                let name = shell.program.as_bytes().rsplit(|byte| *byte == b'/').next();
+                PLAIN.iter().any(|plain| name == Some(plain.as_bytes()))
+            }
+        }
+    }
+
+    /// Whether hosts say how their programs have ended, because what is started here does not know.
+    #[must_use]
+    pub fn has_farewell(&self) -> bool {
+        matches!(self, Self::Rsh(_))
+    }
+
+    /// Takes the mark of a session, if it needs one.
+    #[must_use]
+    pub fn marked(self, mark: Mark) -> Self {
+        match self {
+            Self::Rsh(rsh) => Self::Rsh(Rsh { mark, ..rsh }),
+            other => other,
+        }
+    }
 }
 
 impl Default for Via {
@@ -120,6 +167,11 @@ pub trait Backend {
     /// # Errors
     /// The launch cannot be expressed.
     fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused>;
+
+    /// How many hosts whoever launches can hold at a time; no limit of its own if nothing is said.
+    fn most(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl Backend for Via {
@@ -128,6 +180,7 @@ impl Backend for Via {
             Self::Local(local) => local.usual_cost(),
             Self::Shell(shell) => shell.usual_cost(),
             Self::Ssh(ssh) => ssh.usual_cost(),
+            Self::Rsh(rsh) => rsh.usual_cost(),
         }
     }
 
@@ -136,6 +189,14 @@ impl Backend for Via {
             Self::Local(local) => local.recipe(host, program),
             Self::Shell(shell) => shell.recipe(host, program),
             Self::Ssh(ssh) => ssh.recipe(host, program),
+            Self::Rsh(rsh) => rsh.recipe(host, program),
+        }
+    }
+
+    fn most(&self) -> Option<usize> {
+        match self {
+            Self::Local(_) | Self::Shell(_) | Self::Ssh(_) => None,
+            Self::Rsh(rsh) => rsh.most(),
         }
     }
 }
@@ -146,6 +207,7 @@ impl fmt::Display for Via {
             Self::Local(_) => f.write_str("local"),
             Self::Shell(shell) => write!(f, "{}", shell.program),
             Self::Ssh(ssh) => write!(f, "{}", ssh.program),
+            Self::Rsh(rsh) => write!(f, "{}", rsh.program),
         }
     }
 }
@@ -174,4 +236,4 @@ fn plain(what: &'static str, text: &str) -> Result<Word, Refused> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -67,6 +67,8 @@ impl Backend for Shell {
             env: Vec::new(),
             cwd: None,
             channel: Channel::Streams,
+            first: Vec::new(),
+            farewell: None,
         })
     }
 }

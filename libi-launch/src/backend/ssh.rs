@@ -245,6 +245,8 @@ impl Backend for Ssh {
             env: NO_QUESTIONS.iter().flat_map(|(name, value)| variable(name, value)).collect(),
             cwd: None,
             channel: Channel::Streams,
+            first: Vec::new(),
+            farewell: None,
         })
     }
 }

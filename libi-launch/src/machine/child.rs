@@ -200,7 +200,9 @@ impl Child {
     }
 
     /// What became of it, once it is gone.
-    pub(super) fn failure(&self, trip: Trip, now: Instant) -> Failure {
+    ///
+    /// `carried` says whether hosts themselves say how their programs end.
+    pub(super) fn failure(&self, trip: Trip, carried: bool, now: Instant) -> Failure {
         let elapsed = now.since(self.started);
         if let Some(verdict) = &self.verdict {
             return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, trip, ..verdict.clone() };
@@ -215,6 +217,7 @@ impl Child {
         };
         let tail = String::from_utf8_lossy(&self.tail).into_owned();
         let member = self.launch.is_none().then(|| self.rank()).flatten();
-        Failure { member, phase: self.phase(), cause, exit: self.exit, tail, elapsed, trip }
+        let carried = carried && member.is_none();
+        Failure { member, phase: self.phase(), cause, exit: self.exit, carried, tail, elapsed, trip }
     }
 }

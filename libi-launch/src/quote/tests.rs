@@ -26,7 +26,7 @@ fn variable(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Variable {
 }
 
 /// The shells, each with the arguments that make it read one command.
-fn shells() -> Vec<Vec<&'static str>> {
+pub(crate) fn shells() -> Vec<Vec<&'static str>> {
     const REQUIRED: [&str; 2] = ["dash", "bash"];
     const WANTED: [&str; 5] = ["zsh", "mksh", "busybox", "tcsh", "fish"];
     const WELCOME: [&str; 5] = ["ksh", "ksh93", "yash", "bsd-csh", "csh"];

@@ -172,6 +172,86 @@ fn what_rsh_says() {
     }
 }
 
+/// Of an rsh that was to be told by the host how the program has ended, and was not.
+fn cut_off(phase: Phase, status: i32, tail: &str) -> Failure {
+    let exit = Exit::Shell(status);
+    let failure = Failure::without_evidence(phase, Cause::Exited(exit), Duration::from_secs(1));
+    Failure { exit: Some(exit), carried: true, tail: tail.to_owned(), ..failure }
+}
+
+#[test]
+fn what_the_rsh_and_rshd_of_debian_say() {
+    use Refusal::{
+        BadOptions, Broken, ConnectionRefused, HungUp, LoginEnded, NameService, NameUnknown, NoPort, NoRoute,
+        NotLetIn, NotPrivileged, ShellFailed, TimedOut,
+    };
+    let trying = |reason: &str| {
+        format!(
+            "Trying 10.0.0.1 port 514... Connection failed: {reason}\nrsh: Could not make a connection.\n"
+        )
+    };
+    let connected = |words: &str| format!("Trying 10.0.0.1 port 514... Connected.\n{words}");
+    let cases = [
+        (1, trying("Connection refused"), ConnectionRefused, true),
+        (1, trying("Connection timed out"), TimedOut, true),
+        (1, trying("No route to host"), NoRoute, true),
+        (1, trying("Network is unreachable"), NoRoute, true),
+        (1, "rsh: Could not make a connection.\n".to_owned(), ShellFailed, true),
+        (1, "rsh: Error looking up host: Name or service not known\n".to_owned(), NameUnknown, false),
+        (
+            1,
+            "rsh: Error looking up host: Temporary failure in name resolution\n".to_owned(),
+            NameService,
+            true,
+        ),
+        (
+            1,
+            "rsh: Error looking up host: Servname not supported for ai_socktype\n".to_owned(),
+            BadOptions,
+            false,
+        ),
+        (1, connected("rsh: Didn't receive NULL byte from server: Success\n"), HungUp, true),
+        (1, connected("rsh: Didn't receive NULL byte from server: Connection reset by peer\n"), HungUp, true),
+        (1, connected("rsh: Didn't receive NULL byte from server: Connection timed out\n"), TimedOut, true),
+        (1, connected("rsh: Connection reset by peer\n"), Broken, true),
+        (1, "rsh: Could not bind to privileged port: Address already in use\n".to_owned(), NoPort, true),
+        (1, "rsh: Could not bind to privileged port: Permission denied\n".to_owned(), NotPrivileged, false),
+        (
+            1,
+            "rsh: invalid option -- 'x'\nrsh: Unknown option!\nUsage: rsh [-46vn] …\n".to_owned(),
+            BadOptions,
+            false,
+        ),
+        (0, connected("Authentication failure\n"), NotLetIn, false),
+        (0, "Authentication failure\n".to_owned(), NotLetIn, false),
+        (0, connected("This account is currently not available.\n"), LoginEnded, true),
+        (0, String::new(), LoginEnded, true),
+        (1, String::new(), ShellFailed, true),
+    ];
+    for (status, said, expected, again) in cases {
+        let failure = cut_off(Phase::Starting, status, &said);
+        assert_eq!((failure.refusal(), failure.may_pass()), (Some(expected), again), "{status}: {said}");
+        let later = cut_off(Phase::Joining, status, &said);
+        assert_eq!(later.refusal(), Some(Broken), "{said}");
+    }
+}
+
+#[test]
+fn what_a_host_says_of_its_programs_end_is_never_the_shells() {
+    let carried = |status, tail: &str| Failure { carried: true, ..failure(Phase::Starting, status, tail) };
+    for (status, tail) in
+        [(1, "Permission denied.\n"), (255, "ssh: connect to host x port 22: Connection refused")]
+    {
+        assert_eq!(carried(status, tail).refusal(), None);
+        assert!(!carried(status, tail).may_pass() && !carried(status, tail).may_be_the_launchers());
+    }
+    assert_eq!(carried(127, "").refusal(), Some(Refusal::NotFound));
+    assert_eq!(carried(126, "").refusal(), Some(Refusal::NotExecutable));
+    let killed = Cause::Exited(Exit::Signal(11));
+    let killed = Failure::without_evidence(Phase::Starting, killed, Duration::ZERO);
+    assert!(killed.may_be_the_launchers() && !Failure { carried: true, ..killed }.may_be_the_launchers());
+}
+
 #[test]
 fn what_the_command_says_is_its_status() {
     assert_eq!(

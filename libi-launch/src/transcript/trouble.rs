@@ -54,6 +54,7 @@ impl Trouble {
             Refusal::Broken | Refusal::NoDirectory | Refusal::NotExecutable | Refusal::NotFound => {
                 return None;
             }
+            Refusal::NotPrivileged | Refusal::LoginEnded => return None,
             Refusal::ShellMissing | Refusal::ShellFailed => return None,
         })
     }

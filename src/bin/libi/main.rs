@@ -10,6 +10,7 @@ mod doctor;
 mod hosts;
 mod output;
 mod plan;
+mod rsh;
 mod run;
 mod simulate;
 mod trace;

@@ -131,3 +131,24 @@ pub(crate) fn counted(count: u32, one: &str, many: &str) -> String {
     }
     text + " " + if count == 1 { one } else { many }
 }
+
+/// From now on what the library warns of is told to people.
+pub(crate) fn pass_warnings_on() {
+    struct People;
+    impl log::Log for People {
+        fn enabled(&self, about: &log::Metadata<'_>) -> bool {
+            about.level() <= log::Level::Warn && about.target().starts_with("libi")
+        }
+
+        fn log(&self, record: &log::Record<'_>) {
+            if self.enabled(record.metadata()) {
+                let _ = writeln!(io::stderr(), "libi: warning: {}", record.args());
+            }
+        }
+
+        fn flush(&self) {}
+    }
+    if log::set_logger(&People).is_ok() {
+        log::set_max_level(log::LevelFilter::Warn);
+    }
+}

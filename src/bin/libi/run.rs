@@ -28,6 +28,7 @@ Examples:
   libi run --hosts 'node[01-64]:2' --shell ssh ./tool
   libi run --hosts 'node[01-64]' --shell ssh --ssh-profile fast \\
       --ssh-option StrictHostKeyChecking=accept-new ./tool
+  libi run --hosts 'node[01-64]' --shell rsh --allow-plain ./tool
   libi run --hosts \"$(libi hosts --from-env --fold)\" --shell ssh \\
       --min-hosts 60 --timeline launch.json ./tool";
 
@@ -40,8 +41,8 @@ pub(crate) struct Arguments {
     /// How many processes on each host, instead of what the list says
     #[arg(short = 'n', value_name = "COUNT")]
     count: Option<std::num::NonZeroU32>,
-    /// The program that reaches hosts: ssh, or one that is called as ssh is;
-    /// this machine if none
+    /// The program that reaches hosts: ssh, rsh, or one that is called as ssh
+    /// is; this machine if none
     #[arg(long, value_name = "PROGRAM")]
     shell: Option<String>,
     /// Of ssh: `own` is your configuration, `fast` replaces what costs time
@@ -51,6 +52,10 @@ pub(crate) struct Arguments {
     /// An option of ssh, as in its configuration; may be given several times
     #[arg(long, value_name = "NAME=VALUE", requires = "shell")]
     ssh_option: Vec<String>,
+    /// Go on although others on the network can read and change what goes to
+    /// hosts and back, as with rsh; then it is warned of
+    #[arg(long)]
+    allow_plain: bool,
     /// How many hosts have to join; all of them if nothing is said
     #[arg(long, value_name = "COUNT")]
     min_hosts: Option<u32>,
@@ -89,6 +94,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let distribution = distribution(arguments)?;
     let options = options(arguments)?;
+    crate::output::pass_warnings_on();
     let signals = signals();
     let front_end = FrontEnd::new().map_err(Failure::Launch)?;
     let mut sessions = front_end.start(&[distribution], &options).map_err(Failure::Launch)?;
@@ -144,6 +150,7 @@ fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
         strategy: arguments.tree,
         spares: arguments.spares.as_deref().map_or(Ok(HostList::new()), list)?,
         input: true,
+        allow_plain: arguments.allow_plain,
         policy: arguments.min_hosts.map_or(Policy::All, Policy::AtLeast),
         deadline: arguments.deadline,
         output: arguments.output.clone().map_or(Output::Events, Output::Files),
@@ -160,7 +167,8 @@ fn via(arguments: &Arguments) -> Result<Via, Failure> {
                 format!("--ssh-profile and --ssh-option are for ssh, and hosts are reached by {shell}");
             return Err(Failure::Usage(wrong));
         }
-        return Ok(Via::Shell(Shell::new(word(shell)?)));
+        let program = word(shell)?;
+        return Ok(crate::rsh::rsh(&program).map_or_else(|| Via::Shell(Shell::new(program)), Via::Rsh));
     }
     Ok(Via::Ssh(Ssh {
         program: word(shell)?,

@@ -1,8 +1,11 @@
 //! What a driver reads: links, what is printed beside them, and the ends of processes.
 
 use std::io;
+use std::time::Duration;
 
 use libi_core::time::Instant;
+use libi_launch::backend::without_progress;
+use libi_launch::farewell::Farewell;
 use libi_launch::machine::{Event, LinkId};
 use libi_launch::process::{self, Signal};
 use libi_launch::verdict::Exit;
@@ -15,6 +18,9 @@ use crate::engine::port::Registered;
 const HEAD: usize = 1 << 10;
 /// How many turns' worth of bytes may have arrived on a connection before they are read: more than systems keep.
 const ARRIVED: usize = 256;
+/// How long a remote shell may go on when its program has ended. It ends by itself, unless somebody holds its connection; who
+/// ends it before its server does keeps the port for a minute.
+const SHELL_ENDS: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Reads a link, `to_the_end` if nobody may report what is left. True if there may be more.
@@ -25,7 +31,8 @@ impl Driver {
             let Some(Registered { it: stream, token }) = &port.input else { return false };
             let to_the_end = to_the_end || turn.targets.may_end(*token);
             let expects_long = std::mem::take(&mut port.expects_long);
-            if let Some((place, missing)) = self.node.landing(link).filter(|_| !port.follows) {
+            let as_it_is = !port.follows && port.farewell.is_none();
+            if let Some((place, missing)) = self.node.landing(link).filter(|_| as_it_is) {
                 let most = missing.min(MOST - total);
                 match stream.read_into(place, most) {
                     Ok(count @ 1..) => {
@@ -50,15 +57,24 @@ impl Driver {
             match stream.read(&mut self.buffer[..most]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 // Behind its goodbye nothing on the channel is meant for us.
-                Ok(count @ 1..) if port.follows => total += count,
+                Ok(count @ 1..) if port.follows => {
+                    total += count;
+                    if port.farewell.is_some() {
+                        let mut bytes = self.buffer[..count].to_vec();
+                        self.look_for_farewell(link, &mut bytes, turn.now);
+                    }
+                }
                 Ok(count @ 1..) => {
                     total += count;
-                    let bytes = self.buffer[..count].to_vec();
+                    let mut bytes = self.buffer[..count].to_vec();
+                    self.look_for_farewell(link, &mut bytes, turn.now);
                     if link == LinkId::PARENT && self.node.may_hear_secrets() {
                         zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
                     }
                     let borrowed = self.take_loans(link, turn);
-                    self.tell(Event::Received(link, bytes), turn);
+                    if !bytes.is_empty() {
+                        self.tell(Event::Received(link, bytes), turn);
+                    }
                     if count < most && !to_the_end && !borrowed {
                         return false;
                     }
@@ -72,9 +88,39 @@ impl Driver {
         true
     }
 
+    /// Takes out of what has arrived on a channel how the program over there has ended, if that is said there.
+    fn look_for_farewell(&mut self, link: LinkId, bytes: &mut Vec<u8>, now: Instant) {
+        let Some(farewell) = self.ports.get_mut(&link).and_then(|port| port.farewell.as_mut()) else {
+            return;
+        };
+        let known = farewell.exit().is_some();
+        farewell.pass(bytes);
+        if !known && farewell.exit().is_some() {
+            self.shells_due.insert((now + SHELL_ENDS, link));
+        }
+    }
+
+    /// Ends what still leads to programs that have ended: something that they have left behind holds it.
+    pub(super) fn end_shells(&mut self, now: Instant) {
+        while let Some(&(due, link)) = self.shells_due.first()
+            && due <= now
+        {
+            self.shells_due.pop_first();
+            let port = self.ports.get_mut(&link).filter(|port| !port.released);
+            if let Some(process) = port.and_then(|port| port.process.as_mut()) {
+                let _ = process.it.signal_group(Signal::KILL);
+            }
+        }
+    }
+
     /// Nothing more comes over a channel. What a child has said last may still be on its way directly; it is bounded by
     /// the exit of what was started. A parent is gone with its channel.
     pub(super) fn channel_ends(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        let port = self.ports.get_mut(&link).filter(|port| !port.follows);
+        let held = port.and_then(|port| port.farewell.as_mut()).map(Farewell::rest).unwrap_or_default();
+        if !held.is_empty() {
+            self.tell(Event::Received(link, held), turn);
+        }
         let port = self.ports.get_mut(&link).filter(|port| link != LinkId::PARENT && port.process.is_some());
         if let Some(port) = port.filter(|port| port.follows && port.direct.is_some()) {
             return port.close_channel(turn.registry, turn.targets);
@@ -110,12 +156,14 @@ impl Driver {
                     total += count;
                     let (stream, before) = (text.stream, text.lines.due());
                     let whole = text.lines.push(&self.buffer[..count], turn.now);
+                    let whole =
+                        if port.farewell.is_some() { whole.map(|all| without_progress(&all)) } else { whole };
                     let after = text.lines.due();
                     if before != after {
                         before.map(|due| self.lines_due.remove(&(due, link, place)));
                         after.map(|due| self.lines_due.insert((due, link, place)));
                     }
-                    if let Some(whole) = whole {
+                    if let Some(whole) = whole.filter(|whole| !whole.is_empty()) {
                         self.tell(Event::Printed(link, stream, whole), turn);
                         if most == MOST && !self.node.reads_output() {
                             self.held_up.push(token);
@@ -170,10 +218,12 @@ impl Driver {
             // What it has left running is not to outlive it.
             let _ = child.signal_group(Signal::KILL);
         }
-        let exit = match child.try_wait() {
-            Some(process::Exit::Code(code)) => Exit::Code(code),
-            Some(process::Exit::Signal { signal, .. }) => Exit::Signal(signal.number()),
-            Some(process::Exit::Unknown) | None => Exit::Unknown,
+        let ended = child.try_wait();
+        let exit = match (&port.farewell, ended) {
+            (Some(farewell), ended) => farewell.exit().unwrap_or_else(|| cut_off(ended)),
+            (None, Some(process::Exit::Code(code))) => Exit::Code(code),
+            (None, Some(process::Exit::Signal { signal, .. })) => Exit::Signal(signal.number()),
+            (None, Some(process::Exit::Unknown) | None) => Exit::Unknown,
         };
         port.close_process(turn.registry, turn.targets);
         for place in 0..2 {
@@ -181,5 +231,14 @@ impl Driver {
         }
         self.tell(Event::Exited(link, exit), turn);
         self.forget_if_gone(link, turn);
+    }
+}
+
+/// What is known of a program when the remote shell has ended, and nobody has said more.
+fn cut_off(shell: Option<process::Exit>) -> Exit {
+    match shell {
+        Some(process::Exit::Code(code)) => Exit::Shell(code),
+        Some(process::Exit::Signal { signal, .. }) => Exit::Shell(128 + signal.number()),
+        Some(process::Exit::Unknown) | None => Exit::Unknown,
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use libi_core::dist::{Variable, Word};
 use libi_launch::backend::{Backend, Channel, LINK, Local, SOCKET};
+use libi_launch::farewell::Mark;
 use libi_launch::machine::{Event, Job, LinkId, Node, Program, Stream as Standard};
 use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start, StartError};
 use libi_launch::quote::TIED;
@@ -28,6 +29,9 @@ pub(super) struct Started {
     pub(super) input: Stream,
     pub(super) output: Option<Stream>,
     pub(super) texts: Vec<(Standard, Stream)>,
+    /// What is to be said before everything else.
+    pub(super) first: Vec<u8>,
+    pub(super) farewell: Option<Mark>,
 }
 
 /// A process that was not started.
@@ -85,6 +89,7 @@ pub(super) fn start(
     };
     let (stderr, its_stderr) = pipe(open).map_err(made("pipe"))?;
     let mut start = Start::new(recipe.program, environment.clone().with(recipe.env));
+    let (first, farewell) = (recipe.first, recipe.farewell);
     start.args = recipe.args;
     start.cwd = recipe.cwd;
     start.open_files = open_files;
@@ -100,7 +105,8 @@ pub(super) fn start(
             start.fds.insert(SOCKET, Source::File(theirs.as_fd()));
             let child = start.start()?;
             texts.push((Standard::Out, stdout));
-            Ok(Started { child, input: Stream::ours(aside(ours.into(), open), true), output: None, texts })
+            let input = Stream::ours(aside(ours.into(), open), true);
+            Ok(Started { child, input, output: None, texts, first, farewell })
         }
         Channel::Streams => {
             let (its_stdin, stdin) = io::pipe().map_err(made("pipe"))?;
@@ -113,6 +119,8 @@ pub(super) fn start(
                 input: stdout,
                 output: Some(Stream::ours(aside(stdin.into(), open), false)),
                 texts,
+                first,
+                farewell,
             })
         }
     }

@@ -107,7 +107,7 @@ impl Node {
         if child.released && child.alone && was_up {
             return; // whatever became of it is none of our business
         }
-        let failure = child.failure(child.trip(self.leads, self.began), now);
+        let failure = child.failure(child.trip(self.leads, self.began), self.via.has_farewell(), now);
         if self.was_up && was_up && !child.released {
             let exit = child.exit.unwrap_or(Exit::Unknown);
             self.news.extend(child.rank().map(|rank| News::Exited(rank, exit)));

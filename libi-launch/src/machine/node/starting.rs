@@ -10,6 +10,7 @@ use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::{Child, Effect, Job, LinkId, Node};
+use crate::backend::Backend;
 use crate::verdict::{Cause, Failure, Phase};
 
 /// After how long without an answer, at least, a launch does not count as keeping its launcher busy.
@@ -61,7 +62,16 @@ impl Node {
         if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
             return Err(earliest.map(|started| started + patience + Duration::from_nanos(1)));
         }
-        if self.queue.in_flight() >= MOST_IN_FLIGHT { Err(None) } else { Ok(()) }
+        if self.queue.in_flight() >= self.most_in_flight() { Err(None) } else { Ok(()) }
+    }
+
+    /// How many launches may be in flight if all that is launched takes something of which there is not enough: one always may,
+    /// to find out, and to say so of the host.
+    fn most_in_flight(&self) -> usize {
+        let Some(most) = self.via.most() else { return MOST_IN_FLIGHT };
+        let held = self.children.values().filter(|child| child.launch.is_some()).count();
+        let up = held.saturating_sub(self.queue.in_flight());
+        most.saturating_sub(up).clamp(1, MOST_IN_FLIGHT)
     }
 
     /// After how long a launch that has not been answered is silent.

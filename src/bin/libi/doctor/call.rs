@@ -15,6 +15,9 @@ use libi_launch::machine::{Program, Task};
 /// after this time.
 pub(super) fn via(program: Option<&Word>, profile: SshProfile, timeout: Duration) -> Via {
     let Some(program) = program else { return Via::default() };
+    if let Some(rsh) = crate::rsh::rsh(program) {
+        return Via::Rsh(rsh);
+    }
     if !is_ssh(program) {
         return Via::Shell(Shell::new(program.clone()));
     }

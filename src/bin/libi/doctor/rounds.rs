@@ -195,7 +195,7 @@ fn call(number: usize, host: HostRef<'_>, via: &Via, script: &str, exam: Exam) -
         exam,
         child,
         input: Some(input),
-        unsent: Vec::new(),
+        unsent: recipe.first,
         closing: false,
         out: Some(out),
         err: Some(err),

@@ -1,0 +1,213 @@
+//! How a program has ended, said by its host: for remote shells that have no exit status of it.
+//!
+//! Whoever runs the program there writes one more line behind it, on the channel, where everything else that the program has
+//! said comes before it:
+//!
+//! ```text
+//!   0x1e  "libi ended "  mark: 32 hexadecimal digits  " "  status: 0 to 255  "\n"
+//! ```
+//!
+//! The [mark](Mark) is drawn anew for each session, so nothing else looks like this but by intent, and whoever knows the mark can
+//! end with any status anyway. [`Farewell`] finds the line in what arrives, also where it follows half a frame, and takes it
+//! out. A status beyond 128 is the signal of that number plus 128, as shells have it; programs that end with such a status by
+//! themselves cannot be told from those.
+//!
+//! Bytes are passed on as they arrive, for they may be the end of a frame that somebody waits for. Only the beginning of such
+//! a line is held back, once four bytes of it are there.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::Exit;
+
+/// What stands before the mark.
+const WORDS: &[u8] = b"\x1elibi ended ";
+/// How many bytes of a line have to be there for them to be held back.
+const TELLING: usize = 4;
+/// The most digits of a status.
+const DIGITS: usize = 3;
+
+/// What tells a session's last lines from everything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark(pub [u8; 16]);
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Mark {
+    /// How the line begins, up to the status.
+    fn beginning(self) -> Vec<u8> {
+        [WORDS, format!("{self} ").as_bytes()].concat()
+    }
+
+    /// What a POSIX shell is told in order to write the line to this descriptor, with the status of what it did before.
+    pub(crate) fn write_to(self, descriptor: u8) -> String {
+        let words = String::from_utf8_lossy(&WORDS[1..]);
+        format!(r"printf '\036{words}{self} %d\n' $? >&{descriptor}")
+    }
+}
+
+/// Finds the last line in what arrives on a channel.
+#[derive(Clone, Debug)]
+pub struct Farewell {
+    beginning: Vec<u8>,
+    /// What has arrived of a line: some of it may have been passed on, the rest is held.
+    passed: usize,
+    held: Vec<u8>,
+    exit: Option<Exit>,
+}
+
+impl Farewell {
+    /// Looks for the line with this mark.
+    #[must_use]
+    pub fn new(mark: Mark) -> Self {
+        Self { beginning: mark.beginning(), passed: 0, held: Vec::new(), exit: None }
+    }
+
+    /// Takes what has arrived, and leaves what the program has said. Behind the line nothing is the program's.
+    pub fn pass(&mut self, bytes: &mut Vec<u8>) {
+        let is_idle = self.passed == 0 && self.held.is_empty() && self.exit.is_none();
+        if is_idle && !bytes.contains(&WORDS[0]) {
+            return;
+        }
+        let mut out = Vec::with_capacity(self.held.len() + bytes.len());
+        for &byte in bytes.iter() {
+            if self.exit.is_some() {
+                break;
+            }
+            self.take(byte, &mut out);
+        }
+        if self.passed + self.held.len() < TELLING {
+            self.passed += self.held.len();
+            out.append(&mut self.held);
+        }
+        *bytes = out;
+    }
+
+    fn take(&mut self, byte: u8, out: &mut Vec<u8>) {
+        let place = self.passed + self.held.len();
+        let digits = place.saturating_sub(self.beginning.len());
+        let fits = match self.beginning.get(place) {
+            Some(expected) => byte == *expected,
+            None => byte.is_ascii_digit() && digits < DIGITS,
+        };
+        if fits {
+            return self.held.push(byte);
+        }
+        if byte == b'\n' && digits > 0 {
+            let status = String::from_utf8_lossy(&self.held[self.held.len() - digits..]).parse();
+            if let Ok(status) = status {
+                self.exit = Some(exit(status));
+                return self.held.clear();
+            }
+        }
+        self.passed = 0;
+        out.append(&mut self.held);
+        // No byte of a line but its first is this one.
+        if byte == WORDS[0] { self.held.push(byte) } else { out.push(byte) }
+    }
+
+    /// What has been held back when nothing more can arrive.
+    pub fn rest(&mut self) -> Vec<u8> {
+        self.passed = 0;
+        std::mem::take(&mut self.held)
+    }
+
+    /// How the program has ended, if that has been said.
+    #[must_use]
+    pub fn exit(&self) -> Option<Exit> {
+        self.exit
+    }
+}
+
+fn exit(status: u8) -> Exit {
+    match status {
+        129..=192 => Exit::Signal(i32::from(status) - 128),
+        status => Exit::Code(status.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MARK: Mark = Mark([0x5a; 16]);
+
+    fn line(status: &str) -> Vec<u8> {
+        [&MARK.beginning()[..], status.as_bytes(), b"\n"].concat()
+    }
+
+    /// What is passed on of these pieces, and what was said.
+    fn passed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Option<Exit>) {
+        let mut farewell = Farewell::new(MARK);
+        let mut all = Vec::new();
+        for piece in pieces {
+            let mut bytes = piece.to_vec();
+            farewell.pass(&mut bytes);
+            all.extend(bytes);
+        }
+        all.extend(farewell.rest());
+        (all, farewell.exit())
+    }
+
+    #[test]
+    fn a_status_is_said_and_nothing_of_the_line_is_passed_on() {
+        for (status, exit) in [
+            ("0", Exit::Code(0)),
+            ("3", Exit::Code(3)),
+            ("127", Exit::Code(127)),
+            ("128", Exit::Code(128)),
+            ("137", Exit::Signal(9)),
+            ("192", Exit::Signal(64)),
+            ("255", Exit::Code(255)),
+        ] {
+            let all = [b"half a line", &line(status)[..], b"and what others print"].concat();
+            assert_eq!(passed([&all[..]]), (b"half a line".to_vec(), Some(exit)));
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_line_is_passed_on() {
+        let other = [&Mark([1; 16]).beginning()[..], b"0\n"].concat();
+        let without_status = line("");
+        let beyond = [line("256"), line("1234"), line("1x")].concat();
+        for text in [&other[..], &without_status, &beyond, b"\x1e\x1e\x1elibi ended ", b"\x1elibi"] {
+            assert_eq!(passed([text]), (text.to_vec(), None), "{}", String::from_utf8_lossy(text));
+        }
+        let twice = [b"\x1elibi ended 5", &line("7")[..]].concat();
+        assert_eq!(passed([&twice[..]]), (b"\x1elibi ended 5".to_vec(), Some(Exit::Code(7))));
+    }
+
+    #[test]
+    fn the_end_of_a_frame_is_passed_on_at_once_whatever_byte_it_is() {
+        let mut farewell = Farewell::new(MARK);
+        for end in [&b"frame\x1e"[..], b"\x1el", b"\x1eli"] {
+            let mut bytes = end.to_vec();
+            farewell.pass(&mut bytes);
+            assert_eq!(bytes, end);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_found_behind_anything_in_whatever_pieces_it_arrives(
+            before in proptest::collection::vec(prop_oneof![Just(0x1e_u8), Just(b'l'), any::<u8>()], 0..200),
+            size in 1_usize..60,
+            status in 0_u8..=128,
+        ) {
+            let all = [&before[..], &line(&status.to_string())].concat();
+            let (out, exit) = passed(all.chunks(size));
+            prop_assert_eq!(exit, Some(Exit::Code(status.into())));
+            // Where it arrives byte by byte, its first three are not known for what they are.
+            prop_assert!(out.starts_with(&before) && out.len() < before.len() + TELLING);
+            let (out, _) = passed([&all[..]]);
+            prop_assert_eq!(out, before);
+        }
+    }
+}
