@@ -16,7 +16,7 @@ mod links;
 #[path = "local/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod local;
-#[path = "sshd/operations.rs"]
+#[path = "remote/operations.rs"]
 mod operations;
 #[path = "netns/talking.rs"]
 mod talking;

@@ -19,7 +19,7 @@ mod limits;
 #[path = "local/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod local;
-#[path = "sshd/operations.rs"]
+#[path = "remote/operations.rs"]
 mod operations;
 #[path = "member/play.rs"]
 #[allow(dead_code, reason = "it is shared")]
@@ -29,6 +29,9 @@ mod play;
 mod playing;
 #[path = "sshd/shells.rs"]
 mod shells;
+#[path = "remote/table.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod table;
 #[path = "sshd/talking.rs"]
 mod talking;
 

@@ -184,7 +184,7 @@ fn search(printed: &str, says: impl Fn(&str) -> Option<Refusal>) -> Option<(Refu
     for line in lines(printed) {
         match says(line) {
             Some(refusal @ (Refusal::HungUp | Refusal::ShellFailed)) => {
-                hung_up = hung_up.or(Some((refusal, line)))
+                hung_up = hung_up.or(Some((refusal, line)));
             }
             Some(refusal) => return Some((refusal, line)),
             None => {}

@@ -10,6 +10,7 @@ use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::time::Rounded;
 use libi_core::trace::{HostLine, Prediction, Timeline};
+use libi_launch::backend::Via;
 use libi_launch::machine::{Known, Node, Replaced};
 use libi_launch::verdict::{Failure, Trip};
 
@@ -26,6 +27,7 @@ pub struct LaunchReport {
     replaced: Vec<Replaced>,
     /// What the program that reaches hosts is called, if there is one.
     shell: Option<String>,
+    is_rsh: bool,
     flat: Option<Flat>,
 }
 
@@ -92,8 +94,10 @@ impl LaunchReport {
         let name =
             |host: HostIndex| hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
         let shell = wording::shell(node.via());
+        let is_rsh = matches!(node.via(), Via::Rsh(_));
         let flat = flat.map(|(host, failure)| Flat { host: name(host), failure });
-        Self { session: layout.session(), members: layout.size(), up, took, hosts, replaced, shell, flat }
+        let (session, members) = (layout.session(), layout.size());
+        Self { session, members, up, took, hosts, replaced, shell, is_rsh, flat }
     }
 
     /// What is known by now of the link of each host.
@@ -247,7 +251,7 @@ impl fmt::Display for LaunchReport {
             group.write(words, f)?;
         }
         self.write_the_rest(f)?;
-        let (mut advised, shell) = (BTreeMap::new(), self.shell.as_deref().unwrap_or_default());
+        let mut advised = BTreeMap::new();
         for (words, group) in &groups {
             if let Some(refusal) = words.refusal {
                 group.hosts.iter().for_each(|host| {
@@ -259,7 +263,11 @@ impl fmt::Display for LaunchReport {
         for (refusal, hosts) in &advised {
             let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
             let all = Some(hosts.fold()).filter(|all| all.len() <= Shown::MOST);
-            write!(f, "\nhint: {}", wording::advice(*refusal, shell, all.as_deref().unwrap_or(one), one))?;
+            write!(
+                f,
+                "\nhint: {}",
+                wording::advice(*refusal, self.is_rsh, all.as_deref().unwrap_or(one), one)
+            )?;
         }
         Ok(())
     }

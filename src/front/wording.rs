@@ -62,14 +62,10 @@ fn plainly(failure: &Failure) -> String {
     }
 }
 
-/// What to do about hosts that this has befallen, reached by this shell; `one` is one of them.
-pub(super) fn advice(refusal: Refusal, shell: &str, hosts: &str, one: &str) -> String {
-    let is_rsh = shell.starts_with("rsh");
-    let doctor = if is_rsh {
-        format!("`libi doctor --shell {shell} {hosts}`")
-    } else {
-        format!("`libi doctor {hosts}`")
-    };
+/// What to do about hosts that this has befallen, reached by rsh or not; `one` is one of them.
+pub(super) fn advice(refusal: Refusal, is_rsh: bool, hosts: &str, one: &str) -> String {
+    let shell = if is_rsh { "rsh" } else { "ssh" };
+    let doctor = format!("`libi doctor {}{hosts}`", if is_rsh { "--shell rsh " } else { "" });
     match refusal {
         Refusal::ConnectionRefused if is_rsh => {
             format!("does {one} have an rsh server? inetd closes the door for ten minutes on more than 256 calls in one: see nowait in inetd.conf")

@@ -58,10 +58,11 @@ impl Marked {
             let (environment, command) = (text(pid, "environ"), text(pid, "cmdline"));
             let has = |variable: &str| environment.split('\0').any(|other| other == variable);
             let (is_marked, is_told) = (has(&mark), command.contains(&mark));
+            let is_led = ["stdio", "stdio+stderr"].map(|streams| format!("LIBI_LINK={streams}"));
             let is_member = is_marked && !is_told && command.contains("member");
             (is_marked || is_told).then(|| Process {
                 pid,
-                is_leader: is_member && has("LIBI_LINK=stdio"),
+                is_leader: is_member && is_led.iter().any(|link| has(link)),
                 is_local: is_member && has("LIBI_LINK=3"),
                 command: command.replace('\0', " "),
             })

@@ -17,10 +17,13 @@ use nix::fcntl::{Flock, FlockArg};
 
 mod marked;
 pub(crate) mod netns;
+mod rsh;
 mod sshd;
 
 #[allow(unused_imports, reason = "it is shared")]
 pub(crate) use marked::{MARK, Marked, Process};
+#[allow(unused_imports, reason = "it is shared")]
+pub(crate) use rsh::Rshd;
 #[allow(unused_imports, reason = "it is shared")]
 pub(crate) use sshd::Sshd;
 
@@ -113,7 +116,7 @@ pub(crate) fn within(patience: Duration, what: &str, mut happened: impl FnMut() 
 }
 
 /// The numbers of all processes.
-fn pids() -> impl Iterator<Item = i32> {
+pub(crate) fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

@@ -48,9 +48,9 @@ impl Failure {
             Self::Usage(text) => (2, text),
             Self::NotText(variable) => (2, format!("{variable} holds bytes that are not text")),
             Self::NoHosts => (3, "there is no host in the list".to_owned()),
-            Self::Launch(error @ (libi::Error::Layout(_) | libi::Error::NoSignal(_))) => {
-                (2, error.to_string())
-            }
+            Self::Launch(
+                error @ (libi::Error::Layout(_) | libi::Error::NoSignal(_) | libi::Error::Plain(_)),
+            ) => (2, error.to_string()),
             Self::Launch(libi::Error::NotLaunched(report)) if report.joined() > 0 => {
                 let enough = report.joined();
                 (

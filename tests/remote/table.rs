@@ -1,0 +1,156 @@
+//! Tables of failures: what was done to the way to a host, what the verdict said, and how long that took.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use libi::{Distribution, Error, FrontEnd, LaunchOptions, LaunchReport, Links, Rules, Via};
+
+use crate::lab::Marked;
+
+/// How long a host may say nothing.
+pub(crate) const GREET: Duration = Duration::from_secs(4);
+/// How long everything else may take, on a machine that does much else.
+const SLACK: Duration = Duration::from_secs(8);
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A launch that fails.
+pub(crate) struct Row<'a> {
+    what: &'a str,
+    host: String,
+    via: Via,
+    change: Box<dyn Fn(&mut Distribution) + 'a>,
+    /// What is done when there is a verdict, before nothing may be left.
+    then: Box<dyn Fn() + 'a>,
+    /// Each has to be in the verdict.
+    says: &'a [&'a str],
+    within: Duration,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn new(what: &'a str, host: &str, via: Via, says: &'a [&'a str]) -> Self {
+        Self {
+            what,
+            host: host.to_owned(),
+            via,
+            change: Box::new(|_| ()),
+            then: Box::new(|| ()),
+            says,
+            within: SLACK,
+        }
+    }
+
+    pub(crate) fn what(&self) -> &str {
+        self.what
+    }
+
+    pub(crate) fn host(mut self, host: &str) -> Self {
+        self.host = host.to_owned();
+        self
+    }
+
+    pub(crate) fn user(self, user: &str) -> Self {
+        let host = format!("{user}@{}", self.host);
+        self.host(&host)
+    }
+
+    pub(crate) fn with(mut self, change: impl Fn(&mut Distribution) + 'a) -> Self {
+        self.change = Box::new(change);
+        self
+    }
+
+    pub(crate) fn then(mut self, then: impl Fn() + 'a) -> Self {
+        self.then = Box::new(then);
+        self
+    }
+
+    /// Only libi itself can know.
+    pub(crate) fn hangs(mut self) -> Self {
+        self.within = GREET + SLACK;
+        self
+    }
+
+    /// Launches it, and gives the verdict.
+    fn play(&self, member: &str) -> Arc<LaunchReport> {
+        let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+        let mut members = mark.program(member, &self.host, &["join", "finish:30000"]);
+        (self.change)(&mut members);
+        let rules = Rules { greet: GREET, attempts: 1, grace: Duration::from_secs(1), ..Rules::default() };
+        let options = LaunchOptions {
+            via: self.via.clone(),
+            deadline: DEADLINE,
+            rules,
+            links: Links::Channel,
+            allow_plain: true,
+            ..LaunchOptions::default()
+        };
+        let launched = front.launch(&[members], &options);
+        (self.then)();
+        match launched {
+            Err(Error::NotLaunched(report)) => report,
+            Err(error) => panic!("{}: {error}", self.what),
+            Ok(_) => panic!("{} does not keep it from joining", self.what),
+        }
+    }
+}
+
+/// A server that is none: what it does with those who connect. It ends with this.
+pub(crate) struct Fake {
+    pub(crate) port: u16,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Fake {
+    pub(crate) fn new(serve: impl Fn(TcpStream) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.1.6:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        std::thread::spawn(move || {
+            for caller in listener.incoming().flatten() {
+                if over.load(SeqCst) {
+                    break;
+                }
+                serve(caller);
+            }
+        });
+        Self { port, is_over }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.is_over.store(true, SeqCst);
+        let _ = TcpStream::connect(("127.0.1.6", self.port));
+    }
+}
+
+/// Keeps whom it is given until they hang up.
+pub(crate) fn keep(mut caller: TcpStream) {
+    std::thread::spawn(move || while caller.read(&mut [0; 512]).is_ok_and(|count| count > 0) {});
+}
+
+/// The longest line of a table's column is this long.
+fn cut(text: &str) -> String {
+    text.chars().take(150).collect()
+}
+
+/// Plays every row, prints the table, and fails where a verdict says too little or comes too late.
+pub(crate) fn play(rows: &[Row<'_>], member: &str) {
+    let mut wrong = Vec::new();
+    for row in rows {
+        let began = Instant::now();
+        let report = row.play(member);
+        let (took, failure) = (began.elapsed(), report.hosts()[0].failure.as_ref().unwrap());
+        let verdict = report.to_string();
+        let line = verdict.lines().nth(1).unwrap_or_default().trim();
+        println!("{:48} {:>8.3} s  {}", row.what, took.as_secs_f64(), cut(line));
+        let missing: Vec<_> = row.says.iter().filter(|words| !verdict.contains(**words)).collect();
+        if !missing.is_empty() || took > row.within {
+            wrong.push(format!("{}: {missing:?} missing, {took:?}:\n{verdict}\n{failure:?}", row.what));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n\n{}", wrong.len(), rows.len(), wrong.join("\n\n"));
+}

@@ -1,0 +1,38 @@
+//! Real processes launched through the rsh of Debian and its server: everything that members do, how they end, what is left when
+//! somebody is killed, who is refused and warned, and what is said of a launch that fails.
+//!
+//! The servers are those of `tests/lab/rsh`, for which some addresses of 127.0.0.0/8 are hosts of their own.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "rsh/ends.rs"]
+mod ends;
+#[path = "rsh/failures.rs"]
+mod failures;
+#[path = "rsh/kills.rs"]
+mod kills;
+#[path = "lab/mod.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod lab;
+#[path = "local/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod local;
+#[path = "remote/operations.rs"]
+mod operations;
+#[path = "rsh/plain.rs"]
+mod plain;
+#[path = "remote/table.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod table;
+#[path = "rsh/talking.rs"]
+mod talking;
+
+use std::time::Duration;
+
+use libi::{LaunchOptions, Via};
+
+/// How long a launch may take on a machine that does much else. What is to fail in time has deadlines of its own.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn options(via: Via) -> LaunchOptions {
+    LaunchOptions { via, deadline: PATIENCE, loopback: true, allow_plain: true, ..LaunchOptions::default() }
+}

@@ -1,0 +1,119 @@
+//! SIGKILL of whoever launches: nothing is left on any host, whether the session was up or on its way.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use libi::{FrontEnd, Policy};
+
+use crate::lab::{MARK, Marked, Process, Rshd, within};
+use crate::options;
+
+const HOSTS: usize = 12;
+const LIST: &str = "127.0.1.[1-12]:2";
+const ROLE: &str = "LIBI_TEST_ROLE";
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// A front end in a process of its own; it does not survive the test.
+struct Front(Child);
+
+impl Front {
+    fn start(mark: &Marked) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--ignored", "--test-threads=1", "kills::plays_the_front_end"]);
+        command.env(ROLE, &mark.0).stdin(Stdio::null()).stdout(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "is played for other tests, in a process of its own"]
+fn plays_the_front_end() {
+    let Ok(mark) = std::env::var(ROLE) else { return };
+    // The laboratory is the other process's, and so is what is left.
+    let mark = std::mem::ManuallyDrop::new(Marked(mark));
+    let lab = Rshd::of_another_process();
+    let front = FrontEnd::new().unwrap();
+    let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
+    let _session = front.start(&[members], &options(lab.via("main"))).unwrap();
+    while front.next_event(Duration::from_secs(600)).is_some() {}
+}
+
+fn leaders(mark: &Marked) -> Vec<Process> {
+    mark.processes().into_iter().filter(|process| process.is_leader).collect()
+}
+
+/// When so many members are there, which they may be long before the session is up.
+fn front_end_is_killed_when(members: usize) {
+    let Some(lab) = Rshd::up() else { return };
+    let mark = Marked::new();
+    let front = Front::start(&mark);
+    let there = |process: &Process| process.is_leader || process.is_local;
+    within(PATIENCE, &format!("{members} members are there"), || {
+        mark.processes().iter().filter(|process| there(process)).count() >= members
+    });
+    drop(front);
+    mark.nothing_is_left();
+    lab.nothing_is_left();
+}
+
+#[test]
+fn nothing_survives_a_front_end_that_is_killed_when_its_first_host_is_up() {
+    front_end_is_killed_when(1);
+}
+
+#[test]
+fn nothing_survives_a_front_end_that_is_killed_in_the_midst_of_its_launch() {
+    front_end_is_killed_when(HOSTS / 2);
+}
+
+#[test]
+fn nothing_survives_a_front_end_that_is_killed_when_all_is_up() {
+    front_end_is_killed_when(2 * HOSTS);
+}
+
+#[test]
+fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_session() {
+    let Some(lab) = Rshd::up() else { return };
+    let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+    let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
+    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.via("main")) };
+    let session = front.launch(&[members], &options).unwrap().remove(0);
+    let report = session.report().unwrap();
+    assert_eq!(report.joined(), HOSTS, "{report}");
+    let leaders = leaders(&mark);
+    assert_eq!(leaders.len(), HOSTS);
+    // Neither the first, which may be the master, nor one that certainly leads nobody.
+    leaders[HOSTS / 2].kill();
+    let mut lost = Vec::new();
+    within(PATIENCE, "the loss is reported", || {
+        while let Some(event) = front.next_event(Duration::from_millis(10)) {
+            if let libi::Event::Exited { .. } | libi::Event::Lost { .. } = event {
+                lost.push(event);
+            }
+        }
+        !lost.is_empty()
+    });
+    drop(session);
+    mark.nothing_is_left();
+    lab.nothing_is_left();
+}
+
+#[test]
+fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
+    let Some(lab) = Rshd::up() else { return };
+    let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+    let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
+    let session = front.start(&[members], &options(lab.via("main"))).unwrap();
+    within(PATIENCE, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
+    drop(session);
+    mark.nothing_is_left();
+    lab.nothing_is_left();
+    assert!(std::env::var_os(MARK).is_none(), "this process would count");
+}

@@ -1,0 +1,120 @@
+//! Everybody on the way can read what rsh carries: who has not said that this may be is refused, and who has is warned.
+
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::thread::ThreadId;
+
+use libi::{Error, Exit, FrontEnd, LaunchOptions, Rsh, Shell, Via, Word};
+
+use crate::lab::{Marked, Rshd};
+use crate::local::{Heard, launch_with};
+use crate::options;
+
+/// What each thread was warned of.
+static WARNINGS: Mutex<Vec<(ThreadId, String)>> = Mutex::new(Vec::new());
+
+struct Listener;
+
+impl log::Log for Listener {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if record.level() == log::Level::Warn {
+            WARNINGS.lock().unwrap().push((std::thread::current().id(), record.args().to_string()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn rsh_is_refused_by_whatever_means_before_anything_is_started_unless_it_is_allowed() {
+    let rsh = || Word::new("/no/such/directory/rsh").unwrap();
+    for via in [Via::Rsh(Rsh { program: rsh(), ..Rsh::new() }), Via::Shell(Shell::new(rsh()))] {
+        let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+        let members = || [mark.program("daemon", "n1", &[])];
+        let refused = LaunchOptions { allow_plain: false, ..options(via.clone()) };
+        let error = front.launch(&members(), &refused).err().unwrap();
+        assert!(matches!(error, Error::Plain(_)), "{error}");
+        for words in ["/no/such/directory/rsh", "can be read", "allow_plain", "--allow-plain"] {
+            assert!(error.to_string().contains(words), "{error} without {words}");
+        }
+        // Allowed, it is tried.
+        let error = front.launch(&members(), &options(via)).err().unwrap();
+        assert!(matches!(error, Error::NotLaunched(_)), "{error}");
+    }
+}
+
+#[test]
+fn each_session_through_rsh_is_warned_of_once_whoever_launches_its_hosts() {
+    let Some(lab) = Rshd::up() else { return };
+    let _ = log::set_logger(&Listener);
+    log::set_max_level(log::LevelFilter::Trace);
+    for before in 0..2 {
+        let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
+        let members = mark.program(&lab.member(), "127.0.1.[1-6]", &["join", "finish:30000"]);
+        let strategy = "kary:2".parse().unwrap();
+        let session =
+            launch_with(&front, &[members], &LaunchOptions { strategy, ..options(lab.via("main")) });
+        let heard = Heard::all(&front);
+        assert!(heard.exits.values().all(|exit| *exit == Exit::Code(0)), "{}", heard.described());
+        let me = std::thread::current().id();
+        let warnings = WARNINGS.lock().unwrap();
+        let mine: Vec<_> = warnings.iter().filter(|(thread, _)| *thread == me).collect();
+        assert_eq!(mine.len(), before + 1, "{mine:?}");
+        assert!(mine[before].1.contains("rsh") && mine[before].1.contains("can read"), "{mine:?}");
+        drop((session, front));
+        drop(warnings);
+        mark.nothing_is_left();
+        lab.nothing_is_left();
+    }
+}
+
+fn libi(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_libi")).args(words).output().unwrap()
+}
+
+#[test]
+fn the_program_refuses_rsh_with_status_2_and_with_allow_plain_warns_once_and_runs() {
+    let Some(lab) = Rshd::up() else { return };
+    let hosts = format!("libi-rsh-sh@127.0.1.[1-4]:{}:2", lab.port("main"));
+    let member = lab.member();
+    let run = |more: &[&str]| {
+        let words = ["run", "--hosts", &hosts, "--shell", "rsh"];
+        let program = [member.as_str(), "join", "out:rank {rank}", "finish:30000"];
+        libi(&[&words[..], more, &program].concat())
+    };
+    let refused = run(&[]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("--allow-plain") && refused.stdout.is_empty(), "{said}");
+    let run = run(&["--allow-plain"]);
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("libi: warning: ").count(), 1, "{said}");
+    assert_eq!(said.lines().count(), 1, "nothing else: {said}");
+    let out = String::from_utf8_lossy(&run.stdout).into_owned();
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, (0..8).map(|rank| format!("rank {rank}")).collect::<Vec<_>>());
+    lab.nothing_is_left();
+}
+
+#[test]
+fn the_doctor_examines_hosts_through_rsh() {
+    let Some(lab) = Rshd::up() else { return };
+    let port = lab.port("main");
+    let hosts =
+        format!("libi-rsh-sh@127.0.1.[1-3]:{port} nobody@127.0.1.4:{port} libi-rsh-sh@127.0.1.99:{port}");
+    let examined = libi(&["doctor", "--shell", "rsh", &hosts]);
+    let said = String::from_utf8_lossy(&[examined.stdout, examined.stderr].concat()).into_owned();
+    println!("{said}");
+    assert_eq!(examined.status.code(), Some(3), "{said}");
+    assert!(said.contains("a launch would work on 3 of them"), "{said}");
+    for words in ["Authentication failure", "Connection refused"] {
+        assert!(said.contains(words), "{said} without {words}");
+    }
+    lab.nothing_is_left();
+}
