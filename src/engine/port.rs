@@ -231,6 +231,12 @@ impl Port {
         Ok(())
     }
 
+    /// Whether its direct connection is the lesser part of it: how the program has ended is still to be said on the channel.
+    pub(super) fn awaits_farewell(&self) -> bool {
+        let unsaid = self.farewell.as_ref().is_some_and(|farewell| farewell.exit().is_none());
+        unsaid && self.process.is_some() && self.input.is_some() && self.direct.is_some()
+    }
+
     /// Closes the link; what waits is written if it can be at once.
     pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
         if !std::mem::replace(&mut self.closed, true) {

@@ -59,9 +59,9 @@ impl Rshd {
         fs::write(SCRIPT.state().join("home").join(user).join(file), text).unwrap();
     }
 
-    /// Another server, of which inetd is told this.
-    pub(crate) fn serve(&self, name: &str, wait: &str) {
-        SCRIPT.run(&["serve", name, wait]);
+    /// Another server, which takes so many calls in a minute.
+    pub(crate) fn serve(&self, name: &str, calls: u32) {
+        SCRIPT.run(&["serve", name, &calls.to_string()]);
     }
 
     pub(crate) fn stop(&self, name: &str) {

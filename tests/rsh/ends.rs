@@ -16,7 +16,7 @@ const ENDS: &[(&[&str], Exit)] = &[
     (&["exit:127"], Exit::Code(127)),
     (&["exit:255"], Exit::Code(255)),
     (&["signal:9"], Exit::Signal(9)),
-    (&["signal:11"], Exit::Signal(11)),
+    (&["signal:15"], Exit::Signal(15)),
     (&["abort"], Exit::Signal(6)),
     // As shells have it: this cannot be told from the signal.
     (&["exit:143"], Exit::Signal(15)),

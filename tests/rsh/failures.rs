@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 
 use libi::{FrontEnd, Rsh, Via, Word};
+use nix::libc::linger;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
 };
@@ -68,9 +69,11 @@ fn breaks(mut caller: TcpStream) {
     reset(beside);
 }
 
+/// Closes it so that the other end hears of a failure.
 fn reset(connection: OwnedFd) {
-    let at_once = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+    let at_once = linger { l_onoff: 1, l_linger: 0 };
     setsockopt(&connection, sockopt::Linger, &at_once).unwrap();
+    drop(connection);
 }
 
 #[test]
@@ -96,7 +99,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     let gate = lab.path(&format!("home/{hangs}/gate"));
     let let_go = || drop(std::fs::File::options().write(true).open(&gate).unwrap());
 
-    lab.serve("few", "nowait.1");
+    lab.serve("few", 1);
     let few = lab.port("few");
     // inetd gives it up when it is called twice, or as often as it takes until that is noticed.
     within(GREET, "inetd has had enough", || TcpStream::connect(("127.0.1.5", few)).is_err());

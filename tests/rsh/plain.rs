@@ -106,8 +106,9 @@ fn the_program_refuses_rsh_with_status_2_and_with_allow_plain_warns_once_and_run
 fn the_doctor_examines_hosts_through_rsh() {
     let Some(lab) = Rshd::up() else { return };
     let port = lab.port("main");
-    let hosts =
-        format!("libi-rsh-sh@127.0.1.[1-3]:{port} nobody@127.0.1.4:{port} libi-rsh-sh@127.0.1.99:{port}");
+    let hosts = format!(
+        "libi-rsh-sh@127.0.1.[1-3]:{port}:1 nobody@127.0.1.4:{port}:1 libi-rsh-sh@127.0.1.99:{port}:1"
+    );
     let examined = libi(&["doctor", "--shell", "rsh", &hosts]);
     let said = String::from_utf8_lossy(&[examined.stdout, examined.stderr].concat()).into_owned();
     println!("{said}");

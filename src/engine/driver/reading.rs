@@ -137,6 +137,12 @@ impl Driver {
     /// Nothing more comes from the other end of a link.
     pub(super) fn close_link(&mut self, link: LinkId, turn: &mut Turn<'_>) {
         let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return };
+        if port.awaits_farewell() {
+            // It comes on the channel, behind all else.
+            port.follows = true;
+            port.close_direct(turn.registry, turn.targets);
+            return self.tell(Event::Closed(link), turn);
+        }
         port.close(turn.registry, turn.targets);
         self.unsent.remove(&link);
         self.tell(Event::Closed(link), turn);
