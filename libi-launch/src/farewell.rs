@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The [mark](Mark) is drawn anew for each session, so nothing else looks like this but by intent, and whoever knows the mark can
-//! end with any status anyway. [`Farewell`] finds the line in what arrives, also where it follows half a frame, and takes it
+//! end with any status anyway. Whoever has read the line hangs up; the host waits for that, so that nothing is lost.
+//! [`Farewell`] finds the line in what arrives, also where it follows half a frame, and takes it
 //! out. A status beyond 128 is the signal of that number plus 128, as shells have it; programs that end with such a status by
 //! themselves cannot be told from those.
 //!

@@ -150,7 +150,13 @@ pub(crate) fn of_rsh(printed: &str) -> Option<(Refusal, &str)> {
 
 /// What an rshd has failed at that says so where a program would have printed, instead of starting one.
 pub(crate) fn of_rshd(printed: &str) -> Option<(Refusal, &str)> {
-    lines(printed).find(|line| AUTHENTICATION.contains(line)).map(|line| (Refusal::NotLetIn, line))
+    lines(printed).find(|line| lets_nobody_in(line)).map(|line| (Refusal::NotLetIn, line))
+}
+
+/// Whether an rshd says this line in the place of a command's output when it lets nobody in.
+#[must_use]
+pub fn lets_nobody_in(line: &str) -> bool {
+    AUTHENTICATION.contains(&line)
 }
 
 /// What authentication modules say of whom they do not let in.

@@ -64,7 +64,7 @@ pub(super) const AT_ONCE: usize = 512 << 10;
 impl Port {
     /// Takes a message to be sent.
     pub(super) fn queue(&mut self, message: &[u8]) {
-        if !self.closed {
+        if !self.closed && !self.has_hung_up() {
             self.sends_on().queue(message);
         }
     }
@@ -76,14 +76,14 @@ impl Port {
 
     /// Takes a frame of the communication half to be sent.
     pub(super) fn queue_frame(&mut self, frame: Frame) {
-        if !self.closed {
+        if !self.closed && !self.has_hung_up() {
             self.sends_on().queue_frame(frame);
         }
     }
 
     /// Takes a frame to be sent with memory that is lent.
     pub(super) fn queue_loan(&mut self, frame: Frame, lent: Lent) {
-        if !self.closed {
+        if !self.closed && !self.has_hung_up() {
             self.sends_on().queue_loan(frame, lent);
         }
     }
@@ -229,6 +229,19 @@ impl Port {
             targets.add(registry, pipe.number(), Interest::READABLE, (id, link, Part::Text(place)))?;
         self.texts[place] = Some(Registered { it: Text { pipe, stream, lines: Lines::default() }, token });
         Ok(())
+    }
+
+    /// Sends nothing more on the channel, whose other end waits for that.
+    pub(super) fn hang_up(&mut self, registry: &Registry, targets: &mut Targets) {
+        self.lane.clear();
+        if let Some(Registered { it, token }) = self.output.take() {
+            targets.remove(registry, it.number(), token);
+        }
+    }
+
+    /// Whether nobody is there any more whom something could be told on the channel.
+    fn has_hung_up(&self) -> bool {
+        self.farewell.as_ref().is_some_and(|farewell| farewell.exit().is_some())
     }
 
     /// Whether its direct connection is the lesser part of it: how the program has ended is still to be said on the channel.

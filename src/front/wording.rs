@@ -68,10 +68,11 @@ pub(super) fn advice(refusal: Refusal, is_rsh: bool, hosts: &str, one: &str) -> 
     let doctor = format!("`libi doctor {}{hosts}`", if is_rsh { "--shell rsh " } else { "" });
     match refusal {
         Refusal::ConnectionRefused if is_rsh => {
-            format!("does {one} have an rsh server? inetd closes the door for ten minutes on more than 256 calls in one: see nowait in inetd.conf")
+            format!("does {one} have an rsh server, at this port?")
         }
         Refusal::HungUp if is_rsh => format!(
-            "see the log of {one}: its in.rshd has to be able to connect back to ports from 512 on, and is called from those alone"
+            "the log of {one} says why: its server has to be able to connect back to ports from 512 on; inetd hangs up on everybody for ten minutes \
+             when more than 256 calls come in one, or as its inetd.conf has it (nowait.0)"
         ),
         Refusal::NotLetIn if is_rsh => format!(
             "`{shell} {one} true` has to work, also from hosts that launch others: .rhosts or hosts.equiv of {one} name those hosts and users"

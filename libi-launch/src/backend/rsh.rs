@@ -14,7 +14,7 @@
 //! | takes short commands: Debian's server cuts the connection at 1 KiB | The command only reads one line of its input; that line, which comes first on the channel, says what to run |
 //! | has a second connection for standard error, which Debian's client loses, using up a processor as soon as anything comes | Nothing is sent there: until the program takes its place its standard error is part of its output, and then the program passes it on itself ([`ALL_STREAMS`]). The very last words of a leader that crashes may be lost in it |
 //! | cannot say why it has not connected | Debian's can, if it is [asked](Rsh::redone) |
-//! | needs a port below 1024 for each of these connections, on either end, and there are 512 | One host launches [250](Backend::most) at most: as with all that is refused for being too much, it slows down and tries again, and others that are up launch the rest. A port stays in use for a minute after its connection when this end was the first to close it |
+//! | needs a port below 1024 for each of these connections, on either end, and there are 512 | One host launches [250](Backend::most) at most: as with all that is refused for being too much, it slows down and tries again, and others that are up launch the rest. One of the two stays in use for a minute after its program has ended, because this end is the first to hang up |
 //! | is told to end by nobody when its server's end hangs | As with ssh: what has been killed here hangs up there, and a member that finds that nobody is there any more ends. What has not taken its place yet ends when it likes |
 //!
 //! So `rsh` has to be set-user-ID root, as it is installed, or be called by root; firewalls have to let hosts connect back to
@@ -123,7 +123,10 @@ impl Rsh {
         // Shells print which signal has ended a process; the status says so. The program leads a group of its own, as after a
         // login through ssh: with that goes what it has started.
         let begin = b"exec 3>&1 2>/dev/null; by=; command -v setsid >/dev/null && by=setsid; (".as_slice();
-        let end = format!(") 2>&3 3>&-; {}", self.mark.write_to(3));
+        // Who closes a connection on which something has arrived that he has not read resets it, and what he has said last may be
+        // lost. So this end waits until the other has heard it and hangs up, which it may not live to do.
+        let wait = "by=; command -v timeout >/dev/null && by='timeout 9'; $by cat >/dev/null";
+        let end = format!(") 2>&3 3>&-; {}; {wait}", self.mark.write_to(3));
         // What a shell does in brackets it does in a process of its own, which then becomes the program: `setsid` needs no
         // further one, for this leads no group.
         [begin, &line, end.as_bytes()].concat()

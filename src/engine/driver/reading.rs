@@ -18,8 +18,7 @@ use crate::engine::port::Registered;
 const HEAD: usize = 1 << 10;
 /// How many turns' worth of bytes may have arrived on a connection before they are read: more than systems keep.
 const ARRIVED: usize = 256;
-/// How long a remote shell may go on when its program has ended. It ends by itself, unless somebody holds its connection; who
-/// ends it before its server does keeps the port for a minute.
+/// How long a remote shell may go on when its program has ended. It ends by itself, unless somebody holds its connection.
 const SHELL_ENDS: Duration = Duration::from_secs(1);
 
 impl Driver {
@@ -61,13 +60,13 @@ impl Driver {
                     total += count;
                     if port.farewell.is_some() {
                         let mut bytes = self.buffer[..count].to_vec();
-                        self.look_for_farewell(link, &mut bytes, turn.now);
+                        self.look_for_farewell(link, &mut bytes, turn);
                     }
                 }
                 Ok(count @ 1..) => {
                     total += count;
                     let mut bytes = self.buffer[..count].to_vec();
-                    self.look_for_farewell(link, &mut bytes, turn.now);
+                    self.look_for_farewell(link, &mut bytes, turn);
                     if link == LinkId::PARENT && self.node.may_hear_secrets() {
                         zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
                     }
@@ -89,14 +88,18 @@ impl Driver {
     }
 
     /// Takes out of what has arrived on a channel how the program over there has ended, if that is said there.
-    fn look_for_farewell(&mut self, link: LinkId, bytes: &mut Vec<u8>, now: Instant) {
+    fn look_for_farewell(&mut self, link: LinkId, bytes: &mut Vec<u8>, turn: &mut Turn<'_>) {
         let Some(farewell) = self.ports.get_mut(&link).and_then(|port| port.farewell.as_mut()) else {
             return;
         };
         let known = farewell.exit().is_some();
         farewell.pass(bytes);
         if !known && farewell.exit().is_some() {
-            self.shells_due.insert((now + SHELL_ENDS, link));
+            self.shells_due.insert((turn.now + SHELL_ENDS, link));
+            self.unsent.remove(&link);
+            if let Some(port) = self.ports.get_mut(&link) {
+                port.hang_up(turn.registry, turn.targets);
+            }
         }
     }
 

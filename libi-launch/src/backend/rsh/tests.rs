@@ -70,7 +70,7 @@ fn run(shell: &[&str], program: &Program, input: &[u8]) -> (Vec<u8>, Option<Exit
     let mut child = start.start().unwrap();
     drop((theirs, their_out, their_err));
     let writes = [&recipe.first[..], input].concat();
-    // More than fits into the pipe must not wait for us.
+    // More than fits into the pipe must not wait for us. With what is written the input ends.
     let writer = std::thread::spawn(move || ours.write_all(&writes));
     let (mut bytes, mut said) = (Vec::new(), String::new());
     out.read_to_end(&mut bytes).unwrap();

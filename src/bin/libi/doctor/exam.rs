@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use libi::time::Instant;
 use libi_launch::process::Exit;
-use libi_launch::transcript::{Reached, Transcript};
+use libi_launch::refusal::lets_nobody_in;
+use libi_launch::transcript::{Reached, Transcript, Trouble};
 
 use super::finding::{Clock, Direct, Finding, Problem};
 use super::lines::Lines;
@@ -164,6 +165,10 @@ impl Exam {
             Step::Leaving { .. } | Step::Over => None,
             Step::Calling => Some(match self.transcript.trouble() {
                 Some((trouble, _)) => Problem::Login(trouble),
+                // Only the server of rsh ends like this.
+                None if exit == Exit::Code(0) && lets_nobody_in(&self.finding.noise.line) => {
+                    Problem::Login(Trouble::Denied)
+                }
                 None => Problem::Ended(exit.into()),
             }),
             Step::Echoes { number: 0, .. } => Some(Problem::Deaf),
@@ -359,7 +364,11 @@ impl Exam {
 
     fn evidence(&self, problem: &Problem) -> String {
         match problem {
-            Problem::Login(_) => self.transcript.trouble().map_or("", |(_, line)| line).to_owned(),
+            Problem::Login(_) => self
+                .transcript
+                .trouble()
+                .map_or(self.finding.noise.line.as_str(), |(_, line)| line)
+                .to_owned(),
             Problem::Interrupted | Problem::Terminal => String::new(),
             // What the shell over there has printed, if what calls it has nothing to say.
             _ if self.transcript.last_words().is_empty() && self.transcript.reached() < Reached::Shell => {

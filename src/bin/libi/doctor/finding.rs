@@ -141,6 +141,7 @@ impl Problem {
     pub(super) fn hint(&self, host: &str, shell: &str) -> Option<String> {
         Some(match self {
             Self::NotStarted => format!("is {shell} installed here? --shell names the program"),
+            Self::Login(trouble) if is_rsh(shell) => rsh_hint(*trouble, host, shell),
             Self::Login(trouble) => login_hint(*trouble, host),
             Self::Ended(Ending::Code(126 | 127)) => {
                 "that is how a shell says that a command is not there: a login shell that is no POSIX shell, or \
@@ -186,6 +187,28 @@ impl Problem {
             Self::Program(_) => "program-not-executable",
             Self::Interrupted => "interrupted",
         }
+    }
+}
+
+fn is_rsh(shell: &str) -> bool {
+    shell.rsplit('/').next() == Some("rsh")
+}
+
+fn rsh_hint(trouble: Trouble, host: &str, shell: &str) -> String {
+    match trouble {
+        Trouble::Unresolved => format!("getent hosts {host}"),
+        Trouble::Refused => {
+            "does it have an rsh server, at this port? a port is written host:port:count".to_owned()
+        }
+        Trouble::TurnedAway => {
+            "its log says why: it has to be able to connect back to ports from 512 on; inetd takes so many calls in a minute"
+                .to_owned()
+        }
+        Trouble::Denied => {
+            format!("{shell} {host} true has to work: .rhosts or hosts.equiv over there name this host and user")
+        }
+        Trouble::Options => "man rsh has its options; that of rsh-redone alone knows ports".to_owned(),
+        trouble => login_hint(trouble, host),
     }
 }
 

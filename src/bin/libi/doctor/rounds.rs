@@ -13,6 +13,7 @@ use std::time::Duration;
 use libi::Via;
 use libi::hosts::{HostList, HostRef};
 use libi::time::Instant;
+use libi_launch::farewell::Farewell;
 use libi_launch::process::{Child, Environment, Signal as Kill, Start};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -49,6 +50,8 @@ struct Patient {
     child: Child,
     input: Option<File>,
     unsent: Vec<u8>,
+    /// What tells the last line, where how a program ends is said by its host.
+    farewell: Option<Farewell>,
     closing: bool,
     out: Option<File>,
     err: Option<File>,
@@ -196,6 +199,7 @@ fn call(number: usize, host: HostRef<'_>, via: &Via, script: &str, exam: Exam) -
         child,
         input: Some(input),
         unsent: recipe.first,
+        farewell: recipe.farewell.map(Farewell::new),
         closing: false,
         out: Some(out),
         err: Some(err),
@@ -228,7 +232,18 @@ impl Patient {
         let pieces = if exit.is_some() { 64 } else { 1 };
         let exam = &mut self.exam;
         read(&mut self.err, pieces, |bytes| exam.err(bytes, now));
-        read(&mut self.out, pieces, |bytes| exam.out(bytes, now, &mut effects));
+        let farewell = &mut self.farewell;
+        read(&mut self.out, pieces, |bytes| {
+            let mut bytes = bytes.to_vec();
+            if let Some(farewell) = farewell {
+                farewell.pass(&mut bytes);
+            }
+            exam.out(&bytes, now, &mut effects);
+        });
+        if self.farewell.as_ref().is_some_and(|farewell| farewell.exit().is_some()) {
+            // What has said it waits for that.
+            self.input = None;
+        }
         match exit {
             Some(exit) => exam.ended(exit, now, &mut effects),
             None => exam.tick(now, &mut effects),
