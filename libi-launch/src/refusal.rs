@@ -153,6 +153,11 @@ pub(crate) fn of_rshd(printed: &str) -> Option<(Refusal, &str)> {
     lines(printed).find(|line| lets_nobody_in(line)).map(|line| (Refusal::NotLetIn, line))
 }
 
+/// The last line that rsh has not said itself.
+pub(crate) fn before_rsh(printed: &str) -> Option<&str> {
+    lines(printed).find(|line| rsh_says(line).is_none() && !line.starts_with("Trying "))
+}
+
 /// Whether an rshd says this line in the place of a command's output when it lets nobody in.
 #[must_use]
 pub fn lets_nobody_in(line: &str) -> bool {
@@ -285,13 +290,10 @@ fn rsh_says(line: &str) -> Option<Refusal> {
     }
     // The rest could be anybody's without the name of rsh before it.
     let Some((name, said)) = line.split_once(": ") else { return rshd_says(line) };
-    if name == "Usage" || name == "usage" {
-        return said.starts_with("rsh ").then_some(Refusal::BadOptions);
-    }
     if !["rsh", "rcmd", "rshd", "in.rshd"].contains(&name.rsplit('/').next().unwrap_or_default()) {
         return None;
     }
-    if said.starts_with("invalid option -- ") || said.starts_with("Unknown option") {
+    if said.starts_with("invalid option -- ") || said.starts_with("unrecognized option ") {
         return Some(Refusal::BadOptions);
     }
     if said.starts_with("Could not make a connection.") {

@@ -179,11 +179,16 @@ impl Failure {
                 (refusal::is_missing_shell(why).then_some(Refusal::ShellMissing), None)
             }
             (Cause::Exited(Exit::Shell(status)), Phase::Starting) => {
-                let said = refusal::of_rsh(&self.tail).or_else(|| refusal::of_rshd(&self.tail));
-                let (what, line) = told(said.or_else(|| refusal::of_ssh(&self.tail)));
-                // A connection that has an end, and no more: there was somebody, who has said nothing that we know.
-                let otherwise = if *status == 0 { Refusal::LoginEnded } else { Refusal::ShellFailed };
-                (what.or(Some(otherwise)), line)
+                let said = refusal::of_rshd(&self.tail).or_else(|| refusal::of_rsh(&self.tail));
+                match told(said.or_else(|| refusal::of_ssh(&self.tail))) {
+                    // There was somebody, who has said nothing that we know. A server that ends resets the connection as often as
+                    // not, for it has not read what the program was to.
+                    (Some(Refusal::Broken), _) => {
+                        (Some(Refusal::LoginEnded), refusal::before_rsh(&self.tail))
+                    }
+                    (None, _) if *status == 0 => (Some(Refusal::LoginEnded), refusal::before_rsh(&self.tail)),
+                    (what, line) => (what.or(Some(Refusal::ShellFailed)), line),
+                }
             }
             // It had been let in.
             (Cause::Exited(Exit::Shell(_)), _) => (Some(Refusal::Broken), None),

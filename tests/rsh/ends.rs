@@ -75,7 +75,7 @@ fn a_program_that_leaves_something_behind_which_holds_the_connection_has_ended_a
 fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
     let Some(lab) = Rshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
-    let members = mark.program(&lab.member(), "127.0.1.[1-2]", &["join", "wait"]);
+    let members = mark.program(&lab.member(), "127.0.1.[1-2]:2", &["join", "wait"]);
     let session = launch_with(&front, &[members], &options(lab.via("main")));
     // The rsh that the master's host has called the other with; it runs as the user who is there.
     let is_called = |pid: &i32| {
@@ -90,7 +90,7 @@ fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
     within(crate::PATIENCE, "the loss is reported", || {
         while let Some(event) = front.next_event(Duration::from_millis(10)) {
             match event {
-                libi::Event::Exited { rank, exit: how, .. } if rank.0 == 1 => exit = Some(how),
+                libi::Event::Exited { rank, exit: how, .. } if rank.0 == 2 => exit = Some(how),
                 libi::Event::Lost { name, failure, .. } => lost = Some((name, failure)),
                 _ => {}
             }

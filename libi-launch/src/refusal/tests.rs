@@ -213,7 +213,7 @@ fn what_the_rsh_and_rshd_of_debian_say() {
         (1, connected("rsh: Didn't receive NULL byte from server: Success\n"), HungUp, true),
         (1, connected("rsh: Didn't receive NULL byte from server: Connection reset by peer\n"), HungUp, true),
         (1, connected("rsh: Didn't receive NULL byte from server: Connection timed out\n"), TimedOut, true),
-        (1, connected("rsh: Connection reset by peer\n"), Broken, true),
+        (1, connected("rsh: Connection reset by peer\n"), LoginEnded, true),
         (1, "rsh: Could not bind to privileged port: Address already in use\n".to_owned(), NoPort, true),
         (1, "rsh: Could not bind to privileged port: Permission denied\n".to_owned(), NotPrivileged, false),
         (
@@ -224,6 +224,7 @@ fn what_the_rsh_and_rshd_of_debian_say() {
         ),
         (0, connected("Authentication failure\n"), NotLetIn, false),
         (0, "Authentication failure\n".to_owned(), NotLetIn, false),
+        (1, connected("Authentication failure\nrsh: Connection reset by peer\n"), NotLetIn, false),
         (0, connected("This account is currently not available.\n"), LoginEnded, true),
         (0, String::new(), LoginEnded, true),
         (1, String::new(), ShellFailed, true),
@@ -234,6 +235,16 @@ fn what_the_rsh_and_rshd_of_debian_say() {
         let later = cut_off(Phase::Joining, status, &said);
         assert_eq!(later.refusal(), Some(Broken), "{said}");
     }
+}
+
+#[test]
+fn what_a_login_shell_has_said_before_it_ended_is_the_evidence() {
+    let failure = cut_off(
+        Phase::Starting,
+        1,
+        "Trying 10.0.0.1 port 514... Connected.\nno way\nrsh: Connection reset by peer\n",
+    );
+    assert_eq!((failure.refusal(), failure.evidence()), (Some(Refusal::LoginEnded), "no way"));
 }
 
 #[test]

@@ -277,6 +277,8 @@ impl Run<'_> {
                 self.print(rank.0, stream, &bytes).map_err(Failure::Output)?;
             }
             Event::Exited { rank, exit, .. } if exit != Exit::Code(0) => {
+                // Whoever was cut off may even be there, for all that is known.
+                self.lost |= matches!(exit, Exit::Shell(_));
                 self.failed = true;
                 let host = session.layout().host_of(rank).and_then(|host| {
                     session.layout().hosts().entry(host.0 as usize).map(|host| host.name.to_owned())

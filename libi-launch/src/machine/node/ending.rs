@@ -112,12 +112,11 @@ impl Node {
             let exit = child.exit.unwrap_or(Exit::Unknown);
             self.news.extend(child.rank().map(|rank| News::Exited(rank, exit)));
         }
-        let was_cut_off = matches!(child.exit, Some(Exit::Shell(_)));
         match child.launch {
             // The hosts of a node that ends are its parent's to launch again or to give up, not its own.
             _ if self.stage >= Stage::Ending => {}
-            // It has ended by itself, and nobody hung on it; unless nobody can say so.
-            Some(_) if self.stage == Stage::Up && was_up && child.alone && !was_cut_off => {}
+            // It has ended by itself, and nobody hung on it.
+            Some(_) if self.stage == Stage::Up && was_up && child.alone => {}
             Some(launch) if was_up => self.leader_lost(launch, &failure, now),
             Some(launch) => self.launch_failed(launch, failure, now),
             None if self.stage < Stage::Up => self.host_failed(failure, now, out),

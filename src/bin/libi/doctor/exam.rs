@@ -166,9 +166,7 @@ impl Exam {
             Step::Calling => Some(match self.transcript.trouble() {
                 Some((trouble, _)) => Problem::Login(trouble),
                 // Only the server of rsh ends like this.
-                None if exit == Exit::Code(0) && lets_nobody_in(&self.finding.noise.line) => {
-                    Problem::Login(Trouble::Denied)
-                }
+                None if lets_nobody_in(&self.finding.noise.line) => Problem::Login(Trouble::Denied),
                 None => Problem::Ended(exit.into()),
             }),
             Step::Echoes { number: 0, .. } => Some(Problem::Deaf),
