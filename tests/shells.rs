@@ -4,6 +4,8 @@
 //! carries a mark in its environment, by which a test finds out who is still there.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "shells/farewells.rs"]
+mod farewells;
 #[path = "shells/faults.rs"]
 mod faults;
 #[path = "shells/flat.rs"]

@@ -38,12 +38,10 @@ const MOST: usize = 250;
 /// How to call `rsh`.
 ///
 /// ```
-/// use libi_core::dist::Word;
 /// use libi_launch::backend::{Rsh, Via};
 ///
 /// let via = Via::Rsh(Rsh { user: Some("batch".to_owned()), ..Rsh::redone() });
 /// assert!(via.is_plain());
-/// # let _: Option<Word> = None;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rsh {

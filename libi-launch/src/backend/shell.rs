@@ -1,7 +1,7 @@
 //! Any program that is called as `ssh` and `rsh` are: options, a host, and a command for the shell over there.
 //!
-//! Nothing is known of it but that, so that it gets no option that you do not give it; of `ssh` itself more is known, see
-//! [`Ssh`](super::Ssh).
+//! Nothing is known of it but that, so that it gets no option that you do not give it; of `ssh` and `rsh` themselves more is known, see
+//! [`Ssh`](super::Ssh) and [`Rsh`](super::Rsh).
 
 use std::time::Duration;
 

@@ -47,6 +47,7 @@
 //! | a start is refused by the operating system | the host is given up |
 //! | of those that a leader launches first, all fail as if it were to blame | it hands back what it has, for somebody to launch who can; of hosts that are handed back, what was tried does not count unless they were few |
 //! | a started process ends before its hello | its exit is the verdict; repeated if a remote shell says of itself that it failed (255), or if it was ended by a signal or nobody knows how, before it had begun to speak |
+//! | a remote shell without a status of the program ends, and its host has not said how that has ended | it was cut off: repeated if what the shell says may pass |
 //! | nothing is heard until the deadline of the phase | it is ended, and launched again |
 //! | what it says is not our protocol | it is ended, and given up: it would say so again |
 //! | a link is closed | waits for the exit status, for the grace at most |

@@ -159,3 +159,30 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use libi_core::boot::{Nonce, SessionKey};
+    use libi_core::ids::HostIndex;
+
+    use super::*;
+    use crate::backend::{Rsh, Via};
+
+    #[test]
+    fn whoever_holds_as_many_hosts_as_there_are_ports_for_tries_one_more_at_a_time() {
+        let mut node = Node::member(0, String::new(), 1);
+        assert_eq!(node.most_in_flight(), MOST_IN_FLIGHT);
+        node.via = Via::Rsh(Rsh::new());
+        for (held, may) in [(0, 250), (100, 150), (249, 1), (250, 1), (300, 1)] {
+            node.children.clear();
+            for number in 1..=held {
+                let launch = Launch { host: HostIndex(number), attempt: Attempt::default() };
+                let (place, attempt) = (Place::Leader(launch.host), launch.attempt);
+                let ticket = Ticket { session: SessionKey(1), place, attempt, nonce: Nonce(1) };
+                let child = Child::new(ticket, Some(launch), Vec::new(), Instant::ZERO, Instant::FAR_FUTURE);
+                node.children.insert(LinkId(number), child);
+            }
+            assert_eq!(node.most_in_flight(), may, "{held} are up");
+        }
+    }
+}
