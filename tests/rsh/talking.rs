@@ -15,7 +15,7 @@ fn all_operations_come_out(links: Links, strategy: &str, deep: bool) {
     let Some(lab) = Rshd::up() else { return };
     let strategy: Strategy = strategy.parse().unwrap();
     let options = LaunchOptions { links, strategy, ..options(lab.via("main")) };
-    let report = operations::all_come_out(&lab.member(), HOSTS, 32, &options);
+    let (report, _) = operations::all_come_out(&lab.member(), HOSTS, 32, &options);
     let mut launchers: Vec<_> = report.hosts().iter().map(|host| host.launcher).collect();
     launchers.sort_unstable();
     launchers.dedup();

@@ -185,15 +185,19 @@ impl Queue {
 
     /// Gives so many hosts away.
     fn part_with(&mut self, child: HostIndex, count: usize) -> Share {
+        let share = self.split_off(count);
+        self.states.insert(child, State::Up(share.clone()));
+        share
+    }
+
+    pub(super) fn split_off(&mut self, count: usize) -> Share {
         let hosts = self.waiting.split_back(count);
         let mut attempts = BTreeMap::new();
         if !self.attempts.is_empty() {
             let again = hosts.iter().filter_map(|host| self.attempts.remove_entry(&host));
             attempts = again.collect();
         }
-        let share = Share { hosts, attempts, estimate: self.estimate };
-        self.states.insert(child, State::Up(share.clone()));
-        share
+        Share { hosts, attempts, estimate: self.estimate }
     }
 
     /// As [`child_ready`](Self::child_ready), for a child whose share was decided in advance: these hosts, none of which

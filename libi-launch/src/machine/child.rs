@@ -67,6 +67,8 @@ pub(super) struct Child {
     pub(super) alone: bool,
     /// It has launched others.
     pub(super) launches: bool,
+    /// It has said that it cannot launch others, or no more of them.
+    pub(super) hands_back: bool,
     /// The link to it is a direct one.
     pub(super) direct: bool,
     /// It sends there as well.
@@ -105,6 +107,7 @@ impl Child {
             released: false,
             alone: false,
             launches: false,
+            hands_back: false,
             direct: false,
             moved: false,
             talks: false,

@@ -48,11 +48,10 @@ impl Scenario {
         scenario
     }
 
-    /// Whether there may be no way to everybody. Who has room for few gives the rest to whoever comes up next: not if that is laid down,
-    /// or they cannot launch others, or what is left comes back from hosts that have failed when all who can are up.
+    /// Whether there may be no way to everybody: who has room for few gives the rest to others, but not if it is laid down who
+    /// launches whom, or if they cannot.
     pub(crate) fn is_crowded(&self) -> bool {
-        let all_goes_well = self.bars.is_none() && self.trouble == Trouble::Nothing && self.bad == 0.0;
-        self.room.is_some() && (self.strategy != Strategy::Late || !all_goes_well)
+        self.room.is_some() && (self.strategy != Strategy::Late || self.bars.is_some())
     }
 
     /// What launches from a machine meet with, if that is barred.

@@ -49,7 +49,9 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
             let failed = first.attempt.failed;
             let wait = rules.back_off.saturating_mul(1 << failed.min(20)).min(rules.back_off_most);
             let is_retry = first.attempt.lost == next.attempt.lost && failed + 1 == next.attempt.failed;
-            if is_retry && next.at < first.at + wait {
+            // One who was frozen, and is nobody's any more, may come to the same attempt later.
+            let in_order = first.at <= next.at;
+            if is_retry && in_order && next.at < first.at + wait {
                 return Err(format!(
                     "{host} is launched again before {wait:?} are over: {first:?}, {next:?}"
                 ));

@@ -123,7 +123,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     let verdict = sim.world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Err("no verdict".to_owned()) };
     let mut latest = Instant::ZERO + scenario.deadline + scenario.rules.grace * 3;
-    if !scenario.has_faults() && scenario.strategy == Strategy::Late && !scenario.is_crowded() {
+    if !scenario.has_faults() && scenario.strategy == Strategy::Late && scenario.room.is_none() {
         // No need to wait for the deadline of all: each attempt has its own.
         let rules = &scenario.rules;
         let attempt = rules.greet + rules.join + rules.grace * 4 + rules.back_off * 16;

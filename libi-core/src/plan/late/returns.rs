@@ -6,7 +6,7 @@
 
 use alloc::collections::BTreeSet;
 
-use super::{Launch, Queue, QueueError, State};
+use super::{Launch, Queue, QueueError, Share, State};
 use crate::ids::HostIndex;
 use crate::time::Instant;
 
@@ -27,6 +27,22 @@ impl Queue {
         }
         self.put(next, not_before);
         Ok(())
+    }
+
+    /// Gives all that waits to a child that is up already, beside what it has.
+    ///
+    /// # Errors
+    /// When this host is not a child that is up.
+    pub fn hand_down(&mut self, child: HostIndex) -> Result<Share, QueueError> {
+        if !matches!(self.states.get(&child), Some(State::Up(_))) {
+            return Err(QueueError::NotUp(child));
+        }
+        let more = self.split_off(self.waiting.len());
+        if let Some(State::Up(share)) = self.states.get_mut(&child) {
+            share.hosts = share.hosts.iter().chain(more.hosts.iter()).collect();
+            share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
+        }
+        Ok(more)
     }
 
     /// Takes a host that is nobody's, to be launched or given away by this attempt, at once or not before some time.
@@ -80,7 +96,7 @@ mod tests {
     use crate::cost::Cost;
     use crate::plan::HostRuns;
     use crate::plan::estimate::Estimate;
-    use crate::plan::late::{Attempt, Next, Share};
+    use crate::plan::late::{Attempt, Next};
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
@@ -141,6 +157,20 @@ mod tests {
         }
         queue.take(Launch { host: HostIndex(101), attempt: AGAIN }, None).unwrap();
         assert_eq!(queue.hosts().len(), 101);
+    }
+
+    #[test]
+    fn what_waits_goes_to_a_child_that_is_up_beside_what_it_has() {
+        let mut queue = queue(100);
+        let (first, second) = (launch(&mut queue, 0), launch(&mut queue, 10));
+        let before = queue.child_ready(first, at(20)).unwrap();
+        assert_eq!(queue.hand_down(second.host).unwrap_err(), QueueError::NotUp(second.host));
+        let more = queue.hand_down(first.host).unwrap();
+        assert_eq!((queue.waiting(), queue.next(at(30))), (0, Next::Idle));
+        let lost = queue.child_lost(first.host).unwrap().hosts;
+        let all: HostRuns = before.hosts.iter().chain(more.hosts.iter()).collect();
+        assert_eq!((lost.iter().count(), all.iter().count()), (98, 98));
+        assert!(more.hosts.iter().all(|host| lost.contains(host) && !before.hosts.contains(host)));
     }
 
     /// A child's own queue, and what it says of its hosts.

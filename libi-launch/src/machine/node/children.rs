@@ -213,6 +213,7 @@ impl Node {
             (News::NotDirect, _) => return self.not_direct(link, now, out),
             (News::Unable(why, certain), own) => {
                 let (why, certain) = (why.clone(), *certain);
+                child.hands_back = true;
                 return own.into_iter().for_each(|own| self.child_is_unable(own, &why, certain));
             }
             (News::Back(host, attempt), own) => {

@@ -218,7 +218,12 @@ impl Node {
                 // Of those who had left before, nothing is lost.
                 if front.roster.any_left(blocks) {
                     front.roster.lose(blocks);
-                    out.push(Effect::Tell(Notice::Lost(*host, failure.clone())));
+                    let mut failure = failure.clone();
+                    if matches!(failure.cause, Cause::LauncherLost(_)) {
+                        // Whoever says so may not have known that it was up.
+                        failure.phase = Phase::Joined;
+                    }
+                    out.push(Effect::Tell(Notice::Lost(*host, failure)));
                 }
             }
         }

@@ -70,7 +70,7 @@ impl Node {
 
     /// There was no room here for a launch. That is no attempt at its host.
     fn no_room(&mut self, launch: Launch, failure: Failure, now: Instant) {
-        let others = self.queue.in_flight() > 1;
+        let others = self.queue.in_flight() > 1 || self.heir().is_some();
         if self.queue.child_failed(launch, now, Retry::Never).is_err() {
             return;
         }
@@ -93,6 +93,7 @@ impl Node {
     /// A leader that was up is gone, and with it everybody whom it had launched or was to launch.
     pub(super) fn leader_lost(&mut self, launch: Launch, failure: &Failure, now: Instant) {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
+        self.footing.fills(false);
         let below: Vec<HostIndex> = match &self.role {
             // What was given up below stays so, whoever is the next master; and whoever is launched from here stays.
             Role::Front(front) if launch.host == HostIndex(0) => {
@@ -115,10 +116,8 @@ impl Node {
             if self.stage == Stage::Launching && self.may_be_lost(lost.attempt) {
                 self.again(lost, now);
             } else {
-                // In a session that is up nobody waits for a launch.
-                let phase = if self.stage == Stage::Up { Phase::Joined } else { Phase::Waiting };
                 let cause = Cause::LauncherLost(launch.host);
-                let failure = Failure::without_evidence(phase, cause, failure.elapsed);
+                let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
                 self.news.push(News::Failed(lost.host, anew(lost.attempt), failure));
             }
         }

@@ -31,11 +31,11 @@
 //! *When the master is lost* while the front end launches, only those are lost with it who had come up below it. The
 //! front end launches them itself, and the next master is given nothing.
 //!
-//! *For want of room.* A launcher may have no descriptors, processes or memory left for one more launch. As long as others are in
-//! flight it tries again after a while, and whoever comes up next gets all that waits; otherwise the host goes back to the
-//! parent, as one that was not launched. From the front end it cannot go back: there it is tried until it is given up. A
-//! front end that gets hosts back for that reason does not launch all of them by itself, as it does when the master cannot
-//! launch anybody.
+//! *For want of room.* A launcher may have no descriptors, processes or memory left for one more launch. Then what waits is for
+//! whoever comes up next, who gets all of it; if nobody is on the way, a child that is up gets it, unless that has handed something
+//! back before; and if there is none, the host goes back to the parent, as one that was not launched. From the front end
+//! it cannot go back: there it is tried a few times more, and given up. A front end that gets hosts back for that reason does not
+//! launch all of them by itself, as it does when the master cannot launch anybody.
 //!
 //! Static trees are kept to as far as possible: who takes back launches all that the unable one was to have below it.
 

@@ -23,7 +23,7 @@ use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::front::Front;
-use super::{Effect, LinkId, Node, Role};
+use super::{Child, Effect, LinkId, Node, Role, Stage};
 use crate::machine::message::{Down, Task};
 
 /// How many hosts go into one message, so that it stays below the limit of messages.
@@ -139,7 +139,38 @@ impl Node {
         }
         self.correct(out);
         let order = order.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
-        let tasks = order.into_iter().filter_map(|(host, below)| {
+        self.send_tasks(link, &order, &share, out);
+    }
+
+    /// The child that can take what there is no room for here, if it is up already.
+    pub(super) fn heir(&self) -> Option<(LinkId, HostIndex)> {
+        let others_launch = match &self.role {
+            Role::Front(front) => {
+                front.shape.is_none() && front.flat.as_ref().is_some_and(|flat| flat.1.is_for_want_of_room())
+            }
+            Role::Member(_) => !self.fixed && self.footing.trusts_children(),
+        };
+        let takes = |child: &Child| child.is_up() && child.open && !child.released && !child.hands_back;
+        let mut heirs = self.children.iter().filter(|(_, child)| others_launch && takes(child));
+        heirs.find_map(|(link, child)| Some((*link, child.host()?)))
+    }
+
+    /// Gives what waits to a child that is up already, if there is no room for it here and nobody is on the way who could get
+    /// it.
+    pub(super) fn hand_down(&mut self, out: &mut Vec<Effect>) {
+        if !self.footing.is_full() || self.queue.in_flight() > 0 || self.stage != Stage::Launching {
+            return;
+        }
+        if let Some((link, child)) = self.heir()
+            && let Ok(share) = self.queue.hand_down(child)
+        {
+            let order: Vec<_> = share.hosts.iter().map(|host| (host, 0)).collect();
+            self.send_tasks(link, &order, &share, out);
+        }
+    }
+
+    fn send_tasks(&self, link: LinkId, order: &[(HostIndex, u32)], share: &Share, out: &mut Vec<Effect>) {
+        let tasks = order.iter().filter_map(|&(host, below)| {
             let task = self.tasks.get(&host)?;
             let attempt = share.attempts.get(&host).copied().unwrap_or_default().max(task.attempt);
             let faults = self.faults.get(&host).copied().unwrap_or(0);

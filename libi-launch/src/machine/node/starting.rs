@@ -21,6 +21,7 @@ const MOST_IN_FLIGHT: usize = 1_000;
 impl Node {
     /// Starts as many hosts as may be in flight.
     pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.hand_down(out);
         while self.starting.is_none() {
             if let Err(again) = self.may_launch(now) {
                 self.launch_again = again;
