@@ -269,8 +269,9 @@ fn a_session_that_loses_every_third_packet_works_or_ends_with_a_verdict() {
     for rank in 0..12 {
         let is_lost = heard.lost.contains_key(&libi::HostIndex(rank / 2));
         let says_why = !heard.text(rank, Stream::Err).is_empty();
-        let ended = heard.exits.get(&rank);
-        assert!(is_lost || says_why || ended == Some(&Exit::Code(0)), "{rank}: {}", heard.described());
+        // An ssh that does not get its last words through in time is ended, and nobody knows how its member has.
+        let ended = matches!(heard.exits.get(&rank), Some(Exit::Code(0) | Exit::Unknown));
+        assert!(is_lost || says_why || ended, "{rank}: {}", heard.described());
     }
     network.heal();
     drop((session, front));

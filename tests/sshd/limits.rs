@@ -1,4 +1,8 @@
-//! A server that takes few connections at a time, and a front end that may have few files open.
+//! A server that takes few connections at a time, and users who may have few processes.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use libi::{Exit, FrontEnd, LaunchOptions, Policy};
 
@@ -23,4 +27,30 @@ fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no
     assert!(heard.exits.values().all(|exit| *exit == Exit::Code(0)), "{}", heard.described());
     drop((session, front));
     lab.stop("few");
+}
+
+#[test]
+fn a_user_who_may_have_few_processes_is_told_so_soon_and_nothing_is_left() {
+    let Some(lab) = Sshd::up() else { return };
+    let libi = lab.path("libi");
+    std::fs::copy(env!("CARGO_BIN_EXE_libi"), &libi).unwrap();
+    std::fs::set_permissions(&libi, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mark = Marked::new();
+    // Root may have as many as it likes.
+    let limited = "ulimit -u 40 && exec \"$@\"";
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "libi-sh", "--regid", "libi-lab-sshd", "--clear-groups", "bash", "-c", limited]);
+    command.args(["bash", &libi, "run", "--hosts", "n[0-79]", &lab.member(), "join", "finish:60000"]);
+    let variable = mark.variable();
+    command.env(variable.name().to_string(), variable.value().to_string());
+    let began = Instant::now();
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    println!("{said}after {:?}", began.elapsed());
+    assert_eq!(done.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("of 80 hosts joined") && said.contains("Resource temporarily unavailable"),
+        "{said}"
+    );
+    mark.nothing_is_left();
 }

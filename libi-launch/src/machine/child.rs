@@ -84,6 +84,11 @@ pub(super) struct Child {
 }
 
 impl Child {
+    /// Whether it was ended from here, by force.
+    pub(super) fn was_forced(&self) -> bool {
+        matches!(self.state, State::Ending { forced: true, .. })
+    }
+
     pub(super) fn new(
         ticket: Ticket,
         launch: Option<Launch>,

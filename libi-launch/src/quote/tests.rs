@@ -120,32 +120,33 @@ fn file_name() -> impl Strategy<Value = Vec<u8>> {
         .prop_filter("a file", |name| !matches!(name.as_slice(), b"" | b"." | b".."))
 }
 
+/// A way to write a command, and a shell that reads it: all of them with each would take long.
+fn way_and_shell() -> impl Strategy<Value = (Written, Vec<&'static str>)> {
+    (proptest::sample::select(WAYS.to_vec()), proptest::sample::select(shells()))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn every_byte_of_every_argument_survives(args in vec(bytes(), 0..6), way in 0..WAYS.len()) {
+    fn every_byte_of_every_argument_survives(args in vec(bytes(), 0..6), (way, shell) in way_and_shell()) {
         let mut all = vec![word("-c"), word(r#"for arg; do printf '%s\0' "$arg"; done"#), word("sh")];
         all.extend(args.iter().map(word));
-        let command = WAYS[way](None, &[], &word("dash"), &all);
-        for shell in shells() {
-            let seen = run(&shell, &command, Path::new("/"));
-            let expected: Vec<u8> = args.iter().flat_map(|arg| [arg.as_slice(), b"\0"].concat()).collect();
-            prop_assert_eq!(&seen.out, &expected, "{:?} {} {}", shell, command, seen.err);
-        }
+        let command = way(None, &[], &word("dash"), &all);
+        let seen = run(&shell, &command, Path::new("/"));
+        let expected: Vec<u8> = args.iter().flat_map(|arg| [arg.as_slice(), b"\0"].concat()).collect();
+        prop_assert_eq!(&seen.out, &expected, "{:?} {} {}", shell, command, seen.err);
     }
 
     #[test]
-    fn every_byte_of_every_variable_survives(env in vec((name(), bytes()), 1..5), way in 0..WAYS.len()) {
+    fn every_byte_of_every_variable_survives(env in vec((name(), bytes()), 1..5), (way, shell) in way_and_shell()) {
         let env: Vec<_> = env.into_iter().map(|(name, value)| variable(name, value)).collect();
-        let command = WAYS[way](None, &env, &word("cat"), &[word("/proc/self/environ")]);
-        for shell in shells() {
-            let seen = run(&shell, &command, Path::new("/"));
-            for set in Environment::from_iter(env.clone()).variables() {
-                let entry = [set.name().as_bytes(), b"=", set.value().as_bytes()].concat();
-                let found = seen.out.split(|&byte| byte == 0).any(|seen| seen == entry);
-                prop_assert!(found, "{:?} {} {}", shell, command, seen.err);
-            }
+        let command = way(None, &env, &word("cat"), &[word("/proc/self/environ")]);
+        let seen = run(&shell, &command, Path::new("/"));
+        for set in Environment::from_iter(env.clone()).variables() {
+            let entry = [set.name().as_bytes(), b"=", set.value().as_bytes()].concat();
+            let found = seen.out.split(|&byte| byte == 0).any(|seen| seen == entry);
+            prop_assert!(found, "{:?} {} {}", shell, command, seen.err);
         }
     }
 
@@ -155,7 +156,7 @@ proptest! {
         file in file_name(),
         set: bool,
         absolute: bool,
-        way in 0..WAYS.len(),
+        (way, shell) in way_and_shell(),
     ) {
         let scratch = Scratch::new();
         let path = [dir.as_slice(), b"/bin/", file.as_slice()].concat();
@@ -165,25 +166,21 @@ proptest! {
             PathBuf::from(std::ffi::OsStr::from_bytes(&dir))
         };
         let program = [b"bin/".as_slice(), &file].concat();
-        let command = WAYS[way](Some(&word(cwd.as_os_str().as_bytes())), &env, &word(program), &[word("-P")]);
-        for shell in shells() {
-            let seen = run(&shell, &command, &scratch.0);
-            let expected = [scratch.0.as_os_str().as_bytes(), b"/", &dir, b"\n"].concat();
-            prop_assert_eq!(&seen.out, &expected, "{:?} {} {}", shell, command, seen.err);
-        }
+        let command = way(Some(&word(cwd.as_os_str().as_bytes())), &env, &word(program), &[word("-P")]);
+        let seen = run(&shell, &command, &scratch.0);
+        let expected = [scratch.0.as_os_str().as_bytes(), b"/", &dir, b"\n"].concat();
+        prop_assert_eq!(&seen.out, &expected, "{:?} {} {}", shell, command, seen.err);
     }
 
     #[test]
-    fn any_name_is_looked_up_in_the_path_that_was_set(file in file_name(), way in 0..WAYS.len()) {
+    fn any_name_is_looked_up_in_the_path_that_was_set(file in file_name(), (way, shell) in way_and_shell()) {
         let scratch = Scratch::new();
         scratch.link(&file, "/usr/bin/printf");
         let path = [scratch.0.as_os_str().as_bytes(), b":/bin:/usr/bin"].concat();
         let args = [word("%s."), word("a  b"), word("*")];
-        let command = WAYS[way](None, &[variable("PATH", path)], &word(&file), &args);
-        for shell in shells() {
-            let seen = run(&shell, &command, Path::new("/"));
-            prop_assert_eq!(&seen.out, b"a  b.*.", "{:?} {} {}", shell, command, seen.err);
-        }
+        let command = way(None, &[variable("PATH", path)], &word(&file), &args);
+        let seen = run(&shell, &command, Path::new("/"));
+        prop_assert_eq!(&seen.out, b"a  b.*.", "{:?} {} {}", shell, command, seen.err);
     }
 }
 

@@ -3,6 +3,7 @@
 use libi_core::time::Instant;
 
 use super::{Child, Effect, LinkId, Node, Stage};
+use crate::backend::Via;
 use crate::machine::child::State;
 use crate::machine::message::News;
 use crate::verdict::{Cause, Exit, Phase};
@@ -109,7 +110,11 @@ impl Node {
         }
         let failure = child.failure(child.trip(self.leads, self.began), self.via.has_farewell(), now);
         if self.was_up && was_up && !child.released {
-            let exit = child.exit.unwrap_or(Exit::Unknown);
+            // What was killed here is only what led there, and says nothing of the program.
+            let stands_for_it = child.launch.is_none() || matches!(self.via, Via::Local(_));
+            let by_us = !stands_for_it && child.was_forced();
+            let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
+            let exit = child.exit.filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
             self.news.extend(child.rank().map(|rank| News::Exited(rank, exit)));
         }
         match child.launch {
