@@ -1,0 +1,118 @@
+//! What C gives: strings, bytes, places for results.
+
+use std::ffi::{CStr, CString};
+use std::time::Duration;
+
+use libc::{c_char, c_void};
+use libi::Word;
+
+use crate::result::{Fault, LIBI_ERR_NULL, Outcome, libi_millis};
+
+/// How long that is.
+pub(crate) fn patience(millis: libi_millis) -> Duration {
+    u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis)
+}
+
+/// A duration in whole milliseconds, rounded up so that whoever waits as long does not wake too early.
+pub(crate) fn millis(duration: Duration) -> libi_millis {
+    i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(libi_millis::MAX)
+}
+
+/// A text as C has it; a NUL in it is shown as the replacement character.
+pub(crate) fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
+}
+
+/// The string without its NUL.
+///
+/// # Safety
+/// It is NULL, or ends with a NUL and stays as it is for `'a`.
+pub(crate) unsafe fn string<'a>(string: *const c_char, what: &str) -> Outcome<&'a CStr> {
+    if string.is_null() {
+        return Err(Fault::null(what));
+    }
+    // SAFETY: as this function asks.
+    Ok(unsafe { CStr::from_ptr(string) })
+}
+
+/// The string, which has to be UTF-8.
+///
+/// # Safety
+/// As of [`string`].
+pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Outcome<&'a str> {
+    // SAFETY: as this function asks.
+    let text = unsafe { string(given, what) }?;
+    text.to_str().map_err(|_| Fault::argument(format!("{what} is not UTF-8")))
+}
+
+/// The string, as a path, an argument or the like.
+///
+/// # Safety
+/// As of [`string`].
+pub(crate) unsafe fn word(given: *const c_char, what: &str) -> Outcome<Word> {
+    // SAFETY: as this function asks.
+    let text = unsafe { string(given, what) }?;
+    Word::new(text.to_bytes()).map_err(|_| Fault::argument(format!("{what} has a NUL in it")))
+}
+
+/// Bytes; NULL is fine if there are none.
+///
+/// # Safety
+/// There are as many, and they stay as they are for `'a`.
+pub(crate) unsafe fn bytes<'a>(bytes: *const c_void, length: usize, what: &str) -> Outcome<&'a [u8]> {
+    match (bytes.is_null(), length) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Fault::null(what)),
+        (_, length) if isize::try_from(length).is_err() => {
+            Err(Fault::argument(format!("{what} cannot be {length} bytes long")))
+        }
+        // SAFETY: as this function asks.
+        _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
+    }
+}
+
+/// A place for a result.
+pub(crate) struct Place<T>(*mut T);
+
+impl<T> Place<T> {
+    /// The place, with this in it until something comes. A NULL is a fault.
+    ///
+    /// # Safety
+    /// It is NULL, or may be written to as long as this lives.
+    pub(crate) unsafe fn new(place: *mut T, empty: T, what: &str) -> Outcome<Self> {
+        if place.is_null() {
+            return Err(Fault::new(LIBI_ERR_NULL, format!("{what}, the place for the result, is NULL")));
+        }
+        // SAFETY: as this function asks; what was there before is the caller's, who is not asked to have put anything there.
+        unsafe { place.write(empty) };
+        Ok(Self(place))
+    }
+
+    /// Puts the result there.
+    pub(crate) fn put(&self, value: T) {
+        // SAFETY: as `new` asks.
+        unsafe { self.0.write(value) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_as_long_as_he_is_told_does_not_wake_too_early() {
+        assert_eq!(millis(Duration::from_micros(1)), 1);
+        assert_eq!(millis(Duration::from_millis(7)), 7);
+        assert_eq!(millis(Duration::MAX), i64::MAX);
+        assert_eq!((patience(-1), patience(0)), (Duration::MAX, Duration::ZERO));
+    }
+
+    #[test]
+    fn no_bytes_may_be_nowhere_and_some_may_not() {
+        // SAFETY: nothing is followed.
+        unsafe {
+            assert_eq!(bytes(std::ptr::null(), 0, "data").unwrap(), b"");
+            assert_eq!(bytes(std::ptr::null(), 1, "data").unwrap_err().code, LIBI_ERR_NULL);
+        }
+    }
+}

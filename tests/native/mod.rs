@@ -1,0 +1,129 @@
+//! Compiles C and C++ programs against the library, as its users do, and runs them.
+//!
+//! The library is built by the `cargo` that runs the tests, without the features that tests have, into `native` beside their own.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// How the library is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// As `liblibi.so`, found by its path.
+    Shared,
+    /// As `liblibi.a`.
+    Static,
+}
+
+/// What `liblibi.a` needs beside it.
+pub const PRIVATE: [&str; 4] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread"];
+
+/// What every program has to pass without a word.
+const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-g"];
+
+/// The root of the sources.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The directory in which `liblibi.so` and `liblibi.a` are.
+pub fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let target = scratch().join("../native");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "libi-ffi", "--target-dir"]).arg(&target);
+        let built = cargo.current_dir(root()).status().expect("cargo is started");
+        assert!(built.success(), "the library is not built: {cargo:?}");
+        target.join("debug").canonicalize().expect("the library is there")
+    })
+}
+
+/// A directory for what tests make.
+pub fn scratch() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// Compiles a program of these sources, given from the root, which end in `.c` or `.cpp`; with these further flags.
+///
+/// # Panics
+/// The compiler has something to say against it.
+pub fn compile(name: &str, sources: &[&str], link: Link, flags: &[&str]) -> PathBuf {
+    let is_cpp = sources.iter().any(|source| source.ends_with(".cpp"));
+    let (compiler, standard) = if is_cpp { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
+    // Each process compiles for itself: several may do so at a time.
+    let program = scratch().join(format!("{name}.{link:?}.{}", std::process::id()));
+    let mut command = Command::new(compiler);
+    command.arg(standard).arg("-D_GNU_SOURCE").args(WARNINGS).arg("-I").arg(root().join("include"));
+    command.args(sources.iter().map(|source| root().join(source))).arg("-o").arg(&program).args(flags);
+    let library = library();
+    match link {
+        Link::Shared => {
+            command.arg("-L").arg(library).arg(format!("-Wl,-rpath,{}", library.display())).arg("-llibi")
+        }
+        Link::Static => command.arg(library.join("liblibi.a")).args(PRIVATE),
+    };
+    let said = command.args(["-lm", "-ldl"]).output().expect("there is a compiler");
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && text.is_empty(), "{command:?}\n{text}");
+    program
+}
+
+/// What became of a program.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit status; nothing if a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub out: String,
+    /// What it printed to standard error.
+    pub err: String,
+}
+
+/// Runs a program to its end.
+///
+/// # Panics
+/// It does not end in this time; it is killed then.
+pub fn run<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, args: &[A], patience: Duration) -> Ended {
+    let mut command = Command::new(program);
+    run_command(command.args(args), patience)
+}
+
+/// As [`run`], with whatever else the command says.
+///
+/// # Panics
+/// It cannot be started, or does not end in this time; it is killed then.
+pub fn run_command(command: &mut Command, patience: Duration) -> Ended {
+    let shown = format!("{command:?}");
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
+    let reader = |mut pipe: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // What was read until it broke is what there is.
+            let _ = pipe.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = reader(Box::new(child.stdout.take().expect("it is piped")));
+    let err = reader(Box::new(child.stderr.take().expect("it is piped")));
+    let deadline = Instant::now() + patience;
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            break Some(status);
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        // The system tells of a child's end by a signal, which a library of tests must not catch.
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let (out, err) = (out.join().expect("it reads"), err.join().expect("it reads"));
+    let Some(status) = status else { panic!("{shown} did not end in {patience:?}\n{out}\n{err}") };
+    Ended { code: status.code(), out, err }
+}
