@@ -55,6 +55,14 @@ pub(crate) unsafe fn word(given: *const c_char, what: &str) -> Outcome<Word> {
     Word::new(text.to_bytes()).map_err(|_| Fault::argument(format!("{what} has a NUL in it")))
 }
 
+/// What may be NULL.
+pub(crate) fn optional<T>(
+    given: *const c_char,
+    read: impl FnOnce(*const c_char) -> Outcome<T>,
+) -> Outcome<Option<T>> {
+    if given.is_null() { Ok(None) } else { read(given).map(Some) }
+}
+
 /// Bytes; NULL is fine if there are none.
 ///
 /// # Safety

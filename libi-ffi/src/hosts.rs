@@ -1,11 +1,13 @@
 //! Host lists.
 
 use std::ffi::CString;
+use std::num::NonZeroU32;
 use std::ptr::null;
 use std::sync::Mutex;
 
 use libc::c_char;
 use libi::HostList;
+use libi::dist::placement::{Overflow, Placement, place};
 use libi::hosts::{HostListError, HostRef, job};
 
 use crate::given::{self, c_string};
@@ -69,13 +71,7 @@ pub unsafe extern "C" fn libi_hosts_error(hosts: *const libi_hosts) -> *const c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_hosts_parse(hosts: *mut libi_hosts, text: *const c_char) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe {
-        with_one(hosts, |hosts| {
-            let text = given::text(text, "the text")?;
-            let more = HostList::parse(text).map_err(|error| pointed(&error, text))?;
-            hosts.append(&more)
-        })
-    }
+    unsafe { with_one(hosts, |hosts| hosts.append(&parse(given::text(text, "the text")?)?)) }
 }
 
 /// Appends the hosts of a host file's contents: one or more on a line, with comments behind #.
@@ -129,7 +125,7 @@ pub unsafe extern "C" fn libi_hosts_add(
     unsafe {
         with_one(hosts, |hosts| {
             let name = given::text(name, "the name")?;
-            let user = if user.is_null() { None } else { Some(given::text(user, "the user")?) };
+            let user = given::optional(user, |user| given::text(user, "the user"))?;
             let host = HostRef { user, name, port: (port > 0).then_some(port), count };
             hosts.list.push(host).map_err(|kind| Fault::of(LIBI_ERR_HOSTS, &kind))
         })
@@ -189,6 +185,67 @@ pub unsafe extern "C" fn libi_hosts_fold(hosts: *mut libi_hosts) -> *const c_cha
             hosts.folded.as_ptr()
         })
     }
+}
+
+/// How processes are placed on hosts. Since 0.1.
+pub type libi_placement = i32;
+/// Each host is filled before the next one gets anything.
+pub const LIBI_PLACE_BLOCK: libi_placement = 0;
+/// Each host gets one process in turn.
+pub const LIBI_PLACE_CYCLIC: libi_placement = 1;
+/// Each host gets a number of processes in turn.
+pub const LIBI_PLACE_PLANE: libi_placement = 2;
+
+/// Makes the list one of so many processes, placed on its hosts, none of which gets more than its count says; if repeat is true,
+/// hosts are filled to their counts again and again. With LIBI_PLACE_PLANE, plane is how many a host gets in turn.
+///
+/// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if they do not fit or the placement is none; the list is as before then. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_hosts_place(
+    hosts: *mut libi_hosts,
+    processes: u64,
+    placement: libi_placement,
+    plane: u32,
+    repeat: bool,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        with_one(hosts, |hosts| {
+            let placement = match (placement, NonZeroU32::new(plane)) {
+                (LIBI_PLACE_BLOCK, _) => Placement::Block,
+                (LIBI_PLACE_CYCLIC, _) => Placement::Cyclic,
+                (LIBI_PLACE_PLANE, Some(plane)) => Placement::Plane(plane),
+                (LIBI_PLACE_PLANE, None) => return Err(Fault::argument("a plane has to be 1 or more")),
+                _ => return Err(Fault::argument(format!("there is no placement {placement}"))),
+            };
+            let overflow = if repeat { Overflow::Repeat } else { Overflow::Refuse };
+            let placed = place(&hosts.list, processes, placement, overflow);
+            let list = placed.map_err(|error| Fault::argument(error.to_string()))?;
+            *hosts = Hosts { list, ..Hosts::default() };
+            Ok(())
+        })
+    }
+}
+
+/// A copy of a list that C has.
+///
+/// # Safety
+/// It is NULL, or what C was given.
+pub(crate) unsafe fn copy(hosts: *const libi_hosts) -> Outcome<HostList> {
+    let mut copy = None;
+    // SAFETY: as this function asks.
+    let code = unsafe {
+        with_one(hosts, |hosts| {
+            copy = Some(hosts.list.clone());
+            Ok(())
+        })
+    };
+    copy.ok_or_else(|| Fault::new(code, "the host list is NULL, was freed or is in use"))
+}
+
+/// A list that was given as a text.
+pub(crate) fn parse(text: &str) -> Outcome<HostList> {
+    HostList::parse(text).map_err(|error| pointed(&error, text))
 }
 
 /// A mistake with the text around it and a caret below.

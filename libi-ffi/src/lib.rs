@@ -34,6 +34,12 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all: see the head of this crate")]
 
 mod given;
-mod hosts;
 mod object;
 mod result;
+
+mod progress;
+
+mod hosts;
+
+mod distribution;
+mod options;

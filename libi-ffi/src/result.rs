@@ -31,6 +31,9 @@ pub type libi_result = i32;
 /// Milliseconds: how long to wait at most. Less than 0, as LIBI_FOREVER, sets no limit; 0 does not wait. Since 0.1.
 pub type libi_millis = i64;
 
+/// Microseconds, as what was measured is told; -1 is none. Since 0.1.
+pub type libi_micros = i64;
+
 /// No limit to the time that a call may take. Since 0.1.
 pub const LIBI_FOREVER: libi_millis = -1;
 
