@@ -15,9 +15,56 @@
 #endif
 
 /**
+ * A set of equal processes of one session: what they are, and where they run. It may be used by one thread at a time.
+ * Since 0.1.
+ */
+typedef struct libi_distribution libi_distribution;
+
+/**
+ * Something that has happened in a session. It does not change any more, and any number of threads may use it. Since 0.1.
+ */
+typedef struct libi_event libi_event;
+
+/**
+ * Why a host, or a member on it, went no further than it did, with the evidence. It belongs to the report or the event that it was
+ * asked of, and any number of threads may use it. Since 0.1.
+ */
+typedef struct libi_failure libi_failure;
+
+/**
+ * Launches sessions. Any number may exist in a process; they share nothing. Any number of threads may use one at a time.
+ *
+ * With LIBI_PROGRESS_MANUAL, use it from one thread that lives as long as the process, best the main one: only then processes that
+ * never join are certain to end when this process is killed. Since 0.1.
+ */
+typedef struct libi_front libi_front;
+
+/**
  * Hosts, and how many processes on each. It may be used by one thread at a time. Since 0.1.
  */
 typedef struct libi_hosts libi_hosts;
+
+/**
+ * Where the ranks of a session are; that does not depend on how it is launched. It does not change, and any number of threads
+ * may use it. Since 0.1.
+ */
+typedef struct libi_layout libi_layout;
+
+/**
+ * How a launch is to go: at first on this machine, of everything, within two minutes. It may be used by one thread at a
+ * time. Since 0.1.
+ */
+typedef struct libi_options libi_options;
+
+/**
+ * What became of a launch, host by host. It does not change any more, and any number of threads may use it. Since 0.1.
+ */
+typedef struct libi_report libi_report;
+
+/**
+ * A session that was launched, or is being launched. Any number of threads may use it at a time. Since 0.1.
+ */
+typedef struct libi_session libi_session;
 
 /**
  * What came of a call: LIBI_OK (0) or another of the codes below.
@@ -43,9 +90,65 @@ typedef struct libi_hosts libi_hosts;
 typedef int32_t libi_result;
 
 /**
+ * How processes are placed on hosts. Since 0.1.
+ */
+typedef int32_t libi_placement;
+
+/**
  * Milliseconds: how long to wait at most. Less than 0, as LIBI_FOREVER, sets no limit; 0 does not wait. Since 0.1.
  */
 typedef int64_t libi_millis;
+
+/**
+ * Times and numbers that everybody in a launch goes by. Since 0.1.
+ */
+typedef int32_t libi_rule;
+
+/**
+ * Microseconds, as what was measured is told; -1 is none. Since 0.1.
+ */
+typedef int64_t libi_micros;
+
+/**
+ * Whether hosts talk to each other directly. Since 0.1.
+ */
+typedef int32_t libi_links;
+
+/**
+ * What has happened. Later versions may have more kinds: pass over what you do not know. Since 0.1.
+ */
+typedef int32_t libi_event_kind;
+
+/**
+ * How a process ended. Since 0.1.
+ */
+typedef int32_t libi_exit;
+
+/**
+ * How far the launch of a host has come. Since 0.1.
+ */
+typedef int32_t libi_phase;
+
+/**
+ * Why a launch failed. Since 0.1.
+ */
+typedef int32_t libi_cause;
+
+/**
+ * Who makes progress. Since 0.1.
+ */
+typedef int32_t libi_progress;
+
+/**
+ * Is told what has happened. The event is the library's, and gone when the function comes back. It must not throw, or leave in
+ * another way.
+ */
+typedef void (*libi_on_event)(void *userdata, const libi_event *event);
+
+/**
+ * How far a session is. Since 0.1.
+ */
+typedef int32_t libi_stage;
 
 /**
  * No limit to the time that a call may take. Since 0.1.
@@ -197,9 +300,265 @@ typedef int64_t libi_millis;
  */
 #define LIBI_ERR_GARBLED 59
 
+/**
+ * A thread of the library's own, in which all signals are blocked.
+ */
+#define LIBI_PROGRESS_THREAD 0
+
+/**
+ * The caller, by ..._dispatch(): when the descriptor is readable, or ..._patience() is over. Calls that wait do it as well.
+ */
+#define LIBI_PROGRESS_MANUAL 1
+
+/**
+ * Each host is filled before the next one gets anything.
+ */
+#define LIBI_PLACE_BLOCK 0
+
+/**
+ * Each host gets one process in turn.
+ */
+#define LIBI_PLACE_CYCLIC 1
+
+/**
+ * Each host gets a number of processes in turn.
+ */
+#define LIBI_PLACE_PLANE 2
+
+/**
+ * How long a started process may take to say hello, in ms; at first 30,000.
+ */
+#define LIBI_RULE_GREET 0
+
+/**
+ * How long a host's further processes may take to say hello, together, in ms; at first 30,000.
+ */
+#define LIBI_RULE_JOIN 1
+
+/**
+ * How often a host is launched, the first time included, for failures of its own; at first 3. 65,535 is until the deadline.
+ */
+#define LIBI_RULE_ATTEMPTS 2
+
+/**
+ * How long to wait before a host is launched again, in ms; each further wait is twice as long. At first 200.
+ */
+#define LIBI_RULE_BACK_OFF 3
+
+/**
+ * The longest such wait, in ms; at first 5,000.
+ */
+#define LIBI_RULE_BACK_OFF_MOST 4
+
+/**
+ * When too many hosts have failed, how long to go on all the same so that all that is wrong is reported at once, in ms; at
+ * first 2,000.
+ */
+#define LIBI_RULE_GATHER 5
+
+/**
+ * How long what is to end may take before force is used, in ms; at first 2,000.
+ */
+#define LIBI_RULE_GRACE 6
+
+/**
+ * After how long without a word a peer is lost, in ms; it is noticed after five quarters of it at most. At first 20,000.
+ */
+#define LIBI_RULE_SILENCE 7
+
+/**
+ * Directly where that works, and through the channels that they were started with where it does not; as at first.
+ */
+#define LIBI_LINKS_AUTO 0
+
+/**
+ * Directly; a host that cannot be reached fails.
+ */
+#define LIBI_LINKS_DIRECT 1
+
+/**
+ * Through the channels. Nobody listens, nobody dials.
+ */
+#define LIBI_LINKS_CHANNEL 2
+
+/**
+ * The session is up; its report is there.
+ */
+#define LIBI_EVENT_UP 1
+
+/**
+ * The session did not come up; its report says why. What was left of it is being ended.
+ */
+#define LIBI_EVENT_GIVEN_UP 2
+
+/**
+ * A member has printed something: whole lines, unless they are long or slow to end.
+ */
+#define LIBI_EVENT_OUTPUT 3
+
+/**
+ * A member has ended.
+ */
+#define LIBI_EVENT_EXITED 4
+
+/**
+ * A member was released: it has finalised, and lives on by itself.
+ */
+#define LIBI_EVENT_RELEASED 5
+
+/**
+ * A host was lost after the session was up, with every member on it that had not been released.
+ */
+#define LIBI_EVENT_LOST 6
+
+/**
+ * Every member has ended, was released, or is lost. It comes behind all output.
+ */
+#define LIBI_EVENT_DONE 7
+
+/**
+ * Nobody has started it.
+ */
+#define LIBI_PHASE_WAITING 0
+
+/**
+ * It was started; nothing in our protocol has come from it.
+ */
+#define LIBI_PHASE_STARTING 1
+
+/**
+ * It speaks our protocol, but has not said hello.
+ */
+#define LIBI_PHASE_GREETING 2
+
+/**
+ * Its leader is up, and its further members are joining.
+ */
+#define LIBI_PHASE_JOINING 3
+
+/**
+ * All its members are up.
+ */
+#define LIBI_PHASE_JOINED 4
+
+/**
+ * It could not even be started.
+ */
+#define LIBI_CAUSE_NOT_STARTED 1
+
+/**
+ * Whoever was to start it has no room for that.
+ */
+#define LIBI_CAUSE_NO_ROOM 2
+
+/**
+ * What was started has ended; libi_failure_exit() says how.
+ */
+#define LIBI_CAUSE_EXITED 3
+
+/**
+ * The link to it was closed from the other side.
+ */
+#define LIBI_CAUSE_CLOSED 4
+
+/**
+ * It did not get further in time.
+ */
+#define LIBI_CAUSE_TIMED_OUT 5
+
+/**
+ * What it said is not our protocol.
+ */
+#define LIBI_CAUSE_GARBLED 6
+
+/**
+ * It speaks no version of the protocol that we do.
+ */
+#define LIBI_CAUSE_VERSION 7
+
+/**
+ * It answered a ticket that was not given to it.
+ */
+#define LIBI_CAUSE_WRONG_TICKET 8
+
+/**
+ * Nothing was heard of it for too long after it was up.
+ */
+#define LIBI_CAUSE_SILENT 9
+
+/**
+ * It could not reach its parent directly, and was not to use the channel.
+ */
+#define LIBI_CAUSE_UNREACHABLE 10
+
+/**
+ * The one that was to launch it is gone.
+ */
+#define LIBI_CAUSE_LAUNCHER_LOST 11
+
+/**
+ * The launch was ended, for other reasons, before this was decided.
+ */
+#define LIBI_CAUSE_ABANDONED 12
+
+/**
+ * It has not ended, as far as is known.
+ */
+#define LIBI_EXIT_NONE 0
+
+/**
+ * By itself, with the status that is the value.
+ */
+#define LIBI_EXIT_CODE 1
+
+/**
+ * By the signal that is the value.
+ */
+#define LIBI_EXIT_SIGNAL 2
+
+/**
+ * The remote shell has ended, with the status that is the value, and the host has not said how the program did.
+ */
+#define LIBI_EXIT_SHELL 3
+
+/**
+ * It has ended, but somebody else has collected how.
+ */
+#define LIBI_EXIT_UNKNOWN 4
+
+/**
+ * It is being launched.
+ */
+#define LIBI_STAGE_LAUNCHING 0
+
+/**
+ * It is up.
+ */
+#define LIBI_STAGE_UP 1
+
+/**
+ * Every member has ended, was released, or is lost.
+ */
+#define LIBI_STAGE_DONE 2
+
+/**
+ * It did not come up, and is being ended.
+ */
+#define LIBI_STAGE_GIVEN_UP 3
+
+/**
+ * Nothing is left of it.
+ */
+#define LIBI_STAGE_OVER 4
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * What a code means, in a few words; NULL for a number that is none. Any thread, at any time. Since 0.1.
+ */
+const char *libi_result_text(libi_result result);
 
 /**
  * An empty list. To be freed by libi_hosts_free(). Since 0.1.
@@ -288,9 +647,796 @@ uint32_t libi_hosts_slots(const libi_hosts *hosts, size_t index);
 const char *libi_hosts_fold(libi_hosts *hosts);
 
 /**
- * What a code means, in a few words; NULL for a number that is none. Any thread, at any time. Since 0.1.
+ * Makes the list one of so many processes, placed on its hosts, none of which gets more than its count says; if repeat is true,
+ * hosts are filled to their counts again and again. With LIBI_PLACE_PLANE, plane is how many a host gets in turn.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if they do not fit or the placement is none; the list is as before then. Since 0.1.
  */
-const char *libi_result_text(libi_result result);
+libi_result libi_hosts_place(libi_hosts *hosts,
+                             uint64_t processes,
+                             libi_placement placement,
+                             uint32_t plane,
+                             bool repeat);
+
+/**
+ * What to start for a session: sessions are told apart by numbers of your choice. The program is a path, or a name to be looked
+ * up in the search path of the host. It runs once on this machine, called "localhost", until libi_distribution_set_hosts() says
+ * otherwise.
+ *
+ * NULL if the program is NULL. To be freed by libi_distribution_free(). Since 0.1.
+ */
+libi_distribution *libi_distribution_new(uint32_t session,
+                                         const char *executable);
+
+/**
+ * Frees it; NULL is fine. Launches that were begun with it go on. Since 0.1.
+ */
+void libi_distribution_free(libi_distribution *distribution);
+
+/**
+ * What failed last with it in this thread; empty if nothing has. Since 0.1.
+ */
+const char *libi_distribution_error(const libi_distribution *distribution);
+
+/**
+ * Says where it runs: on each entry of the list as many processes as that says, which get the next ranks in that order. The
+ * list is copied. Since 0.1.
+ */
+libi_result libi_distribution_set_hosts(libi_distribution *distribution,
+                                        const libi_hosts *hosts);
+
+/**
+ * Says where it runs by the text of a host list, such as "node[01-64]:2".
+ *
+ * Returns LIBI_OK, or LIBI_ERR_HOSTS with the place of the mistake in libi_distribution_error(). Since 0.1.
+ */
+libi_result libi_distribution_set_host_list(libi_distribution *distribution, const char *text);
+
+/**
+ * Adds an argument, behind those there are; the program's name is none of them. Since 0.1.
+ */
+libi_result libi_distribution_add_arg(libi_distribution *distribution, const char *arg);
+
+/**
+ * Says what all its arguments are: an array that ends with NULL, or NULL for none. The program's name is none of them.
+ * Since 0.1.
+ */
+libi_result libi_distribution_set_args(libi_distribution *distribution,
+                                       const char *const *args);
+
+/**
+ * Sets a variable in addition to the environment that the host provides; of equal names the last one counts.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if the name is empty or holds a "=". Since 0.1.
+ */
+libi_result libi_distribution_set_env(libi_distribution *distribution, const char *name, const char *value);
+
+/**
+ * Says in which directory it runs; NULL, as at first, for wherever the remote shell puts it. Since 0.1.
+ */
+libi_result libi_distribution_set_directory(libi_distribution *distribution, const char *directory);
+
+/**
+ * Which session it belongs to; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_distribution_session(const libi_distribution *distribution);
+
+/**
+ * What a launch goes by if nothing is said. To be freed by libi_options_free(). Since 0.1.
+ */
+libi_options *libi_options_new(void);
+
+/**
+ * Frees them; NULL is fine. Launches that were begun with them go on. Since 0.1.
+ */
+void libi_options_free(libi_options *options);
+
+/**
+ * What failed last with them in this thread; empty if nothing has. Since 0.1.
+ */
+const char *libi_options_error(const libi_options *options);
+
+/**
+ * All hosts have to join; as at first. Since 0.1.
+ */
+libi_result libi_options_require_all(libi_options *options);
+
+/**
+ * So many hosts have to join; the session goes on without those that fail. The master's is needed always. Since 0.1.
+ */
+libi_result libi_options_require(libi_options *options,
+                                 uint32_t hosts);
+
+/**
+ * Waits for hosts that are not up yet: whatever may pass is tried again until the deadline. Since 0.1.
+ */
+libi_result libi_options_until_up(libi_options *options);
+
+/**
+ * Names hosts that take the places of those that fail, in this order. The list is copied; NULL is none. With several sessions
+ * each may take all of them. Since 0.1.
+ */
+libi_result libi_options_set_spares(libi_options *options,
+                                    const libi_hosts *spares);
+
+/**
+ * After how long there is a verdict, whatever happens; at first two minutes. Since 0.1.
+ */
+libi_result libi_options_set_deadline(libi_options *options, libi_millis deadline);
+
+/**
+ * Sets a rule. Times are 1 ms or more; attempts 1 to 65,535.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such rule, or it cannot have this value. Since 0.1.
+ */
+libi_result libi_options_set_rule(libi_options *options, libi_rule rule, int64_t value);
+
+/**
+ * What a rule is; -1 if there is no such rule, or the options are NULL. Since 0.1.
+ */
+int64_t libi_options_rule(const libi_options *options, libi_rule rule);
+
+/**
+ * What a launch costs, if you know: SEQ, how long one keeps its launcher from the next, and REM, from a start until the new process
+ * can launch others. What is measured during the launch takes its place. Since 0.1.
+ */
+libi_result libi_options_set_cost(libi_options *options,
+                                  libi_micros seq,
+                                  libi_micros rem);
+
+/**
+ * Who launches whom: "late", as at first, which decides while the launch goes on; or, for comparison, a tree that is decided in
+ * advance: "chain", "flat", "kary:K", "binomial", "rdc", "greedy".
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such tree. Since 0.1.
+ */
+libi_result libi_options_set_tree(libi_options *options,
+                                  const char *tree);
+
+/**
+ * Whether the master's standard input is what you write by libi_session_write(). Everybody else's is empty. Since 0.1.
+ */
+libi_result libi_options_set_input(libi_options *options,
+                                   bool input);
+
+/**
+ * What members print comes as LIBI_EVENT_OUTPUT, for you to take; as at first. Who prints waits when you do not. Since 0.1.
+ */
+libi_result libi_options_output_to_events(libi_options *options);
+
+/**
+ * What members print is written to files in this directory, RANK.out and RANK.err, on this machine. It is made if it is
+ * missing. Since 0.1.
+ */
+libi_result libi_options_output_to_files(libi_options *options,
+                                         const char *directory);
+
+/**
+ * What members print is read and forgotten. Since 0.1.
+ */
+libi_result libi_options_output_dropped(libi_options *options);
+
+/**
+ * Whether hosts talk to each other directly. LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
+ */
+libi_result libi_options_set_links(libi_options *options, libi_links links);
+
+/**
+ * Whether what goes over direct links is encrypted, as at first; or only who is at their ends is proved, and what they say travels
+ * as it is: for networks that are trusted. Since 0.1.
+ */
+libi_result libi_options_set_encrypted(libi_options *options,
+                                       bool encrypted);
+
+/**
+ * Whether hosts may be reached by means that others on the network can listen to and interfere with, as rsh; at first not. Since
+ * 0.1.
+ */
+libi_result libi_options_allow_plain(libi_options *options,
+                                     bool allow);
+
+/**
+ * Whether all hosts are this machine, whatever they are called: direct links are made on its loopback address alone then. Since
+ * 0.1.
+ */
+libi_result libi_options_set_loopback(libi_options *options,
+                                      bool loopback);
+
+/**
+ * All hosts are this machine, whatever they are called; as at first. Since 0.1.
+ */
+libi_result libi_options_via_local(libi_options *options);
+
+/**
+ * Hosts are reached by ssh as it is configured. The functions with ssh in their names say more. Since 0.1.
+ */
+libi_result libi_options_via_ssh(libi_options *options);
+
+/**
+ * Hosts are reached by rsh; by that of rsh-redone, which is Debian's, if redone is true. It has to be allowed by
+ * libi_options_allow_plain(), since everybody on the network can read along and interfere. Since 0.1.
+ */
+libi_result libi_options_via_rsh(libi_options *options,
+                                 bool redone);
+
+/**
+ * Hosts are reached by a program that is called as ssh is: its arguments, "-l USER" and "-p PORT" where the host list has
+ * them, the host, the command. Since 0.1.
+ */
+libi_result libi_options_via_shell(libi_options *options,
+                                   const char *program);
+
+/**
+ * Which program is called as ssh, rsh or the other shell: a path, or a name to be looked up wherever a launch is made.
+ * LIBI_ERR_STATE if nothing is called. Since 0.1.
+ */
+libi_result libi_options_set_program(libi_options *options,
+                                     const char *program);
+
+/**
+ * Adds an argument that rsh or the other shell is called with before all else. LIBI_ERR_STATE if it is neither. Since 0.1.
+ */
+libi_result libi_options_add_shell_arg(libi_options *options,
+                                       const char *arg);
+
+/**
+ * The option that the other shell takes before a user; NULL if there is none. LIBI_ERR_STATE without such a shell. Since 0.1.
+ */
+libi_result libi_options_set_user_option(libi_options *options,
+                                         const char *option);
+
+/**
+ * The option that rsh or the other shell takes before a port; NULL if there is none. LIBI_ERR_STATE without one of them. Since
+ * 0.1.
+ */
+libi_result libi_options_set_port_option(libi_options *options,
+                                         const char *option);
+
+/**
+ * Whom to be, with rsh, on hosts of which the list says nothing; NULL for whoever launches. LIBI_ERR_STATE without rsh. Since
+ * 0.1.
+ */
+libi_result libi_options_set_rsh_user(libi_options *options,
+                                      const char *user);
+
+/**
+ * Whether parts of your configuration of ssh are replaced for speed. This gives up safety from quantum computers for these
+ * connections, Kerberos, compression, and learning new host keys; it takes ssh 8.0. LIBI_ERR_STATE without ssh. Since 0.1.
+ */
+libi_result libi_options_set_ssh_fast(libi_options *options,
+                                      bool fast);
+
+/**
+ * The configuration file that ssh uses in place of the user's; everybody who launches reads it, on its own host. NULL for the
+ * user's. LIBI_ERR_STATE without ssh. Since 0.1.
+ */
+libi_result libi_options_set_ssh_config(libi_options *options,
+                                        const char *path);
+
+/**
+ * Adds an option of ssh as in its configuration, such as "StrictHostKeyChecking=accept-new"; of two that set the same, the first
+ * counts. LIBI_ERR_STATE without ssh. Since 0.1.
+ */
+libi_result libi_options_add_ssh_option(libi_options *options,
+                                        const char *option);
+
+/**
+ * Adds an option of ssh for some hosts, which comes before those for all. The list is copied. LIBI_ERR_STATE without ssh. Since
+ * 0.1.
+ */
+libi_result libi_options_add_ssh_option_for(libi_options *options,
+                                            const libi_hosts *hosts,
+                                            const char *option);
+
+/**
+ * How long ssh may take to connect; it is rounded up to seconds, and at first 10. LIBI_ERR_STATE without ssh. Since 0.1.
+ */
+libi_result libi_options_set_ssh_timeout(libi_options *options,
+                                         libi_millis timeout);
+
+/**
+ * Frees it; NULL is fine. Since 0.1.
+ */
+void libi_event_free(libi_event *event);
+
+/**
+ * What has happened; 0 if it is NULL, or something that this version has no name for. Since 0.1.
+ */
+libi_event_kind libi_event_kind_of(const libi_event *event);
+
+/**
+ * The number of the session that it has happened in; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_event_session(const libi_event *event);
+
+/**
+ * The rank of the member that has printed, ended, or was released; -1 for other events. Since 0.1.
+ */
+int64_t libi_event_rank(const libi_event *event);
+
+/**
+ * Which stream was printed to: 1 for standard output, 2 for standard error; 0 for other events than output. Since 0.1.
+ */
+int32_t libi_event_stream(const libi_event *event);
+
+/**
+ * What was printed, without a NUL behind it; NULL for other events than output. It is the event's. Since 0.1.
+ */
+const void *libi_event_bytes(const libi_event *event);
+
+/**
+ * How many bytes were printed; 0 for other events than output. Since 0.1.
+ */
+size_t libi_event_length(const libi_event *event);
+
+/**
+ * How a member has ended; LIBI_EXIT_NONE for other events. Since 0.1.
+ */
+libi_exit libi_event_exit(const libi_event *event);
+
+/**
+ * The status or the signal that goes with libi_event_exit(). Since 0.1.
+ */
+int32_t libi_event_exit_value(const libi_event *event);
+
+/**
+ * The number of the host that was lost; -1 for other events. Since 0.1.
+ */
+int64_t libi_event_host(const libi_event *event);
+
+/**
+ * The name of the host that was lost; NULL for other events. It is the event's. Since 0.1.
+ */
+const char *libi_event_host_name(const libi_event *event);
+
+/**
+ * Why the host was lost; NULL for other events. It is the event's. Since 0.1.
+ */
+const libi_failure *libi_event_failure(const libi_event *event);
+
+/**
+ * All of it in words: why, how far it came, after how long, and the evidence. NULL if it is NULL. Since 0.1.
+ */
+const char *libi_failure_text(const libi_failure *failure);
+
+/**
+ * How far it came; -1 if it is NULL. Since 0.1.
+ */
+libi_phase libi_failure_phase(const libi_failure *failure);
+
+/**
+ * Why it went no further; -1 if it is NULL. Since 0.1.
+ */
+libi_cause libi_failure_cause(const libi_failure *failure);
+
+/**
+ * How what was started has ended, if that is known. Since 0.1.
+ */
+libi_exit libi_failure_exit(const libi_failure *failure);
+
+/**
+ * The status or the signal that goes with libi_failure_exit(). Since 0.1.
+ */
+int32_t libi_failure_exit_value(const libi_failure *failure);
+
+/**
+ * What the remote shell, or the command that it was to run, has failed at, in a few words, such as "the name is not known"; NULL if
+ * that is not what has failed. Since 0.1.
+ */
+const char *libi_failure_refusal(const libi_failure *failure);
+
+/**
+ * The line that says what has gone wrong; empty if there is none. NULL if it is NULL. Since 0.1.
+ */
+const char *libi_failure_evidence(const libi_failure *failure);
+
+/**
+ * The end of what it printed; empty if there is nothing. NULL if it is NULL. Since 0.1.
+ */
+const char *libi_failure_tail(const libi_failure *failure);
+
+/**
+ * From its start until it had failed; -1 if it is NULL. Since 0.1.
+ */
+libi_micros libi_failure_elapsed(const libi_failure *failure);
+
+/**
+ * The rank of the member that it was, where it was not the host's first; -1 otherwise. Since 0.1.
+ */
+int64_t libi_failure_member(const libi_failure *failure);
+
+/**
+ * Makes a front end that makes progress in this way.
+ *
+ * *front is given in any case, to be freed by libi_front_free(), so that libi_front_error() can say what has failed; after a failure
+ * it serves for nothing else. Returns LIBI_OK, LIBI_ERR_NULL, LIBI_ERR_ARGUMENT if there is no such progress, or LIBI_ERR_SYSTEM if
+ * there are no descriptors or threads left. Since 0.1.
+ */
+libi_result libi_front_new(libi_progress who,
+                           libi_front **front);
+
+/**
+ * Frees it; NULL is fine. All its sessions end: members that were not released are killed. The objects of its sessions have to be
+ * freed by themselves, and say LIBI_ERR_ENDED until then. From its own callback it is freed as soon as that comes back. Since 0.1.
+ */
+void libi_front_free(libi_front *front);
+
+/**
+ * What failed last with it in this thread; empty if nothing has. Since 0.1.
+ */
+const char *libi_front_error(const libi_front *front);
+
+/**
+ * Launches the sessions of these distributions side by side, and waits until all of them are up: by the deadline of the options at
+ * the latest. Distributions and options are copied; options may be NULL for the defaults.
+ *
+ * sessions has room for so many, and gets one for each number that the distributions bear, in the order in which these are first
+ * named, and NULL behind them; each is to be freed by libi_session_free(). Returns LIBI_OK; LIBI_ERR_LAYOUT, LIBI_ERR_PLAIN,
+ * LIBI_ERR_LENGTH if there is not as much room, before anything is started; LIBI_ERR_NOT_LAUNCHED if one did not come up: then all are
+ * ended, the verdict on each host is in libi_front_error() for people and in libi_front_report(). Since 0.1.
+ */
+libi_result libi_front_launch(libi_front *front,
+                              const libi_distribution *const *distributions,
+                              size_t count,
+                              const libi_options *options,
+                              libi_session **sessions,
+                              size_t room);
+
+/**
+ * As libi_front_launch(), but does not wait until they are up: libi_session_wait_up() does, or an event tells. Since 0.1.
+ */
+libi_result libi_front_start(libi_front *front,
+                             const libi_distribution *const *distributions,
+                             size_t count,
+                             const libi_options *options,
+                             libi_session **sessions,
+                             size_t room);
+
+/**
+ * The report on the last launch by libi_front_launch() that did not succeed.
+ *
+ * Returns LIBI_OK, with a report to be freed by libi_report_free(), or LIBI_NONE if there was none. Since 0.1.
+ */
+libi_result libi_front_report(const libi_front *front,
+                              libi_report **report);
+
+/**
+ * Where the ranks of the sessions of these distributions would be, without launching anything: as libi_front_launch(), with
+ * layouts, to be freed by libi_layout_free(), in place of sessions. Since 0.1.
+ */
+libi_result libi_front_lay_out(const libi_front *front,
+                               const libi_distribution *const *distributions,
+                               size_t count,
+                               libi_layout **layouts,
+                               size_t room);
+
+/**
+ * The next thing that has happened in any of its sessions, if something does in this time.
+ *
+ * Returns LIBI_OK, with an event to be freed by libi_event_free(), or LIBI_NOT_YET. Since 0.1.
+ */
+libi_result libi_front_next_event(libi_front *front, libi_millis most, libi_event **event);
+
+/**
+ * Has libi_front_dispatch() tell a function what has happened, in the thread that calls it. NULL for none, as at first. From that
+ * function, all functions of the library may be called, but not libi_front_dispatch() of the same front end, which returns
+ * LIBI_ERR_BUSY. Since 0.1.
+ */
+libi_result libi_front_on_event(libi_front *front,
+                                void *userdata,
+                                libi_on_event function);
+
+/**
+ * For event loops: becomes readable when libi_front_next_event() has something, and with LIBI_PROGRESS_MANUAL also when there is
+ * something to dispatch. For poll() and the like; it is not to be read or closed. -1 if the front end is NULL. Since 0.1.
+ */
+int libi_front_descriptor(const libi_front *front);
+
+/**
+ * For event loops: how long libi_front_dispatch() need not be called unless the descriptor becomes readable; -1 if for ever. It may
+ * change with every call of the library. Since 0.1.
+ */
+libi_millis libi_front_patience(const libi_front *front);
+
+/**
+ * For event loops: does what there is to do, and does not wait; then the function of libi_front_on_event() is told what has happened.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_BUSY from that function or while another thread is in here. Since 0.1.
+ */
+libi_result libi_front_dispatch(libi_front *front);
+
+/**
+ * Frees it; NULL is fine. Since 0.1.
+ */
+void libi_layout_free(libi_layout *layout);
+
+/**
+ * The number of its session; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_layout_session(const libi_layout *layout);
+
+/**
+ * How many members the session has. Since 0.1.
+ */
+uint32_t libi_layout_size(const libi_layout *layout);
+
+/**
+ * How many hosts it has, each counted once; they are numbered from 0, in the order in which they are first named. Since 0.1.
+ */
+size_t libi_layout_hosts(const libi_layout *layout);
+
+/**
+ * The name of a host as it was given; NULL if there is no such host. Since 0.1.
+ */
+const char *libi_layout_host_name(const libi_layout *layout, size_t host);
+
+/**
+ * How many members a host has; 0 if there is no such host. Since 0.1.
+ */
+uint32_t libi_layout_host_members(const libi_layout *layout, size_t host);
+
+/**
+ * The lowest rank of a host, whose process runs the tree there; -1 if there is no such host. Since 0.1.
+ */
+int64_t libi_layout_leader(const libi_layout *layout, size_t host);
+
+/**
+ * The number of the host that a rank is on; -1 if there is no such rank. Since 0.1.
+ */
+int64_t libi_layout_host_of(const libi_layout *layout, uint32_t rank);
+
+/**
+ * Which of the distributions says what a rank runs, counted from 0 as they were given; -1 if there is no such rank. Since 0.1.
+ */
+int64_t libi_layout_distribution_of(const libi_layout *layout,
+                                    uint32_t rank);
+
+/**
+ * Frees it; NULL is fine. Since 0.1.
+ */
+void libi_report_free(libi_report *report);
+
+/**
+ * All of it for people: what failed is grouped by its cause, with the hosts folded, the evidence quoted, and what to do next. NULL
+ * if the report is NULL. Since 0.1.
+ */
+const char *libi_report_text(const libi_report *report);
+
+/**
+ * The number of its session; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_report_session(const libi_report *report);
+
+/**
+ * Whether the session came up. Since 0.1.
+ */
+bool libi_report_is_up(const libi_report *report);
+
+/**
+ * How long it took until that was certain; -1 if it is NULL. Since 0.1.
+ */
+libi_micros libi_report_took(const libi_report *report);
+
+/**
+ * How many hosts the session has, each counted once. They are numbered from 0, as in libi_session_layout(). Since 0.1.
+ */
+size_t libi_report_hosts(const libi_report *report);
+
+/**
+ * How many of them have joined. Since 0.1.
+ */
+size_t libi_report_joined(const libi_report *report);
+
+/**
+ * A host's name; that of the spare, if one has taken its place. NULL if there is no such host. Since 0.1.
+ */
+const char *libi_report_host_name(const libi_report *report, size_t host);
+
+/**
+ * How many members a host has; 0 if there is no such host. Since 0.1.
+ */
+uint32_t libi_report_host_members(const libi_report *report, size_t host);
+
+/**
+ * How often the launch of a host was begun; 0 also if there is no such host. Since 0.1.
+ */
+uint32_t libi_report_host_attempts(const libi_report *report, size_t host);
+
+/**
+ * The number of the host that has launched a host; -1 if that was the front end, or nobody has come to it. Since 0.1.
+ */
+int64_t libi_report_host_launcher(const libi_report *report,
+                                  size_t host);
+
+/**
+ * From the beginning of the launch until a host's own was started; -1 if there is no such host. Since 0.1.
+ */
+libi_micros libi_report_host_started(const libi_report *report, size_t host);
+
+/**
+ * From then until its leader said hello; -1 if it did not. Since 0.1.
+ */
+libi_micros libi_report_host_greeted(const libi_report *report, size_t host);
+
+/**
+ * From then until all its members were up; -1 if they were not. Since 0.1.
+ */
+libi_micros libi_report_host_joined(const libi_report *report, size_t host);
+
+/**
+ * 1 if the link to whoever has launched a host is direct, 0 if it is the channel that the host was started with in place of that,
+ * -1 if it was not to be direct or that was not decided yet. Since 0.1.
+ */
+int32_t libi_report_host_direct(const libi_report *report,
+                                size_t host);
+
+/**
+ * Why a host is not in the session; NULL if it is. It is the report's. Since 0.1.
+ */
+const libi_failure *libi_report_failure(const libi_report *report, size_t host);
+
+/**
+ * How often a spare has taken a host's place. Since 0.1.
+ */
+size_t libi_report_replaced(const libi_report *report);
+
+/**
+ * Which host that was, of the replacements counted from 0; -1 if there were not as many. Since 0.1.
+ */
+int64_t libi_report_replaced_host(const libi_report *report, size_t index);
+
+/**
+ * What the host was called until then; NULL if there were not as many. Since 0.1.
+ */
+const char *libi_report_replaced_name(const libi_report *report, size_t index);
+
+/**
+ * What the spare is called; NULL if there were not as many. Since 0.1.
+ */
+const char *libi_report_replaced_by(const libi_report *report, size_t index);
+
+/**
+ * Why it was replaced; NULL if there were not as many. It is the report's. Since 0.1.
+ */
+const libi_failure *libi_report_replaced_failure(const libi_report *report, size_t index);
+
+/**
+ * If hosts turned out not to be able to launch each other, so that the front end has launched them: the host at which that was
+ * noticed. NULL otherwise. Since 0.1.
+ */
+const char *libi_report_flat_host(const libi_report *report);
+
+/**
+ * The first launch of that host that failed; NULL if there is no such host. It is the report's. Since 0.1.
+ */
+const libi_failure *libi_report_flat_failure(const libi_report *report);
+
+/**
+ * What a launch has cost, as measured: see libi_options_set_cost().
+ *
+ * Returns LIBI_OK, or LIBI_NONE if too few hosts were launched to say. Since 0.1.
+ */
+libi_result libi_report_cost(const libi_report *report, libi_micros *seq, libi_micros *rem);
+
+/**
+ * The timeline of the launch as Chrome trace JSON, which "libi trace" reads as well; NULL if the report is NULL. Since 0.1.
+ */
+const char *libi_report_json(const libi_report *report);
+
+/**
+ * The timeline of the launch drawn, as SVG, beside what was predicted; NULL if the report is NULL. Since 0.1.
+ */
+const char *libi_report_svg(const libi_report *report);
+
+/**
+ * Frees it; NULL is fine. The session ends: members that were not released are killed. Since 0.1.
+ */
+void libi_session_free(libi_session *session);
+
+/**
+ * What failed last with it in this thread; empty if nothing has. Since 0.1.
+ */
+const char *libi_session_error(const libi_session *session);
+
+/**
+ * The number that its distributions bear; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_session_id(const libi_session *session);
+
+/**
+ * How many members it has; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_session_size(const libi_session *session);
+
+/**
+ * How far it is; -1 if it is NULL. Since 0.1.
+ */
+libi_stage libi_session_stage(const libi_session *session);
+
+/**
+ * Where its ranks are; to be freed by libi_layout_free(). NULL if the session is NULL. Since 0.1.
+ */
+libi_layout *libi_session_layout(const libi_session *session);
+
+/**
+ * How many hosts have joined, have failed, and have no verdict yet, while it is being launched. Since 0.1.
+ */
+libi_result libi_session_tally(const libi_session *session,
+                               uint32_t *joined,
+                               uint32_t *failed,
+                               uint32_t *waiting);
+
+/**
+ * How many hosts are connected directly to whoever has launched them, and how many could not be and go on over the channels that
+ * they were started with. This may still change when the session is up. Since 0.1.
+ */
+libi_result libi_session_links(const libi_session *session,
+                               uint32_t *direct,
+                               uint32_t *fell_back);
+
+/**
+ * What became of the launch.
+ *
+ * Returns LIBI_OK, with a report to be freed by libi_report_free(), or LIBI_NONE if there is no verdict yet. Since 0.1.
+ */
+libi_result libi_session_report(const libi_session *session,
+                                libi_report **report);
+
+/**
+ * The ranks of the members that were there and cannot be talked to any more, because they have ended or are lost: gives how many there
+ * are, and writes as many of them as there is room for. Since 0.1.
+ */
+size_t libi_session_lost(const libi_session *session,
+                         uint32_t *ranks,
+                         size_t room);
+
+/**
+ * Waits until there is a verdict on every host. It comes by the deadline of the launch.
+ *
+ * Returns LIBI_OK if the session is up; LIBI_ERR_NOT_LAUNCHED if it is not: libi_session_report() says why, and so does
+ * libi_session_error(); LIBI_ERR_TIMED_OUT if your patience ended first. Since 0.1.
+ */
+libi_result libi_session_wait_up(const libi_session *session,
+                                 libi_millis most);
+
+/**
+ * Waits until every member has ended, was released, or is lost.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT. Since 0.1.
+ */
+libi_result libi_session_wait_done(const libi_session *session, libi_millis most);
+
+/**
+ * Writes to the master's standard input, if the options have asked for that by libi_options_set_input().
+ *
+ * Returns LIBI_OK when everything is on its way, LIBI_ERR_TIMED_OUT if the program does not take it in time (part of it may have been
+ * written), LIBI_ERR_ENDED if the session is not up. Since 0.1.
+ */
+libi_result libi_session_write(libi_session *session,
+                               const void *bytes,
+                               size_t length,
+                               libi_millis most);
+
+/**
+ * Ends the master's standard input. Since 0.1.
+ */
+libi_result libi_session_close_input(libi_session *session);
+
+/**
+ * Sends a signal to every member that was not released and has not ended: to its process alone.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such signal. Since 0.1.
+ */
+libi_result libi_session_kill(libi_session *session, int signal);
+
+/**
+ * Ends the session: every member that was not released is told by SIGTERM, and killed when the grace has passed. Comes back when nothing
+ * is left of it.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if not even force was enough in time. Since 0.1.
+ */
+libi_result libi_session_terminate(libi_session *session,
+                                   libi_millis grace);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -4,9 +4,9 @@ use std::ffi::{CStr, CString};
 use std::time::Duration;
 
 use libc::{c_char, c_void};
-use libi::Word;
+use libi::{Ranks, Word};
 
-use crate::result::{Fault, LIBI_ERR_NULL, Outcome, libi_millis};
+use crate::result::{Fault, LIBI_ERR_NULL, Outcome, libi_micros, libi_millis};
 
 /// How long that is.
 pub(crate) fn patience(millis: libi_millis) -> Duration {
@@ -16,6 +16,11 @@ pub(crate) fn patience(millis: libi_millis) -> Duration {
 /// A duration in whole milliseconds, rounded up so that whoever waits as long does not wake too early.
 pub(crate) fn millis(duration: Duration) -> libi_millis {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(libi_millis::MAX)
+}
+
+/// A duration in whole microseconds.
+pub(crate) fn micros(duration: Duration) -> libi_micros {
+    i64::try_from(duration.as_micros()).unwrap_or(libi_micros::MAX)
 }
 
 /// A text as C has it; a NUL in it is shown as the replacement character.
@@ -101,6 +106,34 @@ impl<T> Place<T> {
         // SAFETY: as `new` asks.
         unsafe { self.0.write(value) };
     }
+}
+
+/// Places for results, one behind the other, each with a NULL in it until something comes.
+///
+/// # Safety
+/// There are as many, which may be written to as long as these live.
+pub(crate) unsafe fn places<T>(first: *mut *mut T, room: usize, what: &str) -> Outcome<Vec<Place<*mut T>>> {
+    // SAFETY: as this function asks.
+    (0..room)
+        .map(|place| unsafe {
+            let place = if first.is_null() { first } else { first.add(place) };
+            Place::new(place, std::ptr::null_mut(), what)
+        })
+        .collect()
+}
+
+/// Writes as many ranks as there is room for, and says how many there are.
+///
+/// # Safety
+/// There is as much room, or `to` is NULL.
+pub(crate) unsafe fn write_ranks(ranks: &Ranks, to: *mut u32, room: usize) -> usize {
+    if !to.is_null() {
+        for (place, rank) in ranks.iter().take(room).enumerate() {
+            // SAFETY: as this function asks.
+            unsafe { to.add(place).write(rank.0) };
+        }
+    }
+    ranks.len()
 }
 
 #[cfg(test)]

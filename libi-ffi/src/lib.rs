@@ -21,7 +21,8 @@
 //! |---|---|
 //! | [`hosts`], [`distribution`] | `libi_hosts_…`, `libi_distribution_…`: what is to be launched where |
 //! | [`options`] | `libi_options_…`: how |
-//! | [`front`], [`session`], [`event`], [`report`] | `libi_front_…`, `libi_session_…`, `libi_event_…`, `libi_report_…` |
+//! | [`front`], [`session`], [`layout`] | `libi_front_…`, `libi_session_…`, `libi_layout_…` |
+//! | [`event`], [`report`], [`failure`] | `libi_event_…`, `libi_report_…`, `libi_failure_…` |
 //! | [`member`], [`pending`], [`data`] | `libi_member_…`, `libi_pending_…`, `libi_data_…` |
 //! | [`legacy`] | `LIBI_…`: the interface of 2011, declared in `include/libi/libi_api.h` |
 //!
@@ -43,3 +44,10 @@ mod hosts;
 
 mod distribution;
 mod options;
+
+mod event;
+mod failure;
+mod front;
+mod layout;
+mod report;
+mod session;

@@ -215,6 +215,36 @@ pub(crate) unsafe fn free<H: Handle>(handle: *mut H) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(object)));
 }
 
+/// An object that belongs to another, which C gets to see and does not free.
+pub(crate) struct Part<H: Handle>(*mut H);
+
+// SAFETY: it is a box of the value, and whoever may send or share that may do the same with this.
+unsafe impl<H: Handle<Value: Send + Sync>> Send for Part<H> {}
+// SAFETY: as above.
+unsafe impl<H: Handle<Value: Send + Sync>> Sync for Part<H> {}
+
+impl<H: Handle> Part<H> {
+    pub(crate) fn new(value: H::Value) -> Self {
+        Self(give(value))
+    }
+
+    /// Of what was given before.
+    pub(crate) fn from(object: *mut H) -> Self {
+        Self(object)
+    }
+
+    pub(crate) fn shown(&self) -> *const H {
+        self.0
+    }
+}
+
+impl<H: Handle> Drop for Part<H> {
+    fn drop(&mut self) {
+        // SAFETY: C was not to use it longer than what it is a part of.
+        unsafe { free(self.0) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
