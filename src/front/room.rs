@@ -376,6 +376,7 @@ impl Owner for Desk {
                 let up = notice == Notice::Up;
                 let report = LaunchReport::new(status.layout(), node, status.since(now), up);
                 status.report = Some(Arc::new(report));
+                status.tally = node.tally();
                 status.stage = if up { Stage::Up } else { Stage::GivenUp };
                 events.push_back(if up { Event::Up { session } } else { Event::GivenUp { session } });
             }

@@ -1,7 +1,7 @@
 //! What a launched process finds when it begins: variables, directory, streams, descriptors, signals.
 #![allow(unsafe_code, reason = "signals are the operating system's")]
 
-use libi::{Exit, FrontEnd, LaunchOptions};
+use libi::{Exit, FrontEnd, LaunchOptions, Tally};
 
 use super::lab::*;
 use super::roles::plays_alone;
@@ -147,4 +147,13 @@ fn a_member_behind_a_shell_that_waits_for_it_is_a_member_with_the_status_of_the_
     let _session = launch(&front, behind(&["join", "ignore:15", "wait"]));
     drop(front);
     lab.is_empty_within(SOON);
+}
+
+#[test]
+fn when_a_session_is_up_no_host_is_waited_for() {
+    let lab = Lab::new();
+    let front = FrontEnd::new().unwrap();
+    let distributions = [lab.distribution(0, "n[1-9]", &["join", "wait"])];
+    let session = front.launch(&distributions, &LaunchOptions::default()).unwrap().remove(0);
+    assert_eq!(session.tally(), Tally { joined: 9, failed: 0, waiting: 0 });
 }
