@@ -15,6 +15,12 @@
 #endif
 
 /**
+ * Bytes that have come: one part, or one for each rank, in their order. Nothing changes them, and any number of threads may read them at
+ * a time. It needs nothing of the object that it came of, and may be freed later. Since 0.1.
+ */
+typedef struct libi_data libi_data;
+
+/**
  * A set of equal processes of one session: what they are, and where they run. It may be used by one thread at a time.
  * Since 0.1.
  */
@@ -51,10 +57,39 @@ typedef struct libi_hosts libi_hosts;
 typedef struct libi_layout libi_layout;
 
 /**
+ * This process, as a member of a session. Any number of threads may use it at a time.
+ *
+ * What holds for all functions by which members talk:
+ * - Each has two forms. One comes back when the operation is over, or when there is no patience left; any number of threads may wait at a
+ *   time. The other, ..._start_..., comes back at once with a libi_pending, from which the result is to be had.
+ * - Collective calls are made by all members, and by all in the same order; their results come in that order. Members that are absent
+ *   are not waited for. Where several threads make them, the program sees to the order.
+ * - They return LIBI_ERR_MISMATCH if members call different things (the text names two of them), LIBI_ERR_PEER_LOST if a member is lost that
+ *   is needed (the text names it), LIBI_ERR_TIMED_OUT if patience has ended here, LIBI_ERR_CANCELLED if it has ended at another member or that
+ *   has cancelled, LIBI_ERR_ENDED if the session ends. After a mismatch, a timeout or a cancellation the next collective call is a new chance.
+ * - LIBI_ERR_NULL and LIBI_ERR_ARGUMENT mean that nothing was called: other members wait for this one until it calls.
+ * - LIBI_ERR_STATE: this process has no place, because libi_member_init() has failed; or it is the child of a process that has, by fork().
+ * - LIBI_ERR_BUSY: a function that the library has called, as libi_fold, tries to wait or to start something.
+ * - A libi_data that a function gives is to be freed by libi_data_free().
+ *
+ * Since 0.1.
+ */
+typedef struct libi_member libi_member;
+
+/**
  * How a launch is to go: at first on this machine, of everything, within two minutes. It may be used by one thread at a
  * time. Since 0.1.
  */
 typedef struct libi_options libi_options;
+
+/**
+ * An operation that was started and may not be over yet. To be freed by libi_pending_free(), before or after the member or
+ * session that it was started with.
+ *
+ * One thread may use it at a time; any number of operations may be pending. An operation goes on whether anybody waits or not
+ * if there is a thread of the library's (LIBI_PROGRESS_THREAD), else in calls that wait, poll or dispatch. Since 0.1.
+ */
+typedef struct libi_pending libi_pending;
 
 /**
  * What became of a launch, host by host. It does not change any more, and any number of threads may use it. Since 0.1.
@@ -65,6 +100,12 @@ typedef struct libi_report libi_report;
  * A session that was launched, or is being launched. Any number of threads may use it at a time. Since 0.1.
  */
 typedef struct libi_session libi_session;
+
+/**
+ * A value that a libi_fold makes into that of more members. Only the function to which it is given may use it, and until it comes
+ * back. Since 0.1.
+ */
+typedef struct libi_value libi_value;
 
 /**
  * What came of a call: LIBI_OK (0) or another of the codes below.
@@ -115,6 +156,22 @@ typedef int64_t libi_micros;
 typedef int32_t libi_links;
 
 /**
+ * Who makes progress: LIBI_PROGRESS_THREAD or LIBI_PROGRESS_MANUAL. Since 0.1.
+ */
+typedef int32_t libi_progress;
+
+/**
+ * Is told what has happened. The event is the library's, and gone when the function comes back. It must not throw, or leave in
+ * another way.
+ */
+typedef void (*libi_on_event)(void *userdata, const libi_event *event);
+
+/**
+ * How far a session is. Since 0.1.
+ */
+typedef int32_t libi_stage;
+
+/**
  * What has happened. Later versions may have more kinds: pass over what you do not know. Since 0.1.
  */
 typedef int32_t libi_event_kind;
@@ -135,20 +192,37 @@ typedef int32_t libi_phase;
 typedef int32_t libi_cause;
 
 /**
- * Who makes progress. Since 0.1.
+ * A function that combines values: it makes into, the value of some members, that of these and the ones after them, whose value other is. It
+ * has to be associative, and the same at all members; values may be of any length. other is not aligned for anything.
+ *
+ * It is called in any thread that waits in a function of the member, or in the library's own, never in two at a time for the same
+ * operation; all that the member does stands still meanwhile. It has to come back: no longjmp; an exception ends the process. exit() in it
+ * ends the process as anywhere else, and others hear that it is lost. It may ask for the rank, the size and the like; functions that start
+ * something or wait return LIBI_ERR_BUSY, whatever member or operation they are called for; and it must not wait for another
+ * thread that does. Since 0.1.
  */
-typedef int32_t libi_progress;
+typedef void (*libi_fold)(void *userdata, libi_value *into, const void *other, size_t length);
 
 /**
- * Is told what has happened. The event is the library's, and gone when the function comes back. It must not throw, or leave in
- * another way.
+ * Told that the userdata are not needed any more; called once, in any thread, maybe after the operation is over. What a libi_fold must not call
+ * this must not call. Since 0.1.
  */
-typedef void (*libi_on_event)(void *userdata, const libi_event *event);
+typedef void (*libi_release)(void *userdata);
 
 /**
- * How far a session is. Since 0.1.
+ * How a key reaches those who ask for it: LIBI_SPREAD_DENSE or LIBI_SPREAD_SPARSE. Since 0.1.
  */
-typedef int32_t libi_stage;
+typedef int32_t libi_spread;
+
+/**
+ * What the elements of an array are: one of LIBI_ELEMENT_…. Since 0.1.
+ */
+typedef int32_t libi_element;
+
+/**
+ * What is done with two elements: one of LIBI_OP_…. Since 0.1.
+ */
+typedef int32_t libi_op;
 
 /**
  * No limit to the time that a call may take. Since 0.1.
@@ -301,12 +375,13 @@ typedef int32_t libi_stage;
 #define LIBI_ERR_GARBLED 59
 
 /**
- * A thread of the library's own, in which all signals are blocked.
+ * A thread of the library's own, in which all signals are blocked. Since 0.1.
  */
 #define LIBI_PROGRESS_THREAD 0
 
 /**
- * The caller, by ..._dispatch(): when the descriptor is readable, or ..._patience() is over. Calls that wait do it as well.
+ * The caller's loop: it waits until ..._descriptor() is readable or ..._patience() is over, then calls ..._dispatch(). Calls that wait
+ * do it as well. Call from one thread that lives as long as the process, best the main one. Since 0.1.
  */
 #define LIBI_PROGRESS_MANUAL 1
 
@@ -380,6 +455,31 @@ typedef int32_t libi_stage;
  * Through the channels. Nobody listens, nobody dials.
  */
 #define LIBI_LINKS_CHANNEL 2
+
+/**
+ * It is being launched.
+ */
+#define LIBI_STAGE_LAUNCHING 0
+
+/**
+ * It is up.
+ */
+#define LIBI_STAGE_UP 1
+
+/**
+ * Every member has ended, was released, or is lost.
+ */
+#define LIBI_STAGE_DONE 2
+
+/**
+ * It did not come up, and is being ended.
+ */
+#define LIBI_STAGE_GIVEN_UP 3
+
+/**
+ * Nothing is left of it.
+ */
+#define LIBI_STAGE_OVER 4
 
 /**
  * The session is up; its report is there.
@@ -527,29 +627,75 @@ typedef int32_t libi_stage;
 #define LIBI_EXIT_UNKNOWN 4
 
 /**
- * It is being launched.
+ * The next fence takes it to every host: for keys that most members want. Since 0.1.
  */
-#define LIBI_STAGE_LAUNCHING 0
+#define LIBI_SPREAD_DENSE 0
 
 /**
- * It is up.
+ * It stays with the first member of the host where it was put, and is fetched when somebody asks: for keys that few want. It goes with
+ * that member: who asks later gets LIBI_ERR_PEER_LOST, naming it. Since 0.1.
  */
-#define LIBI_STAGE_UP 1
+#define LIBI_SPREAD_SPARSE 1
 
 /**
- * Every member has ended, was released, or is lost.
+ * uint8_t. Since 0.1.
  */
-#define LIBI_STAGE_DONE 2
+#define LIBI_ELEMENT_U8 0
 
 /**
- * It did not come up, and is being ended.
+ * int32_t. Since 0.1.
  */
-#define LIBI_STAGE_GIVEN_UP 3
+#define LIBI_ELEMENT_I32 1
 
 /**
- * Nothing is left of it.
+ * uint32_t. Since 0.1.
  */
-#define LIBI_STAGE_OVER 4
+#define LIBI_ELEMENT_U32 2
+
+/**
+ * int64_t. Since 0.1.
+ */
+#define LIBI_ELEMENT_I64 3
+
+/**
+ * uint64_t. Since 0.1.
+ */
+#define LIBI_ELEMENT_U64 4
+
+/**
+ * float. Since 0.1.
+ */
+#define LIBI_ELEMENT_F32 5
+
+/**
+ * double. Since 0.1.
+ */
+#define LIBI_ELEMENT_F64 6
+
+/**
+ * They are added; integers wrap around. Since 0.1.
+ */
+#define LIBI_OP_SUM 0
+
+/**
+ * The lesser stays. Of floating-point numbers, one that is no number loses. Since 0.1.
+ */
+#define LIBI_OP_MIN 1
+
+/**
+ * The greater stays. Of floating-point numbers, one that is no number loses. Since 0.1.
+ */
+#define LIBI_OP_MAX 2
+
+/**
+ * Bits that both have. Not of floating-point numbers. Since 0.1.
+ */
+#define LIBI_OP_AND 3
+
+/**
+ * Bits that one of them has. Not of floating-point numbers. Since 0.1.
+ */
+#define LIBI_OP_OR 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -935,117 +1081,6 @@ libi_result libi_options_set_ssh_timeout(libi_options *options,
                                          libi_millis timeout);
 
 /**
- * Frees it; NULL is fine. Since 0.1.
- */
-void libi_event_free(libi_event *event);
-
-/**
- * What has happened; 0 if it is NULL, or something that this version has no name for. Since 0.1.
- */
-libi_event_kind libi_event_kind_of(const libi_event *event);
-
-/**
- * The number of the session that it has happened in; 0 if it is NULL. Since 0.1.
- */
-uint32_t libi_event_session(const libi_event *event);
-
-/**
- * The rank of the member that has printed, ended, or was released; -1 for other events. Since 0.1.
- */
-int64_t libi_event_rank(const libi_event *event);
-
-/**
- * Which stream was printed to: 1 for standard output, 2 for standard error; 0 for other events than output. Since 0.1.
- */
-int32_t libi_event_stream(const libi_event *event);
-
-/**
- * What was printed, without a NUL behind it; NULL for other events than output. It is the event's. Since 0.1.
- */
-const void *libi_event_bytes(const libi_event *event);
-
-/**
- * How many bytes were printed; 0 for other events than output. Since 0.1.
- */
-size_t libi_event_length(const libi_event *event);
-
-/**
- * How a member has ended; LIBI_EXIT_NONE for other events. Since 0.1.
- */
-libi_exit libi_event_exit(const libi_event *event);
-
-/**
- * The status or the signal that goes with libi_event_exit(). Since 0.1.
- */
-int32_t libi_event_exit_value(const libi_event *event);
-
-/**
- * The number of the host that was lost; -1 for other events. Since 0.1.
- */
-int64_t libi_event_host(const libi_event *event);
-
-/**
- * The name of the host that was lost; NULL for other events. It is the event's. Since 0.1.
- */
-const char *libi_event_host_name(const libi_event *event);
-
-/**
- * Why the host was lost; NULL for other events. It is the event's. Since 0.1.
- */
-const libi_failure *libi_event_failure(const libi_event *event);
-
-/**
- * All of it in words: why, how far it came, after how long, and the evidence. NULL if it is NULL. Since 0.1.
- */
-const char *libi_failure_text(const libi_failure *failure);
-
-/**
- * How far it came; -1 if it is NULL. Since 0.1.
- */
-libi_phase libi_failure_phase(const libi_failure *failure);
-
-/**
- * Why it went no further; -1 if it is NULL. Since 0.1.
- */
-libi_cause libi_failure_cause(const libi_failure *failure);
-
-/**
- * How what was started has ended, if that is known. Since 0.1.
- */
-libi_exit libi_failure_exit(const libi_failure *failure);
-
-/**
- * The status or the signal that goes with libi_failure_exit(). Since 0.1.
- */
-int32_t libi_failure_exit_value(const libi_failure *failure);
-
-/**
- * What the remote shell, or the command that it was to run, has failed at, in a few words, such as "the name is not known"; NULL if
- * that is not what has failed. Since 0.1.
- */
-const char *libi_failure_refusal(const libi_failure *failure);
-
-/**
- * The line that says what has gone wrong; empty if there is none. NULL if it is NULL. Since 0.1.
- */
-const char *libi_failure_evidence(const libi_failure *failure);
-
-/**
- * The end of what it printed; empty if there is nothing. NULL if it is NULL. Since 0.1.
- */
-const char *libi_failure_tail(const libi_failure *failure);
-
-/**
- * From its start until it had failed; -1 if it is NULL. Since 0.1.
- */
-libi_micros libi_failure_elapsed(const libi_failure *failure);
-
-/**
- * The rank of the member that it was, where it was not the host's first; -1 otherwise. Since 0.1.
- */
-int64_t libi_failure_member(const libi_failure *failure);
-
-/**
  * Makes a front end that makes progress in this way.
  *
  * *front is given in any case, to be freed by libi_front_free(), so that libi_front_error() can say what has failed; after a failure
@@ -1146,6 +1181,151 @@ libi_millis libi_front_patience(const libi_front *front);
 libi_result libi_front_dispatch(libi_front *front);
 
 /**
+ * Frees it; NULL is fine. The session ends: members that were not released are killed. Since 0.1.
+ */
+void libi_session_free(libi_session *session);
+
+/**
+ * What failed last with it in this thread; empty if nothing has. Since 0.1.
+ */
+const char *libi_session_error(const libi_session *session);
+
+/**
+ * The number that its distributions bear; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_session_id(const libi_session *session);
+
+/**
+ * How many members it has; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_session_size(const libi_session *session);
+
+/**
+ * How far it is; -1 if it is NULL. Since 0.1.
+ */
+libi_stage libi_session_stage(const libi_session *session);
+
+/**
+ * Where its ranks are; to be freed by libi_layout_free(). NULL if the session is NULL. Since 0.1.
+ */
+libi_layout *libi_session_layout(const libi_session *session);
+
+/**
+ * How many hosts have joined, have failed, and have no verdict yet, while it is being launched. Since 0.1.
+ */
+libi_result libi_session_tally(const libi_session *session,
+                               uint32_t *joined,
+                               uint32_t *failed,
+                               uint32_t *waiting);
+
+/**
+ * How many hosts are connected directly to whoever has launched them, and how many could not be and go on over the channels that
+ * they were started with. This may still change when the session is up. Since 0.1.
+ */
+libi_result libi_session_links(const libi_session *session,
+                               uint32_t *direct,
+                               uint32_t *fell_back);
+
+/**
+ * What became of the launch.
+ *
+ * Returns LIBI_OK, with a report to be freed by libi_report_free(), or LIBI_NONE if there is no verdict yet. Since 0.1.
+ */
+libi_result libi_session_report(const libi_session *session,
+                                libi_report **report);
+
+/**
+ * The ranks of the members that were there and cannot be talked to any more, because they have ended or are lost: gives how many there
+ * are, and writes as many of them as there is room for. Since 0.1.
+ */
+size_t libi_session_lost(const libi_session *session,
+                         uint32_t *ranks,
+                         size_t room);
+
+/**
+ * Waits until there is a verdict on every host. It comes by the deadline of the launch.
+ *
+ * Returns LIBI_OK if the session is up; LIBI_ERR_NOT_LAUNCHED if it is not: libi_session_report() says why, and so does
+ * libi_session_error(); LIBI_ERR_TIMED_OUT if your patience ended first. Since 0.1.
+ */
+libi_result libi_session_wait_up(const libi_session *session,
+                                 libi_millis most);
+
+/**
+ * Waits until every member has ended, was released, or is lost.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT. Since 0.1.
+ */
+libi_result libi_session_wait_done(const libi_session *session, libi_millis most);
+
+/**
+ * Writes to the master's standard input, if the options have asked for that by libi_options_set_input().
+ *
+ * Returns LIBI_OK when everything is on its way, LIBI_ERR_TIMED_OUT if the program does not take it in time (part of it may have been
+ * written), LIBI_ERR_ENDED if the session is not up. Since 0.1.
+ */
+libi_result libi_session_write(libi_session *session,
+                               const void *bytes,
+                               size_t length,
+                               libi_millis most);
+
+/**
+ * Ends the master's standard input. Since 0.1.
+ */
+libi_result libi_session_close_input(libi_session *session);
+
+/**
+ * Sends a signal to every member that was not released and has not ended: to its process alone.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such signal. Since 0.1.
+ */
+libi_result libi_session_kill(libi_session *session, int signal);
+
+/**
+ * Ends the session: every member that was not released is told by SIGTERM, and killed when the grace has passed. Comes back when nothing
+ * is left of it.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if not even force was enough in time. Since 0.1.
+ */
+libi_result libi_session_terminate(libi_session *session,
+                                   libi_millis grace);
+
+/**
+ * Sends the master a message, which gets it by libi_member_recv(). Before the session is up it waits for that; messages arrive in the
+ * order in which they were sent. Comes back when it need not be held here any more, which says nothing of whether it was received.
+ *
+ * Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is gone; LIBI_ERR_ENDED if the session did not come up (libi_session_report() says
+ * why), or is over; LIBI_ERR_TIMED_OUT: it is taken back then, as far as that is possible. Since 0.1.
+ */
+libi_result libi_session_send(libi_session *session,
+                              const void *bytes,
+                              size_t length,
+                              libi_millis most);
+
+/**
+ * As libi_session_send(), and does not wait: the message is copied. Since 0.1.
+ */
+libi_result libi_session_start_send(libi_session *session,
+                                    const void *bytes,
+                                    size_t length,
+                                    libi_pending **pending);
+
+/**
+ * Receives the next message that the master has sent by libi_member_send(), in part 0 of *data, to be freed by libi_data_free().
+ *
+ * Returns as libi_session_send(). Since 0.1.
+ */
+libi_result libi_session_recv(libi_session *session,
+                              libi_data **data,
+                              libi_millis most);
+
+/**
+ * As libi_session_recv(), and does not wait. Several may be asked for at a time; they come in their order. Since 0.1.
+ */
+libi_result libi_session_start_recv(libi_session *session,
+                                    libi_pending **pending);
+
+/**
  * Frees it; NULL is fine. Since 0.1.
  */
 void libi_layout_free(libi_layout *layout);
@@ -1190,6 +1370,66 @@ int64_t libi_layout_host_of(const libi_layout *layout, uint32_t rank);
  */
 int64_t libi_layout_distribution_of(const libi_layout *layout,
                                     uint32_t rank);
+
+/**
+ * Frees it; NULL is fine. Since 0.1.
+ */
+void libi_event_free(libi_event *event);
+
+/**
+ * What has happened; 0 if it is NULL, or something that this version has no name for. Since 0.1.
+ */
+libi_event_kind libi_event_kind_of(const libi_event *event);
+
+/**
+ * The number of the session that it has happened in; 0 if it is NULL. Since 0.1.
+ */
+uint32_t libi_event_session(const libi_event *event);
+
+/**
+ * The rank of the member that has printed, ended, or was released; -1 for other events. Since 0.1.
+ */
+int64_t libi_event_rank(const libi_event *event);
+
+/**
+ * Which stream was printed to: 1 for standard output, 2 for standard error; 0 for other events than output. Since 0.1.
+ */
+int32_t libi_event_stream(const libi_event *event);
+
+/**
+ * What was printed, without a NUL behind it; NULL for other events than output. It is the event's. Since 0.1.
+ */
+const void *libi_event_bytes(const libi_event *event);
+
+/**
+ * How many bytes were printed; 0 for other events than output. Since 0.1.
+ */
+size_t libi_event_length(const libi_event *event);
+
+/**
+ * How a member has ended; LIBI_EXIT_NONE for other events. Since 0.1.
+ */
+libi_exit libi_event_exit(const libi_event *event);
+
+/**
+ * The status or the signal that goes with libi_event_exit(). Since 0.1.
+ */
+int32_t libi_event_exit_value(const libi_event *event);
+
+/**
+ * The number of the host that was lost; -1 for other events. Since 0.1.
+ */
+int64_t libi_event_host(const libi_event *event);
+
+/**
+ * The name of the host that was lost; NULL for other events. It is the event's. Since 0.1.
+ */
+const char *libi_event_host_name(const libi_event *event);
+
+/**
+ * Why the host was lost; NULL for other events. It is the event's. Since 0.1.
+ */
+const libi_failure *libi_event_failure(const libi_event *event);
 
 /**
  * Frees it; NULL is fine. Since 0.1.
@@ -1329,114 +1569,768 @@ const char *libi_report_json(const libi_report *report);
 const char *libi_report_svg(const libi_report *report);
 
 /**
- * Frees it; NULL is fine. The session ends: members that were not released are killed. Since 0.1.
+ * All of it in words: why, how far it came, after how long, and the evidence. NULL if it is NULL. Since 0.1.
  */
-void libi_session_free(libi_session *session);
+const char *libi_failure_text(const libi_failure *failure);
 
 /**
- * What failed last with it in this thread; empty if nothing has. Since 0.1.
+ * How far it came; -1 if it is NULL. Since 0.1.
  */
-const char *libi_session_error(const libi_session *session);
+libi_phase libi_failure_phase(const libi_failure *failure);
 
 /**
- * The number that its distributions bear; 0 if it is NULL. Since 0.1.
+ * Why it went no further; -1 if it is NULL. Since 0.1.
  */
-uint32_t libi_session_id(const libi_session *session);
+libi_cause libi_failure_cause(const libi_failure *failure);
 
 /**
- * How many members it has; 0 if it is NULL. Since 0.1.
+ * How what was started has ended, if that is known. Since 0.1.
  */
-uint32_t libi_session_size(const libi_session *session);
+libi_exit libi_failure_exit(const libi_failure *failure);
 
 /**
- * How far it is; -1 if it is NULL. Since 0.1.
+ * The status or the signal that goes with libi_failure_exit(). Since 0.1.
  */
-libi_stage libi_session_stage(const libi_session *session);
+int32_t libi_failure_exit_value(const libi_failure *failure);
 
 /**
- * Where its ranks are; to be freed by libi_layout_free(). NULL if the session is NULL. Since 0.1.
+ * What the remote shell, or the command that it was to run, has failed at, in a few words, such as "the name is not known"; NULL if
+ * that is not what has failed. Since 0.1.
  */
-libi_layout *libi_session_layout(const libi_session *session);
+const char *libi_failure_refusal(const libi_failure *failure);
 
 /**
- * How many hosts have joined, have failed, and have no verdict yet, while it is being launched. Since 0.1.
+ * The line that says what has gone wrong; empty if there is none. NULL if it is NULL. Since 0.1.
  */
-libi_result libi_session_tally(const libi_session *session,
-                               uint32_t *joined,
-                               uint32_t *failed,
-                               uint32_t *waiting);
+const char *libi_failure_evidence(const libi_failure *failure);
 
 /**
- * How many hosts are connected directly to whoever has launched them, and how many could not be and go on over the channels that
- * they were started with. This may still change when the session is up. Since 0.1.
+ * The end of what it printed; empty if there is nothing. NULL if it is NULL. Since 0.1.
  */
-libi_result libi_session_links(const libi_session *session,
-                               uint32_t *direct,
-                               uint32_t *fell_back);
+const char *libi_failure_tail(const libi_failure *failure);
 
 /**
- * What became of the launch.
+ * From its start until it had failed; -1 if it is NULL. Since 0.1.
+ */
+libi_micros libi_failure_elapsed(const libi_failure *failure);
+
+/**
+ * The rank of the member that it was, where it was not the host's first; -1 otherwise. Since 0.1.
+ */
+int64_t libi_failure_member(const libi_failure *failure);
+
+/**
+ * Takes the place that this process was started for; comes back when the session is up. A launch that goes on for long, or wrong, is
+ * bounded by the front end's deadline.
  *
- * Returns LIBI_OK, with a report to be freed by libi_report_free(), or LIBI_NONE if there is no verdict yet. Since 0.1.
- */
-libi_result libi_session_report(const libi_session *session,
-                                libi_report **report);
-
-/**
- * The ranks of the members that were there and cannot be talked to any more, because they have ended or are lost: gives how many there
- * are, and writes as many of them as there is room for. Since 0.1.
- */
-size_t libi_session_lost(const libi_session *session,
-                         uint32_t *ranks,
-                         size_t room);
-
-/**
- * Waits until there is a verdict on every host. It comes by the deadline of the launch.
+ * Call it once in the life of a process, early, from the main thread, and in the process that was started: not in a child of it. It reads the
+ * environment, and takes over the standard streams if the link came through them. Standard streams that are closed are opened, to
+ * /dev/null, so that nothing that is printed gets into a link.
  *
- * Returns LIBI_OK if the session is up; LIBI_ERR_NOT_LAUNCHED if it is not: libi_session_report() says why, and so does
- * libi_session_error(); LIBI_ERR_TIMED_OUT if your patience ended first. Since 0.1.
+ * *member is an object in any case but LIBI_ERR_NULL, to be freed by libi_member_free(); after a failure it has the reason in
+ * libi_member_error(), and is good for nothing else.
+ *
+ * Returns LIBI_OK; LIBI_ERR_STARTED_BY_HAND if no front end has started this process, which may itself be one then;
+ * LIBI_ERR_NO_LINK if it is a child of a member and has its environment; LIBI_ERR_STATE the second time, whatever the first has come to;
+ * LIBI_ERR_ENDED if the session has ended before it was up; LIBI_ERR_ARGUMENT, LIBI_ERR_SYSTEM. Since 0.1.
  */
-libi_result libi_session_wait_up(const libi_session *session,
-                                 libi_millis most);
+libi_result libi_member_init(libi_progress progress,
+                             libi_member **member);
 
 /**
- * Waits until every member has ended, was released, or is lost.
- *
- * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT. Since 0.1.
+ * Its rank; UINT32_MAX if it has no place. Since 0.1.
  */
-libi_result libi_session_wait_done(const libi_session *session, libi_millis most);
+uint32_t libi_member_rank(const libi_member *member);
 
 /**
- * Writes to the master's standard input, if the options have asked for that by libi_options_set_input().
- *
- * Returns LIBI_OK when everything is on its way, LIBI_ERR_TIMED_OUT if the program does not take it in time (part of it may have been
- * written), LIBI_ERR_ENDED if the session is not up. Since 0.1.
+ * How many members the session has; 0 if this process has no place. Since 0.1.
  */
-libi_result libi_session_write(libi_session *session,
+uint32_t libi_member_size(const libi_member *member);
+
+/**
+ * Whether it is the first of all, which talks to the front end. Since 0.1.
+ */
+bool libi_member_is_master(const libi_member *member);
+
+/**
+ * Which of the session's hosts it is on, counted from 0; UINT32_MAX if it has no place. Since 0.1.
+ */
+uint32_t libi_member_host(const libi_member *member);
+
+/**
+ * What that host is called in the list that the session was launched with; NULL if this process has no place. It is the
+ * member's. Since 0.1.
+ */
+const char *libi_member_host_name(const libi_member *member);
+
+/**
+ * The members that did not come up, where the launch allowed that. They take part in nothing, and what they would have given is
+ * empty.
+ *
+ * Returns how many there are, and writes their ranks, the lowest first, as far as there is room for; ranks may be NULL if room
+ * is 0. Since 0.1.
+ */
+size_t libi_member_absent(const libi_member *member,
+                          uint32_t *ranks,
+                          size_t room);
+
+/**
+ * The members that were there and cannot be talked to any more, because they have ended or are lost, as far as this process
+ * has heard. Calls that need them return LIBI_ERR_PEER_LOST; others go on.
+ *
+ * Returns as libi_member_absent(). Since 0.1.
+ */
+size_t libi_member_lost(const libi_member *member,
+                        uint32_t *ranks,
+                        size_t room);
+
+/**
+ * Waits until no other member needs this process: to be called at the end of a program that ends when its work is done, before
+ * libi_member_free(). The process stays the session's, and how it ends is reported.
+ *
+ * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others go on for longer; LIBI_ERR_ENDED. It may be called again. Since 0.1.
+ */
+libi_result libi_member_finish(libi_member *member,
+                               libi_millis patience);
+
+/**
+ * Releases this process from the session, to live on: from now on it is not signalled and not ended by it, and does not end when the
+ * front end does. Comes back when everything that it had to pass on is with the next process; does not wait for other members.
+ * Members that hang on this process are carried on as long as it lives and the member is not freed.
+ *
+ * What it prints from now on goes to the front end as long as somebody carries it, and is thrown away after that. Before the
+ * process replaces itself (exec) or goes on in a child (fork) it has to give its standard streams another direction, as daemons do.
+ * A process that never calls this ends with the session: by its signal, and by SIGKILL when the grace is over, with its children that are
+ * in its process group.
+ *
+ * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if not everything is with the next process in time: that goes on, and this process is released all the
+ * same; LIBI_ERR_ENDED; LIBI_ERR_SYSTEM if the process is tied to its starter and this is not the main thread, which alone can loosen
+ * that. Since 0.1.
+ */
+libi_result libi_member_finalize(libi_member *member,
+                                 libi_millis patience);
+
+/**
+ * What failed last with this member in this thread, or why libi_member_init() has failed; empty if nothing has. Since 0.1.
+ */
+const char *libi_member_error(const libi_member *member);
+
+/**
+ * Frees it; NULL is fine. It releases nobody, and the process keeps its place until it ends: libi_member_finish() or ..._finalize() come first.
+ * What was printed is passed on, within a second. A function that the library has called frees nothing by this. Since 0.1.
+ */
+void libi_member_free(libi_member *member);
+
+/**
+ * With LIBI_PROGRESS_MANUAL: a descriptor that becomes readable when there is something to dispatch; -1 if this process has no place.
+ * It is the member's: it is only to be waited for. Since 0.1.
+ */
+int libi_member_descriptor(const libi_member *member);
+
+/**
+ * With LIBI_PROGRESS_MANUAL: for how long nothing has to be dispatched unless the descriptor becomes readable; -1 (LIBI_FOREVER) if that
+ * is not limited, as with LIBI_PROGRESS_THREAD. Since 0.1.
+ */
+libi_millis libi_member_patience(const libi_member *member);
+
+/**
+ * With LIBI_PROGRESS_MANUAL: does what there is to do, and does not wait.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_SYSTEM if the system refuses to say what has happened. Since 0.1.
+ */
+libi_result libi_member_dispatch(libi_member *member);
+
+/**
+ * Has everybody get what the root has in its buffer into his own, which is equally long: LIBI_ERR_LENGTH if what the root gives is not,
+ * with both lengths in the text, and the buffer as it was. Since 0.1.
+ */
+libi_result libi_member_broadcast_into(libi_member *member,
+                                       uint32_t root,
+                                       void *buffer,
+                                       size_t length,
+                                       libi_millis patience);
+
+/**
+ * Has the root get everybody's bytes, each long, into recv, in the order of ranks: it has room for each times the size of the session there.
+ * The places of those that are absent stay as they are. recv is not looked at elsewhere; send may be a part of it.
+ *
+ * LIBI_ERR_MISMATCH if they are not equally long everywhere. Since 0.1.
+ */
+libi_result libi_member_gather_into(libi_member *member,
+                                    uint32_t root,
+                                    const void *send,
+                                    size_t each,
+                                    void *recv,
+                                    libi_millis patience);
+
+/**
+ * Has everybody get his part, each long, of what the root has in send: each times the size of the session, in the order of ranks. send is not
+ * looked at elsewhere; recv may be a part of it.
+ *
+ * LIBI_ERR_LENGTH if the root's parts have another length than recv, which stays as it was. Since 0.1.
+ */
+libi_result libi_member_scatter_into(libi_member *member,
+                                     uint32_t root,
+                                     const void *send,
+                                     size_t each,
+                                     void *recv,
+                                     libi_millis patience);
+
+/**
+ * Has everybody get everybody's bytes, each long, into recv, in the order of ranks: it has room for each times the size of the session. The places
+ * of those that are absent stay as they are. send may be a part of recv.
+ *
+ * LIBI_ERR_MISMATCH if they are not equally long everywhere. Since 0.1.
+ */
+libi_result libi_member_allgather_into(libi_member *member,
+                                       const void *send,
+                                       size_t each,
+                                       void *recv,
+                                       libi_millis patience);
+
+/**
+ * Waits until all members have called it. Since 0.1.
+ */
+libi_result libi_member_barrier(libi_member *member, libi_millis patience);
+
+/**
+ * As libi_member_barrier(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_barrier(libi_member *member, libi_pending **pending);
+
+/**
+ * Waits until all members have called it; what anybody has put before by libi_member_put() is then seen by everybody. Since 0.1.
+ */
+libi_result libi_member_fence(libi_member *member,
+                              libi_millis patience);
+
+/**
+ * As libi_member_fence(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_fence(libi_member *member, libi_pending **pending);
+
+/**
+ * Has everybody get what the root has, in part 0 of *data. What others than the root give is not looked at.
+ *
+ * LIBI_ERR_NO_SUCH_PEER if there is no such root. Since 0.1.
+ */
+libi_result libi_member_broadcast(libi_member *member,
+                                  uint32_t root,
+                                  const void *bytes,
+                                  size_t length,
+                                  libi_data **data,
+                                  libi_millis patience);
+
+/**
+ * As libi_member_broadcast(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_broadcast(libi_member *member,
+                                        uint32_t root,
+                                        const void *bytes,
+                                        size_t length,
+                                        libi_pending **pending);
+
+/**
+ * Has the root get everybody's bytes, of whatever lengths: a part for each rank, empty for those that are absent. *data is NULL
+ * elsewhere, where data may also be NULL. Since 0.1.
+ */
+libi_result libi_member_gather(libi_member *member,
+                               uint32_t root,
                                const void *bytes,
                                size_t length,
-                               libi_millis most);
+                               libi_data **data,
+                               libi_millis patience);
 
 /**
- * Ends the master's standard input. Since 0.1.
+ * As libi_member_gather(), and does not wait. Since 0.1.
  */
-libi_result libi_session_close_input(libi_session *session);
+libi_result libi_member_start_gather(libi_member *member,
+                                     uint32_t root,
+                                     const void *bytes,
+                                     size_t length,
+                                     libi_pending **pending);
 
 /**
- * Sends a signal to every member that was not released and has not ended: to its process alone.
+ * As libi_member_gather(), of bytes that are equally long everywhere; LIBI_ERR_MISMATCH if they are not. Since 0.1.
+ */
+libi_result libi_member_gather_equal(libi_member *member,
+                                     uint32_t root,
+                                     const void *bytes,
+                                     size_t length,
+                                     libi_data **data,
+                                     libi_millis patience);
+
+/**
+ * As libi_member_gather_equal(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_gather_equal(libi_member *member,
+                                           uint32_t root,
+                                           const void *bytes,
+                                           size_t length,
+                                           libi_pending **pending);
+
+/**
+ * Has everybody get his part of what the root has, in part 0 of *data. The root gives a part for each rank, also for those that are
+ * absent: count is the size of the session, parts[r] points to lengths[r] bytes. What others give is not looked at.
  *
- * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such signal. Since 0.1.
+ * LIBI_ERR_PARTS if the root has not a part for each rank. Since 0.1.
  */
-libi_result libi_session_kill(libi_session *session, int signal);
+libi_result libi_member_scatter(libi_member *member,
+                                uint32_t root,
+                                const void *const *parts,
+                                const size_t *lengths,
+                                size_t count,
+                                libi_data **data,
+                                libi_millis patience);
 
 /**
- * Ends the session: every member that was not released is told by SIGTERM, and killed when the grace has passed. Comes back when nothing
- * is left of it.
- *
- * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if not even force was enough in time. Since 0.1.
+ * As libi_member_scatter(), and does not wait. Since 0.1.
  */
-libi_result libi_session_terminate(libi_session *session,
-                                   libi_millis grace);
+libi_result libi_member_start_scatter(libi_member *member,
+                                      uint32_t root,
+                                      const void *const *parts,
+                                      const size_t *lengths,
+                                      size_t count,
+                                      libi_pending **pending);
+
+/**
+ * Has everybody get everybody's bytes, of whatever lengths: a part for each rank, empty for those that are absent. Since 0.1.
+ */
+libi_result libi_member_allgather(libi_member *member,
+                                  const void *bytes,
+                                  size_t length,
+                                  libi_data **data,
+                                  libi_millis patience);
+
+/**
+ * As libi_member_allgather(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_allgather(libi_member *member,
+                                        const void *bytes,
+                                        size_t length,
+                                        libi_pending **pending);
+
+/**
+ * As libi_member_allgather(), of bytes that are equally long everywhere; LIBI_ERR_MISMATCH if they are not. Since 0.1.
+ */
+libi_result libi_member_allgather_equal(libi_member *member,
+                                        const void *bytes,
+                                        size_t length,
+                                        libi_data **data,
+                                        libi_millis patience);
+
+/**
+ * As libi_member_allgather_equal(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_allgather_equal(libi_member *member,
+                                              const void *bytes,
+                                              size_t length,
+                                              libi_pending **pending);
+
+/**
+ * Has everybody get one part of every member: this one gives parts[r], lengths[r] bytes, to rank r, and gets what rank r has for it
+ * in part r of *data. All parts of all members are equally long; count is the size of the session.
+ *
+ * LIBI_ERR_PARTS if there is not a part for each rank, or if this member's own are not equally long; LIBI_ERR_MISMATCH if another's have another
+ * length. Since 0.1.
+ */
+libi_result libi_member_alltoall(libi_member *member,
+                                 const void *const *parts,
+                                 const size_t *lengths,
+                                 size_t count,
+                                 libi_data **data,
+                                 libi_millis patience);
+
+/**
+ * As libi_member_alltoall(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_alltoall(libi_member *member,
+                                       const void *const *parts,
+                                       const size_t *lengths,
+                                       size_t count,
+                                       libi_pending **pending);
+
+/**
+ * As libi_member_alltoall(), with parts of any lengths. Since 0.1.
+ */
+libi_result libi_member_alltoallv(libi_member *member,
+                                  const void *const *parts,
+                                  const size_t *lengths,
+                                  size_t count,
+                                  libi_data **data,
+                                  libi_millis patience);
+
+/**
+ * As libi_member_alltoallv(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_alltoallv(libi_member *member,
+                                        const void *const *parts,
+                                        const size_t *lengths,
+                                        size_t count,
+                                        libi_pending **pending);
+
+/**
+ * Finds this member's place in a ring of all, in which the members of a host are neighbours: *rank of *size, and in *before what all
+ * members before it count for together. *neighbours has in part 0 what the left neighbour has for it, its right, and in part 1 what the right
+ * one has for its left. rank, size and before may be NULL. Since 0.1.
+ */
+libi_result libi_member_ring(libi_member *member,
+                             uint64_t count,
+                             const void *left,
+                             size_t left_length,
+                             const void *right,
+                             size_t right_length,
+                             uint32_t *rank,
+                             uint32_t *size,
+                             uint64_t *before,
+                             libi_data **neighbours,
+                             libi_millis patience);
+
+/**
+ * As libi_member_ring(), and does not wait: the place is to be had by libi_pending_ring(), and then the neighbours' data by
+ * libi_pending_take(). Since 0.1.
+ */
+libi_result libi_member_start_ring(libi_member *member,
+                                   uint64_t count,
+                                   const void *left,
+                                   size_t left_length,
+                                   const void *right,
+                                   size_t right_length,
+                                   libi_pending **pending);
+
+/**
+ * The bytes of a value, which may be changed; not aligned for anything. They are there until the value is set or resized, and never NULL
+ * but for what is no value. Since 0.1.
+ */
+void *libi_value_bytes(libi_value *value);
+
+/**
+ * How many bytes a value has; 0 for what is no value. Since 0.1.
+ */
+size_t libi_value_length(const libi_value *value);
+
+/**
+ * Makes these the bytes of a value; they may be a part of those that it has.
+ *
+ * Returns LIBI_OK, LIBI_ERR_NULL, LIBI_ERR_HANDLE if the function to which it was given has come back, LIBI_ERR_NO_MEMORY. Since 0.1.
+ */
+libi_result libi_value_set(libi_value *value,
+                           const void *bytes,
+                           size_t length);
+
+/**
+ * Makes a value longer, by zeros, or shorter.
+ *
+ * Returns as libi_value_set(). Since 0.1.
+ */
+libi_result libi_value_resize(libi_value *value, size_t length);
+
+/**
+ * Has the root get everybody's values, combined by a function of the program's own, in part 0 of *data, which is NULL elsewhere; data may
+ * be NULL there. release may be NULL; it is called also if this fails. Since 0.1.
+ */
+libi_result libi_member_reduce_by(libi_member *member,
+                                  uint32_t root,
+                                  libi_fold fold,
+                                  void *userdata,
+                                  libi_release release,
+                                  const void *bytes,
+                                  size_t length,
+                                  libi_data **data,
+                                  libi_millis patience);
+
+/**
+ * As libi_member_reduce_by(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_reduce_by(libi_member *member,
+                                        uint32_t root,
+                                        libi_fold fold,
+                                        void *userdata,
+                                        libi_release release,
+                                        const void *bytes,
+                                        size_t length,
+                                        libi_pending **pending);
+
+/**
+ * As libi_member_reduce_by(), with the result for everybody. Since 0.1.
+ */
+libi_result libi_member_allreduce_by(libi_member *member,
+                                     libi_fold fold,
+                                     void *userdata,
+                                     libi_release release,
+                                     const void *bytes,
+                                     size_t length,
+                                     libi_data **data,
+                                     libi_millis patience);
+
+/**
+ * As libi_member_allreduce_by(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_allreduce_by(libi_member *member,
+                                           libi_fold fold,
+                                           void *userdata,
+                                           libi_release release,
+                                           const void *bytes,
+                                           size_t length,
+                                           libi_pending **pending);
+
+/**
+ * Sends a member a message, about whatever the two of them mean by the tag. Messages with the same tag arrive in their order. It is
+ * over when this member need not hold the message any more, which says nothing of whether it was received.
+ *
+ * LIBI_ERR_NO_SUCH_PEER, LIBI_ERR_ABSENT, LIBI_ERR_PEER_LOST: there is nobody to receive it. Since 0.1.
+ */
+libi_result libi_member_send_to(libi_member *member,
+                                uint32_t rank,
+                                uint32_t tag,
+                                const void *bytes,
+                                size_t length,
+                                libi_millis patience);
+
+/**
+ * As libi_member_send_to(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_send_to(libi_member *member,
+                                      uint32_t rank,
+                                      uint32_t tag,
+                                      const void *bytes,
+                                      size_t length,
+                                      libi_pending **pending);
+
+/**
+ * Receives the next message that a member has sent to this one with this tag, in part 0 of *data.
+ *
+ * LIBI_ERR_NO_SUCH_PEER, LIBI_ERR_ABSENT, LIBI_ERR_PEER_LOST: there is nobody to send it. LIBI_ERR_WITHDRAWN: the sender has taken it
+ * back, and the next receive is a new chance. Since 0.1.
+ */
+libi_result libi_member_recv_from(libi_member *member,
+                                  uint32_t rank,
+                                  uint32_t tag,
+                                  libi_data **data,
+                                  libi_millis patience);
+
+/**
+ * As libi_member_recv_from(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_recv_from(libi_member *member,
+                                        uint32_t rank,
+                                        uint32_t tag,
+                                        libi_pending **pending);
+
+/**
+ * Sends the front end a message. Only the master does; that others make the same call has no effect, so that all members may run the
+ * same program.
+ *
+ * LIBI_ERR_FRONT_END_LOST. Since 0.1.
+ */
+libi_result libi_member_send(libi_member *member,
+                             const void *bytes,
+                             size_t length,
+                             libi_millis patience);
+
+/**
+ * As libi_member_send(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_send(libi_member *member,
+                                   const void *bytes,
+                                   size_t length,
+                                   libi_pending **pending);
+
+/**
+ * Receives the next message that the front end has sent, in part 0 of *data. Only the master does; others who make the same call
+ * get no bytes, at once. What they need to know the master may broadcast.
+ *
+ * LIBI_ERR_FRONT_END_LOST. Since 0.1.
+ */
+libi_result libi_member_recv(libi_member *member,
+                             libi_data **data,
+                             libi_millis patience);
+
+/**
+ * As libi_member_recv(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_recv(libi_member *member, libi_pending **pending);
+
+/**
+ * Puts a value under a key, a text in UTF-8. Others are certain to see it after the next libi_member_fence().
+ *
+ * LIBI_ERR_LONG_KEY; LIBI_ERR_ARGUMENT if it is no such text, or there is no such spread. Since 0.1.
+ */
+libi_result libi_member_put(libi_member *member,
+                            const char *key,
+                            const void *bytes,
+                            size_t length,
+                            libi_spread spread,
+                            libi_millis patience);
+
+/**
+ * As libi_member_put(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_put(libi_member *member,
+                                  const char *key,
+                                  const void *bytes,
+                                  size_t length,
+                                  libi_spread spread,
+                                  libi_pending **pending);
+
+/**
+ * Gets the value of a key, in part 0 of *data. If there is none, waits until somebody puts one.
+ *
+ * LIBI_ERR_LONG_KEY; LIBI_ERR_ARGUMENT; LIBI_ERR_PEER_LOST if whoever has it is lost. Since 0.1.
+ */
+libi_result libi_member_get(libi_member *member, const char *key, libi_data **data, libi_millis patience);
+
+/**
+ * As libi_member_get(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_get(libi_member *member, const char *key, libi_pending **pending);
+
+/**
+ * Gets the value of a key, in part 0 of *data, if there is one; LIBI_NONE if there is none.
+ *
+ * Else as libi_member_get(). Since 0.1.
+ */
+libi_result libi_member_find(libi_member *member, const char *key, libi_data **data, libi_millis patience);
+
+/**
+ * As libi_member_find(), and does not wait. Since 0.1.
+ */
+libi_result libi_member_start_find(libi_member *member, const char *key, libi_pending **pending);
+
+/**
+ * Has the root get everybody's arrays, combined element by element inside the tree: count elements in result, which may be the
+ * same memory as numbers, and is not looked at elsewhere. Nothing has to be aligned. A sum of floating-point numbers may differ in its last
+ * bits from one run to the next.
+ *
+ * LIBI_ERR_ARGUMENT if there is no such element or operation; LIBI_ERR_MISMATCH if elements, counts or operations differ. Since 0.1.
+ */
+libi_result libi_member_reduce(libi_member *member,
+                               uint32_t root,
+                               libi_element element,
+                               libi_op op,
+                               const void *numbers,
+                               size_t count,
+                               void *result,
+                               libi_millis patience);
+
+/**
+ * As libi_member_reduce(), and does not wait: the root gets the array in part 0 of what libi_pending_take() gives. Since 0.1.
+ */
+libi_result libi_member_start_reduce(libi_member *member,
+                                     uint32_t root,
+                                     libi_element element,
+                                     libi_op op,
+                                     const void *numbers,
+                                     size_t count,
+                                     libi_pending **pending);
+
+/**
+ * As libi_member_reduce(), with the result for everybody. Since 0.1.
+ */
+libi_result libi_member_allreduce(libi_member *member,
+                                  libi_element element,
+                                  libi_op op,
+                                  const void *numbers,
+                                  size_t count,
+                                  void *result,
+                                  libi_millis patience);
+
+/**
+ * As libi_member_allreduce(), and does not wait: the array is in part 0 of what libi_pending_take() gives. Since 0.1.
+ */
+libi_result libi_member_start_allreduce(libi_member *member,
+                                        libi_element element,
+                                        libi_op op,
+                                        const void *numbers,
+                                        size_t count,
+                                        libi_pending **pending);
+
+/**
+ * Waits until it is over, for so long at most; if it is not over by then it is given up, and a collective call is over for all
+ * members.
+ *
+ * Returns what the function that waits for the same operation returns: LIBI_OK, LIBI_NONE of a key that there is not, or why it has failed;
+ * LIBI_ERR_TIMED_OUT if it was given up; LIBI_ERR_BUSY if a function that the library has called calls this. Once it is over, this and
+ * libi_pending_poll() go on returning the same. Since 0.1.
+ */
+libi_result libi_pending_wait(libi_pending *pending,
+                              libi_millis patience);
+
+/**
+ * Waits until it is over, for so long at most, and does not give it up.
+ *
+ * Returns as libi_pending_wait(); LIBI_NOT_YET if it is not over by then, and it goes on. Since 0.1.
+ */
+libi_result libi_pending_wait_for(libi_pending *pending, libi_millis patience);
+
+/**
+ * Whether it is over. Does not wait; where there is no thread of the library's it does what there is to do.
+ *
+ * Returns as libi_pending_wait(); LIBI_NOT_YET if it is not over. Since 0.1.
+ */
+libi_result libi_pending_poll(libi_pending *pending);
+
+/**
+ * Takes what has come of an operation that is over, as libi_pending_wait(), ..._wait_for() or ..._poll() have said. *data is NULL if
+ * nothing comes of such an operation, or nothing at this member; else it is to be freed by libi_data_free().
+ *
+ * Returns LIBI_OK; what the others return if it has failed; LIBI_ERR_STATE if it is not over, or if it was taken before. Since 0.1.
+ */
+libi_result libi_pending_take(libi_pending *pending,
+                              libi_data **data);
+
+/**
+ * The place in a ring, before the neighbours' data are taken. Each place may be NULL.
+ *
+ * Returns LIBI_OK; what the others return if it has failed; LIBI_ERR_STATE if it is not over, if its data were taken before, or if it is no
+ * ring. Since 0.1.
+ */
+libi_result libi_pending_ring(libi_pending *pending,
+                              uint32_t *rank,
+                              uint32_t *size,
+                              uint64_t *before);
+
+/**
+ * Gives it up, if it is not over. A collective call is then over for all members that had not finished it, with LIBI_ERR_CANCELLED; a message
+ * that was not received is there for the next who asks, and one that was sent may have arrived.
+ *
+ * Returns LIBI_OK, also if it was over. If it was not, what waits for it or polls returns LIBI_ERR_CANCELLED from now on. Since 0.1.
+ */
+libi_result libi_pending_cancel(libi_pending *pending);
+
+/**
+ * What failed last with this operation in this thread; empty if nothing has. Since 0.1.
+ */
+const char *libi_pending_error(const libi_pending *pending);
+
+/**
+ * Frees it; NULL is fine. An operation that is not over goes on, and what comes of it is forgotten, even a message that was received;
+ * libi_pending_cancel() is for what should not be any more. Since 0.1.
+ */
+void libi_pending_free(libi_pending *pending);
+
+/**
+ * How many parts there are; 0 if it is NULL. Since 0.1.
+ */
+size_t libi_data_count(const libi_data *data);
+
+/**
+ * The bytes of a part, counted from 0; NULL if there is no such part, and never for one that is there and empty.
+ *
+ * They are the data's, and not aligned for anything: copy numbers out of them. No NUL follows them. Since 0.1.
+ */
+const void *libi_data_bytes(const libi_data *data,
+                            size_t index);
+
+/**
+ * How many bytes a part has; 0 if there is no such part. Since 0.1.
+ */
+size_t libi_data_length(const libi_data *data, size_t index);
+
+/**
+ * Frees them; NULL is fine. Since 0.1.
+ */
+void libi_data_free(libi_data *data);
 
 #ifdef __cplusplus
 }  // extern "C"

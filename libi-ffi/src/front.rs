@@ -11,6 +11,7 @@ use libi::dist::Distribution;
 use libi::dist::layout::lay_out;
 use libi::{Error, FrontEnd, LaunchOptions, LaunchReport, Session};
 
+use crate::caller::Own;
 use crate::distribution::{self, libi_distribution};
 use crate::event::{give_event, libi_event};
 use crate::given::{self, Place, patience};
@@ -38,7 +39,7 @@ handle!(libi_front, "front end", Front);
 /// A front end, and what C has to do with it.
 pub struct Front {
     /// Nothing if it could not be made.
-    front: Option<FrontEnd>,
+    front: Option<Own<FrontEnd>>,
     /// Of the last launch that did not succeed.
     failed: Mutex<Option<Arc<LaunchReport>>>,
     callback: Mutex<Option<Callback>>,
@@ -63,7 +64,12 @@ const MOST_TOLD: usize = 1_000;
 
 impl Front {
     fn front(&self) -> Outcome<&FrontEnd> {
-        self.front.as_ref().ok_or_else(|| Fault::new(LIBI_ERR_STATE, "this front end could not be made"))
+        let none = || Fault::new(LIBI_ERR_STATE, "this front end could not be made");
+        self.front.as_ref().ok_or_else(none)?.get()
+    }
+
+    fn look(&self) -> Option<&FrontEnd> {
+        self.front.as_ref()?.look()
     }
 
     /// Who is telling, as far as anybody is.
@@ -113,7 +119,7 @@ pub unsafe extern "C" fn libi_front_new(who: libi_progress, front: *mut *mut lib
     };
     let made = progress(who).and_then(|who| FrontEnd::with(who).map_err(Fault::from));
     let (made, fault) = match made {
-        Ok(front) => (Some(front), None),
+        Ok(front) => (Some(Own::new(front)), None),
         Err(fault) => (None, Some(fault)),
     };
     let new = give(Front {
@@ -311,7 +317,7 @@ pub unsafe extern "C" fn libi_front_on_event(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_front_descriptor(front: *const libi_front) -> c_int {
     // SAFETY: as the header asks.
-    unsafe { ask(front, -1, |front| front.front.as_ref().map_or(-1, |front| front.descriptor().as_raw_fd())) }
+    unsafe { ask(front, -1, |front| front.look().map_or(-1, |front| front.descriptor().as_raw_fd())) }
 }
 
 /// For event loops: how long libi_front_dispatch() need not be called unless the descriptor becomes readable; -1 if for ever. It may
@@ -321,7 +327,7 @@ pub unsafe extern "C" fn libi_front_patience(front: *const libi_front) -> libi_m
     // SAFETY: as the header asks.
     unsafe {
         ask(front, -1, |front| {
-            let patience = front.front.as_ref().and_then(FrontEnd::patience);
+            let patience = front.look().and_then(FrontEnd::patience);
             patience.map_or(LIBI_FOREVER, given::millis)
         })
     }

@@ -136,6 +136,17 @@ pub(crate) unsafe fn write_ranks(ranks: &Ranks, to: *mut u32, room: usize) -> us
     ranks.len()
 }
 
+/// Puts a result where it is wanted; NULL is where it is not.
+///
+/// # Safety
+/// It is NULL, or may be written to.
+pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: as this function asks.
+        unsafe { place.write(value) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,18 +4,20 @@ use libi::Progress;
 
 use crate::result::{Fault, Outcome};
 
-/// Who makes progress. Since 0.1.
+/// Who makes progress: LIBI_PROGRESS_THREAD or LIBI_PROGRESS_MANUAL. Since 0.1.
 pub type libi_progress = i32;
-/// A thread of the library's own, in which all signals are blocked.
+
+/// A thread of the library's own, in which all signals are blocked. Since 0.1.
 pub const LIBI_PROGRESS_THREAD: libi_progress = 0;
-/// The caller, by ..._dispatch(): when the descriptor is readable, or ..._patience() is over. Calls that wait do it as well.
+/// The caller's loop: it waits until ..._descriptor() is readable or ..._patience() is over, then calls ..._dispatch(). Calls that wait
+/// do it as well. Call from one thread that lives as long as the process, best the main one. Since 0.1.
 pub const LIBI_PROGRESS_MANUAL: libi_progress = 1;
 
-/// What that is.
-pub(crate) fn progress(progress: libi_progress) -> Outcome<Progress> {
-    match progress {
+/// Who that is.
+pub(crate) fn progress(given: libi_progress) -> Outcome<Progress> {
+    match given {
         LIBI_PROGRESS_THREAD => Ok(Progress::Thread),
         LIBI_PROGRESS_MANUAL => Ok(Progress::Manual),
-        _ => Err(Fault::argument(format!("there is no progress {progress}"))),
+        other => Err(Fault::argument(format!("there is no progress {other}"))),
     }
 }

@@ -3,22 +3,25 @@
 use libc::{c_char, c_int, c_void};
 use libi::{Error, Session, Stage};
 
+use crate::caller::Own;
+use crate::data::{self, libi_data};
 use crate::given::{self, Place, patience};
 use crate::layout::{give_layout, libi_layout};
 use crate::object::{self, ask, give, handle, with};
+use crate::pending::{self, libi_pending};
 use crate::report::{give_report, libi_report};
-use crate::result::{Fault, LIBI_NONE, libi_millis, libi_result};
+use crate::result::{Fault, LIBI_NONE, Outcome, libi_millis, libi_result};
 
 /// A session that was launched, or is being launched. Any number of threads may use it at a time. Since 0.1.
 pub struct libi_session {
     _opaque: (),
 }
 
-handle!(libi_session, "session", Session);
+handle!(libi_session, "session", Own<Session>);
 
 /// A session for C.
 pub(crate) fn give_session(session: Session) -> *mut libi_session {
-    give(session)
+    give(Own::new(session))
 }
 
 /// How far a session is. Since 0.1.
@@ -52,14 +55,14 @@ pub unsafe extern "C" fn libi_session_error(session: *const libi_session) -> *co
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_id(session: *const libi_session) -> u32 {
     // SAFETY: as the header asks.
-    unsafe { ask(session, 0, |session| session.id().0) }
+    unsafe { look(session, 0, |session| session.id().0) }
 }
 
 /// How many members it has; 0 if it is NULL. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_size(session: *const libi_session) -> u32 {
     // SAFETY: as the header asks.
-    unsafe { ask(session, 0, Session::size) }
+    unsafe { look(session, 0, Session::size) }
 }
 
 /// How far it is; -1 if it is NULL. Since 0.1.
@@ -67,7 +70,7 @@ pub unsafe extern "C" fn libi_session_size(session: *const libi_session) -> u32 
 pub unsafe extern "C" fn libi_session_stage(session: *const libi_session) -> libi_stage {
     // SAFETY: as the header asks.
     unsafe {
-        ask(session, -1, |session| match session.stage() {
+        look(session, -1, |session| match session.stage() {
             Stage::Launching => LIBI_STAGE_LAUNCHING,
             Stage::Up => LIBI_STAGE_UP,
             Stage::Done => LIBI_STAGE_DONE,
@@ -81,7 +84,7 @@ pub unsafe extern "C" fn libi_session_stage(session: *const libi_session) -> lib
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_layout(session: *const libi_session) -> *mut libi_layout {
     // SAFETY: as the header asks.
-    unsafe { ask(session, std::ptr::null_mut(), |session| give_layout(session.layout().clone())) }
+    unsafe { look(session, std::ptr::null_mut(), |session| give_layout(session.layout().clone())) }
 }
 
 /// How many hosts have joined, have failed, and have no verdict yet, while it is being launched. Since 0.1.
@@ -94,7 +97,7 @@ pub unsafe extern "C" fn libi_session_tally(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        with(session, |session| {
+        act(session, |session| {
             let tally = session.tally();
             Place::new(joined, tally.joined, "joined")?;
             Place::new(failed, tally.failed, "failed")?;
@@ -114,7 +117,7 @@ pub unsafe extern "C" fn libi_session_links(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        with(session, |session| {
+        act(session, |session| {
             let links = session.links();
             Place::new(direct, links.direct, "direct")?;
             Place::new(fell_back, links.fell_back, "fell_back")?;
@@ -133,7 +136,7 @@ pub unsafe extern "C" fn libi_session_report(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        with(session, |session| {
+        act(session, |session| {
             let place = Place::new(report, std::ptr::null_mut(), "report")?;
             let found = session.report();
             let found = found.ok_or_else(|| Fault::new(LIBI_NONE, "there is no verdict yet"))?;
@@ -152,7 +155,7 @@ pub unsafe extern "C" fn libi_session_lost(
     room: usize,
 ) -> usize {
     // SAFETY: as the header asks.
-    unsafe { ask(session, 0, |session| given::write_ranks(&session.lost(), ranks, room)) }
+    unsafe { look(session, 0, |session| given::write_ranks(&session.lost(), ranks, room)) }
 }
 
 /// Waits until there is a verdict on every host. It comes by the deadline of the launch.
@@ -193,7 +196,7 @@ pub unsafe extern "C" fn libi_session_write(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        with(session, |session| {
+        act(session, |session| {
             let bytes = given::bytes(bytes, length, "bytes")?;
             session.write(bytes, patience(most)).map_err(Fault::from)
         })
@@ -205,7 +208,7 @@ pub unsafe extern "C" fn libi_session_write(
 pub unsafe extern "C" fn libi_session_close_input(session: *mut libi_session) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        with(session, |session| {
+        act(session, |session| {
             session.close_input();
             Ok(())
         })
@@ -234,6 +237,81 @@ pub unsafe extern "C" fn libi_session_terminate(
     unsafe { try_with(session, |session| session.terminate(patience(grace))) }
 }
 
+/// Sends the master a message, which gets it by libi_member_recv(). Before the session is up it waits for that; messages arrive in the
+/// order in which they were sent. Comes back when it need not be held here any more, which says nothing of whether it was received.
+///
+/// Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is gone; LIBI_ERR_ENDED if the session did not come up (libi_session_report() says
+/// why), or is over; LIBI_ERR_TIMED_OUT: it is taken back then, as far as that is possible. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_send(
+    session: *mut libi_session,
+    bytes: *const c_void,
+    length: usize,
+    most: libi_millis,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        act(session, |session| {
+            let message = given::bytes(bytes, length, "bytes")?;
+            session.send(message.to_vec()).wait(patience(most)).map_err(Fault::from)
+        })
+    }
+}
+
+/// As libi_session_send(), and does not wait: the message is copied. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_start_send(
+    session: *mut libi_session,
+    bytes: *const c_void,
+    length: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        act(session, |session| {
+            let place = Place::new(pending, std::ptr::null_mut(), "pending")?;
+            let message = given::bytes(bytes, length, "bytes")?;
+            place.put(pending::started(session.send(message.to_vec()), pending::nothing));
+            Ok(())
+        })
+    }
+}
+
+/// Receives the next message that the master has sent by libi_member_send(), in part 0 of *data, to be freed by libi_data_free().
+///
+/// Returns as libi_session_send(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_recv(
+    session: *mut libi_session,
+    data: *mut *mut libi_data,
+    most: libi_millis,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        act(session, |session| {
+            let place = Place::new(data, std::ptr::null_mut(), "data")?;
+            place.put(data::given(vec![session.recv().wait(patience(most))?]));
+            Ok(())
+        })
+    }
+}
+
+/// As libi_session_recv(), and does not wait. Several may be asked for at a time; they come in their order. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_start_recv(
+    session: *mut libi_session,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        act(session, |session| {
+            let place = Place::new(pending, std::ptr::null_mut(), "pending")?;
+            place.put(pending::started(session.recv(), pending::one));
+            Ok(())
+        })
+    }
+}
+
 /// # Safety
 /// The session is NULL, or what C was given.
 unsafe fn try_with(
@@ -241,5 +319,19 @@ unsafe fn try_with(
     body: impl FnOnce(&Session) -> Result<(), Error>,
 ) -> libi_result {
     // SAFETY: as this function asks.
-    unsafe { with(session, |session| body(session).map_err(Fault::from)) }
+    unsafe { act(session, |session| body(session).map_err(Fault::from)) }
+}
+
+/// # Safety
+/// The session is NULL, or what C was given.
+unsafe fn act(session: *const libi_session, body: impl FnOnce(&Session) -> Outcome) -> libi_result {
+    // SAFETY: as this function asks.
+    unsafe { with(session, |own| body(own.get()?)) }
+}
+
+/// # Safety
+/// The session is NULL, or what C was given.
+unsafe fn look<R: Copy>(session: *const libi_session, nothing: R, body: impl FnOnce(&Session) -> R) -> R {
+    // SAFETY: as this function asks.
+    unsafe { ask(session, nothing, |own| own.look().map_or(nothing, body)) }
 }

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -316,6 +317,68 @@ static void input_signals_and_ends(void)
   libi_front_free(front);
 }
 
+static void messages(void)
+{
+  static const char *echoes[] = {"join", "talk:front", "finish:10000", NULL};
+  libi_front *front = new_front(LIBI_PROGRESS_THREAD);
+  libi_session *session = launch(front, "a[1-2]:2", echoes, NULL);
+  libi_pending *sends, *receives;
+  libi_data *data;
+  DONE(session, libi_session_send(session, "one", 3, SOON), libi_session_error);
+  DONE(session, libi_session_recv(session, &data, SOON), libi_session_error);
+  CHECK(libi_data_count(data) == 1 && libi_data_length(data, 0) == 3 && !memcmp(libi_data_bytes(data, 0), "one", 3));
+  libi_data_free(data);
+  DONE(session, libi_session_start_recv(session, &receives), libi_session_error);
+  GIVES(LIBI_NOT_YET, libi_pending_poll(receives));
+  GIVES(LIBI_ERR_TIMED_OUT, libi_session_recv(session, &data, 0));
+  CHECK(!data);
+  DONE(session, libi_session_start_send(session, "2", 1, &sends), libi_session_error);
+  DONE(receives, libi_pending_wait(receives, SOON), libi_pending_error);
+  DONE(receives, libi_pending_take(receives, &data), libi_pending_error);
+  CHECK(libi_data_count(data) == 1 && libi_data_length(data, 0) == 1);
+  DONE(sends, libi_pending_wait(sends, SOON), libi_pending_error);
+  libi_data_free(data);
+  libi_pending_free(receives);
+  libi_pending_free(sends);
+  CHECK(watch(front, 1).codes[0] == 4);
+  GIVES(LIBI_ERR_PEER_LOST, libi_session_send(session, "late", 4, SOON));
+  SAYS("rank 0", libi_session_error(session));
+  GIVES(LIBI_ERR_NULL, libi_session_send(session, NULL, 1, SOON));
+  GIVES(LIBI_ERR_NULL, libi_session_recv(session, NULL, SOON));
+  GIVES(LIBI_ERR_NULL, libi_session_start_send(session, "x", 1, NULL));
+  GIVES(LIBI_ERR_NULL, libi_session_start_recv(session, NULL));
+  GIVES(LIBI_ERR_NULL, libi_session_send(NULL, "x", 1, SOON));
+  GIVES(LIBI_ERR_NULL, libi_session_recv(NULL, &data, SOON));
+  GIVES(LIBI_ERR_NULL, libi_session_start_send(NULL, "x", 1, &sends));
+  GIVES(LIBI_ERR_NULL, libi_session_start_recv(NULL, &receives));
+  libi_session_free(session);
+  libi_front_free(front);
+}
+
+/* A child that was forked has nothing of its parent's. */
+static void forked(void)
+{
+  static const char *waits[] = {"join", "wait", NULL};
+  libi_front *front = new_front(LIBI_PROGRESS_THREAD);
+  libi_session *session = launch(front, "a:2", waits, NULL);
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    libi_event *event;
+    GIVES(LIBI_ERR_STATE, libi_front_next_event(front, SOON, &event));
+    GIVES(LIBI_ERR_STATE, libi_session_terminate(session, SOON));
+    CHECK(libi_session_stage(session) == -1 && libi_front_descriptor(front) == -1);
+    libi_session_free(session);
+    libi_front_free(front);
+    _exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  CHECK(libi_session_stage(session) == LIBI_STAGE_UP);
+  DONE(session, libi_session_terminate(session, 0), libi_session_error);
+  libi_session_free(session);
+  libi_front_free(front);
+}
+
 static void output_elsewhere(void)
 {
   static const char *args[] = {"join", "out:rank {rank}", "finish:10000", NULL};
@@ -486,6 +549,8 @@ int main(int argc, char **argv)
   hosts_that_fail();
   hosts_that_cannot_launch_each_other();
   input_signals_and_ends();
+  messages();
+  forked();
   output_elsewhere();
   loop(LIBI_PROGRESS_THREAD, 0);
   loop(LIBI_PROGRESS_MANUAL, 0);

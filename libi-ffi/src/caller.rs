@@ -1,0 +1,108 @@
+//! Who must not call: functions that the library itself has called, and children that a process has forked.
+//!
+//! A function that combines values runs while the engine is turned, and its thread is the one that turns it: what it waits
+//! for would never come. A child has the memory of its parent, and its links, but not the thread; and a lock that another thread
+//! of the parent had when it forked is locked in the child for ever.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+
+use crate::result::{Fault, LIBI_ERR_BUSY, LIBI_ERR_STATE, Outcome};
+
+thread_local! {
+    /// Whether a function of the program's runs in this thread that the library has called.
+    static CALLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a function of the program's.
+pub(crate) fn call<R>(function: impl FnOnce() -> R) -> R {
+    let before = CALLED.replace(true);
+    let result = function();
+    CALLED.set(before);
+    result
+}
+
+/// Whether the library has called what calls now.
+pub(crate) fn is_called() -> bool {
+    CALLED.get()
+}
+
+/// The process that an object is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process(u32);
+
+impl Process {
+    pub(crate) fn this() -> Self {
+        Self(std::process::id())
+    }
+
+    pub(crate) fn is_this(self) -> bool {
+        self.0 == std::process::id()
+    }
+
+    /// Whoever calls may start something with this process's object, and wait for it.
+    pub(crate) fn may_call(self) -> Outcome {
+        if is_called() {
+            let text = "a function that the library has called cannot call this: it would wait for itself";
+            return Err(Fault::new(LIBI_ERR_BUSY, text));
+        }
+        if !self.is_this() {
+            let text = format!("this is of process {}, which has forked this one", self.0);
+            return Err(Fault::new(LIBI_ERR_STATE, text));
+        }
+        Ok(())
+    }
+}
+
+/// Something that only the process uses which has made it, and that is left alone in children that were forked: they have nothing to
+/// say over the links of their parent, and their locks may be locked.
+pub(crate) struct Own<T> {
+    process: Process,
+    value: ManuallyDrop<T>,
+}
+
+impl<T> Own<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { process: Process::this(), value: ManuallyDrop::new(value) }
+    }
+
+    /// To start something with, or to wait for.
+    pub(crate) fn get(&self) -> Outcome<&T> {
+        self.process.may_call()?;
+        Ok(&self.value)
+    }
+
+    /// To look at.
+    pub(crate) fn look(&self) -> Option<&T> {
+        self.process.is_this().then_some(&*self.value)
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if self.process.is_this() {
+            // SAFETY: nobody uses it after this.
+            unsafe { ManuallyDrop::drop(&mut self.value) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_library_has_called_is_refused_until_it_has_come_back() {
+        let process = Process::this();
+        assert!(process.may_call().is_ok());
+        let (outer, inner) = call(|| (call(|| process.may_call().unwrap_err().code), process.may_call()));
+        assert_eq!((outer, outer), (LIBI_ERR_BUSY, inner.unwrap_err().code));
+        assert!(process.may_call().is_ok());
+    }
+
+    #[test]
+    fn objects_of_another_process_are_refused() {
+        let fault = Process(u32::MAX).may_call().unwrap_err();
+        assert_eq!(fault.code, LIBI_ERR_STATE);
+    }
+}

@@ -1,0 +1,224 @@
+//! Collective calls in which everybody gets something of everybody, or of his neighbours.
+
+use libc::c_void;
+use libi::{Member, Pending, RingPlace};
+
+use super::everybody::{copied, parts_of};
+use super::{Wanted, libi_member, start, wait};
+use crate::data::libi_data;
+use crate::given;
+use crate::pending::{Came, libi_pending};
+use crate::result::{Outcome, libi_millis, libi_result};
+
+/// Has everybody get everybody's bytes, of whatever lengths: a part for each rank, empty for those that are absent. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_allgather(
+    member: *mut libi_member,
+    bytes: *const c_void,
+    length: usize,
+    data: *mut *mut libi_data,
+    patience: libi_millis,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let place = Wanted::new(data);
+        let begin = |member: &Member| {
+            place.check(true)?;
+            Ok(member.allgather(copied(bytes, length, "bytes")?))
+        };
+        wait(member, patience, begin, |came| place.take(Came::Parts(came)))
+    }
+}
+
+/// As libi_member_allgather(), and does not wait. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_allgather(
+    member: *mut libi_member,
+    bytes: *const c_void,
+    length: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let begin = |member: &Member| Ok(member.allgather(copied(bytes, length, "bytes")?));
+        start(member, pending, begin, Came::Parts)
+    }
+}
+
+/// As libi_member_allgather(), of bytes that are equally long everywhere; LIBI_ERR_MISMATCH if they are not. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_allgather_equal(
+    member: *mut libi_member,
+    bytes: *const c_void,
+    length: usize,
+    data: *mut *mut libi_data,
+    patience: libi_millis,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let place = Wanted::new(data);
+        let begin = |member: &Member| {
+            place.check(true)?;
+            Ok(member.allgather_equal(copied(bytes, length, "bytes")?))
+        };
+        wait(member, patience, begin, |came| place.take(Came::Parts(came)))
+    }
+}
+
+/// As libi_member_allgather_equal(), and does not wait. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_allgather_equal(
+    member: *mut libi_member,
+    bytes: *const c_void,
+    length: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let begin = |member: &Member| Ok(member.allgather_equal(copied(bytes, length, "bytes")?));
+        start(member, pending, begin, Came::Parts)
+    }
+}
+
+/// Has everybody get one part of every member: this one gives parts[r], lengths[r] bytes, to rank r, and gets what rank r has for it
+/// in part r of *data. All parts of all members are equally long; count is the size of the session.
+///
+/// LIBI_ERR_PARTS if there is not a part for each rank, or if this member's own are not equally long; LIBI_ERR_MISMATCH if another's have another
+/// length. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_alltoall(
+    member: *mut libi_member,
+    parts: *const *const c_void,
+    lengths: *const usize,
+    count: usize,
+    data: *mut *mut libi_data,
+    patience: libi_millis,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let place = Wanted::new(data);
+        let begin = |member: &Member| {
+            place.check(true)?;
+            Ok(member.alltoall(parts_of(parts, lengths, count)?))
+        };
+        wait(member, patience, begin, |came| place.take(Came::Parts(came)))
+    }
+}
+
+/// As libi_member_alltoall(), and does not wait. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_alltoall(
+    member: *mut libi_member,
+    parts: *const *const c_void,
+    lengths: *const usize,
+    count: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let begin = |member: &Member| Ok(member.alltoall(parts_of(parts, lengths, count)?));
+        start(member, pending, begin, Came::Parts)
+    }
+}
+
+/// As libi_member_alltoall(), with parts of any lengths. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_alltoallv(
+    member: *mut libi_member,
+    parts: *const *const c_void,
+    lengths: *const usize,
+    count: usize,
+    data: *mut *mut libi_data,
+    patience: libi_millis,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let place = Wanted::new(data);
+        let begin = |member: &Member| {
+            place.check(true)?;
+            Ok(member.alltoallv(parts_of(parts, lengths, count)?))
+        };
+        wait(member, patience, begin, |came| place.take(Came::Parts(came)))
+    }
+}
+
+/// As libi_member_alltoallv(), and does not wait. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_alltoallv(
+    member: *mut libi_member,
+    parts: *const *const c_void,
+    lengths: *const usize,
+    count: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let begin = |member: &Member| Ok(member.alltoallv(parts_of(parts, lengths, count)?));
+        start(member, pending, begin, Came::Parts)
+    }
+}
+
+/// Finds this member's place in a ring of all, in which the members of a host are neighbours: *rank of *size, and in *before what all
+/// members before it count for together. *neighbours has in part 0 what the left neighbour has for it, its right, and in part 1 what the right
+/// one has for its left. rank, size and before may be NULL. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_ring(
+    member: *mut libi_member,
+    count: u64,
+    left: *const c_void,
+    left_length: usize,
+    right: *const c_void,
+    right_length: usize,
+    rank: *mut u32,
+    size: *mut u32,
+    before: *mut u64,
+    neighbours: *mut *mut libi_data,
+    patience: libi_millis,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let place = Wanted::new(neighbours);
+        let begin = |member: &Member| {
+            place.check(true)?;
+            ring(member, count, (left, left_length), (right, right_length))
+        };
+        wait(member, patience, begin, |ring| {
+            given::put(rank, ring.rank);
+            given::put(size, ring.size);
+            given::put(before, ring.before);
+            place.take(Came::Ring(ring))
+        })
+    }
+}
+
+/// As libi_member_ring(), and does not wait: the place is to be had by libi_pending_ring(), and then the neighbours' data by
+/// libi_pending_take(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_ring(
+    member: *mut libi_member,
+    count: u64,
+    left: *const c_void,
+    left_length: usize,
+    right: *const c_void,
+    right_length: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        let begin = |member: &Member| ring(member, count, (left, left_length), (right, right_length));
+        start(member, pending, begin, Came::Ring)
+    }
+}
+
+/// # Safety
+/// As of [`given::bytes`].
+unsafe fn ring(
+    member: &Member,
+    count: u64,
+    left: (*const c_void, usize),
+    right: (*const c_void, usize),
+) -> Outcome<Pending<RingPlace>> {
+    // SAFETY: as this function asks.
+    let (left, right) = unsafe { (copied(left.0, left.1, "left")?, copied(right.0, right.1, "right")?) };
+    Ok(member.ring(count, left, right))
+}
