@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use libi_comm::{Event as Said, Group};
+use libi_core::hosts::HostList;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 use libi_launch::farewell::Farewell;
@@ -58,6 +59,8 @@ pub(crate) struct Driver {
     dialler: Option<Dialler>,
     /// What the processes it starts inherit.
     environment: Environment,
+    /// Hosts that are this machine: what is started on them here needs nothing that leads to others.
+    here: HostList,
     /// Whether the thread that drives it lives as long as this process, as far as anybody knows.
     lasting_thread: bool,
     buffer: Vec<u8>,
@@ -80,9 +83,16 @@ impl Driver {
             door: None,
             dialler: None,
             environment,
+            here: HostList::new(),
             lasting_thread,
             buffer: vec![0; 64 << 10],
         }
+    }
+
+    /// These hosts are this machine.
+    #[must_use]
+    pub(crate) fn with_here(self, here: HostList) -> Self {
+        Self { here, ..self }
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -332,7 +342,7 @@ impl Driver {
 
     fn start(&mut self, link: LinkId, job: &Job, turn: &mut Turn<'_>) {
         let open = self.ports.len();
-        match starting::start(&self.node, job, &self.environment, self.lasting_thread, open) {
+        match starting::start(&self.node, job, &self.environment, &self.here, self.lasting_thread, open) {
             Ok(started) => {
                 if let Err(error) = self.follow(link, started, turn) {
                     let what = format_args!("cannot be watched: {error}");

@@ -197,7 +197,8 @@ impl FrontEnd {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let status = Status::new(layout.clone(), files);
         self.room.with(|state| state.sessions.insert(number, status));
-        self.room.send(Command::Add(number, Box::new(Driver::new(node, inherited(), self.lasting))));
+        let driver = Driver::new(node, inherited(), self.lasting).with_here(options.here.clone());
+        self.room.send(Command::Add(number, Box::new(driver)));
         Ok(Session { room: Arc::clone(&self.room), number, layout })
     }
 

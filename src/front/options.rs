@@ -61,6 +61,10 @@ pub struct LaunchOptions {
     pub allow_plain: bool,
     /// All hosts are this machine, whatever they are called: direct links are made on its loopback address alone.
     pub loopback: bool,
+    /// Hosts that are this machine: where the front end launches them, as it does the first of a session, it starts them as
+    /// [`Via::Local`] does, whatever the others are reached by. Another host that comes to launch one of them uses
+    /// [`via`](Self::via). An entry is meant if name, user and port are the same.
+    pub here: HostList,
 }
 
 /// What becomes of what members print.
@@ -92,6 +96,7 @@ impl Default for LaunchOptions {
             mode: Mode::default(),
             allow_plain: false,
             loopback: false,
+            here: HostList::new(),
         }
     }
 }

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use libi_core::dist::{Variable, Word};
+use libi_core::hosts::{HostList, HostRef};
 use libi_launch::backend::{Backend, Channel, LINK, Local, SOCKET};
 use libi_launch::farewell::Mark;
-use libi_launch::machine::{Event, Job, LinkId, Node, Program, Stream as Standard};
+use libi_launch::machine::{Event, Job, LinkId, Node, Program, Stream as Standard, Task};
 use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start, StartError};
 use libi_launch::quote::TIED;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -67,13 +68,18 @@ pub(super) fn start(
     node: &Node,
     job: &Job,
     environment: &Environment,
+    here: &HostList,
     lasting_thread: bool,
     open: usize,
 ) -> Result<Started, Refused> {
     let mut recipe = match job {
         Job::Host(task, program) => {
             let program = Program { env: with_names(&program.env, node), ..program.clone() };
-            node.via().recipe(task, &program).map_err(|refused| Refused::by_system(refused, None))?
+            if is_among(here, task) {
+                Local::start(&program)
+            } else {
+                node.via().recipe(task, &program).map_err(|refused| Refused::by_system(refused, None))?
+            }
         }
         Job::Member(_, program) => Local::start(program),
     };
@@ -124,6 +130,14 @@ pub(super) fn start(
             })
         }
     }
+}
+
+/// Whether an entry of the list names this host as its launch does.
+fn is_among(hosts: &HostList, task: &Task) -> bool {
+    let same = |host: HostRef<'_>| {
+        (host.name, host.user, host.port) == (&task.name, task.user.as_deref(), task.port)
+    };
+    hosts.iter().any(same)
 }
 
 /// A pipe for a process to write into.
