@@ -37,6 +37,7 @@
 
 mod caller;
 mod given;
+mod legacy;
 mod object;
 
 // In the order of the header.

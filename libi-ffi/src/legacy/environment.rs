@@ -1,0 +1,170 @@
+//! What the environment says of launches: the variables of 2011, which are honoured here and nowhere else, and handed on to members.
+//!
+//! | variable | says | unset, or meaning nothing |
+//! |---|---|---|
+//! | `XPLAT_RSH` | which remote shell | this machine's processes are started here, all others through ssh |
+//! | `XPLAT_RSH_ARGS` | its options, as [`remote_shell`] reads them | none |
+//! | `XPLAT_REMCMD` | a program that is called with each remote command, and runs it | the command is run |
+//! | `LIBI_TREE_TYPE` | who launches whom: 0 by the greedy tree, -1 the front end all, k > 0 each k others | late commit |
+//! | `LIBI_REMOTE_TIME`, `LIBI_SEQUENTIAL_TIME` | REM and SEQ, in seconds | as usual with the remote shell, then as measured |
+//! | `LIBI_DEBUG`, `LIBI_DEBUG_DIR` | what is said, and where: [`debug`] | nothing is said |
+
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use libi::cost::Cost;
+use libi::hosts::HostRef;
+use libi::plan::{Shape, Strategy};
+use libi::{Distribution, HostList, LaunchOptions, Variable, Via, Word};
+use libi_launch::backend::Backend;
+
+use super::here::{Here, is_loopback};
+use super::{debug, remote_shell};
+
+const HANDED_ON: [&str; 8] = [
+    "XPLAT_RSH",
+    "XPLAT_RSH_ARGS",
+    "XPLAT_REMCMD",
+    "LIBI_TREE_TYPE",
+    "LIBI_REMOTE_TIME",
+    "LIBI_SEQUENTIAL_TIME",
+    debug::VERBOSITY,
+    debug::DIRECTORY,
+];
+
+/// Makes options of what the environment says, and has the distributions obey it.
+pub(super) fn options(
+    distributions: &mut [Distribution],
+    get: impl Fn(&str) -> Option<OsString>,
+    here: impl FnOnce() -> Here,
+) -> LaunchOptions {
+    let get = |name: &str| get(name).map(OsString::into_vec).filter(|value| !value.is_empty());
+    let word = |name: &str| get(name).and_then(|value| Word::new(value).ok());
+    let number = |name: &str| String::from_utf8(get(name)?).ok()?.trim().parse::<f64>().ok();
+
+    let mut options = LaunchOptions::default();
+    match word("XPLAT_RSH") {
+        Some(program) => {
+            options.via = remote_shell::named(program, &get("XPLAT_RSH_ARGS").unwrap_or_default());
+            options.allow_plain = true; // they have named it
+        }
+        None => unnamed(distributions, &mut options, &here(), &get("XPLAT_RSH_ARGS").unwrap_or_default()),
+    }
+    options.strategy = match number("LIBI_TREE_TYPE") {
+        Some(0.0) => Strategy::Static(Shape::Greedy),
+        Some(-1.0) => Strategy::Static(Shape::Flat),
+        Some(arity) if arity >= 1.0 => {
+            NonZeroU32::new(arity as u32).map_or(Strategy::Late, |arity| Strategy::Static(Shape::Kary(arity)))
+        }
+        _ => Strategy::Late,
+    };
+    let seconds = |name: &str| number(name).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let (seq, rem) = (seconds("LIBI_SEQUENTIAL_TIME"), seconds("LIBI_REMOTE_TIME"));
+    if seq.is_some() || rem.is_some() {
+        let usual = options.via.usual_cost();
+        options.cost = Some(Cost { seq: seq.unwrap_or(usual.seq), rem: rem.unwrap_or(usual.rem), ..usual });
+    }
+
+    let handed_on: Vec<Variable> = HANDED_ON
+        .iter()
+        .filter_map(|name| Variable::new(Word::try_from(*name).ok()?, word(name)?).ok())
+        .collect();
+    let before = word("XPLAT_REMCMD").filter(|_| !matches!(options.via, Via::Local(_)));
+    for distribution in distributions {
+        // Of equal names the last one counts: the caller's.
+        distribution.env.splice(0..0, handed_on.iter().cloned());
+        if let Some(before) = &before {
+            let command = std::mem::replace(&mut distribution.executable, before.clone());
+            distribution.args.insert(0, command);
+        }
+    }
+    options
+}
+
+/// No remote shell is named: none is needed for this machine, and ssh for all others.
+fn unnamed(distributions: &mut [Distribution], options: &mut LaunchOptions, here: &Here, args: &[u8]) {
+    let is_here = |host: HostRef<'_>| host.user.is_none() && host.port.is_none() && here.is(host.name);
+    if distributions.iter().all(|distribution| distribution.hosts.iter().all(is_here)) {
+        options.via = Via::default();
+        return;
+    }
+    options.via = Word::try_from("ssh").map_or_else(|_| Via::default(), |ssh| remote_shell::named(ssh, args));
+    for distribution in distributions {
+        let mut hosts = HostList::new();
+        for host in &distribution.hosts {
+            let mut named = host;
+            if is_here(host) {
+                // Whoever else comes to launch it would mean itself by this.
+                named.name = if is_loopback(host.name) { &here.name } else { host.name };
+                if !options.here.iter().any(|known| known.name == named.name) {
+                    // A name of this machine is one that a list can hold, or it is not among them.
+                    let _ = options.here.push(HostRef::new(named.name));
+                }
+            }
+            if hosts.push(named).is_err() {
+                let _ = hosts.push(host);
+            }
+        }
+        distribution.hosts = hosts;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libi::SessionId;
+
+    fn made(hosts: &str, says: &[(&str, &str)]) -> (Distribution, LaunchOptions) {
+        let text = |text: &str| Word::try_from(text).unwrap();
+        let mut one = [Distribution::new(SessionId(1), text("./daemon"), HostList::parse(hosts).unwrap())];
+        one[0].args.push(text("-x"));
+        let get = |name: &str| says.iter().find(|says| says.0 == name).map(|says| says.1.into());
+        let options = options(&mut one, get, Here::new);
+        let [one] = one;
+        (one, options)
+    }
+
+    #[test]
+    fn this_machine_needs_no_remote_shell_unless_one_is_named() {
+        assert!(matches!(made("localhost:4, 127.0.0.9", &[]).1.via, Via::Local(_)));
+        assert!(matches!(made("localhost", &[("XPLAT_RSH", "ssh")]).1.via, Via::Ssh(_)));
+        assert!(matches!(made("me@localhost", &[]).1.via, Via::Ssh(_)));
+        let (one, options) = made("localhost:2, n1.invalid, localhost", &[]);
+        assert!(matches!(options.via, Via::Ssh(_)));
+        let here = super::super::here::machine();
+        let names: Vec<_> = one.hosts.iter().map(|host| (host.name, host.count)).collect();
+        assert_eq!(names, [(here.as_str(), 2), ("n1.invalid", 1), (here.as_str(), 1)]);
+        assert_eq!(options.here.iter().map(|host| host.name).collect::<Vec<_>>(), [here.as_str()]);
+    }
+
+    #[test]
+    fn what_is_said_of_trees_and_times_is_obeyed_and_what_means_nothing_is_not() {
+        let strategy = |says: &str| made("localhost", &[("LIBI_TREE_TYPE", says)]).1.strategy;
+        let kary = |arity| Strategy::Static(Shape::Kary(NonZeroU32::new(arity).unwrap()));
+        assert_eq!(strategy("0"), Strategy::Static(Shape::Greedy));
+        assert_eq!(strategy("-1"), Strategy::Static(Shape::Flat));
+        assert_eq!((strategy("1"), strategy(" 32")), (kary(1), kary(32)));
+        assert_eq!([strategy("-2"), strategy("x"), strategy("")], [Strategy::Late; 3]);
+        let cost = |says: &[(&str, &str)]| made("n1.invalid", says).1.cost;
+        let (rem, seq) = (("LIBI_REMOTE_TIME", "0.25"), ("LIBI_SEQUENTIAL_TIME", "1.5e-2"));
+        let (quarter, short) = (Duration::from_millis(250), Duration::from_millis(15));
+        assert_eq!(cost(&[rem, seq]), Some(Cost::new(short, quarter)));
+        assert_eq!(cost(&[rem]).map(|cost| (cost.rem, cost.seq > Duration::ZERO)), Some((quarter, true)));
+        assert_eq!(cost(&[("LIBI_REMOTE_TIME", "-1")]), None);
+    }
+
+    #[test]
+    fn members_get_the_variables_and_remote_commands_the_word_before_them() {
+        let says =
+            [("XPLAT_RSH", "/opt/my sh"), ("XPLAT_REMCMD", "runauth"), ("LIBI_DEBUG", "2"), ("HOME", "x")];
+        let (one, options) = made("n1", &says);
+        assert!(matches!(options.via, Via::Shell(_)));
+        assert_eq!((one.executable.to_string(), one.args.len()), ("runauth".to_owned(), 2));
+        assert_eq!(one.args[0].to_string(), "./daemon");
+        let names: Vec<_> = one.env.iter().map(|variable| variable.name().to_string()).collect();
+        assert_eq!(names, ["XPLAT_RSH", "XPLAT_REMCMD", "LIBI_DEBUG"]);
+        assert_eq!(made("localhost", &[("XPLAT_REMCMD", "runauth")]).0.args.len(), 1);
+    }
+}

@@ -1,0 +1,223 @@
+//! What callers give: lists of hosts and of variables, arguments, and places for what comes of a call.
+
+use std::ffi::{CStr, CString};
+
+use libc::{c_char, c_int, c_uint, c_void};
+use libi::hosts::HostRef;
+use libi::{Distribution, HostList, SessionId, Variable, Word};
+
+use super::{EIO, ELAUNCH, Fault, Outcome};
+
+/// The header's `LIBI::host_t`.
+#[repr(C)]
+pub struct host_t {
+    hostname: *const c_char,
+    nproc: c_uint,
+    next: *const host_t,
+}
+
+/// The header's `LIBI::env_t`.
+#[repr(C)]
+pub struct env_t {
+    name: *const c_char,
+    value: *const c_char,
+    next: *const env_t,
+}
+
+/// The header's `proc_dist_req_t`.
+#[repr(C)]
+pub struct proc_dist_req_t {
+    pub(super) session: Handle,
+    path: *const c_char,
+    argv: *const *const c_char,
+    hosts: *const host_t,
+}
+
+/// The header's `libi_sess_handle_t`: the number of a session, which nobody follows.
+pub(super) type Handle = *mut c_void;
+
+/// No list is longer: one that is bites its own tail.
+const MOST: usize = 10_000_000;
+
+/// The string without its NUL; nothing for NULL.
+///
+/// # Safety
+/// It is NULL, or ends with a NUL and stays as it is for `'a`.
+unsafe fn string<'a>(string: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: as this function asks.
+    (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
+}
+
+fn word(text: &CStr) -> Word {
+    // What has ended at its first NUL holds none.
+    Word::new(text.to_bytes()).unwrap_or_default()
+}
+
+/// The variables of a list. Those that no environment can hold are left out.
+///
+/// # Safety
+/// As the header says of `libi_env_t`.
+pub(super) unsafe fn variables(mut list: *const env_t) -> Vec<Variable> {
+    let mut variables = Vec::new();
+    // SAFETY: as this function asks.
+    while let Some(entry) = unsafe { list.as_ref() }.filter(|_| variables.len() < MOST) {
+        // SAFETY: as this function asks.
+        let (name, value) = unsafe { (string(entry.name), string(entry.value)) };
+        let (name, value) = (name.map(word).unwrap_or_default(), value.map(word).unwrap_or_default());
+        variables.extend(Variable::new(name, value));
+        list = entry.next;
+    }
+    variables
+}
+
+/// What a request says, and how its caller has written the host of each process.
+///
+/// # Safety
+/// As the header says of `proc_dist_req_t`.
+pub(super) unsafe fn request(
+    request: &proc_dist_req_t,
+    session: SessionId,
+) -> Outcome<(Distribution, Vec<CString>)> {
+    // SAFETY: as this function asks.
+    let path = unsafe { string(request.path) }.filter(|path| !path.is_empty());
+    let path = path.ok_or_else(|| Fault::new(ELAUNCH, "no program is named"))?;
+    // SAFETY: as this function asks.
+    let (hosts, names) = unsafe { hosts(request.hosts) }?;
+    let mut distribution = Distribution::new(session, word(path), hosts);
+    let mut next = request.argv;
+    // SAFETY: as this function asks: there are entries up to the NULL, if there is a list.
+    while let Some(argument) = unsafe { next.as_ref().and_then(|argument| string(*argument)) } {
+        distribution.args.push(word(argument));
+        next = next.wrapping_add(1);
+    }
+    Ok((distribution, names))
+}
+
+/// The hosts of a list, and the name of each process's.
+///
+/// # Safety
+/// As the header says of `host_dist_t`.
+unsafe fn hosts(mut list: *const host_t) -> Outcome<(HostList, Vec<CString>)> {
+    let (mut hosts, mut names, mut seen) = (HostList::new(), Vec::new(), 0);
+    // SAFETY: as this function asks.
+    while let Some(entry) = unsafe { list.as_ref() } {
+        // SAFETY: as this function asks.
+        let name = unsafe { string(entry.hostname) };
+        let name = name.ok_or_else(|| Fault::new(ELAUNCH, "a host has no name"))?;
+        seen += 1;
+        if seen > MOST || names.len().saturating_add(entry.nproc as usize) > MOST {
+            return Err(Fault::new(ELAUNCH, "the list of hosts has no end, or too many processes"));
+        }
+        if entry.nproc > 0 {
+            push(&mut hosts, &name.to_string_lossy(), entry.nproc)?;
+            names.extend(std::iter::repeat_n(name.to_owned(), entry.nproc as usize));
+        }
+        list = entry.next;
+    }
+    Ok((hosts, names))
+}
+
+/// Adds a host as callers write it: an IPv6 address may be in brackets, a user may stand before an `@`.
+fn push(hosts: &mut HostList, text: &str, count: u32) -> Outcome {
+    let (user, name) = text.rsplit_once('@').map_or((None, text), |(user, name)| (Some(user), name));
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let pushed = hosts.push(HostRef { user, name: bare, port: None, count });
+    pushed.map_err(|kind| Fault::new(ELAUNCH, format!("the host {text:?}: {kind}")))
+}
+
+/// The bytes of a message or a part; none if there are none to be.
+///
+/// # Safety
+/// There are as many, and they stay as they are for `'a`.
+pub(super) unsafe fn bytes<'a>(bytes: *const c_void, length: c_int) -> Outcome<&'a [u8]> {
+    let length = length_of(length)?;
+    match (bytes.is_null(), length) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Fault::new(EIO, format!("{length} bytes are said to be at NULL"))),
+        // SAFETY: as this function asks.
+        _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
+    }
+}
+
+pub(super) fn length_of(length: c_int) -> Outcome<usize> {
+    usize::try_from(length).map_err(|_| Fault::new(EIO, format!("nothing is {length} bytes long")))
+}
+
+/// Memory that the caller gives to `free`, with these bytes; nothing if there are none.
+pub(super) fn malloc(bytes: &[u8]) -> Outcome<*mut c_void> {
+    if bytes.is_empty() {
+        return Ok(std::ptr::null_mut());
+    }
+    // SAFETY: it is no request for nothing.
+    let memory = unsafe { libc::malloc(bytes.len()) };
+    if memory.is_null() {
+        return Err(Fault::new(EIO, format!("there is no memory for {} bytes", bytes.len())));
+    }
+    // SAFETY: there is room for them, which nobody else knows of.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.cast(), bytes.len()) };
+    Ok(memory)
+}
+
+/// Gives a message to the caller, who frees it.
+///
+/// # Safety
+/// The places may be written to, or are NULL.
+pub(super) unsafe fn put_message(message: &[u8], buffer: *mut *mut c_void, length: *mut c_int) -> Outcome {
+    if buffer.is_null() || length.is_null() {
+        return Err(Fault::new(EIO, "the place for a message is NULL"));
+    }
+    let count = c_int::try_from(message.len());
+    let count = count.map_err(|_| Fault::new(EIO, "a message is longer than an int can say"))?;
+    let memory = malloc(message)?;
+    // SAFETY: as this function asks.
+    unsafe {
+        buffer.write(memory);
+        length.write(count);
+    }
+    Ok(())
+}
+
+/// Writes a number.
+///
+/// # Safety
+/// The place may be written to, or is NULL.
+pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Outcome {
+    if place.is_null() {
+        return Err(Fault::new(EIO, "the place for the result is NULL"));
+    }
+    // SAFETY: as this function asks.
+    unsafe { place.write(value) };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_read_as_callers_write_them() {
+        let mut hosts = HostList::new();
+        for name in ["[::1]", "fe80::1%eth0", "me@n1", &"a".repeat(253)] {
+            push(&mut hosts, name, 2).unwrap();
+        }
+        let names: Vec<_> = hosts.iter().take(3).map(|host| (host.user, host.name)).collect();
+        assert_eq!(names, [(None, "::1"), (None, "fe80::1%eth0"), (Some("me"), "n1")]);
+        for bad in ["", "-oProxyCommand=x", "a b", "me@", "[::g]", &"a".repeat(254)] {
+            assert_eq!(push(&mut hosts, bad, 1).unwrap_err().code, ELAUNCH, "{bad}");
+        }
+    }
+
+    #[test]
+    fn variables_that_nobody_can_have_are_left_out_and_the_others_stay_in_order() {
+        let entry =
+            |name: &'static CStr, value: *const c_char, next| env_t { name: name.as_ptr(), value, next };
+        let last = entry(c"B", std::ptr::null(), std::ptr::null());
+        let odd = entry(c"A=B", c"x".as_ptr(), &last);
+        let empty = entry(c"", c"x".as_ptr(), &odd);
+        let first = entry(c"A", c"1=2".as_ptr(), &empty);
+        let read = unsafe { variables(&first) };
+        let read: Vec<_> = read.iter().map(|read| format!("{}={}", read.name(), read.value())).collect();
+        assert_eq!(read, ["A=1=2", "B="]);
+        assert!(unsafe { variables(std::ptr::null()) }.is_empty());
+    }
+}

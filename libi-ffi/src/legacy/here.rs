@@ -1,0 +1,80 @@
+//! Which hosts are this machine, and need no remote shell.
+//!
+//! | name | is this machine |
+//! |---|---|
+//! | `localhost`, with a domain or without, 127.x.y.z, ::1 | always |
+//! | what the machine calls itself | always |
+//! | that with or without a domain | if it leads to one of our addresses |
+//! | an address | if it is one of ours |
+//!
+//! An alias that is neither is not looked up: a launch of thousands of hosts would wait for as many answers.
+
+use std::ffi::CStr;
+use std::net::{IpAddr, ToSocketAddrs};
+
+use libc::c_char;
+
+/// What this machine calls itself.
+pub(super) fn machine() -> String {
+    let mut name: [c_char; 256] = [0; 256];
+    // SAFETY: the buffer is as long as is said, without its last byte, which stays 0.
+    let asked = unsafe { libc::gethostname(name.as_mut_ptr(), name.len() - 1) };
+    // SAFETY: its last byte is 0.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy();
+    if asked == 0 && !name.is_empty() { name.into_owned() } else { "localhost".to_owned() }
+}
+
+/// This machine, by its names and addresses.
+pub(super) struct Here {
+    pub(super) name: String,
+    addresses: Vec<IpAddr>,
+}
+
+impl Here {
+    pub(super) fn new() -> Self {
+        Self { name: machine(), addresses: libi::own_addresses() }
+    }
+
+    /// Whether this name, or address without brackets, is this machine's.
+    pub(super) fn is(&self, name: &str) -> bool {
+        is_loopback(name) || self.name.eq_ignore_ascii_case(name) || self.has(name) || {
+            let same = short(name).eq_ignore_ascii_case(short(&self.name)) && name.parse::<IpAddr>().is_err();
+            same && (name, 0).to_socket_addrs().is_ok_and(|mut found| {
+                found.all(|found| found.ip().is_loopback() || self.addresses.contains(&found.ip()))
+            })
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let name = name.split('%').next().unwrap_or(name);
+        name.parse().is_ok_and(|address| self.addresses.contains(&address))
+    }
+}
+
+/// Whether it means whatever machine asks.
+pub(super) fn is_loopback(name: &str) -> bool {
+    let is_local = matches!(short(name), "localhost" | "ip6-localhost" | "localhost4" | "localhost6");
+    is_local || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Without the domain.
+fn short(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_knows_its_names_and_addresses_and_takes_no_others_for_its_own() {
+        let here = Here { name: "Node7".to_owned(), addresses: vec!["192.0.2.7".parse().unwrap()] };
+        for own in ["localhost", "localhost.localdomain", "127.3.2.1", "::1", "node7", "192.0.2.7"] {
+            assert!(here.is(own), "{own}");
+        }
+        for other in ["node8", "192.0.2.8", "node7.invalid", "local", "1.2.3", "", "2001:db8::7"] {
+            assert!(!here.is(other), "{other}");
+        }
+        assert!(Here::new().is(&machine()));
+    }
+}

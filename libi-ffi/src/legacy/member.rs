@@ -1,0 +1,284 @@
+//! `LIBI_…`: a process that was launched.
+//!
+//! # What `LIBI_finalize` leaves behind
+//! A process as it was, but for two threads that wait, and standard output and error: what is printed goes to the front end as long as
+//! that is there, and is thrown away after that. It never blocks and is never a SIGPIPE. Only a process that then replaces itself
+//! (`exec`), or goes on in a child alone, takes them elsewhere first, as daemons do.
+//!
+//! # What the end of the process waits for
+//! Until it has left its session, the first process of a host carries for others. In this interface nobody waits for anybody when
+//! leaving. So when the process ends by `exit` or by returning from `main`, it waits until it is not needed any more: until those whom it
+//! carries have left as well, or the session is over. What it has printed last is with the next by then.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use libc::{c_char, c_int, c_void};
+use libi::{Bytes, CommError, InitError, Member, MemberError, Op, Rank};
+
+use super::given::{self, length_of};
+use super::{Code, EINIT, EIO, Fault, NO, Outcome, YES, answer, debug, done, lock};
+
+/// As long as those that are needed are well.
+const PATIENCE: Duration = Duration::MAX;
+/// How long what was said last may take to get out when the member leaves; then it goes on by itself.
+const LEAVING: Duration = Duration::from_secs(60);
+
+/// The place of this process, once it has one.
+static MEMBER: Mutex<Standing> = Mutex::new(Standing::Outside);
+
+enum Standing {
+    Outside,
+    Joining,
+    In(Arc<Member>),
+    /// It carries others as long as the process lives.
+    Out(Arc<Member>),
+}
+
+fn member() -> Outcome<Arc<Member>> {
+    match &*lock(&MEMBER) {
+        Standing::In(member) => Ok(Arc::clone(member)),
+        Standing::Out(_) => Err(Fault::new(EINIT, "LIBI_finalize was called before")),
+        _ => Err(Fault::new(EINIT, "LIBI_init has not been called, or has not come back")),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn LIBI_init(_version: c_int, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Code {
+    done("LIBI_init", || {
+        {
+            let mut standing = lock(&MEMBER);
+            if !matches!(*standing, Standing::Outside) {
+                return Err(Fault::new(EINIT, "it was called before"));
+            }
+            *standing = Standing::Joining;
+        }
+        let joined = Member::init();
+        let mut standing = lock(&MEMBER);
+        match joined {
+            Ok(member) => {
+                debug::say(2, || format!("rank {} of {} has joined", member.rank().0, member.size()));
+                *standing = Standing::In(Arc::new(member));
+                at_exit();
+                Ok(())
+            }
+            Err(error) => {
+                *standing = Standing::Outside;
+                let code = if matches!(error, InitError::Ended | InitError::System(_)) { EIO } else { EINIT };
+                Err(Fault::new(code, error.to_string()))
+            }
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn LIBI_finalize() -> Code {
+    done("LIBI_finalize", || {
+        let member = member()?;
+        match member.finalize(LEAVING) {
+            // What is still on its way goes on by itself.
+            Ok(()) | Err(MemberError::TimedOut(_)) => {
+                *lock(&MEMBER) = Standing::Out(member);
+                Ok(())
+            }
+            Err(error) => Err(Fault::io("leaving", &error)),
+        }
+    })
+}
+
+/// Has the end of the process wait for what it has to.
+fn at_exit() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static PROCESS: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn wait() {
+        // A child that goes on without us has nothing to do with others.
+        if PROCESS.load(Ordering::Acquire) != std::process::id() {
+            return;
+        }
+        // SAFETY: it is asked to write what programs have printed and not yet written, of which they are done.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        let member = match MEMBER.try_lock().as_deref() {
+            Ok(Standing::In(member) | Standing::Out(member)) => Arc::clone(member),
+            _ => return,
+        };
+        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| member.finish(PATIENCE)));
+        debug::say(2, || format!("the process ends: {waited:?}"));
+        // It would wait for what is printed again.
+        std::mem::forget(member);
+    }
+    if PROCESS.swap(std::process::id(), Ordering::AcqRel) == 0 {
+        // SAFETY: it is a function without arguments. If there is no room for it, nobody waits.
+        unsafe { libc::atexit(wait) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn LIBI_amIMaster() -> Code {
+    answer("LIBI_amIMaster", || Ok(if member()?.is_master() { YES } else { NO }))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn LIBI_getMyRank(rank: *mut c_int) -> Code {
+    // SAFETY: as the header asks.
+    done("LIBI_getMyRank", || unsafe { given::put(rank, member()?.rank().0.cast_signed()) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn LIBI_getSize(size: *mut c_int) -> Code {
+    // SAFETY: as the header asks.
+    done("LIBI_getSize", || unsafe { given::put(size, member()?.size().cast_signed()) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn LIBI_recvUsrData(buffer: *mut *mut c_void, length: *mut c_int) -> Code {
+    done("LIBI_recvUsrData", || {
+        let member = member()?;
+        together(&member, "receiving from the front end", || {
+            let message = member.recv().wait(PATIENCE).map_err(io("receiving from the front end"))?;
+            // SAFETY: as the header asks of the master.
+            unsafe { given::put_message(&message, buffer, length) }
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn LIBI_sendUsrData(buffer: *const c_void, length: *const c_int) -> Code {
+    done("LIBI_sendUsrData", || {
+        let member = member()?;
+        together(&member, "sending to the front end", || {
+            // SAFETY: as the header asks of the master.
+            let message = unsafe {
+                let length =
+                    length.as_ref().ok_or_else(|| Fault::new(EIO, "the place of the length is NULL"))?;
+                given::bytes(buffer, *length)?
+            };
+            member
+                .send(Bytes::copy_from_slice(message))
+                .wait(PATIENCE)
+                .map_err(io("sending to the front end"))
+        })
+    })
+}
+
+/// Has the master do something, and all members return together when it has. If the master could not do it, they all know.
+fn together(member: &Member, what: &str, body: impl FnOnce() -> Outcome) -> Outcome {
+    let own = if member.is_master() { body() } else { Ok(()) };
+    let failed = u8::from(own.is_err());
+    let all = member.allreduce(&[failed], Op::Max).wait(PATIENCE).map_err(io(what));
+    own?;
+    if all?.first() == Some(&0) {
+        Ok(())
+    } else {
+        Err(Fault::new(EIO, format!("{what}: the master could not")))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn LIBI_broadcast(buffer: *mut c_void, length: c_int) -> Code {
+    done("LIBI_broadcast", || {
+        let member = member()?;
+        let data = if member.is_master() {
+            // SAFETY: as the header asks.
+            Some(or_tell(&member, unsafe { given::bytes(buffer, length) })?)
+        } else {
+            None
+        };
+        let data = data.map(Bytes::copy_from_slice);
+        let got = member.broadcast(Rank(0), data).wait(PATIENCE).map_err(io("the broadcast"))?;
+        // SAFETY: as the header asks.
+        if member.is_master() { Ok(()) } else { unsafe { fill(&got, buffer, length) } }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn LIBI_gather(send: *const c_void, length: c_int, receive: *mut c_void) -> Code {
+    done("LIBI_gather", || {
+        let member = member()?;
+        // SAFETY: as the header asks.
+        let own = Bytes::copy_from_slice(or_tell(&member, unsafe { given::bytes(send, length) })?);
+        if member.is_master() && receive.is_null() && length > 0 {
+            or_tell(&member, Err(Fault::new(EIO, "the place for the parts is NULL")))?;
+        }
+        let parts = member.gather_equal(Rank(0), own).wait(PATIENCE).map_err(io("the gather"))?;
+        let length = length_of(length)?;
+        for (at, part) in parts.iter().flatten().enumerate() {
+            // SAFETY: as the header asks, there is room for as many parts at the master as there are members, and these come in
+            // their order, all of this length.
+            unsafe {
+                let place = receive.cast::<u8>().wrapping_add(at * length).cast();
+                fill(part, place, length as c_int)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn LIBI_scatter(send: *const c_void, length: c_int, receive: *mut c_void) -> Code {
+    done("LIBI_scatter", || {
+        let member = member()?;
+        // SAFETY: as the header asks.
+        let parts = if member.is_master() {
+            Some(or_tell(&member, unsafe { parts(send, length, member.size()) })?)
+        } else {
+            None
+        };
+        let own = member.scatter(Rank(0), parts).wait(PATIENCE).map_err(io("the scatter"))?;
+        // SAFETY: as the header asks.
+        unsafe { fill(&own, receive, length) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn LIBI_barrier() -> Code {
+    done("LIBI_barrier", || member()?.barrier().wait(PATIENCE).map_err(io("the barrier")))
+}
+
+/// What the master has for each member.
+///
+/// # Safety
+/// It is NULL, or there are as many parts, one behind the other.
+unsafe fn parts(send: *const c_void, length: c_int, size: u32) -> Outcome<Vec<Bytes>> {
+    let (length, size) = (length_of(length)?, size as usize);
+    let all = length.checked_mul(size).filter(|all| isize::try_from(*all).is_ok());
+    let all = all.ok_or_else(|| Fault::new(EIO, "nobody has memory for so much"))?;
+    if send.is_null() && all > 0 {
+        return Err(Fault::new(EIO, "the parts are at NULL"));
+    }
+    // SAFETY: as this function asks.
+    let all = if all == 0 { &[] } else { unsafe { std::slice::from_raw_parts(send.cast::<u8>(), all) } };
+    let all = Bytes::copy_from_slice(all);
+    Ok((0..size).map(|rank| all.slice(rank * length..(rank + 1) * length)).collect())
+}
+
+/// What this member was given, if it makes sense. If not, all others hear of it by a call that does not match theirs, and do not
+/// wait for this one.
+fn or_tell<T>(member: &Member, given: Outcome<T>) -> Outcome<T> {
+    if given.is_err() {
+        let _ = member.barrier().wait(PATIENCE);
+    }
+    given
+}
+
+/// Writes what has come where the caller wants it, if that has the length of what came.
+///
+/// # Safety
+/// There is room for as many bytes, or it is NULL.
+unsafe fn fill(bytes: &[u8], place: *mut c_void, length: c_int) -> Outcome {
+    let length = length_of(length)?;
+    if length != bytes.len() {
+        let text =
+            format!("{} bytes have come where all members were to give the same {length}", bytes.len());
+        return Err(Fault::new(EIO, text));
+    }
+    if length > 0 && place.is_null() {
+        return Err(Fault::new(EIO, "the place for the result is NULL"));
+    }
+    // SAFETY: as this function asks; what has come is in memory of ours.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), length) };
+    Ok(())
+}
+
+fn io(what: &str) -> impl Fn(CommError) -> Fault {
+    move |error| Fault::io(what, &error)
+}

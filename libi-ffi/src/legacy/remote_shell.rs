@@ -1,0 +1,183 @@
+//! Which back-end a remote shell is that somebody has named, and what its options say to it.
+//!
+//! Options are words between blanks; double quotes keep blanks, and a backslash keeps the character behind it.
+//!
+//! | program, without its directory | back-end |
+//! |---|---|
+//! | `ssh` | [`Ssh`], whose launches end with whoever has made them; with options that have no place in a configuration, such as `-E`, [`Shell`] |
+//! | `rsh`, `remsh`, … | [`Rsh`], which knows how programs have ended |
+//! | any other | [`Shell`] |
+//!
+//! Options that would take away standard input or the wait for the command, as `-n` and `-f`, or ask for a terminal, are left out
+//! for `ssh` and `rsh`: the link goes through these streams.
+
+use libi::{Rsh, Shell, Ssh, Via, Word};
+
+/// The remote shell of this name, with these options.
+pub(super) fn named(program: Word, options: &[u8]) -> Via {
+    let words = split(options);
+    let name = program.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+    if name == b"ssh" {
+        if let Some((options, config)) = configuration(&words) {
+            return Via::Ssh(Ssh { program, options, config, ..Ssh::new() });
+        }
+        let args = as_words(without_traps(words));
+        return Via::Shell(Shell { args, ..Shell::new(program) });
+    }
+    let shell = Shell::new(program.clone());
+    if Via::Shell(shell.clone()).is_plain() {
+        return Via::Rsh(Rsh { program, args: as_words(without_traps(words)), ..Rsh::new() });
+    }
+    Via::Shell(Shell { args: as_words(words), ..shell })
+}
+
+/// The words of a text.
+fn split(text: &[u8]) -> Vec<Vec<u8>> {
+    let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<Vec<u8>>, false);
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_default();
+            }
+            // One at the very end keeps nothing, and is itself.
+            b'\\' => word.get_or_insert_default().push(bytes.next().unwrap_or(byte)),
+            byte if byte.is_ascii_whitespace() && !is_quoted => words.extend(word.take()),
+            byte => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+fn as_words(words: Vec<Vec<u8>>) -> Vec<Word> {
+    // They come from the environment, where nothing holds a NUL.
+    words.into_iter().filter_map(|word| Word::new(word).ok()).collect()
+}
+
+/// Without what would take our streams away.
+fn without_traps(words: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let traps: [&[u8]; 5] = [b"-n", b"-f", b"-t", b"-tt", b"-N"];
+    words.into_iter().filter(|word| !traps.contains(&word.as_slice())).collect()
+}
+
+/// Options of ssh as a configuration has them, and the configuration file; nothing if they cannot be said so.
+fn configuration(words: &[Vec<u8>]) -> Option<(Vec<Word>, Option<Word>)> {
+    let (mut options, mut config) = (Vec::new(), None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut letters = word.strip_prefix(b"-").filter(|letters| !letters.is_empty())?;
+        while let Some((&letter, rest)) = letters.split_first() {
+            letters = rest;
+            let set: &[&str] = match letter {
+                b'n' | b'f' | b't' | b'T' | b'N' | b's' => &[],
+                b'q' => &["LogLevel=QUIET"],
+                b'v' => &["LogLevel=DEBUG"],
+                b'x' => &["ForwardX11=no"],
+                b'X' => &["ForwardX11=yes"],
+                b'a' => &["ForwardAgent=no"],
+                b'A' => &["ForwardAgent=yes"],
+                b'4' => &["AddressFamily=inet"],
+                b'6' => &["AddressFamily=inet6"],
+                b'C' => &["Compression=yes"],
+                b'g' => &["GatewayPorts=yes"],
+                b'k' => &["GSSAPIDelegateCredentials=no"],
+                b'K' => &["GSSAPIAuthentication=yes", "GSSAPIDelegateCredentials=yes"],
+                _ => {
+                    // The value is the rest of the word, or the next.
+                    let value = if rest.is_empty() { words.next()?.as_slice() } else { rest };
+                    letters = &[];
+                    let name = match letter {
+                        b'o' => {
+                            options.push(Word::new(value).ok()?);
+                            continue;
+                        }
+                        b'F' => {
+                            config.get_or_insert(Word::new(value).ok()?);
+                            continue;
+                        }
+                        b'i' => "IdentityFile",
+                        b'l' => "User",
+                        b'p' => "Port",
+                        b'b' => "BindAddress",
+                        b'B' => "BindInterface",
+                        b'c' => "Ciphers",
+                        b'm' => "MACs",
+                        b'J' => "ProxyJump",
+                        b'I' => "PKCS11Provider",
+                        b'S' => "ControlPath",
+                        _ => return None,
+                    };
+                    options.push(setting(name, value)?);
+                    continue;
+                }
+            };
+            options.extend(set.iter().filter_map(|set| Word::try_from(*set).ok()));
+        }
+    }
+    Some((options, config))
+}
+
+/// A line of a configuration; nothing if none can say it.
+fn setting(name: &str, value: &[u8]) -> Option<Word> {
+    let quotes = value.iter().any(u8::is_ascii_whitespace);
+    if value.contains(&b'"') || value.contains(&b'\\') && quotes {
+        return None;
+    }
+    let quote: &[u8] = if quotes { b"\"" } else { b"" };
+    Word::new([name.as_bytes(), b"=", quote, value, quote].concat()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn via(program: &str, options: &str) -> Via {
+        named(Word::try_from(program).unwrap(), options.as_bytes())
+    }
+
+    fn shown(words: &[Word]) -> Vec<String> {
+        words.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn blanks_part_words_unless_quotes_or_backslashes_protect_them() {
+        let words = |text: &str| -> Vec<String> {
+            split(text.as_bytes()).into_iter().map(|word| String::from_utf8(word).unwrap()).collect()
+        };
+        assert_eq!(words("  -q\t-x "), ["-q", "-x"]);
+        assert_eq!(words(r#"-o "User Known"=a\ b "" c"d e"f"#), ["-o", "User Known=a b", "", "cd ef"]);
+        assert_eq!(words(r#"\"a\" \\ b\"#), ["\"a\"", "\\", "b\\"]);
+        assert_eq!(words("'a b'"), ["'a", "b'"]);
+        assert!(words("").is_empty());
+    }
+
+    #[test]
+    fn options_of_ssh_become_its_configuration() {
+        let Via::Ssh(ssh) = via("/usr/bin/ssh", r#"-nqx4 -o A=b -oC=d -p 22 -F "my config" -i "a key" -lme"#)
+        else {
+            panic!("it is ssh");
+        };
+        assert_eq!(ssh.program.to_string(), "/usr/bin/ssh");
+        assert_eq!(ssh.config.unwrap().to_string(), "my config");
+        let set = ["LogLevel=QUIET", "ForwardX11=no", "AddressFamily=inet", "A=b", "C=d", "Port=22"];
+        assert_eq!(shown(&ssh.options), [&set[..], &["IdentityFile=\"a key\"", "User=me"]].concat());
+    }
+
+    #[test]
+    fn what_no_configuration_says_is_left_to_ssh_itself() {
+        for options in ["-E log -n", "-i a\\\"b", "word", "-o"] {
+            let Via::Shell(shell) = via("ssh", options) else { panic!("{options}") };
+            assert!(!shown(&shell.args).contains(&"-n".to_owned()), "{options}");
+        }
+    }
+
+    #[test]
+    fn rsh_is_rsh_and_everything_else_is_called_with_what_was_said() {
+        let Via::Rsh(rsh) = via("/usr/bin/rsh", "-n -l me") else { panic!("it is rsh") };
+        assert_eq!(shown(&rsh.args), ["-l", "me"]);
+        let Via::Shell(shell) = via("./my-ssh", "-n -X") else { panic!("it is a shell") };
+        assert_eq!(shown(&shell.args), ["-n", "-X"]);
+    }
+}
