@@ -15,6 +15,27 @@
 #endif
 
 /**
+ * The version that this header belongs to, as its first number. A new one may break programs.
+ */
+#define LIBI_VERSION_MAJOR 0
+
+/**
+ * Its second number. Until the first is 1, a new one may break programs; from then on it only adds.
+ */
+#define LIBI_VERSION_MINOR 1
+
+/**
+ * Its third number, which grows when defects are mended.
+ */
+#define LIBI_VERSION_PATCH 0
+
+/**
+ * The version as one number, which can be compared: 1002003 is 1.2.3. LIBI_VERSION is something else: the header of 2011 has
+ * it. Since 0.1.
+ */
+#define LIBI_VERSION_NUMBER (((LIBI_VERSION_MAJOR * 1000000) + (LIBI_VERSION_MINOR * 1000)) + LIBI_VERSION_PATCH)
+
+/**
  * Bytes that have come: one part, or one for each rank, in their order. Nothing changes them, and any number of threads may read them at
  * a time. It needs nothing of the object that it came of, and may be freed later. Since 0.1.
  */
@@ -705,6 +726,16 @@ extern "C" {
  * What a code means, in a few words; NULL for a number that is none. Any thread, at any time. Since 0.1.
  */
 const char *libi_result_text(libi_result result);
+
+/**
+ * The LIBI_VERSION_NUMBER of the library that this program runs with. Any thread, at any time. Since 0.1.
+ */
+uint32_t libi_version(void);
+
+/**
+ * The version of the library that this program runs with, as "0.1.0". Any thread, at any time; it is never freed. Since 0.1.
+ */
+const char *libi_version_text(void);
 
 /**
  * An empty list. To be freed by libi_hosts_free(). Since 0.1.

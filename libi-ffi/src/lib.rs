@@ -25,6 +25,7 @@
 //! | [`front`], [`session`], [`layout`] | `libi_front_…`, `libi_session_…`, `libi_layout_…` |
 //! | [`event`], [`report`], [`failure`] | `libi_event_…`, `libi_report_…`, `libi_failure_…` |
 //! | [`member`], [`pending`], [`data`] | `libi_member_…`, `libi_pending_…`, `libi_data_…` |
+//! | [`version`] | `libi_version…` |
 //! | [`legacy`] | `LIBI_…`: the interface of 2011, declared in `include/libi/libi_api.h` |
 //!
 //! # Safety
@@ -37,11 +38,14 @@
 
 mod caller;
 mod given;
+/// cbindgen:ignore
 mod legacy;
 mod object;
 
 // In the order of the header.
 mod result;
+
+mod version;
 
 mod progress;
 

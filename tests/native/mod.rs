@@ -3,7 +3,8 @@
 //! The library is built by the `cargo` that runs the tests, without the features that tests have, into `native` beside their own.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -38,8 +39,22 @@ pub fn library() -> &'static Path {
         cargo.args(["build", "--quiet", "--package", "libi-ffi", "--target-dir"]).arg(&target);
         let built = cargo.current_dir(root()).status().expect("cargo is started");
         assert!(built.success(), "the library is not built: {cargo:?}");
-        target.join("debug").canonicalize().expect("the library is there")
+        let place = target.join("debug").canonicalize().expect("the library is there");
+        // Programs ask for it by this name. Other tests may make the link at the same time.
+        if let Err(error) = symlink("liblibi.so", place.join(soname())) {
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{}: {error}", place.display());
+        }
+        place
     })
+}
+
+/// By which name programs ask for `liblibi.so`: before 1.0 a minor version may break, from then on none that begins with the same number.
+pub fn soname() -> String {
+    let series = match (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR")) {
+        ("0", minor) => format!("0.{minor}"),
+        (major, _) => major.to_owned(),
+    };
+    format!("liblibi.so.{series}")
 }
 
 /// A directory for what tests make.
