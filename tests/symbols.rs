@@ -1,6 +1,6 @@
 //! `libi-ffi/symbols.txt` is what `liblibi.so` exports, and that is what the headers declare.
 
-#[allow(dead_code, reason = "it is shared")]
+#[allow(dead_code, unreachable_pub, reason = "it is shared")]
 mod native;
 
 use std::collections::BTreeSet;

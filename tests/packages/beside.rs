@@ -1,0 +1,45 @@
+//! A program may use other static libraries that are written in Rust.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::tree::Tree;
+use crate::{are_asked_for, done, native};
+
+/// Links a program with both, and with all of both, so that whatever is defined twice shows.
+fn link(tree: &Tree, ours: &Path, other: &Path, program: &Path) -> Command {
+    let mut compiler = Command::new("cc");
+    compiler.arg("-std=c11").arg(native::root().join("tests/packages/both.c")).arg("-o").arg(program);
+    compiler.arg("-Wl,--whole-archive").arg(ours).arg(other).arg("-Wl,--no-whole-archive");
+    let flags = tree.pkg_config(&["--static", "--cflags", "--libs"]);
+    compiler.args(flags.into_iter().filter(|flag| flag != "-llibi"));
+    compiler
+}
+
+#[test]
+fn another_static_library_in_rust_can_be_beside() {
+    if !are_asked_for() {
+        return;
+    }
+    let tree = Tree::for_itself("beside").of_script();
+    let work = tree.work("beside");
+    let other = work.join("libother.a");
+    let mut rustc = Command::new("rustc");
+    rustc
+        .args(["--edition", "2024", "-O", "tests/packages/other.rs", "-o"])
+        .arg(&other)
+        .current_dir(native::root());
+    done(&mut rustc);
+
+    let program = work.join("both");
+    done(&mut link(&tree, &tree.libraries().join("liblibi.a"), &other, &program));
+    let ended = native::run_command(&mut Command::new(&program), crate::PATIENCE);
+    assert_eq!((ended.code, &*ended.out), (Some(0), "2 -1 0 n[1-3]\n"), "{}", ended.err);
+    assert!(ended.err.contains("none is negative"), "the other library says its own: {}", ended.err);
+
+    // What the compiler makes cannot be linked so: that is what the script mends.
+    let unchanged = native::library().join("liblibi.a");
+    let refused = link(&tree, &unchanged, &other, &program).output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && text.contains("multiple definition"), "{text}");
+}

@@ -1,0 +1,66 @@
+//! What the programs in `examples/c` and `examples/cpp` are given, and what has to come of it.
+//!
+//! Each of them has to be here.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::native;
+
+/// One run of a program.
+pub(crate) struct Run {
+    /// Its file without the ending, from `examples`.
+    pub(crate) program: &'static str,
+    pub(crate) args: &'static [&'static str],
+    pub(crate) code: i32,
+    /// What has to be in its output.
+    pub(crate) says: &'static [&'static str],
+    /// What has to be in its standard error, which is empty if this is.
+    pub(crate) complains: &'static str,
+}
+
+pub(crate) const RUNS: &[Run] = &[
+    Run {
+        program: "c/hosts",
+        args: &["node[01-03]:2, me@login:2222"],
+        code: 0,
+        says: &["node02: 2 processes\n", "login: 2222 processes\n", " processes on 4 hosts\n"],
+        complains: "",
+    },
+    Run {
+        program: "c/hosts",
+        args: &["node[01-03"],
+        code: 2,
+        says: &[],
+        complains: "column 5: this `[` is never closed",
+    },
+    Run { program: "cpp/hosts", args: &["n[1-3]", "n4"], code: 0, says: &["n[1-4]\n"], complains: "" },
+];
+
+/// All programs, as [`Run::program`] has them, with their sources.
+pub(crate) fn all() -> Vec<(String, String)> {
+    let mut found = BTreeSet::new();
+    for language in ["c", "cpp"] {
+        let Ok(entries) = fs::read_dir(native::root().join("examples").join(language)) else { continue };
+        for file in entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+            if let Some((name, ending)) = file.rsplit_once('.')
+                && ending == language
+            {
+                found.insert((format!("{language}/{name}"), format!("examples/{language}/{file}")));
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+#[test]
+fn every_example_has_its_lines_in_the_table() {
+    let (there, tried): (BTreeSet<_>, BTreeSet<_>) = (
+        all().into_iter().map(|(name, _)| name).collect(),
+        RUNS.iter().map(|run| run.program.to_owned()).collect(),
+    );
+    assert_eq!(
+        there, tried,
+        "the programs in examples/c and examples/cpp, and those in tests/packages/examples.rs"
+    );
+}

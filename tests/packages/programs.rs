@@ -1,0 +1,157 @@
+//! The examples, built in all ways that users have, and run.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::examples::{self, RUNS};
+use crate::tree::Tree;
+use crate::{are_asked_for, done, native};
+
+/// How long an example may take.
+const SHORT: Duration = Duration::from_secs(120);
+
+/// What programs have to pass without a word.
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
+
+/// How a program comes to the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `pkg-config --libs`
+    Shared,
+    /// `pkg-config --static --libs` with `-l:liblibi.a`: the library is in the program, the system's are not.
+    Static,
+    /// `cc -static` and `pkg-config --static --libs`: nothing is outside.
+    AllStatic,
+    /// `libi::libi`
+    CMakeShared,
+    /// `libi::libi_static`
+    CMakeStatic,
+    /// `libi::libi_static` and `-static`
+    CMakeAllStatic,
+}
+
+impl Way {
+    /// Whether the program loads `liblibi.so`, and whether it loads anything.
+    fn loads(self) -> (bool, bool) {
+        match self {
+            Self::Shared | Self::CMakeShared => (true, true),
+            Self::Static | Self::CMakeStatic => (false, true),
+            Self::AllStatic | Self::CMakeAllStatic => (false, false),
+        }
+    }
+}
+
+/// Builds every example in these ways, and looks at what it is and does.
+pub(crate) fn build_and_run(tree: &Tree, ways: &[Way]) {
+    for &way in ways {
+        let work = tree.work(&format!("{way:?}"));
+        match way {
+            Way::Shared | Way::Static | Way::AllStatic => with_pkg_config(tree, way, &work),
+            Way::CMakeShared | Way::CMakeStatic | Way::CMakeAllStatic => with_cmake(tree, way, &work),
+        }
+        for (name, _) in examples::all() {
+            assert_eq!(
+                loads(&work.join(&name)),
+                way.loads(),
+                "{name}, {way:?}: whether liblibi.so, and anything, is loaded"
+            );
+        }
+        for run in RUNS {
+            let mut command = Command::new(work.join(run.program));
+            command.args(run.args).current_dir(&work);
+            if way == Way::Shared {
+                command.env("LD_LIBRARY_PATH", tree.libraries());
+            }
+            let shown = format!("{way:?}: {command:?}");
+            let ended = native::run_command(&mut command, SHORT);
+            assert_eq!(ended.code, Some(run.code), "{shown}\n{}\n{}", ended.out, ended.err);
+            for line in run.says {
+                assert!(ended.out.contains(line), "{shown} does not say {line:?}\n{}", ended.out);
+            }
+            assert_eq!(run.complains.is_empty(), ended.err.is_empty(), "{shown}\n{}", ended.err);
+            assert!(
+                ended.err.contains(run.complains),
+                "{shown} does not complain of {:?}\n{}",
+                run.complains,
+                ended.err
+            );
+        }
+    }
+}
+
+/// Compiles as one does with pkg-config.
+fn with_pkg_config(tree: &Tree, way: Way, work: &Path) {
+    let flags = match way {
+        Way::Shared => tree.pkg_config(&["--cflags", "--libs"]),
+        _ => tree.pkg_config(&["--static", "--cflags", "--libs"]),
+    };
+    let flags = flags.into_iter().map(|flag| match (way, &*flag) {
+        (Way::Static, "-llibi") => "-l:liblibi.a".to_owned(),
+        _ => flag,
+    });
+    let flags: Vec<_> = flags.collect();
+    for (name, source) in examples::all() {
+        let program = work.join(&name);
+        std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+        let mut compiler = match source.ends_with(".cpp") {
+            true => standard("c++", "-std=c++17"),
+            false => standard("cc", "-std=c11"),
+        };
+        if way == Way::AllStatic {
+            // The linker warns of functions that load something at run time all the same.
+            compiler.args(["-static", "-Wl,--fatal-warnings"]);
+        }
+        compiler.args(WARNINGS).arg(native::root().join(source)).arg("-o").arg(program).args(&flags);
+        done(&mut compiler);
+    }
+}
+
+fn standard(compiler: &str, standard: &str) -> Command {
+    let mut command = Command::new(compiler);
+    command.arg(standard);
+    command
+}
+
+/// Builds the project that the examples are, as somebody else's would be.
+fn with_cmake(tree: &Tree, way: Way, work: &Path) {
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(native::root().join("examples")).arg("-B").arg(work);
+    configure.arg(define("CMAKE_PREFIX_PATH", &tree.prefix().display().to_string()));
+    configure
+        .arg(define("CMAKE_C_FLAGS", &WARNINGS.join(" ")))
+        .arg(define("CMAKE_CXX_FLAGS", &WARNINGS.join(" ")));
+    // What the machine has installed by chance is not looked for.
+    configure.arg("-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF");
+    if way != Way::CMakeShared {
+        configure.arg("-DLIBI_EXAMPLES_STATIC=ON");
+    }
+    if way == Way::CMakeAllStatic {
+        configure.arg("-DCMAKE_EXE_LINKER_FLAGS=-static -Wl,--fatal-warnings");
+    }
+    done(&mut configure);
+    done(Command::new("cmake").arg("--build").arg(work).args(["--parallel", "2"]));
+}
+
+fn define(name: &str, value: &str) -> String {
+    format!("-D{name}={value}")
+}
+
+/// Whether a program loads `liblibi.so`, and whether it loads anything.
+fn loads(program: &Path) -> (bool, bool) {
+    let said = done(Command::new("readelf").arg("-d").arg(program));
+    let needed: Vec<_> = said.lines().filter(|line| line.contains("(NEEDED)")).collect();
+    (needed.iter().any(|line| line.contains(&format!("[{}]", native::soname()))), !needed.is_empty())
+}
+
+#[test]
+fn programs_build_with_what_the_script_installs_also_when_it_is_moved() {
+    use Way::{AllStatic, CMakeAllStatic, CMakeShared, CMakeStatic, Shared, Static};
+
+    if !are_asked_for() {
+        return;
+    }
+    let tree = Tree::for_itself("programs").of_script();
+    build_and_run(&tree, &[Shared, Static, AllStatic]);
+    build_and_run(&tree.moved(), &[CMakeShared, CMakeStatic, CMakeAllStatic]);
+}

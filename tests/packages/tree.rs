@@ -1,0 +1,228 @@
+//! What is installed where.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{are_asked_for, done, native};
+
+/// Where Debian has libraries.
+fn multiarch() -> String {
+    format!("lib/{}-linux-gnu", std::env::consts::ARCH)
+}
+
+/// A directory for what a test makes, empty.
+fn place(name: &str) -> PathBuf {
+    let place = native::scratch().join(format!("packages.{name}.{}", std::process::id()));
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).unwrap();
+    place
+}
+
+/// Where it is built: once for all tests.
+fn target() -> PathBuf {
+    native::scratch().join("../packages")
+}
+
+/// Something that was installed, in a directory that goes with it.
+pub(crate) struct Tree {
+    place: PathBuf,
+    /// What stands before all paths while it is not where it is to be; empty if it is there.
+    destdir: PathBuf,
+    prefix: PathBuf,
+    libdir: String,
+}
+
+impl Tree {
+    /// For where Debian would have it, with `/usr` below a directory.
+    pub(crate) fn for_debian(name: &str) -> Self {
+        let place = place(name);
+        Self { destdir: place.join("package"), place, prefix: "/usr".into(), libdir: multiarch() }
+    }
+
+    /// For a directory of its own.
+    pub(crate) fn for_itself(name: &str) -> Self {
+        let place = place(name);
+        Self { destdir: PathBuf::new(), prefix: place.join("there"), place, libdir: "lib".into() }
+    }
+
+    /// Installs with `packaging/install`.
+    pub(crate) fn of_script(self) -> Self {
+        self.script(&[]);
+        self
+    }
+
+    /// Has `packaging/install` do something.
+    pub(crate) fn script(&self, words: &[&str]) {
+        let mut script = Command::new(native::root().join("packaging/install"));
+        script.args(words).env("CARGO", env!("CARGO")).env("CARGO_TARGET_DIR", target());
+        done(self.told(&mut script));
+    }
+
+    /// Installs with `cargo cinstall`.
+    pub(crate) fn of_cargo_c(self) -> Self {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([
+            "cinstall",
+            "--locked",
+            "--package",
+            "libi-ffi",
+            "--profile",
+            "packaged",
+            "--target-dir",
+        ]);
+        done(self.told(cargo.arg(target()).current_dir(native::root())));
+        self
+    }
+
+    fn told<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.arg("--prefix").arg(&self.prefix).arg("--libdir").arg(&self.libdir);
+        if !self.destdir.as_os_str().is_empty() {
+            command.arg("--destdir").arg(&self.destdir);
+        }
+        command
+    }
+
+    /// Moves it to where nobody has said that it would be.
+    pub(crate) fn moved(mut self) -> Self {
+        let elsewhere = self.place.join("elsewhere");
+        fs::rename(&self.prefix, &elsewhere).unwrap();
+        self.prefix = elsewhere;
+        self
+    }
+
+    /// A directory that goes with this.
+    pub(crate) fn work(&self, name: &str) -> PathBuf {
+        let work = self.place.join(name);
+        fs::create_dir_all(&work).unwrap();
+        work
+    }
+
+    /// Where the prefix is now.
+    pub(crate) fn prefix(&self) -> PathBuf {
+        match self.destdir.as_os_str().is_empty() {
+            true => self.prefix.clone(),
+            false => self.destdir.join(self.prefix.strip_prefix("/").unwrap()),
+        }
+    }
+
+    /// Where the libraries are now.
+    pub(crate) fn libraries(&self) -> PathBuf {
+        self.prefix().join(&self.libdir)
+    }
+
+    /// All files and links, from the prefix.
+    pub(crate) fn files(&self) -> BTreeSet<String> {
+        let (prefix, mut found) = (self.prefix(), BTreeSet::new());
+        if prefix.exists() {
+            walk(&prefix, &prefix, &mut found);
+        }
+        found
+    }
+
+    /// What pkg-config says of it, as words.
+    pub(crate) fn pkg_config(&self, words: &[&str]) -> Vec<String> {
+        let mut command = Command::new("pkg-config");
+        command.args(words).arg("libi").env("PKG_CONFIG_LIBDIR", self.libraries().join("pkgconfig"));
+        if !self.destdir.as_os_str().is_empty() {
+            command.env("PKG_CONFIG_SYSROOT_DIR", &self.destdir);
+        }
+        // /usr is no system directory here.
+        command.env("PKG_CONFIG_ALLOW_SYSTEM_CFLAGS", "1").env("PKG_CONFIG_ALLOW_SYSTEM_LIBS", "1");
+        done(&mut command).split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // What a test has failed with is worth a look.
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.place);
+        }
+    }
+}
+
+fn walk(from: &Path, directory: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            walk(from, &entry.path(), found);
+        } else {
+            found.insert(entry.path().strip_prefix(from).unwrap().to_str().unwrap().to_owned());
+        }
+    }
+}
+
+/// What is to be installed, from the prefix.
+fn expected(libdir: &str) -> BTreeSet<String> {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut files = BTreeSet::new();
+    walk(native::root(), &native::root().join("include"), &mut files);
+    let libraries =
+        ["liblibi.a", "liblibi.so", &format!("liblibi.so.{version}"), &native::soname(), "pkgconfig/libi.pc"];
+    files.extend(libraries.map(|file| format!("{libdir}/{file}")));
+    files.extend(["", "-version"].map(|which| format!("share/cmake/libi/libi-config{which}.cmake")));
+    files
+}
+
+/// What an archive or a shared library defines for others.
+fn exported(library: &Path, how: &[&str]) -> BTreeSet<String> {
+    let said = done(Command::new("nm").args(how).arg("--defined-only").arg(library));
+    // An archive's members have lines of their own, which end with a colon.
+    let names = said.lines().filter_map(|line| line.split_whitespace().nth(2));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_script_installs_what_it_should_exports_what_is_listed_and_takes_it_away() {
+    if !are_asked_for() {
+        return;
+    }
+    let tree = Tree::for_debian("script").of_script();
+    assert_eq!(tree.files(), expected(&multiarch()));
+
+    let library = tree.libraries().join("liblibi.so");
+    let real = library.canonicalize().unwrap();
+    assert!(real.ends_with(format!("liblibi.so.{}", env!("CARGO_PKG_VERSION"))), "{}", real.display());
+    assert_eq!(tree.libraries().join(native::soname()).canonicalize().unwrap(), real);
+
+    let list = fs::read_to_string(native::root().join("libi-ffi/symbols.txt")).unwrap();
+    let listed: BTreeSet<_> = list.lines().map(str::to_owned).collect();
+    assert_eq!(exported(&library, &["-D"]), listed);
+    assert_eq!(exported(&tree.libraries().join("liblibi.a"), &["-g"]), listed);
+
+    // A package can be made of a tree in which others have put something, and taken away from it.
+    fs::write(tree.prefix().join("include/others.h"), "").unwrap();
+    tree.script(&["--uninstall"]);
+    assert_eq!(tree.files(), BTreeSet::from(["include/others.h".to_owned()]));
+}
+
+#[test]
+fn cargo_c_installs_the_same_and_programs_build_with_it() {
+    if !are_asked_for() {
+        return;
+    }
+    let (script, cargo_c) = (Tree::for_debian("same").of_script(), Tree::for_debian("cargo_c").of_cargo_c());
+    assert_eq!(cargo_c.files(), script.files());
+
+    // Two libraries differ: those that the compiler adds by itself, as fits what is linked. The script leaves them out.
+    let said = |tree: &Tree| fs::read_to_string(tree.libraries().join("pkgconfig/libi.pc")).unwrap();
+    let by_compiler = |line: &str| {
+        let words = line.split(' ').filter(|word| !["-lgcc_s", "-lc"].contains(word));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let expected: Vec<_> = said(&cargo_c).lines().map(by_compiler).collect();
+    assert_eq!(said(&script).lines().collect::<Vec<_>>(), expected);
+
+    // Headers and the package for CMake are the same files.
+    for file in
+        script.files().iter().filter(|file| file.starts_with("include/") || file.starts_with("share/"))
+    {
+        let read = |tree: &Tree| fs::read(tree.prefix().join(file)).unwrap();
+        assert!(read(&script) == read(&cargo_c), "{file}");
+    }
+
+    use crate::programs::Way::{CMakeShared, CMakeStatic, Shared, Static};
+    crate::programs::build_and_run(&cargo_c, &[Shared, Static, CMakeShared, CMakeStatic]);
+}

@@ -1,0 +1,19 @@
+/* Says which version the header is, and which the library. */
+
+#include <stdio.h>
+
+#include <libi.h>
+
+#if LIBI_VERSION_NUMBER != LIBI_VERSION_MAJOR * 1000000 + LIBI_VERSION_MINOR * 1000 + LIBI_VERSION_PATCH
+#error "the preprocessor does not get the number of this version"
+#endif
+#if LIBI_VERSION_NUMBER + 1 != LIBI_VERSION_NUMBER - (-1) || 2 * LIBI_VERSION_NUMBER != LIBI_VERSION_NUMBER * 2
+#error "the number is no operand"
+#endif
+
+int main(void)
+{
+    printf("%d.%d.%d %d\n", LIBI_VERSION_MAJOR, LIBI_VERSION_MINOR, LIBI_VERSION_PATCH, LIBI_VERSION_NUMBER);
+    printf("%s %u\n", libi_version_text(), (unsigned)libi_version());
+    return 0;
+}

@@ -1,0 +1,10 @@
+# Asks FILE, a version file of a package, as find_package() does.
+include("${FILE}")
+if(PACKAGE_VERSION_EXACT AND PACKAGE_VERSION_COMPATIBLE)
+  set(answer exact)
+elseif(PACKAGE_VERSION_COMPATIBLE)
+  set(answer compatible)
+else()
+  set(answer no)
+endif()
+execute_process(COMMAND "${CMAKE_COMMAND}" -E echo "${PACKAGE_VERSION} ${answer}")
