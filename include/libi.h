@@ -937,6 +937,13 @@ libi_result libi_options_set_spares(libi_options *options,
                                     const libi_hosts *spares);
 
 /**
+ * Names hosts that are this machine: where the front end launches them, as it does the first of a session, it starts them without a
+ * remote shell, whatever the others are reached by. The list is copied; NULL is none. Since 0.1.
+ */
+libi_result libi_options_set_here(libi_options *options,
+                                  const libi_hosts *here);
+
+/**
  * After how long there is a verdict, whatever happens; at first two minutes. Since 0.1.
  */
 libi_result libi_options_set_deadline(libi_options *options, libi_millis deadline);

@@ -27,6 +27,18 @@ pub(crate) fn is_called() -> bool {
     CALLED.get()
 }
 
+/// The thread that calls, among those there are. That of the standard library is an allocation which nobody frees when a program in C
+/// ends, so that whoever looks for leaks finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Thread(usize);
+
+impl Thread {
+    pub(crate) fn this() -> Self {
+        // SAFETY: takes nothing, and cannot fail.
+        Self(unsafe { libc::pthread_self() } as usize)
+    }
+}
+
 /// The process that an object is of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process(u32);

@@ -3,7 +3,6 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use libc::{c_char, c_int, c_void};
@@ -11,7 +10,7 @@ use libi::dist::Distribution;
 use libi::dist::layout::lay_out;
 use libi::{Error, FrontEnd, LaunchOptions, LaunchReport, Session};
 
-use crate::caller::Own;
+use crate::caller::{Own, Thread};
 use crate::distribution::{self, libi_distribution};
 use crate::event::{give_event, libi_event};
 use crate::given::{self, Place, patience};
@@ -44,7 +43,7 @@ pub struct Front {
     failed: Mutex<Option<Arc<LaunchReport>>>,
     callback: Mutex<Option<Callback>>,
     /// Who is telling the callback what has happened.
-    telling: Mutex<Option<ThreadId>>,
+    telling: Mutex<Option<Thread>>,
     /// It is to be freed when that is over.
     doomed: AtomicBool,
 }
@@ -73,7 +72,7 @@ impl Front {
     }
 
     /// Who is telling, as far as anybody is.
-    fn telling(&self) -> MutexGuard<'_, Option<ThreadId>> {
+    fn telling(&self) -> MutexGuard<'_, Option<Thread>> {
         self.telling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,7 +140,7 @@ pub unsafe extern "C" fn libi_front_free(front: *mut libi_front) {
     // SAFETY: as the header asks.
     unsafe {
         let from_callback = ask(front, false, |front| {
-            let own = *front.telling() == Some(thread::current().id());
+            let own = *front.telling() == Some(Thread::this());
             front.doomed.store(own, Ordering::Release);
             own
         });
@@ -342,7 +341,7 @@ pub unsafe extern "C" fn libi_front_dispatch(front: *mut libi_front) -> libi_res
     // SAFETY: as the header asks.
     let result = unsafe {
         with(front, |front| {
-            let this = Some(thread::current().id());
+            let this = Some(Thread::this());
             match &mut *front.telling() {
                 Some(_) => return Err(Fault::new(LIBI_ERR_BUSY, "the front end is being dispatched")),
                 free => *free = this,

@@ -16,10 +16,10 @@ use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
-use std::thread::ThreadId;
 
 use libc::c_char;
 
+use crate::caller::Thread;
 use crate::result::{
     Fault, LIBI_ERR_BUSY, LIBI_ERR_HANDLE, LIBI_ERR_POISONED, LIBI_OK, Outcome, libi_result,
 };
@@ -60,20 +60,20 @@ struct Object<T> {
     mark: AtomicU64,
     poisoned: AtomicBool,
     /// What failed last, for each thread.
-    said: Mutex<HashMap<ThreadId, CString>>,
+    said: Mutex<HashMap<Thread, CString>>,
     value: T,
 }
 
 impl<T> Object<T> {
     fn say(&self, text: &str) {
         let text = crate::given::c_string(text);
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(std::thread::current().id(), text);
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(Thread::this(), text);
     }
 
     /// It holds until this thread is told something else.
     fn said(&self) -> *const c_char {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.get(&std::thread::current().id()).map_or(c"".as_ptr(), |text| text.as_ptr())
+        said.get(&Thread::this()).map_or(c"".as_ptr(), |text| text.as_ptr())
     }
 
     fn guarded<R>(&self, body: impl FnOnce() -> R) -> Option<R> {

@@ -106,6 +106,22 @@ pub unsafe extern "C" fn libi_options_set_spares(
     }
 }
 
+/// Names hosts that are this machine: where the front end launches them, as it does the first of a session, it starts them without a
+/// remote shell, whatever the others are reached by. The list is copied; NULL is none. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_here(
+    options: *mut libi_options,
+    here: *const libi_hosts,
+) -> libi_result {
+    // SAFETY: as the header asks.
+    unsafe {
+        set(options, |options| {
+            options.here = if here.is_null() { libi::HostList::new() } else { hosts::copy(here)? };
+            Ok(())
+        })
+    }
+}
+
 /// After how long there is a verdict, whatever happens; at first two minutes. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_deadline(

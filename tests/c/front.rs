@@ -1,18 +1,22 @@
-//! A front end in C: everything that it can be called with, and misused with, by `front/`.
+//! Everything that a front end in C can be called with, and misused with, by `front/`.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use crate::native::{Link, compile, run, scratch};
+use crate::native::{Link, SANITIZERS, VALGRIND, compile, is_there, run_command, scratch};
 
 const SOURCES: [&str; 2] = ["tests/c/front/front.c", "tests/c/front/describe.c"];
 
-/// Runs the program with the members and the shell of all tests.
-fn play(link: Link) {
-    let program = compile("front", &SOURCES, link, &["-I", "tests/c/front"]);
-    let directory = scratch().join(format!("front.{link:?}.{}", std::process::id()));
+/// Runs what comes of the program with the members and the shell of all tests.
+fn play(name: &str, link: Link, flags: &[&str], command: impl FnOnce(&Path) -> Command) {
+    let flags = [&["-I", "tests/c/front"], flags].concat();
+    let program = compile(name, &SOURCES, link, &flags);
+    let directory = scratch().join(format!("{name}.{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let (member, shell) = (env!("CARGO_BIN_EXE_libi-test-member"), env!("CARGO_BIN_EXE_libi-test-shell"));
-    let ended = run(&program, &[member.as_ref(), shell.as_ref(), directory.as_os_str()], Duration::from_secs(100));
+    let mut command = command(&program);
+    let ended = run_command(command.args([member, shell]).arg(&directory), Duration::from_secs(200));
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "front: all as it should be\n"), "{}", ended.err);
     std::fs::remove_dir_all(&directory).unwrap();
     std::fs::remove_file(&program).unwrap();
@@ -20,10 +24,27 @@ fn play(link: Link) {
 
 #[test]
 fn everything_that_a_front_end_can_call_does_what_it_says() {
-    play(Link::Shared);
+    play("front", Link::Shared, &[], |program: &Path| Command::new(program));
 }
 
 #[test]
 fn the_same_holds_where_the_library_is_linked_in() {
-    play(Link::Static);
+    play("front_static", Link::Static, &[], |program: &Path| Command::new(program));
+}
+
+#[test]
+fn no_memory_is_misused_or_left_and_no_descriptor_by_a_front_end() {
+    play("front_sanitized", Link::Shared, &SANITIZERS, |program: &Path| Command::new(program));
+}
+
+#[test]
+fn valgrind_finds_nothing_in_a_front_end() {
+    if !is_there("valgrind") {
+        return;
+    }
+    play("front_valgrind", Link::Shared, &[], |program: &Path| {
+        let mut command = Command::new("valgrind");
+        command.args(VALGRIND).arg(program);
+        command
+    });
 }

@@ -25,6 +25,35 @@ pub const PRIVATE: [&str; 4] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread"];
 /// What every program has to pass without a word.
 const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-g"];
 
+/// Has a program end as soon as it misuses memory, and with an error if it has left some.
+pub const SANITIZERS: [&str; 3] =
+    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+
+/// With what `valgrind` watches a program: what it finds is an error, as is memory that nobody knows of any more. A child that was
+/// forked leaves what is its parent's, and is not asked.
+pub const VALGRIND: [&str; 5] = [
+    "--quiet",
+    "--leak-check=full",
+    "--errors-for-leak-kinds=definite,indirect,possible",
+    "--error-exitcode=9",
+    "--child-silent-after-fork=yes",
+];
+
+/// Whether there is a command; where there is not, a test that needs it says that it was not tried.
+///
+/// # Panics
+/// There is not, with `CI=true`.
+pub fn is_there(command: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|directory| directory.join(command).is_file());
+    let is_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    assert!(is_there || !is_ci, "{command} is missing");
+    if !is_there {
+        println!("not tried: {command} is missing");
+    }
+    is_there
+}
+
 /// The root of the sources.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

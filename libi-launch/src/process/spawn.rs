@@ -75,7 +75,12 @@ pub const LONG: u16 = 512;
 pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Failure> {
     let stack = sys::Stack::new().map_err(|errno| Failure { at: Point::Stack, errno })?;
     let parent = std::process::id().cast_signed();
-    let mut shared = Shared { image, parent, borrows_descriptors: sys::is_open(LONG), failure: None };
+    let mut shared = Shared {
+        image,
+        parent,
+        borrows_descriptors: sys::is_open(LONG) && !is_under_valgrind(),
+        failure: None,
+    };
     let signals = sys::SignalsBlocked::here();
     let wish = if want_pidfd { libc::CLONE_PIDFD } else { 0 };
     let borrow = if shared.borrows_descriptors { libc::CLONE_FILES } else { 0 };
@@ -99,6 +104,14 @@ pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Fail
         }
         None => Ok(Spawned { pid, pidfd }),
     }
+}
+
+/// Valgrind ends programs that share a table of descriptors with a child.
+fn is_under_valgrind() -> bool {
+    const ITS_LIBRARY: &[u8] = b"vgpreload_";
+    std::env::var_os("LD_PRELOAD").is_some_and(|list| {
+        list.as_encoded_bytes().windows(ITS_LIBRARY.len()).any(|name| name == ITS_LIBRARY)
+    })
 }
 
 /// Moves a descriptor into the long part of the table, if there is room.

@@ -109,6 +109,9 @@ static void options(void)
   CHECK(libi_options_rule(how, LIBI_RULE_ATTEMPTS) == 65535);
   DONE(how, libi_options_set_spares(how, some), libi_options_error);
   DONE(how, libi_options_set_spares(how, NULL), libi_options_error);
+  DONE(how, libi_options_set_here(how, some), libi_options_error);
+  DONE(how, libi_options_set_here(how, NULL), libi_options_error);
+  GIVES(LIBI_ERR_NULL, libi_options_set_here(NULL, some));
   DONE(how, libi_options_set_deadline(how, 1000), libi_options_error);
   GIVES(LIBI_ERR_ARGUMENT, libi_options_set_deadline(how, LIBI_FOREVER));
   for (rule = LIBI_RULE_GREET; rule <= LIBI_RULE_SILENCE; rule++) {
