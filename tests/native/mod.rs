@@ -1,6 +1,7 @@
 //! Compiles C and C++ programs against the library, as its users do, and runs them.
 //!
-//! The library is built by the `cargo` that runs the tests, without the features that tests have, into `native` beside their own.
+//! The library is built by the `cargo` that runs the tests, without the features that tests have, into `native` beside their own; for
+//! benches as a release, as they are themselves.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
@@ -23,7 +24,7 @@ pub enum Link {
 pub const PRIVATE: [&str; 4] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread"];
 
 /// What every program has to pass without a word.
-const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-g"];
+const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-g", "-O1"];
 
 /// Has a program end as soon as it misuses memory, and with an error if it has left some.
 pub const SANITIZERS: [&str; 3] =
@@ -65,10 +66,12 @@ pub fn library() -> &'static Path {
     BUILT.get_or_init(|| {
         let target = scratch().join("../native");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "libi-ffi", "--target-dir"]).arg(&target);
+        let (profile, place) = if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
+        cargo.args(["build", "--quiet", "--profile", profile, "--package", "libi-ffi"]);
+        cargo.arg("--target-dir").arg(&target);
         let built = cargo.current_dir(root()).status().expect("cargo is started");
         assert!(built.success(), "the library is not built: {cargo:?}");
-        let place = target.join("debug").canonicalize().expect("the library is there");
+        let place = target.join(place).canonicalize().expect("the library is there");
         // Programs ask for it by this name. Other tests may make the link at the same time.
         if let Err(error) = symlink("liblibi.so", place.join(soname())) {
             assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{}: {error}", place.display());

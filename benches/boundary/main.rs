@@ -1,0 +1,160 @@
+//! What it costs to come from C: calls, size, and the time until a process has joined.
+//!
+//! `cargo bench --bench boundary [ROUNDS]` prints medians over rounds (15 unless given), with the least and the most.
+//! Members in C and in Rust take turns in the same run:
+//!
+//! - 2,000 barriers, and as many broadcasts of 64 bytes, in sessions of 2 members on one host and of 16 on 4: what one takes;
+//! - from the start of a process until it has joined, for a program in C with the shared library, one with the static library in it,
+//!   the same in Rust; beside one that connects a socket and does nothing else.
+//!
+//! It needs a C compiler. The library is built as a release; `packaging/README.md` has the sizes of what is installed.
+#![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
+
+#[path = "../../tests/native/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is shared")]
+mod native;
+
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use libi::{Bytes, Distribution, FrontEnd, HostList, LaunchOptions, Member, Rank, Session, SessionId, Word};
+
+use native::Link;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const TIMES: usize = 2_000;
+
+fn main() {
+    if std::env::var_os("LIBI_LINK").is_some() {
+        return work();
+    }
+    let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(15);
+    let shared = compile("boundary", "member.c", Link::Shared);
+    let whole = compile("boundary", "member.c", Link::Static);
+    let rust = std::env::current_exe().unwrap();
+    println!("{:<44} {:>10} {:>23} {:>9}", "", "median", "(least … most)", "/ first");
+    for hosts in ["a:2", "a[1-4]:4"] {
+        calls(hosts, &[("in Rust", &rust), ("in C", &shared)], rounds);
+    }
+    joining(&[("in Rust", &rust), ("in C, shared", &shared), ("in C, static", &whole)], rounds * 3);
+}
+
+fn compile(name: &str, source: &str, link: Link) -> PathBuf {
+    native::compile(name, &[&format!("benches/boundary/{source}")], link, &[])
+}
+
+/// What a member in Rust does.
+fn work() {
+    let member = Member::init().unwrap();
+    while std::env::args().len() == 1 {
+        let order = member.recv().wait(PATIENCE).unwrap();
+        let order = member.broadcast(Rank(0), Some(order)).wait(PATIENCE).unwrap();
+        let order = String::from_utf8(order.to_vec()).unwrap();
+        let Some((what, times)) = order.split_once(' ') else { break };
+        let times: u32 = times.parse().unwrap();
+        let began = Instant::now();
+        if what == "barrier" {
+            (0..times).for_each(|_| member.barrier().wait(PATIENCE).unwrap());
+        } else {
+            let data = Bytes::from(vec![0; 64]);
+            for _ in 0..times {
+                let mut bytes = [0_u8; 64];
+                // As much as C has: bytes of one's own to send, and a place of one's own for what has come.
+                let given = member.is_master().then(|| Bytes::copy_from_slice(&data));
+                bytes.copy_from_slice(&member.broadcast(Rank(0), given).wait(PATIENCE).unwrap());
+                std::hint::black_box(bytes);
+            }
+            member.barrier().wait(PATIENCE).unwrap();
+        }
+        let each = began.elapsed().as_nanos() / u128::from(times);
+        member.send(each.to_string()).wait(PATIENCE).unwrap();
+    }
+    member.finish(PATIENCE).unwrap();
+}
+
+fn launch(front: &FrontEnd, program: &Path, hosts: &str, args: &[&str]) -> Session {
+    let word = |text: &str| Word::try_from(text).unwrap();
+    let executable = Word::new(program.as_os_str().as_encoded_bytes()).unwrap();
+    let mut members = Distribution::new(SessionId(0), executable, HostList::parse(hosts).unwrap());
+    members.args = args.iter().map(|arg| word(arg)).collect();
+    front.launch(&[members], &LaunchOptions::default()).unwrap().remove(0)
+}
+
+/// What calls take, in sessions that are up side by side and take turns.
+fn calls(hosts: &str, programs: &[(&str, &Path)], rounds: usize) {
+    let front = FrontEnd::new().unwrap();
+    let sessions: Vec<Session> =
+        programs.iter().map(|(_, program)| launch(&front, program, hosts, &[])).collect();
+    for what in ["barrier", "broadcast"] {
+        let mut times = vec![Vec::new(); programs.len()];
+        for round in 0..=rounds {
+            for (session, times) in sessions.iter().zip(&mut times) {
+                session.send(format!("{what} {TIMES}")).wait(PATIENCE).unwrap();
+                let each = session.recv().wait(PATIENCE).unwrap();
+                let each: u64 = std::str::from_utf8(&each).unwrap().parse().unwrap();
+                if round > 0 {
+                    times.push(Duration::from_nanos(each));
+                }
+            }
+        }
+        let first = median(&mut times[0]);
+        for ((name, _), times) in programs.iter().zip(&mut times) {
+            row(&format!("{what}, {} members, {name}", sessions[0].size()), times, first);
+        }
+    }
+    for session in &sessions {
+        session.send(Bytes::new()).wait(PATIENCE).unwrap();
+        session.wait_done(PATIENCE).unwrap();
+    }
+}
+
+/// What passes until a process has joined.
+fn joining(programs: &[(&str, &Path)], rounds: usize) {
+    let bare = compile("bare", "bare.c", Link::Static);
+    let front = FrontEnd::new().unwrap();
+    let mut times = vec![Vec::new(); programs.len()];
+    let mut bares = Vec::new();
+    for _ in 0..rounds {
+        bares.push(connect(&bare));
+        for ((_, program), times) in programs.iter().zip(&mut times) {
+            let began = Instant::now();
+            let session = launch(&front, program, "a", &["join"]);
+            times.push(began.elapsed());
+            session.wait_done(PATIENCE).unwrap();
+        }
+    }
+    let first = median(&mut bares);
+    row("a process that connects a socket", &mut bares, first);
+    for ((name, _), times) in programs.iter().zip(&mut times) {
+        row(&format!("a session of one member, {name}"), times, first);
+    }
+}
+
+/// From the start of a process until it has connected.
+fn connect(program: &PathBuf) -> Duration {
+    let place = native::scratch().join(format!("bare.{}.socket", std::process::id()));
+    let listener = UnixListener::bind(&place).unwrap();
+    let began = Instant::now();
+    let mut child = Command::new(program).arg(&place).spawn().unwrap();
+    let connection = listener.accept().unwrap();
+    let took = began.elapsed();
+    drop(connection);
+    assert!(child.wait().unwrap().success());
+    std::fs::remove_file(&place).unwrap();
+    took
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn row(what: &str, times: &mut [Duration], first: Duration) {
+    let middle = median(times);
+    let micros = |time: Duration| format!("{:.2} µs", time.as_nanos() as f64 / 1e3);
+    let range = format!("({} … {})", micros(times[0]), micros(times[times.len() - 1]));
+    let ratio = middle.as_secs_f64() / first.as_secs_f64();
+    println!("{what:<44} {:>10} {range:>23} {ratio:>9.3}", micros(middle));
+}
