@@ -39,7 +39,7 @@ fn another_static_library_in_rust_can_be_beside() {
 
     // What the compiler makes cannot be linked so: that is what the script mends.
     let unchanged = native::library().join("liblibi.a");
-    let refused = link(&tree, &unchanged, &other, &program).output().unwrap();
+    let refused = link(&tree, &unchanged, &other, &program).env("LC_ALL", "C").output().unwrap();
     let text = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && text.contains("multiple definition"), "{text}");
 }
