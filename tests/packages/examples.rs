@@ -7,7 +7,7 @@ use std::fs;
 
 use crate::native;
 
-/// One run of a program.
+/// One run of a program, in the directory that they are all in, so that one can be given another: `c/hosts`.
 pub(crate) struct Run {
     /// Its file without the ending, from `examples`.
     pub(crate) program: &'static str,
