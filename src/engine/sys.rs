@@ -161,6 +161,12 @@ pub(super) fn duplicate_from(number: RawFd, least: RawFd) -> io::Result<OwnedFd>
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Whether there is a descriptor of this number.
+pub(crate) fn is_open(number: RawFd) -> bool {
+    // SAFETY: takes and returns numbers; one that is not open is refused.
+    unsafe { libc::fcntl(number, libc::F_GETFD) != -1 }
+}
+
 /// Puts something else in the place of this descriptor, in one step.
 pub(crate) fn replace(with: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
     // SAFETY: takes numbers; what was there before belongs to nobody, as a standard stream does.

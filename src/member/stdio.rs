@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use libi_launch::machine::Stream as Standard;
 
 use crate::engine::stream::Stream;
-use crate::engine::sys::{adopt, duplicate, replace};
+use crate::engine::sys::{adopt, duplicate, is_open, replace};
 
 /// The link to whoever has started this process.
 pub(super) struct Streams {
@@ -24,6 +24,7 @@ pub(super) struct Streams {
 /// output goes as well.
 pub(super) fn take_streams(with_stderr: bool) -> io::Result<Streams> {
     let (input, output) = (Stream::new(duplicate(0)?)?, Stream::new(duplicate(1)?)?);
+    open_closed()?;
     replace(File::open("/dev/null")?.as_fd(), 0)?;
     let mut printed = vec![(Standard::Out, redirect(1)?)];
     if with_stderr {
@@ -34,6 +35,7 @@ pub(super) fn take_streams(with_stderr: bool) -> io::Result<Streams> {
 
 /// The link is a socket of this number; standard streams are pipes that the starter reads.
 pub(super) fn take_socket(number: &str) -> io::Result<Streams> {
+    open_closed()?;
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
     let number = number.parse().ok().filter(|number| *number > 2);
     let input = Stream::new(adopt(number.ok_or_else(|| invalid("no number of a descriptor"))?)?)?.borrowing();
@@ -41,6 +43,21 @@ pub(super) fn take_socket(number: &str) -> io::Result<Streams> {
         return Err(invalid("no socket"));
     }
     Ok(Streams { input, output: None, printed: Vec::new() })
+}
+
+/// Opens standard streams that the program has closed: else a descriptor of ours would get the number of one, and what is printed would go
+/// there.
+fn open_closed() -> io::Result<()> {
+    for number in 0..=2 {
+        if !is_open(number) {
+            let null = File::options().read(true).write(true).open("/dev/null")?;
+            let above = duplicate(null.as_raw_fd())?;
+            // It may have got that very number.
+            drop(null);
+            replace(above.as_fd(), number)?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a standard stream a pipe, and gives the end that is read.
