@@ -182,10 +182,12 @@ impl<S, C> Board<S, C> {
     pub(super) fn end(&self) {
         let mut inner = self.lock();
         (inner.wheel, inner.stopped) = (Wheel::Gone, true);
-        inner.commands.clear();
+        let commands = std::mem::take(&mut inner.commands);
         inner.calls.end(None);
         inner.calls.wake_all();
         drop(inner);
+        // With calls go functions of the program's own, and what is done when they go may come back to the board.
+        drop(commands);
         self.changed.notify_all();
     }
 }
