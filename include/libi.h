@@ -1661,8 +1661,9 @@ int64_t libi_failure_member(const libi_failure *failure);
  * Takes the place that this process was started for; comes back when the session is up. A launch that goes on for long, or wrong, is
  * bounded by the front end's deadline.
  *
- * Call it once in the life of a process, early, from the main thread, and in the process that was started: not in a child of it. It reads the
- * environment, and takes over the standard streams if the link came through them. Standard streams that are closed are opened, to
+ * Call it once in the life of a process, early, from the main thread, and in the process that was started: not in a child of it, nor
+ * beside it. A child that was forked before may live on, and ends with the session if it stays in the process group; one that is forked
+ * afterwards gets LIBI_ERR_STATE of all that would start something or wait, and may free what it has, or leave it. It reads the environment, and takes over the standard streams if the link came through them. Standard streams that are closed are opened, to
  * /dev/null, so that nothing that is printed gets into a link.
  *
  * *member is an object in any case but LIBI_ERR_NULL, to be freed by libi_member_free(); after a failure it has the reason in
@@ -1725,6 +1726,9 @@ size_t libi_member_lost(const libi_member *member,
 /**
  * Waits until no other member needs this process: to be called at the end of a program that ends when its work is done, before
  * libi_member_free(). The process stays the session's, and how it ends is reported.
+ *
+ * A process that ends without it is heard of all the same, with its exit status. But the first process of each host carries for the others
+ * there: if it ends while they need it, they end with it.
  *
  * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others go on for longer; LIBI_ERR_ENDED. It may be called again. Since 0.1.
  */

@@ -1,0 +1,241 @@
+//! Members in C and C++, launched by a front end in Rust: every function that they have, and what processes in C do that those in Rust
+//! hardly ever do.
+//!
+//! What they do and check is in `c/*.c`; a member that finds something wrong says so and ends with another status than 0.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "local/lab.rs"]
+#[allow(dead_code, reason = "it is shared")]
+mod lab;
+#[allow(dead_code, unreachable_pub, reason = "it is shared")]
+mod native;
+
+use std::sync::OnceLock;
+
+use libi::{Bytes, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Session, SessionId, Stream};
+
+use lab::*;
+use native::Link;
+
+/// Six members on three hosts.
+const HOSTS: &str = "host[1-3]:2";
+const SIZE: u32 = 6;
+const FILES: [&str; 7] = [
+    "tests/c/failing.c",
+    "tests/c/member.c",
+    "tests/c/misuse.c",
+    "tests/c/odd.c",
+    "tests/c/operations.c",
+    "tests/c/reductions.c",
+    "tests/c/together.c",
+];
+
+/// The program in C, with the shared library.
+fn program() -> &'static str {
+    static MADE: OnceLock<String> = OnceLock::new();
+    MADE.get_or_init(|| made("member", &FILES, Link::Shared))
+}
+
+fn made(name: &str, sources: &[&str], link: Link) -> String {
+    native::compile(name, sources, link, &["-pthread"]).into_os_string().into_string().unwrap()
+}
+
+/// Launches members that do this, and gives what the front end hears when all have ended. Nothing is left of them then.
+fn play(program: &str, hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session = launch(&front, lab.program(program, hosts, words));
+    front_end(&session);
+    let heard = Heard::all(&front);
+    drop(session);
+    lab.is_empty_within(SOON);
+    heard
+}
+
+/// They have ended well, but for those that are named.
+fn ended_well(heard: &Heard, size: u32, but: &[(u32, Exit)]) {
+    for rank in 0..size {
+        let should = but.iter().find(|but| but.0 == rank).map_or(Exit::Code(0), |but| but.1);
+        let text = heard.text(rank, Stream::Err);
+        assert_eq!(heard.exits.get(&rank), Some(&should), "rank {rank}: {text}");
+    }
+}
+
+fn all_do(words: &[&str]) {
+    ended_well(&play(program(), HOSTS, words, |_| ()), SIZE, &[]);
+}
+
+#[test]
+fn every_operation_gives_everybody_what_it_should() {
+    for hosts in ["host1", "host1:2", "host[1-3]:2", "host[1-9]"] {
+        let heard = play(program(), hosts, &["operations"], |_| ());
+        ended_well(&heard, u32::try_from(heard.exits.len()).unwrap(), &[]);
+        assert!(heard.exits.contains_key(&0));
+    }
+}
+
+#[test]
+fn every_operation_gives_what_it_should_without_threads_of_ours() {
+    all_do(&["manual"]);
+    all_do(&["loops"]);
+}
+
+#[test]
+fn the_same_holds_for_c_plus_plus_and_for_the_static_library() {
+    let programs = [
+        made("member-cpp", &["tests/c/member.cpp"], Link::Shared),
+        made("member-cpp", &["tests/c/member.cpp"], Link::Static),
+        made("member", &FILES, Link::Static),
+    ];
+    for program in programs {
+        for mode in ["operations", "misuse", "folds-that-call"] {
+            ended_well(&play(&program, HOSTS, &[mode], |_| ()), SIZE, &[]);
+        }
+    }
+}
+
+/// What is tested is what the header has.
+#[test]
+fn every_function_of_a_member_is_called() {
+    let read = |file: &str| std::fs::read_to_string(native::root().join(file)).unwrap();
+    let header = read("include/libi.h");
+    let tests: String = FILES.iter().map(|file| read(file)).collect();
+    let words = header.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '(');
+    let functions = words.filter_map(|word| word.split_once('(')).map(|(name, _)| name);
+    let ours = ["libi_member_", "libi_pending_", "libi_data_", "libi_value_"];
+    let functions: Vec<_> =
+        functions.filter(|name| ours.iter().any(|prefix| name.starts_with(prefix))).collect();
+    assert!(functions.len() > 70, "{functions:?}");
+    for function in functions {
+        assert!(tests.contains(&format!("{function}(")), "nobody calls {function}");
+    }
+}
+
+#[test]
+fn what_a_program_does_wrong_has_its_code() {
+    all_do(&["misuse"]);
+    let ended = native::run(program(), &["by-hand"], PATIENCE);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn members_that_call_different_things_are_all_told_and_can_go_on() {
+    for other in ["0", "3", "5"] {
+        all_do(&["mismatch", other]);
+    }
+}
+
+#[test]
+fn a_call_that_somebody_gives_up_is_over_for_all_and_the_next_succeeds() {
+    for late in ["0", "3", "5"] {
+        all_do(&["impatient", late]);
+    }
+}
+
+#[test]
+fn a_member_that_is_killed_in_a_barrier_is_named_to_the_others() {
+    let heard = play(program(), HOSTS, &["lost", "5"], |_| ());
+    ended_well(&heard, SIZE, &[(5, Exit::Signal(libc::SIGKILL))]);
+}
+
+#[test]
+fn the_places_of_members_that_did_not_come_up_stay_as_they_are() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let parts = ["host1:2", "host2:2", "host3:2"].map(|hosts| {
+        let program = if hosts == "host2:2" { "/no/such/program" } else { program() };
+        let mut part = lab.program(program, hosts, &["absent", "2"]);
+        part.session = SessionId(0);
+        part
+    });
+    let options = LaunchOptions { policy: Policy::AtLeast(2), ..LaunchOptions::default() };
+    let session = launch_with(&front, &parts, &options);
+    let heard = Heard::all(&front);
+    for rank in [0, 1, 4, 5] {
+        assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "{}", heard.text(rank, Stream::Err));
+    }
+    drop(session);
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn threads_of_a_member_talk_at_the_same_time_and_have_their_own_texts() {
+    all_do(&["threads"]);
+}
+
+#[test]
+fn the_master_and_the_front_end_talk() {
+    let heard = play(program(), HOSTS, &["front"], |session| {
+        for message in [Bytes::from_static(b"\0first"), vec![7; 300_000].into()] {
+            session.send(message.clone()).wait(PATIENCE).unwrap();
+            assert_eq!(session.recv().wait(PATIENCE), Ok(message));
+        }
+    });
+    ended_well(&heard, SIZE, &[]);
+}
+
+#[test]
+fn a_function_that_the_library_has_called_is_refused_what_would_wait_for_itself() {
+    all_do(&["folds-that-call"]);
+}
+
+#[test]
+fn exit_in_a_function_that_the_library_has_called_ends_the_process_and_is_heard_of() {
+    let heard = play(program(), HOSTS, &["fold-that-exits", "2"], |_| ());
+    for (rank, exit) in [(0, 0), (1, 0), (2, 7), (4, 0), (5, 0)] {
+        assert_eq!(
+            heard.exits.get(&rank),
+            Some(&Exit::Code(exit)),
+            "rank {rank}: {}",
+            heard.text(rank, Stream::Err)
+        );
+    }
+    // The other of that host hangs on the one that has ended.
+    let (name, failure) = &heard.lost[&HostIndex(1)];
+    assert_eq!((name.as_str(), failure.exit), ("host2", Some(Exit::Code(7))), "{}", heard.described());
+}
+
+#[test]
+fn a_child_that_was_forked_does_not_hold_up_the_end_of_its_session() {
+    all_do(&["forked-before"]);
+    all_do(&["forked-after"]);
+}
+
+#[test]
+fn members_that_close_their_standard_streams_talk_as_all_others() {
+    all_do(&["closed"]);
+}
+
+#[test]
+fn the_second_init_is_refused_and_the_first_holds() {
+    all_do(&["twice"]);
+}
+
+#[test]
+fn a_member_that_ends_without_a_word_is_heard_of() {
+    let heard = play(program(), HOSTS, &["never-finalizes"], |_| ());
+    ended_well(&heard, SIZE, &[]);
+    for rank in 0..SIZE {
+        assert_eq!(heard.out(rank), format!("rank {rank} was here\n"));
+    }
+}
+
+#[test]
+fn members_that_finalize_live_on_after_their_session() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let mut members = lab.program(program(), HOSTS, &["finalizes"]);
+    members.env.push(variable("LIBI_TEST_DIRECTORY", lab.path("").trim_end_matches('/')));
+    let session = launch(&front, members);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are released", |heard| heard.released.len() == SIZE as usize);
+    drop((session, front));
+    assert_eq!(lab.living().len(), SIZE as usize);
+    lab.touch("ended");
+    eventually("all have lived on", || (0..SIZE).all(|rank| lab.has(&format!("lived.{rank}"))));
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn sigpipe_stays_as_the_program_wants_it_and_ends_nobody() {
+    for ignored in ["0", "1"] {
+        all_do(&["sigpipe", ignored]);
+    }
+}

@@ -1,0 +1,8 @@
+// The same program, as one of C++.
+#include "failing.c"
+#include "member.c"
+#include "misuse.c"
+#include "odd.c"
+#include "operations.c"
+#include "reductions.c"
+#include "together.c"

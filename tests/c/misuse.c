@@ -1,0 +1,257 @@
+/* What a program may do wrong: each mistake has its code, leaves the member usable, and leaves no place for a result as it was. */
+#include "check.h"
+
+#define NOT_EVEN_NULL ((void *)16)
+
+/* Every function that has a place for a result, with an object that is no member. */
+static void without_a_member(libi_member *nobody, libi_result code)
+{
+  const void *part = "x";
+  size_t length = 1;
+  char recv[64];
+  uint32_t ranks[1];
+  libi_data *data = NULL;
+  libi_pending *pending = NULL;
+  libi_element element = LIBI_ELEMENT_U8;
+#define BOTH(blocking, started)                                                                                        \
+  do {                                                                                                                 \
+    data = (libi_data *)NOT_EVEN_NULL;                                                                                 \
+    GIVES(code, blocking);                                                                                             \
+    CHECK(data == NULL || data == NOT_EVEN_NULL);                                                                      \
+    pending = (libi_pending *)NOT_EVEN_NULL;                                                                           \
+    GIVES(code, started);                                                                                              \
+    CHECK(pending == NULL);                                                                                            \
+  } while (0)
+  BOTH(libi_member_barrier(nobody, 0), libi_member_start_barrier(nobody, &pending));
+  BOTH(libi_member_fence(nobody, 0), libi_member_start_fence(nobody, &pending));
+  BOTH(libi_member_broadcast(nobody, 0, "x", 1, &data, 0), libi_member_start_broadcast(nobody, 0, "x", 1, &pending));
+  CHECK(data == NULL);
+  BOTH(libi_member_gather(nobody, 0, "x", 1, &data, 0), libi_member_start_gather(nobody, 0, "x", 1, &pending));
+  BOTH(libi_member_gather_equal(nobody, 0, "x", 1, &data, 0),
+       libi_member_start_gather_equal(nobody, 0, "x", 1, &pending));
+  BOTH(libi_member_scatter(nobody, 0, &part, &length, 1, &data, 0),
+       libi_member_start_scatter(nobody, 0, &part, &length, 1, &pending));
+  BOTH(libi_member_allgather(nobody, "x", 1, &data, 0), libi_member_start_allgather(nobody, "x", 1, &pending));
+  BOTH(libi_member_allgather_equal(nobody, "x", 1, &data, 0),
+       libi_member_start_allgather_equal(nobody, "x", 1, &pending));
+  BOTH(libi_member_alltoall(nobody, &part, &length, 1, &data, 0),
+       libi_member_start_alltoall(nobody, &part, &length, 1, &pending));
+  BOTH(libi_member_alltoallv(nobody, &part, &length, 1, &data, 0),
+       libi_member_start_alltoallv(nobody, &part, &length, 1, &pending));
+  BOTH(libi_member_reduce(nobody, 0, element, LIBI_OP_SUM, "x", 1, recv, 0),
+       libi_member_start_reduce(nobody, 0, element, LIBI_OP_SUM, "x", 1, &pending));
+  BOTH(libi_member_allreduce(nobody, element, LIBI_OP_SUM, "x", 1, recv, 0),
+       libi_member_start_allreduce(nobody, element, LIBI_OP_SUM, "x", 1, &pending));
+  BOTH(libi_member_ring(nobody, 1, "x", 1, "y", 1, NULL, NULL, NULL, &data, 0),
+       libi_member_start_ring(nobody, 1, "x", 1, "y", 1, &pending));
+  BOTH(libi_member_send_to(nobody, 0, 1, "x", 1, 0), libi_member_start_send_to(nobody, 0, 1, "x", 1, &pending));
+  BOTH(libi_member_recv_from(nobody, 0, 1, &data, 0), libi_member_start_recv_from(nobody, 0, 1, &pending));
+  BOTH(libi_member_send(nobody, "x", 1, 0), libi_member_start_send(nobody, "x", 1, &pending));
+  BOTH(libi_member_recv(nobody, &data, 0), libi_member_start_recv(nobody, &pending));
+  BOTH(libi_member_put(nobody, "k", "x", 1, 0, 0), libi_member_start_put(nobody, "k", "x", 1, 0, &pending));
+  BOTH(libi_member_get(nobody, "k", &data, 0), libi_member_start_get(nobody, "k", &pending));
+  BOTH(libi_member_find(nobody, "k", &data, 0), libi_member_start_find(nobody, "k", &pending));
+  GIVES(code, libi_member_broadcast_into(nobody, 0, recv, 1, 0));
+  GIVES(code, libi_member_gather_into(nobody, 0, "x", 1, recv, 0));
+  GIVES(code, libi_member_scatter_into(nobody, 0, "x", 1, recv, 0));
+  GIVES(code, libi_member_allgather_into(nobody, "x", 1, recv, 0));
+  GIVES(code, libi_member_finish(nobody, 0));
+  GIVES(code, libi_member_finalize(nobody, 0));
+  GIVES(code, libi_member_dispatch(nobody));
+  CHECK(libi_member_rank(nobody) == UINT32_MAX && libi_member_size(nobody) == 0 && !libi_member_is_master(nobody));
+  CHECK(libi_member_host(nobody) == UINT32_MAX && libi_member_host_name(nobody) == NULL);
+  CHECK(libi_member_absent(nobody, ranks, 1) == 0 && libi_member_lost(nobody, ranks, 1) == 0);
+  CHECK(libi_member_descriptor(nobody) == -1 && libi_member_patience(nobody) == -1);
+}
+
+static int released;
+
+static void release(void *userdata)
+{
+  CHECK(userdata == &released);
+  released++;
+}
+
+static void fold(void *userdata, libi_value *into, const void *other, size_t length)
+{
+  (void)userdata, (void)into, (void)other, (void)length;
+}
+
+/* What was given for a function is released though nothing is called. */
+static void folds_without_a_member(libi_member *nobody, libi_result code)
+{
+  libi_data *data = NULL;
+  libi_pending *pending = NULL;
+  released = 0;
+  GIVES(code, libi_member_reduce_by(nobody, 0, fold, &released, release, "x", 1, &data, 0));
+  GIVES(code, libi_member_start_reduce_by(nobody, 0, fold, &released, release, "x", 1, &pending));
+  GIVES(code, libi_member_allreduce_by(nobody, fold, &released, release, "x", 1, &data, 0));
+  GIVES(code, libi_member_start_allreduce_by(nobody, fold, &released, release, "x", 1, &pending));
+  CHECK(released == 4 && data == NULL && pending == NULL);
+}
+
+void before_a_place(void)
+{
+  libi_hosts *hosts = libi_hosts_new();
+  GIVES(LIBI_ERR_NULL, libi_member_init(LIBI_PROGRESS_THREAD, NULL));
+  GIVES(LIBI_ERR_ARGUMENT, libi_member_init(7, &me));
+  CHECK(me != NULL);
+  SAYS("7");
+  libi_member_free(me);
+  me = NULL;
+  GIVES(LIBI_ERR_STARTED_BY_HAND, libi_member_init(LIBI_PROGRESS_THREAD, &me));
+  CHECK(me != NULL);
+  SAYS("not started by libi");
+  without_a_member(NULL, LIBI_ERR_NULL);
+  without_a_member(me, LIBI_ERR_STATE);
+  SAYS("libi_member_init() has failed");
+  without_a_member((libi_member *)hosts, LIBI_ERR_HANDLE);
+  folds_without_a_member(NULL, LIBI_ERR_NULL);
+  folds_without_a_member(me, LIBI_ERR_STATE);
+  folds_without_a_member((libi_member *)hosts, LIBI_ERR_HANDLE);
+  CHECK(*libi_member_error(NULL) == 0);
+  libi_hosts_free(hosts);
+  libi_member_free(NULL);
+  libi_member_free(me);
+  me = NULL;
+
+  libi_data *data = (libi_data *)NOT_EVEN_NULL;
+  GIVES(LIBI_ERR_NULL, libi_pending_wait(NULL, 0));
+  GIVES(LIBI_ERR_NULL, libi_pending_wait_for(NULL, 0));
+  GIVES(LIBI_ERR_NULL, libi_pending_poll(NULL));
+  GIVES(LIBI_ERR_NULL, libi_pending_take(NULL, &data));
+  GIVES(LIBI_ERR_NULL, libi_pending_ring(NULL, NULL, NULL, NULL));
+  GIVES(LIBI_ERR_NULL, libi_pending_cancel(NULL));
+  CHECK(data == NULL && *libi_pending_error(NULL) == 0);
+  libi_pending_free(NULL);
+  CHECK(libi_data_count(NULL) == 0 && libi_data_bytes(NULL, 0) == NULL && libi_data_length(NULL, 0) == 0);
+  libi_data_free(NULL);
+}
+
+/* What is given is wrong; nothing is called, so that all members still count the same. */
+static void arguments(void)
+{
+  libi_data *data = NULL;
+  libi_pending *pending = NULL;
+  const void *parts[64];
+  size_t lengths[64];
+  char recv[64];
+  for (uint32_t i = 0; i < 64; i++)
+    parts[i] = "part", lengths[i] = 4;
+  parts[the_size - 1] = NULL;
+#define WRONG(code, call, text)                                                                                        \
+  do {                                                                                                                 \
+    GIVES(code, call);                                                                                                 \
+    SAYS(text);                                                                                                        \
+    CHECK(data == NULL && pending == NULL);                                                                            \
+  } while (0)
+  WRONG(LIBI_ERR_NULL, libi_member_start_barrier(me, NULL), "pending");
+  WRONG(LIBI_ERR_NULL, libi_member_broadcast(me, my_rank, NULL, 1, &data, 0), "bytes");
+  WRONG(LIBI_ERR_NULL, libi_member_broadcast(me, 0, "x", 1, NULL, 0), "data");
+  WRONG(LIBI_ERR_NULL, libi_member_broadcast_into(me, 0, NULL, 1, 0), "buffer");
+  WRONG(LIBI_ERR_NULL, libi_member_gather(me, my_rank, "x", 1, NULL, 0), "data");
+  WRONG(LIBI_ERR_NULL, libi_member_gather(me, 0, NULL, 1, &data, 0), "bytes");
+  WRONG(LIBI_ERR_NULL, libi_member_gather_into(me, my_rank, "x", 1, NULL, 0), "recv");
+  WRONG(LIBI_ERR_NULL, libi_member_gather_into(me, 0, NULL, 1, recv, 0), "send");
+  WRONG(LIBI_ERR_NULL, libi_member_allgather_into(me, "x", 1, NULL, 0), "recv");
+  WRONG(LIBI_ERR_NULL, libi_member_scatter_into(me, my_rank, NULL, 1, recv, 0), "send");
+  WRONG(LIBI_ERR_NULL, libi_member_scatter_into(me, 0, "x", 1, NULL, 0), "recv");
+  WRONG(LIBI_ERR_NULL, libi_member_allgather(me, "x", 1, NULL, 0), "data");
+  WRONG(LIBI_ERR_NULL, libi_member_scatter(me, my_rank, NULL, lengths, the_size, &data, 0), "parts");
+  WRONG(LIBI_ERR_NULL, libi_member_scatter(me, my_rank, parts, NULL, the_size, &data, 0), "lengths");
+  snprintf(recv, sizeof recv, "part %u", the_size - 1);
+  WRONG(LIBI_ERR_NULL, libi_member_scatter(me, my_rank, parts, lengths, the_size, &data, 0), recv);
+  WRONG(LIBI_ERR_NULL, libi_member_alltoall(me, parts, lengths, the_size, &data, 0), recv);
+  WRONG(LIBI_ERR_NULL, libi_member_start_alltoallv(me, parts, lengths, the_size, &pending), recv);
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_alltoall(me, parts, lengths, SIZE_MAX / 16, &data, 0), "no session has");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_allgather_into(me, "x", SIZE_MAX / 2, recv, 0), "too much");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_allgather(me, "x", SIZE_MAX, &data, 0), "cannot be");
+  WRONG(LIBI_ERR_NULL, libi_member_ring(me, 1, NULL, 1, "", 0, NULL, NULL, NULL, &data, 0), "left");
+  WRONG(LIBI_ERR_NULL, libi_member_ring(me, 1, "", 0, NULL, 1, NULL, NULL, NULL, &data, 0), "right");
+  WRONG(LIBI_ERR_NULL, libi_member_ring(me, 1, "", 0, "", 0, NULL, NULL, NULL, NULL, 0), "data");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_allreduce(me, 7, LIBI_OP_SUM, "x", 1, recv, 0), "no element 7");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_allreduce(me, -1, LIBI_OP_SUM, "x", 1, &pending), "no element -1");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_reduce(me, 0, LIBI_ELEMENT_U8, 5, "x", 1, recv, 0), "no operation 5");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_reduce(me, 0, LIBI_ELEMENT_F32, LIBI_OP_OR, "xxxx", 1, &pending), "bits");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_allreduce(me, LIBI_ELEMENT_F64, 0, "x", SIZE_MAX / 4, recv, 0), "numbers");
+  WRONG(LIBI_ERR_NULL, libi_member_allreduce(me, LIBI_ELEMENT_F64, LIBI_OP_SUM, NULL, 1, recv, 0), "numbers");
+  WRONG(LIBI_ERR_NULL, libi_member_allreduce(me, LIBI_ELEMENT_U8, LIBI_OP_SUM, "x", 1, NULL, 0), "result");
+  released = 0;
+  WRONG(LIBI_ERR_NULL, libi_member_allreduce_by(me, NULL, &released, release, "x", 1, &data, 0), "fold");
+  WRONG(LIBI_ERR_NULL, libi_member_start_reduce_by(me, 0, fold, &released, release, NULL, 1, &pending), "bytes");
+  CHECK(released == 2);
+  WRONG(LIBI_ERR_NULL, libi_member_send_to(me, 0, 0, NULL, 1, 0), "bytes");
+  WRONG(LIBI_ERR_NULL, libi_member_send(me, NULL, 1, 0), "bytes");
+  WRONG(LIBI_ERR_NULL, libi_member_recv(me, NULL, 0), "data");
+  WRONG(LIBI_ERR_NULL, libi_member_recv_from(me, 0, 0, NULL, 0), "data");
+  WRONG(LIBI_ERR_NULL, libi_member_put(me, NULL, "x", 1, 0, 0), "the key");
+  WRONG(LIBI_ERR_NULL, libi_member_put(me, "k", NULL, 1, 0, 0), "bytes");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_put(me, "k", "x", 1, 2, 0), "no spread 2");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_get(me, "\xff", &data, 0), "UTF-8");
+  WRONG(LIBI_ERR_NULL, libi_member_get(me, "k", NULL, 0), "data");
+  WRONG(LIBI_ERR_NULL, libi_member_find(me, NULL, &data, 0), "the key");
+  WRONG(LIBI_ERR_NULL, libi_member_start_find(me, NULL, &pending), "the key");
+  char *key = (char *)malloc(100001);
+  memset(key, 'k', 100000);
+  key[100000] = 0;
+  WRONG(LIBI_ERR_LONG_KEY, libi_member_put(me, key, "x", 1, 0, PATIENCE), "too long");
+  free(key);
+  WRONG(LIBI_ERR_NO_SUCH_PEER, libi_member_send_to(me, the_size, 0, "x", 1, PATIENCE), "no rank");
+  WRONG(LIBI_ERR_NO_SUCH_PEER, libi_member_recv_from(me, UINT32_MAX, 0, &data, PATIENCE), "no rank");
+}
+
+void misuse(void)
+{
+  libi_data *data = NULL;
+  libi_pending *pending = NULL;
+  libi_member *second = NULL;
+  char buffer[32] = "unchanged";
+  arguments();
+  FINE(libi_member_barrier(me, PATIENCE));
+
+  GIVES(LIBI_ERR_STATE, libi_member_init(LIBI_PROGRESS_THREAD, &second));
+  CHECK(strstr(libi_member_error(second), "already") != NULL);
+  without_a_member(second, LIBI_ERR_STATE);
+  libi_member_free(second);
+
+  /* A buffer of another length. */
+  size_t length = my_rank == 0 ? 5 : 6;
+  if (my_rank == 0)
+    FINE(libi_member_broadcast_into(me, 0, buffer, 5, PATIENCE));
+  else {
+    GIVES(LIBI_ERR_LENGTH, libi_member_broadcast_into(me, 0, buffer, length, PATIENCE));
+    SAYS("5 bytes have come");
+    SAYS("room for 6");
+  }
+  if (my_rank == 0) {
+    char send[64 * 3] = {0};
+    FINE(libi_member_scatter_into(me, 0, send, 3, buffer + 16, PATIENCE));
+  } else
+    GIVES(LIBI_ERR_LENGTH, libi_member_scatter_into(me, 0, NULL, 2, buffer, PATIENCE));
+  CHECK(strcmp(buffer, "unchanged") == 0);
+
+  /* Before it is over, and after it was freed. */
+  FINE(libi_member_start_recv_from(me, my_rank, 5, &pending));
+  GIVES(LIBI_NOT_YET, libi_pending_poll(pending));
+  GIVES(LIBI_NOT_YET, libi_pending_wait_for(pending, 0));
+  GIVES(LIBI_ERR_STATE, libi_pending_take(pending, &data));
+  GIVES(LIBI_ERR_NULL, libi_pending_take(pending, NULL));
+  GIVES(LIBI_ERR_STATE, libi_pending_ring(pending, NULL, NULL, NULL));
+  FINE(libi_pending_cancel(pending));
+  GIVES(LIBI_ERR_CANCELLED, libi_pending_poll(pending));
+  GIVES(LIBI_ERR_CANCELLED, libi_pending_wait(pending, PATIENCE));
+  GIVES(LIBI_ERR_CANCELLED, libi_pending_take(pending, &data));
+  CHECK(strstr(libi_pending_error(pending), "cancelled here") != NULL);
+  CHECK(data == NULL);
+  libi_pending_free(pending);
+  FINE(libi_member_start_recv_from(me, my_rank, 5, &pending));
+  GIVES(LIBI_ERR_TIMED_OUT, libi_pending_wait(pending, 1));
+  GIVES(LIBI_ERR_TIMED_OUT, libi_pending_wait(pending, PATIENCE));
+  /* An object of another type. */
+  GIVES(LIBI_ERR_HANDLE, libi_member_barrier((libi_member *)pending, 0));
+  GIVES(LIBI_ERR_HANDLE, libi_pending_wait((libi_pending *)me, 0));
+  CHECK(libi_data_count((libi_data *)me) == 0);
+  libi_data_free((libi_data *)me);
+  libi_pending_free(pending);
+  FINE(libi_member_barrier(me, PATIENCE));
+}

@@ -1,0 +1,183 @@
+/* Members that do what processes may do: fork, close what they do not need, end without a word. */
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A child that lives until somebody ends it, or for a minute. It leaves the streams to its parent only if it is told to. */
+static pid_t linger(void)
+{
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60);
+    for (;;)
+      pause();
+  }
+  return child;
+}
+
+static void ends_well(pid_t child)
+{
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    CHECK(errno == EINTR);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* A child that has the link as well, and does nothing with it. */
+void forked_before(void)
+{
+  linger();
+  take_place(LIBI_PROGRESS_THREAD);
+  FINE(libi_member_barrier(me, PATIENCE));
+  leave();
+}
+
+void forked_after(void)
+{
+  libi_pending *pending = NULL;
+  libi_data *data = NULL;
+  libi_member *second = NULL;
+  uint32_t ranks[1];
+  FINE(libi_member_start_recv_from(me, my_rank, 3, &pending));
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60);
+    /* It knows what its parent was told, and can do nothing in its place. */
+    CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size);
+    CHECK(libi_member_lost(me, ranks, 1) == 0 && libi_member_patience(me) == -1);
+    GIVES(LIBI_ERR_STATE, libi_member_barrier(me, LIBI_FOREVER));
+    SAYS("forked");
+    GIVES(LIBI_ERR_STATE, libi_member_send_to(me, my_rank, 3, "child", 5, LIBI_FOREVER));
+    GIVES(LIBI_ERR_STATE, libi_member_finish(me, LIBI_FOREVER));
+    GIVES(LIBI_ERR_STATE, libi_member_finalize(me, LIBI_FOREVER));
+    GIVES(LIBI_ERR_STATE, libi_member_dispatch(me));
+    GIVES(LIBI_ERR_STATE, libi_pending_wait(pending, LIBI_FOREVER));
+    GIVES(LIBI_ERR_STATE, libi_pending_poll(pending));
+    GIVES(LIBI_ERR_STATE, libi_pending_cancel(pending));
+    GIVES(LIBI_ERR_STATE, libi_member_init(LIBI_PROGRESS_THREAD, &second));
+    libi_member_free(second);
+    libi_pending_free(pending);
+    libi_member_free(me);
+    _exit(0);
+  }
+  ends_well(child);
+  linger();
+  FINE(libi_member_send_to(me, my_rank, 3, "parent", 6, PATIENCE));
+  FINE(libi_pending_wait(pending, PATIENCE));
+  FINE(libi_pending_take(pending, &data));
+  CHECK(libi_data_length(data, 0) == 6 && memcmp(libi_data_bytes(data, 0), "parent", 6) == 0);
+  libi_data_free(data);
+  libi_pending_free(pending);
+  FINE(libi_member_barrier(me, PATIENCE));
+  leave();
+}
+
+/* What it prints goes nowhere, and in particular into no link. */
+void closed(void)
+{
+  for (int fd = 0; fd < 3; fd++)
+    close(fd);
+  take_place(LIBI_PROGRESS_THREAD);
+  for (int fd = 0; fd < 3; fd++) {
+    struct stat found;
+    CHECK(fstat(fd, &found) == 0 && S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3));
+    CHECK(fcntl(fd, F_GETFD) == 0);
+  }
+  for (int i = 0; i < 100; i++) {
+    printf("to nobody\n");
+    fprintf(stderr, "to nobody\n");
+    fflush(stdout);
+    FINE(libi_member_barrier(me, PATIENCE));
+  }
+  operations(LIBI_PROGRESS_THREAD);
+  leave();
+}
+
+void twice(void)
+{
+  libi_member *second = NULL;
+  take_place(LIBI_PROGRESS_THREAD);
+  for (int i = 0; i < 3; i++) {
+    GIVES(LIBI_ERR_STATE, libi_member_init(LIBI_PROGRESS_THREAD, &second));
+    CHECK(strstr(libi_member_error(second), "already") != NULL);
+    libi_member_free(second);
+    FINE(libi_member_barrier(me, PATIENCE));
+  }
+  leave();
+  GIVES(LIBI_ERR_STATE, libi_member_init(LIBI_PROGRESS_THREAD, &second));
+  libi_member_free(second);
+}
+
+/* Every second one, on whom nobody hangs, ends without a word. */
+void never_finalizes(void)
+{
+  printf("rank %u was here\n", my_rank);
+  FINE(libi_member_barrier(me, PATIENCE));
+  if (my_rank % 2 == 0)
+    leave();
+}
+
+/* It lives on when the session has ended: until the file is there that its front end makes afterwards. */
+void finalizes(void)
+{
+  const char *directory = getenv("LIBI_TEST_DIRECTORY");
+  char path[4096];
+  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_finalize(me, PATIENCE));
+  FINE(libi_member_finalize(me, PATIENCE));
+  alarm(60);
+  snprintf(path, sizeof path, "%s/ended", directory);
+  while (access(path, F_OK) != 0)
+    usleep(2000);
+  libi_member_free(me);
+  me = NULL;
+  snprintf(path, sizeof path, "%s/lived.%u", directory, my_rank);
+  close(open(path, O_CREAT | O_WRONLY, 0600));
+}
+
+/* What the front end sends comes back to it, twice. */
+void front(void)
+{
+  libi_data *data = NULL;
+  libi_pending *received = NULL, *sent = NULL;
+  FINE(libi_member_recv(me, &data, PATIENCE));
+  CHECK(libi_data_count(data) == 1 && (libi_data_length(data, 0) > 0) == (my_rank == 0));
+  FINE(libi_member_send(me, libi_data_bytes(data, 0), libi_data_length(data, 0), PATIENCE));
+  libi_data_free(data);
+  FINE(libi_member_start_recv(me, &received));
+  FINE(libi_pending_wait(received, PATIENCE));
+  FINE(libi_pending_take(received, &data));
+  FINE(libi_member_start_send(me, libi_data_bytes(data, 0), libi_data_length(data, 0), &sent));
+  CHECK(taken(sent) == NULL);
+  libi_data_free(data);
+  libi_pending_free(received);
+  FINE(libi_member_barrier(me, PATIENCE));
+}
+
+/* Writes to one that has gone, with SIGPIPE as the program wants it. */
+void sigpipe(int ignored)
+{
+  void (*wanted)(int) = ignored ? SIG_IGN : SIG_DFL;
+  struct sigaction found;
+  unsigned char *bytes = pattern(100000, 1);
+  libi_result code = LIBI_OK;
+  signal(SIGPIPE, wanted);
+  take_place(LIBI_PROGRESS_THREAD);
+  FINE(libi_member_barrier(me, PATIENCE));
+  if (my_rank == the_size - 1)
+    _exit(0);
+  while (code == LIBI_OK)
+    code = libi_member_send_to(me, the_size - 1, 0, bytes, 100000, PATIENCE);
+  GIVES(LIBI_ERR_PEER_LOST, code);
+  free(bytes);
+  CHECK(sigaction(SIGPIPE, NULL, &found) == 0 && found.sa_handler == wanted);
+  leave();
+}
