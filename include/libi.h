@@ -1661,8 +1661,8 @@ int64_t libi_failure_member(const libi_failure *failure);
  * Takes the place that this process was started for; comes back when the session is up. A launch that goes on for long, or wrong, is
  * bounded by the front end's deadline.
  *
- * Call it once in the life of a process, early, from the main thread, and in the process that was started: not in a child of it, nor
- * beside it. A child that was forked before may live on, and ends with the session if it stays in the process group; one that is forked
+ * Call it once in the life of a process, early, from the main thread, and in the process that was started: not in a child of it, which
+ * would break the link if both do. A child that was forked before may live on, and ends with the session if it stays in the process group; one that is forked
  * afterwards gets LIBI_ERR_STATE of all that would start something or wait, and may free what it has, or leave it. It reads the environment, and takes over the standard streams if the link came through them. Standard streams that are closed are opened, to
  * /dev/null, so that nothing that is printed gets into a link.
  *

@@ -90,6 +90,7 @@ fn the_same_holds_for_c_plus_plus_and_for_the_static_library() {
         for mode in ["operations", "misuse", "folds-that-call"] {
             ended_well(&play(&program, HOSTS, &[mode], |_| ()), SIZE, &[]);
         }
+        ends_in_a_function(&program, "fold-that-throws", Exit::Signal(libc::SIGABRT));
     }
 }
 
@@ -179,24 +180,37 @@ fn a_function_that_the_library_has_called_is_refused_what_would_wait_for_itself(
 
 #[test]
 fn exit_in_a_function_that_the_library_has_called_ends_the_process_and_is_heard_of() {
-    let heard = play(program(), HOSTS, &["fold-that-exits", "2"], |_| ());
-    for (rank, exit) in [(0, 0), (1, 0), (2, 7), (4, 0), (5, 0)] {
-        assert_eq!(
-            heard.exits.get(&rank),
-            Some(&Exit::Code(exit)),
-            "rank {rank}: {}",
-            heard.text(rank, Stream::Err)
-        );
+    ends_in_a_function(program(), "fold-that-exits", Exit::Code(7));
+}
+
+/// The first of the second host ends like this, and all others hear of it.
+fn ends_in_a_function(program: &str, mode: &str, end: Exit) {
+    let heard = play(program, HOSTS, &[mode, "2"], |_| ());
+    for (rank, exit) in [0, 1, 4, 5].map(|rank| (rank, Exit::Code(0))).into_iter().chain([(2, end)]) {
+        let text = heard.text(rank, Stream::Err);
+        assert_eq!(heard.exits.get(&rank), Some(&exit), "rank {rank}: {text}");
     }
     // The other of that host hangs on the one that has ended.
     let (name, failure) = &heard.lost[&HostIndex(1)];
-    assert_eq!((name.as_str(), failure.exit), ("host2", Some(Exit::Code(7))), "{}", heard.described());
+    assert_eq!((name.as_str(), failure.exit), ("host2", Some(end)), "{}", heard.described());
 }
 
 #[test]
 fn a_child_that_was_forked_does_not_hold_up_the_end_of_its_session() {
     all_do(&["forked-before"]);
     all_do(&["forked-after"]);
+}
+
+#[test]
+fn a_child_that_takes_the_place_of_its_parent_ends_in_a_verdict() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    match front.launch(&[lab.program(program(), "host1,host2", &["beside"])], &LaunchOptions::default()) {
+        // Each member has ended somehow.
+        Ok(_sessions) => assert!(Heard::all(&front).done),
+        Err(error) => assert!(error.to_string().contains("of 2 hosts joined"), "{error}"),
+    }
+    drop(front);
+    lab.is_empty_within(SOON);
 }
 
 #[test]

@@ -39,6 +39,20 @@ void forked_before(void)
   leave();
 }
 
+/* A child that takes the same place: of the two at most one has it, and neither waits for ever. */
+void beside(void)
+{
+  pid_t child = fork();
+  CHECK(child >= 0);
+  alarm(60);
+  libi_result code = libi_member_init(LIBI_PROGRESS_THREAD, &me);
+  if (code == LIBI_OK)
+    code = libi_member_barrier(me, 1000);
+  fprintf(stderr, "%s: %d %s\n", child == 0 ? "child" : "parent", code, libi_member_error(me));
+  libi_member_free(me);
+  me = NULL;
+}
+
 void forked_after(void)
 {
   libi_pending *pending = NULL;

@@ -149,15 +149,28 @@ static void exiting(void *userdata, libi_value *into, const void *bytes, size_t 
     exit(7);
 }
 
+/* In C++ it throws, which nobody may catch on its way through the library. */
+static void throwing(void *userdata, libi_value *into, const void *bytes, size_t length)
+{
+  (void)into, (void)bytes, (void)length;
+  if (my_rank != *(uint32_t *)userdata)
+    return;
+#ifdef __cplusplus
+  throw my_rank;
+#else
+  abort();
+#endif
+}
+
 /* The one that ends is the first of its host, which combines for the other; both are lost. */
-void fold_that_exits(uint32_t which)
+void fold_that_ends(uint32_t which, int by_exit)
 {
   libi_data *data = NULL;
   char name[32];
   FINE(libi_member_barrier(me, PATIENCE));
-  if (my_rank == which)
+  if (my_rank == which && by_exit)
     atexit(at_exit);
   snprintf(name, sizeof name, "%u", which);
-  GIVES(LIBI_ERR_PEER_LOST, libi_member_allreduce_by(me, exiting, &which, NULL, "x", 1, &data, PATIENCE));
+  GIVES(LIBI_ERR_PEER_LOST, libi_member_allreduce_by(me, by_exit ? exiting : throwing, &which, NULL, "x", 1, &data, PATIENCE));
   SAYS(name);
 }
