@@ -1759,7 +1759,7 @@ const char *libi_member_error(const libi_member *member);
 
 /**
  * Frees it; NULL is fine. It releases nobody, and the process keeps its place until it ends: libi_member_finish() or ..._finalize() come first.
- * What was printed is passed on, within a second. A function that the library has called frees nothing by this. Since 0.1.
+ * What was printed is passed on, within a second. A function that the library has called frees by this only what has no place. Since 0.1.
  */
 void libi_member_free(libi_member *member);
 

@@ -242,12 +242,14 @@ pub unsafe extern "C" fn libi_member_error(member: *const libi_member) -> *const
 }
 
 /// Frees it; NULL is fine. It releases nobody, and the process keeps its place until it ends: libi_member_finish() or ..._finalize() come first.
-/// What was printed is passed on, within a second. A function that the library has called frees nothing by this. Since 0.1.
+/// What was printed is passed on, within a second. A function that the library has called frees by this only what has no place. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_free(member: *mut libi_member) {
-    if !caller::is_called() {
-        // SAFETY: as the header asks.
-        unsafe { object::free(member) }
+    // SAFETY: as the header asks.
+    unsafe {
+        if !caller::is_called() || ask(member, false, |seat| seat.taken.get().is_none()) {
+            object::free(member);
+        }
     }
 }
 

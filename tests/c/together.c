@@ -96,6 +96,7 @@ static void refused(void)
   GIVES(LIBI_ERR_BUSY, libi_pending_cancel(other));
   GIVES(LIBI_ERR_BUSY, libi_member_init(LIBI_PROGRESS_THREAD, &second));
   CHECK(data == NULL && pending == NULL);
+  libi_member_free(second);
   libi_member_free(me);
 }
 
