@@ -10,7 +10,7 @@ use libi_core::machine::Machine;
 use libi_core::time::Instant;
 use libi_launch::farewell::Farewell;
 use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as Standard};
-use libi_launch::process::{Environment, Signal};
+use libi_launch::process::{Child, Environment, Signal};
 use mio::Registry;
 
 use super::Turn;
@@ -390,8 +390,8 @@ impl Driver {
         }
     }
 
-    /// Lets go of everything. Processes that were not released are killed.
-    pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
+    /// Lets go of everything. Processes that were not released are killed; those that were, and may not have ended, are given back.
+    pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) -> Vec<Child> {
         if let Some(mut door) = self.door.take() {
             door.close(registry, targets);
         }
@@ -404,10 +404,13 @@ impl Driver {
                 let _ = process.it.signal_group(Signal::KILL);
             }
         }
+        let mut released = Vec::new();
         for port in self.ports.values_mut() {
+            released.extend(port.part_with_released(registry, targets));
             port.let_go(registry, targets);
         }
         self.ports.clear();
+        released
     }
 }
 

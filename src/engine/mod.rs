@@ -36,6 +36,7 @@ pub(crate) mod sys;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Bound;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +44,9 @@ use libi_comm::{Call, CallId, CommError, Outcome};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Event, Node, Notice, Stream as Standard};
-use mio::{Events, Poll, Token, Waker};
+use libi_launch::process::Child;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
 
 use driver::Driver;
 use ports::Targets;
@@ -70,6 +73,8 @@ pub(crate) trait Owner {
 
 /// Tells an engine to look up from its waiting.
 const WAKE: Token = Token(usize::MAX);
+/// Tells it that one has ended who lives on without its node.
+const RELEASED: Token = Token(usize::MAX - 1);
 
 /// See the [module](self).
 pub(crate) struct Engine {
@@ -78,6 +83,8 @@ pub(crate) struct Engine {
     waker: Arc<Waker>,
     targets: Targets,
     drivers: BTreeMap<Id, Driver>,
+    /// Processes that live on without their nodes: when they end, nothing of them is to be left.
+    released: Vec<Child>,
     last: u32,
     origin: std::time::Instant,
     ready: VecDeque<Token>,
@@ -93,6 +100,7 @@ impl Engine {
             waker,
             targets: Targets::default(),
             drivers: BTreeMap::new(),
+            released: Vec::new(),
             last: 0,
             origin: std::time::Instant::now(),
             ready: VecDeque::new(),
@@ -184,8 +192,26 @@ impl Engine {
     /// Forgets a node. What it has started and not released is killed.
     pub(crate) fn remove(&mut self, id: Id) {
         if let Some(mut driver) = self.drivers.remove(&id) {
-            driver.close(self.poll.registry(), &mut self.targets);
+            for child in driver.close(self.poll.registry(), &mut self.targets) {
+                let number = child.as_fd().as_raw_fd();
+                // One that cannot be watched is looked after when others end.
+                let _ = self.poll.registry().register(&mut SourceFd(&number), RELEASED, Interest::READABLE);
+                self.released.push(child);
+            }
+            self.reap();
         }
+    }
+
+    /// Takes leave of those that have ended.
+    fn reap(&mut self) {
+        let registry = self.poll.registry();
+        self.released.retain_mut(|child| {
+            let lives = child.try_wait().is_none();
+            if !lives {
+                let _ = registry.deregister(&mut SourceFd(&child.as_fd().as_raw_fd()));
+            }
+            lives
+        });
     }
 
     /// How long nothing has to be done unless something happens; nothing if there is no deadline.
@@ -206,14 +232,19 @@ impl Engine {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => other?,
         }
+        let mut released = false;
         for event in &self.events {
             let token = event.token();
+            released |= token == RELEASED;
             if event.is_read_closed() || event.is_error() {
                 self.targets.ends(token);
             }
-            if token != WAKE && self.targets.queue(token) {
+            if token != WAKE && token != RELEASED && self.targets.queue(token) {
                 self.ready.push_back(token);
             }
+        }
+        if released {
+            self.reap();
         }
         // Those that become ready meanwhile have their turn next time.
         for _ in 0..self.ready.len() {

@@ -293,6 +293,18 @@ impl Port {
         }
     }
 
+    /// Gives away a process that was released and has not ended, as far as is known.
+    pub(super) fn part_with_released(&mut self, registry: &Registry, targets: &mut Targets) -> Option<Child> {
+        use std::os::fd::AsFd;
+        if !self.released {
+            return None;
+        }
+        let Registered { it: mut child, token } = self.process.take()?;
+        child.release();
+        targets.remove(registry, child.as_fd().as_raw_fd(), token);
+        Some(child)
+    }
+
     /// Lets go of all of it.
     pub(super) fn let_go(&mut self, registry: &Registry, targets: &mut Targets) {
         self.close(registry, targets);

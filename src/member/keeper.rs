@@ -17,6 +17,8 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Event as Input, Node, Notice, Stream as Standard};
+use nix::errno::Errno;
+use nix::sys::prctl;
 
 use super::MemberError;
 use super::signals::{is_fatal, is_handled};
@@ -60,6 +62,8 @@ pub(super) struct State {
     obeyed: u64,
     /// How many calls wait for it to be quiet.
     waiting: u32,
+    /// What has come of loosening the tie of the thread.
+    loosened: Option<Result<(), Errno>>,
     /// Members that were there and have ended or are lost.
     pub(super) lost: Ranks,
 }
@@ -68,6 +72,8 @@ pub(super) enum Command {
     Tell(Input),
     Talk(Talk),
     Print(Standard, Stream),
+    /// The thread, by which this process is tied to its starter, is not to be any more.
+    Loosen,
 }
 
 impl From<Talk> for Command {
@@ -80,10 +86,20 @@ impl From<Talk> for Command {
 pub(super) struct Keeper {
     works: Arc<Works<Hall>>,
     descriptor: OwnedFd,
-    /// Whether this process is killed when whoever has started it ends.
-    tied: bool,
+    tie: Tie,
     /// How many of the two streams that a program prints to are pipes that are read here.
     own: usize,
+}
+
+/// Whether this process is killed when whoever has started it ends, and who can loosen that: the system ties threads, and a
+/// process ends with any of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tie {
+    Loose,
+    /// The thread that the process began with.
+    Main,
+    /// Libi's own, so that any thread may ask for it.
+    Own,
 }
 
 /// The engine, and who is told.
@@ -112,6 +128,15 @@ struct Fall {
 /// How long a signal waits until what was to be said before it is said.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// How long the thread may take to loosen its tie, which it does as soon as it is there.
+const LOOSENING: Duration = Duration::from_secs(10);
+
+/// This thread is not tied to whoever has started the process any more.
+fn loosen() -> nix::Result<()> {
+    let none: Option<nix::sys::signal::Signal> = None;
+    prctl::set_pdeathsig(none)
+}
+
 /// Of the calls of a member, all are of one party.
 const PARTY: u64 = 0;
 
@@ -128,6 +153,7 @@ impl Keeper {
             quiet: false,
             obeyed: 0,
             waiting: 0,
+            loosened: None,
             lost: Ranks::new(),
         };
         let board = Arc::new(Board::new(state, progress)?);
@@ -135,12 +161,24 @@ impl Keeper {
             Desk { board: Arc::clone(&board), absent: Ranks::new(), fall: None, signals: Vec::new() };
         let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut desk)?;
         let works = Works::new(board, Hall { engine, id, desk }, move || drop(waker.wake()), progress);
+        let mut tie = if tied { Tie::Main } else { Tie::Loose };
         if progress == Progress::Thread {
             // It ends with the process.
             let works = Arc::clone(&works);
-            crate::thread::spawn("libi", move || works.tend())?;
+            let signal = if tied && is_main_thread() { prctl::get_pdeathsig().unwrap_or(None) } else { None };
+            let (tell, told) = std::sync::mpsc::sync_channel(1);
+            crate::thread::spawn("libi", move || {
+                let done = signal.map(prctl::set_pdeathsig);
+                // Whoever waits for it is there.
+                let _ = tell.send(done);
+                works.tend();
+            })?;
+            // Where the thread could not be tied, or has not said so, the process stays as it is.
+            if told.recv() == Ok(Some(Ok(()))) && loosen().is_ok() {
+                tie = Tie::Own;
+            }
         }
-        Ok(Self { works, descriptor, tied, own })
+        Ok(Self { works, descriptor, tie, own })
     }
 
     /// Looks at the state, or changes it.
@@ -169,7 +207,7 @@ impl Keeper {
             return Err(MemberError::Ending);
         }
         let refused = |what| move |why: io::Error| MemberError::System { what, why };
-        if self.tied && !is_main_thread() {
+        if self.tie == Tie::Main && !is_main_thread() {
             let why = io::Error::other("this is not the thread that the process began with");
             return Err(refused("cannot be released")(why));
         }
@@ -179,12 +217,15 @@ impl Keeper {
             let pipe = redirect(number).map_err(refused("cannot make a pipe for what is printed"))?;
             self.send(Command::Print(stream, pipe));
         }
-        if self.tied {
-            let none: Option<nix::sys::signal::Signal> = None;
-            let cleared = nix::sys::prctl::set_pdeathsig(none).map_err(io::Error::from);
-            cleared.map_err(refused("cannot be released"))?;
-        }
-        Ok(())
+        let cleared = match self.tie {
+            Tie::Loose => Ok(()),
+            Tie::Main => loosen(),
+            Tie::Own => {
+                self.send(Command::Loosen);
+                self.wait(LOOSENING, |state| state.loosened).unwrap_or(Err(Errno::ETIMEDOUT))
+            }
+        };
+        cleared.map_err(io::Error::from).map_err(refused("cannot be released"))
     }
 
     /// Waits until what this process had to pass on is with the next, and, if that is asked for, until nobody needs
@@ -237,8 +278,8 @@ impl Machinery for Hall {
     type State = State;
     type Command = Command;
 
-    fn is_for_thread(_: &Command) -> bool {
-        false
+    fn is_for_thread(command: &Command) -> bool {
+        matches!(command, Command::Loosen)
     }
 
     fn is_anybodys(&self) -> bool {
@@ -261,6 +302,11 @@ impl Machinery for Hall {
                 Command::Talk(Talk::Cancel(_, id)) => {
                     self.engine.cancel(self.id, id, &mut self.desk);
                     self.desk.board.finish(id, Err(CommError::TimedOut { what: "the call" }));
+                }
+                Command::Loosen => {
+                    let mut board = self.desk.board.lock();
+                    board.state.loosened = Some(loosen());
+                    self.desk.board.announce(board);
                 }
                 Command::Print(stream, pipe) => {
                     // If it cannot be read, what is printed waits in the pipe.

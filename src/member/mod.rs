@@ -233,7 +233,8 @@ impl Member {
     /// # Errors
     /// It is not everything with the next process in time (it goes on in the background, and this process is
     /// released all the same); the session is ending; or it is tied to its starter, as it is when that is on the same machine or
-    /// ssh's server, and this is not the thread that it began with, which alone can loosen that.
+    /// ssh's server, and has called [`init`](Self::init) in another thread than the one it began with, or has no thread of
+    /// libi's: then this is to be called by that one, which alone can loosen that.
     pub fn finalize(&self, patience: Duration) -> Result<(), MemberError> {
         self.keeper.release()?;
         self.keeper.tell(Input::Finalize);

@@ -109,7 +109,9 @@ pub fn compile(name: &str, sources: &[&str], link: Link, flags: &[&str]) -> Path
     let library = library();
     match link {
         Link::Shared => {
-            command.arg("-L").arg(library).arg(format!("-Wl,-rpath,{}", library.display())).arg("-llibi")
+            // As RPATH: cargo has LD_LIBRARY_PATH lead to a library that it has built for something else, and older.
+            let path = format!("-Wl,--disable-new-dtags,-rpath,{}", library.display());
+            command.arg("-L").arg(library).arg(path).arg("-llibi")
         }
         Link::Static => command.arg(library.join("liblibi.a")).args(PRIVATE),
     };
