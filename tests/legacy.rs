@@ -76,7 +76,7 @@ fn members_of_two_sessions_leave_and_live_on_without_the_front_end() {
         let names = || (0..11).map(|rank| format!("o{rank}")).chain((0..2).map(|rank| format!("i{rank}")));
         for name in names() {
             scene.awaits(&format!("{name}.lives"));
-            scene.awaits(&format!("{name}.closed"));
+            scene.awaits(&format!("{name}.daemon"));
         }
         assert!(pids.iter().all(|pid| scene::is_alive(*pid)), "{ground:?}");
         scene.leave("over");

@@ -7,7 +7,8 @@
  *  not any more. No call ends the process by a signal. Functions of the front end may be called by any number of threads at a time, those
  *  of a member by one. What is given is borrowed for the call; what is received is the caller's, who frees it by free().
  *
- *  When the front end's process ends, in whatever way, members that have not called LIBI_finalize() end as well.
+ *  When the front end's process ends, in whatever way, members that have not called LIBI_finalize() end as well. If it ends by exit()
+ *  or by returning from main(), it waits a second at most for those who are about to.
  *
  *  These variables in the front end's environment are obeyed, and members have them too: XPLAT_RSH (the remote shell), XPLAT_RSH_ARGS (its
  *  options), XPLAT_REMCMD (a program that runs the remote commands), LIBI_TREE_TYPE (0: greedy, -1: flat, k: k-ary), LIBI_REMOTE_TIME and

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use libc::{c_char, c_int, c_uint, c_void};
 use libi::{Distribution, Error, FrontEnd, LaunchOptions, Session, SessionId};
@@ -10,7 +12,8 @@ use libi::{Distribution, Error, FrontEnd, LaunchOptions, Session, SessionId};
 use super::environment;
 use super::given::{self, Handle, env_t, proc_dist_req_t};
 use super::here::Here;
-use super::session::{Launched, Sessions};
+use super::output::{self, Passed};
+use super::session::{LEAVING, Launched, Sessions};
 use super::{Code, EINIT, EIO, ELAUNCH, Fault, Outcome, debug, done, lock};
 
 /// What `LIBI_fe_getMaxMsgBufLen` says; longer messages are as good.
@@ -22,6 +25,36 @@ static FRONT: Mutex<Option<Front>> = Mutex::new(None);
 struct Front {
     front_end: Arc<FrontEnd>,
     sessions: Sessions,
+    passed: Arc<Passed>,
+}
+
+/// Members that are about to leave when this process ends may do so, and what they have printed is passed on: a second is enough
+/// for both. Then it ends, and with it everybody who has not left.
+fn at_exit() {
+    static PROCESS: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn wait() {
+        // A child that goes on without us has launched nobody.
+        if PROCESS.load(Ordering::Acquire) != std::process::id() {
+            return;
+        }
+        let Ok((launched, passed)) = FRONT.try_lock().map(|front| match &*front {
+            Some(front) => (front.sessions.all_launched(), Some(Arc::clone(&front.passed))),
+            None => Default::default(),
+        }) else {
+            return;
+        };
+        let by = Instant::now() + LEAVING;
+        for session in &launched {
+            if let (Some(done), Some(passed)) = (session.wait_done(by), &passed) {
+                passed.wait(done, by);
+            }
+        }
+        // They end with the process, if they have not left.
+        std::mem::forget(launched);
+    }
+    PROCESS.store(std::process::id(), Ordering::Release);
+    // SAFETY: it is a function without arguments. If there is no room for it, nobody waits.
+    unsafe { libc::atexit(wait) };
 }
 
 /// Looks at the front end. Nothing in here waits.
@@ -37,8 +70,10 @@ pub extern "C" fn LIBI_fe_init(_version: c_int) -> Code {
         if front.is_none() {
             let front_end = FrontEnd::new().map_err(|error| Fault::io("no front end", &error))?;
             let front_end = Arc::new(front_end);
-            super::output::pass_on(Arc::clone(&front_end)).map_err(|error| Fault::io("no thread", &error))?;
-            *front = Some(Front { front_end, sessions: Sessions::default() });
+            let passed = output::pass_on(Arc::clone(&front_end));
+            let passed = passed.map_err(|error| Fault::io("no thread", &error))?;
+            *front = Some(Front { front_end, sessions: Sessions::default(), passed });
+            at_exit();
         }
         Ok(())
     })

@@ -4,13 +4,17 @@
 //! A process as it was, but for two threads that wait, and standard output and error: what is printed goes to the front end as long as
 //! that is there, and is thrown away after that. It never blocks and is never a SIGPIPE. Only a process that then replaces itself
 //! (`exec`), or goes on in a child alone, takes them elsewhere first, as daemons do.
+//! Descriptors of the library are closed by `exec`. Who closes all that it does not know does so before `LIBI_init`: a number that
+//! the library still uses would soon be another file's.
 //!
 //! # What the end of the process waits for
 //! Until it has left its session, the first process of a host carries for others. In this interface nobody waits for anybody when
 //! leaving. So when the process ends by `exit` or by returning from `main`, it waits until it is not needed any more: until those whom it
 //! carries have left as well, or the session is over. What it has printed last is with the next by then.
 
-use std::sync::{Arc, Mutex};
+use std::os::fd::AsRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use libc::{c_char, c_int, c_void};
@@ -58,8 +62,8 @@ pub extern "C" fn LIBI_init(_version: c_int, _argc: *mut c_int, _argv: *mut *mut
         match joined {
             Ok(member) => {
                 debug::say(2, || format!("rank {} of {} has joined", member.rank().0, member.size()));
+                at_exit(&member);
                 *standing = Standing::In(Arc::new(member));
-                at_exit();
                 Ok(())
             }
             Err(error) => {
@@ -75,6 +79,7 @@ pub extern "C" fn LIBI_init(_version: c_int, _argc: *mut c_int, _argv: *mut *mut
 pub extern "C" fn LIBI_finalize() -> Code {
     done("LIBI_finalize", || {
         let member = member()?;
+        flush();
         match member.finalize(LEAVING) {
             // What is still on its way goes on by itself.
             Ok(()) | Err(MemberError::TimedOut(_)) => {
@@ -86,27 +91,45 @@ pub extern "C" fn LIBI_finalize() -> Code {
     })
 }
 
+/// Has what C has printed, and not yet written, go out.
+fn flush() {
+    unsafe extern "C" {
+        static stdout: *mut libc::FILE;
+    }
+    // SAFETY: it is there from the beginning of the process to its end.
+    unsafe { libc::fflush(stdout) };
+}
+
+/// What the system says of a descriptor of ours: that a program has closed all that it does not know shows in this.
+fn descriptor_of(member: &Member) -> Option<(libc::dev_t, libc::ino_t)> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: if it succeeds it has filled what it is given.
+    unsafe {
+        let asked = libc::fstat(member.descriptor().as_raw_fd(), found.as_mut_ptr());
+        (asked == 0).then(|| found.assume_init()).map(|found| (found.st_dev, found.st_ino))
+    }
+}
+
 /// Has the end of the process wait for what it has to.
-fn at_exit() {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static PROCESS: AtomicU32 = AtomicU32::new(0);
+fn at_exit(member: &Member) {
+    /// The process that has joined, and what it had a descriptor for then.
+    static JOINED: OnceLock<(u32, Option<(libc::dev_t, libc::ino_t)>)> = OnceLock::new();
     extern "C" fn wait() {
         // A child that goes on without us has nothing to do with others.
-        if PROCESS.load(Ordering::Acquire) != std::process::id() {
-            return;
-        }
-        // SAFETY: it is asked to write what programs have printed and not yet written, of which they are done.
-        unsafe { libc::fflush(std::ptr::null_mut()) };
+        let Some((_, had)) = JOINED.get().filter(|joined| joined.0 == std::process::id()) else { return };
+        flush();
         let member = match MEMBER.try_lock().as_deref() {
             Ok(Standing::In(member) | Standing::Out(member)) => Arc::clone(member),
             _ => return,
         };
-        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| member.finish(PATIENCE)));
-        debug::say(2, || format!("the process ends: {waited:?}"));
+        if had.is_some() && *had == descriptor_of(&member) {
+            let waited = catch_unwind(AssertUnwindSafe(|| member.finish(PATIENCE)));
+            debug::say(2, || format!("the process ends: {waited:?}"));
+        }
         // It would wait for what is printed again.
         std::mem::forget(member);
     }
-    if PROCESS.swap(std::process::id(), Ordering::AcqRel) == 0 {
+    if JOINED.set((std::process::id(), descriptor_of(member))).is_ok() {
         // SAFETY: it is a function without arguments. If there is no room for it, nobody waits.
         unsafe { libc::atexit(wait) };
     }

@@ -26,7 +26,7 @@
 //! | any call with a handle that is none, or not any more | | LIBI_ESESS |
 //! | `LIBI_fe_finalize` | up | members that have finalised live on. The others have a second to do so, then they end |
 //! | the master is lost, or the session is over | up | LIBI_EIO, also for whoever waits |
-//! | the front end's process ends | up | members that have finalised live on, the others end |
+//! | the front end's process ends | up | members that have finalised live on, the others end; they too have a second, if it ends by `exit` |
 //! | a member is lost | in | LIBI_EIO at all that need it |
 //! | a second `LIBI_init`, also after `LIBI_finalize` | in, out | LIBI_EINIT |
 //!

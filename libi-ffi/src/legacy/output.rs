@@ -3,28 +3,53 @@
 //! It is done by a thread of its own, which is there as long as the process. If nobody takes what it writes, it waits, and so do members
 //! that go on printing; where nobody can, what they print is lost.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use libc::c_int;
-use libi::{Event, FrontEnd, Stream};
+use libi::{Event, FrontEnd, SessionId, Stream};
 
-use super::debug;
+use super::{debug, lock};
+
+/// Of which sessions everything was passed on that members had printed when the last of them left.
+#[derive(Default)]
+pub(super) struct Passed {
+    done: Mutex<BTreeSet<u32>>,
+    changed: Condvar,
+}
+
+impl Passed {
+    /// Waits until everything of a session was passed on.
+    pub(super) fn wait(&self, session: SessionId, by: Instant) {
+        let left = by.saturating_duration_since(Instant::now());
+        let waited =
+            self.changed.wait_timeout_while(lock(&self.done), left, |done| !done.contains(&session.0));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
 
 /// Starts the thread.
-pub(super) fn pass_on(front_end: Arc<FrontEnd>) -> std::io::Result<()> {
+pub(super) fn pass_on(front_end: Arc<FrontEnd>) -> std::io::Result<Arc<Passed>> {
+    let passed = Arc::new(Passed::default());
+    let told = Arc::clone(&passed);
     let work = move || {
         loop {
             if let Some(event) = front_end.next_event(Duration::MAX) {
-                take(event);
+                take(event, &told);
             }
         }
     };
-    without_signals(|| std::thread::Builder::new().name("libi-output".to_owned()).spawn(work)).map(drop)
+    let start = || std::thread::Builder::new().name("libi-output".to_owned()).spawn(work);
+    without_signals(start).map(|_| passed)
 }
 
-fn take(event: Event) {
+fn take(event: Event, passed: &Passed) {
     match event {
+        Event::Done { session } => {
+            lock(&passed.done).insert(session.0);
+            passed.changed.notify_all();
+        }
         Event::Output { stream, bytes, .. } => write(if stream == Stream::Out { 1 } else { 2 }, &bytes),
         Event::Lost { name, failure, .. } => debug::say(1, || format!("{name} is lost: {}", failure.cause)),
         Event::Exited { session, rank, exit } => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libi::{Bytes, Pending, Rank, Session, SessionId, Stage, Variable};
 
@@ -98,6 +98,15 @@ impl Sessions {
         }
     }
 
+    /// All that were launched.
+    pub(super) fn all_launched(&self) -> Vec<Arc<Launched>> {
+        let standings = self.entries.values().map(|entry| &entry.standing);
+        let up = |standing: &Standing| {
+            if let Standing::Up(launched) = standing { Some(Arc::clone(launched)) } else { None }
+        };
+        standings.filter_map(up).collect()
+    }
+
     /// Forgets a session; what was launched of it.
     pub(super) fn remove(&mut self, handle: Handle) -> Outcome<Option<Arc<Launched>>> {
         let entry = self.entries.remove(&number(handle)).ok_or_else(unknown)?;
@@ -114,8 +123,8 @@ pub(super) struct Launched {
     sending: Mutex<VecDeque<Pending<()>>>,
 }
 
-/// How long members have to finalise when their session is finalised.
-const LEAVING: Duration = Duration::from_secs(1);
+/// How long members have to finalise when their session, or the front end's process, ends.
+pub(super) const LEAVING: Duration = Duration::from_secs(1);
 /// How long they have to end when they are told to.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -147,6 +156,12 @@ impl Launched {
     pub(super) fn recv(&self) -> Outcome<Bytes> {
         let message = self.session.recv().wait(Duration::MAX);
         message.map_err(|error| Fault::io("receiving from the master", &error))
+    }
+
+    /// Waits until all members have left, or have ended; which session that was.
+    pub(super) fn wait_done(&self, by: Instant) -> Option<SessionId> {
+        let left = by.saturating_duration_since(Instant::now());
+        self.session.wait_done(left).is_ok().then(|| self.session.id())
     }
 
     /// Ends it: who is about to leave can do so; all who stay end.
