@@ -108,6 +108,13 @@ fn a_master_that_is_killed_is_an_error_of_every_call_and_no_signal() {
 }
 
 #[test]
+fn members_come_back_together_from_talking_to_the_front_end_and_forks_of_either_are_their_own() {
+    for ground in grounds() {
+        Scene::new(&ground, "together").is_good();
+    }
+}
+
+#[test]
 fn a_member_that_is_killed_is_an_error_of_whoever_waits_for_it() {
     for ground in grounds() {
         Scene::new(&ground, "lose").is_good();
@@ -207,6 +214,17 @@ fn this_machine_among_others_is_launched_without_ssh() {
     let printed = Scene::on(&ground, "environment", &["localhost", "n1", "n2", "n1"]).is_good();
     let by_ssh: Vec<bool> = printed.lines().map(|line| !line.contains("SSH_CONNECTION=-")).collect();
     assert_eq!(by_ssh, [false, true, true, true], "{printed}");
+}
+
+#[test]
+fn build_systems_that_name_the_library_of_the_original_find_an_empty_one() {
+    let directory = native::root().join("libi-ffi/legacy");
+    assert_eq!(std::fs::read(directory.join("libxplat.a")).unwrap(), b"!<arch>\n");
+    let path = format!("-L{}", directory.display());
+    for link in [Link::Shared, Link::Static] {
+        let flags = [path.as_str(), "-lxplat"];
+        native::compile("legacy-xplat", &["tests/legacy/header.cpp"], link, &flags);
+    }
 }
 
 #[test]

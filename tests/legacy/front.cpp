@@ -368,6 +368,28 @@ static void carry() {
   CHECK(eventually(are_gone));
 }
 
+/* Members wait for each other. A child of this process that is a front end itself is one of its own. */
+static void together() {
+  IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
+  libi_sess_handle_t session = start("together", directory);
+  pid_t child = fork();
+  if (child == 0) {
+    unsigned int size;
+    IS(LIBI_fe_getHostlistSize(session, &size), LIBI_EINIT);
+    IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
+    IS(LIBI_fe_getHostlistSize(session, &size), LIBI_ESESS);
+    session = create();
+    Request request(session, self);
+    request.arg("member").arg("arguments").arg("all").on(hosts[1], 2);
+    launch(request);
+    exit(7);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  send(session, "go");
+  CHECK(receive(session) == "done");
+}
+
 /* What members have in their environment. */
 static void environment() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
@@ -408,6 +430,8 @@ int main(int argc, char **argv) {
     late();
   else if (scene == "carry")
     carry();
+  else if (scene == "together")
+    together();
   else if (scene == "environment")
     environment();
   else

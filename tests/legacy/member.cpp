@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <fcntl.h>
 #include <pthread.h>
 
@@ -257,6 +258,52 @@ static int carry(int, char **argv) {
   return 0;
 }
 
+static int others;
+static const char *stage;
+static bool are_there() {
+  for (int one = 1; one <= others; one++)
+    if (!exists(directory, number(one) + stage))
+      return false;
+  return true;
+}
+
+/* Nobody comes back before the master has what it waits for, or has sent what it sends. */
+static int together(int, char **argv) {
+  directory = argv[3];
+  join();
+  others = size - 1;
+  for (int turn = 0; turn < 2; turn++) {
+    std::string before = turn ? ".sends" : ".receives", after = turn ? ".sent" : ".received";
+    if (!is_master) {
+      touch(directory, number(rank) + before);
+    } else {
+      stage = before.c_str();
+      CHECK(eventually(are_there));
+      for (int one = 1; one < size; one++)
+        CHECK(!exists(directory, number(one) + after));
+    }
+    if (turn)
+      send("done");
+    else
+      CHECK(receive() == (is_master ? "go" : ""));
+    if (!is_master)
+      touch(directory, number(rank) + after);
+  }
+  // A child has nothing to do with the session of its parent, and its end is none of that.
+  pid_t child = fork();
+  if (child == 0) {
+    IS(LIBI_barrier(), LIBI_EINIT);
+    IS(LIBI_finalize(), LIBI_EINIT);
+    IS(LIBI_init(LIBI_VERSION, NULL, NULL), LIBI_EINIT);
+    exit(7);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  IS(LIBI_barrier(), LIBI_OK);
+  IS(LIBI_finalize(), LIBI_OK);
+  return 0;
+}
+
 /* What the environment has. */
 static int environment(int argc, char **argv) {
   join();
@@ -289,6 +336,8 @@ int member(int argc, char **argv) {
     directory = argv[3];
     return carry(argc, argv);
   }
+  if (role == "together")
+    return together(argc, argv);
   if (role == "environment")
     return environment(argc, argv);
   if (role == "fail")

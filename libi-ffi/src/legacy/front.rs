@@ -23,6 +23,8 @@ const MOST: c_int = 4 << 20;
 static FRONT: Mutex<Option<Front>> = Mutex::new(None);
 
 struct Front {
+    /// A child of the process has a copy of this which nobody keeps alive.
+    process: u32,
     front_end: Arc<FrontEnd>,
     sessions: Sessions,
     passed: Arc<Passed>,
@@ -52,7 +54,10 @@ fn at_exit() {
         // They end with the process, if they have not left.
         std::mem::forget(launched);
     }
-    PROCESS.store(std::process::id(), Ordering::Release);
+    let before = PROCESS.swap(std::process::id(), Ordering::AcqRel);
+    if before != 0 {
+        return; // handed down by the process that has forked this one
+    }
     // SAFETY: it is a function without arguments. If there is no room for it, nobody waits.
     unsafe { libc::atexit(wait) };
 }
@@ -60,19 +65,23 @@ fn at_exit() {
 /// Looks at the front end. Nothing in here waits.
 fn with<T>(body: impl FnOnce(&mut Front) -> Outcome<T>) -> Outcome<T> {
     let mut front = lock(&FRONT);
-    body(front.as_mut().ok_or_else(|| Fault::new(EINIT, "LIBI_fe_init has not been called"))?)
+    let own = front.as_mut().filter(|front| front.process == std::process::id());
+    body(own.ok_or_else(|| Fault::new(EINIT, "LIBI_fe_init has not been called in this process"))?)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn LIBI_fe_init(_version: c_int) -> Code {
     done("LIBI_fe_init", || {
         let mut front = lock(&FRONT);
-        if front.is_none() {
+        if front.as_ref().is_none_or(|front| front.process != std::process::id()) {
+            // That of the process that has forked this one stays as it is: to end it is not ours.
+            std::mem::forget(front.take());
             let front_end = FrontEnd::new().map_err(|error| Fault::io("no front end", &error))?;
             let front_end = Arc::new(front_end);
             let passed = output::pass_on(Arc::clone(&front_end));
             let passed = passed.map_err(|error| Fault::io("no thread", &error))?;
-            *front = Some(Front { front_end, sessions: Sessions::default(), passed });
+            let process = std::process::id();
+            *front = Some(Front { process, front_end, sessions: Sessions::default(), passed });
             at_exit();
         }
         Ok(())

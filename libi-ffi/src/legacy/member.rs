@@ -31,6 +31,15 @@ const LEAVING: Duration = Duration::from_secs(60);
 /// The place of this process, once it has one.
 static MEMBER: Mutex<Standing> = Mutex::new(Standing::Outside);
 
+/// Which process that was: a child of it has a copy of all this, and must not touch it.
+static JOINED: OnceLock<Joined> = OnceLock::new();
+
+struct Joined {
+    process: u32,
+    /// What it had a descriptor for.
+    had: Option<(libc::dev_t, libc::ino_t)>,
+}
+
 enum Standing {
     Outside,
     Joining,
@@ -41,6 +50,9 @@ enum Standing {
 
 fn member() -> Outcome<Arc<Member>> {
     match &*lock(&MEMBER) {
+        Standing::In(_) if JOINED.get().is_none_or(|joined| joined.process != std::process::id()) => {
+            Err(Fault::new(EINIT, "this process is a child of one that has called LIBI_init"))
+        }
         Standing::In(member) => Ok(Arc::clone(member)),
         Standing::Out(_) => Err(Fault::new(EINIT, "LIBI_finalize was called before")),
         _ => Err(Fault::new(EINIT, "LIBI_init has not been called, or has not come back")),
@@ -112,11 +124,10 @@ fn descriptor_of(member: &Member) -> Option<(libc::dev_t, libc::ino_t)> {
 
 /// Has the end of the process wait for what it has to.
 fn at_exit(member: &Member) {
-    /// The process that has joined, and what it had a descriptor for then.
-    static JOINED: OnceLock<(u32, Option<(libc::dev_t, libc::ino_t)>)> = OnceLock::new();
     extern "C" fn wait() {
         // A child that goes on without us has nothing to do with others.
-        let Some((_, had)) = JOINED.get().filter(|joined| joined.0 == std::process::id()) else { return };
+        let joined = JOINED.get().filter(|joined| joined.process == std::process::id());
+        let Some(Joined { had, .. }) = joined else { return };
         flush();
         let member = match MEMBER.try_lock().as_deref() {
             Ok(Standing::In(member) | Standing::Out(member)) => Arc::clone(member),
@@ -129,7 +140,7 @@ fn at_exit(member: &Member) {
         // It would wait for what is printed again.
         std::mem::forget(member);
     }
-    if JOINED.set((std::process::id(), descriptor_of(member))).is_ok() {
+    if JOINED.set(Joined { process: std::process::id(), had: descriptor_of(member) }).is_ok() {
         // SAFETY: it is a function without arguments. If there is no room for it, nobody waits.
         unsafe { libc::atexit(wait) };
     }
