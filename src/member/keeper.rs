@@ -18,11 +18,11 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Event as Input, Node, Notice, Stream as Standard};
 use nix::errno::Errno;
-use nix::sys::prctl;
 
 use super::MemberError;
 use super::signals::{is_fatal, is_handled};
 use super::stdio::{Streams, redirect};
+use super::tie::{Tie, loosen};
 use crate::engine::driver::Driver;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, is_main_thread, kill_group, signal_self};
@@ -91,17 +91,6 @@ pub(super) struct Keeper {
     own: usize,
 }
 
-/// Whether this process is killed when whoever has started it ends, and who can loosen that: the system ties threads, and a
-/// process ends with any of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tie {
-    Loose,
-    /// The thread that the process began with.
-    Main,
-    /// Libi's own, so that any thread may ask for it.
-    Own,
-}
-
 /// The engine, and who is told.
 struct Hall {
     engine: Engine,
@@ -131,12 +120,6 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long the thread may take to loosen its tie, which it does as soon as it is there.
 const LOOSENING: Duration = Duration::from_secs(10);
 
-/// This thread is not tied to whoever has started the process any more.
-fn loosen() -> nix::Result<()> {
-    let none: Option<nix::sys::signal::Signal> = None;
-    prctl::set_pdeathsig(none)
-}
-
 /// Of the calls of a member, all are of one party.
 const PARTY: u64 = 0;
 
@@ -161,23 +144,13 @@ impl Keeper {
             Desk { board: Arc::clone(&board), absent: Ranks::new(), fall: None, signals: Vec::new() };
         let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut desk)?;
         let works = Works::new(board, Hall { engine, id, desk }, move || drop(waker.wake()), progress);
-        let mut tie = if tied { Tie::Main } else { Tie::Loose };
-        if progress == Progress::Thread {
-            // It ends with the process.
-            let works = Arc::clone(&works);
-            let signal = if tied && is_main_thread() { prctl::get_pdeathsig().unwrap_or(None) } else { None };
-            let (tell, told) = std::sync::mpsc::sync_channel(1);
-            crate::thread::spawn("libi", move || {
-                let done = signal.map(prctl::set_pdeathsig);
-                // Whoever waits for it is there.
-                let _ = tell.send(done);
-                works.tend();
-            })?;
-            // Where the thread could not be tied, or has not said so, the process stays as it is.
-            if told.recv() == Ok(Some(Ok(()))) && loosen().is_ok() {
-                tie = Tie::Own;
+        let tie = match progress {
+            Progress::Manual => Tie::of(tied),
+            Progress::Thread => {
+                let works = Arc::clone(&works);
+                Tie::take_over(tied, move || works.tend())?
             }
-        }
+        };
         Ok(Self { works, descriptor, tie, own })
     }
 

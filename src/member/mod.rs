@@ -29,6 +29,7 @@ mod keeper;
 mod signals;
 mod stdio;
 mod talking;
+mod tie;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,89 +1,13 @@
 /* What front ends do: `PROGRAM SCENE DIRECTORY HOST HOST HOST HOST`, and what they find is said by CHECK. */
-#include "check.h"
+#include "front.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-static char *text(const std::string &text) { return strdup(text.c_str()); }
-
-/* A request: what is passed in is overwritten and freed when the launch is over. */
-struct Request {
-  proc_dist_req_t request;
-
-  Request(libi_sess_handle_t session, const char *path) {
-    request.sessionHandle = session;
-    request.proc_path = text(path);
-    request.proc_argv = static_cast<char **>(calloc(16, sizeof(char *)));
-    request.hd = NULL;
-  }
-
-  Request &arg(const std::string &word) {
-    int at = 0;
-    while (request.proc_argv[at])
-      at++;
-    request.proc_argv[at] = text(word);
-    return *this;
-  }
-
-  Request &on(const std::string &host, unsigned int count) {
-    host_dist_t **end = &request.hd;
-    while (*end)
-      end = &(*end)->next;
-    *end = static_cast<host_dist_t *>(malloc(sizeof(host_dist_t)));
-    (*end)->hostname = text(host);
-    (*end)->nproc = count;
-    (*end)->next = NULL;
-    return *this;
-  }
-
-  void spoil() {
-    memset(request.proc_path, 'x', strlen(request.proc_path));
-    for (int at = 0; request.proc_argv[at]; at++)
-      free(request.proc_argv[at]);
-    free(request.proc_argv);
-    while (request.hd) {
-      host_dist_t *next = request.hd->next;
-      memset(request.hd->hostname, 'x', strlen(request.hd->hostname));
-      free(request.hd->hostname);
-      free(request.hd);
-      request.hd = next;
-    }
-    free(request.proc_path);
-  }
-};
-
-static const char *self;
-static const char *directory;
-static std::vector<std::string> hosts;
-
-static libi_sess_handle_t create() {
-  libi_sess_handle_t session = NULL;
-  IS(LIBI_fe_createSession(session), LIBI_OK);
-  CHECK(session != NULL);
-  return session;
-}
-
-static void send(libi_sess_handle_t session, const std::string &message) {
-  std::string copy = message;
-  IS(LIBI_fe_sendUsrData(session, copy.empty() ? NULL : &copy[0], static_cast<int>(copy.size())), LIBI_OK);
-  copy.assign(copy.size(), '?');
-}
-
-static std::string receive(libi_sess_handle_t session) {
-  void *data = &data;
-  int length = -1;
-  IS(LIBI_fe_recvUsrData(session, &data, &length), LIBI_OK);
-  CHECK(length >= 0 && (data == NULL) == (length == 0));
-  std::string message(static_cast<char *>(data), data ? length : 0);
-  free(data);
-  return message;
-}
-
-static void launch(Request &request) {
-  IS(LIBI_fe_launch(&request.request, 1), LIBI_OK);
-  request.spoil();
-}
+const char *self;
+const char *directory;
+std::vector<std::string> hosts;
 
 static std::vector<long> numbers(const std::string &text) {
   std::vector<long> numbers;
@@ -107,103 +31,6 @@ static libi_sess_handle_t start(const std::string &role, const std::string &word
   request.arg("member").arg(role).arg(word).on(hosts[0], 2).on(hosts[1], 1).on(hosts[2], 1);
   launch(request);
   return session;
-}
-
-/* Every code that a front end can meet before anything is launched, and when a launch fails. */
-static void states() {
-  libi_sess_handle_t session = NULL;
-  Request none(NULL, self);
-  void *data = NULL;
-  int length = 0;
-  unsigned int size = 77;
-  char **list = NULL;
-  IS(LIBI_fe_createSession(session), LIBI_EINIT);
-  IS(LIBI_fe_launch(&none.request, 1), LIBI_EINIT);
-  IS(LIBI_fe_launch(NULL, 0), LIBI_EINIT);
-  IS(LIBI_fe_addToSessionEnvironment(session, NULL), LIBI_EINIT);
-  IS(LIBI_fe_sendUsrData(session, NULL, 0), LIBI_EINIT);
-  IS(LIBI_fe_recvUsrData(session, &data, &length), LIBI_EINIT);
-  IS(LIBI_fe_getMaxMsgBufLen(&length), LIBI_EINIT);
-  IS(LIBI_fe_getHostlistSize(session, &size), LIBI_EINIT);
-  IS(LIBI_fe_getHostlist(session, &list, &size), LIBI_EINIT);
-  IS(LIBI_fe_finalize(session), LIBI_EINIT);
-  // A process that nobody has launched is no member.
-  IS(LIBI_finalize(), LIBI_EINIT);
-  IS(LIBI_init(LIBI_VERSION, NULL, NULL), LIBI_EINIT);
-  IS(LIBI_amIMaster(), LIBI_EINIT);
-
-  IS(LIBI_fe_init(12345), LIBI_OK);
-  IS(LIBI_fe_getMaxMsgBufLen(&length), LIBI_OK);
-  CHECK(length == LIBI_MAX_BUFFER_LENGTH);
-  IS(LIBI_fe_launch(NULL, 0), LIBI_ELAUNCH);
-  IS(LIBI_fe_launch(&none.request, 1), LIBI_ESESS);
-  IS(LIBI_fe_launch(&none.request, -1), LIBI_ELAUNCH);
-  IS(LIBI_fe_addToSessionEnvironment(session, NULL), LIBI_ESESS);
-  IS(LIBI_fe_sendUsrData(session, NULL, 0), LIBI_ESESS);
-  IS(LIBI_fe_recvUsrData(session, &data, &length), LIBI_ESESS);
-  IS(LIBI_fe_getHostlistSize(session, &size), LIBI_ESESS);
-  IS(LIBI_fe_getHostlist(session, &list, &size), LIBI_ESESS);
-  IS(LIBI_fe_finalize(session), LIBI_ESESS);
-
-  session = create();
-  IS(LIBI_fe_sendUsrData(session, NULL, 0), LIBI_ELAUNCH);
-  IS(LIBI_fe_recvUsrData(session, &data, &length), LIBI_ELAUNCH);
-  IS(LIBI_fe_getHostlistSize(session, &size), LIBI_ELAUNCH);
-  IS(LIBI_fe_getHostlist(session, &list, &size), LIBI_ELAUNCH);
-  CHECK(size == 77 && list == NULL);
-  Request empty(session, self);
-  empty.request.proc_argv = NULL;
-  IS(LIBI_fe_launch(&empty.request, 1), LIBI_ELAUNCH);
-  Request nobody(session, self);
-  nobody.on(hosts[0], 0);
-  IS(LIBI_fe_launch(&nobody.request, 1), LIBI_ELAUNCH);
-  Request pathless(session, "");
-  pathless.on(hosts[0], 1);
-  IS(LIBI_fe_launch(&pathless.request, 1), LIBI_ELAUNCH);
-  Request endless(session, self);
-  endless.on(std::string(100000, 'n'), 1);
-  IS(LIBI_fe_launch(&endless.request, 1), LIBI_ELAUNCH);
-  Request odd(session, self);
-  odd.on("-oProxyCommand=true", 1);
-  IS(LIBI_fe_launch(&odd.request, 1), LIBI_ELAUNCH);
-  CHECK(std::string(LIBI_last_error()).find("-oProxyCommand") != std::string::npos);
-  Request missing(session, "/there/is/no/such/program");
-  missing.on(hosts[0], 1).on(hosts[1], 2);
-  IS(LIBI_fe_launch(&missing.request, 1), LIBI_ELAUNCH);
-  std::string why = LIBI_last_error();
-  CHECK(why.find(hosts[0]) != std::string::npos);
-  CHECK(why.find("the program was not found") != std::string::npos || why.find("No such file") != std::string::npos);
-
-  // Of two sessions one cannot start: neither is launched, and both may be later.
-  libi_sess_handle_t other = create();
-  Request good(session, self), bad(other, self);
-  good.arg("member").arg("arguments").arg("all").on(hosts[0], 1);
-  bad.arg("member").arg("fail").on(hosts[1], 1);
-  proc_dist_req_t both[2] = {good.request, bad.request};
-  IS(LIBI_fe_launch(both, 2), LIBI_ELAUNCH);
-  IS(LIBI_fe_getHostlistSize(session, &size), LIBI_ELAUNCH);
-  both[1].sessionHandle = NULL;
-  IS(LIBI_fe_launch(both, 2), LIBI_ESESS);
-  IS(LIBI_fe_launch(both, 1), LIBI_OK);
-  IS(LIBI_fe_launch(both, 1), LIBI_ESESSALREADYLAUNCHED);
-  both[1].sessionHandle = other;
-  IS(LIBI_fe_launch(both, 2), LIBI_ESESSALREADYLAUNCHED);
-  IS(LIBI_fe_getHostlistSize(other, &size), LIBI_ELAUNCH);
-  IS(LIBI_fe_finalize(other), LIBI_OK);
-  IS(LIBI_fe_finalize(other), LIBI_ESESS);
-
-  // Each way to call LIBI_init.
-  const char *ways[4] = {"all", "null", "none", "first"};
-  libi_sess_handle_t last = create();
-  std::vector<proc_dist_req_t> requests;
-  for (int way = 0; way < 4; way++) {
-    Request one(last, self);
-    requests.push_back(one.arg("member").arg("arguments").arg(ways[way]).on(hosts[way], 1).request);
-  }
-  IS(LIBI_fe_launch(&requests[0], 4), LIBI_OK);
-  IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
-  IS(LIBI_fe_getHostlistSize(last, &size), LIBI_OK);
-  CHECK(size == 4);
 }
 
 /* Several executables in a session, hosts that are named again, every call, and every kind of message. */

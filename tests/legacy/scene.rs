@@ -133,8 +133,11 @@ fn program(link: Link) -> PathBuf {
     static SHARED: OnceLock<PathBuf> = OnceLock::new();
     static STATIC: OnceLock<PathBuf> = OnceLock::new();
     let made = if link == Link::Shared { &SHARED } else { &STATIC };
-    let sources = ["tests/legacy/front.cpp", "tests/legacy/member.cpp"];
-    made.get_or_init(|| native::compile("legacy", &sources, link, &["-std=c++98", "-pthread"])).clone()
+    let sources = ["front", "states", "member"].map(|source| format!("tests/legacy/{source}.cpp"));
+    made.get_or_init(|| {
+        native::compile("legacy", &sources.each_ref().map(String::as_str), link, &["-std=c++98", "-pthread"])
+    })
+    .clone()
 }
 
 /// A scene of `front.cpp`.
