@@ -34,6 +34,20 @@ pub(crate) const RUNS: &[Run] = &[
         says: &[],
         complains: "column 5: this `[` is never closed",
     },
+    Run {
+        program: "c/hello",
+        args: &[],
+        code: 0,
+        says: &["[0] hello from rank 0 of 4 on here1\n", "[3] hello from rank 3 of 4 on here2\n"],
+        complains: "",
+    },
+    Run {
+        program: "cpp/topology_exchange",
+        args: &[],
+        code: 0,
+        says: &["3 daemons and 6 back ends are up\n", "add up to 55\nall have ended\n"],
+        complains: "",
+    },
     Run { program: "cpp/hosts", args: &["n[1-3]", "n4"], code: 0, says: &["n[1-4]\n"], complains: "" },
 ];
 
