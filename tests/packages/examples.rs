@@ -42,6 +42,19 @@ pub(crate) const RUNS: &[Run] = &[
         complains: "",
     },
     Run {
+        program: "c/event_loop",
+        args: &[],
+        code: 0,
+        says: &[
+            "session 3: the master says: 6 members are here\n",
+            "session 2: done\n",
+            "all sessions are over\n",
+        ],
+        complains: "",
+    },
+    // What it does takes a gdbserver, and is tried elsewhere.
+    Run { program: "c/gdbservers", args: &["--help"], code: 2, says: &[], complains: "usage: " },
+    Run {
         program: "cpp/topology_exchange",
         args: &[],
         code: 0,
