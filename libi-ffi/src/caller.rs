@@ -84,6 +84,17 @@ impl<T> Own<T> {
         Ok(&self.value)
     }
 
+    /// To start something with, or to wait for.
+    pub(crate) fn get_mut(&mut self) -> Outcome<&mut T> {
+        self.process.may_call()?;
+        Ok(&mut self.value)
+    }
+
+    /// To look at what does not change, and needs no lock.
+    pub(crate) fn fixed(&self) -> &T {
+        &self.value
+    }
+
     /// To look at.
     pub(crate) fn look(&self) -> Option<&T> {
         self.process.is_this().then_some(&*self.value)

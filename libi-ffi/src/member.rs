@@ -16,7 +16,6 @@ mod mail;
 mod numbers;
 
 use std::ffi::CString;
-use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
@@ -24,7 +23,7 @@ use std::sync::OnceLock;
 use libc::c_char;
 use libi::{Bytes, Member, MemberOptions, Pending};
 
-use crate::caller::{self, Process};
+use crate::caller::{self, Own};
 use crate::data::{self, libi_data};
 use crate::given::{self, Place, c_string};
 use crate::object::{self, ask, give, handle, with};
@@ -55,10 +54,7 @@ pub struct libi_member {
 handle!(libi_member, "member", Seat);
 
 /// The place, or that there is none.
-pub(crate) struct Seat {
-    process: Process,
-    taken: ManuallyDrop<OnceLock<Taken>>,
-}
+pub(crate) struct Seat(Own<OnceLock<Taken>>);
 
 struct Taken {
     member: Member,
@@ -68,24 +64,18 @@ struct Taken {
 impl Seat {
     /// The member, for a call that starts something or waits.
     fn member(&self) -> Outcome<&Member> {
-        self.process.may_call()?;
         let none = || Fault::new(LIBI_ERR_STATE, "this process has no place: libi_member_init() has failed");
-        Ok(&self.taken.get().ok_or_else(none)?.member)
+        Ok(&self.0.get()?.get().ok_or_else(none)?.member)
     }
 
-    /// What it was told of itself; nothing if it has no place.
+    /// What it was told of itself, which does not change; nothing if it has no place.
     fn told<R>(&self, nothing: R, of: impl FnOnce(&Taken) -> R) -> R {
-        self.taken.get().map_or(nothing, of)
+        self.0.fixed().get().map_or(nothing, of)
     }
-}
 
-impl Drop for Seat {
-    fn drop(&mut self) {
-        if self.process.is_this() {
-            // SAFETY: nobody uses it after this.
-            unsafe { ManuallyDrop::drop(&mut self.taken) }
-        }
-        // A child that was forked has nothing to say over the links of its parent.
+    /// How it is by now; nothing if it has no place, or another process has it.
+    fn now<R>(&self, nothing: R, of: impl FnOnce(&Taken) -> R) -> R {
+        self.0.look().and_then(OnceLock::get).map_or(nothing, of)
     }
 }
 
@@ -114,15 +104,14 @@ pub unsafe extern "C" fn libi_member_init(
             Ok(place) => place,
             Err(fault) => return fault.code,
         };
-        let seat = Seat { process: Process::this(), taken: ManuallyDrop::new(OnceLock::new()) };
-        let handle = give::<libi_member>(seat);
+        let handle = give::<libi_member>(Seat(Own::new(OnceLock::new())));
         let code = with(handle, |seat| {
-            seat.process.may_call()?;
+            let place = seat.0.get()?;
             let options = MemberOptions { progress: progress::progress(progress)? };
             let member = Member::with(&options)?;
             let host_name = c_string(member.host_name());
             // It is nobody else's yet.
-            let _ = seat.taken.set(Taken { member, host_name });
+            let _ = place.set(Taken { member, host_name });
             Ok(())
         });
         place.put(handle);
@@ -191,12 +180,7 @@ pub unsafe extern "C" fn libi_member_absent(
 pub unsafe extern "C" fn libi_member_lost(member: *const libi_member, ranks: *mut u32, room: usize) -> usize {
     // SAFETY: as the header asks.
     unsafe {
-        ask(member, 0, |seat| {
-            if !seat.process.is_this() {
-                return 0;
-            }
-            seat.told(0, |taken| given::write_ranks(&taken.member.lost(), ranks, room))
-        })
+        ask(member, 0, |seat| seat.now(0, |taken| given::write_ranks(&taken.member.lost(), ranks, room)))
     }
 }
 
@@ -247,7 +231,7 @@ pub unsafe extern "C" fn libi_member_error(member: *const libi_member) -> *const
 pub unsafe extern "C" fn libi_member_free(member: *mut libi_member) {
     // SAFETY: as the header asks.
     unsafe {
-        if !caller::is_called() || ask(member, false, |seat| seat.taken.get().is_none()) {
+        if !caller::is_called() || ask(member, false, |seat| seat.0.fixed().get().is_none()) {
             object::free(member);
         }
     }
@@ -267,7 +251,7 @@ pub unsafe extern "C" fn libi_member_descriptor(member: *const libi_member) -> l
 pub unsafe extern "C" fn libi_member_patience(member: *const libi_member) -> libi_millis {
     let millis = |taken: &Taken| taken.member.patience().map_or(LIBI_FOREVER, given::millis);
     // SAFETY: as the header asks.
-    unsafe { ask(member, -1, |seat| if seat.process.is_this() { seat.told(-1, millis) } else { -1 }) }
+    unsafe { ask(member, -1, |seat| seat.now(-1, millis)) }
 }
 
 /// With LIBI_PROGRESS_MANUAL: does what there is to do, and does not wait.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use libc::c_char;
 use libi::{Bytes, CommError, Pending, RingPlace};
 
-use crate::caller::Process;
+use crate::caller::Own;
 use crate::data::{self, libi_data};
 use crate::given::{self, Place};
 use crate::object::{self, give, handle, with_one};
@@ -95,10 +95,7 @@ impl<T: Send> Operation for Of<T> {
     }
 }
 
-pub(crate) struct Started {
-    process: Process,
-    stage: Stage,
-}
+pub(crate) struct Started(Own<Stage>);
 
 enum Stage {
     Running(Box<dyn Operation>),
@@ -110,7 +107,7 @@ enum Stage {
 /// Gives an operation to C; of the result remains what `read` makes of it, such as [`nothing`] or [`one`].
 pub(crate) fn started<T: Send + 'static>(pending: Pending<T>, read: fn(T) -> Came) -> *mut libi_pending {
     let stage = Stage::Running(Box::new(Of { pending, read }));
-    give(Mutex::new(Started { process: Process::this(), stage }))
+    give(Mutex::new(Started(Own::new(stage))))
 }
 
 impl Started {
@@ -119,17 +116,17 @@ impl Started {
         &mut self,
         ask: impl FnOnce(&mut Box<dyn Operation>) -> Option<Result<Came, CommError>>,
     ) -> Outcome<libi_result> {
-        self.process.may_call()?;
-        if let Stage::Running(operation) = &mut self.stage {
+        let stage = self.0.get_mut()?;
+        if let Stage::Running(operation) = stage {
             let Some(result) = ask(operation) else { return Ok(LIBI_NOT_YET) };
-            self.stage = Stage::of(result);
+            *stage = Stage::of(result);
         }
-        self.stage.said()
+        stage.said()
     }
 
     /// What has come, to be taken or looked at.
     fn came(&mut self) -> Outcome<&mut Option<Came>> {
-        match &mut self.stage {
+        match self.0.get_mut()? {
             Stage::Running(_) => {
                 Err(Fault::new(LIBI_ERR_STATE, "the operation is not over, or was not asked after"))
             }
@@ -160,15 +157,6 @@ impl Stage {
     }
 }
 
-impl Drop for Started {
-    fn drop(&mut self) {
-        // A child that was forked cannot tell anybody, and its locks may be locked.
-        if !self.process.is_this() {
-            std::mem::forget(std::mem::replace(&mut self.stage, Stage::Done(None)));
-        }
-    }
-}
-
 /// Waits until it is over, for so long at most; if it is not over by then it is given up, and a collective call is over for all
 /// members.
 ///
@@ -179,13 +167,13 @@ impl Drop for Started {
 pub unsafe extern "C" fn libi_pending_wait(pending: *mut libi_pending, patience: libi_millis) -> libi_result {
     let patience = given::patience(patience);
     let body = |started: &mut Started| {
-        started.process.may_call()?;
+        let stage = started.0.get_mut()?;
         // If that panics the object is not used again.
-        match std::mem::replace(&mut started.stage, Stage::Done(None)) {
-            Stage::Running(operation) => started.stage = Stage::of(operation.wait(patience)),
-            over => started.stage = over,
+        match std::mem::replace(stage, Stage::Done(None)) {
+            Stage::Running(operation) => *stage = Stage::of(operation.wait(patience)),
+            over => *stage = over,
         }
-        started.stage.said()
+        stage.said()
     };
     // SAFETY: as the header asks.
     unsafe { coded(pending, body) }
@@ -272,11 +260,11 @@ pub unsafe extern "C" fn libi_pending_cancel(pending: *mut libi_pending) -> libi
     // SAFETY: as the header asks.
     unsafe {
         with_one(pending, |started| {
-            started.process.may_call()?;
-            if matches!(started.stage, Stage::Running(_)) {
+            let stage = started.0.get_mut()?;
+            if matches!(stage, Stage::Running(_)) {
                 let cancelled =
                     Stage::Failed(LIBI_ERR_CANCELLED, "the operation was cancelled here".to_owned());
-                if let Stage::Running(operation) = std::mem::replace(&mut started.stage, cancelled) {
+                if let Stage::Running(operation) = std::mem::replace(stage, cancelled) {
                     operation.cancel();
                 }
             }

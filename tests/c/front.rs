@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::native::{Link, SANITIZERS, VALGRIND, compile, is_there, run_command, scratch};
+use crate::native::{Link, SANITIZERS, VALGRIND, compile, is_valgrind_asked_for, run_command, scratch};
 
 const SOURCES: [&str; 2] = ["tests/c/front/front.c", "tests/c/front/describe.c"];
 
@@ -39,7 +39,7 @@ fn no_memory_is_misused_or_left_and_no_descriptor_by_a_front_end() {
 
 #[test]
 fn valgrind_finds_nothing_in_a_front_end() {
-    if !is_there("valgrind") {
+    if !is_valgrind_asked_for() {
         return;
     }
     play("front_valgrind", Link::Shared, &[], |program: &Path| {

@@ -1,7 +1,7 @@
 //! Members in C and C++, launched by a front end in Rust: every function that they have, and what processes in C do that those in Rust
 //! hardly ever do.
 //!
-//! What they do and check is in `c/*.c`; a member that finds something wrong says so and ends with another status than 0.
+//! What they do and check is in `c/member/`; a member that finds something wrong says so and ends with another status than 0.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "local/lab.rs"]
@@ -21,13 +21,13 @@ use native::Link;
 const HOSTS: &str = "host[1-3]:2";
 const SIZE: u32 = 6;
 const FILES: [&str; 7] = [
-    "tests/c/failing.c",
-    "tests/c/member.c",
-    "tests/c/misuse.c",
-    "tests/c/odd.c",
-    "tests/c/operations.c",
-    "tests/c/reductions.c",
-    "tests/c/together.c",
+    "tests/c/member/failing.c",
+    "tests/c/member/member.c",
+    "tests/c/member/misuse.c",
+    "tests/c/member/odd.c",
+    "tests/c/member/operations.c",
+    "tests/c/member/reductions.c",
+    "tests/c/member/together.c",
 ];
 
 /// The program in C, with the shared library.
@@ -82,8 +82,8 @@ fn every_operation_gives_what_it_should_without_threads_of_ours() {
 #[test]
 fn the_same_holds_for_c_plus_plus_and_for_the_static_library() {
     let programs = [
-        made("member-cpp", &["tests/c/member.cpp"], Link::Shared),
-        made("member-cpp", &["tests/c/member.cpp"], Link::Static),
+        made("member-cpp", &["tests/c/member/member.cpp"], Link::Shared),
+        made("member-cpp", &["tests/c/member/member.cpp"], Link::Static),
         made("member", &FILES, Link::Static),
     ];
     for program in programs {
@@ -91,6 +91,42 @@ fn the_same_holds_for_c_plus_plus_and_for_the_static_library() {
             ended_well(&play(&program, HOSTS, &[mode], |_| ()), SIZE, &[]);
         }
         ends_in_a_function(&program, "fold-that-throws", Exit::Signal(libc::SIGABRT));
+    }
+}
+
+/// What members do in which every one of them ends well.
+const MODES: [&[&str]; 10] = [
+    &["operations"],
+    &["loops"],
+    &["misuse"],
+    &["threads"],
+    &["folds-that-call"],
+    &["mismatch", "3"],
+    &["impatient", "3"],
+    &["manual"],
+    &["closed"],
+    &["sigpipe", "0"],
+];
+
+#[test]
+fn no_memory_is_misused_or_left_by_members() {
+    let flags = [&native::SANITIZERS[..], &["-pthread"]].concat();
+    let program = native::compile("member-sanitized", &FILES, Link::Shared, &flags);
+    for words in MODES {
+        ended_well(&play(program.to_str().unwrap(), HOSTS, words, |_| ()), SIZE, &[]);
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing_in_members() {
+    if !native::is_valgrind_asked_for() {
+        return;
+    }
+    for words in &MODES[..5] {
+        // A thread that lives as long as the process has memory of the system's of which valgrind is not sure.
+        let sure = "--errors-for-leak-kinds=definite,indirect";
+        let words = [&native::VALGRIND[..], &[sure, program()], *words].concat();
+        ended_well(&play("valgrind", "host[1-2]:2", &words, |_| ()), 4, &[]);
     }
 }
 
