@@ -74,8 +74,10 @@ libi_rc_e LIBI_fe_finalize(libi_sess_handle_t sessionHandle);
  *  or if no front end has launched this process. */
 libi_rc_e LIBI_init(int ver, int *argc, char ***argv);
 
-/** Leaves the session, and waits for nobody. The process lives on by itself, also when the front end ends. To be called by the thread
- *  that the process began with. What is printed from now on goes to the front end while that is there, and is thrown away then. */
+/** Leaves the session, and waits for nobody. The process lives on by itself, also when the front end ends. What is printed from now on goes
+ *  to the front end while that is there, and is thrown away then; so a process that replaces itself (exec), or goes on in a child
+ *  alone, takes its standard streams elsewhere first, as daemons do. The library's descriptors stay in use: they are not to be closed.
+ *  If it ends by exit() or by returning from main(), it waits until no other member needs it any more. */
 libi_rc_e LIBI_finalize();
 
 /** LIBI_YES for the master, LIBI_NO for all others. */

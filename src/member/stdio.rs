@@ -38,8 +38,12 @@ pub(super) fn take_socket(number: &str) -> io::Result<Streams> {
     open_closed()?;
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
     let number = number.parse().ok().filter(|number| *number > 2);
-    let input = Stream::new(adopt(number.ok_or_else(|| invalid("no number of a descriptor"))?)?)?.borrowing();
+    let link = adopt(number.ok_or_else(|| invalid("no number of a descriptor"))?)?;
+    // Where it is, programs expect the first file that they open.
+    let input = Stream::new(duplicate(link.as_raw_fd())?)?.borrowing();
     if !input.is_socket() {
+        // It is not ours to close.
+        std::mem::forget(link);
         return Err(invalid("no socket"));
     }
     Ok(Streams { input, output: None, printed: Vec::new() })

@@ -3,9 +3,8 @@
 //! # What `LIBI_finalize` leaves behind
 //! A process as it was, but for two threads that wait, and standard output and error: what is printed goes to the front end as long as
 //! that is there, and is thrown away after that. It never blocks and is never a SIGPIPE. Only a process that then replaces itself
-//! (`exec`), or goes on in a child alone, takes them elsewhere first, as daemons do.
-//! Descriptors of the library are closed by `exec`. Who closes all that it does not know does so before `LIBI_init`: a number that
-//! the library still uses would soon be another file's.
+//! (`exec`), or goes on in a child alone, takes them elsewhere first, as daemons do. Descriptors of the library are closed by `exec`, and have
+//! [high numbers](descriptors). They are in use: who closes all that he does not know does so before `LIBI_init`.
 //!
 //! # What the end of the process waits for
 //! Until it has left its session, the first process of a host carries for others. In this interface nobody waits for anybody when
@@ -21,7 +20,7 @@ use libc::{c_char, c_int, c_void};
 use libi::{Bytes, CommError, InitError, Member, MemberError, Op, Rank};
 
 use super::given::{self, length_of};
-use super::{Code, EINIT, EIO, Fault, NO, Outcome, YES, answer, debug, done, lock};
+use super::{Code, EINIT, EIO, Fault, NO, Outcome, YES, answer, debug, descriptors, done, lock};
 
 /// As long as those that are needed are well.
 const PATIENCE: Duration = Duration::MAX;
@@ -69,7 +68,7 @@ pub extern "C" fn LIBI_init(_version: c_int, _argc: *mut c_int, _argv: *mut *mut
             }
             *standing = Standing::Joining;
         }
-        let joined = Member::init();
+        let joined = descriptors::high(Member::init);
         let mut standing = lock(&MEMBER);
         match joined {
             Ok(member) => {
@@ -92,7 +91,7 @@ pub extern "C" fn LIBI_finalize() -> Code {
     done("LIBI_finalize", || {
         let member = member()?;
         flush();
-        match member.finalize(LEAVING) {
+        match descriptors::high(|| member.finalize(LEAVING)) {
             // What is still on its way goes on by itself.
             Ok(()) | Err(MemberError::TimedOut(_)) => {
                 *lock(&MEMBER) = Standing::Out(member);

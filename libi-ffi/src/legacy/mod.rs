@@ -39,6 +39,7 @@
 //! ([`debug`]).
 
 mod debug;
+mod descriptors;
 mod environment;
 mod front;
 mod given;
