@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use native::Link;
 use nix::sys::signal::Signal;
-use scene::{Ground, PATIENCE, Scene, grounds};
+use scene::{Ground, PATIENCE, Scene, Survivors, grounds};
 
 #[test]
 fn the_header_is_what_sources_of_2011_expect_and_leaves_all_other_names_to_them() {
@@ -70,7 +70,8 @@ fn members_of_two_sessions_leave_and_live_on_without_the_front_end() {
     for ground in grounds() {
         let scene = Scene::new(&ground, "overlay");
         let pids = scene.is_good();
-        let pids: Vec<i32> = pids.lines().map(|pid| pid.parse().unwrap()).collect();
+        let survivors = Survivors(pids.lines().map(|pid| pid.parse().unwrap()).collect());
+        let pids = &survivors.0;
         assert_eq!(pids.len(), 13, "{ground:?}");
         scene.leave("gone");
         let names = || (0..11).map(|rank| format!("o{rank}")).chain((0..2).map(|rank| format!("i{rank}")));
@@ -81,7 +82,7 @@ fn members_of_two_sessions_leave_and_live_on_without_the_front_end() {
         assert!(pids.iter().all(|pid| scene::is_alive(*pid)), "{ground:?}");
         scene.leave("over");
         names().for_each(|name| scene.awaits(&format!("{name}.ends")));
-        scene::are_gone(&pids);
+        scene::are_gone(pids);
     }
 }
 

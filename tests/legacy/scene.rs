@@ -279,6 +279,19 @@ pub(crate) fn kill(pid: i32, signal: Signal) {
     nix::sys::signal::kill(Pid::from_raw(pid), signal).unwrap();
 }
 
+/// Processes that live on by themselves. A test that fails takes them with it.
+pub(crate) struct Survivors(pub(crate) Vec<i32>);
+
+impl Drop for Survivors {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for pid in &self.0 {
+                let _ = nix::sys::signal::kill(Pid::from_raw(*pid), Signal::SIGKILL);
+            }
+        }
+    }
+}
+
 /// Waits until none of these is there.
 pub(crate) fn are_gone(pids: &[i32]) {
     within(SOON, "all members have ended", || !pids.iter().any(|pid| is_alive(*pid)));
