@@ -280,29 +280,14 @@ void wait_until_released(libi::front_end &front, std::size_t processes) {
     complain("not all processes are released in time");
 }
 
-/// What the front end does.
-void launch(const std::string &daemon_hosts, const std::string &back_end_hosts, const std::string &shell,
-            const std::string &address) {
-    char program[PATH_MAX];
-    ssize_t length = ::readlink("/proc/self/exe", program, sizeof program);
-    if (length < 0 || length == sizeof program) fail("who am I?");
-    std::string self(program, static_cast<std::size_t>(length));
-
-    libi::options how;
-    if (shell == "ssh") how.via_ssh();
-    else if (!shell.empty()) how.via_shell(shell);
-    libi::distribution for_daemons(daemons, self), for_back_ends(back_ends, self);
-    for_daemons.on(daemon_hosts).arg("daemon");
-    for_back_ends.on(back_end_hosts).arg("back-end");
-
-    libi::front_end front;
-    std::vector<libi::session> sessions = front.launch({for_daemons, for_back_ends}, how);
+/// What everybody is told, up to where libi is not needed any more. The secret is for whoever connects later; libi keeps it on its way.
+void exchange(libi::front_end &front, std::vector<libi::session> &sessions, const connection &listener, std::uint64_t secret) {
     std::size_t processes = sessions[0].size() + sessions[1].size();
     std::cout << sessions[0].size() << " daemons and " << sessions[1].size() << " back ends are up" << std::endl;
 
     libi::layout at = sessions[0].layout();
     topology all = topology::of(at, sessions[1].layout());
-    for (libi::session &session : sessions) session.send(address + "\n" + all.text(), patience);
+    for (libi::session &session : sessions) session.send(listener.name().first + "\n" + all.text(), patience);
 
     std::string ports = sessions[0].recv(patience).str(), port;
     std::istringstream lines(ports);
@@ -312,17 +297,40 @@ void launch(const std::string &daemon_hosts, const std::string &back_end_hosts, 
                   << (parent < 0 ? "the front end" : "daemon " + std::to_string(parent)) << std::endl;
     }
 
-    // libi keeps the secret on its way; whoever connects later has to know it.
-    std::random_device random;
-    std::uint64_t secret = std::uint64_t{random()} << 32 | random();
-    connection listener;
-    listener.listen(address);
     std::string table = std::to_string(secret) + "\n" + listener.text() + "\n" + ports;
     for (libi::session &session : sessions) session.send(table, patience);
     wait_until_released(front, processes);
     std::cout << "all " << processes << " processes are released" << std::endl;
+}
 
+/// What the front end does.
+void launch(const std::string &daemon_hosts, const std::string &back_end_hosts, const std::string &shell,
+            const std::string &address) {
+    char program[PATH_MAX];
+    ssize_t length = ::readlink("/proc/self/exe", program, sizeof program);
+    if (length < 0 || length == sizeof program) fail("who am I?");
+    std::string self(program, static_cast<std::size_t>(length));
+    connection listener;
+    listener.listen(address);
+    std::random_device random;
+    std::uint64_t secret = std::uint64_t{random()} << 32 | random();
+
+    libi::options how;
+    if (shell == "ssh") how.via_ssh();
+    else if (!shell.empty()) how.via_shell(shell);
+    libi::distribution for_daemons(daemons, self), for_back_ends(back_ends, self);
+    for_daemons.on(daemon_hosts).arg("daemon");
+    for_back_ends.on(back_end_hosts).arg("back-end");
+    libi::front_end front;
+    std::vector<libi::session> sessions = front.launch({for_daemons, for_back_ends}, how);
     std::size_t leaves = sessions[1].size();
+    try {
+        exchange(front, sessions, listener, secret);
+    } catch (const libi::error &) {
+        // A member that has ended may have said why.
+        while (auto event = front.next_event(100ms)) std::cerr << event.output().str();
+        throw;
+    }
     sessions.clear();
     front.reset();
 

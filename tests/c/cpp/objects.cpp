@@ -1,0 +1,202 @@
+// What include/libi.hpp has beside its documentation: everything in it called once, by a program that is its own member.
+
+#include <array>
+#include <cstdlib>
+#include <iostream>
+#include <type_traits>
+
+#include <libi.hpp>
+
+using namespace std::chrono_literals;
+
+#define CHECK(what)                                                                                  \
+    do {                                                                                             \
+        if (!(what)) {                                                                               \
+            std::cerr << __FILE__ << ":" << __LINE__ << ": not so: " << #what << std::endl;          \
+            std::exit(1);                                                                            \
+        }                                                                                            \
+    } while (0)
+
+namespace {
+
+constexpr auto soon = 20s;
+
+template <class T> constexpr bool moves_alone =
+    !std::is_copy_constructible<T>::value && !std::is_copy_assignable<T>::value &&
+    std::is_nothrow_move_constructible<T>::value && std::is_nothrow_move_assignable<T>::value;
+static_assert(moves_alone<libi::hosts> && moves_alone<libi::distribution> && moves_alone<libi::options> && moves_alone<libi::event> &&
+                  moves_alone<libi::layout> && moves_alone<libi::report> && moves_alone<libi::data> && moves_alone<libi::pending> &&
+                  moves_alone<libi::session> && moves_alone<libi::front_end> && moves_alone<libi::member>,
+              "each has its object for itself");
+
+/// The code and the text of what is thrown.
+template <class Body> libi::error thrown(Body body) {
+    try {
+        body();
+    } catch (const libi::error &error) {
+        return error;
+    }
+    return libi::error(LIBI_OK, "nothing was thrown");
+}
+bool says(const libi::error &error, const char *part) { return std::string(error.what()).find(part) != std::string::npos; }
+
+void descriptions() {
+    libi::hosts list("n[1-2]:2");
+    list.parse("n3").parse_file("n4 # a comment\n").add("n5", 3);
+    CHECK(list.size() == 5 && list.processes() == 9 && list.name(4) == "n5" && list.slots(4) == 3 && list.name(5).empty());
+    CHECK(list.place(4, LIBI_PLACE_CYCLIC).fold() == "n[1-4]:1" || list.processes() == 4);
+    libi::error wrong = thrown([&] { list.parse("n[1"); });
+    CHECK(wrong.code() == LIBI_ERR_HOSTS && says(wrong, "never closed") && list.processes() == 4);
+    CHECK(!libi::hosts().add_job() || std::getenv("SLURM_JOB_ID"));
+
+    libi_hosts *behind = list.get();
+    libi::hosts moved = std::move(list);
+    CHECK(!list && moved && moved.get() == behind && list.size() == 0);
+    list = std::move(moved);
+    CHECK(list.get() == behind && !moved);
+    moved.reset(list.release());
+    CHECK(!list && moved.get() == behind);
+    CHECK(thrown([&] { list.parse("n1"); }).code() == LIBI_ERR_NULL);
+    CHECK(says(thrown([&] { list.parse("n1"); }), "NULL"));
+
+    CHECK(thrown([] { libi::distribution(0, "x").env("a=b", "c"); }).code() == LIBI_ERR_ARGUMENT);
+    CHECK(thrown([] { libi::options().ssh_option("BatchMode=yes"); }).code() == LIBI_ERR_STATE);
+    libi::options how;
+    how.require_all().require(1).until_up().spares(moved).deadline(5s).rule(LIBI_RULE_GRACE, 100ms).rule(LIBI_RULE_ATTEMPTS, 1);
+    how.input().output_to_events().output_to_files("/nowhere").output_dropped().links(LIBI_LINKS_CHANNEL).allow_plain();
+    how.via_rsh().via_shell("x").via_ssh().ssh_option("BatchMode=yes").via_local();
+    CHECK(libi_options_rule(how.get(), LIBI_RULE_GRACE) == 100 && libi_options_rule(how.get(), LIBI_RULE_ATTEMPTS) == 1);
+
+    std::array<std::uint16_t, 2> numbers{{1, 2}};
+    CHECK(libi::bytes(numbers).size() == 4 && libi::bytes(std::string("a\0b", 3)).size() == 3 && libi::bytes("abc").size() == 3);
+    CHECK(libi::bytes().str().empty() && libi::bytes(libi::bytes("abc")).str() == "abc");
+}
+
+/// What a member of the first session does: each call, and whether it is as it should be.
+void talk(libi::member &me) {
+    std::uint32_t rank = me.rank(), size = me.size();
+    CHECK(size == 4 && me.is_master() == (rank == 0) && me.host() == rank / 2 && me.host_name() == (rank < 2 ? "a" : "b"));
+    libi::data order = me.recv(soon);
+    CHECK(me.is_master() ? order.str() == "begin" : order.str().empty());
+    CHECK(me.broadcast(0, order.str(), soon).str() == "begin");
+
+    std::string mine(rank, 'x');
+    libi::data all = me.gather(1, mine, soon);
+    CHECK(rank == 1 ? all.size() == 4 && all.str(3) == "xxx" : !all && all.size() == 0);
+    all = me.allgather(mine, soon);
+    CHECK(all.size() == 4 && all[2].size() == 2 && all.str(0).empty());
+    std::vector<libi::bytes> parts;
+    for (const char *part : {"zero", "one", "two", ""}) parts.push_back(part);
+    CHECK(me.scatter(3, rank == 3 ? parts : std::vector<libi::bytes>(), soon).str() == parts[rank].str());
+    all = me.alltoall(parts, soon);
+    CHECK(all.size() == 4 && all.str(0) == parts[rank].str() && all.str(3) == parts[rank].str());
+    CHECK((me.allreduce<double>(LIBI_OP_SUM, {1.5, double(rank)}, soon) == std::vector<double>{6.0, 6.0}));
+    auto most = me.reduce<std::uint64_t>(2, LIBI_OP_MAX, {rank}, soon);
+    CHECK(most[0] == (rank == 2 ? 3 : rank));
+    CHECK(thrown([&] { me.send_to(9, 7, "x", soon); }).code() == LIBI_ERR_NO_SUCH_PEER);
+
+    me.send_to((rank + 1) % size, 7, std::vector<std::uint32_t>{rank, 99}, soon);
+    CHECK((me.recv_from((rank + 3) % size, 7, soon).numbers<std::uint32_t>() == std::vector<std::uint32_t>{(rank + 3) % size, 99}));
+    CHECK(thrown([&] { me.recv_from((rank + 3) % size, 7, -1s); }).code() == LIBI_ERR_TIMED_OUT);
+
+    me.put("key " + std::to_string(rank), mine, LIBI_SPREAD_DENSE, soon);
+    me.fence(soon);
+    libi::data found = me.find("key 3", soon);
+    CHECK(found && found.str() == "xxx" && !me.find("no such key", soon) && me.get_value("key 1", libi::forever).str() == "x");
+
+    libi::pending barrier = me.start_barrier();
+    while (!barrier.poll()) continue;
+    CHECK(!barrier.take());
+    CHECK(me.start_broadcast(0, "word").wait(soon).str() == "word");
+    libi::pending gathered = me.start_gather(0, mine), of_all = me.start_allgather(mine), fence = me.start_fence();
+    CHECK(fence.wait_for(soon) && of_all.wait(soon).size() == 4 && gathered.wait(soon).size() == (rank ? 0U : 4U));
+    libi_pending *finding = nullptr;
+    CHECK(libi_member_start_find(me.get(), "no such key", &finding) == LIBI_OK);
+    CHECK(!libi::pending(finding).wait(soon));
+    libi::pending never = me.start_recv();
+    if (me.is_master()) {
+        CHECK(!never.wait_for(1ms));
+        never.cancel();
+        CHECK(thrown([&] { never.poll(); }).code() == LIBI_ERR_CANCELLED);
+    }
+    me.start_send("all is well").wait(soon);
+    me.send("truly", soon);
+    me.barrier(soon);
+}
+
+int serve(libi::member me, const std::string &role) {
+    if (role == "talks") talk(me);
+    if (role == "waits") me.recv(libi::forever);
+    std::cout << "rank " << me.rank() << std::endl;
+    if (role == "leaves") me.finalize(soon);
+    else me.finish(soon);
+    return 0;
+}
+
+void front(const std::string &self) {
+    libi::distribution talks(5, self), leaves(6, self);
+    talks.on("a:2,b:2").arg("talks").env("X", "y").directory("/");
+    leaves.on(libi::hosts("c")).arg("leaves");
+    libi::front_end front;
+    CHECK(!front.report() && front.descriptor() >= 0 && front.patience() == libi::forever && !front.next_event(0s));
+    std::vector<libi::session> both = front.launch({talks, leaves});
+    CHECK(both.size() == 2 && both[0].id() == 5 && both[0].size() == 4 && both[1].id() == 6);
+    CHECK(both[0].report().is_up() && both[0].report().hosts() == 2 && both[0].report().joined() == 2);
+    CHECK(both[0].report().took() > 0us && both[0].report().failure(0).empty());
+    CHECK(both[0].report().text().find("2 hosts joined with 4 members") != std::string::npos);
+    CHECK(!both[0].report().json().empty() && !both[0].report().svg().empty());
+    libi::layout where = both[0].layout();
+    CHECK(where.size() == 4 && where.hosts() == 2 && where.host_name(1) == "b" && where.host_name_of(1) == "a" && where.host_name_of(4).empty());
+    both[0].start_send("begin").wait(soon);
+    libi::pending well = both[0].start_recv();
+    try {
+        CHECK(well.wait(soon).str() == "all is well" && both[0].recv(soon).str() == "truly");
+    } catch (const libi::error &error) {
+        std::cerr << error.what() << std::endl;
+        while (libi::event event = front.next_event(0s)) std::cerr << event.output().str(); // a member has said why
+        std::exit(1);
+    }
+
+    int done = 0, exited = 0, released = 0, printed = 0;
+    while (libi::event event = front.next_event(soon)) {
+        printed += event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 1 && event.output().str().substr(0, 5) == "rank ";
+        exited += event.kind() == LIBI_EVENT_EXITED && event.exit() == LIBI_EXIT_CODE && event.exit_value() == 0;
+        released += event.kind() == LIBI_EVENT_RELEASED && event.session() == 6 && event.rank() == 0;
+        CHECK(event.kind() != LIBI_EVENT_LOST && event.host_name().empty() && event.failure().empty());
+        if (event.kind() == LIBI_EVENT_DONE && ++done == 2) break;
+    }
+    CHECK(done == 2 && exited == 4 && released == 1 && printed == 5);
+    both[0].wait_done(soon);
+
+    // A loop of one's own, and sessions that end in different ways.
+    libi::front_end looped(LIBI_PROGRESS_MANUAL);
+    libi::distribution waits(7, self);
+    waits.on("a:2").arg("waits");
+    libi::session session = looped.start(waits, libi::options().input());
+    while (session.stage() == LIBI_STAGE_LAUNCHING) looped.dispatch();
+    session.wait_up(soon);
+    session.write("nobody reads this", soon);
+    session.close_input();
+    CHECK(thrown([&] { session.wait_done(0s); }).code() == LIBI_ERR_TIMED_OUT);
+    session.kill(9);
+    session.wait_done(soon);
+    session = looped.launch(waits);
+    session.terminate(1s);
+    CHECK(session.stage() == LIBI_STAGE_OVER && thrown([&] { session.send("x", soon); }).code() != LIBI_OK);
+
+    libi::error failed = thrown([&] { front.launch(libi::distribution(8, "/no/such/program").on("a")); });
+    CHECK(failed.code() == LIBI_ERR_NOT_LAUNCHED && says(failed, "a"));
+    CHECK(front.report() && !front.report().is_up() && !front.report().failure(0).empty());
+    CHECK(thrown([] { libi::front_end(99); }).code() == LIBI_ERR_ARGUMENT);
+    CHECK(std::string(libi::error(LIBI_ERR_BUSY, "").what()) == libi_result_text(LIBI_ERR_BUSY));
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    if (libi::member me = libi::member::init()) return serve(std::move(me), argc > 1 ? argv[1] : "");
+    CHECK(!libi::member::init());
+    descriptions();
+    front(argv[0]);
+    std::cout << "objects: all as they should be" << std::endl;
+}
