@@ -1662,15 +1662,19 @@ int64_t libi_failure_member(const libi_failure *failure);
  * bounded by the front end's deadline.
  *
  * Call it once in the life of a process, early, from the main thread, and in the process that was started: not in a child of it, which
- * would break the link if both do. A child that was forked before may live on, and ends with the session if it stays in the process group; one that is forked
- * afterwards gets LIBI_ERR_STATE of all that would start something or wait, and may free what it has, or leave it. It reads the environment, and takes over the standard streams if the link came through them. Standard streams that are closed are opened, to
- * /dev/null, so that nothing that is printed gets into a link.
+ * would break the link if both do. A child that was forked before may live on, and ends with the session if it stays in the process
+ * group; one that is forked afterwards gets LIBI_ERR_STATE of all that would start something or wait, and may free what it has, or
+ * leave it. It reads the environment, and takes over the standard streams if the link came through them. Standard streams that are
+ * closed are opened, to /dev/null, so that nothing that is printed gets into a link.
+ *
+ * Standard output is a pipe then, and stdio keeps what is printed in a buffer until that is full: fflush() it when it is to be seen, and before
+ * libi_member_finish(), ..._finalize() and ..._free(). What is flushed later, as at the end of the process, may be lost.
  *
  * *member is an object in any case but LIBI_ERR_NULL, to be freed by libi_member_free(); after a failure it has the reason in
  * libi_member_error(), and is good for nothing else.
  *
  * Returns LIBI_OK; LIBI_ERR_STARTED_BY_HAND if no front end has started this process, which may itself be one then;
- * LIBI_ERR_NO_LINK if it is a child of a member and has its environment; LIBI_ERR_STATE the second time, whatever the first has come to;
+ * LIBI_ERR_NO_LINK if it is a child of a member and has its environment; LIBI_ERR_STATE the second time in a process that was started by one;
  * LIBI_ERR_ENDED if the session has ended before it was up; LIBI_ERR_ARGUMENT, LIBI_ERR_SYSTEM. Since 0.1.
  */
 libi_result libi_member_init(libi_progress progress,
@@ -1759,7 +1763,8 @@ const char *libi_member_error(const libi_member *member);
 
 /**
  * Frees it; NULL is fine. It releases nobody, and the process keeps its place until it ends: libi_member_finish() or ..._finalize() come first.
- * What was printed is passed on, within a second. A function that the library has called frees by this only what has no place. Since 0.1.
+ * What was printed and flushed is passed on, within a second. A function that the library has called frees by this only what has no place.
+ * Since 0.1.
  */
 void libi_member_free(libi_member *member);
 
@@ -2307,6 +2312,9 @@ libi_result libi_pending_wait_for(libi_pending *pending, libi_millis patience);
 
 /**
  * Whether it is over. Does not wait; where there is no thread of the library's it does what there is to do.
+ *
+ * No descriptor becomes readable when an operation is over. An event loop looks at all that are pending after each dispatch; since looking at one
+ * may bring the end of another, it should not sleep for long while any is.
  *
  * Returns as libi_pending_wait(); LIBI_NOT_YET if it is not over. Since 0.1.
  */
