@@ -61,6 +61,13 @@ pub(crate) const RUNS: &[Run] = &[
         says: &["3 daemons and 6 back ends are up\n", "add up to 55\nall have ended\n"],
         complains: "",
     },
+    Run {
+        program: "cpp/legacy",
+        args: &["localhost", "127.0.0.2"],
+        code: 0,
+        says: &["rank 0 on localhost: 100\n", "rank 3 on 127.0.0.2: 169\n"],
+        complains: "",
+    },
     Run { program: "cpp/hosts", args: &["n[1-3]", "n4"], code: 0, says: &["n[1-4]\n"], complains: "" },
 ];
 
