@@ -7,3 +7,5 @@ mod embedded;
 mod front;
 #[allow(dead_code, unreachable_pub, reason = "it is shared")]
 mod native;
+#[path = "c/readme.rs"]
+mod readme;
