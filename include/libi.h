@@ -1045,7 +1045,8 @@ libi_result libi_options_via_rsh(libi_options *options,
 
 /**
  * Hosts are reached by a program that is called as ssh is: its arguments, "-l USER" and "-p PORT" where the host list has
- * them, the host, the command. Since 0.1.
+ * them, the host, the command. It is killed with the process that has called it: on this machine it must not turn into the
+ * command by exec where that is to be released. Since 0.1.
  */
 libi_result libi_options_via_shell(libi_options *options,
                                    const char *program);

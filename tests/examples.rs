@@ -99,6 +99,13 @@ fn an_overlay_network_works_when_libi_is_gone() {
 }
 
 #[test]
+fn an_overlay_network_comes_up_through_a_remote_shell() {
+    let program = example("cpp/topology_exchange.cpp", Link::Shared);
+    let lines = Play::start(&program, &["--shell", &play::shell()]).ends_well();
+    assert_eq!(without_numbers(&lines, ":"), without_numbers(&head("cpp/topology_exchange.cpp"), ":"));
+}
+
+#[test]
 fn an_overlay_network_may_have_any_shape() {
     let program = example("cpp/topology_exchange.cpp", Link::Shared);
     for (hosts, says) in [

@@ -7,18 +7,20 @@ use std::time::{Duration, Instant};
 use libi::sim::rng::Rng;
 
 use crate::native::Link;
-use crate::play::{Play, example};
+use crate::play::{Play, example, shell};
 
 const OVERLAY: &str = "cpp/topology_exchange.cpp";
 
 #[test]
 fn an_overlay_network_ends_when_its_front_end_is_killed_after_any_line() {
-    let program = example(OVERLAY, Link::Shared);
-    for lines in 0..=7 {
-        let mut play = Play::start(&program, &[]);
-        play.until(|printed| printed.len() >= lines);
-        play.kill();
-        play.nothing_is_left();
+    let (program, shell) = (example(OVERLAY, Link::Shared), shell());
+    for args in [&[][..], &["--shell", &shell]] {
+        for lines in 0..=7 {
+            let mut play = Play::start(&program, args);
+            play.until(|printed| printed.len() >= lines);
+            play.kill();
+            play.nothing_is_left();
+        }
     }
 }
 

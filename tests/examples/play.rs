@@ -32,6 +32,11 @@ pub(crate) fn example(source: &str, link: Link) -> PathBuf {
         .clone()
 }
 
+/// A remote shell that reaches this machine alone, by whatever name.
+pub(crate) fn shell() -> String {
+    native::root().join("tests/examples/shell").to_str().unwrap().to_owned()
+}
+
 /// The lines that an example prints, as its head has them: those that are indented, behind the sentence that announces them.
 pub(crate) fn head(source: &str) -> Vec<String> {
     let text = fs::read_to_string(native::root().join("examples").join(source)).unwrap();

@@ -31,7 +31,8 @@ pub unsafe extern "C" fn libi_options_via_rsh(options: *mut libi_options, redone
 }
 
 /// Hosts are reached by a program that is called as ssh is: its arguments, "-l USER" and "-p PORT" where the host list has
-/// them, the host, the command. Since 0.1.
+/// them, the host, the command. It is killed with the process that has called it: on this machine it must not turn into the
+/// command by exec where that is to be released. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_via_shell(
     options: *mut libi_options,
