@@ -153,7 +153,6 @@ fn a_member_behind_a_shell_that_waits_for_it_is_a_member_with_the_status_of_the_
 fn when_a_session_is_up_no_host_is_waited_for() {
     let lab = Lab::new();
     let front = FrontEnd::new().unwrap();
-    let distributions = [lab.distribution(0, "n[1-9]", &["join", "wait"])];
-    let session = front.launch(&distributions, &LaunchOptions::default()).unwrap().remove(0);
+    let session = launch(&front, lab.members("n[1-9]", &["join", "wait"]));
     assert_eq!(session.tally(), Tally { joined: 9, failed: 0, waiting: 0 });
 }
