@@ -11,8 +11,9 @@ mod lab;
 mod native;
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use libi::{Bytes, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Session, SessionId, Stream};
+use libi::{Bytes, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Rules, Session, SessionId, Stream};
 
 use lab::*;
 use native::Link;
@@ -278,6 +279,25 @@ fn members_that_finalize_live_on_after_their_session() {
     heard.until(&front, "all are released", |heard| heard.released.len() == SIZE as usize);
     drop((session, front));
     assert_eq!(lab.living().len(), SIZE as usize);
+    lab.touch("ended");
+    eventually("all have lived on", || (0..SIZE).all(|rank| lab.has(&format!("lived.{rank}"))));
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn a_member_that_was_released_may_close_every_descriptor_and_its_own_files_are_its_own() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let mut members = lab.program(program(), HOSTS, &["closes-all"]);
+    members.env.push(variable("LIBI_TEST_DIRECTORY", lab.path("").trim_end_matches('/')));
+    let rules = Rules { silence: Duration::from_secs(2), ..Rules::default() };
+    let options = LaunchOptions { rules, ..LaunchOptions::default() };
+    let session = launch_with(&front, &[members], &options);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are released", |heard| heard.released.len() == SIZE as usize);
+    eventually("all have files", || (0..SIZE).all(|rank| lab.has(&format!("ready.{rank}"))));
+    // Four heartbeats, if they went on with them: it is time itself that has to pass.
+    std::thread::sleep(rules.silence);
+    drop((session, front));
     lab.touch("ended");
     eventually("all have lived on", || (0..SIZE).all(|rank| lab.has(&format!("lived.{rank}"))));
     lab.is_empty_within(SOON);

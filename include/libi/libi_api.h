@@ -76,7 +76,8 @@ libi_rc_e LIBI_init(int ver, int *argc, char ***argv);
 
 /** Leaves the session, and waits for nobody. The process lives on by itself, also when the front end ends. What is printed from now on goes
  *  to the front end while that is there, and is thrown away then; so a process that replaces itself (exec), or goes on in a child
- *  alone, takes its standard streams elsewhere first, as daemons do. The library's descriptors stay in use: they are not to be closed.
+ *  alone, takes its standard streams elsewhere first, as daemons do. It may close all descriptors that it does not know, as these do, too:
+ *  then it carries nobody any longer, and members of its host that have not left lose their session.
  *  If it ends by exit() or by returning from main(), it waits until no other member needs it any more. */
 libi_rc_e LIBI_finalize();
 

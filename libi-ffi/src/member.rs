@@ -207,6 +207,9 @@ pub unsafe extern "C" fn libi_member_finish(member: *mut libi_member, patience: 
 ///
 /// What it prints from now on goes to the front end as long as somebody carries it, and is thrown away after that. Before the
 /// process replaces itself (exec) or goes on in a child (fork) it has to give its standard streams another direction, as daemons do.
+/// It may close all descriptors that it does not know, as these do, too: then it carries nobody any longer (libi_member_finish() waits
+/// until nobody hangs on it), nothing of the library touches files that get the same numbers, and what members call is LIBI_ERR_ENDED.
+///
 /// A process that never calls this ends with the session: by its signal, and by SIGKILL when the grace is over, with its children that are
 /// in its process group.
 ///

@@ -48,6 +48,7 @@ use libi_launch::process::Child;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use crate::member::anchor::{Mooring, is_adrift};
 use driver::Driver;
 use ports::Targets;
 use stream::Stream;
@@ -85,6 +86,8 @@ pub(crate) struct Engine {
     drivers: BTreeMap<Id, Driver>,
     /// Processes that live on without their nodes: when they end, nothing of them is to be left.
     released: Vec<Child>,
+    /// Whether descriptors may still be touched.
+    mooring: Mooring,
     last: u32,
     origin: std::time::Instant,
     ready: VecDeque<Token>,
@@ -101,6 +104,7 @@ impl Engine {
             targets: Targets::default(),
             drivers: BTreeMap::new(),
             released: Vec::new(),
+            mooring: Mooring::default(),
             last: 0,
             origin: std::time::Instant::now(),
             ready: VecDeque::new(),
@@ -214,6 +218,19 @@ impl Engine {
         });
     }
 
+    /// What says whether the program has closed what is the engine's.
+    pub(crate) fn mooring(&self) -> Mooring {
+        Arc::clone(&self.mooring)
+    }
+
+    fn is_moored(&self) -> io::Result<()> {
+        if is_adrift(&self.mooring) {
+            Err(io::Error::other("the program has closed all descriptors"))
+        } else {
+            Ok(())
+        }
+    }
+
     /// How long nothing has to be done unless something happens; nothing if there is no deadline.
     pub(crate) fn patience(&self) -> Option<Duration> {
         if !self.ready.is_empty() || self.drivers.values().any(Driver::is_busy) {
@@ -225,6 +242,7 @@ impl Engine {
 
     /// Waits until something happens, for so long at most, and does what follows.
     pub(crate) fn turn(&mut self, most: Option<Duration>, owner: &mut dyn Owner) -> io::Result<()> {
+        self.is_moored()?;
         // What waits to be written may be what others wait for.
         self.flush(owner);
         let patience = [self.patience(), most].into_iter().flatten().min();
@@ -232,6 +250,7 @@ impl Engine {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => other?,
         }
+        self.is_moored()?;
         let mut released = false;
         for event in &self.events {
             let token = event.token();

@@ -161,6 +161,21 @@ pub(super) fn duplicate_from(number: RawFd, least: RawFd) -> io::Result<OwnedFd>
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// The device and number of the file that a descriptor of this number refers to, if there is one.
+pub(crate) fn identity(number: RawFd) -> Option<(u64, u64)> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: takes a number, and writes to a place that is there for it.
+    let result = unsafe { libc::fstat(number, found.as_mut_ptr()) };
+    // SAFETY: it was written.
+    (result == 0).then(|| unsafe { found.assume_init() }).map(|found| (found.st_dev, found.st_ino))
+}
+
+/// Closes a descriptor that the caller knows to be his, and that nobody else closes.
+pub(crate) fn close_number(number: RawFd) {
+    // SAFETY: as this function says.
+    drop(unsafe { OwnedFd::from_raw_fd(number) });
+}
+
 /// Whether there is a descriptor of this number.
 pub(crate) fn is_open(number: RawFd) -> bool {
     // SAFETY: takes and returns numbers; one that is not open is refused.

@@ -20,6 +20,7 @@ use libi_launch::machine::{Ending, Event as Input, Node, Notice, Stream as Stand
 use nix::errno::Errno;
 
 use super::MemberError;
+use super::anchor::{Anchor, Mooring, is_adrift};
 use super::signals::{is_fatal, is_handled};
 use super::stdio::{Streams, redirect};
 use super::tie::{Tie, loosen};
@@ -85,7 +86,8 @@ impl From<Talk> for Command {
 /// See the [module](self).
 pub(super) struct Keeper {
     works: Arc<Works<Hall>>,
-    descriptor: OwnedFd,
+    descriptor: Arc<OwnedFd>,
+    mooring: Mooring,
     tie: Tie,
     /// How many of the two streams that a program prints to are pipes that are read here.
     own: usize,
@@ -143,15 +145,28 @@ impl Keeper {
         let mut desk =
             Desk { board: Arc::clone(&board), absent: Ranks::new(), fall: None, signals: Vec::new() };
         let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut desk)?;
-        let works = Works::new(board, Hall { engine, id, desk }, move || drop(waker.wake()), progress);
+        let mooring = engine.mooring();
+        let moored = Arc::clone(&mooring);
+        let wake = move || {
+            if !is_adrift(&moored) {
+                drop(waker.wake());
+            }
+        };
+        let works = Works::new(board, Hall { engine, id, desk }, wake, progress);
         let tie = match progress {
             Progress::Manual => Tie::of(tied),
             Progress::Thread => {
-                let works = Arc::clone(&works);
-                Tie::take_over(tied, move || works.tend())?
+                let (works, mooring) = (Arc::clone(&works), Arc::clone(&mooring));
+                let work = move || {
+                    works.tend();
+                    if is_adrift(&mooring) {
+                        std::mem::forget(works);
+                    }
+                };
+                Tie::take_over(tied, work)?
             }
         };
-        Ok(Self { works, descriptor, tie, own })
+        Ok(Self { works, descriptor: Arc::new(descriptor), mooring, tie, own })
     }
 
     /// Looks at the state, or changes it.
@@ -161,6 +176,9 @@ impl Keeper {
 
     /// Starts a call.
     pub(super) fn call<T>(&self, what: &'static str, call: Call, read: Reading<T>) -> Pending<T> {
+        if is_adrift(&self.mooring) {
+            return Pending::over(what, Err(CommError::Ended));
+        }
         let id = self.works.start(PARTY, call);
         Pending::called(Arc::clone(&self.works) as _, id, what, read)
     }
@@ -198,12 +216,21 @@ impl Keeper {
                 self.wait(LOOSENING, |state| state.loosened).unwrap_or(Err(Errno::ETIMEDOUT))
             }
         };
-        cleared.map_err(io::Error::from).map_err(refused("cannot be released"))
+        cleared.map_err(io::Error::from).map_err(refused("cannot be released"))?;
+        if self.mooring.get().is_none() {
+            let anchor = Anchor::new().map_err(refused("cannot make a pipe"))?;
+            // Another thread may have been quicker.
+            let _ = self.mooring.set(anchor);
+        }
+        Ok(())
     }
 
     /// Waits until what this process had to pass on is with the next, and, if that is asked for, until nobody needs
     /// it.
     pub(super) fn await_quiet(&self, patience: Duration, alone: bool) -> Result<(), MemberError> {
+        if is_adrift(&self.mooring) {
+            return Ok(());
+        }
         // What was said before counts as of now.
         self.with(|state| state.waiting += 1);
         let asked = self.send(Command::Tell(Input::Woken));
@@ -247,6 +274,15 @@ impl Keeper {
     }
 }
 
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if is_adrift(&self.mooring) {
+            // Nobody closes what are not our descriptors any more.
+            std::mem::forget((Arc::clone(&self.works), Arc::clone(&self.descriptor)));
+        }
+    }
+}
+
 impl Machinery for Hall {
     type State = State;
     type Command = Command;
@@ -261,6 +297,9 @@ impl Machinery for Hall {
     }
 
     fn obey(&mut self, commands: VecDeque<Command>) {
+        if is_adrift(&self.engine.mooring()) {
+            return;
+        }
         let obeyed = commands.len() as u64;
         for command in commands {
             match command {
@@ -299,7 +338,9 @@ impl Machinery for Hall {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.engine.flush(&mut self.desk);
+        if !is_adrift(&self.engine.mooring()) {
+            self.engine.flush(&mut self.desk);
+        }
         self.fall();
         Ok(())
     }

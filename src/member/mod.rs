@@ -25,6 +25,7 @@
 //! does its work and ends calls [`Member::finish`] first, which waits until nobody needs this process any more; one that
 //! lives on calls [`Member::finalize`].
 
+pub(crate) mod anchor;
 mod keeper;
 mod signals;
 mod stdio;
@@ -226,6 +227,9 @@ impl Member {
     /// Releases this process from the session: from now on it is not signalled and not ended by it, and does not end
     /// when the front end does. Comes back when everything it had to pass on is with the next process, without
     /// waiting for other members. Members that hang on this process are carried on as long as it lives.
+    ///
+    /// It may close descriptors that it does not know: if it closes all, libi touches none of those any more that have the same numbers,
+    /// nobody is carried any longer, and what comes after that is [`CommError::Ended`](crate::CommError::Ended).
     ///
     /// What it prints from now on goes to the front end as long as somebody carries it, and is thrown away after
     /// that. Before the process replaces itself (`exec`) or goes on in a child (`fork`), it has to give its standard

@@ -4,7 +4,8 @@
 //! A process as it was, but for two threads that wait, and standard output and error: what is printed goes to the front end as long as
 //! that is there, and is thrown away after that. It never blocks and is never a SIGPIPE. Only a process that then replaces itself
 //! (`exec`), or goes on in a child alone, takes them elsewhere first, as daemons do. Descriptors of the library are closed by `exec`, and have
-//! [high numbers](descriptors). They are in use: who closes all that he does not know does so before `LIBI_init`.
+//! [high numbers](descriptors). A process that closes all descriptors which it does not know closes these, and nothing of the library touches
+//! the files that get their numbers; but then it carries nobody any longer.
 //!
 //! # What the end of the process waits for
 //! Until it has left its session, the first process of a host carries for others. In this interface nobody waits for anybody when

@@ -58,6 +58,7 @@ void closed(void);
 void twice(void);
 void never_finalizes(void);
 void finalizes(void);
+void closes_all(void);
 void front(void);
 void sigpipe(int ignored);
 

@@ -93,6 +93,7 @@ int main(int argc, char **argv)
   MODE("forked-after", forked_after())
   MODE("never-finalizes", never_finalizes())
   MODE("finalizes", finalizes())
+  MODE("closes-all", closes_all())
   MODE("front", front(), leave())
   fprintf(stderr, "there is no mode %s\n", mode);
   return 2;

@@ -157,6 +157,41 @@ void finalizes(void)
   close(open(path, O_CREAT | O_WRONLY, 0600));
 }
 
+/* It is released, and does as daemons do: closes all descriptors, opens files of its own, which get the numbers of those that were
+ * closed, and lives on past the time of many heartbeats. Nothing gets into its files, and nothing of them is closed. */
+void closes_all(void)
+{
+  enum { FILES = 200 };
+  const char *directory = getenv("LIBI_TEST_DIRECTORY");
+  char path[4096];
+  int files[FILES], file;
+  struct stat found;
+  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_finalize(me, PATIENCE));
+  FINE(libi_member_finish(me, PATIENCE)); /* others may hang on it */
+  alarm(60);
+  CHECK(close_range(0, ~0U, 0) == 0);
+  for (file = 0; file < FILES; file++) {
+    snprintf(path, sizeof path, "%s/file.%u.%d", directory, my_rank, file);
+    CHECK((files[file] = open(path, O_CREAT | O_RDWR, 0600)) == file);
+  }
+  snprintf(path, sizeof path, "%s/ready.%u", directory, my_rank);
+  CHECK(close(open(path, O_CREAT | O_WRONLY, 0600)) == 0);
+  snprintf(path, sizeof path, "%s/ended", directory);
+  while (access(path, F_OK) != 0)
+    usleep(2000);
+  if (my_rank % 2) {
+    GIVES(LIBI_ERR_ENDED, libi_member_barrier(me, PATIENCE));
+    FINE(libi_member_finish(me, PATIENCE));
+    libi_member_free(me);
+  }
+  me = NULL;
+  for (file = 0; file < FILES; file++)
+    CHECK(fstat(files[file], &found) == 0 && found.st_size == 0 && lseek(files[file], 0, SEEK_CUR) == 0);
+  snprintf(path, sizeof path, "%s/lived.%u", directory, my_rank);
+  CHECK(close(open(path, O_CREAT | O_WRONLY, 0600)) == 0);
+}
+
 /* What the front end sends comes back to it, twice. */
 void front(void)
 {
