@@ -13,7 +13,7 @@ mod native;
 mod play;
 
 use native::Link;
-use play::{Play, example, head, sorted, without_numbers};
+use play::{Play, compiled, example, head, sorted, without_numbers};
 
 /// Runs an example in both ways that it can be linked.
 fn in_both_ways(source: &str, args: &[&str], check: impl Fn(Play)) {
@@ -84,7 +84,7 @@ fn a_signal_ends_all_sessions_of_the_event_loop() {
 #[test]
 fn the_event_loop_says_why_a_session_does_not_come_up() {
     let program = example("c/event_loop.c", Link::Shared);
-    let ended = native::run(&program, &["a[1-"], play::PATIENCE);
+    let ended = native::run(&*program, &["a[1-"], play::PATIENCE);
     assert_eq!((ended.code, &*ended.out), (Some(1), ""), "{}", ended.err);
     assert!(ended.err.contains("is never closed"), "{}", ended.err);
 }
@@ -115,7 +115,7 @@ fn an_overlay_network_may_have_any_shape() {
         let lines = Play::start(&program, hosts).ends_well();
         assert_eq!(lines[lines.len() - 2..], [says, "all have ended"]);
     }
-    let ended = native::run(&program, &["--address", "nonsense"], play::PATIENCE);
+    let ended = native::run(&*program, &["--address", "nonsense"], play::PATIENCE);
     assert!(ended.code == Some(1) && ended.err.contains("no address: nonsense"), "{ended:?}");
 }
 
@@ -124,13 +124,7 @@ fn the_header_for_cpp_does_what_it_says() {
     for (standard, link) in
         [("-std=c++17", Link::Shared), ("-std=c++14", Link::Shared), ("-std=c++17", Link::Static)]
     {
-        let program = native::compile(
-            &format!("objects.{}", &standard[5..]),
-            &["tests/c/cpp/objects.cpp"],
-            link,
-            &[standard],
-        );
+        let program = compiled("tests/c/cpp/objects.cpp", link, &[standard]);
         assert_eq!(Play::start(&program, &[]).ends_well(), ["objects: all as they should be"]);
-        std::fs::remove_file(&program).unwrap();
     }
 }

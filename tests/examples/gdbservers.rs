@@ -41,7 +41,8 @@ impl Victim {
     }
 
     fn goes_on(&self) -> bool {
-        self.state() == ("S".to_owned(), "0".to_owned())
+        // It sleeps, or is just about to, after it was stopped.
+        matches!(self.state(), (state, tracer) if ["S", "R"].contains(&&*state) && tracer == "0")
     }
 }
 
@@ -68,7 +69,8 @@ fn gdb_connects_where_the_table_says_and_the_processes_go_on() {
         let targets: Vec<_> =
             (1..).zip(&victims).map(|(host, victim)| format!("node{host}:{}", victim.0.id())).collect();
         let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
-        let mut play = Play::start(&example(SOURCE, link), &targets);
+        let program = example(SOURCE, link);
+        let mut play = Play::start(&program, &targets);
         let lines = play.until(|lines| lines.iter().any(|line| line.starts_with("gdb -p"))).to_vec();
         assert!(victims.iter().all(|victim| victim.state().0 == "t"), "they are traced, and stand still");
 
@@ -91,7 +93,8 @@ fn it_brings_processes_to_try_with_and_ends_them() {
     if !are_there() {
         return;
     }
-    let lines = Play::start(&example(SOURCE, Link::Shared), &[]).ends_well();
+    let program = example(SOURCE, Link::Shared);
+    let lines = Play::start(&program, &[]).ends_well();
     assert_eq!(
         without_numbers(&lines, " "),
         [
@@ -113,7 +116,8 @@ fn a_process_that_is_not_there_is_told_beside_those_that_are() {
     }
     let victim = Victim::new();
     let targets = [format!("here:{}", victim.0.id()), "there:4194304".to_owned()]; // no process has this number
-    let ended = native::run(example(SOURCE, Link::Shared), &targets, PATIENCE);
+    let program = example(SOURCE, Link::Shared);
+    let ended = native::run(&*program, &targets, PATIENCE);
     assert!(ended.code == Some(1) && ended.err.is_empty(), "{ended:#?}");
     assert!(ended.out.contains("there               -  4194304 Cannot attach"), "{}", ended.out);
     assert!(ended.out.contains("\n1 of 2 gdbservers answer\n"), "{}", ended.out);
@@ -126,11 +130,12 @@ fn a_killed_front_end_leaves_no_gdbserver_and_the_processes_go_on() {
     if !are_there() {
         return;
     }
+    let program = example(SOURCE, Link::Shared);
     for lines in [0, 1, 4] {
         let victims = [Victim::new(), Victim::new()];
         let targets: Vec<_> = victims.iter().map(|victim| format!("node:{}", victim.0.id())).collect();
         let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
-        let mut play = Play::start(&example(SOURCE, Link::Shared), &targets);
+        let mut play = Play::start(&program, &targets);
         play.until(|printed| printed.len() >= lines);
         play.kill();
         play.nothing_is_left();

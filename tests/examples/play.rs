@@ -1,13 +1,12 @@
 //! An example that runs: what its head says, what it prints, and what is left of it.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Mutex, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -20,16 +19,34 @@ pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// The variable by which its processes are found, wherever they have gone.
 const MARK: &str = "LIBI_TEST_MARK";
 
-/// An example, compiled once.
-pub(crate) fn example(source: &str, link: Link) -> PathBuf {
-    static COMPILED: OnceLock<Mutex<HashMap<(String, bool), PathBuf>>> = OnceLock::new();
-    let mut compiled = COMPILED.get_or_init(Mutex::default).lock().unwrap();
-    let key = (source.to_owned(), link == Link::Static);
-    let name = source.replace(['/', '.'], "_");
-    compiled
-        .entry(key)
-        .or_insert_with(|| native::compile(&name, &[&format!("examples/{source}")], link, &[]))
-        .clone()
+/// An example that is compiled, until this is dropped: with the library in it a program has many megabytes.
+pub(crate) struct Example(PathBuf);
+
+/// Compiles an example.
+pub(crate) fn example(source: &str, link: Link) -> Example {
+    compiled(&format!("examples/{source}"), link, &[])
+}
+
+/// Compiles a program of this source, given from the root, with these flags.
+pub(crate) fn compiled(source: &str, link: Link, flags: &[&str]) -> Example {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("{}.{}", source.replace(['/', '.'], "_"), COUNT.fetch_add(1, Relaxed));
+    Example(native::compile(&name, &[source], link, flags))
+}
+
+impl Deref for Example {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        // If it is gone that is fine.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 /// A remote shell that reaches this machine alone, by whatever name.
