@@ -47,11 +47,14 @@ int main(int argc, char **argv)
     libi_result result = libi_member_init(LIBI_PROGRESS_THREAD, &member); /* comes back when the session is up */
     if (result == LIBI_ERR_STARTED_BY_HAND && argc == 1) {
         result = launch(argv[0]);
-    } else if (result == LIBI_OK) {
-        printf("hello from rank %u of %u on %s\n", libi_member_rank(member), libi_member_size(member),
-               libi_member_host_name(member));
-        fflush(stdout); /* what is still in a buffer when the member is freed may be lost */
-        result = libi_member_finish(member, 10000); /* others may need this process to reach the front end */
+    } else {
+        if (result == LIBI_OK) {
+            printf("hello from rank %u of %u on %s\n", libi_member_rank(member), libi_member_size(member),
+                   libi_member_host_name(member));
+            fflush(stdout); /* what is still in a buffer when the member is freed may be lost */
+            result = libi_member_finish(member, 10000); /* others may need this process to reach the front end */
+        }
+        if (result != LIBI_OK) fprintf(stderr, "%s\n", libi_member_error(member));
     }
     libi_member_free(member);
     return result == LIBI_OK ? 0 : 1;
