@@ -1201,8 +1201,9 @@ libi_result libi_front_on_event(libi_front *front,
                                 libi_on_event function);
 
 /**
- * For event loops: becomes readable when libi_front_next_event() has something, and with LIBI_PROGRESS_MANUAL also when there is
- * something to dispatch. For poll() and the like; it is not to be read or closed. -1 if the front end is NULL. Since 0.1.
+ * For event loops: is readable as long as libi_front_next_event() has something; an operation of one of its sessions is over, and
+ * nobody has looked at that by libi_pending_poll() or its kin, or freed it; or, with LIBI_PROGRESS_MANUAL, there is something to
+ * dispatch. For poll() and the like; it is not to be read or closed. -1 if the front end is NULL. Since 0.1.
  */
 int libi_front_descriptor(const libi_front *front);
 
@@ -1773,8 +1774,9 @@ const char *libi_member_error(const libi_member *member);
 void libi_member_free(libi_member *member);
 
 /**
- * With LIBI_PROGRESS_MANUAL: a descriptor that becomes readable when there is something to dispatch; -1 if this process has no place.
- * It is the member's: it is only to be waited for. Since 0.1.
+ * For event loops: is readable as long as an operation is over, and nobody has looked at that by libi_pending_poll() or its kin, or
+ * freed it; or, with LIBI_PROGRESS_MANUAL, there is something to dispatch. -1 if this process has no place. It is the member's, and
+ * only to be waited for. Since 0.1.
  */
 int libi_member_descriptor(const libi_member *member);
 
@@ -2317,8 +2319,8 @@ libi_result libi_pending_wait_for(libi_pending *pending, libi_millis patience);
 /**
  * Whether it is over. Does not wait; where there is no thread of the library's it does what there is to do.
  *
- * No descriptor becomes readable when an operation is over. An event loop looks at all that are pending after each dispatch; since looking at one
- * may bring the end of another, it should not sleep for long while any is.
+ * For event loops: libi_front_descriptor() or libi_member_descriptor() is readable as long as an operation is over that nobody has
+ * looked at since.
  *
  * Returns as libi_pending_wait(); LIBI_NOT_YET if it is not over. Since 0.1.
  */

@@ -148,10 +148,9 @@ static bool is_over(struct loop *loop, libi_pending *pending)
     return result != LIBI_NOT_YET;
 }
 
-/* Looks at what is pending; tells whether anything still is. */
-static bool look(struct loop *loop)
+/* Looks at what is pending: the descriptor is readable as long as something is over that nobody has looked at. */
+static void look(struct loop *loop)
 {
-    bool pending = false;
     for (int i = 0; i < loop->count; i++) {
         struct running *one = &loop->all[i];
         libi_data *said = NULL;
@@ -169,9 +168,7 @@ static bool look(struct loop *loop)
             libi_pending_free(one->order);
             one->order = NULL;
         }
-        pending = pending || one->hello || one->order;
     }
-    return pending;
 }
 
 /* Sends a signal to everybody. A session that is not up yet ends when it is freed. */
@@ -220,11 +217,8 @@ static bool run(struct loop *loop, int epoll, int signals)
 {
     struct epoll_event ready;
     struct signalfd_siginfo signal;
-    bool pending = false;
     while (left(loop) > 0) {
         int64_t most = libi_front_patience(loop->front); /* asked each time: every call may change it */
-        /* An operation that comes to its end while another one is looked at does not wake us. */
-        if (pending && (most < 0 || most > 100)) most = 100;
         if (loop->ending) {
             int64_t until = loop->force_at > now() ? loop->force_at - now() : 0;
             if (most < 0 || most > until) most = until;
@@ -237,7 +231,7 @@ static bool run(struct loop *loop, int epoll, int signals)
             fprintf(stderr, "%s\n", libi_front_error(loop->front));
             return false;
         }
-        pending = look(loop);
+        look(loop);
         if (loop->ending && now() >= loop->force_at) {
             signal_all(loop, SIGKILL);
             loop->force_at = now() + GRACE;

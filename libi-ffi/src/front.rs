@@ -311,8 +311,9 @@ pub unsafe extern "C" fn libi_front_on_event(
     }
 }
 
-/// For event loops: becomes readable when libi_front_next_event() has something, and with LIBI_PROGRESS_MANUAL also when there is
-/// something to dispatch. For poll() and the like; it is not to be read or closed. -1 if the front end is NULL. Since 0.1.
+/// For event loops: is readable as long as libi_front_next_event() has something; an operation of one of its sessions is over, and
+/// nobody has looked at that by libi_pending_poll() or its kin, or freed it; or, with LIBI_PROGRESS_MANUAL, there is something to
+/// dispatch. For poll() and the like; it is not to be read or closed. -1 if the front end is NULL. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_front_descriptor(front: *const libi_front) -> c_int {
     // SAFETY: as the header asks.

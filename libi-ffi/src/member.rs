@@ -245,12 +245,13 @@ pub unsafe extern "C" fn libi_member_free(member: *mut libi_member) {
     }
 }
 
-/// With LIBI_PROGRESS_MANUAL: a descriptor that becomes readable when there is something to dispatch; -1 if this process has no place.
-/// It is the member's: it is only to be waited for. Since 0.1.
+/// For event loops: is readable as long as an operation is over, and nobody has looked at that by libi_pending_poll() or its kin, or
+/// freed it; or, with LIBI_PROGRESS_MANUAL, there is something to dispatch. -1 if this process has no place. It is the member's, and
+/// only to be waited for. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_descriptor(member: *const libi_member) -> libc::c_int {
     // SAFETY: as the header asks.
-    unsafe { ask(member, -1, |seat| seat.told(-1, |taken| taken.member.descriptor().as_raw_fd())) }
+    unsafe { ask(member, -1, |seat| seat.now(-1, |taken| taken.member.descriptor().as_raw_fd())) }
 }
 
 /// With LIBI_PROGRESS_MANUAL: for how long nothing has to be dispatched unless the descriptor becomes readable; -1 (LIBI_FOREVER) if that

@@ -194,8 +194,8 @@ pub unsafe extern "C" fn libi_pending_wait_for(
 
 /// Whether it is over. Does not wait; where there is no thread of the library's it does what there is to do.
 ///
-/// No descriptor becomes readable when an operation is over. An event loop looks at all that are pending after each dispatch; since looking at one
-/// may bring the end of another, it should not sleep for long while any is.
+/// For event loops: libi_front_descriptor() or libi_member_descriptor() is readable as long as an operation is over that nobody has
+/// looked at since.
 ///
 /// Returns as libi_pending_wait(); LIBI_NOT_YET if it is not over. Since 0.1.
 #[unsafe(no_mangle)]

@@ -161,6 +161,28 @@ pub(super) fn duplicate_from(number: RawFd, least: RawFd) -> io::Result<OwnedFd>
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A descriptor that is readable as long as one of these files is, which have to stay open.
+pub(crate) fn gather<'a>(files: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<OwnedFd> {
+    // SAFETY: takes a number.
+    let all = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if all == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was made by this call.
+    let all = unsafe { OwnedFd::from_raw_fd(all) };
+    for file in files {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: takes numbers, and an event that it copies.
+        let added = unsafe {
+            libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event)
+        };
+        if added == -1 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(all)
+}
+
 /// The device and number of the file that a descriptor of this number refers to, if there is one.
 pub(crate) fn identity(number: RawFd) -> Option<(u64, u64)> {
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();

@@ -207,8 +207,9 @@ impl FrontEnd {
         self.room.next_event(patience)
     }
 
-    /// Becomes readable when [`next_event`](Self::next_event) has something, or, without a thread, when there is something
-    /// to [dispatch](Self::dispatch). For `poll` and the like; it is not to be read.
+    /// Is readable as long as [`next_event`](Self::next_event) has something; operations of its sessions are over and nobody has
+    /// [asked after](crate::Pending::poll) them, or [dropped](crate::Pending) them; or, without a thread, there is something to
+    /// [dispatch](Self::dispatch). For `poll` and the like; it is not to be read.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.room.descriptor()

@@ -4,7 +4,7 @@
 //! decided by [`Works`].
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -23,7 +23,7 @@ use crate::engine::driver::Driver;
 use crate::engine::sys::duplicate;
 use crate::engine::{Engine, Id, Owner};
 use crate::talk::{Pending, Reading};
-use crate::works::{Board, Machinery, Talk, Works};
+use crate::works::{Bell, Board, Machinery, Talk, Works};
 
 /// How long sessions have to end when their front end does, before they are ended by force.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -47,10 +47,8 @@ impl From<Talk> for Command {
 pub(super) struct State {
     pub(super) sessions: BTreeMap<Number, Status>,
     pub(super) events: VecDeque<Event>,
-    /// The pipe that is readable while there are events, and whether it is.
-    announce: PipeWriter,
-    announced: PipeReader,
-    is_announced: bool,
+    /// Rings while there are events.
+    bell: Bell,
 }
 
 type Shared = Arc<Board<State, Command>>;
@@ -84,13 +82,11 @@ impl Room {
     pub(super) fn new(progress: Progress) -> io::Result<Self> {
         let engine = Engine::new()?;
         let waker = engine.waker();
-        let (reader, announce) = io::pipe()?;
-        let descriptor = duplicate(match progress {
-            Progress::Manual => engine.poll().as_raw_fd(),
-            Progress::Thread => reader.as_raw_fd(),
-        })?;
+        let bell = Bell::new()?;
+        let has_events = bell.as_fd().try_clone_to_owned()?;
+        let has_work = duplicate(engine.poll().as_raw_fd())?;
         let (sessions, events) = (BTreeMap::new(), VecDeque::new());
-        let state = State { sessions, events, announce, announced: reader, is_announced: false };
+        let state = State { sessions, events, bell };
         let board = Arc::new(Board::new(state, progress)?);
         let (numbers, ids) = (BTreeMap::new(), BTreeMap::new());
         let desk = Desk { board: Arc::clone(&board), numbers, ids, consumed: Vec::new() };
@@ -103,6 +99,9 @@ impl Room {
                 Some(crate::thread::spawn("libi", move || works.tend())?)
             }
         };
+        // Where there is a thread, what there is to do is its business.
+        let told = [has_events.as_fd(), has_work.as_fd()];
+        let descriptor = works.descriptor(if progress == Progress::Thread { &told[..1] } else { &told })?;
         Ok(Self { works, thread: Mutex::new(thread), descriptor })
     }
 
@@ -147,7 +146,8 @@ impl Room {
         self.works.patience()
     }
 
-    /// What becomes readable when there are events, or without a thread when there is something to do.
+    /// What is readable when there are events, or calls are over of which nobody has heard; without a thread also when there is
+    /// something to do.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -174,19 +174,13 @@ impl Room {
 impl State {
     fn next_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
-        if self.events.is_empty() && std::mem::take(&mut self.is_announced) {
-            // One byte is in it.
-            let _ = self.announced.read(&mut [0]);
-        }
+        self.announce();
         event
     }
 
-    /// Makes the pipe readable if there are events.
+    /// Says whether there are events.
     fn announce(&mut self) {
-        if !self.events.is_empty() && !std::mem::replace(&mut self.is_announced, true) {
-            // There is room for one byte.
-            let _ = self.announce.write(&[0]);
-        }
+        self.bell.set(!self.events.is_empty());
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use libi_comm::{Call, CallId, CommError, Outcome};
@@ -86,7 +86,10 @@ impl From<Talk> for Command {
 /// See the [module](self).
 pub(super) struct Keeper {
     works: Arc<Works<Hall>>,
-    descriptor: Arc<OwnedFd>,
+    /// What says that there is something to do, and what also says that a call is over, once somebody has asked for it.
+    has_work: Arc<OwnedFd>,
+    descriptor: OnceLock<Arc<OwnedFd>>,
+    progress: Progress,
     mooring: Mooring,
     tie: Tie,
     /// How many of the two streams that a program prints to are pipes that are read here.
@@ -130,7 +133,7 @@ impl Keeper {
         let own = streams.printed.len();
         let mut engine = Engine::new()?;
         let waker = engine.waker();
-        let descriptor = duplicate(engine.poll().as_raw_fd())?;
+        let has_work = Arc::new(duplicate(engine.poll().as_raw_fd())?);
         let state = State {
             stage: Stage::Joining,
             place: None,
@@ -166,7 +169,7 @@ impl Keeper {
                 Tie::take_over(tied, work)?
             }
         };
-        Ok(Self { works, descriptor: Arc::new(descriptor), mooring, tie, own })
+        Ok(Self { works, has_work, descriptor: OnceLock::new(), progress, mooring, tie, own })
     }
 
     /// Looks at the state, or changes it.
@@ -270,7 +273,14 @@ impl Keeper {
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
+        let made = self.descriptor.get_or_init(|| {
+            // Where there is a thread, what there is to do is its business.
+            let others =
+                if self.progress == Progress::Thread { &[][..] } else { &[self.has_work.as_fd()][..] };
+            // Where descriptors are short there is something to look at all the same.
+            self.works.descriptor(others).map_or_else(|_| Arc::clone(&self.has_work), Arc::new)
+        });
+        made.as_fd()
     }
 }
 
@@ -278,7 +288,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         if is_adrift(&self.mooring) {
             // Nobody closes what are not our descriptors any more.
-            std::mem::forget((Arc::clone(&self.works), Arc::clone(&self.descriptor)));
+            std::mem::forget((Arc::clone(&self.works), Arc::clone(&self.has_work), self.descriptor.take()));
         }
     }
 }

@@ -262,7 +262,8 @@ impl Member {
         self.keeper.patience()
     }
 
-    /// Without a thread: becomes readable when there is something to dispatch.
+    /// Is readable as long as operations are over and nobody has [asked after](crate::Pending::poll) them, or
+    /// [dropped](crate::Pending) them; or, without a thread, there is something to dispatch.
     #[must_use]
     pub fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
         self.keeper.descriptor()

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar};
 
 use libi_comm::{CallId, CommError};
 
+use super::bell::Bell;
 use super::{Answer, Party};
 
 /// See the [module](self).
@@ -14,11 +15,17 @@ pub(super) struct Calls {
     open: BTreeMap<CallId, Slot>,
     /// How many have somebody who sleeps for them.
     sleepers: usize,
+    /// How many are over without anybody having heard of it.
+    unheard: usize,
+    /// Rings while there are such, if anybody wants to hear it.
+    bell: Option<Bell>,
 }
 
 struct Slot {
     party: Party,
     answer: Option<Answer>,
+    /// The answer has come when nobody slept for it.
+    unheard: bool,
     /// Where somebody sleeps for it.
     seat: Option<Arc<Condvar>>,
 }
@@ -28,7 +35,7 @@ impl Calls {
     pub(super) fn open(&mut self, party: Party) -> CallId {
         self.last += 1;
         let id = CallId(self.last);
-        self.open.insert(id, Slot { party, answer: None, seat: None });
+        self.open.insert(id, Slot { party, answer: None, unheard: false, seat: None });
         id
     }
 
@@ -36,9 +43,26 @@ impl Calls {
     pub(super) fn finish(&mut self, id: CallId, answer: Answer) {
         if let Some(slot) = self.open.get_mut(&id).filter(|slot| slot.answer.is_none()) {
             slot.answer = Some(answer);
-            if let Some(seat) = &slot.seat {
-                seat.notify_one();
+            match &slot.seat {
+                Some(seat) => seat.notify_one(),
+                None => {
+                    slot.unheard = true;
+                    self.unheard += 1;
+                    self.ring();
+                }
             }
+        }
+    }
+
+    /// Has a bell ring as long as calls are over of which nobody has heard.
+    pub(super) fn hang(&mut self, bell: Bell) {
+        self.bell = Some(bell);
+        self.ring();
+    }
+
+    fn ring(&mut self) {
+        if let Some(bell) = &mut self.bell {
+            bell.set(self.unheard > 0);
         }
     }
 
@@ -57,8 +81,13 @@ impl Calls {
     }
 
     pub(super) fn forget(&mut self, id: CallId) {
-        if self.open.remove(&id).is_some_and(|slot| slot.seat.is_some()) {
+        let Some(slot) = self.open.remove(&id) else { return };
+        if slot.seat.is_some() {
             self.sleepers -= 1;
+        }
+        if slot.unheard {
+            self.unheard -= 1;
+            self.ring();
         }
     }
 

@@ -41,6 +41,7 @@
 //! [`Progress::Manual`]: crate::Progress::Manual
 
 mod alarm;
+mod bell;
 mod board;
 mod calls;
 mod line;
@@ -51,12 +52,15 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
 use libi_comm::{Call, CallId, CommError, Outcome};
 
+use crate::engine::sys::gather;
 use crate::front::Progress;
+pub(crate) use bell::Bell;
 pub(crate) use board::Board;
 use board::{Inner, Wheel};
 pub(crate) use line::Line;
@@ -146,6 +150,15 @@ impl<M: Machinery> Works<M> {
 
     pub(crate) fn board(&self) -> &Board<M::State, M::Command> {
         &self.board
+    }
+
+    /// Makes a descriptor that is readable as long as one of these is, or calls are over of which nobody has heard. There is one of
+    /// works.
+    pub(crate) fn descriptor(&self, others: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
+        let bell = Bell::new()?;
+        let all = gather(others.iter().copied().chain([bell.as_fd()]))?;
+        self.board.lock().calls.hang(bell);
+        Ok(all)
     }
 
     /// Adds a command, and gives its number. Commands are carried out soon, in their order.

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use libi::{Event, Exit, FrontEnd, LaunchOptions, Progress, SessionId, Stage};
+use libi::{Event, Exit, FrontEnd, LaunchOptions, Progress, Session, SessionId, Stage};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::lab::*;
@@ -177,6 +177,45 @@ fn a_front_end_without_a_thread_makes_progress_in_the_callers_loop() {
     assert!(session.wait_up(ms(0)).is_ok());
     drop((session, front));
     lab.is_empty_within(SOON);
+}
+
+#[test]
+fn a_loop_that_waits_for_the_descriptor_alone_hears_of_the_end_of_every_operation() {
+    for progress in [Progress::Thread, Progress::Manual] {
+        let (lab, front) = (Lab::new(), FrontEnd::with(progress).unwrap());
+        let echoes = ["join", "talk:front", "talk:front", "finish:30000"];
+        let sessions: Vec<Session> = (0..3).map(|_| launch(&front, lab.members("a:2", &echoes))).collect();
+        while front.next_event(ms(0)).is_some() {}
+        for round in 0..4_u8 {
+            let mut sent: Vec<_> = sessions.iter().map(|session| Some(session.send(vec![round]))).collect();
+            let mut received: Vec<_> = sessions.iter().map(|session| Some(session.recv())).collect();
+            while sent.iter().any(Option::is_some) || received.iter().any(Option::is_some) {
+                let patience = front.patience().unwrap_or(PATIENCE).min(PATIENCE);
+                let patience = PollTimeout::from(patience.as_millis() as u16 + 1);
+                let mut ready = [PollFd::new(front.descriptor(), PollFlags::POLLIN)];
+                let woken = poll(&mut ready, patience).unwrap() == 1;
+                assert!(woken || progress == Progress::Manual, "nobody is told");
+                front.dispatch().unwrap();
+                while front.next_event(ms(0)).is_some() {}
+                // Whoever looks at one may bring the end of another: looking goes the other way round than asking.
+                for pending in sent.iter_mut().rev() {
+                    let over = pending.as_mut().and_then(libi::Pending::poll);
+                    over.into_iter().for_each(|result| {
+                        result.unwrap();
+                        *pending = None;
+                    });
+                }
+                for pending in received.iter_mut().rev() {
+                    let over = pending.as_mut().and_then(libi::Pending::poll);
+                    over.into_iter().for_each(|result| {
+                        assert_eq!(result.unwrap()[..], [round]);
+                        *pending = None;
+                    });
+                }
+            }
+        }
+        sessions.iter().for_each(|session| session.wait_done(PATIENCE).unwrap());
+    }
 }
 
 #[test]
