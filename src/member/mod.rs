@@ -26,6 +26,7 @@
 //! lives on calls [`Member::finalize`].
 
 pub(crate) mod anchor;
+mod hall;
 mod keeper;
 mod signals;
 mod stdio;
