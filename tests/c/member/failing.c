@@ -88,7 +88,7 @@ void impatient(uint32_t late)
   FINE(libi_member_barrier(me, PATIENCE));
 }
 
-/* One is killed while all others wait for it. */
+/* One other than the first is killed while all others wait for it. */
 void lost(uint32_t victim)
 {
   char name[32];
@@ -105,6 +105,20 @@ void lost(uint32_t victim)
   CHECK(libi_member_lost(me, NULL, 0) == 1);
   CHECK(libi_member_lost(me, ranks, 0) == 1 && ranks[0] == 9);
   CHECK(libi_member_lost(me, ranks, 4) == 1 && ranks[0] == victim && ranks[1] == 9);
+  /* Nobody ends before all have looked. */
+  for (uint32_t rank = 1; rank < the_size; rank++)
+    if (rank != victim && my_rank == 0) {
+      FINE(libi_member_recv_from(me, rank, 1, &data, PATIENCE));
+      libi_data_free(data);
+    }
+  for (uint32_t rank = 1; rank < the_size; rank++)
+    if (rank != victim && my_rank == 0)
+      FINE(libi_member_send_to(me, rank, 1, "", 0, PATIENCE));
+  if (my_rank != 0) {
+    FINE(libi_member_send_to(me, 0, 1, "", 0, PATIENCE));
+    FINE(libi_member_recv_from(me, 0, 1, &data, PATIENCE));
+    libi_data_free(data);
+  }
 }
 
 /* Two of a host did not come up. */
