@@ -131,23 +131,6 @@ fn valgrind_finds_nothing_in_members() {
     }
 }
 
-/// What is tested is what the header has.
-#[test]
-fn every_function_of_a_member_is_called() {
-    let read = |file: &str| std::fs::read_to_string(native::root().join(file)).unwrap();
-    let header = read("include/libi.h");
-    let tests: String = FILES.iter().map(|file| read(file)).collect();
-    let words = header.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '(');
-    let functions = words.filter_map(|word| word.split_once('(')).map(|(name, _)| name);
-    let ours = ["libi_member_", "libi_pending_", "libi_data_", "libi_value_"];
-    let functions: Vec<_> =
-        functions.filter(|name| ours.iter().any(|prefix| name.starts_with(prefix))).collect();
-    assert!(functions.len() > 70, "{functions:?}");
-    for function in functions {
-        assert!(tests.contains(&format!("{function}(")), "nobody calls {function}");
-    }
-}
-
 #[test]
 fn what_a_program_does_wrong_has_its_code() {
     all_do(&["misuse"]);

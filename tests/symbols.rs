@@ -53,6 +53,32 @@ fn declared(header: &str) -> BTreeSet<String> {
     names
 }
 
+/// All programs of tests in C and C++ below a directory.
+fn programs(directory: &Path, text: &mut String) {
+    for entry in fs::read_dir(directory).expect("there are tests") {
+        let path = entry.expect("the directory can be read").path();
+        if path.is_dir() {
+            programs(&path, text);
+        } else if path.extension().is_some_and(|end| end == "c" || end == "cpp") {
+            text.push_str(&fs::read_to_string(&path).expect("a program can be read"));
+        }
+    }
+}
+
+#[test]
+fn every_function_is_called_by_a_test_in_its_language() {
+    let mut text = String::new();
+    ["tests/c", "tests/legacy", "tests/packages"]
+        .into_iter()
+        .for_each(|place| programs(&native::root().join(place), &mut text));
+    let list = fs::read_to_string(native::root().join("libi-ffi/symbols.txt")).expect("there is a list");
+    let functions: Vec<&str> = list.lines().filter(|line| !line.is_empty()).collect();
+    assert!(functions.len() > 200, "{functions:?}");
+    let uncalled: Vec<_> =
+        functions.iter().filter(|function| !text.contains(&format!("{function}("))).collect();
+    assert!(uncalled.is_empty(), "nobody calls {uncalled:?}");
+}
+
 #[test]
 fn nothing_is_exported_but_what_the_list_has() {
     let exported = exported(&native::library().join("liblibi.so"));

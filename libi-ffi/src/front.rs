@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use libc::{c_char, c_int, c_void};
 use libi::dist::Distribution;
-use libi::dist::layout::lay_out;
+use libi::dist::layout::{Layout, lay_out};
 use libi::{Error, FrontEnd, LaunchOptions, LaunchReport, Session};
 
 use crate::caller::{Own, Thread};
@@ -208,11 +208,7 @@ unsafe fn begin(
             let places = given::places(sessions, room, "sessions")?;
             (places, distribution::copies(distributions, count)?, options::copy(options)?)
         };
-        let wanted = lay_out(&distributions).map_err(|error| Fault::of(LIBI_ERR_LAYOUT, &error))?.len();
-        if wanted > places.len() {
-            let text = format!("there is room for {room} of {wanted} sessions");
-            return Err(Fault::new(LIBI_ERR_LENGTH, text));
-        }
+        laid_out(&distributions, room)?;
         let begun = begin(front.front()?, &distributions, &options).map_err(|error| front.fault(error))?;
         for (place, session) in places.iter().zip(begun) {
             place.put(give_session(session));
@@ -221,6 +217,15 @@ unsafe fn begin(
     };
     // SAFETY: as this function asks.
     unsafe { with(front, body) }
+}
+
+/// The sessions of these distributions, for which there has to be room.
+fn laid_out(distributions: &[Distribution], room: usize) -> Outcome<Vec<Layout>> {
+    let laid = lay_out(distributions).map_err(|error| Fault::of(LIBI_ERR_LAYOUT, &error))?;
+    if laid.len() > room {
+        return Err(Fault::new(LIBI_ERR_LENGTH, format!("there is room for {room} of {}", laid.len())));
+    }
+    Ok(laid)
 }
 
 /// The report on the last launch by libi_front_launch() that did not succeed.
@@ -258,11 +263,7 @@ pub unsafe extern "C" fn libi_front_lay_out(
         with(front, |_| {
             let places = given::places(layouts, room, "layouts")?;
             let distributions = distribution::copies(distributions, count)?;
-            let laid = lay_out(&distributions).map_err(|error| Fault::of(LIBI_ERR_LAYOUT, &error))?;
-            if laid.len() > places.len() {
-                let text = format!("there is room for {room} of {} layouts", laid.len());
-                return Err(Fault::new(LIBI_ERR_LENGTH, text));
-            }
+            let laid = laid_out(&distributions, room)?;
             for (place, layout) in places.iter().zip(laid) {
                 place.put(give_layout(layout));
             }
