@@ -185,17 +185,10 @@ pub(crate) unsafe fn copies(
         return Err(Fault::null("the array of distributions"));
     }
     let copy = |place| {
-        let mut copy = None;
         // SAFETY: as this function asks.
-        let distribution = unsafe { array.add(place).read() };
-        // SAFETY: as this function asks.
-        let code = unsafe {
-            with_one(distribution, |distribution| {
-                copy = Some(distribution.clone());
-                Ok(())
-            })
-        };
-        copy.ok_or_else(|| Fault::new(code, format!("distribution {place} is NULL, was freed or is in use")))
+        unsafe {
+            object::read(array.add(place).read(), &format!("distribution {place}"), Distribution::clone)
+        }
     };
     (0..count).map(copy).collect()
 }

@@ -232,15 +232,8 @@ pub unsafe extern "C" fn libi_hosts_place(
 /// # Safety
 /// It is NULL, or what C was given.
 pub(crate) unsafe fn copy(hosts: *const libi_hosts) -> Outcome<HostList> {
-    let mut copy = None;
     // SAFETY: as this function asks.
-    let code = unsafe {
-        with_one(hosts, |hosts| {
-            copy = Some(hosts.list.clone());
-            Ok(())
-        })
-    };
-    copy.ok_or_else(|| Fault::new(code, "the host list is NULL, was freed or is in use"))
+    unsafe { object::read(hosts, "the host list", |hosts| hosts.list.clone()) }
 }
 
 /// A list that was given as a text.

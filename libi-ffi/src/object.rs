@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, PoisonError};
 
 use libc::c_char;
 
@@ -151,14 +151,31 @@ pub(crate) unsafe fn with_one<T, H: Handle<Value = Mutex<T>>>(
 ) -> libi_result {
     let body = |value: &Mutex<T>| match value.try_lock() {
         Ok(mut value) => body(&mut value),
-        Err(TryLockError::WouldBlock) => {
-            Err(Fault::new(LIBI_ERR_BUSY, format!("the {} is in use elsewhere", H::NAME)))
-        }
-        // Only a panic that was caught in `ask_one` leaves it so.
-        Err(TryLockError::Poisoned(value)) => body(&mut value.into_inner()),
+        // A panic has poisoned the object as well, which is not looked into any more.
+        Err(_) => Err(Fault::new(LIBI_ERR_BUSY, format!("the {} is in use elsewhere", H::NAME))),
     };
     // SAFETY: as this function asks.
     unsafe { with(handle, body) }
+}
+
+/// What is read off an object that is for one at a time, for a call on another: whose fault it is says `whose`.
+///
+/// # Safety
+/// As of [`with`].
+pub(crate) unsafe fn read<T, R, H: Handle<Value = Mutex<T>>>(
+    handle: *const H,
+    whose: &str,
+    body: impl FnOnce(&T) -> R,
+) -> Outcome<R> {
+    let mut found = None;
+    // SAFETY: as this function asks.
+    let code = unsafe {
+        with_one(handle, |value| {
+            found = Some(body(value));
+            Ok(())
+        })
+    };
+    found.ok_or_else(|| Fault::new(code, format!("{whose} is NULL, was freed or is in use")))
 }
 
 /// What a getter gives; `nothing` if there is no object, or one that must not be used.

@@ -392,16 +392,9 @@ pub unsafe extern "C" fn libi_options_set_loopback(
 /// # Safety
 /// It is NULL, or what C was given.
 pub(crate) unsafe fn copy(options: *const libi_options) -> Outcome<LaunchOptions> {
-    let mut copy = None;
     if options.is_null() {
         return Ok(LaunchOptions::default());
     }
     // SAFETY: as this function asks.
-    let code = unsafe {
-        with_one(options, |options| {
-            copy = Some(options.clone());
-            Ok(())
-        })
-    };
-    copy.ok_or_else(|| Fault::new(code, "the options were freed or are in use"))
+    unsafe { object::read(options, "the set of options", LaunchOptions::clone) }
 }

@@ -21,6 +21,7 @@
 //! - When an engine is dropped, the processes that it has started and not released are killed.
 
 pub(crate) mod addresses;
+pub(crate) mod anchor;
 mod dialling;
 mod direct;
 pub(crate) mod driver;
@@ -48,7 +49,7 @@ use libi_launch::process::Child;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::member::anchor::{Mooring, is_adrift};
+use anchor::{Mooring, is_adrift};
 use driver::Driver;
 use ports::Targets;
 use stream::Stream;

@@ -16,10 +16,10 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Node, Notice};
 
-use super::anchor::is_adrift;
 use super::keeper::{Command, PARTY, Place, Stage, State};
 use super::signals::{is_fatal, is_handled};
 use super::tie::loosen;
+use crate::engine::anchor::is_adrift;
 use crate::engine::driver::Driver;
 use crate::engine::sys::{kill_group, signal_self};
 use crate::engine::{Engine, Id, Owner};
@@ -99,7 +99,11 @@ impl Machinery for Hall {
 
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
         let most = [most, self.own_patience()].into_iter().flatten().min();
-        self.engine.turn(most, &mut self.desk)?;
+        self.engine.turn(most, &mut self.desk).inspect_err(|_| {
+            if is_adrift(&self.engine.mooring()) {
+                self.desk.board.silence();
+            }
+        })?;
         self.note(0);
         self.fall();
         Ok(())

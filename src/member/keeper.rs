@@ -12,11 +12,11 @@ use libi_launch::machine::{Event as Input, Stream as Standard};
 use nix::errno::Errno;
 
 use super::MemberError;
-use super::anchor::{Anchor, Mooring, is_adrift};
 use super::hall::{Desk, Hall, LAST_WORDS};
 use super::stdio::{Streams, redirect};
 use super::tie::{Tie, loosen};
 use crate::engine::Engine;
+use crate::engine::anchor::{Anchor, Mooring, is_adrift};
 use crate::engine::driver::Driver;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, is_main_thread};

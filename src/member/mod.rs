@@ -25,7 +25,6 @@
 //! does its work and ends calls [`Member::finish`] first, which waits until nobody needs this process any more; one that
 //! lives on calls [`Member::finalize`].
 
-pub(crate) mod anchor;
 mod hall;
 mod keeper;
 mod signals;

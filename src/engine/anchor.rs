@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::sys::{close_number, duplicate, identity};
+use super::sys::{close_number, duplicate, identity};
 
 /// The place of an anchor, before and after it is there.
 pub(crate) type Mooring = Arc<OnceLock<Anchor>>;
@@ -28,7 +28,7 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let (end, _) = io::pipe()?;
         // Above the numbers that programs expect things of.
         let number = duplicate(end.as_raw_fd())?.into_raw_fd();
