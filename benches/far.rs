@@ -18,6 +18,8 @@ use lab::netns::Network;
 #[path = "../tests/lab/mod.rs"]
 #[allow(dead_code, reason = "it is shared with tests")]
 mod lab;
+#[path = "../tests/processes/mod.rs"]
+mod processes;
 
 /// How long a packet takes from any host to any other.
 const FAR: Duration = Duration::from_millis(86);

@@ -9,6 +9,7 @@
 mod lab;
 #[allow(dead_code, unreachable_pub, reason = "it is shared")]
 mod native;
+mod processes;
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -19,6 +19,7 @@ mod local;
 mod play;
 #[path = "cases/playing.rs"]
 mod playing;
+mod processes;
 #[path = "cases/remote.rs"]
 mod remote;
 #[path = "direct/scene.rs"]

@@ -17,6 +17,7 @@ mod lab;
 mod moves;
 #[path = "direct/packets.rs"]
 mod packets;
+mod processes;
 #[path = "direct/scene.rs"]
 mod scene;
 #[path = "direct/secrets.rs"]

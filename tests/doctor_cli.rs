@@ -5,6 +5,7 @@
 #[path = "shell/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod lab;
+mod processes;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -45,12 +46,7 @@ fn host<'a>(document: &'a Value, name: &str) -> &'a Value {
 /// How many processes there are that were started in this laboratory.
 fn left(lab: &Lab) -> usize {
     let mark = format!("LIBI_TEST_SHELL={}", lab.0.join("config").display());
-    let environments = fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| fs::read(entry.unwrap().path().join("environ")).ok());
-    environments
-        .filter(|text| text.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
-        .count()
+    processes::bearing(&mark).len()
 }
 
 /// A program in a directory of the laboratory.

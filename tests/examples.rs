@@ -11,6 +11,7 @@ mod killing;
 mod native;
 #[path = "examples/play.rs"]
 mod play;
+mod processes;
 
 use native::Link;
 use play::{Play, compiled, example, head, sorted, without_numbers};

@@ -11,6 +11,7 @@ mod lab;
 #[path = "native/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is shared")]
 mod native;
+mod processes;
 #[path = "legacy/scene.rs"]
 mod scene;
 

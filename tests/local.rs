@@ -16,6 +16,7 @@ mod lab;
 mod output;
 #[path = "local/placing.rs"]
 mod placing;
+mod processes;
 #[path = "local/releasing.rs"]
 mod releasing;
 #[path = "local/roles.rs"]

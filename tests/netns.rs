@@ -18,6 +18,7 @@ mod links;
 mod local;
 #[path = "remote/operations.rs"]
 mod operations;
+mod processes;
 #[path = "netns/talking.rs"]
 mod talking;
 #[path = "netns/wire.rs"]

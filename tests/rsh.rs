@@ -20,6 +20,7 @@ mod local;
 mod operations;
 #[path = "rsh/plain.rs"]
 mod plain;
+mod processes;
 #[path = "remote/table.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod table;

@@ -5,6 +5,7 @@
 
 #[path = "shell/lab.rs"]
 mod lab;
+mod processes;
 
 use std::collections::HashMap;
 use std::fs;
@@ -339,14 +340,7 @@ fn a_killed_caller_leaves_nothing_behind() {
     let lab = Lab::new("fault hung hang\nfault stuck hang-after 0\nfault relayed relay");
     let marker = format!("LAB_OF_THE_KILLED_CALLER={}", lab.0.display());
     let (name, value) = marker.split_once('=').unwrap();
-    let marked = || -> usize {
-        let environments = fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| fs::read(entry.unwrap().path().join("environ")).ok());
-        environments
-            .filter(|all| all.split(|&c| c == 0).any(|variable| variable == marker.as_bytes()))
-            .count()
-    };
+    let marked = || processes::bearing(&marker).len();
     let this = std::env::current_exe().unwrap();
     let mut command = lab.command(this.to_str().unwrap(), &["--exact", "caller_that_is_killed", "--ignored"]);
     let mut caller = Started(command.env(name, value).process_group(0).spawn().unwrap());

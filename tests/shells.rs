@@ -21,5 +21,6 @@ mod lab;
 mod limits;
 #[path = "shells/masters.rs"]
 mod masters;
+mod processes;
 #[path = "shells/scene.rs"]
 mod scene;

@@ -27,6 +27,7 @@ mod play;
 #[path = "cases/playing.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod playing;
+mod processes;
 #[path = "sshd/shells.rs"]
 mod shells;
 #[path = "remote/table.rs"]

@@ -7,6 +7,7 @@
 #[path = "local/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod lab;
+mod processes;
 
 use libi::{Bytes, CommError, Exit, FrontEnd, HostList, LaunchOptions, Progress, Session, Stream};
 

@@ -13,6 +13,7 @@ mod memory;
 #[path = "member/play.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod play;
+mod processes;
 #[path = "local/roles.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod roles;

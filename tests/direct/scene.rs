@@ -14,6 +14,7 @@ use libi::{
 };
 
 use crate::lab::{Lab, SHELL};
+use crate::processes;
 
 const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 const MARK: &str = "LIBI_TEST_MARK";
@@ -62,13 +63,7 @@ impl Scene {
     /// The processes of the launch; not the front end, which is this one.
     pub(crate) fn processes(&self) -> BTreeSet<u32> {
         let mark = format!("{MARK}={}", self.mark);
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let marked = |pid: &u32| {
-            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-        };
-        pids.filter(marked).collect()
+        processes::bearing(&mark).into_iter().map(|(pid, _)| pid.unsigned_abs()).collect()
     }
 
     /// Those of them that have joined, or will.

@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::native::{self, Link};
+use crate::processes;
 
 /// How long an example may take, on a machine that does much else.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -177,17 +178,13 @@ impl Play {
     /// Its processes but itself, with what they run. Of one that has ended nothing is said.
     pub(crate) fn others(&self) -> Vec<(i32, String)> {
         let mark = format!("{MARK}={}", self.mark);
-        let pids =
-            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let others = pids.filter(|pid: &i32| u32::try_from(*pid).is_ok_and(|pid| pid != self.child.id()));
-        let read = |pid: i32, file: &str| {
-            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned()
+        let all = processes::bearing(&mark).into_iter();
+        let others = all.filter(|(pid, _)| pid.unsigned_abs() != self.child.id());
+        let command = |pid: i32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).replace('\0', " ")
         };
-        others
-            .filter(|pid| read(*pid, "environ").split('\0').any(|variable| variable == mark))
-            .map(|pid| (pid, read(pid, "cmdline").replace('\0', " ")))
-            .collect()
+        others.map(|(pid, _)| (pid, command(pid))).collect()
     }
 
     /// Nothing is left of it, soon.

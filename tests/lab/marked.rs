@@ -8,7 +8,8 @@ use libi::{Distribution, HostList, SessionId, Variable, Word};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{LEFTOVERS, pids};
+use super::LEFTOVERS;
+use crate::processes;
 
 /// The variable that has the mark.
 pub(crate) const MARK: &str = "LIBI_TEST_MARK";
@@ -50,12 +51,10 @@ impl Marked {
     /// The processes that bear it. Of one that has ended, nothing is said.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let mark = format!("{MARK}={}", self.0);
-        let text = |pid: i32, file: &str| {
-            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
         let process = |pid: i32| {
-            let (environment, command) = (text(pid, "environ"), text(pid, "cmdline"));
+            let environment = processes::environment(pid).unwrap_or_default();
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let command = String::from_utf8_lossy(&command).into_owned();
             let has = |variable: &str| environment.split('\0').any(|other| other == variable);
             let (is_marked, is_told) = (has(&mark), command.contains(&mark));
             let is_led = ["stdio", "stdio+stderr"].map(|streams| format!("LIBI_LINK={streams}"));
@@ -67,7 +66,7 @@ impl Marked {
                 command: command.replace('\0', " "),
             })
         };
-        pids().filter_map(process).collect()
+        processes::all().filter_map(process).collect()
     }
 
     /// Nothing is left, soon.

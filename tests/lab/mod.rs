@@ -114,9 +114,3 @@ pub(crate) fn within(patience: Duration, what: &str, mut happened: impl FnMut() 
         std::thread::sleep(Duration::from_millis(10));
     }
 }
-
-/// The numbers of all processes.
-pub(crate) fn pids() -> impl Iterator<Item = i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}

@@ -14,7 +14,8 @@ use libi::{Ssh, SshProfile, Via, Word};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{Alone, Script, are_asked_for, pids, within};
+use super::{Alone, Script, are_asked_for, within};
+use crate::processes;
 
 const SCRIPT: Script = Script("netns");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_libi-test-network");
@@ -154,7 +155,7 @@ impl Network {
     pub(crate) fn processes(&self, host: &str) -> Vec<i32> {
         let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let Some(here) = of(self.first(host)) else { return Vec::new() };
-        pids().filter(|pid| of(*pid).as_ref() == Some(&here)).collect()
+        processes::all().filter(|pid| of(*pid).as_ref() == Some(&here)).collect()
     }
 
     /// Stops every process of a host. Its kernel goes on.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use libi::{Rsh, Via, Word};
 
-use super::{Alone, LEFTOVERS, Script, are_asked_for, pids, within};
+use super::{Alone, LEFTOVERS, Script, are_asked_for, within};
+use crate::processes;
 
 const SCRIPT: Script = Script("rsh");
 const SERVER: &str = "/usr/sbin/in.rshd";
@@ -109,7 +110,7 @@ impl Rshd {
                 let owner = fs::metadata(format!("/proc/{pid}")).map(|data| data.uid());
                 owner.is_ok_and(|owner| users.contains(&owner)) || command(*pid).contains(&port)
             };
-            let left = pids().filter(is_left);
+            let left = processes::all().filter(is_left);
             left.map(|pid| format!("{pid}: {}", command(pid).replace('\0', " "))).collect()
         };
         let mut last = Vec::new();

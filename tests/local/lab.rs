@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::processes;
 use libi::{
     Distribution, Event, Exit, Failure, FrontEnd, HostIndex, HostList, LaunchOptions, Session, SessionId,
     Stream, Variable, Word,
@@ -92,7 +93,7 @@ impl Lab {
 
     /// Every process that lives and bears the mark, with its environment.
     pub(crate) fn living(&self) -> Vec<(i32, String)> {
-        living(&self.mark)
+        processes::bearing(&format!("{MARK}={}", self.mark))
     }
 
     /// Nothing that was launched here is left after this time.
@@ -120,19 +121,6 @@ pub(crate) fn marked(mark: &str, program: &str, hosts: &str, words: &[&str]) -> 
     distribution.args = words.iter().map(|text| word(text)).collect();
     distribution.env.push(variable(MARK, mark));
     distribution
-}
-
-fn living(mark: &str) -> Vec<(i32, String)> {
-    let mark = format!("{MARK}={mark}");
-    let numbers =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let marked = numbers.filter_map(|pid: i32| {
-        // Of a process that has ended there is none, even if its parent has not looked at it yet.
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let environment = String::from_utf8_lossy(&environment).into_owned();
-        environment.split('\0').any(|variable| variable == mark).then_some((pid, environment))
-    });
-    marked.collect()
 }
 
 /// A field of a process's status.

@@ -83,7 +83,7 @@ fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
         let command = String::from_utf8_lossy(&command).into_owned();
         command.starts_with("rsh\0") && command.contains("\x00127.0.1.2\0")
     };
-    let pids: Vec<i32> = crate::lab::pids().filter(is_called).collect();
+    let pids: Vec<i32> = crate::processes::all().filter(is_called).collect();
     assert_eq!(pids.len(), 1, "{pids:?}");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pids[0]), nix::sys::signal::Signal::SIGKILL).unwrap();
     let (mut exit, mut lost) = (None, None);

@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::lab::{Lab, SHELL, eventually};
+use crate::processes;
 
 const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 pub(crate) const MARK: &str = "LIBI_TEST_MARK";
@@ -101,9 +102,10 @@ impl Scene {
     /// The processes that carry the mark.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let mark = format!("{MARK}={}", self.mark);
-        let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter_map(|pid| Process::of(pid, &mark)).collect()
+        processes::bearing(&mark)
+            .into_iter()
+            .map(|(pid, environment)| Process::of(pid, &environment))
+            .collect()
     }
 
     pub(crate) fn nothing_is_left(&self) {
@@ -190,12 +192,9 @@ fn word(text: &str) -> Word {
 }
 
 impl Process {
-    fn of(pid: i32, mark: &str) -> Option<Self> {
-        // One that has ended, or is not ours, tells nothing.
-        let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let environ = String::from_utf8_lossy(&environ);
-        let variables: BTreeMap<_, _> = environ.split('\0').filter_map(|both| both.split_once('=')).collect();
-        let has_mark = environ.split('\0').any(|variable| variable == mark);
+    fn of(pid: i32, environment: &str) -> Self {
+        let variables: BTreeMap<_, _> =
+            environment.split('\0').filter_map(|both| both.split_once('=')).collect();
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
         let what = match variables.get("LIBI_LINK") {
@@ -204,7 +203,7 @@ impl Process {
             _ => What::Other,
         };
         let host = variables.get("LIBI_TEST_SHELL_HOST").copied().unwrap_or("front").to_owned();
-        has_mark.then_some(Self { pid, host, what, command })
+        Self { pid, host, what, command }
     }
 
     /// It may have ended by itself meanwhile.
