@@ -252,6 +252,12 @@ impl Failure {
         self.refusal().is_some_and(|refusal| refused.contains(&refusal))
     }
 
+    /// Whether what was cut short had come to the same by itself.
+    pub(crate) fn was_not_let_in(&self) -> bool {
+        let exit = self.exit.filter(|_| self.cause == Cause::Abandoned);
+        exit.is_some_and(|exit| Self { cause: Cause::Exited(exit), ..self.clone() }.is_not_let_in())
+    }
+
     /// Whether there was a server, which hung up before it had looked at who called, or no port to call from. That is what a
     /// server does that has too many callers at a time, as `sshd` with more than `MaxStartups`; also one that wants none of us.
     /// Ports of connections that are over are free again after a while.

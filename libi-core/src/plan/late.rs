@@ -89,6 +89,8 @@ use crate::time::{Instant, nanos};
 #[derive(Clone, Debug)]
 pub struct Queue {
     waiting: HostRuns,
+    /// Waiting before all others, and given to nobody: somebody else has tried them in vain.
+    own: HostRuns,
     /// Every host that is neither waiting nor in a share.
     states: BTreeMap<HostIndex, State>,
     /// Hosts that back off, by the end of that.
@@ -110,7 +112,9 @@ pub struct Queue {
 
 #[derive(Clone, Debug)]
 enum State {
-    BackingOff,
+    BackingOff {
+        own: bool,
+    },
     InFlight {
         since: Instant,
         attempt: Attempt,
@@ -131,6 +135,7 @@ impl Queue {
     pub fn from_share(share: Share) -> Self {
         Self {
             waiting: share.hosts,
+            own: HostRuns::new(),
             states: BTreeMap::new(),
             backing_off: BTreeSet::new(),
             in_flight: InFlight::default(),
@@ -147,7 +152,7 @@ impl Queue {
     /// Decides what to launch now. Call it whenever another launch may be started.
     pub fn next(&mut self, now: Instant) -> Next {
         self.end_back_offs(now);
-        while let Some(host) = self.waiting.pop_front() {
+        while let Some(host) = self.own.pop_front().or_else(|| self.waiting.pop_front()) {
             if self.states.contains_key(&host) {
                 continue; // named twice, against the rule
             }
@@ -180,7 +185,8 @@ impl Queue {
     pub fn child_ready_with_all(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
         self.answers(launch, now)?;
         self.end_back_offs(now);
-        Ok(self.part_with(launch.host, self.waiting.len()))
+        let share = self.disown();
+        Ok(self.part_with(launch.host, share))
     }
 
     /// Gives so many hosts away.
@@ -227,7 +233,7 @@ impl Queue {
         if let Retry::After(back_off) = retry {
             let Launch { host, attempt } = launch;
             let next = Attempt { failed: attempt.failed.saturating_add(1), ..attempt };
-            self.back_off(host, next, now + back_off);
+            self.back_off(Launch { host, attempt: next }, now + back_off, false);
         }
         Ok(())
     }
@@ -267,13 +273,14 @@ impl Queue {
             return Err(QueueError::Here(host));
         }
         let next = Attempt { lost: attempt.lost.saturating_add(1), failed: 0 };
-        self.back_off(host, next, not_before);
+        self.back_off(Launch { host, attempt: next }, not_before, false);
         Ok(next)
     }
 
     /// Gives up every host that waits or backs off, with the attempt that would have been next.
     pub fn abandon(&mut self) -> impl Iterator<Item = Launch> {
         self.end_back_offs(Instant::FAR_FUTURE);
+        self.disown();
         let (hosts, mut attempts) = (core::mem::take(&mut self.waiting), core::mem::take(&mut self.attempts));
         let hosts: Vec<_> = hosts.iter().collect();
         hosts
@@ -318,7 +325,7 @@ impl Queue {
     /// How many hosts are still to be launched by this node or given to a child.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting.len() + self.backing_off.len()
+        self.own.len() + self.waiting.len() + self.backing_off.len()
     }
 
     /// How many launches of this node have neither become ready nor failed.
@@ -352,9 +359,10 @@ impl Queue {
         }
     }
 
-    fn back_off(&mut self, host: HostIndex, next: Attempt, until: Instant) {
-        self.states.insert(host, State::BackingOff);
-        self.attempts.insert(host, next);
+    fn back_off(&mut self, next: Launch, until: Instant, own: bool) {
+        let Launch { host, attempt } = next;
+        self.states.insert(host, State::BackingOff { own });
+        self.attempts.insert(host, attempt);
         self.backing_off.insert((until, host));
     }
 
@@ -363,8 +371,10 @@ impl Queue {
         let last_ended = (now, HostIndex(u32::MAX));
         while let Some(&(end, host)) = self.backing_off.range(..=last_ended).next_back() {
             self.backing_off.remove(&(end, host));
-            self.states.remove(&host);
-            self.waiting.push_front(host);
+            match self.states.remove(&host) {
+                Some(State::BackingOff { own: true }) => self.own.push_front(host),
+                _ => self.waiting.push_front(host),
+            }
         }
     }
 

@@ -80,8 +80,9 @@ pub enum News {
     /// Said for itself alone, and not passed on: the sender cannot launch others from where it is, as it has first seen from
     /// this; and whether that is certain, or those that it has tried may as well be dead.
     Unable(Failure, bool),
-    /// Said for itself alone, and not passed on: the sender will not launch a host that it was given. This attempt is next.
-    Back(HostIndex, Attempt),
+    /// Said for itself alone, and not passed on: the sender will not launch a host that it was given. This attempt is next; and
+    /// whether the sender has tried it in vain.
+    Back(HostIndex, Attempt, bool),
 }
 
 /// What a child is, and by which rules it plays.

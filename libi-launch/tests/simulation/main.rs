@@ -7,6 +7,7 @@ mod bars;
 mod checks;
 mod direct;
 mod living;
+mod nobody;
 mod processor;
 mod scenario;
 mod trees;
@@ -71,7 +72,7 @@ fn whatever_goes_wrong_every_launch_ends_in_a_true_verdict_and_leaves_nothing() 
 }
 
 /// Runs a scenario, and checks what must hold.
-fn run(scenario: &Scenario) -> Result<(), String> {
+fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     let mut sim = Sim::new(Cluster::new(scenario.clone()));
     let front = sim.agenda.start(Node::front(SessionKey(scenario.seed), &scenario.plan(), scenario.seed));
     sim.agenda.tell(Instant::ZERO, front, Event::Begin);
@@ -115,7 +116,7 @@ fn run(scenario: &Scenario) -> Result<(), String> {
     if front_lives && !sim.world.notices.iter().any(|(_, notice)| *notice == Notice::Over) {
         return Err("the front end was not told that it is over".to_owned());
     }
-    Ok(())
+    Ok(sim)
 }
 
 fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> {

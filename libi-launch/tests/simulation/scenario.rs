@@ -98,6 +98,8 @@ pub(crate) enum Trouble {
     Breaks(u32, usize),
     /// Nothing is ever heard of every third one, until there are so many of those.
     Hang(u32),
+    /// So many of a hundred let nobody in, though never the first.
+    LetNobodyIn(u32),
 }
 
 /// What launches of one launcher have to wait for.
@@ -375,6 +377,7 @@ impl Scenario {
             (Trouble::Hang(most), Some(number)) if number % 3 == 2 && number / 3 < most => {
                 return Fate::Hangs;
             }
+            (Trouble::LetNobodyIn(..), Some(number)) if self.lets_nobody_in(number) => return Fate::Denied,
             _ => {}
         }
         let number = match place {

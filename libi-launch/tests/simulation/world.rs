@@ -114,6 +114,8 @@ pub(crate) struct Cluster {
     pub(crate) notices: Vec<(Instant, Notice)>,
     /// What each attempt at a place met with.
     pub(crate) fates: BTreeMap<(Place, Attempt), Fate>,
+    /// How often somebody was told that a place is not let in.
+    pub(crate) denials: BTreeMap<Place, usize>,
     /// Every launch of a host, in order.
     pub(crate) starts: Vec<Start>,
     pub(crate) deaths: Vec<Death>,
@@ -139,7 +141,7 @@ const ENDING: Ending = Ending { signal: 15, grace: Duration::from_secs(2) };
 impl Cluster {
     pub(crate) fn new(scenario: Scenario) -> Self {
         let rng = Rng::new(scenario.seed).fork(1);
-        let (processes, notices, fates, at_up, arrivals) = Default::default();
+        let (processes, notices, fates, denials, at_up, arrivals) = Default::default();
         let last_fault = Instant::ZERO;
         let (starts, deaths, given_up, launched_in_vain) = Default::default();
         let direct = Connections::new(scenario.seed);
@@ -149,6 +151,7 @@ impl Cluster {
             processes,
             notices,
             fates,
+            denials,
             starts,
             deaths,
             given_up,

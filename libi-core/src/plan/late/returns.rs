@@ -1,6 +1,10 @@
 //! What comes back into a queue: hosts that a child hands back because it cannot launch them, and hosts that a launcher takes
 //! for its own which were nobody's.
 //!
+//! A host that somebody has tried in vain has to wait a little, and is then launched by the one it came back to, before all
+//! others. If it could be given away again, it would go to the next child that has nothing else, which would try it and hand
+//! it back as well. Only a launcher that has no room for any host gives such hosts away.
+//!
 //! Either way a host comes with the number of its next attempt, which the caller has made greater than all that were made
 //! or begun elsewhere, and is in one place at a time: out of the child's share, and into the queue.
 
@@ -11,8 +15,8 @@ use crate::ids::HostIndex;
 use crate::time::Instant;
 
 impl Queue {
-    /// A child that is up hands a host of its share back, to be launched here or given to another child: by this attempt, at
-    /// once or not before some time.
+    /// A child that is up hands a host of its share back, to be launched by this attempt: here or by another child; or, if it has
+    /// been tried in vain, here, and not before some time.
     ///
     /// # Errors
     /// When the host is not in the share of this child.
@@ -37,7 +41,8 @@ impl Queue {
         if !matches!(self.states.get(&child), Some(State::Up(_))) {
             return Err(QueueError::NotUp(child));
         }
-        let more = self.split_off(self.waiting.len());
+        let all = self.disown();
+        let more = self.split_off(all);
         if let Some(State::Up(share)) = self.states.get_mut(&child) {
             share.hosts = share.hosts.iter().chain(more.hosts.iter()).collect();
             share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
@@ -45,7 +50,8 @@ impl Queue {
         Ok(more)
     }
 
-    /// Takes a host that is nobody's, to be launched or given away by this attempt, at once or not before some time.
+    /// Takes a host that is nobody's, to be launched by this attempt: here or by a child; or, if it has been tried in vain, here,
+    /// and not before some time.
     ///
     /// # Errors
     /// When the host is here already.
@@ -62,19 +68,30 @@ impl Queue {
     pub fn hosts(&self) -> BTreeSet<HostIndex> {
         let given = self.states.values().filter_map(|state| match state {
             State::Up(share) => Some(share.hosts.iter()),
-            State::BackingOff | State::InFlight { .. } => None,
+            State::BackingOff { .. } | State::InFlight { .. } => None,
         });
-        self.waiting.iter().chain(self.states.keys().copied()).chain(given.flatten()).collect()
+        let waiting = self.own.iter().chain(self.waiting.iter());
+        waiting.chain(self.states.keys().copied()).chain(given.flatten()).collect()
     }
 
     pub(super) fn is_here(&self, host: HostIndex) -> bool {
         let given = |state: &State| matches!(state, State::Up(share) if share.hosts.contains(host));
-        self.states.contains_key(&host) || self.waiting.contains(host) || self.states.values().any(given)
+        let waits = self.own.contains(host) || self.waiting.contains(host);
+        waits || self.states.contains_key(&host) || self.states.values().any(given)
+    }
+
+    /// Hosts that were to be launched here may be given away like all others from now on; how many wait in all.
+    pub(super) fn disown(&mut self) -> usize {
+        let own = core::mem::take(&mut self.own);
+        if !own.is_empty() {
+            self.waiting = own.iter().chain(self.waiting.iter()).collect();
+        }
+        self.waiting.len()
     }
 
     fn put(&mut self, next: Launch, not_before: Option<Instant>) {
         match not_before {
-            Some(until) => self.back_off(next.host, next.attempt, until),
+            Some(until) => self.back_off(next, until, true),
             // Many come back at once: they stay a run of neighbours.
             None => {
                 self.waiting.push_back(next.host);
@@ -141,6 +158,29 @@ mod tests {
         queue.hand_back(child.host, next, Some(at(50))).unwrap();
         assert_eq!(queue.next(at(30)), Next::WaitUntil(at(50)));
         assert_eq!(queue.next(at(50)), Next::Launch(next));
+    }
+
+    #[test]
+    fn who_was_tried_in_vain_is_given_to_nobody_but_by_a_launcher_without_room() {
+        let vain = |host| Launch { host: HostIndex(host), attempt: AGAIN };
+        let mut queue = queue(3);
+        let children = [launch(&mut queue, 0), launch(&mut queue, 10), launch(&mut queue, 20)];
+        queue.take(vain(7), Some(at(25))).unwrap();
+        queue.take(vain(8), Some(at(25))).unwrap();
+        queue.take(vain(9), None).unwrap();
+        let share = queue.child_ready(children[0], at(30)).unwrap();
+        assert_eq!(share.hosts.iter().filter(|host| host.0 != 9).count(), 0, "{share:?}");
+        assert!(queue.waiting() >= 2 && queue.hosts().contains(&HostIndex(7)));
+        assert_eq!(queue.take(vain(7), None), Err(QueueError::Here(HostIndex(7))));
+        let first = launch(&mut queue, 40);
+        assert!(first == vain(7) || first == vain(8), "{first:?}");
+        let share = queue.child_ready_with_all(children[1], at(50)).unwrap();
+        let other = 7 + 8 - first.host.0;
+        assert_eq!(share.attempts[&HostIndex(other)], AGAIN);
+        assert_eq!(queue.waiting(), 0);
+        queue.take(vain(10), Some(at(60))).unwrap();
+        assert_eq!(queue.next(at(55)), Next::WaitUntil(at(60)));
+        assert_eq!(queue.abandon().collect::<Vec<_>>(), [vain(10)]);
     }
 
     #[test]

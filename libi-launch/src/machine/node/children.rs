@@ -216,9 +216,9 @@ impl Node {
                 child.hands_back = true;
                 return own.into_iter().for_each(|own| self.child_is_unable(own, &why, certain));
             }
-            (News::Back(host, attempt), own) => {
-                let back = Launch { host: *host, attempt: *attempt };
-                return own.into_iter().for_each(|own| self.take_back(own, back, now));
+            (News::Back(host, attempt, tried), own) => {
+                let (back, tried) = (Launch { host: *host, attempt: *attempt }, *tried);
+                return own.into_iter().for_each(|own| self.take_back(own, back, tried, now));
             }
             (News::Joined(..), Some(_)) if !child.launches => {
                 child.launches = true;

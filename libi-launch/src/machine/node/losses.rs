@@ -86,7 +86,7 @@ impl Node {
             }
         } else {
             self.news.push(News::Unable(failure, false));
-            self.news.push(News::Back(next.host, next.attempt));
+            self.news.push(News::Back(next.host, next.attempt, false));
         }
     }
 
@@ -126,7 +126,7 @@ impl Node {
     /// Launches a host again that was lost with, or as, a child.
     fn again(&mut self, lost: Launch, not_before: Instant) {
         if self.footing.is_lost() {
-            return self.news.push(News::Back(lost.host, anew(lost.attempt)));
+            return self.news.push(News::Back(lost.host, anew(lost.attempt), false));
         }
         let next = if !self.launches(lost.host) {
             // Not the front end's to launch, but that of the next master.

@@ -15,7 +15,8 @@
 //! | who | when | does |
 //! |---|---|---|
 //! | a leader | its footing is lost | ends what is in flight and has said nothing; hands back all it has; launches nothing from then on, and hands back what it is given later |
-//! | a parent | a host comes back | launches it, or gives it to another child, by a new attempt: it can launch, since it has launched the one that says this |
+//! | a parent | a host comes back that was not tried | launches it, or gives it to another child |
+//! | a parent | a host comes back that was tried in vain, or was cut short for the second time | launches it by a new attempt, and gives it to nobody: it can launch, since it has launched the one that says this |
 //! | a parent | more children are unable than have launched somebody | gives nothing to children that come up; those that have something keep it until they say otherwise |
 //! | the front end | its master is unable | gives nobody anything any more, and launches everything from where it is, as its window and its estimate allow |
 //! | anybody | a host comes back when nothing is launched any more | reports it as given up |
@@ -27,6 +28,10 @@
 //! attempts before it. If it had so few hosts that they may as well be dead, they count, but one attempt is left in any
 //! case; else every dead host that is left to the last leaders would cost one time-out more than others. A host that was
 //! not launched comes back by the attempt that would have been its next.
+//!
+//! *Nobody is handed about.* Hosts that let nobody in are left over when all others are up, and then they are all that children
+//! are given: each child would try them, find that it cannot launch anybody, and hand them on to the next by way of its parent.
+//! So a host that was tried by somebody who cannot know is tried next by somebody who does.
 //!
 //! *When the master is lost* while the front end launches, only those are lost with it who had come up below it. The
 //! front end launches them itself, and the next master is given nothing.
@@ -73,7 +78,8 @@ impl Node {
         if self.footing.is_lost() {
             // It was cut short, or would be launched again: but not here.
             if speaks_of_here || !given_up || failure.cause == Cause::Abandoned {
-                self.news.push(News::Back(launch.host, anew(launch.attempt)));
+                let tried = speaks_of_here || failure.was_not_let_in();
+                self.news.push(News::Back(launch.host, anew(launch.attempt), tried));
             } else {
                 self.give_host_up(launch, failure);
             }
@@ -108,8 +114,9 @@ impl Node {
         };
         let held: Vec<Launch> = held.into_iter().map(next_held).collect();
         for Launch { host, attempt } in held.into_iter().chain(self.not_launched()) {
-            let counts = !certain || !failed.contains(&host);
-            self.news.push(News::Back(host, if counts { attempt } else { anew(attempt) }));
+            let tried = failed.contains(&host);
+            let next = if certain && tried { anew(attempt) } else { attempt };
+            self.news.push(News::Back(host, next, tried));
         }
         for link in silent {
             self.end_by_force(link, Cause::Abandoned, now, out);
@@ -120,7 +127,8 @@ impl Node {
     pub(super) fn hand_back_what_is_given(&mut self) {
         if self.footing.is_lost() && self.stage == Stage::Launching {
             let given = self.not_launched();
-            self.news.extend(given.into_iter().map(|Launch { host, attempt }| News::Back(host, attempt)));
+            let back = given.into_iter().map(|Launch { host, attempt }| News::Back(host, attempt, false));
+            self.news.extend(back);
         }
     }
 
@@ -134,8 +142,8 @@ impl Node {
         }
     }
 
-    /// A child hands back a host, to be launched by this attempt.
-    pub(super) fn take_back(&mut self, child: HostIndex, back: Launch, now: Instant) {
+    /// A child hands back a host, to be launched by this attempt, which it may have tried in vain.
+    pub(super) fn take_back(&mut self, child: HostIndex, back: Launch, tried: bool, now: Instant) {
         let Launch { host, attempt } = back;
         let is_old = match &self.role {
             Role::Front(front) => front.is_out_of_date(host, attempt),
@@ -152,7 +160,10 @@ impl Node {
             }
             return;
         }
-        let not_before = next.failed.checked_sub(1).map(|made| now + self.back_off(made));
+        let not_before = match next.failed.checked_sub(1) {
+            Some(made) => Some(now + self.back_off(made)),
+            None => (tried || next.lost > 1).then_some(now),
+        };
         let launch = Launch { host, attempt: next };
         let taken = match &self.role {
             // What the master has is not noted in the front end's queue.

@@ -97,7 +97,12 @@ impl Cluster {
         match fate {
             Fate::NotStarted | Fate::NoRoom | Fate::Hangs => {}
             Fate::Refused => exits(self, Exit::Code(255), "connect: Connection refused\n"),
-            Fate::Denied => exits(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n"),
+            Fate::Denied => {
+                if let Job::Host(task, _) = job {
+                    *self.denials.entry(Place::Leader(task.host)).or_default() += 1;
+                }
+                exits(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n");
+            }
             Fate::NotFound => exits(self, Exit::Code(127), "sh: tool: not found\n"),
             Fate::ExitsEarly => exits(self, Exit::Code(0), "usage: tool\n"),
             Fate::Crashes => exits(self, Exit::Signal(11), ""),

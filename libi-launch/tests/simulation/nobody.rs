@@ -1,0 +1,53 @@
+//! Hosts that let nobody in, among others with which nothing is wrong: who is given nothing but such hosts cannot know whether
+//! he or they are to blame, and hands them back. They are not handed about.
+
+use std::time::Duration;
+
+use libi_core::boot::Place;
+use libi_core::ids::HostIndex;
+use libi_core::sim::rng::Rng;
+use libi_launch::machine::Policy;
+
+use crate::scenario::{Scenario, Trouble};
+use crate::{run, seeds};
+
+/// How often such a host refuses: one launcher who cannot know, and the one who has launched him.
+const REFUSES: usize = 2;
+/// How often it is called: once more if it was cut short when its launcher saw that it would be like those before.
+const CALLED: usize = 3;
+
+impl Scenario {
+    /// The scenario of a seed in which nothing else is wrong.
+    fn with_hosts_that_let_nobody_in(seed: u64) -> Self {
+        let (mut scenario, mut rng) = (Self::new(seed), Rng::new(seed).fork(17));
+        scenario.hosts = 2 + rng.below(200) as u32;
+        scenario.trouble = Trouble::LetNobodyIn([2, 10, 30, 50, 90][rng.below(5) as usize]);
+        scenario.bad = 0.0;
+        scenario.deaths.clear();
+        scenario.freezes.clear();
+        scenario.deaths_after_up.clear();
+        scenario.policy = Policy::AtLeast(1);
+        (scenario.deadline, scenario.ends) = (Duration::from_secs(60), Duration::from_secs(80));
+        scenario
+    }
+
+    pub(crate) fn lets_nobody_in(&self, host: u32) -> bool {
+        let Trouble::LetNobodyIn(percent) = self.trouble else { return false };
+        host > 0 && Rng::new(self.seed).fork(18).fork(u64::from(host)).below(100) < u64::from(percent)
+    }
+}
+
+#[test]
+fn hosts_that_let_nobody_in_are_not_handed_about() {
+    for seed in seeds() {
+        let scenario = Scenario::with_hosts_that_let_nobody_in(seed);
+        let sim = run(&scenario).unwrap_or_else(|wrong| panic!("LIBI_SEEDS={seed}: {wrong}\n{scenario:#?}"));
+        for host in (0..scenario.hosts).filter(|host| scenario.lets_nobody_in(*host)) {
+            let denials = sim.world.denials.get(&Place::Leader(HostIndex(host))).copied().unwrap_or(0);
+            let starts = sim.world.starts.iter().filter(|start| start.host.0 == host);
+            let tried: Vec<_> = starts.map(|start| (start.at, start.by, start.attempt)).collect();
+            let may_be = denials <= REFUSES && tried.len() <= CALLED;
+            assert!(may_be, "LIBI_SEEDS={seed}: host {host} was tried {tried:#?}");
+        }
+    }
+}
