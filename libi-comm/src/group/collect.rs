@@ -262,9 +262,14 @@ impl Collective {
         if let Some(outcome) = op.result(on.place) {
             self.tell(nth, Ok(outcome), on);
         }
-        if self.open.get(&nth).is_some_and(|op| op.is_over(on.place)) {
-            self.open.remove(&nth);
+        if self.open.get(&nth).is_some_and(|op| op.is_over(on.place))
+            && let Some(op) = self.open.remove(&nth)
+        {
             self.over.add(nth);
+            // What still comes is for those who are lost, and dropped: whoever sends it is not to wait until there is room.
+            for link in op.lanes.unfinished() {
+                on.out.push(Effect::Send(link, Message::Grant { nth, upto: u64::MAX }.frame(None)));
+            }
         }
     }
 

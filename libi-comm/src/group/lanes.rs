@@ -9,6 +9,9 @@
 //! [`CHUNK`], or is all that will ever go: small calls take one frame per link. When somebody has sent all that he may and
 //! waits for what is held here to go, the fullest lanes are emptied, and no more of them than he needs.
 //!
+//! When those are lost for whom something comes, a call may be over in a process over whose links more is to come. That is dropped,
+//! and whoever sends it is granted all there is, or he would wait for ever with what he has.
+//!
 //! A piece that goes over several links is the same memory in all of them. It counts as passed on when it is in none any
 //! more.
 
@@ -251,6 +254,11 @@ impl Lanes {
     /// Whether nothing will go out any more.
     pub(crate) fn is_over(&self) -> bool {
         self.out.values().all(Outgoing::is_over)
+    }
+
+    /// Over which links something is still to come.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = LinkId> {
+        self.into.iter().filter(|(_, lane)| lane.left > 0).map(|(link, _)| *link)
     }
 
     /// Whether something waits that is this member's own.

@@ -233,10 +233,7 @@ fn bounded(world: &Cluster) -> Result<(), String> {
 
 /// Nothing is left in the groups of those who live.
 fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
-    if sim.world.members.iter().any(|member| member.lost.is_some()) {
-        return Ok(());
-    }
-    for (id, member) in (0..).zip(&sim.world.members) {
+    for (id, member) in (0..).zip(&sim.world.members).filter(|(_, member)| member.lost.is_none()) {
         if sim.agenda.machine(Id(id)).is_some_and(|group| !group.is_quiet()) {
             return Err(format!("something is left at {}", member.process.address));
         }

@@ -37,8 +37,17 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn whatever_goes_wrong_every_call_ends_with_what_it_should_or_says_truly_why_not() {
-    for seed in FOUND.into_iter().chain(seeds()) {
-        let (session, scenario) = Scenario::drawn(seed);
+    try_all(FOUND.into_iter().chain(seeds()), Scenario::drawn);
+}
+
+#[test]
+fn who_dies_amid_much_that_is_sent_holds_up_nobody() {
+    try_all(seeds(), Scenario::with_losses);
+}
+
+fn try_all(seeds: impl Iterator<Item = u64>, drawn: fn(u64) -> (Session, Scenario)) {
+    for seed in seeds {
+        let (session, scenario) = drawn(seed);
         if let Err(wrong) = run(session.clone(), scenario.clone()) {
             panic!(
                 "LIBI_SEEDS={seed} cargo test -p libi-comm --test simulation\n{wrong}\n{scenario:#?}\n{session:#?}"

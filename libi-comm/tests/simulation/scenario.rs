@@ -97,6 +97,42 @@ impl Scenario {
         (session, scenario)
     }
 
+    /// A session in which members die while others send much: it depends on whoever passes that on whether it is got rid of.
+    pub(crate) fn with_losses(seed: u64) -> (Session, Self) {
+        let mut rng = Rng::new(seed).fork(6);
+        let shape = Shape {
+            size: 2 + rng.below(12) as u32,
+            per_host: [1, 2, 4][rng.below(3) as usize],
+            tree: [Tree::Star, Tree::Chain, Tree::Binary, Tree::Late][rng.below(4) as usize],
+            placing: Placing::Blocks,
+            absent: false,
+            seed,
+        };
+        let mut session = Session::new(format!("seed {seed}"), shape, [1, 3][rng.below(2) as usize]);
+        for _ in 0..1 + rng.below(3) {
+            let root = session.present[rng.below(session.present.len() as u64) as usize];
+            let lengths = Lengths::Equal([9_000, 70_000][rng.below(2) as usize]);
+            let to = [None, Some(root)][rng.below(2) as usize];
+            session.steps.push(match rng.below(6) {
+                0 => Step::Gather { root, lengths },
+                1 => Step::Scatter { root, lengths, known: true },
+                2 => Step::AllGather { lengths },
+                3 => Step::AllToAll { lengths },
+                4 => Step::Broadcast { root, lengths, known: true },
+                _ => Step::Reduce { to, by: How::Elements(Op::Sum, Element::F64), count: 20_000 },
+            });
+        }
+        let mut scenario = Self::healthy(seed);
+        // About as long as it takes.
+        let duration = (scenario.latency * 12 + scenario.think / 2) * session.steps.len() as u32;
+        for _ in 0..=rng.below(2) {
+            let victim = session.present[rng.below(session.present.len() as u64) as usize];
+            let at = Duration::from_nanos(rng.below(duration.as_nanos() as u64 + 1));
+            scenario.deaths.push((at, Address::Rank(victim)));
+        }
+        (session, scenario)
+    }
+
     /// Somebody calls something else at a step.
     fn mistake(&mut self, session: &Session, who: Address, step: u32, rng: &mut Rng) {
         let meant = &session.steps[step as usize];
