@@ -63,8 +63,8 @@ pub enum News {
     Joined(HostIndex, Attempt, Trip),
     /// A host is given up, or was lost.
     Failed(HostIndex, Attempt, Failure),
-    /// A host will be launched again: what was said of earlier attempts no longer holds.
-    Again(HostIndex, Attempt),
+    /// A host will be launched again: what was said of earlier attempts no longer holds. If it had been up, why it is not any more.
+    Again(HostIndex, Attempt, Option<Box<Failure>>),
     /// A member has ended.
     Exited(Rank, Exit),
     /// A member is not ours any more, and lives on.

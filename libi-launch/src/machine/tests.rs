@@ -168,7 +168,7 @@ fn a_session_that_cannot_come_up_is_given_up_when_there_is_nothing_more_to_be_le
 
 #[test]
 fn what_is_said_of_an_earlier_attempt_is_out_of_date() {
-    let again = News::Again(HostIndex(1), Attempt { lost: 1, failed: 0 });
+    let again = News::Again(HostIndex(1), Attempt { lost: 1, failed: 0 }, None);
     let news = [joined(0), joined(1), joined(2), again, joined(1)];
     assert_eq!(decide(Policy::All, &news), Decision::Wait);
     let now = News::Joined(HostIndex(1), Attempt { lost: 1, failed: 1 }, Trip::default());

@@ -9,7 +9,7 @@ use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::time::Instant;
 use libi_launch::machine::{Known, Links, Node, Notice, Policy};
-use libi_launch::verdict::{Cause, Phase};
+use libi_launch::verdict::{Cause, Failure, Phase};
 
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::world::{Cluster, Start};
@@ -197,6 +197,16 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
         }
     }
     Ok(())
+}
+
+/// Whoever was up and is lost is lost by something, and not because nobody launches it any more.
+pub(crate) fn losses(world: &Cluster) -> Result<(), String> {
+    let has_no_reason = |lost: &Failure| lost.cause == Cause::Abandoned && lost.phase == Phase::Waiting;
+    let mut notices = world.notices.iter();
+    match notices.find(|(_, notice)| matches!(notice, Notice::Lost(_, lost) if has_no_reason(lost))) {
+        Some(notice) => Err(format!("nobody says why: {notice:?}")),
+        None => Ok(()),
+    }
 }
 
 /// Without faults from outside, what is reported is either what has happened to a host, or that it was cut short.

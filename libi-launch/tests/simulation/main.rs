@@ -161,6 +161,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     checks::links(scenario, sim, front)?;
     checks::starts(scenario, &sim.world, front)?;
     checks::deaths(scenario, sim)?;
+    checks::losses(&sim.world)?;
     checks::tree(scenario, &sim.world, front)?;
     bars::checks(scenario, sim, front)?;
     if !scenario.has_faults() {

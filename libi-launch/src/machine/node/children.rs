@@ -250,7 +250,7 @@ impl Node {
     /// Remembers the latest attempt that has been heard of, wherever below it is made: should the one that makes it be lost,
     /// the next attempt has to be greater.
     fn note_attempt(&mut self, news: &News) {
-        let (News::Joined(host, attempt, _) | News::Failed(host, attempt, _) | News::Again(host, attempt)) =
+        let (News::Joined(host, attempt, _) | News::Failed(host, attempt, _) | News::Again(host, attempt, _)) =
             news
         else {
             return;

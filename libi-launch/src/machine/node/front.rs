@@ -1,6 +1,6 @@
 //! The front end's side of a node: its ledger, its deadline, its decisions.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use libi_core::cost::Cost;
@@ -41,8 +41,19 @@ pub(super) struct Front {
     pub(super) cost: Cost,
     pub(super) spares: VecDeque<Spare>,
     pub(super) replaced: Vec<Replaced>,
+    /// Hosts that were lost just when the session came up, and by what, as long as it is open whether they are back by then.
+    in_doubt: BTreeMap<HostIndex, Box<Failure>>,
     /// If everything is launched from here: the leader that could not launch others, and its first failure.
     pub(super) flat: Option<Box<(HostIndex, Failure)>>,
+}
+
+/// What is to be noted instead of some news.
+enum Doubt {
+    /// Nothing else.
+    None,
+    /// Nothing, until more is known.
+    Open,
+    Settled(News),
 }
 
 impl Front {
@@ -67,6 +78,7 @@ impl Front {
             cost: plan.cost,
             spares: plan.spares.clone().into(),
             replaced: Vec::new(),
+            in_doubt: BTreeMap::new(),
             flat: None,
         }
     }
@@ -75,7 +87,7 @@ impl Front {
     fn note_link(&mut self, news: &News) {
         let (host, direct) = match news {
             News::Link(host, direct) => (host, Some(*direct)),
-            News::Again(host, _) | News::Failed(host, ..) => (host, None),
+            News::Again(host, ..) | News::Failed(host, ..) => (host, None),
             _ => return,
         };
         let Some(known) = self.links.get_mut(host.0 as usize) else { return };
@@ -179,6 +191,7 @@ impl Node {
             }
             let replaced = self.replace(news, now, out);
             let Role::Front(front) = &mut self.role else { return };
+            front.note_link(news);
             match news {
                 News::Exited(rank, exit) => {
                     front.roster.leaves(*rank);
@@ -199,15 +212,12 @@ impl Node {
                 News::Again(..) | News::Link(..) | News::Alone | News::NotDirect => {}
                 News::Unable(..) | News::Back(..) => {}
             }
-            front.note_link(news);
-            let instead = match news {
-                // Nobody is launched again in a session that is up.
-                News::Again(host, attempt) if self.stage >= Stage::Up => {
-                    let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
-                    Some(News::Failed(*host, *attempt, failure))
-                }
-                _ => replaced,
+            let instead = match self.doubt(news, now, out) {
+                Doubt::None => replaced,
+                Doubt::Open => continue,
+                Doubt::Settled(instead) => Some(instead),
             };
+            let Role::Front(front) = &mut self.role else { return };
             let news = instead.as_ref().unwrap_or(news);
             let was_lost = front.ledger.note(news);
             if let News::Failed(host, _, failure) = news
@@ -255,6 +265,42 @@ impl Node {
                 self.decide(&[], now, out);
             }
             (Decision::Wait | Decision::Hopeless, _) => {}
+        }
+    }
+
+    /// A host that is lost just when the session comes up, below somebody who does not know that yet, is launched again until he
+    /// does; then he says what has become of it. If it is not back by then, it is lost by what it was lost by.
+    fn doubt(&mut self, news: &News, now: Instant, out: &mut Vec<Effect>) -> Doubt {
+        let Role::Front(front) = &mut self.role else { return Doubt::None };
+        match news {
+            News::Again(host, attempt, lost) if self.stage >= Stage::Up => {
+                if let Some(lost) = lost {
+                    front.in_doubt.insert(*host, lost.clone());
+                }
+                if front.in_doubt.contains_key(host) {
+                    return Doubt::Open;
+                }
+                // It had not been up.
+                let elapsed = now.since(self.began);
+                let abandoned = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
+                Doubt::Settled(News::Failed(*host, *attempt, abandoned))
+            }
+            News::Joined(host, ..) => {
+                front.in_doubt.remove(host);
+                Doubt::None
+            }
+            News::Failed(host, attempt, failure) => match front.in_doubt.remove(host) {
+                Some(lost) if failure.cause == Cause::Abandoned => {
+                    let leader = self.tasks.get(host).and_then(|task| task.blocks.first());
+                    if let (Some(block), Cause::Exited(exit)) = (leader, &lost.cause) {
+                        front.roster.leaves(block.first);
+                        out.push(Effect::Tell(Notice::Exited(block.first, *exit)));
+                    }
+                    Doubt::Settled(News::Failed(*host, *attempt, *lost))
+                }
+                _ => Doubt::None,
+            },
+            _ => Doubt::None,
         }
     }
 

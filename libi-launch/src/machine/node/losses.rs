@@ -82,7 +82,7 @@ impl Node {
         } else if waits || self.is_front() {
             let back_off = self.back_off(launch.attempt.lost);
             if self.queue.take(next, (!waits).then(|| now + back_off)).is_ok() {
-                self.again_by(next);
+                self.again_by(next, None);
             }
         } else {
             self.news.push(News::Unable(failure, false));
@@ -107,24 +107,26 @@ impl Node {
         let heard = |host| Launch { host, attempt: self.attempt(host) };
         let below: Vec<Launch> = below.into_iter().map(heard).collect();
         match self.retry(launch, failure) {
-            Retry::After(back_off) if self.may_be_lost(launch.attempt) => self.again(launch, now + back_off),
+            Retry::After(back_off) if self.may_be_lost(launch.attempt) => {
+                self.again(launch, now + back_off, failure);
+            }
             _ => self.news.push(News::Failed(launch.host, launch.attempt, failure.clone())),
         }
         let faults = self.faults.entry(launch.host).or_default();
         *faults = faults.saturating_add(launch.attempt.failed).saturating_add(1);
         for lost in below {
+            let cause = Cause::LauncherLost(launch.host);
+            let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
             if self.stage == Stage::Launching && self.may_be_lost(lost.attempt) {
-                self.again(lost, now);
+                self.again(lost, now, &failure);
             } else {
-                let cause = Cause::LauncherLost(launch.host);
-                let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
                 self.news.push(News::Failed(lost.host, anew(lost.attempt), failure));
             }
         }
     }
 
     /// Launches a host again that was lost with, or as, a child.
-    fn again(&mut self, lost: Launch, not_before: Instant) {
+    fn again(&mut self, lost: Launch, not_before: Instant, failure: &Failure) {
         if self.footing.is_lost() {
             return self.news.push(News::Back(lost.host, anew(lost.attempt), false));
         }
@@ -137,6 +139,6 @@ impl Node {
                 Err(_) => return,
             }
         };
-        self.again_by(Launch { attempt: next, ..lost });
+        self.again_by(Launch { attempt: next, ..lost }, Some(failure));
     }
 }

@@ -172,16 +172,16 @@ impl Node {
         };
         // Otherwise it is not the child's to hand back.
         if taken.is_ok() {
-            self.again_by(launch);
+            self.again_by(launch, None);
         }
     }
 
-    /// A host is to be launched by another attempt, which everybody above should know.
-    pub(super) fn again_by(&mut self, next: Launch) {
+    /// A host is to be launched by another attempt, which everybody above should know; and why, if it was lost.
+    pub(super) fn again_by(&mut self, next: Launch, lost: Option<&Failure>) {
         if let Some(task) = self.tasks.get_mut(&next.host) {
             task.attempt = next.attempt;
         }
-        self.news.push(News::Again(next.host, next.attempt));
+        self.news.push(News::Again(next.host, next.attempt, lost.cloned().map(Box::new)));
     }
 
     /// At the front end: the leader that could not launch others, and its first failure, if everybody was launched from the

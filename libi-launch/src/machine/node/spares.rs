@@ -58,6 +58,6 @@ impl Node {
                 Self::send(link, Kind::Control, &share, out);
             }
         }
-        Some(News::Again(*host, next))
+        Some(News::Again(*host, next, None))
     }
 }

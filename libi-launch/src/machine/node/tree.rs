@@ -78,7 +78,7 @@ impl Node {
     pub(super) fn note_place(&mut self, link: LinkId, news: &News) {
         match news {
             News::Joined(host, ..) if self.tasks.contains_key(host) => self.places.put(*host, link),
-            News::Failed(host, ..) | News::Again(host, _) => self.places.take(*host),
+            News::Failed(host, ..) | News::Again(host, ..) => self.places.take(*host),
             _ => {}
         }
     }
