@@ -178,7 +178,8 @@ static void signals_of_its_own(void)
   libi_front_free(front);
 }
 
-/* Ten thousand descriptors of the program's, none of which a member gets, in spite of their numbers. */
+/* Ten thousand descriptors of the program's, none of which a member gets, in spite of their numbers and though nothing closes them by
+ * itself. */
 static void many_descriptors(void)
 {
   static const char *args[] = {"-c", "test $(ls /proc/$$/fd | wc -l) -lt 8 && exec \"$0\" join finish:10000 exit:5", NULL, NULL};
@@ -190,7 +191,7 @@ static void many_descriptors(void)
   limit.rlim_cur = limit.rlim_max == RLIM_INFINITY ? 65536 : limit.rlim_max;
   CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
   for (number = 0; number < 10000; number++)
-    CHECK((open_ones[number] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+    CHECK((open_ones[number] = open("/dev/null", O_RDONLY)) >= 0);
   front = new_front(LIBI_PROGRESS_THREAD);
   args[2] = member_program;
   CHECK(libi_front_descriptor(front) > 9999);
@@ -206,9 +207,9 @@ static void large_heap(void)
   size_t length = (size_t)4 << 30, at;
   char *heap = (char *)malloc(length);
   CHECK(heap != NULL);
-  for (at = 0; at < length; at += 4096) heap[at] = (char)at;
+  for (at = 0; at < length; at += 4096) heap[at] = (char)(at >> 12 | 1);
   some_sessions(2);
-  for (at = 0; at < length; at += 4096) CHECK(heap[at] == (char)at);
+  for (at = 0; at < length; at += 4096) CHECK(heap[at] == (char)(at >> 12 | 1));
   free(heap);
 }
 
