@@ -2,7 +2,7 @@
  *
  *     hosts 'node[001-064]:8, me@login:2222'
  *
- * How this is compiled and linked: README.md, "From C and C++".
+ * How this is compiled and linked: README.md, "Using it from C and C++".
  */
 
 #include <inttypes.h>

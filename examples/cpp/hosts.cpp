@@ -2,7 +2,7 @@
 //
 //     hosts 'node[1-3]' node4
 //
-// How this is compiled and linked: README.md, "From C and C++".
+// How this is compiled and linked: README.md, "Using it from C and C++".
 
 #include <iostream>
 #include <memory>

@@ -1,5 +1,5 @@
-/* A member in C, which tests/c.rs launches: it does what its first argument says, checks everything that comes of it, and ends with status 0
- * if all is as it should be. What a mode needs of the other members they work out by themselves. */
+/* A member in C, which tests/c_members.rs launches: it does what its first argument says, checks everything that comes of it, and ends with
+ * status 0 if all is as it should be. What a mode needs of the other members they work out by themselves. */
 #include "check.h"
 
 libi_member *me;
