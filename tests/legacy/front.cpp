@@ -17,6 +17,8 @@ static std::vector<long> numbers(const std::string &text) {
   return numbers;
 }
 
+static std::string file(const char *name) { return std::string(directory) + "/" + name; }
+
 static std::vector<long> awaited;
 static bool are_gone() {
   for (size_t at = 0; at < awaited.size(); at++)
@@ -28,7 +30,7 @@ static bool are_gone() {
 static libi_sess_handle_t start(const std::string &role, const std::string &word) {
   libi_sess_handle_t session = create();
   Request request(session, self);
-  request.arg("member").arg(role).arg(word).on(hosts[0], 2).on(hosts[1], 1).on(hosts[2], 1);
+  request.arg("member").arg(role).arg(word).arg(directory).on(hosts[0], 2).on(hosts[1], 1).on(hosts[2], 1);
   launch(request);
   return session;
 }
@@ -147,12 +149,17 @@ static void lose() {
   CHECK(eventually(are_gone));
 }
 
+static bool have_left() {
+  return access(file("0.left").c_str(), F_OK) == 0 && access(file("2.left").c_str(), F_OK) == 0;
+}
+
 /* The session is ended: who has left it lives on, and everybody else does not. */
 static void finalize() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
   libi_sess_handle_t session = start("stay", "even");
   std::vector<long> pids = numbers(receive(session));
   CHECK(pids.size() == 4);
+  CHECK(eventually(have_left)); // who has not left by then is ended
   IS(LIBI_fe_finalize(session), LIBI_OK);
   IS(LIBI_fe_finalize(session), LIBI_ESESS);
   awaited.push_back(pids[1]);
@@ -177,7 +184,6 @@ static void late() {
   IS(LIBI_fe_recvUsrData(session, &data, &length), LIBI_EIO);
 }
 
-static std::string file(const char *name) { return std::string(directory) + "/" + name; }
 static bool have_finalized() {
   return access(file("1.finalized").c_str(), F_OK) == 0 && access(file("2.finalized").c_str(), F_OK) == 0 &&
          access(file("3.finalized").c_str(), F_OK) == 0;

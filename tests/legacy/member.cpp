@@ -120,7 +120,7 @@ static int talk(int argc, char **argv) {
   return 0;
 }
 
-/* LIBI_init is given what callers have, and leaves it as it is. */
+/* LIBI_init is given what callers have, and leaves it as it is. The front end is sent how each has called it. */
 static int arguments(int argc, char **argv) {
   std::string how = argv[3];
   int none = 0, rest = argc - 1, all = argc;
@@ -135,7 +135,11 @@ static int arguments(int argc, char **argv) {
     IS(LIBI_init(LIBI_VERSION, &all, &first), LIBI_OK);
   CHECK(none == 0 && empty == NULL && rest == argc - 1 && begin == argv + 1 && all == argc && first == argv);
   CHECK(argc == 4 && argv[argc] == NULL && std::string(argv[2]) == "arguments");
+  is_master = LIBI_amIMaster() == LIBI_YES;
+  IS(LIBI_getMyRank(&rank), LIBI_OK);
+  IS(LIBI_getSize(&size), LIBI_OK);
   IS(LIBI_barrier(), LIBI_OK);
+  send(lines(how));
   IS(LIBI_finalize(), LIBI_OK);
   return 0;
 }
@@ -206,6 +210,7 @@ static int stay(int, char **argv) {
   bool leaves = std::string(argv[3]) == "even" && rank % 2 == 0;
   if (leaves) {
     IS(LIBI_finalize(), LIBI_OK);
+    touch(argv[4], number(rank) + ".left");
     for (;;)
       pause();
   }

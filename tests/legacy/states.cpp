@@ -96,4 +96,6 @@ void states() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
   IS(LIBI_fe_getHostlistSize(last, &size), LIBI_OK);
   CHECK(size == 4);
+  CHECK(receive(last) == "all\nnull\nnone\nfirst\n");
+  IS(LIBI_fe_recvUsrData(last, &data, &length), LIBI_EIO); // they have ended
 }
