@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{are_asked_for, done, native};
+use crate::{PATIENCE, are_asked_for, done, native};
 
 /// Where Debian has libraries.
 fn multiarch() -> String {
@@ -55,9 +56,24 @@ impl Tree {
 
     /// Has `packaging/install` do something.
     pub(crate) fn script(&self, words: &[&str]) {
-        let mut script = Command::new(native::root().join("packaging/install"));
+        done(&mut self.command(words));
+    }
+
+    /// `packaging/install` for somebody who likes colours, and whose files are nobody else's.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut script = Command::new("sh");
+        script.args(["-c", r#"umask 077 && exec "$0" "$@""#]).arg(native::root().join("packaging/install"));
         script.args(words).env("CARGO", env!("CARGO")).env("CARGO_TARGET_DIR", target());
-        done(self.told(&mut script));
+        self.told(script.env("CARGO_TERM_COLOR", "always"));
+        script
+    }
+
+    /// What it says when it refuses, which is before it has made anything.
+    fn refusal(&self, command: &mut Command) -> String {
+        let ended = native::run_command(command, PATIENCE);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
+        assert_eq!(self.files(), BTreeSet::new());
+        ended.err
     }
 
     /// Installs with `cargo cinstall`.
@@ -130,7 +146,9 @@ impl Tree {
         }
         // /usr is no system directory here.
         command.env("PKG_CONFIG_ALLOW_SYSTEM_CFLAGS", "1").env("PKG_CONFIG_ALLOW_SYSTEM_LIBS", "1");
-        done(&mut command).split_whitespace().map(str::to_owned).collect()
+        // A space in a path does not end a word.
+        let said = done(&mut command).replace("\\ ", "\0");
+        said.split_whitespace().map(|word| word.replace('\0', " ")).collect()
     }
 }
 
@@ -187,6 +205,8 @@ fn the_script_installs_what_it_should_exports_what_is_listed_and_takes_it_away()
     }
     let tree = Tree::for_debian("script").of_script();
     assert_eq!(tree.files(), expected(&multiarch()));
+    let mode = fs::metadata(tree.prefix().join("include/libi")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755, "everybody may look into it");
 
     let library = tree.libraries().join("liblibi.so");
     let real = library.canonicalize().unwrap();
@@ -202,6 +222,36 @@ fn the_script_installs_what_it_should_exports_what_is_listed_and_takes_it_away()
     fs::write(tree.prefix().join("include/others.h"), "").unwrap();
     tree.script(&["--uninstall"]);
     assert_eq!(tree.files(), BTreeSet::from(["include/others.h".to_owned()]));
+}
+
+#[test]
+fn a_prefix_may_have_spaces_in_it() {
+    if !are_asked_for() {
+        return;
+    }
+    let tree = Tree::for_itself("of many words").of_script();
+    let program = tree.work("version").join("version");
+    let mut compiler = Command::new("cc");
+    compiler.arg(native::root().join("tests/packages/version.c")).arg("-o").arg(&program);
+    done(compiler.args(tree.pkg_config(&["--cflags", "--libs"])));
+    let said = done(Command::new(&program).env("LD_LIBRARY_PATH", tree.libraries()));
+    assert!(said.starts_with(env!("CARGO_PKG_VERSION")), "{said}");
+}
+
+#[test]
+fn the_script_says_what_it_cannot_do_before_it_builds() {
+    if !are_asked_for() {
+        return;
+    }
+    for name in ["it's", "a\"", "#1", "$HOME", "back\\slash", "two\nlines"] {
+        let mut tree = Tree::for_itself("refused");
+        tree.prefix.push(name);
+        let said = tree.refusal(&mut tree.command(&[]));
+        assert!(said.contains(name) && said.contains("cannot be in libi.pc"), "{said}");
+    }
+    let tree = Tree::for_itself("without");
+    let said = tree.refusal(tree.command(&[]).env("LD", "/no/such/linker"));
+    assert!(said.contains("/no/such/linker is missing: this needs cargo, cc and binutils"), "{said}");
 }
 
 #[test]
