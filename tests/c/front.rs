@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::native::{Link, SANITIZERS, VALGRIND, compile, is_valgrind_asked_for, run_command, scratch};
+use crate::native::{
+    Link, SANITIZERS, VALGRIND, compile, is_valgrind_asked_for, run_command, scratch, without_job,
+};
 
 const SOURCES: [&str; 2] = ["tests/c/front/front.c", "tests/c/front/describe.c"];
 
@@ -16,7 +18,8 @@ fn play(name: &str, link: Link, flags: &[&str], command: impl FnOnce(&Path) -> C
     std::fs::create_dir_all(&directory).unwrap();
     let (member, shell) = (env!("CARGO_BIN_EXE_libi-test-member"), env!("CARGO_BIN_EXE_libi-test-shell"));
     let mut command = command(&program);
-    let ended = run_command(command.args([member, shell]).arg(&directory), Duration::from_secs(200));
+    without_job(command.args([member, shell]).arg(&directory));
+    let ended = run_command(&mut command, Duration::from_secs(200));
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "front: all as it should be\n"), "{}", ended.err);
     std::fs::remove_dir_all(&directory).unwrap();
     std::fs::remove_file(&program).unwrap();

@@ -109,7 +109,7 @@ impl Play {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("example-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
         let mut command = Command::new(program);
-        command.args(args).env(MARK, &mark);
+        native::without_job(command.args(args).env(MARK, &mark));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());

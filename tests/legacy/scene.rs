@@ -171,15 +171,13 @@ impl Scene {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.ground.program);
         command.arg(self.scene).arg(&self.place.0).args(&self.hosts);
-        for name in [
-            "XPLAT_RSH",
-            "XPLAT_RSH_ARGS",
-            "XPLAT_REMCMD",
-            "LIBI_DEBUG",
-            "LIBI_TEST_SHELL_HOST",
-            "SSH_CONNECTION",
-        ] {
-            command.env_remove(name);
+        // Whoever runs the tests may have settings of their own.
+        let is_setting =
+            |name: &str| ["LIBI_", "XPLAT_", "SSH_CONNECTION"].iter().any(|start| name.starts_with(start));
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(is_setting) {
+                command.env_remove(name);
+            }
         }
         command.envs(self.ground.variables.iter().map(|(name, value)| (name, value)));
         command

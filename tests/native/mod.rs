@@ -117,6 +117,22 @@ pub fn compile(name: &str, sources: &[&str], link: Link, flags: &[&str]) -> Path
     program
 }
 
+/// Takes from a program the batch job that the tests may run in, whose hosts it would find.
+pub fn without_job(command: &mut Command) -> &mut Command {
+    for name in [
+        "SLURM_STEP_NODELIST",
+        "SLURM_JOB_NODELIST",
+        "SLURM_NODELIST",
+        "LSB_MCPU_HOSTS",
+        "LSB_DJOB_HOSTFILE",
+        "PBS_NODEFILE",
+        "PE_HOSTFILE",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// What became of a program.
 #[derive(Debug)]
 pub struct Ended {

@@ -47,7 +47,7 @@ void descriptions() {
     CHECK(list.place(4, LIBI_PLACE_CYCLIC).fold() == "n[1-4]:1" || list.processes() == 4);
     libi::error wrong = thrown([&] { list.parse("n[1"); });
     CHECK(wrong.code() == LIBI_ERR_HOSTS && says(wrong, "never closed") && list.processes() == 4);
-    CHECK(!libi::hosts().add_job() || std::getenv("SLURM_JOB_ID"));
+    CHECK(!libi::hosts().add_job());
 
     libi_hosts *behind = list.get();
     libi::hosts moved = std::move(list);
