@@ -13,6 +13,8 @@ mod native;
 mod play;
 mod processes;
 
+use std::process::Command;
+
 use native::Link;
 use play::{Play, compiled, example, head, sorted, without_numbers};
 
@@ -128,4 +130,24 @@ fn the_header_for_cpp_does_what_it_says() {
         let program = compiled("tests/c/cpp/objects.cpp", link, &[standard]);
         assert_eq!(Play::start(&program, &[]).ends_well(), ["objects: all as they should be"]);
     }
+}
+
+#[test]
+fn no_memory_is_misused_or_left_by_what_the_header_for_cpp_has() {
+    let flags = [&native::SANITIZERS[..], &["-std=c++17"]].concat();
+    let program = compiled("tests/c/cpp/objects.cpp", Link::Shared, &flags);
+    assert_eq!(Play::start(&program, &[]).ends_well(), ["objects: all as they should be"]);
+}
+
+#[test]
+fn valgrind_finds_nothing_in_what_the_header_for_cpp_has() {
+    if !native::is_valgrind_asked_for() {
+        return;
+    }
+    let program = compiled("tests/c/cpp/objects.cpp", Link::Shared, &["-std=c++17"]);
+    let mut valgrind = Command::new("valgrind");
+    native::without_job(valgrind.args(native::VALGRIND).arg(&*program));
+    let ended = native::run_command(&mut valgrind, play::PATIENCE);
+    // It also says which system calls it does not know.
+    assert_eq!((ended.code, &*ended.out), (Some(0), "objects: all as they should be\n"), "{}", ended.err);
 }
