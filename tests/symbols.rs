@@ -29,21 +29,38 @@ fn headers(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a header declares: names of ours before a parenthesis, unless a comment or a macro has them. A pointer to a function
-/// has the name of what that returns there.
-fn declared(header: &str) -> BTreeSet<String> {
+/// Code without its comments.
+fn uncommented(text: &str) -> String {
     let mut code = String::new();
-    let mut rest = header;
+    let mut rest = text;
     while let Some((before, comment)) = rest.split_once("/*") {
         code.push_str(before);
         rest = comment.split_once("*/").map_or("", |(_, after)| after);
     }
     code.push_str(rest);
+    code.lines().map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// The functions that a header declares whose first argument is an object.
+fn methods(header: &str) -> Vec<String> {
+    let code = uncommented(header);
+    let calls = code.match_indices("(").filter_map(|(at, _)| {
+        let name = code[..at].rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?;
+        let (kind, rest) = code[at + 1..].trim_start().trim_start_matches("const ").split_once(' ')?;
+        let is_object = kind.starts_with("libi_") && rest.starts_with('*') && !rest.starts_with("**");
+        (name.starts_with("libi_") && is_object).then(|| name.to_owned())
+    });
+    calls.collect()
+}
+
+/// What a header declares: names of ours before a parenthesis, unless a comment or a macro has them. A pointer to a function
+/// has the name of what that returns there.
+fn declared(header: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     // A macro may go on in the next line.
-    let joined = code.replace("\\\n", " ");
+    let joined = uncommented(header).replace("\\\n", " ");
     let lines = joined.lines().filter(|line| !line.trim_start().starts_with('#'));
-    let code = lines.map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>().join("\n");
+    let code = lines.collect::<Vec<_>>().join("\n");
     for (at, _) in code.match_indices('(').filter(|(at, _)| !code[at + 1..].trim_start().starts_with('*')) {
         let name = code[..at].trim_end().rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next();
         names.extend(
@@ -71,12 +88,28 @@ fn every_function_is_called_by_a_test_in_its_language() {
     ["tests/c", "tests/legacy", "tests/packages"]
         .into_iter()
         .for_each(|place| programs(&native::root().join(place), &mut text));
+    let text = uncommented(&text);
     let list = fs::read_to_string(native::root().join("libi-ffi/symbols.txt")).expect("there is a list");
     let functions: Vec<&str> = list.lines().filter(|line| !line.is_empty()).collect();
     assert!(functions.len() > 200, "{functions:?}");
     let uncalled: Vec<_> =
         functions.iter().filter(|function| !text.contains(&format!("{function}("))).collect();
     assert!(uncalled.is_empty(), "nobody calls {uncalled:?}");
+}
+
+#[test]
+fn every_function_of_an_object_is_called_without_one() {
+    let mut text = String::new();
+    programs(&native::root().join("tests/c"), &mut text);
+    let text = uncommented(&text);
+    let header = fs::read_to_string(native::root().join("include/libi.h")).expect("there is a header");
+    let methods = methods(&header);
+    assert!(methods.len() > 180, "{methods:?}");
+    // Some are called in a function that is called with NULL, and with others, for `nobody`.
+    let is_called =
+        |name: &str| ["NULL", "nobody"].iter().any(|none| text.contains(&format!("{name}({none}")));
+    let uncalled: Vec<_> = methods.iter().filter(|name| !is_called(name)).collect();
+    assert!(uncalled.is_empty(), "nobody calls with NULL {uncalled:?}");
 }
 
 #[test]

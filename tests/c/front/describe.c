@@ -54,6 +54,8 @@ static void hosts(void)
   libi_hosts_free(list);
 
   CHECK(libi_hosts_count(NULL) == 0 && libi_hosts_processes(NULL) == 0 && !libi_hosts_fold(NULL));
+  CHECK(!libi_hosts_name(NULL, 0) && !libi_hosts_user(NULL, 0) && !libi_hosts_slots(NULL, 0) && !libi_hosts_port(NULL, 0));
+  GIVES(LIBI_ERR_NULL, libi_hosts_add(NULL, "a", NULL, 0, 1));
   GIVES(LIBI_ERR_NULL, libi_hosts_parse(NULL, "a"));
   GIVES(LIBI_ERR_NULL, libi_hosts_parse_file(NULL, "a"));
   GIVES(LIBI_ERR_NULL, libi_hosts_add_job(NULL));
@@ -86,10 +88,13 @@ static void distributions(void)
   GIVES(LIBI_ERR_HANDLE, libi_distribution_add_arg((libi_distribution *)(void *)list, "x"));
   GIVES(LIBI_ERR_HANDLE, libi_distribution_set_hosts(daemon, (libi_hosts *)(void *)daemon));
   libi_distribution_free(daemon);
+  GIVES(LIBI_ERR_NULL, libi_distribution_set_hosts(NULL, list));
   libi_hosts_free(list);
 
   CHECK(!libi_distribution_new(0, NULL) && libi_distribution_session(NULL) == 0);
+  GIVES(LIBI_ERR_NULL, libi_distribution_set_host_list(NULL, "a"));
   GIVES(LIBI_ERR_NULL, libi_distribution_set_args(NULL, args));
+  GIVES(LIBI_ERR_NULL, libi_distribution_add_arg(NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_distribution_set_directory(NULL, "/"));
   GIVES(LIBI_ERR_NULL, libi_distribution_set_env(NULL, "A", "b"));
   SAME("", libi_distribution_error(NULL));

@@ -458,6 +458,7 @@ static void misuse(void)
   libi_session *session;
   libi_report *report;
   libi_event *event;
+  libi_micros seq, rem;
   uint32_t number;
   const libi_distribution *nobody[1] = {NULL};
 
@@ -508,6 +509,13 @@ static void misuse(void)
   CHECK(!libi_report_text(NULL) && !libi_report_is_up(NULL) && libi_report_took(NULL) == -1);
   CHECK(!libi_report_json(NULL) && !libi_report_svg(NULL) && !libi_report_hosts(NULL) && !libi_report_joined(NULL));
   CHECK(libi_report_session(NULL) == 0 && !libi_report_failure(NULL, 0) && !libi_report_replaced(NULL));
+  CHECK(!libi_report_host_name(NULL, 0) && !libi_report_host_members(NULL, 0) && !libi_report_host_attempts(NULL, 0));
+  CHECK(libi_report_host_launcher(NULL, 0) == -1 && libi_report_host_started(NULL, 0) == -1);
+  CHECK(libi_report_host_greeted(NULL, 0) == -1 && libi_report_host_joined(NULL, 0) == -1);
+  CHECK(libi_report_host_direct(NULL, 0) == -1 && libi_report_replaced_host(NULL, 0) == -1);
+  CHECK(!libi_report_replaced_name(NULL, 0) && !libi_report_replaced_by(NULL, 0) && !libi_report_replaced_failure(NULL, 0));
+  CHECK(!libi_report_flat_host(NULL) && !libi_report_flat_failure(NULL));
+  GIVES(LIBI_ERR_NULL, libi_report_cost(NULL, &seq, &rem));
   libi_report_free(NULL);
   CHECK(!libi_failure_text(NULL) && libi_failure_phase(NULL) == -1 && libi_failure_cause(NULL) == -1);
   CHECK(!libi_failure_refusal(NULL) && !libi_failure_evidence(NULL) && !libi_failure_tail(NULL));
