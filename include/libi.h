@@ -137,13 +137,16 @@ typedef struct libi_value libi_value;
  *   changed. Strings and bytes that you give are copied; they need not outlive the call, unless a function says so.
  * - A NULL where an object or a string is needed is LIBI_ERR_NULL; functions that return something else than a code give 0,
  *   NULL or -1 then, as each says.
- * - After a code that is not LIBI_OK, the object's ..._error() has it in words: which host, how far it came, why, and the
- *   evidence. Each thread has its own text, which holds until that thread's next failure with that object.
+ * - After a failure, the object's ..._error() has it in words: which host, how far it came, why, and the evidence. LIBI_NOT_YET and
+ *   LIBI_NONE are none. Each thread has its own text, which holds until that thread's next failure with that object; a thread that
+ *   begins when another has ended may find what that one was told.
  * - Objects that describe something (libi_hosts, libi_distribution, libi_options) and a libi_pending may be used by one thread at a
  *   time; a second one gets LIBI_ERR_BUSY. All others may be used by any number of threads at a time.
  * - No object may be freed while another thread uses it.
- * - No function installs signal handlers, changes signal masks, or keeps anything outside of the objects. No descriptor that the library
- *   opens is inherited by what you start.
+ * - No function installs signal handlers, changes signal masks, or keeps anything outside of the objects, but that this process has
+ *   taken its place as a member. No descriptor that the library opens is inherited by what you start.
+ * - SIGPIPE is as you have it, since the library does not raise it. If you ignore SIGCHLD, or wait for children that are not yours, how
+ *   processes that this one has started have ended is not known: LIBI_EXIT_UNKNOWN.
  * - If the library itself is at fault, a call returns LIBI_ERR_POISONED, and so do all later ones with that object, which can
  *   only be freed.
  *
@@ -1131,7 +1134,7 @@ libi_result libi_front_new(libi_progress who,
 
 /**
  * Frees it; NULL is fine. All its sessions end: members that were not released are killed. The objects of its sessions have to be
- * freed by themselves, and say LIBI_ERR_ENDED until then. From its own callback it is freed as soon as that comes back. Since 0.1.
+ * freed by themselves; until then they have ended, and what needs a session that is up is LIBI_ERR_ENDED. From its own callback it is freed as soon as that comes back. Since 0.1.
  */
 void libi_front_free(libi_front *front);
 
@@ -1187,9 +1190,12 @@ libi_result libi_front_lay_out(const libi_front *front,
 /**
  * The next thing that has happened in any of its sessions, if something does in this time.
  *
- * Returns LIBI_OK, with an event to be freed by libi_event_free(), or LIBI_NOT_YET. Since 0.1.
+ * Returns LIBI_OK, with an event to be freed by libi_event_free(), or LIBI_NOT_YET; without a limit also LIBI_ERR_ENDED, if nothing can
+ * come any more because the system has refused what the library needs to go on. Since 0.1.
  */
-libi_result libi_front_next_event(libi_front *front, libi_millis most, libi_event **event);
+libi_result libi_front_next_event(libi_front *front,
+                                  libi_millis most,
+                                  libi_event **event);
 
 /**
  * Has libi_front_dispatch() tell a function what has happened, in the thread that calls it. NULL for none, as at first. From that
@@ -1302,7 +1308,8 @@ libi_result libi_session_wait_done(const libi_session *session, libi_millis most
  * Writes to the master's standard input, if the options have asked for that by libi_options_set_input().
  *
  * Returns LIBI_OK when everything is on its way, LIBI_ERR_TIMED_OUT if the program does not take it in time (part of it may have been
- * written), LIBI_ERR_ENDED if the session is not up. Since 0.1.
+ * written), LIBI_ERR_STATE if the options have not asked for it, LIBI_ERR_ENDED if the session has ended. While it is launched, it waits.
+ * Since 0.1.
  */
 libi_result libi_session_write(libi_session *session,
                                const void *bytes,
@@ -1323,7 +1330,7 @@ libi_result libi_session_kill(libi_session *session, int signal);
 
 /**
  * Ends the session: every member that was not released is told by SIGTERM, and killed when the grace has passed. Comes back when nothing
- * is left of it.
+ * is left of it. Called again meanwhile, by another thread, it can shorten the grace.
  *
  * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if not even force was enough in time. Since 0.1.
  */

@@ -15,13 +15,16 @@ use libi::{CommError, InitError, MemberError};
 ///   changed. Strings and bytes that you give are copied; they need not outlive the call, unless a function says so.
 /// - A NULL where an object or a string is needed is LIBI_ERR_NULL; functions that return something else than a code give 0,
 ///   NULL or -1 then, as each says.
-/// - After a code that is not LIBI_OK, the object's ..._error() has it in words: which host, how far it came, why, and the
-///   evidence. Each thread has its own text, which holds until that thread's next failure with that object.
+/// - After a failure, the object's ..._error() has it in words: which host, how far it came, why, and the evidence. LIBI_NOT_YET and
+///   LIBI_NONE are none. Each thread has its own text, which holds until that thread's next failure with that object; a thread that
+///   begins when another has ended may find what that one was told.
 /// - Objects that describe something (libi_hosts, libi_distribution, libi_options) and a libi_pending may be used by one thread at a
 ///   time; a second one gets LIBI_ERR_BUSY. All others may be used by any number of threads at a time.
 /// - No object may be freed while another thread uses it.
-/// - No function installs signal handlers, changes signal masks, or keeps anything outside of the objects. No descriptor that the library
-///   opens is inherited by what you start.
+/// - No function installs signal handlers, changes signal masks, or keeps anything outside of the objects, but that this process has
+///   taken its place as a member. No descriptor that the library opens is inherited by what you start.
+/// - SIGPIPE is as you have it, since the library does not raise it. If you ignore SIGCHLD, or wait for children that are not yours, how
+///   processes that this one has started have ended is not known: LIBI_EXIT_UNKNOWN.
 /// - If the library itself is at fault, a call returns LIBI_ERR_POISONED, and so do all later ones with that object, which can
 ///   only be freed.
 ///
@@ -155,6 +158,7 @@ impl From<libi::Error> for Fault {
             E::TimedOut(_) => LIBI_ERR_TIMED_OUT,
             E::Plain(_) => LIBI_ERR_PLAIN,
             E::NoSignal(_) => LIBI_ERR_ARGUMENT,
+            E::NoInput => LIBI_ERR_STATE,
             E::Closed => LIBI_ERR_ENDED,
             // What may come in another version is the system's as far as a program can tell.
             _ => LIBI_ERR_SYSTEM,

@@ -186,7 +186,8 @@ pub unsafe extern "C" fn libi_session_wait_done(
 /// Writes to the master's standard input, if the options have asked for that by libi_options_set_input().
 ///
 /// Returns LIBI_OK when everything is on its way, LIBI_ERR_TIMED_OUT if the program does not take it in time (part of it may have been
-/// written), LIBI_ERR_ENDED if the session is not up. Since 0.1.
+/// written), LIBI_ERR_STATE if the options have not asked for it, LIBI_ERR_ENDED if the session has ended. While it is launched, it waits.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_write(
     session: *mut libi_session,
@@ -225,7 +226,7 @@ pub unsafe extern "C" fn libi_session_kill(session: *mut libi_session, signal: c
 }
 
 /// Ends the session: every member that was not released is told by SIGTERM, and killed when the grace has passed. Comes back when nothing
-/// is left of it.
+/// is left of it. Called again meanwhile, by another thread, it can shorten the grace.
 ///
 /// Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if not even force was enough in time. Since 0.1.
 #[unsafe(no_mangle)]

@@ -82,6 +82,9 @@ pub enum Error {
     /// There is no signal of this number.
     #[error("there is no signal {0}")]
     NoSignal(i32),
+    /// The launch was not [asked](LaunchOptions::input) to leave the master's standard input open.
+    #[error("the master has no input")]
+    NoInput,
     /// The session, or the front end, has ended.
     #[error("the session has ended")]
     Closed,
@@ -195,7 +198,7 @@ impl FrontEnd {
         };
         let node = Node::front(SessionKey(random()?), &plan, random()?);
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let status = Status::new(layout.clone(), files);
+        let status = Status::new(layout.clone(), files, options.input);
         self.room.with(|state| state.sessions.insert(number, status));
         let driver = Driver::new(node, inherited(), self.lasting).with_here(options.here.clone());
         self.room.send(Command::Add(number, Box::new(driver)));

@@ -374,7 +374,11 @@ impl Owner for Desk {
                 status.stage = if up { Stage::Up } else { Stage::GivenUp };
                 events.push_back(if up { Event::Up { session } } else { Event::GivenUp { session } });
             }
-            Notice::InputTaken(bytes) => status.room += bytes as usize,
+            Notice::InputTaken(bytes) => {
+                if let Some(room) = &mut status.room {
+                    *room += bytes as usize;
+                }
+            }
             Notice::Exited(rank, exit) => events.push_back(Event::Exited { session, rank, exit }),
             Notice::Released(rank) => events.push_back(Event::Released { session, rank }),
             Notice::Lost(host, failure) => {

@@ -65,8 +65,8 @@ pub(super) struct Status {
     pub(super) files: Option<Files>,
     /// It is to be said that it is done when all that was printed has been taken.
     pub(super) owes_done: bool,
-    /// How much input for the master may be on its way to it.
-    pub(super) room: usize,
+    /// How much input for the master may be on its way to it, if it is to have any.
+    pub(super) room: Option<usize>,
     /// How many hosts have joined, have failed, and are waited for.
     pub(super) tally: (u32, u32, u32),
     links: LinkTally,
@@ -77,7 +77,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    pub(super) fn new(layout: Layout, files: Option<Files>) -> Self {
+    pub(super) fn new(layout: Layout, files: Option<Files>, input: bool) -> Self {
         let tally = (0, 0, layout.hosts().len() as u32);
         Self {
             layout,
@@ -86,7 +86,7 @@ impl Status {
             report: None,
             files,
             owes_done: false,
-            room: WINDOW as usize,
+            room: input.then_some(WINDOW as usize),
             tally,
             links: LinkTally::default(),
             new_links: None,
@@ -230,19 +230,22 @@ impl Session {
     /// everything is on its way, with little of it not yet taken by the program.
     ///
     /// # Errors
-    /// The program does not take it in time; part of it may have been written. Or the session is not up.
+    /// The program does not take it in time; part of it may have been written. Or the session has ended, or its master has no input.
     pub fn write(&self, mut bytes: &[u8], patience: Duration) -> Result<(), Error> {
         let deadline = std::time::Instant::now().checked_add(patience);
         while !bytes.is_empty() {
             let now = std::time::Instant::now();
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now));
             let room = self.room.wait(left, |state| match state.sessions.get_mut(&self.number) {
-                Some(status) if status.stage == Stage::Up => {
-                    let room = status.room.min(bytes.len());
-                    status.room -= room;
+                Some(Status { stage: Stage::Launching | Stage::Up, room: None, .. }) => {
+                    Some(Err(Error::NoInput))
+                }
+                Some(Status { stage: Stage::Up, room: Some(left), .. }) => {
+                    let room = bytes.len().min(*left);
+                    *left -= room;
                     (room > 0).then_some(Ok(room))
                 }
-                Some(status) if status.stage == Stage::Launching => None,
+                Some(Status { stage: Stage::Launching, .. }) => None,
                 _ => Some(Err(Error::Closed)),
             });
             let room = room.unwrap_or(Err(Error::TimedOut("the master's input")))?;
@@ -273,7 +276,7 @@ impl Session {
     }
 
     /// Ends the session: every member that is still ours is told by SIGTERM, and killed when the grace has passed. Comes
-    /// back when nothing is left of it.
+    /// back when nothing is left of it. Called again meanwhile, also by dropping the session, it can shorten the grace.
     ///
     /// # Errors
     /// Not even force was enough in time, on some host.

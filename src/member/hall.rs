@@ -207,7 +207,8 @@ impl Owner for Desk {
             Notice::Up => Stage::Up,
             Notice::End(ending) => {
                 let by = now + ending.grace;
-                self.fall.get_or_insert(Fall { ending, by, told: false });
+                let fall = self.fall.get_or_insert(Fall { ending, by, told: false });
+                fall.by = fall.by.min(by);
                 Stage::Ending
             }
             Notice::Signal(signal) => return self.signals.push((now, signal)),

@@ -131,6 +131,24 @@ fn termination_kills_those_that_ignore_it_after_the_grace() {
 }
 
 #[test]
+fn a_termination_can_be_hastened() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let mark = format!("catch:15:{}", lab.path("caught{rank}"));
+    let session = up(&front, &lab, "a[1-4]:2", &["join", &mark, "out:ready", "wait"]);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are ready", |heard| heard.texts.len() == 8);
+    let begun = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        let patient = scope.spawn(|| session.terminate(10 * PATIENCE));
+        eventually("all have been told", || lab.files() == 8);
+        session.terminate(ms(100)).unwrap();
+        patient.join().unwrap().unwrap();
+    });
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    lab.is_empty_within(SOON);
+}
+
+#[test]
 fn termination_ends_those_at_once_that_do_nothing_about_it() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let session = up(&front, &lab, "a[1-8]:2", &["join", "out:ready", "wait"]);

@@ -89,6 +89,8 @@ pub struct Node {
     said_alone: bool,
     /// The session has been up.
     was_up: bool,
+    /// When everything has to be over, once the session ends.
+    ends_by: Instant,
     /// Whether there is input: at the front end for the master, at the master for its program.
     input: bool,
     outbox: Outbox,
@@ -169,6 +171,7 @@ impl Node {
             released: false,
             said_alone: false,
             was_up: false,
+            ends_by: Instant::FAR_FUTURE,
             input: false,
             outbox: Outbox::new(),
             direct: Directness::default(),

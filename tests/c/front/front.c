@@ -183,11 +183,13 @@ static void hosts_that_fail(void)
   libi_hosts *spares = libi_hosts_new();
   libi_session *session;
   libi_report *report;
+  libi_event *event;
+  const char *why;
   struct seen seen;
   all[0] = what;
   GIVES(LIBI_ERR_NOT_LAUNCHED, libi_front_launch(front, all, 1, how, &session, 1));
   CHECK(!session);
-  SAYS("bad[1-2]  the name is not known", libi_front_error(front));
+  SAYS("bad[1-2]  the name is not known", why = libi_front_error(front));
   DONE(front, libi_front_report(front, &report), libi_front_error);
   CHECK(!libi_report_is_up(report) && libi_report_joined(report) == 1);
   failure = libi_report_failure(report, 1);
@@ -217,6 +219,8 @@ static void hosts_that_fail(void)
   libi_report_free(report);
   seen = watch(front, 2); /* the one that was given up is told of, too */
   CHECK(seen.given_up == 1 && seen.codes[0] == 2);
+  while (libi_front_next_event(front, 0, &event) == LIBI_OK) libi_event_free(event);
+  CHECK(libi_front_error(front) == why); /* that nothing has happened since is no failure */
   libi_session_free(session);
 
   /* A launch that does not come up while nobody waits. */
@@ -297,6 +301,11 @@ static void input_signals_and_ends(void)
   GIVES(LIBI_ERR_ENDED, libi_session_write(session, bytes, 1, SOON));
   libi_session_free(session);
   while (libi_front_next_event(front, 0, &event) == LIBI_OK) libi_event_free(event);
+
+  session = launch(front, "a", waits, NULL);
+  GIVES(LIBI_ERR_STATE, libi_session_write(session, bytes, sizeof bytes, SOON)); /* nobody has asked for input */
+  SAYS("no input", libi_session_error(session));
+  libi_session_free(session);
 
   session = launch(front, "a:3", leaves, NULL);
   seen = watch(front, 1);

@@ -21,11 +21,12 @@ use crate::verdict::Cause;
 pub(super) const TERMINATE: i32 = 15;
 
 impl Node {
-    /// Ends the session from here down.
+    /// Ends the session from here down; sooner, if it is ending already and has more time than this.
     pub(super) fn end(&mut self, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
         if self.stage >= Stage::Ending {
-            return;
+            return self.hasten(ending, now, out);
         }
+        self.ends_by = now + ending.grace;
         if self.stage < Stage::Up {
             self.close_ledger(now);
         }
@@ -34,6 +35,20 @@ impl Node {
         let links: Vec<_> = self.children.keys().copied().collect();
         for link in links {
             self.ask_to_end(link, ending, now, out);
+        }
+        self.tell_own(Notice::End(ending), out);
+    }
+
+    fn hasten(&mut self, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
+        let by = now + ending.grace;
+        if self.stage != Stage::Ending || by >= self.ends_by {
+            return;
+        }
+        self.ends_by = by;
+        let asked = self.children.iter().filter(|(_, child)| child.is_up());
+        for (link, before) in asked.map(|(link, child)| (*link, child.by)).collect::<Vec<_>>() {
+            Self::send(link, Kind::Control, &Down::End(ending), out);
+            self.set_deadline(link, before.min(by + self.rules.grace));
         }
         self.tell_own(Notice::End(ending), out);
     }
