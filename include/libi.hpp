@@ -21,7 +21,8 @@
  *    false where a bool is asked for.
  *  - A code that is a failure is thrown as libi::error, with the text of the object. What is none (LIBI_NOT_YET, LIBI_NONE) is an empty
  *    object or false. Who wants codes instead of exceptions calls libi.h with get().
- *  - Patience is a std::chrono duration: libi::forever sets no limit, and less than nothing does not wait. Bytes are anything with data() and size(), or a text.
+ *  - Patience is in std::chrono::milliseconds, or in what becomes that without loss, as 5s: libi::forever sets no limit, and less than
+ *    nothing does not wait. Bytes are anything with data() and size(), or a text.
  */
 
 #ifndef LIBI_HPP
@@ -68,6 +69,7 @@ class bytes {
 public:
     bytes() noexcept : data_(nullptr), size_(0) {}
     bytes(const void *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    bytes(std::nullptr_t) = delete;
     bytes(const char *text) : data_(text), size_(std::strlen(text)) {}
     /** A std::string, std::string_view, std::vector, std::array, std::span…: what is in it is taken as it lies in memory. */
     template <class C, class T = std::remove_pointer_t<decltype(std::declval<const C &>().data())>,

@@ -20,8 +20,8 @@ use crate::options::{self, libi_options};
 use crate::progress::{libi_progress, progress};
 use crate::report::{give_report, libi_report};
 use crate::result::{
-    Fault, LIBI_ERR_BUSY, LIBI_ERR_LAYOUT, LIBI_ERR_LENGTH, LIBI_ERR_STATE, LIBI_FOREVER, LIBI_NONE,
-    LIBI_NOT_YET, LIBI_OK, Outcome, libi_millis, libi_result,
+    Fault, LIBI_ERR_BUSY, LIBI_ERR_ENDED, LIBI_ERR_LAYOUT, LIBI_ERR_LENGTH, LIBI_ERR_STATE, LIBI_FOREVER,
+    LIBI_NONE, LIBI_NOT_YET, LIBI_OK, Outcome, libi_millis, libi_result,
 };
 use crate::session::{give_session, libi_session};
 
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn libi_front_new(who: libi_progress, front: *mut *mut lib
 }
 
 /// Frees it; NULL is fine. All its sessions end: members that were not released are killed. The objects of its sessions have to be
-/// freed by themselves, and say LIBI_ERR_ENDED until then. From its own callback it is freed as soon as that comes back. Since 0.1.
+/// freed by themselves; until then they have ended, and what needs a session that is up is LIBI_ERR_ENDED. From its own callback it is freed as soon as that comes back. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_front_free(front: *mut libi_front) {
     // SAFETY: as the header asks.
@@ -274,7 +274,8 @@ pub unsafe extern "C" fn libi_front_lay_out(
 
 /// The next thing that has happened in any of its sessions, if something does in this time.
 ///
-/// Returns LIBI_OK, with an event to be freed by libi_event_free(), or LIBI_NOT_YET. Since 0.1.
+/// Returns LIBI_OK, with an event to be freed by libi_event_free(), or LIBI_NOT_YET; without a limit also LIBI_ERR_ENDED, if nothing can
+/// come any more because the system has refused what the library needs to go on. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_front_next_event(
     front: *mut libi_front,
@@ -285,8 +286,10 @@ pub unsafe extern "C" fn libi_front_next_event(
     unsafe {
         with(front, |front| {
             let place = Place::new(event, std::ptr::null_mut(), "event")?;
-            let next = front.front()?.next_event(patience(most));
-            let next = next.ok_or_else(|| Fault::new(LIBI_NOT_YET, "nothing has happened in this time"))?;
+            let next = front.front()?.next_event(patience(most)).ok_or_else(|| match most {
+                0.. => Fault::new(LIBI_NOT_YET, "nothing has happened in this time"),
+                _ => Fault::new(LIBI_ERR_ENDED, "nothing comes any more"),
+            })?;
             place.put(give_event(next));
             Ok(())
         })

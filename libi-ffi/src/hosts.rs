@@ -38,8 +38,14 @@ impl Hosts {
     }
 
     fn append(&mut self, more: &HostList) -> Outcome {
+        let before = self.list.len();
         for host in more {
-            self.list.push(host).map_err(|kind| Fault::of(LIBI_ERR_HOSTS, &kind))?;
+            if let Err(kind) = self.list.push(host) {
+                let mut as_before = HostList::new();
+                self.list.iter().take(before).try_for_each(|host| as_before.push(host)).unwrap_or_default();
+                self.list = as_before;
+                return Err(Fault::of(LIBI_ERR_HOSTS, &kind));
+            }
         }
         Ok(())
     }

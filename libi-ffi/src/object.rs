@@ -21,7 +21,7 @@ use libc::c_char;
 
 use crate::caller::Thread;
 use crate::result::{
-    Fault, LIBI_ERR_BUSY, LIBI_ERR_HANDLE, LIBI_ERR_POISONED, LIBI_OK, Outcome, libi_result,
+    Fault, LIBI_ERR_BUSY, LIBI_ERR_HANDLE, LIBI_ERR_POISONED, LIBI_NONE, LIBI_OK, Outcome, libi_result,
 };
 
 /// A type that C has pointers to, and does not look into. It stands for an [`Object`] of its value.
@@ -131,7 +131,10 @@ pub(crate) unsafe fn with<H: Handle>(
     match object.guarded(|| body(&object.value)) {
         Some(Ok(())) => LIBI_OK,
         Some(Err(fault)) => {
-            object.say(&fault.text);
+            // That there is nothing, or nothing yet, is no failure: what was said of the last one still holds.
+            if fault.code > LIBI_NONE {
+                object.say(&fault.text);
+            }
             fault.code
         }
         None => {

@@ -165,6 +165,9 @@ impl Keeper {
         if self.with(|state| state.stage) == Stage::Ending {
             return Err(MemberError::Ending);
         }
+        if self.mooring.get().is_some() {
+            return Ok(()); // it was released before, and its streams may be the program's own by now
+        }
         let refused = |what| move |why: io::Error| MemberError::System { what, why };
         if self.tie == Tie::Main && !is_main_thread() {
             let why = io::Error::other("this is not the thread that the process began with");
@@ -185,11 +188,9 @@ impl Keeper {
             }
         };
         cleared.map_err(io::Error::from).map_err(refused("cannot be released"))?;
-        if self.mooring.get().is_none() {
-            let anchor = Anchor::new().map_err(refused("cannot make a pipe"))?;
-            // Another thread may have been quicker.
-            let _ = self.mooring.set(anchor);
-        }
+        let anchor = Anchor::new().map_err(refused("cannot make a pipe"))?;
+        // Another thread may have been quicker.
+        let _ = self.mooring.set(anchor);
         Ok(())
     }
 

@@ -57,6 +57,25 @@ fn released_members_live_on_after_the_front_end_and_print_to_nobody() {
 }
 
 #[test]
+fn who_is_released_twice_keeps_the_streams_that_it_has_given_itself() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let [own, done, end] = ["own{rank}", "printed{rank}", "end"].map(|file| lab.path(file));
+    let [own, done, end] = [format!("print-to:{own}"), format!("touch:{done}"), format!("await:{end}")];
+    let words = ["join", "out:before", "finalize:30000", &own, "finalize:30000", "out:after", &done, &end];
+    let session = launch(&front, lab.members("a[1-2]:2", &words));
+    all(&lab, "printed", 0..4);
+    lab.touch("end");
+    let mut heard = Heard::default();
+    heard.until(&front, "what they have printed before", |heard| heard.done && heard.texts.len() == 4);
+    lab.is_empty_within(PATIENCE);
+    for rank in 0..4 {
+        let own = std::fs::read_to_string(lab.path(&format!("own{rank}"))).unwrap();
+        assert_eq!((heard.out(rank).as_str(), own.as_str()), ("before\n", "after\n"), "rank {rank}");
+    }
+    drop(session);
+}
+
+#[test]
 fn a_front_end_hears_what_released_members_print_while_they_are_carried() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let again = format!("await:{}", lab.path("print"));

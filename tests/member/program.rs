@@ -6,6 +6,7 @@
 //! turn             makes progress until it is ended
 //! finish:MS        waits until nobody needs it, for so long at most
 //! finalize:MS      is released
+//! print-to:PATH    has what it prints from now on go to a file
 //! out:TEXT         prints TEXT and the end of a line; {rank}, {size}, {host} and {pid} stand for what it is
 //! err:TEXT         the same to standard error
 //! bare:TEXT        prints TEXT without an end of a line
@@ -69,6 +70,11 @@ fn obey(word: &str, member: &mut Option<Member>) {
         "turn" => turn(member.as_ref().unwrap()),
         "finish" => or_end("finish", member.as_ref().unwrap().finish(millis())),
         "finalize" => or_end("finalize", member.as_ref().unwrap().finalize(millis())),
+        "print-to" => {
+            let file = std::fs::File::create(filled(rest, member.as_ref())).unwrap();
+            // SAFETY: takes numbers; the first is a file's, and the second is nobody's to close.
+            assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), 1) }, 1);
+        }
         "out" => println!("{}", filled(rest, member.as_ref())),
         "err" => eprintln!("{}", filled(rest, member.as_ref())),
         "bare" => {

@@ -18,22 +18,28 @@ pub(super) fn high<T>(body: impl FnOnce() -> T) -> T {
 
 /// Uses all lower numbers that are free; none if that is refused.
 fn fill() -> Vec<OwnedFd> {
-    let Ok(nothing) = File::open("/dev/null") else { return Vec::new() };
-    let mut filling = Vec::new();
-    loop {
-        // SAFETY: takes and returns numbers.
-        let number = unsafe { libc::fcntl(nothing.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
-        if number == -1 {
-            return Vec::new();
+    // A standard stream that is closed stays so: whoever opens it has to find it closed.
+    let first = File::open("/dev/null").ok().and_then(|nothing| copy(&nothing));
+    let mut filling = Vec::from_iter(first);
+    while let Some(last) = filling.last() {
+        if last.as_raw_fd() >= FROM {
+            filling.pop();
+            break;
         }
-        // SAFETY: it was made by this call.
-        let copy = unsafe { OwnedFd::from_raw_fd(number) };
-        if number >= FROM {
-            filling.push(nothing.into());
-            return filling;
+        match copy(last) {
+            Some(next) => filling.push(next),
+            None => filling.clear(),
         }
-        filling.push(copy);
     }
+    filling
+}
+
+/// The same file by the lowest number that is free and none of a standard stream's.
+fn copy(file: &impl AsRawFd) -> Option<OwnedFd> {
+    // SAFETY: takes and returns numbers.
+    let number = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    // SAFETY: it was made by this call.
+    (number != -1).then(|| unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 #[cfg(test)]

@@ -7,8 +7,11 @@
 //! | that with or without a domain | if it leads to one of our addresses |
 //! | an address | if it is one of ours |
 //!
-//! An alias that is neither is not looked up: a launch of thousands of hosts would wait for as many answers.
+//! An alias that is neither is not looked up: a launch of thousands of hosts would wait for as many answers. And each name is looked up
+//! once.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -28,21 +31,36 @@ pub(super) fn machine() -> String {
 pub(super) struct Here {
     pub(super) name: String,
     addresses: Vec<IpAddr>,
+    /// What has come of names that were looked up.
+    answers: RefCell<BTreeMap<String, bool>>,
 }
 
 impl Here {
     pub(super) fn new() -> Self {
-        Self { name: machine(), addresses: libi::own_addresses() }
+        Self::called(machine(), libi::own_addresses())
+    }
+
+    fn called(name: String, addresses: Vec<IpAddr>) -> Self {
+        Self { name, addresses, answers: RefCell::default() }
     }
 
     /// Whether this name, or address without brackets, is this machine's.
     pub(super) fn is(&self, name: &str) -> bool {
         is_loopback(name) || self.name.eq_ignore_ascii_case(name) || self.has(name) || {
             let same = short(name).eq_ignore_ascii_case(short(&self.name)) && name.parse::<IpAddr>().is_err();
-            same && (name, 0).to_socket_addrs().is_ok_and(|mut found| {
-                found.all(|found| found.ip().is_loopback() || self.addresses.contains(&found.ip()))
-            })
+            same && self.leads_here(name)
         }
+    }
+
+    fn leads_here(&self, name: &str) -> bool {
+        if let Some(answer) = self.answers.borrow().get(name) {
+            return *answer;
+        }
+        let is_ours = |found: IpAddr| found.is_loopback() || self.addresses.contains(&found);
+        let answer =
+            (name, 0).to_socket_addrs().is_ok_and(|mut found| found.all(|found| is_ours(found.ip())));
+        self.answers.borrow_mut().insert(name.to_owned(), answer);
+        answer
     }
 
     fn has(&self, name: &str) -> bool {
@@ -68,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_machine_knows_its_names_and_addresses_and_takes_no_others_for_its_own() {
-        let here = Here { name: "Node7".to_owned(), addresses: vec!["192.0.2.7".parse().unwrap()] };
+        let here = Here::called("Node7".to_owned(), vec!["192.0.2.7".parse().unwrap()]);
         for own in ["localhost", "localhost.localdomain", "127.3.2.1", "::1", "node7", "192.0.2.7"] {
             assert!(here.is(own), "{own}");
         }

@@ -34,10 +34,9 @@ pub(super) fn pass_on(front_end: Arc<FrontEnd>) -> std::io::Result<Arc<Passed>> 
     let passed = Arc::new(Passed::default());
     let told = Arc::clone(&passed);
     let work = move || {
-        loop {
-            if let Some(event) = front_end.next_event(Duration::MAX) {
-                take(event, &told);
-            }
+        // Without a limit it comes to an end only if nothing can come any more.
+        while let Some(event) = front_end.next_event(Duration::MAX) {
+            take(event, &told);
         }
     };
     let start = || std::thread::Builder::new().name("libi-output".to_owned()).spawn(work);
