@@ -13,6 +13,9 @@
 extern libi_member *me;
 extern uint32_t my_rank, the_size;
 
+/* How many descriptors are open. */
+int descriptors(void);
+
 /* Says what is wrong, and ends the process with another status than 0. */
 void wrong(const char *file, int line, const char *what);
 void check_code(const char *file, int line, const char *call, libi_result code, libi_result expected);

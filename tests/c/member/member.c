@@ -1,6 +1,9 @@
 /* A member in C, which tests/c_members.rs launches: it does what its first argument says, checks everything that comes of it, and ends with
- * status 0 if all is as it should be. What a mode needs of the other members they work out by themselves. */
+ * status 0 if all is as it should be. What a mode needs of the other members they work out by themselves. With `manual` before it, a mode
+ * does without a thread of the library's. */
 #include "check.h"
+
+#include <fcntl.h>
 
 libi_member *me;
 uint32_t my_rank, the_size;
@@ -40,8 +43,21 @@ int is_pattern(const libi_data *data, size_t index, size_t length, uint32_t seed
   return same;
 }
 
+int descriptors(void)
+{
+  int count = 0;
+  for (int fd = 0; fd < 1024; fd++)
+    count += fcntl(fd, F_GETFD) >= 0;
+  return count;
+}
+
+static libi_progress progress_of_mine;
+static int had;
+
 void take_place(libi_progress progress)
 {
+  progress_of_mine = progress;
+  had = descriptors();
   FINE(libi_member_init(progress, &me));
   my_rank = libi_member_rank(me);
   the_size = libi_member_size(me);
@@ -60,10 +76,18 @@ void leave(void)
   FINE(libi_member_finish(me, PATIENCE));
   libi_member_free(me);
   me = NULL;
+  /* The link that it was started with is closed as well. A thread keeps the place until the process ends, and what it needs for that. */
+  if (progress_of_mine == LIBI_PROGRESS_MANUAL)
+    CHECK(descriptors() == had - 1);
 }
 
 int main(int argc, char **argv)
 {
+  libi_progress progress = LIBI_PROGRESS_THREAD;
+  if (argc > 1 && strcmp(argv[1], "manual") == 0) {
+    progress = LIBI_PROGRESS_MANUAL;
+    argc--, argv++;
+  }
   const char *mode = argc > 1 ? argv[1] : "";
   uint32_t number = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
 #define MODE(name, ...)                                                                                                \
@@ -77,10 +101,9 @@ int main(int argc, char **argv)
   MODE("closed", closed())
   MODE("twice", twice())
   MODE("sigpipe", sigpipe((int)number))
-  MODE("manual", take_place(LIBI_PROGRESS_MANUAL), operations(LIBI_PROGRESS_MANUAL), leave())
-  MODE("loops", take_place(LIBI_PROGRESS_MANUAL), loops(), leave())
-  take_place(LIBI_PROGRESS_THREAD);
-  MODE("operations", operations(LIBI_PROGRESS_THREAD), leave())
+  take_place(progress);
+  MODE("operations", operations((int)progress), leave())
+  MODE("loops", loops(), leave())
   MODE("misuse", misuse(), leave())
   MODE("mismatch", mismatch(number), leave())
   MODE("impatient", impatient(number), leave())

@@ -93,6 +93,7 @@ static void folds_without_a_member(libi_member *nobody, libi_result code)
 void before_a_place(void)
 {
   libi_hosts *hosts = libi_hosts_new();
+  int had = descriptors();
   GIVES(LIBI_ERR_NULL, libi_member_init(LIBI_PROGRESS_THREAD, NULL));
   GIVES(LIBI_ERR_ARGUMENT, libi_member_init(7, &me));
   CHECK(me != NULL);
@@ -126,6 +127,7 @@ void before_a_place(void)
   libi_pending_free(NULL);
   CHECK(libi_data_count(NULL) == 0 && libi_data_bytes(NULL, 0) == NULL && libi_data_length(NULL, 0) == 0);
   libi_data_free(NULL);
+  CHECK(descriptors() == had);
 }
 
 /* What is given is wrong; nothing is called, so that all members still count the same. */
