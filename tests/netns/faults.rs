@@ -124,20 +124,14 @@ fn ranks(host: u32) -> [u32; 2] {
     [2 * host - 2, 2 * host - 1]
 }
 
-/// By what a host is lost to which nothing comes through any more.
-const PARTED: &[Cause] = &[Cause::Silent, Cause::Closed];
-/// One that can still be heard is in the same time as long without a word as who waits for one of it, and then ends by a signal. Whoever
-/// notices first is a matter of a heartbeat; if it has, its shell says so, as ssh says it.
-const DEAF: &[Cause] = &[Cause::Silent, Cause::Closed, Cause::Exited(Exit::Code(255))];
-
 /// The link of a host fails in some way, so that it is lost, and ends by itself.
-fn link_fails(what: &str, links: Links, causes: &[Cause], fail: impl FnOnce(&Network)) {
+fn link_fails(what: &str, links: Links, fail: impl FnOnce(&Network)) {
     let Some(network) = Network::of(6) else { return };
     let mut scene = Scene::new(network, 6, &[4], "flat", links);
     assert_eq!(scene.left_on(4).len(), 2, "{what}: two members");
     let since = Instant::now();
     fail(&scene.network);
-    scene.is_noticed(since, causes);
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
     scene.others_go_on();
     scene.nothing_is_left_where_it_was_lost(since);
     scene.end();
@@ -145,22 +139,22 @@ fn link_fails(what: &str, links: Links, causes: &[Cause], fail: impl FnOnce(&Net
 
 #[test]
 fn a_host_whose_link_is_cut_is_noticed_and_ends_by_itself() {
-    link_fails("cut", Links::Auto, PARTED, |network| network.cut("h4"));
+    link_fails("cut", Links::Auto, |network| network.cut("h4"));
 }
 
 #[test]
 fn a_host_whose_link_is_cut_is_noticed_and_ends_by_itself_if_all_goes_through_ssh() {
-    link_fails("cut", Links::Channel, PARTED, |network| network.cut("h4"));
+    link_fails("cut", Links::Channel, |network| network.cut("h4"));
 }
 
 #[test]
 fn a_host_that_is_not_heard_any_more_is_noticed_and_ends() {
-    link_fails("mute", Links::Auto, PARTED, |network| network.cut_from("h4"));
+    link_fails("mute", Links::Auto, |network| network.cut_from("h4"));
 }
 
 #[test]
 fn a_host_that_does_not_hear_any_more_is_noticed_and_ends_by_itself() {
-    link_fails("deaf", Links::Auto, DEAF, |network| network.drop_from_to(ALL, "h4", 100, "all"));
+    link_fails("deaf", Links::Auto, |network| network.drop_from_to(ALL, "h4", 100, "all"));
 }
 
 #[test]
@@ -173,7 +167,7 @@ fn with_a_host_that_is_cut_off_go_those_who_were_launched_from_it() {
     assert_eq!(launched[3..], [Some(1), Some(1), Some(2), Some(2)], "{launched:?}");
     let since = Instant::now();
     scene.network.cut("h2");
-    scene.is_noticed(since, PARTED);
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
     scene.others_go_on();
     scene.nothing_is_left_where_it_was_lost(since);
     scene.end();
@@ -185,7 +179,7 @@ fn a_host_whose_power_fails_is_noticed() {
     let mut scene = Scene::new(network, 6, &[3], "flat", Links::Auto);
     let since = Instant::now();
     scene.network.end("h3");
-    scene.is_noticed(since, PARTED);
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
     scene.others_go_on();
     scene.end();
 }
@@ -196,7 +190,7 @@ fn a_host_that_is_frozen_is_noticed_and_has_nothing_left_when_it_thaws() {
     let mut scene = Scene::new(network, 6, &[5], "flat", Links::Auto);
     let since = Instant::now();
     scene.network.freeze("h5");
-    scene.is_noticed(since, PARTED);
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
     scene.others_go_on();
     assert_eq!(scene.left_on(5).len(), 2, "they cannot end");
     scene.network.thaw("h5");
@@ -224,7 +218,7 @@ fn calls_under_way_with_much_to_send_end_when_a_host_is_cut_off() {
     let mut scene = Scene::talking(network, 5, &[4], "flat", Links::Auto, "drowned:3000000:");
     let since = Instant::now();
     scene.network.cut("h4");
-    scene.is_noticed(since, PARTED);
+    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
     scene.others_go_on();
     scene.nothing_is_left_where_it_was_lost(since);
     scene.end();
