@@ -1134,7 +1134,8 @@ libi_result libi_front_new(libi_progress who,
 
 /**
  * Frees it; NULL is fine. All its sessions end: members that were not released are killed. The objects of its sessions have to be
- * freed by themselves; until then they have ended, and what needs a session that is up is LIBI_ERR_ENDED. From its own callback it is freed as soon as that comes back. Since 0.1.
+ * freed by themselves; until then they have ended, and what needs a session that is up is LIBI_ERR_ENDED. From its own callback it is
+ * freed as soon as that comes back. Since 0.1.
  */
 void libi_front_free(libi_front *front);
 

@@ -134,7 +134,8 @@ pub unsafe extern "C" fn libi_front_new(who: libi_progress, front: *mut *mut lib
 }
 
 /// Frees it; NULL is fine. All its sessions end: members that were not released are killed. The objects of its sessions have to be
-/// freed by themselves; until then they have ended, and what needs a session that is up is LIBI_ERR_ENDED. From its own callback it is freed as soon as that comes back. Since 0.1.
+/// freed by themselves; until then they have ended, and what needs a session that is up is LIBI_ERR_ENDED. From its own callback it is
+/// freed as soon as that comes back. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_front_free(front: *mut libi_front) {
     // SAFETY: as the header asks.

@@ -99,11 +99,7 @@ impl Machinery for Hall {
 
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
         let most = [most, self.own_patience()].into_iter().flatten().min();
-        self.engine.turn(most, &mut self.desk).inspect_err(|_| {
-            if is_adrift(&self.engine.mooring()) {
-                self.desk.board.silence();
-            }
-        })?;
+        self.engine.turn(most, &mut self.desk)?;
         self.note(0);
         self.fall();
         Ok(())

@@ -114,11 +114,6 @@ impl<S, C> Board<S, C> {
         self.lock().calls.finish(id, answer);
     }
 
-    /// The bell's descriptor is another file's by now: it is neither rung nor closed any more.
-    pub(crate) fn silence(&self) {
-        self.lock().calls.let_bell_go();
-    }
-
     /// Whatever a party has called is over.
     pub(crate) fn end_calls_of(&self, party: Party) {
         self.lock().calls.end(Some(party));

@@ -60,11 +60,6 @@ impl Calls {
         self.ring();
     }
 
-    /// Leaves the bell alone, and what is its.
-    pub(super) fn let_bell_go(&mut self) {
-        std::mem::forget(self.bell.take());
-    }
-
     fn ring(&mut self) {
         if let Some(bell) = &mut self.bell {
             bell.set(self.unheard > 0);

@@ -67,7 +67,8 @@ impl Ledger {
     }
 
     /// Notes what was said of a host, and tells whether it had joined and is lost now. What is said of an
-    /// attempt before the latest one is out of date; that a launcher was lost, or launches nobody any more, says nothing of a host that had failed.
+    /// attempt before the latest one is out of date; that a launcher was lost, or launches nobody any more, says nothing of a
+    /// host that had failed.
     pub(super) fn note(&mut self, news: &News) -> bool {
         let (host, attempt, known) = match news {
             News::Joined(host, attempt, _) => (host, attempt, Known::Joined),
@@ -85,8 +86,14 @@ impl Ledger {
             }
         };
         let Some(entry) = self.hosts.get_mut(host.0 as usize) else { return false };
-        let beside = matches!(&known, Known::Failed(failure)
-            if matches!(failure.cause, Cause::LauncherLost(_) | Cause::Abandoned) && failure.phase == Phase::Waiting);
+        let beside = matches!(
+            &known,
+            Known::Failed(Failure {
+                cause: Cause::LauncherLost(_) | Cause::Abandoned,
+                phase: Phase::Waiting,
+                ..
+            })
+        );
         if *attempt < entry.0 || beside && matches!(entry.1, Known::Failed(_)) {
             return false;
         }
