@@ -255,7 +255,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             Trouble::Breaks(at_fault, _) => host == HostIndex(at_fault),
             Trouble::Hang(_) => was_silent,
             Trouble::LetNobodyIn(_) => scenario.lets_nobody_in(host.0),
-            Trouble::Nothing => false,
+            Trouble::Nothing | Trouble::RefuseOnce(_) => false,
         } || scenario.is_crowded() && failure.is_for_want_of_room();
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));

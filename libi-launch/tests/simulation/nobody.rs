@@ -5,23 +5,27 @@ use std::time::Duration;
 
 use libi_core::boot::Place;
 use libi_core::ids::HostIndex;
+use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_launch::machine::Policy;
 
 use crate::scenario::{Scenario, Trouble};
+use crate::world::Start;
 use crate::{run, seeds};
 
 /// How often such a host refuses: one launcher who cannot know, and the one who has launched him.
 const REFUSES: usize = 2;
 /// How often it is called: once more if it was cut short when its launcher saw that it would be like those before.
 const CALLED: usize = 3;
+/// Who is refused by so many is sure that it is not them.
+const SURE: usize = 8;
 
 impl Scenario {
-    /// The scenario of a seed in which nothing else is wrong.
-    fn with_hosts_that_let_nobody_in(seed: u64) -> Self {
+    /// The scenario of a seed in which nothing is wrong but this, with so many hosts of a hundred.
+    fn with_nothing_but(seed: u64, trouble: fn(u32) -> Trouble) -> Self {
         let (mut scenario, mut rng) = (Self::new(seed), Rng::new(seed).fork(17));
         scenario.hosts = 2 + rng.below(200) as u32;
-        scenario.trouble = Trouble::LetNobodyIn([2, 10, 30, 50, 90][rng.below(5) as usize]);
+        scenario.trouble = trouble([2, 10, 30, 50, 90][rng.below(5) as usize]);
         scenario.bad = 0.0;
         scenario.deaths.clear();
         scenario.freezes.clear();
@@ -32,7 +36,14 @@ impl Scenario {
     }
 
     pub(crate) fn lets_nobody_in(&self, host: u32) -> bool {
-        let Trouble::LetNobodyIn(percent) = self.trouble else { return false };
+        matches!(self.trouble, Trouble::LetNobodyIn(percent) if self.is_drawn(host, percent))
+    }
+
+    pub(crate) fn refuses_once(&self, host: u32) -> bool {
+        matches!(self.trouble, Trouble::RefuseOnce(percent) if self.is_drawn(host, percent))
+    }
+
+    fn is_drawn(&self, host: u32, percent: u32) -> bool {
         host > 0 && Rng::new(self.seed).fork(18).fork(u64::from(host)).below(100) < u64::from(percent)
     }
 }
@@ -40,7 +51,7 @@ impl Scenario {
 #[test]
 fn hosts_that_let_nobody_in_are_not_handed_about() {
     for seed in seeds() {
-        let scenario = Scenario::with_hosts_that_let_nobody_in(seed);
+        let scenario = Scenario::with_nothing_but(seed, Trouble::LetNobodyIn);
         let sim = run(&scenario).unwrap_or_else(|wrong| panic!("LIBI_SEEDS={seed}: {wrong}\n{scenario:#?}"));
         for host in (0..scenario.hosts).filter(|host| scenario.lets_nobody_in(*host)) {
             let denials = sim.world.denials.get(&Place::Leader(HostIndex(host))).copied().unwrap_or(0);
@@ -48,6 +59,26 @@ fn hosts_that_let_nobody_in_are_not_handed_about() {
             let tried: Vec<_> = starts.map(|start| (start.at, start.by, start.attempt)).collect();
             let may_be = denials <= REFUSES && tried.len() <= CALLED;
             assert!(may_be, "LIBI_SEEDS={seed}: host {host} was tried {tried:#?}");
+        }
+    }
+}
+
+#[test]
+fn who_comes_up_the_second_time_is_not_cut_short() {
+    for seed in seeds() {
+        let mut scenario = Scenario::with_nothing_but(seed, Trouble::RefuseOnce);
+        scenario.rules.attempts = scenario.rules.attempts.max(2);
+        let sim = run(&scenario).unwrap_or_else(|wrong| panic!("LIBI_SEEDS={seed}: {wrong}\n{scenario:#?}"));
+        let refused =
+            |start: &&Start| scenario.refuses_once(start.host.0) && start.attempt == Attempt::default();
+        let first: Vec<_> = sim.world.starts.iter().filter(refused).collect();
+        for &Start { host, .. } in &first {
+            let starts = sim.world.starts.iter().filter(|start| start.host == *host);
+            let tried: Vec<_> = starts.map(|start| (start.at, start.by, start.attempt)).collect();
+            let is_sure = |by| first.iter().filter(|other| other.by == by).count() >= SURE;
+            let cut_short = tried[1..].iter().filter(|(_, by, _)| is_sure(*by)).count();
+            let may_be = (2..=2 + cut_short).contains(&tried.len());
+            assert!(may_be, "LIBI_SEEDS={seed}: {host} was tried {tried:#?}");
         }
     }
 }

@@ -100,6 +100,8 @@ pub(crate) enum Trouble {
     Hang(u32),
     /// So many of a hundred let nobody in, though never the first.
     LetNobodyIn(u32),
+    /// So many of a hundred refuse the first who calls, though never the first host.
+    RefuseOnce(u32),
 }
 
 /// What launches of one launcher have to wait for.
@@ -378,6 +380,11 @@ impl Scenario {
                 return Fate::Hangs;
             }
             (Trouble::LetNobodyIn(..), Some(number)) if self.lets_nobody_in(number) => return Fate::Denied,
+            (Trouble::RefuseOnce(..), Some(number))
+                if self.refuses_once(number) && attempt == Attempt::default() =>
+            {
+                return Fate::Refused;
+            }
             _ => {}
         }
         let number = match place {

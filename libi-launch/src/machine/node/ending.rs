@@ -77,13 +77,20 @@ impl Node {
         while let Some(&(by, link)) = self.deadlines.first()
             && by <= now
         {
-            match self.children.get(&link).filter(|child| child.by == by).map(|child| &child.state) {
+            let greet = self.rules.greet;
+            let child = self.children.get(&link).filter(|child| child.by == by);
+            // Its time was cut short, when its launcher saw that it cannot launch.
+            let had_less = |child: &&Child| child.launch.is_some() && by < child.started + greet;
+            match child.map(|child| &child.state) {
                 None => {
                     self.deadlines.remove(&(by, link));
                 }
                 // It could not even be killed, or nobody can say that it was.
                 Some(State::Ending { forced: true, .. }) => self.gone(link, now, out),
                 Some(State::Ending { forced: false, .. }) => self.force(link, now + self.rules.grace, out),
+                Some(State::Starting) if child.filter(had_less).is_some() => {
+                    self.end_by_force(link, Cause::Abandoned, now, out);
+                }
                 Some(_) => self.end_by_force(link, Cause::TimedOut, now, out),
             }
         }

@@ -14,7 +14,9 @@
 //!
 //! | who | when | does |
 //! |---|---|---|
-//! | a leader | its footing is lost | ends what is in flight and has said nothing; hands back all it has; launches nothing from then on, and hands back what it is given later |
+//! | a leader | its footing is lost | hands back all it has; launches nothing from then on, and hands back what it is given later |
+//! | | and it is sure | ends what is in flight and has said nothing |
+//! | | and it is not | lets what is in flight have its time, as long as that is worth waiting for: what has failed once may come up now |
 //! | a parent | a host comes back that was not tried | launches it, or gives it to another child |
 //! | a parent | a host comes back that was tried in vain, or was cut short for the second time | launches it by a new attempt, and gives it to nobody: it can launch, since it has launched the one that says this |
 //! | a parent | more children are unable than have launched somebody | gives nothing to children that come up; those that have something keep it until they say otherwise |
@@ -78,7 +80,8 @@ impl Node {
         if self.footing.is_lost() {
             // It was cut short, or would be launched again: but not here.
             if speaks_of_here || !given_up || failure.cause == Cause::Abandoned {
-                let tried = speaks_of_here || failure.was_not_let_in();
+                let was_silent = failure.elapsed > self.patience();
+                let tried = speaks_of_here || failure.was_not_let_in() || was_silent;
                 self.news.push(News::Back(launch.host, anew(launch.attempt), tried));
             } else {
                 self.give_host_up(launch, failure);
@@ -105,7 +108,8 @@ impl Node {
             .children
             .iter()
             .filter(|(_, child)| child.launch.is_some() && matches!(child.state, State::Starting));
-        let silent: Vec<LinkId> = silent.map(|(&link, _)| link).collect();
+        let silent: Vec<(LinkId, Instant)> =
+            silent.map(|(&link, child)| (link, child.by.min(child.started + patience))).collect();
         let most = self.rules.attempts.saturating_sub(1);
         let next_held = |Launch { host, attempt }| {
             let failed = attempt.failed.saturating_add(1);
@@ -118,8 +122,12 @@ impl Node {
             let next = if certain && tried { anew(attempt) } else { attempt };
             self.news.push(News::Back(host, next, tried));
         }
-        for link in silent {
-            self.end_by_force(link, Cause::Abandoned, now, out);
+        for (link, by) in silent {
+            if certain {
+                self.end_by_force(link, Cause::Abandoned, now, out);
+            } else {
+                self.set_deadline(link, by);
+            }
         }
     }
 
