@@ -606,7 +606,8 @@ typedef int32_t libi_op;
 #define LIBI_CAUSE_WRONG_TICKET 8
 
 /**
- * Nothing was heard of it for too long after it was up.
+ * Nothing was heard of it for too long after it was up; or it was not heard of for half that time, and then its link or
+ * its remote shell ended.
  */
 #define LIBI_CAUSE_SILENT 9
 

@@ -78,7 +78,8 @@ pub const LIBI_CAUSE_GARBLED: libi_cause = 6;
 pub const LIBI_CAUSE_VERSION: libi_cause = 7;
 /// It answered a ticket that was not given to it.
 pub const LIBI_CAUSE_WRONG_TICKET: libi_cause = 8;
-/// Nothing was heard of it for too long after it was up.
+/// Nothing was heard of it for too long after it was up; or it was not heard of for half that time, and then its link or
+/// its remote shell ended.
 pub const LIBI_CAUSE_SILENT: libi_cause = 9;
 /// It could not reach its parent directly, and was not to use the channel.
 pub const LIBI_CAUSE_UNREACHABLE: libi_cause = 10;

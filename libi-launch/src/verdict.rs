@@ -80,7 +80,8 @@ pub enum Cause {
     Version(String),
     /// It answered a ticket that was not given to it.
     WrongTicket,
-    /// Nothing was heard of it for too long after it was up.
+    /// Nothing was heard of it for too long after it was up; or it was not heard of for half that time, and then its link or
+    /// its remote shell ended.
     Silent,
     /// It could not reach its parent directly, and was not to use the channel.
     Unreachable,

@@ -12,14 +12,29 @@ impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link) else { return };
         child.open = false;
+        let cause = self.unless_silent(link, Cause::Closed, now);
         self.cut(link, out);
-        self.ends(link, Cause::Closed, now, out);
+        self.ends(link, cause, now, out);
     }
 
     pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link) else { return };
         child.exit = Some(exit);
-        self.ends(link, Cause::Exited(exit), now, out);
+        let cause = self.unless_silent(link, Cause::Exited(exit), now);
+        self.ends(link, cause, now, out);
+    }
+
+    /// Why a child ends that has begun to: a leader that has not been heard of for two heartbeats was silent before, and what
+    /// led there only says so now. It may not be heard any more and end because it does not hear either.
+    fn unless_silent(&self, link: LinkId, cause: Cause, now: Instant) -> Cause {
+        let is_remote = |child: &&Child| child.launch.is_some() && !matches!(self.via, Via::Local(_));
+        let Some(child) = self.children.get(&link).filter(is_remote).filter(|child| child.is_up()) else {
+            return cause;
+        };
+        // For how long we have been held up ourselves, nobody could be heard.
+        let held_up = now.since(self.next_beat);
+        let unheard = now.since(child.heard).saturating_sub(held_up);
+        if unheard > self.beat_every() * 2 { Cause::Silent } else { cause }
     }
 
     /// A child has begun to end by itself: what is still to be known of that has the grace to arrive.
@@ -134,5 +149,62 @@ impl Node {
             None if self.stage < Stage::Up => self.host_failed(failure, now, out),
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use libi_core::boot::{Nonce, Place, SessionKey, Ticket};
+    use libi_core::ids::HostIndex;
+    use libi_core::machine::Machine;
+    use libi_core::plan::late::{Attempt, Launch};
+
+    use super::super::Role;
+    use super::*;
+    use crate::backend::{Local, Rsh};
+    use crate::machine::contract::Event;
+
+    const LINK: LinkId = LinkId(1);
+    const BROKEN: Exit = Exit::Code(255);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// What a leader is lost by that is up, and was heard last after ten seconds, if a heartbeat was due then and this happens.
+    fn lost_by(via: Via, beat: u64, events: &[(u64, Event)]) -> Cause {
+        let mut node = Node::member(0, String::new(), 1);
+        node.via = via;
+        node.rules.silence = Duration::from_secs(8);
+        node.next_beat = at(beat);
+        if let Role::Member(upstream) = &mut node.role {
+            upstream.heard = at(16);
+        }
+        let launch = Launch { host: HostIndex(1), attempt: Attempt::default() };
+        let (place, attempt) = (Place::Leader(launch.host), launch.attempt);
+        let ticket = Ticket { session: SessionKey(1), place, attempt, nonce: Nonce(0) };
+        let mut child = Child::new(ticket, Some(launch), Vec::new(), at(1), Instant::FAR_FUTURE);
+        child.state = State::Up { joined: true };
+        child.heard = at(10);
+        node.children.insert(LINK, child);
+        for (second, event) in events {
+            node.on(event.clone(), at(*second), &mut Vec::new());
+        }
+        let child = node.children.get(&LINK).unwrap();
+        child.failure(child.trip(None, Instant::ZERO), false, at(100)).cause
+    }
+
+    #[test]
+    fn who_was_not_heard_for_two_heartbeats_was_silent_before_its_shell_ended() {
+        let (closed, exited) = (Event::Closed(LINK), Event::Exited(LINK, BROKEN));
+        let rsh = || Via::Rsh(Rsh::new());
+        assert_eq!(lost_by(rsh(), 16, &[(14, exited.clone())]), Cause::Exited(BROKEN), "one may be late");
+        assert_eq!(lost_by(rsh(), 16, &[(15, exited.clone())]), Cause::Silent);
+        assert_eq!(lost_by(rsh(), 16, &[(15, closed.clone())]), Cause::Silent);
+        assert_eq!(lost_by(rsh(), 16, &[(12, closed)]), Cause::Closed);
+        assert_eq!(lost_by(rsh(), 12, &[(16, exited.clone())]), Cause::Exited(BROKEN), "nobody listened");
+        assert_eq!(lost_by(Via::Local(Local), 16, &[(15, exited)]), Cause::Exited(BROKEN), "it was seen");
     }
 }
