@@ -8,7 +8,14 @@ use crate::native::{
     Link, SANITIZERS, VALGRIND, compile, is_valgrind_asked_for, run_command, scratch, without_job,
 };
 
-const SOURCES: [&str; 2] = ["tests/c/front/front.c", "tests/c/front/describe.c"];
+const SOURCES: [&str; 6] = [
+    "tests/c/front/front.c",
+    "tests/c/front/play.c",
+    "tests/c/front/describe.c",
+    "tests/c/front/launches.c",
+    "tests/c/front/sessions.c",
+    "tests/c/front/misuse.c",
+];
 
 /// Runs what comes of the program with the members and the shell of all tests.
 fn play(name: &str, link: Link, flags: &[&str], command: impl FnOnce(&Path) -> Command) {

@@ -1,6 +1,6 @@
 /* Host lists, distributions, options and layouts: what describes a launch, without one. */
 
-#include "describe.h"
+#include "parts.h"
 
 #include "check.h"
 

@@ -1,0 +1,25 @@
+/* The parts of the program. */
+#ifndef PARTS_H
+#define PARTS_H
+
+#include <libi.h>
+
+/* Hosts, placement and options, without a launch: describe.c */
+void describe(void);
+
+/* Launches, and what is reported of them: launches.c */
+void two_sessions_side_by_side(void);
+void hosts_that_fail(void);
+void hosts_that_cannot_launch_each_other(void);
+
+/* Sessions that are up: sessions.c */
+void input_signals_and_ends(void);
+void messages(void);
+void forked(void);
+void output_elsewhere(void);
+void loop(libi_progress progress, int ends_from_within);
+
+/* What a program does wrong: misuse.c */
+void misuse(void);
+
+#endif
