@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use libi::cost::Cost;
 use libi::trace::Prediction;
-use libi::{Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Links, Output, SessionId, Word};
+use libi::{
+    Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, LinkPolicy, OsBytes, Output, SessionId,
+};
 
 use lab::netns::Network;
 
@@ -23,7 +25,7 @@ mod processes;
 
 /// How long a packet takes from any host to any other.
 const FAR: Duration = Duration::from_millis(86);
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 const WAYS: [&str; 4] = ["late", "greedy", "kary:16", "flat"];
 
 fn main() {
@@ -60,16 +62,16 @@ fn main() {
 
 /// Until all have joined; and what a launch has cost, as it was measured meanwhile. Comes back when all have ended.
 fn launch(network: &Network, hosts: u32, way: &str) -> (Duration, Cost) {
-    let word = |text: &str| Word::try_from(text).unwrap();
+    let word = |text: &str| OsBytes::try_from(text).unwrap();
     let list = HostList::parse(&format!("h[1-{hosts}]")).unwrap();
     let mut members = Distribution::new(SessionId(0), word(&network.member()), list);
     members.args = ["join", "finish:60000"].map(word).into();
     let options = LaunchOptions {
-        via: network.via(),
+        backend: network.backend(),
         strategy: way.parse().unwrap(),
-        links: Links::Channel,
+        links: LinkPolicy::Channel,
         output: Output::Dropped,
-        deadline: PATIENCE,
+        deadline: TIMEOUT,
         ..LaunchOptions::default()
     };
     let began = Instant::now();
@@ -77,7 +79,7 @@ fn launch(network: &Network, hosts: u32, way: &str) -> (Duration, Cost) {
     let session = front.launch(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
     let took = began.elapsed();
     let report: std::sync::Arc<LaunchReport> = session.report().unwrap();
-    session.wait_done(PATIENCE).unwrap();
+    session.wait_done(TIMEOUT).unwrap();
     (took, report.cost().unwrap_or_default())
 }
 

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use libi::cost::Cost;
 use libi::hosts::HostList;
 use libi::plan::{Strategy, greedy};
+use libi::sim::jitter::Jitter;
 use libi::sim::launch::Setup;
-use libi::sim::spread::Spread;
 
 const RUNS: usize = 7;
 const SEQ: Duration = Duration::from_millis(7);
@@ -64,7 +64,7 @@ fn simulations() {
     const BOUND: &str = "10 s";
     let mut setup = Setup::new(count(1_000_000), Strategy::Late, &Cost::new(SEQ, REM));
     report("late-commit launch of 1000000 hosts, simulated", &time(3, || setup.run(0)), BOUND);
-    setup.rem = Spread::Uniform { middle: REM, within: 0.5 };
+    setup.rem = Jitter::Uniform { middle: REM, within: 0.5 };
     report("  the same, REM ±50 %", &time(3, || setup.run(0)), BOUND);
 }
 

@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 use libi::cost::Cost;
 use libi::trace::Prediction;
 use libi::{
-    Distribution, Event, FrontEnd, HostList, LaunchOptions, LaunchReport, Links, Member, Output, SessionId,
-    Shell, Via, Word,
+    Backend, Distribution, Event, FrontEnd, HostList, LaunchOptions, LaunchReport, LinkPolicy, Member,
+    OsBytes, Output, SessionId, Shell,
 };
 
 const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
@@ -38,7 +38,7 @@ const REM: Duration = Duration::from_millis(172);
 /// What a launch costs once, besides.
 const CONSTANT: Duration = Duration::from_millis(20);
 const HOSTS: u32 = 512;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Part = (&'static str, fn(usize));
 
@@ -85,7 +85,7 @@ fn work() {
         println!("{children} {} {}", kib("VmRSS:"), kib("RssAnon:"));
         std::thread::sleep(Duration::from_secs(1));
     }
-    member.finish(PATIENCE).unwrap();
+    member.drain(TIMEOUT).unwrap();
 }
 
 fn local(rounds: usize) {
@@ -138,12 +138,12 @@ fn model(rounds: usize) {
     }
 }
 
-const LINKS: [(&str, Links); 2] = [("channel", Links::Channel), ("direct", Links::Auto)];
+const LINKS: [(&str, LinkPolicy); 2] = [("channel", LinkPolicy::Channel), ("direct", LinkPolicy::Auto)];
 
 /// Launches 512 hosts through the stand-in at so many times the costs, of which REM varies by as much as is said. What
 /// is said of them to begin with is right, as it is at their default.
 fn through_lab(
-    links: Links,
+    links: LinkPolicy,
     strategy: &str,
     times: u32,
     seed: usize,
@@ -216,7 +216,7 @@ fn shell(rounds: usize) {
         [SHELL.to_owned(), format!("n{host:03}"), command].map(|word| CString::new(word).unwrap()).to_vec()
     };
     let told = || LaunchOptions { cost: Some(Cost::default()), ..through_shell() };
-    let told_direct = || LaunchOptions { links: Links::Auto, ..told() };
+    let told_direct = || LaunchOptions { links: LinkPolicy::Auto, ..told() };
     let mut ways: [(&str, &dyn Fn() -> Duration); 4] = [
         ("loop around posix_spawn, 32 calls at a time", &|| by_hand(HOSTS, 32, call)),
         ("libi", &|| joined("n[001-512]", &through_shell()).0),
@@ -242,7 +242,7 @@ fn memory(_: usize) {
             kib("VmRSS:").saturating_sub(resident) as f64 / 1e3
         );
         let mut members: Vec<(u64, u64, u64)> = Vec::new();
-        while let Some(event) = front_end.next_event(PATIENCE) {
+        while let Some(event) = front_end.next_event(TIMEOUT) {
             match event {
                 Event::Output { bytes, .. } => {
                     for line in String::from_utf8_lossy(&bytes).lines() {
@@ -279,14 +279,14 @@ fn joined(hosts: &str, options: &LaunchOptions) -> (Duration, Arc<LaunchReport>)
     let sessions = front_end.launch(&[distribution], options).unwrap_or_else(|error| panic!("{error}"));
     let took = began.elapsed();
     let report = sessions[0].report().unwrap();
-    sessions[0].wait_done(PATIENCE).unwrap();
+    sessions[0].wait_done(TIMEOUT).unwrap();
     (took, report)
 }
 
 fn distribution(hosts: &str, arg: &str) -> Distribution {
-    let program = Word::new(this_program().into_bytes()).unwrap();
+    let program = OsBytes::new(this_program().into_bytes()).unwrap();
     let mut distribution = Distribution::new(SessionId(0), program, HostList::parse(hosts).unwrap());
-    distribution.args = vec![Word::try_from(arg).unwrap()];
+    distribution.args = vec![OsBytes::try_from(arg).unwrap()];
     distribution
 }
 
@@ -295,8 +295,8 @@ fn options() -> LaunchOptions {
 }
 
 fn through_shell() -> LaunchOptions {
-    let shell = Shell::new(Word::try_from(SHELL).unwrap());
-    LaunchOptions { via: Via::Shell(shell), links: Links::Channel, loopback: true, ..options() }
+    let shell = Shell::new(OsBytes::try_from(SHELL).unwrap());
+    LaunchOptions { backend: Backend::Shell(shell), links: LinkPolicy::Channel, loopback: true, ..options() }
 }
 
 fn this_program() -> CString {

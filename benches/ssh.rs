@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use libi::{
-    Distribution, FrontEnd, HostList, LaunchOptions, Links, Member, Op, Rank, SessionId, Ssh, Via, Word,
+    Backend, Distribution, FrontEnd, HostList, LaunchOptions, LinkPolicy, Member, Op, OsBytes, Rank,
+    SessionId, Ssh,
 };
 
 const CONFIG: &str = "/var/lib/libi-lab/sshd/main.config";
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn main() {
     if std::env::var_os("LIBI_LINK").is_some() {
@@ -55,11 +56,11 @@ fn main() {
 fn work() {
     let member = Member::init().unwrap();
     let used = own_time().as_micros() as u64;
-    let all = member.reduce(Rank(0), &[used], Op::Sum).wait(PATIENCE).unwrap();
+    let all = member.reduce(Rank(0), &[used], Op::Sum).wait(TIMEOUT).unwrap();
     if let Some(all) = all {
-        member.send(all[0].to_string()).wait(PATIENCE).unwrap();
+        member.send(all[0].to_string()).wait(TIMEOUT).unwrap();
     }
-    member.finish(PATIENCE).unwrap();
+    member.drain(TIMEOUT).unwrap();
 }
 
 /// What one of them has taken: until the last had joined, or ended.
@@ -72,19 +73,20 @@ struct Taken {
 }
 
 fn launch(hosts: u32) -> Taken {
-    let program = Word::try_from(std::env::current_exe().unwrap().to_str().unwrap()).unwrap();
+    let program = OsBytes::try_from(std::env::current_exe().unwrap().to_str().unwrap()).unwrap();
     let list = HostList::parse(&format!("n[0-{}]", hosts - 1)).unwrap();
-    let word = |text: &str| Word::try_from(text).unwrap();
+    let word = |text: &str| OsBytes::try_from(text).unwrap();
     let ssh = Ssh { config: Some(word(CONFIG)), ..Ssh::new() };
-    let options = LaunchOptions { via: Via::Ssh(ssh), links: Links::Channel, ..LaunchOptions::default() };
+    let options =
+        LaunchOptions { backend: Backend::Ssh(ssh), links: LinkPolicy::Channel, ..LaunchOptions::default() };
     let (began, machine, own) = (Instant::now(), machine_time(), own_time());
     let front = FrontEnd::new().unwrap();
     let session =
         front.launch(&[Distribution::new(SessionId(0), program, list)], &options).unwrap().remove(0);
     let (wall, machine, own) = (began.elapsed(), machine_time() - machine, own_time() - own);
-    let members = session.recv().wait(PATIENCE).unwrap();
+    let members = session.recv().wait(TIMEOUT).unwrap();
     let members: u64 = std::str::from_utf8(&members).unwrap().parse().unwrap();
-    while !matches!(front.next_event(PATIENCE).unwrap(), libi::Event::Done { .. }) {}
+    while !matches!(front.next_event(TIMEOUT).unwrap(), libi::Event::Done { .. }) {}
     Taken { wall, machine, own: own + Duration::from_micros(members) }
 }
 

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use libi::{Distribution, Event, FrontEnd, HostList, InitError, LaunchOptions, Member, SessionId, Word};
+use libi::{Distribution, Event, FrontEnd, HostList, InitError, LaunchOptions, Member, OsBytes, SessionId};
 
 fn main() -> Result<(), Box<dyn Error>> {
     match Member::init() {
@@ -24,7 +24,7 @@ fn work(member: &Member) -> Result<(), Box<dyn Error>> {
         println!("hello from rank 0 of {} on {}", member.size(), member.host_name());
     }
     // Others may still need this process to reach the front end.
-    member.finish(Duration::from_secs(10))?;
+    member.drain(Duration::from_secs(10))?;
     Ok(())
 }
 
@@ -33,7 +33,7 @@ fn launch() -> Result<(), Box<dyn Error>> {
     let directory = std::env::args_os().nth(1).map(PathBuf::from).unwrap_or_default();
     let this_program = std::env::current_exe()?.into_os_string().into_encoded_bytes();
     let hosts = HostList::parse("host[01-16]:4")?;
-    let processes = Distribution::new(SessionId(0), Word::new(this_program)?, hosts);
+    let processes = Distribution::new(SessionId(0), OsBytes::new(this_program)?, hosts);
 
     let front_end = FrontEnd::new()?;
     let sessions = front_end.launch(&[processes], &LaunchOptions::default())?;

@@ -21,13 +21,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use libi::{
-    Bytes, Distribution, FrontEnd, HostList, InitError, LaunchOptions, Member, Rank, SessionId, Word,
+    Bytes, Distribution, FrontEnd, HostList, InitError, LaunchOptions, Member, OsBytes, Rank, SessionId,
 };
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Every call of libi has an end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Who is whose parent: `child parent`, a line for each but the root.
 const TOPOLOGY: &str = "1 0\n2 0\n3 1\n4 1\n5 2\n6 2\n7 3\n";
@@ -44,41 +44,41 @@ fn main() -> Done {
 fn launch() -> Done {
     let this_program = std::env::current_exe()?.into_os_string().into_encoded_bytes();
     let processes =
-        Distribution::new(SessionId(0), Word::new(this_program)?, HostList::parse("host[1-4]:2")?);
+        Distribution::new(SessionId(0), OsBytes::new(this_program)?, HostList::parse("host[1-4]:2")?);
     let front_end = FrontEnd::new()?;
     let sessions = front_end.launch(&[processes], &LaunchOptions::default())?;
     let session = &sessions[0];
 
-    session.send(TOPOLOGY).wait(PATIENCE)?;
-    let ports = session.recv().wait(PATIENCE)?;
+    session.send(TOPOLOGY).wait(TIMEOUT)?;
+    let ports = session.recv().wait(TIMEOUT)?;
     for (rank, port) in numbers(&ports)?.iter().enumerate() {
         match parent(TOPOLOGY, rank as u32)? {
             Some(parent) => println!("rank {rank} listens on port {port}, and connects to rank {parent}"),
             None => println!("rank {rank} listens on port {port}, and is the root"),
         }
     }
-    let sum = session.recv().wait(PATIENCE)?;
+    let sum = session.recv().wait(TIMEOUT)?;
     println!("the squares of all ranks add up to {}", std::str::from_utf8(&sum)?);
-    session.wait_done(PATIENCE)?;
+    session.wait_done(TIMEOUT)?;
     Ok(())
 }
 
 /// What each member does.
 fn work(member: &Member) -> Done {
     // Only the master hears the front end; it tells the others.
-    let topology = member.recv().wait(PATIENCE)?;
-    let topology = member.broadcast(Rank(0), Some(topology)).wait(PATIENCE)?;
+    let topology = member.recv().wait(TIMEOUT)?;
+    let topology = member.broadcast(Rank(0), Some(topology)).wait(TIMEOUT)?;
     let topology = std::str::from_utf8(&topology)?;
     let rank = member.rank().0;
 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port().to_string();
-    let ports = member.gather(Rank(0), port).wait(PATIENCE)?; // Some at the master
+    let ports = member.gather(Rank(0), port).wait(TIMEOUT)?; // Some at the master
     let table = ports.map(|ports| Bytes::from(ports.join(&b' ')));
     if let Some(table) = &table {
-        member.send(table.clone()).wait(PATIENCE)?;
+        member.send(table.clone()).wait(TIMEOUT)?;
     }
-    let table = numbers(&member.broadcast(Rank(0), table).wait(PATIENCE)?)?;
+    let table = numbers(&member.broadcast(Rank(0), table).wait(TIMEOUT)?)?;
 
     // From here on the connections are the program's own.
     let parent = parent(topology, rank)?;
@@ -98,10 +98,10 @@ fn work(member: &Member) -> Done {
     match &mut up {
         Some(parent) => parent.write_all(&sum.to_be_bytes())?,
         // The root is the master, which alone talks to the front end.
-        None => member.send(sum.to_string()).wait(PATIENCE)?,
+        None => member.send(sum.to_string()).wait(TIMEOUT)?,
     }
 
-    member.finish(PATIENCE)?;
+    member.drain(TIMEOUT)?;
     Ok(())
 }
 

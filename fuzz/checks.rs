@@ -15,10 +15,10 @@ use libi_core::wire::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-#[path = "checks/link.rs"]
-mod link;
+#[path = "checks/secure.rs"]
+mod secure;
 
-pub use link::check_handshake;
+pub use secure::check_handshake;
 
 /// Reads `data` as a link would: foreign text, a preamble, frames. And, to reach the frames more often, as
 /// frames alone, from strangers and from proven peers.

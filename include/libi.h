@@ -1748,7 +1748,7 @@ size_t libi_member_lost(const libi_member *member,
  * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others go on for longer; LIBI_ERR_ENDED. It may be called again. Since 0.1.
  */
 libi_result libi_member_finish(libi_member *member,
-                               libi_millis patience);
+                               libi_millis timeout);
 
 /**
  * Releases this process from the session, to live on: from now on it is not signalled and not ended by it, and does not end when the
@@ -1768,7 +1768,7 @@ libi_result libi_member_finish(libi_member *member,
  * that. Since 0.1.
  */
 libi_result libi_member_finalize(libi_member *member,
-                                 libi_millis patience);
+                                 libi_millis timeout);
 
 /**
  * What failed last with this member in this thread, or why libi_member_init() has failed; empty if nothing has. Since 0.1.
@@ -1810,7 +1810,7 @@ libi_result libi_member_broadcast_into(libi_member *member,
                                        uint32_t root,
                                        void *buffer,
                                        size_t length,
-                                       libi_millis patience);
+                                       libi_millis timeout);
 
 /**
  * Has the root get everybody's bytes, each long, into recv, in the order of ranks: it has room for each times the size of the session there.
@@ -1823,7 +1823,7 @@ libi_result libi_member_gather_into(libi_member *member,
                                     const void *send,
                                     size_t each,
                                     void *recv,
-                                    libi_millis patience);
+                                    libi_millis timeout);
 
 /**
  * Has everybody get his part, each long, of what the root has in send: each times the size of the session, in the order of ranks. send is not
@@ -1836,7 +1836,7 @@ libi_result libi_member_scatter_into(libi_member *member,
                                      const void *send,
                                      size_t each,
                                      void *recv,
-                                     libi_millis patience);
+                                     libi_millis timeout);
 
 /**
  * Has everybody get everybody's bytes, each long, into recv, in the order of ranks: it has room for each times the size of the session. The places
@@ -1848,12 +1848,12 @@ libi_result libi_member_allgather_into(libi_member *member,
                                        const void *send,
                                        size_t each,
                                        void *recv,
-                                       libi_millis patience);
+                                       libi_millis timeout);
 
 /**
  * Waits until all members have called it. Since 0.1.
  */
-libi_result libi_member_barrier(libi_member *member, libi_millis patience);
+libi_result libi_member_barrier(libi_member *member, libi_millis timeout);
 
 /**
  * As libi_member_barrier(), and does not wait. Since 0.1.
@@ -1864,7 +1864,7 @@ libi_result libi_member_start_barrier(libi_member *member, libi_pending **pendin
  * Waits until all members have called it; what anybody has put before by libi_member_put() is then seen by everybody. Since 0.1.
  */
 libi_result libi_member_fence(libi_member *member,
-                              libi_millis patience);
+                              libi_millis timeout);
 
 /**
  * As libi_member_fence(), and does not wait. Since 0.1.
@@ -1881,7 +1881,7 @@ libi_result libi_member_broadcast(libi_member *member,
                                   const void *bytes,
                                   size_t length,
                                   libi_data **data,
-                                  libi_millis patience);
+                                  libi_millis timeout);
 
 /**
  * As libi_member_broadcast(), and does not wait. Since 0.1.
@@ -1901,7 +1901,7 @@ libi_result libi_member_gather(libi_member *member,
                                const void *bytes,
                                size_t length,
                                libi_data **data,
-                               libi_millis patience);
+                               libi_millis timeout);
 
 /**
  * As libi_member_gather(), and does not wait. Since 0.1.
@@ -1920,7 +1920,7 @@ libi_result libi_member_gather_equal(libi_member *member,
                                      const void *bytes,
                                      size_t length,
                                      libi_data **data,
-                                     libi_millis patience);
+                                     libi_millis timeout);
 
 /**
  * As libi_member_gather_equal(), and does not wait. Since 0.1.
@@ -1943,7 +1943,7 @@ libi_result libi_member_scatter(libi_member *member,
                                 const size_t *lengths,
                                 size_t count,
                                 libi_data **data,
-                                libi_millis patience);
+                                libi_millis timeout);
 
 /**
  * As libi_member_scatter(), and does not wait. Since 0.1.
@@ -1962,7 +1962,7 @@ libi_result libi_member_allgather(libi_member *member,
                                   const void *bytes,
                                   size_t length,
                                   libi_data **data,
-                                  libi_millis patience);
+                                  libi_millis timeout);
 
 /**
  * As libi_member_allgather(), and does not wait. Since 0.1.
@@ -1979,7 +1979,7 @@ libi_result libi_member_allgather_equal(libi_member *member,
                                         const void *bytes,
                                         size_t length,
                                         libi_data **data,
-                                        libi_millis patience);
+                                        libi_millis timeout);
 
 /**
  * As libi_member_allgather_equal(), and does not wait. Since 0.1.
@@ -2001,7 +2001,7 @@ libi_result libi_member_alltoall(libi_member *member,
                                  const size_t *lengths,
                                  size_t count,
                                  libi_data **data,
-                                 libi_millis patience);
+                                 libi_millis timeout);
 
 /**
  * As libi_member_alltoall(), and does not wait. Since 0.1.
@@ -2020,7 +2020,7 @@ libi_result libi_member_alltoallv(libi_member *member,
                                   const size_t *lengths,
                                   size_t count,
                                   libi_data **data,
-                                  libi_millis patience);
+                                  libi_millis timeout);
 
 /**
  * As libi_member_alltoallv(), and does not wait. Since 0.1.
@@ -2046,7 +2046,7 @@ libi_result libi_member_ring(libi_member *member,
                              uint32_t *size,
                              uint64_t *before,
                              libi_data **neighbours,
-                             libi_millis patience);
+                             libi_millis timeout);
 
 /**
  * As libi_member_ring(), and does not wait: the place is to be had by libi_pending_ring(), and then the neighbours' data by
@@ -2099,7 +2099,7 @@ libi_result libi_member_reduce_by(libi_member *member,
                                   const void *bytes,
                                   size_t length,
                                   libi_data **data,
-                                  libi_millis patience);
+                                  libi_millis timeout);
 
 /**
  * As libi_member_reduce_by(), and does not wait. Since 0.1.
@@ -2123,7 +2123,7 @@ libi_result libi_member_allreduce_by(libi_member *member,
                                      const void *bytes,
                                      size_t length,
                                      libi_data **data,
-                                     libi_millis patience);
+                                     libi_millis timeout);
 
 /**
  * As libi_member_allreduce_by(), and does not wait. Since 0.1.
@@ -2147,7 +2147,7 @@ libi_result libi_member_send_to(libi_member *member,
                                 uint32_t tag,
                                 const void *bytes,
                                 size_t length,
-                                libi_millis patience);
+                                libi_millis timeout);
 
 /**
  * As libi_member_send_to(), and does not wait. Since 0.1.
@@ -2169,7 +2169,7 @@ libi_result libi_member_recv_from(libi_member *member,
                                   uint32_t rank,
                                   uint32_t tag,
                                   libi_data **data,
-                                  libi_millis patience);
+                                  libi_millis timeout);
 
 /**
  * As libi_member_recv_from(), and does not wait. Since 0.1.
@@ -2188,7 +2188,7 @@ libi_result libi_member_start_recv_from(libi_member *member,
 libi_result libi_member_send(libi_member *member,
                              const void *bytes,
                              size_t length,
-                             libi_millis patience);
+                             libi_millis timeout);
 
 /**
  * As libi_member_send(), and does not wait. Since 0.1.
@@ -2206,7 +2206,7 @@ libi_result libi_member_start_send(libi_member *member,
  */
 libi_result libi_member_recv(libi_member *member,
                              libi_data **data,
-                             libi_millis patience);
+                             libi_millis timeout);
 
 /**
  * As libi_member_recv(), and does not wait. Since 0.1.
@@ -2223,7 +2223,7 @@ libi_result libi_member_put(libi_member *member,
                             const void *bytes,
                             size_t length,
                             libi_spread spread,
-                            libi_millis patience);
+                            libi_millis timeout);
 
 /**
  * As libi_member_put(), and does not wait. Since 0.1.
@@ -2240,7 +2240,7 @@ libi_result libi_member_start_put(libi_member *member,
  *
  * LIBI_ERR_LONG_KEY; LIBI_ERR_ARGUMENT; LIBI_ERR_PEER_LOST if whoever has it is lost. Since 0.1.
  */
-libi_result libi_member_get(libi_member *member, const char *key, libi_data **data, libi_millis patience);
+libi_result libi_member_get(libi_member *member, const char *key, libi_data **data, libi_millis timeout);
 
 /**
  * As libi_member_get(), and does not wait. Since 0.1.
@@ -2252,7 +2252,7 @@ libi_result libi_member_start_get(libi_member *member, const char *key, libi_pen
  *
  * Else as libi_member_get(). Since 0.1.
  */
-libi_result libi_member_find(libi_member *member, const char *key, libi_data **data, libi_millis patience);
+libi_result libi_member_find(libi_member *member, const char *key, libi_data **data, libi_millis timeout);
 
 /**
  * As libi_member_find(), and does not wait. Since 0.1.
@@ -2273,7 +2273,7 @@ libi_result libi_member_reduce(libi_member *member,
                                const void *numbers,
                                size_t count,
                                void *result,
-                               libi_millis patience);
+                               libi_millis timeout);
 
 /**
  * As libi_member_reduce(), and does not wait: the root gets the array in part 0 of what libi_pending_take() gives. Since 0.1.
@@ -2295,7 +2295,7 @@ libi_result libi_member_allreduce(libi_member *member,
                                   const void *numbers,
                                   size_t count,
                                   void *result,
-                                  libi_millis patience);
+                                  libi_millis timeout);
 
 /**
  * As libi_member_allreduce(), and does not wait: the array is in part 0 of what libi_pending_take() gives. Since 0.1.
@@ -2316,14 +2316,14 @@ libi_result libi_member_start_allreduce(libi_member *member,
  * libi_pending_poll() go on returning the same. Since 0.1.
  */
 libi_result libi_pending_wait(libi_pending *pending,
-                              libi_millis patience);
+                              libi_millis timeout);
 
 /**
  * Waits until it is over, for so long at most, and does not give it up.
  *
  * Returns as libi_pending_wait(); LIBI_NOT_YET if it is not over by then, and it goes on. Since 0.1.
  */
-libi_result libi_pending_wait_for(libi_pending *pending, libi_millis patience);
+libi_result libi_pending_wait_for(libi_pending *pending, libi_millis timeout);
 
 /**
  * Whether it is over. Does not wait; where there is no thread of the library's it does what there is to do.

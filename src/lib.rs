@@ -9,7 +9,7 @@
 //! | to find out | look at |
 //! |---|---|
 //! | how to launch, what may fail, how a session ends | [`FrontEnd`], [`Session`], [`Event`] |
-//! | how hosts are reached: ssh and its options, rsh, others | [`Via`], [`Ssh`], [`Rsh`], [`Shell`], [`libi_launch::backend`] |
+//! | how hosts are reached: ssh and its options, rsh, others | [`Backend`], [`Ssh`], [`Rsh`], [`Shell`], [`libi_launch::backend`] |
 //! | what a started program has to do | [`Member`] |
 //! | how they talk: collective calls, messages, keys | [`talk`], [`Pending`], [`CommError`] |
 //! | how hosts are written | [`hosts`] |
@@ -18,7 +18,7 @@
 //! | what a launch spent its time on | [`trace`] |
 //! | how a call proceeds, and what each failure does to it | [`libi_comm::group`] |
 //! | how a launch proceeds, and what each failure does | [`libi_launch::machine`] |
-//! | what goes over a link, and how it is kept from others | [`wire`], [`link`] |
+//! | what goes over a link, and how it is kept from others | [`wire`], [`secure`] |
 //!
 //! Crates, and who knows whom:
 //!
@@ -46,22 +46,22 @@ mod works;
 
 pub use engine::addresses::own_addresses;
 pub use front::{
-    Error, Event, Flat, FrontEnd, HostReport, LaunchOptions, LaunchReport, LinkTally, Output, Progress,
-    Session, Stage, Tally,
+    Error, Event, Flat, FrontEnd, HostReport, LaunchOptions, LaunchProgress, LaunchReport, LinkCounts,
+    Output, Progress, Session, Stage,
 };
-pub use libi_comm::{Bytes, CommError, Op, RingPlace, Spread};
-pub use libi_core::dist::{Distribution, Variable, Word};
+pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPlace};
+pub use libi_core::dist::{Distribution, EnvVar, OsBytes};
 pub use libi_core::hosts::HostList;
 pub use libi_core::ids::{HostIndex, Rank, SessionId};
-pub use libi_core::link::Mode;
 pub use libi_core::ranks::Ranks;
+pub use libi_core::secure::LinkSecurity;
 pub use libi_core::{
-    chart, cost, curves, dist, hosts, ids, link, machine, plan, ranking, ranks, sim, time, trace, wire,
+    chart, cost, curves, dist, hosts, ids, machine, plan, ranking, ranks, secure, sim, time, trace, wire,
 };
-pub use libi_launch::backend::{Local, Rsh, Shell, Ssh, SshHosts, SshProfile, Via};
-pub use libi_launch::machine::{Links, Policy, Replaced, Rules, Stream};
-pub use libi_launch::refusal::Refusal;
-pub use libi_launch::verdict::{Cause, Exit, Failure, Phase};
+pub use libi_launch::backend::{Backend, Local, Rsh, Shell, Ssh, SshHosts, SshProfile};
+pub use libi_launch::failure::{Cause, Exit, Failure, Phase};
+pub use libi_launch::machine::{LinkPolicy, Policy, Replaced, Rules, Stream};
+pub use libi_launch::shell_error::ShellError;
 pub use member::{InitError, Member, MemberError, MemberOptions};
 pub use talk::{Number, Pending};
 

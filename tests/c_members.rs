@@ -185,7 +185,7 @@ fn what_a_program_does_wrong_has_its_code() {
 
 /// In a process that nobody has launched.
 fn by_hand(way: &Way) {
-    let ended = native::run(&way.program, &way.words(&["by-hand"]), PATIENCE);
+    let ended = native::run(&way.program, &way.words(&["by-hand"]), TIMEOUT);
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
 }
 
@@ -251,8 +251,8 @@ fn the_master_and_the_front_end_talk() {
 fn the_master_talks(way: &Way) {
     let heard = way.play(HOSTS, &["front"], |session| {
         for message in [Bytes::from_static(b"\0first"), vec![7; 300_000].into()] {
-            session.send(message.clone()).wait(PATIENCE).unwrap();
-            assert_eq!(session.recv().wait(PATIENCE), Ok(message));
+            session.send(message.clone()).wait(TIMEOUT).unwrap();
+            assert_eq!(session.recv().wait(TIMEOUT), Ok(message));
         }
     });
     ended_well(&heard, SIZE, &[]);
@@ -337,14 +337,14 @@ fn a_member_that_was_released_may_close_every_descriptor_and_its_own_files_are_i
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let mut members = lab.program(program(), HOSTS, &["closes-all"]);
     members.env.push(variable("LIBI_TEST_DIRECTORY", lab.path("").trim_end_matches('/')));
-    let rules = Rules { silence: Duration::from_secs(2), ..Rules::default() };
+    let rules = Rules { peer_timeout: Duration::from_secs(2), ..Rules::default() };
     let options = LaunchOptions { rules, ..LaunchOptions::default() };
     let session = launch_with(&front, &[members], &options);
     let mut heard = Heard::default();
     heard.until(&front, "all are released", |heard| heard.released.len() == SIZE as usize);
     eventually("all have files", || (0..SIZE).all(|rank| lab.has(&format!("ready.{rank}"))));
     // Four heartbeats, if they went on with them: it is time itself that has to pass.
-    std::thread::sleep(rules.silence);
+    std::thread::sleep(rules.peer_timeout);
     drop((session, front));
     lab.touch("ended");
     eventually("all have lived on", || (0..SIZE).all(|rank| lab.has(&format!("lived.{rank}"))));

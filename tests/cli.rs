@@ -45,7 +45,7 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 /// What a run that is refused says, on standard error alone.
-fn refusal(arguments: &[&str]) -> String {
+fn shell_error(arguments: &[&str]) -> String {
     let ended = libi(arguments);
     assert_eq!((ended.status, ended.out.as_str()), (2, ""), "{arguments:?}");
     ended.err
@@ -153,7 +153,7 @@ fn a_plan_can_be_drawn() {
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
     assert!(svg.contains(">node50<"));
     let nowhere = plan("5", &["--svg", "/nonexistent/plan.svg"]);
-    let error = refusal(&nowhere.iter().map(String::as_str).collect::<Vec<_>>());
+    let error = shell_error(&nowhere.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(error.contains("/nonexistent/plan.svg: No such file"), "{error}");
 }
 
@@ -226,7 +226,7 @@ fn standard_input_is_folded() {
 
 #[test]
 fn a_mistake_in_a_list_is_pointed_at() {
-    let error = refusal(&["hosts", "node[1-4],node[9-3]"]);
+    let error = shell_error(&["hosts", "node[1-4],node[9-3]"]);
     assert!(error.starts_with("libi: host list, column 16: the range 9-3 runs backwards"), "{error}");
     assert!(error.ends_with("node[1-4],node[9-3]\n               ^\n"), "{error}");
 }
@@ -296,19 +296,20 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn wrong_command_lines_are_status_2_and_say_what_is_right() {
-    assert!(refusal(&["plan", "--hosts", "5", "--seq", "7", "--rem", "1s"]).contains("write 7ms or 7s"));
+    assert!(shell_error(&["plan", "--hosts", "5", "--seq", "7", "--rem", "1s"]).contains("write 7ms or 7s"));
     assert!(
-        refusal(&["plan", "--hosts", "5", "--seq", "7ms", "--rem", "1s", "--tree", "oak"]).contains("greedy")
+        shell_error(&["plan", "--hosts", "5", "--seq", "7ms", "--rem", "1s", "--tree", "oak"])
+            .contains("greedy")
     );
     for hosts in ["0", "20000000", "1e6", "10k", "1,000"] {
         for command in ["plan", "simulate"] {
-            let error = refusal(&[command, "--hosts", hosts, "--seq", "7ms", "--rem", "1s"]);
+            let error = shell_error(&[command, "--hosts", hosts, "--seq", "7ms", "--rem", "1s"]);
             assert!(error.contains("from 1 to 10000000"), "{error}");
         }
     }
-    let years = refusal(&["plan", "--hosts", "1000", "--seq", "1s", "--rem", "8000h", "--tree", "chain"]);
+    let years = shell_error(&["plan", "--hosts", "1000", "--seq", "1s", "--rem", "8000h", "--tree", "chain"]);
     assert!(years.contains("584 years"), "{years}");
-    assert!(refusal(&[]).contains("Usage: libi"));
+    assert!(shell_error(&[]).contains("Usage: libi"));
 }
 
 #[test]

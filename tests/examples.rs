@@ -87,7 +87,7 @@ fn a_signal_ends_all_sessions_of_the_event_loop() {
 #[test]
 fn the_event_loop_says_why_a_session_does_not_come_up() {
     let program = example("c/event_loop.c", Link::Shared);
-    let ended = native::run(&*program, &["a[1-"], play::PATIENCE);
+    let ended = native::run(&*program, &["a[1-"], play::TIMEOUT);
     assert_eq!((ended.code, &*ended.out), (Some(1), ""), "{}", ended.err);
     assert!(ended.err.contains("is never closed"), "{}", ended.err);
 }
@@ -118,7 +118,7 @@ fn an_overlay_network_may_have_any_shape() {
         let lines = Play::start(&program, hosts).ends_well();
         assert_eq!(lines[lines.len() - 2..], [says, "all have ended"]);
     }
-    let ended = native::run(&*program, &["--address", "nonsense"], play::PATIENCE);
+    let ended = native::run(&*program, &["--address", "nonsense"], play::TIMEOUT);
     assert!(ended.code == Some(1) && ended.err.contains("no address: nonsense"), "{ended:?}");
 }
 
@@ -147,7 +147,7 @@ fn valgrind_finds_nothing_in_what_the_header_for_cpp_has() {
     let program = compiled("tests/c/cpp/objects.cpp", Link::Shared, &["-std=c++17"]);
     let mut valgrind = Command::new("valgrind");
     native::without_job(valgrind.args(native::VALGRIND).arg(&*program));
-    let ended = native::run_command(&mut valgrind, play::PATIENCE);
+    let ended = native::run_command(&mut valgrind, play::TIMEOUT);
     // It also says which system calls it does not know.
     assert_eq!((ended.code, &*ended.out), (Some(0), "objects: all as they should be\n"), "{}", ended.err);
 }

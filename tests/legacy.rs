@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use native::Link;
 use nix::sys::signal::Signal;
-use scene::{Ground, PATIENCE, Scene, Survivors, grounds};
+use scene::{Ground, Scene, Survivors, TIMEOUT, grounds};
 
 #[test]
 fn the_header_is_what_sources_of_2011_expect_and_leaves_all_other_names_to_them() {
     for standard in ["-std=c++98", "-std=c++11", "-std=c++17", "-std=c++20"] {
         let name = format!("legacy-header{standard}");
         let program = native::compile(&name, &["tests/legacy/header.cpp"], Link::Shared, &[standard]);
-        let ended = native::run::<&str>(&program, &[], PATIENCE);
+        let ended = native::run::<&str>(&program, &[], TIMEOUT);
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{standard}");
     }
 }
@@ -36,7 +36,7 @@ fn both_headers_are_understood_together_in_either_order() {
     let sources = ["tests/legacy/header_first.cpp", "tests/legacy/header_last.cpp"];
     for standard in ["-std=c++11", "-std=c++17", "-std=c++20"] {
         let program = native::compile(&format!("legacy-both{standard}"), &sources, Link::Shared, &[standard]);
-        assert_eq!(native::run::<&str>(&program, &[], PATIENCE).code, Some(0), "{standard}");
+        assert_eq!(native::run::<&str>(&program, &[], TIMEOUT).code, Some(0), "{standard}");
     }
 }
 
@@ -163,7 +163,7 @@ fn the_front_end_obeys_its_environment_and_hands_it_on() {
     let asked = [("LIBI_TREE_TYPE", "-1"), ("LIBI_REMOTE_TIME", "0.1"), ("XPLAT_REMCMD", "nice")];
     let ground = asked.iter().fold(Ground::shell(""), |ground, (name, value)| ground.with(name, value));
     let printed = Scene::new(&ground, "environment").is_good();
-    let own: i32 = native::run::<&str>("nice", &[], PATIENCE).out.trim().parse().unwrap();
+    let own: i32 = native::run::<&str>("nice", &[], TIMEOUT).out.trim().parse().unwrap();
     let expected: String = (0..4)
         .map(|rank| {
             // What a niced host launches here is twice as nice, or as nice as can be.

@@ -22,7 +22,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// How long a step may take on a machine that does much else: the longest builds everything.
-const PATIENCE: Duration = Duration::from_secs(900);
+const TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Whether packages are to be tried.
 fn are_asked_for() -> bool {
@@ -37,7 +37,7 @@ fn are_asked_for() -> bool {
 /// What a command prints when it does what it should.
 fn done(command: &mut Command) -> String {
     let shown = format!("{command:?}");
-    let ended = native::run_command(command, PATIENCE);
+    let ended = native::run_command(command, TIMEOUT);
     assert_eq!(ended.code, Some(0), "{shown}\n{}\n{}", ended.out, ended.err);
     ended.out
 }

@@ -29,11 +29,17 @@ mod talking;
 
 use std::time::Duration;
 
-use libi::{LaunchOptions, Via};
+use libi::{Backend, LaunchOptions};
 
 /// How long a launch may take on a machine that does much else. What is to fail in time has deadlines of its own.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-fn options(via: Via) -> LaunchOptions {
-    LaunchOptions { via, deadline: PATIENCE, loopback: true, allow_plain: true, ..LaunchOptions::default() }
+fn options(backend: Backend) -> LaunchOptions {
+    LaunchOptions {
+        backend,
+        deadline: TIMEOUT,
+        loopback: true,
+        allow_plain: true,
+        ..LaunchOptions::default()
+    }
 }

@@ -123,11 +123,11 @@ fn the_master_and_the_front_end_talk_in_the_order_in_which_they_send() {
             let messages = [Bytes::from_static(b"first"), vec![7; 500_000].into()];
             let sent = messages.clone().map(|message| session.send(message));
             let [first, second] = [session.recv(), session.recv()];
-            assert_eq!([second.wait(PATIENCE), first.wait(PATIENCE)].map(Result::unwrap), {
+            assert_eq!([second.wait(TIMEOUT), first.wait(TIMEOUT)].map(Result::unwrap), {
                 let [first, second] = messages;
                 [second, first]
             });
-            sent.into_iter().for_each(|sent| sent.wait(PATIENCE).unwrap());
+            sent.into_iter().for_each(|sent| sent.wait(TIMEOUT).unwrap());
         });
         all_is_well(hosts, &heard, &[]);
     }
@@ -141,10 +141,10 @@ fn what_is_sent_before_the_session_is_up_arrives_when_it_is() {
         let session = front.start(&[members], &LaunchOptions::default()).unwrap().remove(0);
         let (one, two) = (session.send("one"), session.send("two"));
         let mut answer = session.recv();
-        assert_eq!(answer.wait_for(PATIENCE), Some(Ok("one".into())));
+        assert_eq!(answer.wait_for(TIMEOUT), Some(Ok("one".into())));
         assert_eq!(answer.poll(), None);
-        assert_eq!(session.recv().wait(PATIENCE), Ok("two".into()));
-        assert_eq!((one.wait(PATIENCE), two.wait(PATIENCE)), (Ok(()), Ok(())));
+        assert_eq!(session.recv().wait(TIMEOUT), Ok("two".into()));
+        assert_eq!((one.wait(TIMEOUT), two.wait(TIMEOUT)), (Ok(()), Ok(())));
         all_is_well("a:2,b", &Heard::all(&front), &[]);
     }
 }
@@ -155,8 +155,8 @@ fn calls_of_a_session_that_does_not_come_up_end_with_it() {
     let members = lab.program("/no/such/program", "a", &[]);
     let session = front.start(&[members], &LaunchOptions::default()).unwrap().remove(0);
     let answer = session.recv();
-    assert_eq!(answer.wait(PATIENCE), Err(CommError::Ended));
-    assert_eq!(session.send("too late").wait(PATIENCE), Err(CommError::Ended));
+    assert_eq!(answer.wait(TIMEOUT), Err(CommError::Ended));
+    assert_eq!(session.send("too late").wait(TIMEOUT), Err(CommError::Ended));
     drop(session);
     lab.is_empty_within(SOON);
 }
@@ -167,7 +167,7 @@ fn a_call_of_a_session_that_is_dropped_ends_with_it() {
     let session = launch(&front, lab.members("a:2", &["join", "wait"]));
     let answer = session.recv();
     drop(session);
-    assert_eq!(answer.wait(PATIENCE), Err(CommError::Ended));
+    assert_eq!(answer.wait(TIMEOUT), Err(CommError::Ended));
     lab.is_empty_within(SOON);
 }
 
@@ -178,8 +178,8 @@ fn impatience_is_an_answer_and_leaves_what_comes_later_to_the_next_call() {
     let error = session.recv().wait(ms(20));
     assert_eq!(error, Err(CommError::TimedOut { what: "receiving from the master" }));
     let (one, two) = (session.send("one"), session.send("two"));
-    assert_eq!(session.recv().wait(PATIENCE), Ok("one".into()));
-    assert_eq!(session.recv().wait(PATIENCE), Ok("two".into()));
-    assert_eq!((one.wait(PATIENCE), two.wait(PATIENCE)), (Ok(()), Ok(())));
+    assert_eq!(session.recv().wait(TIMEOUT), Ok("one".into()));
+    assert_eq!(session.recv().wait(TIMEOUT), Ok("two".into()));
+    assert_eq!((one.wait(TIMEOUT), two.wait(TIMEOUT)), (Ok(()), Ok(())));
     all_is_well("a:2", &Heard::all(&front), &[]);
 }

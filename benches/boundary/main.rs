@@ -19,11 +19,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use libi::{Bytes, Distribution, FrontEnd, HostList, LaunchOptions, Member, Rank, Session, SessionId, Word};
+use libi::{
+    Bytes, Distribution, FrontEnd, HostList, LaunchOptions, Member, OsBytes, Rank, Session, SessionId,
+};
 
 use native::Link;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const TIMES: usize = 2_000;
 
 fn main() {
@@ -49,34 +51,34 @@ fn compile(name: &str, source: &str, link: Link) -> PathBuf {
 fn work() {
     let member = Member::init().unwrap();
     while std::env::args().len() == 1 {
-        let order = member.recv().wait(PATIENCE).unwrap();
-        let order = member.broadcast(Rank(0), Some(order)).wait(PATIENCE).unwrap();
+        let order = member.recv().wait(TIMEOUT).unwrap();
+        let order = member.broadcast(Rank(0), Some(order)).wait(TIMEOUT).unwrap();
         let order = String::from_utf8(order.to_vec()).unwrap();
         let Some((what, times)) = order.split_once(' ') else { break };
         let times: u32 = times.parse().unwrap();
         let began = Instant::now();
         if what == "barrier" {
-            (0..times).for_each(|_| member.barrier().wait(PATIENCE).unwrap());
+            (0..times).for_each(|_| member.barrier().wait(TIMEOUT).unwrap());
         } else {
             let data = Bytes::from(vec![0; 64]);
             for _ in 0..times {
                 let mut bytes = [0_u8; 64];
                 // As much as C has: bytes of one's own to send, and a place of one's own for what has come.
                 let given = member.is_master().then(|| Bytes::copy_from_slice(&data));
-                bytes.copy_from_slice(&member.broadcast(Rank(0), given).wait(PATIENCE).unwrap());
+                bytes.copy_from_slice(&member.broadcast(Rank(0), given).wait(TIMEOUT).unwrap());
                 std::hint::black_box(bytes);
             }
-            member.barrier().wait(PATIENCE).unwrap();
+            member.barrier().wait(TIMEOUT).unwrap();
         }
         let each = began.elapsed().as_nanos() / u128::from(times);
-        member.send(each.to_string()).wait(PATIENCE).unwrap();
+        member.send(each.to_string()).wait(TIMEOUT).unwrap();
     }
-    member.finish(PATIENCE).unwrap();
+    member.drain(TIMEOUT).unwrap();
 }
 
 fn launch(front: &FrontEnd, program: &Path, hosts: &str, args: &[&str]) -> Session {
-    let word = |text: &str| Word::try_from(text).unwrap();
-    let executable = Word::new(program.as_os_str().as_encoded_bytes()).unwrap();
+    let word = |text: &str| OsBytes::try_from(text).unwrap();
+    let executable = OsBytes::new(program.as_os_str().as_encoded_bytes()).unwrap();
     let mut members = Distribution::new(SessionId(0), executable, HostList::parse(hosts).unwrap());
     members.args = args.iter().map(|arg| word(arg)).collect();
     front.launch(&[members], &LaunchOptions::default()).unwrap().remove(0)
@@ -91,8 +93,8 @@ fn calls(hosts: &str, programs: &[(&str, &Path)], rounds: usize) {
         let mut times = vec![Vec::new(); programs.len()];
         for round in 0..=rounds {
             for (session, times) in sessions.iter().zip(&mut times) {
-                session.send(format!("{what} {TIMES}")).wait(PATIENCE).unwrap();
-                let each = session.recv().wait(PATIENCE).unwrap();
+                session.send(format!("{what} {TIMES}")).wait(TIMEOUT).unwrap();
+                let each = session.recv().wait(TIMEOUT).unwrap();
                 let each: u64 = std::str::from_utf8(&each).unwrap().parse().unwrap();
                 if round > 0 {
                     times.push(Duration::from_nanos(each));
@@ -105,8 +107,8 @@ fn calls(hosts: &str, programs: &[(&str, &Path)], rounds: usize) {
         }
     }
     for session in &sessions {
-        session.send(Bytes::new()).wait(PATIENCE).unwrap();
-        session.wait_done(PATIENCE).unwrap();
+        session.send(Bytes::new()).wait(TIMEOUT).unwrap();
+        session.wait_done(TIMEOUT).unwrap();
     }
 }
 
@@ -122,7 +124,7 @@ fn joining(programs: &[(&str, &Path)], rounds: usize) {
             let began = Instant::now();
             let session = launch(&front, program, "a", &["join"]);
             times.push(began.elapsed());
-            session.wait_done(PATIENCE).unwrap();
+            session.wait_done(TIMEOUT).unwrap();
         }
     }
     let first = median(&mut bares);

@@ -25,10 +25,10 @@ mod session;
 use std::time::Duration;
 
 use libi::curves::{Curve, Curves};
-use libi::link::Mode;
+use libi::secure::LinkSecurity;
 
 use bare::Wire;
-use session::{Bench, Via};
+use session::{Bench, Path};
 
 type Part = (&'static str, fn(usize));
 
@@ -64,9 +64,9 @@ fn main() {
 fn attempt(words: &[String]) {
     let number = |nth: usize| words[nth].parse().unwrap();
     let via = match words[2].as_str() {
-        "authenticated" => Via::Direct(Mode::Authenticated),
-        "encrypted" => Via::Direct(Mode::Encrypted),
-        _ => Via::Local,
+        "authenticated" => Path::Direct(LinkSecurity::Authenticated),
+        "encrypted" => Path::Direct(LinkSecurity::Encrypted),
+        _ => Path::Local,
     };
     let session = Bench::launch(number(0), number(1), &via);
     let mut times = session.run(&words[3..].join(" "));
@@ -83,8 +83,10 @@ fn broadcast(rounds: usize) {
         bytes >> 20
     );
     println!("{:<44} {:>10} {:>20} {:>8} {:>7}", "", "median", "(least … most)", "MiB/s", "/ relay");
-    for (name, mode) in [("authenticated", Mode::Authenticated), ("encrypted", Mode::Encrypted)] {
-        let session = Bench::launch(16, 4, &Via::Direct(mode));
+    for (name, mode) in
+        [("authenticated", LinkSecurity::Authenticated), ("encrypted", LinkSecurity::Encrypted)]
+    {
+        let session = Bench::launch(16, 4, &Path::Direct(mode));
         let parents = session.parents();
         let (mut ours, mut relay) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
@@ -111,7 +113,7 @@ fn barrier(rounds: usize) {
     println!("\nbarrier, channel links, everything on this machine (wanted: at most 2.5 times the token)");
     heading("token");
     for (hosts, each) in MEMBERS {
-        let session = Bench::launch(hosts, each, &Via::Local);
+        let session = Bench::launch(hosts, each, &Path::Local);
         let parents = session.parents();
         let (mut ours, mut token) = (Vec::new(), Vec::new());
         let times = (20_000 / (hosts * each)).clamp(20, 200);
@@ -132,7 +134,7 @@ fn calls(rounds: usize) {
         (16, 64, &["barrier 0", "gather 4096", "scatter 4096", "allgather 64", "ring 8", "broadcast 64"][..]),
         (16, 16, &["barrier 0", "alltoall 8"]),
     ] {
-        let session = Bench::launch(hosts, each, &Via::Local);
+        let session = Bench::launch(hosts, each, &Path::Local);
         let mut token = bare::token(&session.parents(), Wire::Pair, 20);
         let base = median(&mut token);
         row(&format!("one token over {} processes", hosts * each), &mut token, base);
@@ -143,7 +145,7 @@ fn calls(rounds: usize) {
     }
     println!("\nsmall broadcasts (64 bytes) one behind the other, and 32 at a time");
     for (hosts, each) in MEMBERS {
-        let session = Bench::launch(hosts, each, &Via::Local);
+        let session = Bench::launch(hosts, each, &Path::Local);
         let many = (20_000 / (hosts * each)).clamp(64, 640);
         for (name, word) in [("one by one", "chain"), ("32 at a time", "flight")] {
             let mut all: Vec<_> =
@@ -166,7 +168,7 @@ fn memory(_rounds: usize) {
     for (hosts, each, name) in
         [(16, 16, "16 hosts with 16"), (1, 256, "1 host with 256"), (256, 1, "256 hosts with 1")]
     {
-        let session = Bench::launch(hosts, each, &Via::Local);
+        let session = Bench::launch(hosts, each, &Path::Local);
         let grown: Vec<u64> =
             session.words("memory 1048576 1").iter().map(|word| word.parse().unwrap()).collect();
         let others = grown[1..].iter().max().unwrap();
@@ -196,7 +198,7 @@ fn scale(rounds: usize) {
     println!();
     let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); list.len()];
     for (hosts, each) in sizes {
-        let session = Bench::launch(hosts, each, &Via::Local);
+        let session = Bench::launch(hosts, each, &Path::Local);
         print!("{:<10}", hosts * each);
         for (call, curve) in list.iter().zip(&mut curves) {
             let time = median(&mut session.run(&format!("{call} {}", rounds * 4)));

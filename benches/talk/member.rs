@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use libi::{Bytes, CommError, Member, Op, Rank};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 const ROOT: Rank = Rank(0);
 
 pub(crate) fn work() {
     let member = Member::init().unwrap();
     loop {
-        let order = member.recv().wait(PATIENCE).unwrap();
-        let order = member.broadcast(ROOT, Some(order)).wait(PATIENCE).unwrap();
+        let order = member.recv().wait(TIMEOUT).unwrap();
+        let order = member.broadcast(ROOT, Some(order)).wait(TIMEOUT).unwrap();
         let order = String::from_utf8(order.into()).unwrap();
         let words: Vec<_> = order.split(' ').collect();
         let number = |nth: usize| words.get(nth).map_or(0, |word| word.parse::<usize>().unwrap());
@@ -25,10 +25,10 @@ pub(crate) fn work() {
         };
         if member.is_master() {
             let answer: Vec<_> = answer.iter().map(u128::to_string).collect();
-            member.send(answer.join(" ")).wait(PATIENCE).unwrap();
+            member.send(answer.join(" ")).wait(TIMEOUT).unwrap();
         }
     }
-    member.finish(PATIENCE).unwrap();
+    member.drain(TIMEOUT).unwrap();
 }
 
 /// One call, and a barrier behind it unless it is one: how long that took here, in nanoseconds.
@@ -44,22 +44,22 @@ fn once(member: &Member, call: &str, length: usize) -> u128 {
         "alltoall" => parts(),
         _ => Vec::new(),
     };
-    member.barrier().wait(PATIENCE).unwrap();
+    member.barrier().wait(TIMEOUT).unwrap();
     let began = Instant::now();
     let done: Result<(), CommError> = match call {
-        "barrier" => member.barrier().wait(PATIENCE),
-        "broadcast" => member.broadcast(ROOT, mine.then_some(data)).wait(PATIENCE).map(drop),
-        "gather" => member.gather(ROOT, data).wait(PATIENCE).map(drop),
-        "scatter" => member.scatter(ROOT, mine.then_some(given)).wait(PATIENCE).map(drop),
-        "allgather" => member.allgather(data).wait(PATIENCE).map(drop),
-        "alltoall" => member.alltoall(given).wait(PATIENCE).map(drop),
-        "allreduce" => member.allreduce(&vec![1_u64; length / 8], Op::Sum).wait(PATIENCE).map(drop),
-        "ring" => member.ring(1, data.clone(), data).wait(PATIENCE).map(drop),
+        "barrier" => member.barrier().wait(TIMEOUT),
+        "broadcast" => member.broadcast(ROOT, mine.then_some(data)).wait(TIMEOUT).map(drop),
+        "gather" => member.gather(ROOT, data).wait(TIMEOUT).map(drop),
+        "scatter" => member.scatter(ROOT, mine.then_some(given)).wait(TIMEOUT).map(drop),
+        "allgather" => member.allgather(data).wait(TIMEOUT).map(drop),
+        "alltoall" => member.alltoall(given).wait(TIMEOUT).map(drop),
+        "allreduce" => member.allreduce(&vec![1_u64; length / 8], Op::Sum).wait(TIMEOUT).map(drop),
+        "ring" => member.ring(1, data.clone(), data).wait(TIMEOUT).map(drop),
         other => panic!("no call {other}"),
     };
     done.unwrap();
     if call != "barrier" {
-        member.barrier().wait(PATIENCE).unwrap();
+        member.barrier().wait(TIMEOUT).unwrap();
     }
     began.elapsed().as_nanos()
 }
@@ -67,10 +67,10 @@ fn once(member: &Member, call: &str, length: usize) -> u128 {
 /// Broadcasts, one behind the other.
 fn chain(member: &Member, length: usize, times: usize) -> u128 {
     let data = Bytes::from(vec![7; length]);
-    member.barrier().wait(PATIENCE).unwrap();
+    member.barrier().wait(TIMEOUT).unwrap();
     let began = Instant::now();
     for _ in 0..times {
-        member.broadcast(ROOT, member.is_master().then(|| data.clone())).wait(PATIENCE).unwrap();
+        member.broadcast(ROOT, member.is_master().then(|| data.clone())).wait(TIMEOUT).unwrap();
     }
     began.elapsed().as_nanos()
 }
@@ -78,31 +78,31 @@ fn chain(member: &Member, length: usize, times: usize) -> u128 {
 /// Broadcasts, of which 32 are under way at a time.
 fn flight(member: &Member, length: usize, times: usize) -> u128 {
     let data = Bytes::from(vec![7; length]);
-    member.barrier().wait(PATIENCE).unwrap();
+    member.barrier().wait(TIMEOUT).unwrap();
     let began = Instant::now();
     let mut pending = std::collections::VecDeque::new();
     for _ in 0..times {
         pending.push_back(member.broadcast(ROOT, member.is_master().then(|| data.clone())));
         if pending.len() == 32 {
-            pending.pop_front().unwrap().wait(PATIENCE).unwrap();
+            pending.pop_front().unwrap().wait(TIMEOUT).unwrap();
         }
     }
-    pending.into_iter().for_each(|one| drop(one.wait(PATIENCE).unwrap()));
+    pending.into_iter().for_each(|one| drop(one.wait(TIMEOUT).unwrap()));
     began.elapsed().as_nanos()
 }
 
 /// What each process's memory has grown by while the root gathered this much of each, in KiB.
 fn memory(member: &Member, length: usize) -> Vec<u128> {
-    member.barrier().wait(PATIENCE).unwrap();
+    member.barrier().wait(TIMEOUT).unwrap();
     // The peak is counted from now on.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = kib("VmRSS:");
     let data = Bytes::from(vec![7; length]);
-    let all = member.gather(ROOT, data).wait(PATIENCE).unwrap();
-    member.barrier().wait(PATIENCE).unwrap();
+    let all = member.gather(ROOT, data).wait(TIMEOUT).unwrap();
+    member.barrier().wait(TIMEOUT).unwrap();
     let grown = kib("VmHWM:").saturating_sub(before);
     drop(all);
-    let grown = member.gather(ROOT, grown.to_string()).wait(PATIENCE).unwrap();
+    let grown = member.gather(ROOT, grown.to_string()).wait(TIMEOUT).unwrap();
     let text = |part: &Bytes| std::str::from_utf8(part).unwrap().parse().unwrap();
     grown.map_or(Vec::new(), |grown| grown.iter().map(text).collect())
 }

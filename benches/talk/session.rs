@@ -4,18 +4,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libi::{
-    Distribution, FrontEnd, HostList, LaunchOptions, Links, Mode, Output, Session, SessionId, Shell, Word,
+    Distribution, FrontEnd, HostList, LaunchOptions, LinkPolicy, LinkSecurity, OsBytes, Output, Session,
+    SessionId, Shell,
 };
 
 const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How the hosts are reached.
-pub(crate) enum Via {
+pub(crate) enum Path {
     /// All of them are this machine, and links are sockets in it.
     Local,
     /// Through a shell that costs nothing; links between hosts are connections, dealt with in this way.
-    Direct(Mode),
+    Direct(LinkSecurity),
 }
 
 /// See the [module](self).
@@ -28,15 +29,15 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn launch(hosts: u32, each: u32, via: &Via) -> Self {
+    pub(crate) fn launch(hosts: u32, each: u32, via: &Path) -> Self {
         let program = std::env::current_exe().unwrap();
-        let program = Word::new(program.into_os_string().into_encoded_bytes()).unwrap();
+        let program = OsBytes::new(program.into_os_string().into_encoded_bytes()).unwrap();
         let names = HostList::parse(&format!("n[0001-{hosts:04}]:{each}")).unwrap();
         let distribution = Distribution::new(SessionId(0), program, names);
         let mut options =
             LaunchOptions { output: Output::Dropped, loopback: true, ..LaunchOptions::default() };
         let mut lab = None;
-        if let Via::Direct(mode) = via {
+        if let Path::Direct(mode) = via {
             let directory = std::env::temp_dir().join(format!("libi-bench-{}", std::process::id()));
             std::fs::create_dir_all(directory.join("locks")).unwrap();
             let file = directory.join("shell");
@@ -44,8 +45,8 @@ impl Bench {
             // SAFETY: between launches this process has one thread.
             unsafe { std::env::set_var("LIBI_TEST_SHELL", &file) };
             lab = Some(directory);
-            options.via = libi::Via::Shell(Shell::new(Word::try_from(SHELL).unwrap()));
-            (options.links, options.mode) = (Links::Direct, *mode);
+            options.backend = libi::Backend::Shell(Shell::new(OsBytes::try_from(SHELL).unwrap()));
+            (options.links, options.mode) = (LinkPolicy::Direct, *mode);
         }
         let front_end = FrontEnd::new().unwrap();
         let launched = front_end.launch(&[distribution], &options).unwrap_or_else(|error| panic!("{error}"));
@@ -68,8 +69,8 @@ impl Bench {
 
     /// Has members do something, and gives what the master says of it.
     pub(crate) fn words(&self, command: &str) -> Vec<String> {
-        self.session.send(command.to_owned()).wait(PATIENCE).unwrap();
-        let answer = self.session.recv().wait(PATIENCE).unwrap();
+        self.session.send(command.to_owned()).wait(TIMEOUT).unwrap();
+        let answer = self.session.recv().wait(TIMEOUT).unwrap();
         String::from_utf8(answer.into()).unwrap().split_whitespace().map(str::to_owned).collect()
     }
 
@@ -82,8 +83,8 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        self.session.send("end").wait(PATIENCE).unwrap();
-        self.session.wait_done(PATIENCE).unwrap();
+        self.session.send("end").wait(TIMEOUT).unwrap();
+        self.session.wait_done(TIMEOUT).unwrap();
         if let Some(lab) = &self.lab {
             // SAFETY: as above.
             unsafe { std::env::remove_var("LIBI_TEST_SHELL") };

@@ -22,7 +22,7 @@ mod common;
 use std::time::Duration;
 
 use libi_comm::fold::{Element, Op};
-use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Fold, Frame, Group, Spread};
+use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Fold, Frame, Group, KeyScope};
 use libi_core::curves::{Curve, Curves};
 use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::{Agenda, Ended, Node as Id, Sim, World};
@@ -114,14 +114,14 @@ const MEASURED: [Measured; 12] = [
     Measured {
         label: "fence, dense keys",
         most: 16_384,
-        calls: |me, _| vec![put(me, Spread::Dense), Call::Fence],
+        calls: |me, _| vec![put(me, KeyScope::Replicated), Call::Fence],
     },
     Measured {
         label: "sparse keys",
         most: u32::MAX,
         calls: |me, size| {
             let next = Rank((me.0 + 1) % size);
-            vec![put(me, Spread::Sparse), Call::Fence, Call::Get { key: key(next), wait: true }]
+            vec![put(me, KeyScope::Local), Call::Fence, Call::Get { key: key(next), wait: true }]
         },
     },
     Measured {
@@ -153,7 +153,7 @@ fn key(of: Rank) -> String {
     format!("address of {}", of.0)
 }
 
-fn put(me: Rank, spread: Spread) -> Call {
+fn put(me: Rank, spread: KeyScope) -> Call {
     Call::Put { key: key(me), value: zeros(32), spread }
 }
 

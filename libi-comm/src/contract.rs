@@ -36,11 +36,11 @@ impl fmt::Display for Address {
 
 /// How a key reaches those who ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Spread {
+pub enum KeyScope {
     /// The next fence takes it to every host: for keys that most members want.
-    Dense,
+    Replicated,
     /// It stays on the host where it was put, and is fetched when somebody asks: for keys that few want.
-    Sparse,
+    Local,
 }
 
 /// Something that a program wants to have done.
@@ -132,7 +132,7 @@ pub enum Call {
         /// The value.
         value: Bytes,
         /// How it reaches others.
-        spread: Spread,
+        spread: KeyScope,
     },
     /// To have the value of a key.
     Get {

@@ -5,7 +5,7 @@ use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Address;
-use crate::message::Called;
+use crate::message::CallSignature;
 
 /// Why a call has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,9 +30,9 @@ pub enum CommError {
         /// Which of the session's collective calls, counted from 0.
         nth: u64,
         /// One who has called, and what.
-        one: (Rank, Called),
+        one: (Rank, CallSignature),
         /// Another, and what he has called.
-        other: (Rank, Called),
+        other: (Rank, CallSignature),
     },
     /// A member did not wait any longer, or could not go on, and with it the call is over for all who had not finished it. The next
     /// collective call is a new chance.
@@ -108,14 +108,14 @@ pub enum CommError {
     NoMemory(u64),
     /// What came was not as announced: another build of this library, or a defect of it.
     #[error("a peer has sent what makes no sense here: {0}")]
-    Garbled(&'static str),
+    Protocol(&'static str),
 }
 
 /// Why a collective call is over for everybody, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// Members have called different things.
-    Mismatch((Rank, Called), (Rank, Called)),
+    Mismatch((Rank, CallSignature), (Rank, CallSignature)),
     /// A member has given up.
     Cancelled(Rank),
     /// Somebody is gone who was needed.

@@ -29,7 +29,7 @@ pub mod piece;
 pub mod topology;
 
 pub use bytes::Bytes;
-pub use contract::{Address, Call, CallId, Effect, Event, Frame, Outcome, RingPlace, Spread};
+pub use contract::{Address, Call, CallId, Effect, Event, Frame, KeyScope, Outcome, RingPlace};
 pub use error::CommError;
 pub use fold::{Fold, Op};
 pub use group::Group;

@@ -39,7 +39,7 @@ pub(crate) struct Flow {
     /// Which of the session's collective calls.
     pub(crate) nth: u64,
     /// Somebody who has called it, and what he has called.
-    pub(crate) by: (Rank, Called),
+    pub(crate) by: (Rank, CallSignature),
     /// What else the frame means.
     pub(crate) signs: Signs,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Signs {
 
 /// What a member has called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Called {
+pub struct CallSignature {
     /// Which operation.
     pub kind: Kind,
     /// Its root, if it has one.
@@ -97,7 +97,7 @@ pub enum Length {
     Equal(u64),
 }
 
-impl Called {
+impl CallSignature {
     /// Whether both can be part of the same collective call.
     pub(crate) fn matches(&self, other: &Self) -> bool {
         let lengths = match (self.length, other.length) {
@@ -108,7 +108,7 @@ impl Called {
     }
 }
 
-impl fmt::Display for Called {
+impl fmt::Display for CallSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Barrier => f.write_str("barrier"),
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn calls_are_named_as_programs_make_them() {
-        let called = |kind, root, length| Called { kind, root, length }.to_string();
+        let called = |kind, root, length| CallSignature { kind, root, length }.to_string();
         assert_eq!(called(Kind::Gather, Some(Rank(3)), Length::Equal(8)), "gather to rank 3 of 8 bytes");
         assert_eq!(called(Kind::Barrier, None, Length::Unknown), "barrier");
         assert_eq!(
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn who_does_not_know_the_length_matches_everybody() {
-        let called = |length| Called { kind: Kind::Broadcast, root: Some(Rank(1)), length };
+        let called = |length| CallSignature { kind: Kind::Broadcast, root: Some(Rank(1)), length };
         assert!(called(Length::Unknown).matches(&called(Length::Equal(3))));
         assert!(!called(Length::Equal(4)).matches(&called(Length::Equal(3))));
         assert!(!called(Length::Varies).matches(&called(Length::Equal(3))));

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Group, Spread};
+use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Group, KeyScope};
 use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
@@ -117,7 +117,7 @@ fn a_fence_with_dense_keys_is_one_frame_up_and_one_down_on_each_link() {
         let mut wires = Wires::new(65, 4, tree);
         wires.all(|me| {
             let (key, value) = (format!("key {me}"), Bytes::from(vec![7; 50]));
-            Some(Call::Put { key, value, spread: Spread::Dense })
+            Some(Call::Put { key, value, spread: KeyScope::Replicated })
         });
         let sent = wires.all(|_| Some(Call::Fence));
         assert_one_each_way(&wires, &sent, &format!("{tree:?}"));
@@ -184,7 +184,7 @@ fn a_small_alltoall_is_few_frames_on_each_link_and_one_from_each_member_to_its_l
 #[test]
 fn a_host_asks_once_for_a_sparse_key_that_all_its_members_want() {
     let mut wires = Wires::new(64, 16, Tree::Star);
-    let put = || Call::Put { key: "key".into(), value: "value".into(), spread: Spread::Sparse };
+    let put = || Call::Put { key: "key".into(), value: "value".into(), spread: KeyScope::Local };
     wires.all(|me| (me == 20).then(put));
     wires.all(|_| Some(Call::Fence));
     let leader = |host: usize| 1 + host * 16;

@@ -64,7 +64,7 @@ struct Member {
 }
 
 /// So long nothing comes only if something hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Member {
     fn tell(&mut self, event: Event) {
@@ -125,7 +125,7 @@ impl Member {
 
     /// Takes what comes next; whether more may come.
     fn wait(&mut self) -> bool {
-        let came = self.inbox.recv_timeout(PATIENCE);
+        let came = self.inbox.recv_timeout(TIMEOUT);
         match came.unwrap_or_else(|_| panic!("{} waits for {:?}", self.process.address, self.open)) {
             Wire::Frame(link, frame) => self.tell(Event::Frame(link, frame)),
             Wire::Lent(link, bytes) => self.tell(Event::Lent(link, bytes)),

@@ -7,9 +7,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use libi_core::ids::{HostIndex, SessionId};
-use libi_core::link::{
-    AwaitOpening, AwaitReply, Fresh, LinkId, LinkKey, Mode, Open, Opening, Parent, Seal, Secret, Secured,
-    Step, Terms,
+use libi_core::secure::{
+    AwaitOpening, AwaitReply, Fresh, LinkId, LinkKey, LinkSecurity, Open, Opening, Parent, Seal, Secret,
+    Secured, Step, Terms,
 };
 use libi_core::wire::Version;
 
@@ -65,7 +65,7 @@ fn payloads(name: &str, size: usize) {
 
 fn handshakes() {
     const COUNT: u32 = 200;
-    let key = key(Mode::Encrypted);
+    let key = key(LinkSecurity::Encrypted);
     let mut whole = Vec::new();
     let mut unknown = Vec::new();
     let mut repeated = Vec::new();
@@ -95,7 +95,7 @@ fn handshakes() {
     report_rate("refusals of a known one without its key", COUNT, &mut repeated);
 }
 
-fn key(mode: Mode) -> LinkKey {
+fn key(mode: LinkSecurity) -> LinkKey {
     let terms = Terms {
         version: Version(1),
         session: SessionId(1),
@@ -131,7 +131,7 @@ fn handshake(key: &LinkKey) -> (Secured, Secured) {
 }
 
 fn direction() -> (Seal, Open) {
-    match handshake(&key(Mode::Encrypted)) {
+    match handshake(&key(LinkSecurity::Encrypted)) {
         (Secured::Encrypted { seal, .. }, Secured::Encrypted { open, .. }) => (seal, open),
         _ => panic!("the terms say encrypted"),
     }

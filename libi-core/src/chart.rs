@@ -74,14 +74,14 @@ fn bar(
     y: f64,
     schedule: &Schedule,
     node: u32,
-    marked: bool,
+    with_trailer_tag: bool,
     name: &str,
     launcher: &str,
 ) {
     let seconds = |at: Option<Instant>| at.unwrap_or_default().as_secs_f64();
     let (start, up) = (seconds(schedule.started(node)), seconds(schedule.ready(node)));
     let (x, width) = (canvas.x(start), (canvas.x(up) - canvas.x(start)).max(0.5));
-    let colour = if marked { "#ea580c" } else { "#93c5fd" };
+    let colour = if with_trailer_tag { "#ea580c" } else { "#93c5fd" };
     canvas.text(LEFT - 8.0, y + 9.0, "end", &shortened(name, NAME));
     canvas.line(format_args!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"10\" fill=\"{colour}\"><title>{}: \
@@ -130,8 +130,8 @@ mod tests {
     fn the_critical_path_is_always_shown_and_marked() {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
         let (tree, schedule) = greedy::plan(NonZeroU32::new(100_000).unwrap(), &cost);
-        let marked = drawn(100_000).matches("#ea580c").count();
-        assert_eq!(marked, explain(&tree, &schedule).path.len());
+        let with_trailer_tag = drawn(100_000).matches("#ea580c").count();
+        assert_eq!(with_trailer_tag, explain(&tree, &schedule).path.len());
     }
 
     #[test]

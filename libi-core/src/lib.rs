@@ -21,7 +21,7 @@
 //! 5. Protocols are state machines: [`machine`] says what one looks like, [`sim`] runs whole launches of them in
 //!    virtual time with costs that vary, hosts that are slow and hosts that are dead, from a seed.
 //! 6. What machines say to each other travels in frames: [`wire`]. Where strangers could listen or join in, both
-//!    ends of a [`link`] first prove that they hold the same ticket, and seal what follows.
+//!    ends of a [`secure`] first prove that they hold the same ticket, and seal what follows.
 //! 7. Afterwards a [`trace`] tells what took how long, beside what was predicted, and what the last host waited for.
 //!
 //! # From hosts to a plan
@@ -55,7 +55,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod boot;
 pub mod chart;
 pub mod cost;
 pub mod curves;
@@ -63,11 +62,12 @@ pub mod dist;
 mod draw;
 pub mod hosts;
 pub mod ids;
-pub mod link;
+pub mod join;
 pub mod machine;
 pub mod plan;
 pub mod ranking;
 pub mod ranks;
+pub mod secure;
 pub mod sim;
 #[cfg(test)]
 mod testing;

@@ -139,15 +139,15 @@ impl fmt::Display for Ranks {
 /// Runs that are not ascending, or that touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the runs of a set of ranks are not in order")]
-pub struct NoRanks;
+pub struct RanksError;
 
 impl TryFrom<Vec<(u32, u32)>> for Ranks {
-    type Error = NoRanks;
+    type Error = RanksError;
 
-    fn try_from(runs: Vec<(u32, u32)>) -> Result<Self, NoRanks> {
+    fn try_from(runs: Vec<(u32, u32)>) -> Result<Self, RanksError> {
         let apart = |pair: &[(u32, u32)]| pair[0].1.checked_add(1).is_some_and(|next| next < pair[1].0);
         let ordered = runs.iter().all(|(first, last)| first <= last) && runs.windows(2).all(apart);
-        if ordered { Ok(Self { runs }) } else { Err(NoRanks) }
+        if ordered { Ok(Self { runs }) } else { Err(RanksError) }
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn runs_out_of_order_are_no_set() {
         for runs in [&[(2, 1)][..], &[(0, 1), (2, 3)], &[(5, 6), (0, 1)], &[(0, u32::MAX), (3, 4)]] {
-            assert_eq!(Ranks::try_from(runs.to_vec()), Err(NoRanks));
+            assert_eq!(Ranks::try_from(runs.to_vec()), Err(RanksError));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 
 use libc::c_char;
-use libi::{Distribution, HostList, SessionId, Variable, Word};
+use libi::{Distribution, EnvVar, HostList, OsBytes, SessionId};
 
 use crate::given;
 use crate::hosts::{self, libi_hosts};
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn libi_distribution_set_args(
 ///
 /// # Safety
 /// It is NULL, or such an array of strings.
-unsafe fn words(array: *const *const c_char) -> Outcome<Vec<Word>> {
+unsafe fn words(array: *const *const c_char) -> Outcome<Vec<OsBytes>> {
     let mut words = Vec::new();
     if array.is_null() {
         return Ok(words);
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn libi_distribution_set_env(
     unsafe {
         with_one(distribution, |distribution| {
             let (name, value) = (given::word(name, "the name")?, given::word(value, "the value")?);
-            let variable = Variable::new(name, value).map_err(|error| Fault::argument(error.to_string()))?;
+            let variable = EnvVar::new(name, value).map_err(|error| Fault::argument(error.to_string()))?;
             distribution.env.push(variable);
             Ok(())
         })

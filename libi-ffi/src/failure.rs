@@ -25,7 +25,7 @@ pub struct Told {
     text: CString,
     evidence: CString,
     tail: CString,
-    refusal: Option<CString>,
+    shell_error: Option<CString>,
 }
 
 impl Told {
@@ -36,12 +36,12 @@ impl Told {
         if !evidence.is_empty() {
             text = format!("{text}: \"{evidence}\"");
         }
-        let refusal = failure.refusal().map(|refusal| c_string(&refusal.to_string()));
+        let shell_error = failure.shell_error().map(|shell_error| c_string(&shell_error.to_string()));
         Self {
             text: c_string(&text),
             evidence: c_string(evidence),
             tail: c_string(&failure.tail),
-            refusal,
+            shell_error,
             failure: failure.clone(),
         }
     }
@@ -115,17 +115,17 @@ pub(crate) fn exit(exit: Option<Exit>) -> (libi_exit, i32) {
 fn cause(cause: &Cause) -> libi_cause {
     match cause {
         Cause::NotStarted(_) => LIBI_CAUSE_NOT_STARTED,
-        Cause::NoRoom(_) => LIBI_CAUSE_NO_ROOM,
+        Cause::OutOfResources(_) => LIBI_CAUSE_NO_ROOM,
         Cause::Exited(_) => LIBI_CAUSE_EXITED,
         Cause::Closed => LIBI_CAUSE_CLOSED,
         Cause::TimedOut => LIBI_CAUSE_TIMED_OUT,
-        Cause::Garbled(_) => LIBI_CAUSE_GARBLED,
+        Cause::Protocol(_) => LIBI_CAUSE_GARBLED,
         Cause::Version(_) => LIBI_CAUSE_VERSION,
         Cause::WrongTicket => LIBI_CAUSE_WRONG_TICKET,
-        Cause::Silent => LIBI_CAUSE_SILENT,
+        Cause::HeartbeatLost => LIBI_CAUSE_SILENT,
         Cause::Unreachable => LIBI_CAUSE_UNREACHABLE,
         Cause::LauncherLost(_) => LIBI_CAUSE_LAUNCHER_LOST,
-        Cause::Abandoned => LIBI_CAUSE_ABANDONED,
+        Cause::Cancelled => LIBI_CAUSE_ABANDONED,
     }
 }
 
@@ -184,7 +184,7 @@ fn ended(failure: &Failure) -> (libi_exit, i32) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_failure_refusal(failure: *const libi_failure) -> *const c_char {
     // SAFETY: as the header asks.
-    unsafe { ask(failure, null(), |told| told.refusal.as_ref().map_or(null(), |text| text.as_ptr())) }
+    unsafe { ask(failure, null(), |told| told.shell_error.as_ref().map_or(null(), |text| text.as_ptr())) }
 }
 
 /// The line that says what has gone wrong; empty if there is none. NULL if it is NULL. Since 0.1.

@@ -13,7 +13,7 @@ use libi::{Error, FrontEnd, LaunchOptions, LaunchReport, Session};
 use crate::caller::{Own, Thread};
 use crate::distribution::{self, libi_distribution};
 use crate::event::{give_event, libi_event};
-use crate::given::{self, Place, patience};
+use crate::given::{self, Place, timeout};
 use crate::layout::{give_layout, libi_layout};
 use crate::object::{self, Part, ask, give, handle, with};
 use crate::options::{self, libi_options};
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn libi_front_next_event(
     unsafe {
         with(front, |front| {
             let place = Place::new(event, std::ptr::null_mut(), "event")?;
-            let next = front.front()?.next_event(patience(most)).ok_or_else(|| match most {
+            let next = front.front()?.next_event(timeout(most)).ok_or_else(|| match most {
                 0.. => Fault::new(LIBI_NOT_YET, "nothing has happened in this time"),
                 _ => Fault::new(LIBI_ERR_ENDED, "nothing comes any more"),
             })?;
@@ -332,8 +332,8 @@ pub unsafe extern "C" fn libi_front_patience(front: *const libi_front) -> libi_m
     // SAFETY: as the header asks.
     unsafe {
         ask(front, -1, |front| {
-            let patience = front.look().and_then(FrontEnd::patience);
-            patience.map_or(LIBI_FOREVER, given::millis)
+            let timeout = front.look().and_then(FrontEnd::next_timeout);
+            timeout.map_or(LIBI_FOREVER, given::millis)
         })
     }
 }

@@ -4,12 +4,12 @@ use std::ffi::{CStr, CString};
 use std::time::Duration;
 
 use libc::{c_char, c_void};
-use libi::{Ranks, Word};
+use libi::{OsBytes, Ranks};
 
 use crate::result::{Fault, LIBI_ERR_NULL, Outcome, libi_micros, libi_millis};
 
 /// How long that is.
-pub(crate) fn patience(millis: libi_millis) -> Duration {
+pub(crate) fn timeout(millis: libi_millis) -> Duration {
     u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis)
 }
 
@@ -54,10 +54,10 @@ pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Outcome<&'a s
 ///
 /// # Safety
 /// As of [`string`].
-pub(crate) unsafe fn word(given: *const c_char, what: &str) -> Outcome<Word> {
+pub(crate) unsafe fn word(given: *const c_char, what: &str) -> Outcome<OsBytes> {
     // SAFETY: as this function asks.
     let text = unsafe { string(given, what) }?;
-    Word::new(text.to_bytes()).map_err(|_| Fault::argument(format!("{what} has a NUL in it")))
+    OsBytes::new(text.to_bytes()).map_err(|_| Fault::argument(format!("{what} has a NUL in it")))
 }
 
 /// What may be NULL.
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(millis(Duration::from_micros(1)), 1);
         assert_eq!(millis(Duration::from_millis(7)), 7);
         assert_eq!(millis(Duration::MAX), i64::MAX);
-        assert_eq!((patience(-1), patience(0)), (Duration::MAX, Duration::ZERO));
+        assert_eq!((timeout(-1), timeout(0)), (Duration::MAX, Duration::ZERO));
     }
 
     #[test]

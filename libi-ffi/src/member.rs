@@ -196,9 +196,9 @@ pub unsafe extern "C" fn libi_member_lost(member: *const libi_member, ranks: *mu
 ///
 /// Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others go on for longer; LIBI_ERR_ENDED. It may be called again. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_finish(member: *mut libi_member, patience: libi_millis) -> libi_result {
+pub unsafe extern "C" fn libi_member_finish(member: *mut libi_member, timeout: libi_millis) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { with(member, |seat| Ok(seat.member()?.finish(given::patience(patience))?)) }
+    unsafe { with(member, |seat| Ok(seat.member()?.drain(given::timeout(timeout))?)) }
 }
 
 /// Releases this process from the session, to live on: from now on it is not signalled and not ended by it, and does not end when the
@@ -217,12 +217,9 @@ pub unsafe extern "C" fn libi_member_finish(member: *mut libi_member, patience: 
 /// same; LIBI_ERR_ENDED; LIBI_ERR_SYSTEM if the process is tied to its starter and this is not the main thread, which alone can loosen
 /// that. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_finalize(
-    member: *mut libi_member,
-    patience: libi_millis,
-) -> libi_result {
+pub unsafe extern "C" fn libi_member_finalize(member: *mut libi_member, timeout: libi_millis) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { with(member, |seat| Ok(seat.member()?.finalize(given::patience(patience))?)) }
+    unsafe { with(member, |seat| Ok(seat.member()?.detach(given::timeout(timeout))?)) }
 }
 
 /// What failed last with this member in this thread, or why libi_member_init() has failed; empty if nothing has. Since 0.1.
@@ -258,7 +255,7 @@ pub unsafe extern "C" fn libi_member_descriptor(member: *const libi_member) -> l
 /// is not limited, as with LIBI_PROGRESS_THREAD. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_patience(member: *const libi_member) -> libi_millis {
-    let millis = |taken: &Taken| taken.member.patience().map_or(LIBI_FOREVER, given::millis);
+    let millis = |taken: &Taken| taken.member.next_timeout().map_or(LIBI_FOREVER, given::millis);
     // SAFETY: as the header asks.
     unsafe { ask(member, -1, |seat| seat.now(-1, millis)) }
 }
@@ -278,12 +275,12 @@ pub unsafe extern "C" fn libi_member_dispatch(member: *mut libi_member) -> libi_
 /// As of [`with`].
 unsafe fn wait<T>(
     member: *mut libi_member,
-    patience: libi_millis,
+    timeout: libi_millis,
     begin: impl FnOnce(&Member) -> Outcome<Pending<T>>,
     put: impl FnOnce(T) -> Outcome,
 ) -> libi_result {
     // SAFETY: as this function asks.
-    unsafe { with(member, |seat| put(begin(seat.member()?)?.wait(given::patience(patience))?)) }
+    unsafe { with(member, |seat| put(begin(seat.member()?)?.wait(given::timeout(timeout))?)) }
 }
 
 /// Starts an operation, and gives it.

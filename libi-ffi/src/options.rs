@@ -1,6 +1,6 @@
 //! How a launch is to go.
 
-mod via;
+mod backend;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libc::c_char;
 use libi::cost::Cost;
-use libi::{LaunchOptions, Links, Mode, Output, Policy};
+use libi::{LaunchOptions, LinkPolicy, LinkSecurity, Output, Policy};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -169,13 +169,13 @@ pub const LIBI_RULE_SILENCE: libi_rule = 7;
 fn duration(options: &mut LaunchOptions, rule: libi_rule) -> Option<&mut Duration> {
     let rules = &mut options.rules;
     Some(match rule {
-        LIBI_RULE_GREET => &mut rules.greet,
-        LIBI_RULE_JOIN => &mut rules.join,
+        LIBI_RULE_GREET => &mut rules.hello_timeout,
+        LIBI_RULE_JOIN => &mut rules.join_timeout,
         LIBI_RULE_BACK_OFF => &mut rules.back_off,
-        LIBI_RULE_BACK_OFF_MOST => &mut rules.back_off_most,
-        LIBI_RULE_GATHER => &mut rules.gather,
-        LIBI_RULE_GRACE => &mut rules.grace,
-        LIBI_RULE_SILENCE => &mut rules.silence,
+        LIBI_RULE_BACK_OFF_MOST => &mut rules.back_off_max,
+        LIBI_RULE_GATHER => &mut rules.failure_linger,
+        LIBI_RULE_GRACE => &mut rules.kill_grace,
+        LIBI_RULE_SILENCE => &mut rules.peer_timeout,
         _ => return None,
     })
 }
@@ -332,9 +332,9 @@ pub unsafe extern "C" fn libi_options_set_links(
     unsafe {
         set(options, |options| {
             options.links = match links {
-                LIBI_LINKS_AUTO => Links::Auto,
-                LIBI_LINKS_DIRECT => Links::Direct,
-                LIBI_LINKS_CHANNEL => Links::Channel,
+                LIBI_LINKS_AUTO => LinkPolicy::Auto,
+                LIBI_LINKS_DIRECT => LinkPolicy::Direct,
+                LIBI_LINKS_CHANNEL => LinkPolicy::Channel,
                 _ => return Err(Fault::argument(format!("there is no choice of links {links}"))),
             };
             Ok(())
@@ -352,7 +352,7 @@ pub unsafe extern "C" fn libi_options_set_encrypted(
     // SAFETY: as the header asks.
     unsafe {
         set(options, |options| {
-            options.mode = if encrypted { Mode::Encrypted } else { Mode::Authenticated };
+            options.mode = if encrypted { LinkSecurity::Encrypted } else { LinkSecurity::Authenticated };
             Ok(())
         })
     }

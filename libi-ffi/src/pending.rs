@@ -65,8 +65,8 @@ pub(crate) fn found(value: Option<Bytes>) -> Came {
 
 /// An operation, whatever comes of it.
 trait Operation: Send {
-    fn wait(self: Box<Self>, patience: Duration) -> Result<Came, CommError>;
-    fn wait_for(&mut self, patience: Duration) -> Option<Result<Came, CommError>>;
+    fn wait(self: Box<Self>, timeout: Duration) -> Result<Came, CommError>;
+    fn wait_for(&mut self, timeout: Duration) -> Option<Result<Came, CommError>>;
     fn poll(&mut self) -> Option<Result<Came, CommError>>;
     fn cancel(self: Box<Self>);
 }
@@ -77,13 +77,13 @@ struct Of<T> {
 }
 
 impl<T: Send> Operation for Of<T> {
-    fn wait(self: Box<Self>, patience: Duration) -> Result<Came, CommError> {
+    fn wait(self: Box<Self>, timeout: Duration) -> Result<Came, CommError> {
         let Self { pending, read } = *self;
-        pending.wait(patience).map(read)
+        pending.wait(timeout).map(read)
     }
 
-    fn wait_for(&mut self, patience: Duration) -> Option<Result<Came, CommError>> {
-        Some(self.pending.wait_for(patience)?.map(self.read))
+    fn wait_for(&mut self, timeout: Duration) -> Option<Result<Came, CommError>> {
+        Some(self.pending.wait_for(timeout)?.map(self.read))
     }
 
     fn poll(&mut self) -> Option<Result<Came, CommError>> {
@@ -164,13 +164,13 @@ impl Stage {
 /// LIBI_ERR_TIMED_OUT if it was given up; LIBI_ERR_BUSY if a function that the library has called calls this. Once it is over, this and
 /// libi_pending_poll() go on returning the same. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_pending_wait(pending: *mut libi_pending, patience: libi_millis) -> libi_result {
-    let patience = given::patience(patience);
+pub unsafe extern "C" fn libi_pending_wait(pending: *mut libi_pending, timeout: libi_millis) -> libi_result {
+    let timeout = given::timeout(timeout);
     let body = |started: &mut Started| {
         let stage = started.0.get_mut()?;
         // If that panics the object is not used again.
         match std::mem::replace(stage, Stage::Done(None)) {
-            Stage::Running(operation) => *stage = Stage::of(operation.wait(patience)),
+            Stage::Running(operation) => *stage = Stage::of(operation.wait(timeout)),
             over => *stage = over,
         }
         stage.said()
@@ -185,11 +185,11 @@ pub unsafe extern "C" fn libi_pending_wait(pending: *mut libi_pending, patience:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_pending_wait_for(
     pending: *mut libi_pending,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
-    let patience = given::patience(patience);
+    let timeout = given::timeout(timeout);
     // SAFETY: as the header asks.
-    unsafe { coded(pending, |started| started.ask(|operation| operation.wait_for(patience))) }
+    unsafe { coded(pending, |started| started.ask(|operation| operation.wait_for(timeout))) }
 }
 
 /// Whether it is over. Does not wait; where there is no thread of the library's it does what there is to do.

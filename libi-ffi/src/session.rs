@@ -5,7 +5,7 @@ use libi::{Error, Session, Stage};
 
 use crate::caller::Own;
 use crate::data::{self, libi_data};
-use crate::given::{self, Place, patience};
+use crate::given::{self, Place, timeout};
 use crate::layout::{give_layout, libi_layout};
 use crate::object::{self, ask, give, handle, with};
 use crate::pending::{self, libi_pending};
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn libi_session_tally(
     // SAFETY: as the header asks.
     unsafe {
         act(session, |session| {
-            let tally = session.tally();
+            let tally = session.progress();
             Place::new(joined, tally.joined, "joined")?;
             Place::new(failed, tally.failed, "failed")?;
             Place::new(waiting, tally.waiting, "waiting")?;
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn libi_session_wait_up(
     most: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { try_with(session, |session| session.wait_up(patience(most)).map(drop)) }
+    unsafe { try_with(session, |session| session.wait_up(timeout(most)).map(drop)) }
 }
 
 /// Waits until every member has ended, was released, or is lost.
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn libi_session_wait_done(
     most: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { try_with(session, |session| session.wait_done(patience(most))) }
+    unsafe { try_with(session, |session| session.wait_done(timeout(most))) }
 }
 
 /// Writes to the master's standard input, if the options have asked for that by libi_options_set_input().
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn libi_session_write(
     unsafe {
         act(session, |session| {
             let bytes = given::bytes(bytes, length, "bytes")?;
-            session.write(bytes, patience(most)).map_err(Fault::from)
+            session.write(bytes, timeout(most)).map_err(Fault::from)
         })
     }
 }
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn libi_session_terminate(
     grace: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { try_with(session, |session| session.terminate(patience(grace))) }
+    unsafe { try_with(session, |session| session.terminate(timeout(grace))) }
 }
 
 /// Sends the master a message, which gets it by libi_member_recv(). Before the session is up it waits for that; messages arrive in the
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn libi_session_send(
     unsafe {
         act(session, |session| {
             let message = given::bytes(bytes, length, "bytes")?;
-            session.send(message.to_vec()).wait(patience(most)).map_err(Fault::from)
+            session.send(message.to_vec()).wait(timeout(most)).map_err(Fault::from)
         })
     }
 }
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn libi_session_recv(
     unsafe {
         act(session, |session| {
             let place = Place::new(data, std::ptr::null_mut(), "data")?;
-            place.put(data::given(vec![session.recv().wait(patience(most))?]));
+            place.put(data::given(vec![session.recv().wait(timeout(most))?]));
             Ok(())
         })
     }

@@ -16,17 +16,17 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use libi_core::boot::SessionKey;
 use libi_core::cost::Cost;
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::join::SessionKey;
 use libi_core::plan::greedy;
 use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, Node as Id, Sim, World};
 use libi_core::time::Instant;
-use libi_launch::machine::{Effect, Event, LinkId, Node, Notice, Plan, Program, Task};
+use libi_launch::machine::{Effect, Event, HostSpec, LinkId, Node, Notice, Plan, Program};
 
 use processor::{Next, Processor};
 
@@ -96,9 +96,13 @@ fn row(hosts: u32, cost: Cost, varies: f64, turns: Turns) {
 
 /// The time from the front end's Begin to its Up.
 fn launch(hosts: u32, word: Cost, cluster: Cluster) -> Duration {
-    let program =
-        Program { executable: Word::try_from("tool").unwrap(), args: Vec::new(), env: Vec::new(), cwd: None };
-    let task = |host: u32| Task {
+    let program = Program {
+        executable: OsBytes::try_from("tool").unwrap(),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: None,
+    };
+    let task = |host: u32| HostSpec {
         host: HostIndex(host),
         attempt: Attempt::default(),
         name: format!("node{host}"),

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 use libi_launch::process::{Environment, Start, Watching};
 
 const RUNS: usize = 7;
@@ -30,7 +30,7 @@ fn main() {
 
 /// The median rates of all ways.
 fn measure(what: &str) -> Vec<(&'static str, f64)> {
-    let start = Start::new(Word::new(*b"/bin/true").unwrap_or_default(), Environment::inherited());
+    let start = Start::new(OsBytes::new(*b"/bin/true").unwrap_or_default(), Environment::inherited());
     let thread = Start { watching: Watching::Thread, ..start.clone() };
     let ways: [(&str, &dyn Fn()); 5] = [
         ("libi", &|| libi(&start)),

@@ -4,19 +4,19 @@
 //! [`machine`] is the state machine of a launch, which decides who is started where, what it means when something fails,
 //! and how a session ends; it runs under the simulator in `tests/simulation`, and for real under the loop of the crate
 //! `libi`. [`backend`] says how hosts are reached, [`quote`] writes down for a remote shell what is to be started there,
-//! [`process`] starts, watches and ends processes on this host (Linux only), [`verdict`] has the words for what
-//! became of a host, [`refusal`] reads what a remote shell says of itself, [`transcript`] what `ssh -v` says of a login, and
-//! [`farewell`] what a host says of the end of its program.
+//! [`process`] starts, watches and ends processes on this host (Linux only), [`failure`] has the words for what
+//! became of a host, [`shell_error`] reads what a remote shell says of itself, [`transcript`] what `ssh -v` says of a login, and
+//! [`exit_trailer`] what a host says of the end of its program.
 //!
 //! This crate does not know `libi-comm`, nor is it known by it; the crate `libi` joins the two.
 #![deny(missing_docs)]
 
 pub mod backend;
-pub mod farewell;
+pub mod exit_trailer;
+pub mod failure;
 pub mod machine;
 #[cfg(target_os = "linux")]
 pub mod process;
 pub mod quote;
-pub mod refusal;
+pub mod shell_error;
 pub mod transcript;
-pub mod verdict;

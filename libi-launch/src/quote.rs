@@ -34,7 +34,7 @@
 
 use std::borrow::Cow;
 
-use libi_core::dist::{Variable, Word};
+use libi_core::dist::{EnvVar, OsBytes};
 
 /// The exit status of a [`command`] that could not enter its directory.
 pub const SETUP_FAILED: i32 = 125;
@@ -43,7 +43,7 @@ pub const SETUP_FAILED: i32 = 125;
 pub const NO_DIRECTORY: &str = "libi: cannot change to directory ";
 
 /// How a directory, variables, a program and its arguments are written down.
-pub(crate) type Written = fn(Option<&Word>, &[Variable], &Word, &[Word]) -> Word;
+pub(crate) type Written = fn(Option<&OsBytes>, &[EnvVar], &OsBytes, &[OsBytes]) -> OsBytes;
 
 /// The longest word that shells get, quotes included, and the most words: csh has room for twice as many.
 const LONGEST: usize = 4_000;
@@ -64,7 +64,7 @@ const MOST: usize = 400;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
-pub fn command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Word {
+pub fn command(cwd: Option<&OsBytes>, env: &[EnvVar], program: &OsBytes, args: &[OsBytes]) -> OsBytes {
     written(cwd, &words(env, program, args), false)
 }
 
@@ -74,7 +74,7 @@ pub fn command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Wor
 /// It is the process itself that ends so, not those that it has started. It loosens the tie by `prctl` (`PR_SET_PDEATHSIG`), in
 /// the thread that it began with.
 #[must_use]
-pub fn tied_command(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Word {
+pub fn tied_command(cwd: Option<&OsBytes>, env: &[EnvVar], program: &OsBytes, args: &[OsBytes]) -> OsBytes {
     written(cwd, &words(env, program, args), true)
 }
 
@@ -88,17 +88,17 @@ const TIE: &str = "[ -x /usr/bin/choom ] && [ -x /usr/bin/setpriv ] && ! [ -L /u
 
 /// A line for a POSIX shell that does what [`command`] does, and is long or not as it comes. What is executed is begun by what
 /// the shell's variable `by` names, if it names something.
-pub(crate) fn line(cwd: Option<&Word>, env: &[Variable], program: &Word, args: &[Word]) -> Vec<u8> {
+pub(crate) fn line(cwd: Option<&OsBytes>, env: &[EnvVar], program: &OsBytes, args: &[OsBytes]) -> Vec<u8> {
     let enter = cwd.map_or_else(Vec::new, |cwd| enter(cwd.as_bytes()));
     [&enter[..], b"exec $by env -- ", &join(&words(env, program, args))].concat()
 }
 
 /// The command that does what it reads from its standard input: what [`as_input`] makes of a line. It takes nothing from
 /// there but that.
-pub(crate) fn obey_input() -> Word {
+pub(crate) fn obey_input() -> OsBytes {
     // A shell reads a line byte by byte where it cannot go back.
     let obey: &[u8] = br#"IFS= read -r c && eval "$(printf %b "$c")""#;
-    Word::new(join(&[b"exec", &b"/bin/sh"[..], b"-c", obey])).expect("text without a NUL")
+    OsBytes::new(join(&[b"exec", &b"/bin/sh"[..], b"-c", obey])).expect("text without a NUL")
 }
 
 /// A line for a POSIX shell as [`obey_input`] reads it.
@@ -107,12 +107,12 @@ pub(crate) fn as_input(line: &[u8]) -> Vec<u8> {
 }
 
 /// Variables, program and arguments, as `env` takes them.
-fn words<'a>(env: &[Variable], program: &'a Word, args: &'a [Word]) -> Vec<Cow<'a, [u8]>> {
+fn words<'a>(env: &[EnvVar], program: &'a OsBytes, args: &'a [OsBytes]) -> Vec<Cow<'a, [u8]>> {
     let program = program.as_bytes();
     // What begins with a dash must be no option of what follows.
     let option_like = program.starts_with(b"-") && program.contains(&b'/');
     let program = if option_like { anchored(program) } else { Cow::Borrowed(program) };
-    let set = |variable: &Variable| [variable.name().as_bytes(), b"=", variable.value().as_bytes()].concat();
+    let set = |variable: &EnvVar| [variable.name().as_bytes(), b"=", variable.value().as_bytes()].concat();
     let mut words: Vec<Cow<'a, [u8]>> = env.iter().map(|variable| Cow::Owned(set(variable))).collect();
     if program.contains(&b'=') {
         // `env` takes it for one more variable. A shell expands `$0` and does not look at it again; its `exec`
@@ -125,20 +125,20 @@ fn words<'a>(env: &[Variable], program: &'a Word, args: &'a [Word]) -> Vec<Cow<'
     words
 }
 
-fn written(cwd: Option<&Word>, words: &[Cow<'_, [u8]>], tied: bool) -> Word {
+fn written(cwd: Option<&OsBytes>, words: &[Cow<'_, [u8]>], tied: bool) -> OsBytes {
     // Not every shell's `exec` says by its status what was wrong; `env` does.
     let run = if tied {
         [b"set -- ", &join(words)[..], b"; ", TIE.as_bytes()].concat()
     } else {
         [b"exec env -- ", &join(words)[..]].concat()
     };
-    let is_plain = !tied && words.iter().all(|word| is_safe(word)) && words.len() + 3 <= MOST;
+    let is_plaintext = !tied && words.iter().all(|word| is_safe(word)) && words.len() + 3 <= MOST;
     let line = match cwd {
-        None if is_plain => run,
+        None if is_plaintext => run,
         None => by_sh(&run),
         Some(cwd) => by_sh(&[enter(cwd.as_bytes()), run].concat()),
     };
-    Word::new(line).expect("made of Words, which hold no NUL, and of text without")
+    OsBytes::new(line).expect("made of Words, which hold no NUL, and of text without")
 }
 
 /// One word of a shell's language that stands for these bytes: of any shell's if they are printable ASCII, otherwise of a

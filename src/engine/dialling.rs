@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use libi_core::link::{AwaitReply, LinkKey, Step};
+use libi_core::secure::{AwaitReply, LinkKey, Step};
 use libi_core::time::Instant;
 use libi_launch::machine::LinkId;
 use mio::net::TcpStream;
@@ -124,7 +124,7 @@ impl Dialler {
 }
 
 impl Attempt {
-    fn go_on(&mut self) -> io::Result<Option<(libi_core::link::Secured, Vec<u8>)>> {
+    fn go_on(&mut self) -> io::Result<Option<(libi_core::secure::Secured, Vec<u8>)>> {
         loop {
             match write_all(&self.stream, &mut self.out) {
                 // It is not connected yet.

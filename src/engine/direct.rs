@@ -1,6 +1,6 @@
 //! Direct connections until they are proven: those that strangers make to us, and those that we make to a parent.
 //!
-//! Whoever connects has [`PATIENCE`] to prove himself, and costs a descriptor and some hundred bytes until then. There
+//! Whoever connects has [`TIMEOUT`] to prove himself, and costs a descriptor and some hundred bytes until then. There
 //! are never more than [`MOST_GUESTS`] of whom nothing is known: one more sends away the one that has been silent for longest. Who
 //! has made a genuine opening, or has seen one and repeats it, is not sent away for strangers; there are [`MOST_GENUINE`] of
 //! those at most. Whatever is wrong with a guest, he sees the connection close and not a byte. None of this holds up anything else.
@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use libi_core::link::{AwaitOpening, AwaitProof, Fresh, LinkId as KeyId, LinkKey, Step};
+use libi_core::secure::{AwaitOpening, AwaitProof, Fresh, LinkId as KeyId, LinkKey, Step};
 use libi_core::time::Instant;
 use libi_launch::machine::LinkId;
 use mio::net::TcpListener;
@@ -27,7 +27,7 @@ use super::sealed::Sealed;
 use super::stream::Stream;
 
 /// How long a stranger has to prove himself.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 /// How many strangers are looked at at a time.
 const MOST_GUESTS: usize = 64;
 /// How many guests there are at a time whose opening was genuine.
@@ -138,7 +138,7 @@ impl Door {
             let at = (id, LinkId::PARENT, Part::Guest(number));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
             let state = Knock::Opening(AwaitOpening::new());
-            let guest = Guest { stream, token, until: now + PATIENCE, state, out: Vec::new() };
+            let guest = Guest { stream, token, until: now + TIMEOUT, state, out: Vec::new() };
             self.guests.insert(number, guest);
             // What is genuine begins with its opening. To look at once keeps it from being sent away for others.
             proven.extend(self.attend(number, registry, targets));
@@ -196,7 +196,7 @@ impl Door {
     fn listen_to(
         &self,
         guest: &mut Guest,
-    ) -> io::Result<Option<(LinkId, KeyId, libi_core::link::Secured, Vec<u8>)>> {
+    ) -> io::Result<Option<(LinkId, KeyId, libi_core::secure::Secured, Vec<u8>)>> {
         loop {
             write_all(&guest.stream, &mut guest.out)?;
             let mut buffer = [0; 256];

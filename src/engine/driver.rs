@@ -8,7 +8,7 @@ use libi_comm::{Event as Said, Group};
 use libi_core::hosts::HostList;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
-use libi_launch::farewell::Farewell;
+use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as Standard};
 use libi_launch::process::{Child, Environment, Signal};
 use mio::Registry;
@@ -366,7 +366,7 @@ impl Driver {
         let port = self.ports.entry(link).or_default();
         let at = (turn.id, link);
         port.begin_with(&started.first);
-        port.farewell = started.farewell.map(Farewell::new);
+        port.trailer = started.trailer.map(ExitTrailer::new);
         port.set_process(started.child, turn.registry, turn.targets, at)?;
         port.set_input(started.input, turn.registry, turn.targets, at)?;
         if let Some(output) = started.output {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use libi_core::time::Instant;
 
 /// How long the beginning of a line waits for its end.
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 /// How long a line may get before it is cut.
 const LONGEST: usize = 8 << 10;
 
@@ -26,7 +26,7 @@ impl Lines {
         let rest = self.begun.split_off(whole);
         let lines = std::mem::replace(&mut self.begun, rest);
         if whole > 0 || self.due.is_none() {
-            self.due = (!self.begun.is_empty()).then(|| now + PATIENCE);
+            self.due = (!self.begun.is_empty()).then(|| now + TIMEOUT);
         }
         (!lines.is_empty()).then_some(lines)
     }
@@ -38,7 +38,7 @@ impl Lines {
 
     /// Gives its beginning more time; until when, is returned.
     pub(super) fn postpone(&mut self, now: Instant) -> Instant {
-        *self.due.insert(now + PATIENCE)
+        *self.due.insert(now + TIMEOUT)
     }
 
     /// Gives what there is.
@@ -67,11 +67,11 @@ mod tests {
     fn a_line_without_an_end_waits_from_its_beginning_and_not_for_ever() {
         let mut lines = Lines::default();
         assert_eq!(lines.push(b"prompt", NOW), None);
-        assert_eq!(lines.push(b"> ", NOW + PATIENCE / 2), None);
-        assert_eq!(lines.due(), Some(NOW + PATIENCE));
+        assert_eq!(lines.push(b"> ", NOW + TIMEOUT / 2), None);
+        assert_eq!(lines.due(), Some(NOW + TIMEOUT));
         assert_eq!(
-            (lines.postpone(NOW + PATIENCE), lines.due()),
-            (NOW + PATIENCE * 2, Some(NOW + PATIENCE * 2))
+            (lines.postpone(NOW + TIMEOUT), lines.due()),
+            (NOW + TIMEOUT * 2, Some(NOW + TIMEOUT * 2))
         );
         assert_eq!(lines.take(), Some(b"prompt> ".to_vec()));
         assert_eq!(lines.due(), None);

@@ -233,7 +233,7 @@ impl Engine {
     }
 
     /// How long nothing has to be done unless something happens; nothing if there is no deadline.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub(crate) fn next_timeout(&self) -> Option<Duration> {
         if !self.ready.is_empty() || self.drivers.values().any(Driver::is_busy) {
             return Some(Duration::ZERO);
         }
@@ -246,8 +246,8 @@ impl Engine {
         self.is_moored()?;
         // What waits to be written may be what others wait for.
         self.flush(owner);
-        let patience = [self.patience(), most].into_iter().flatten().min();
-        match self.poll.poll(&mut self.events, patience) {
+        let timeout = [self.next_timeout(), most].into_iter().flatten().min();
+        match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => other?,
         }

@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use libi_comm::Frame;
 use libi_comm::memory::Lent;
-use libi_launch::farewell::Farewell;
+use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::machine::Stream as Standard;
 use libi_launch::process::Child;
 use mio::{Interest, Registry, Token};
@@ -51,7 +51,7 @@ pub(super) struct Port {
     pub(super) process: Option<Registered<Child>>,
     pub(super) texts: [Option<Registered<Text>>; 2],
     /// What looks for how the program over there has ended, if it is said on the channel.
-    pub(super) farewell: Option<Farewell>,
+    pub(super) trailer: Option<ExitTrailer>,
     /// Nothing is to be received or sent any more.
     pub(super) closed: bool,
     /// The process is not ours any more.
@@ -241,12 +241,12 @@ impl Port {
 
     /// Whether nobody is there any more whom something could be told on the channel.
     fn has_hung_up(&self) -> bool {
-        self.farewell.as_ref().is_some_and(|farewell| farewell.exit().is_some())
+        self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_some())
     }
 
     /// Whether its direct connection is the lesser part of it: how the program has ended is still to be said on the channel.
     pub(super) fn awaits_farewell(&self) -> bool {
-        let unsaid = self.farewell.as_ref().is_some_and(|farewell| farewell.exit().is_none());
+        let unsaid = self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_none());
         unsaid && self.process.is_some() && self.input.is_some() && self.direct.is_some()
     }
 

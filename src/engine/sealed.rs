@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use libi_core::link::{Open, Secured};
+use libi_core::secure::{Open, Secured};
 
 use super::lane::{Flushed, Lane};
 use super::port::AT_ONCE;
@@ -77,7 +77,7 @@ impl Sealed {
     }
 
     /// Whether what it carries comes as it is, so that it can be read to wherever it belongs.
-    pub(super) fn is_plain(&self) -> bool {
+    pub(super) fn is_plaintext(&self) -> bool {
         matches!(self.secured, Secured::Authenticated) && self.early.is_empty()
     }
 

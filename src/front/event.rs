@@ -1,8 +1,8 @@
 //! What a front end tells its user, one thing after the other.
 
 use libi_core::ids::{HostIndex, Rank, SessionId};
+use libi_launch::failure::{Exit, Failure};
 use libi_launch::machine::Stream;
-use libi_launch::verdict::{Exit, Failure};
 
 use super::session::Number;
 

@@ -28,20 +28,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use libi_core::boot::SessionKey;
 use libi_core::dist::Distribution;
 use libi_core::dist::layout::{Layout, LayoutError, lay_out};
 use libi_core::ids::HostIndex;
-use libi_core::link::{Fresh, Secret};
+use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
-use libi_launch::backend::Via;
-use libi_launch::farewell::Mark;
-use libi_launch::machine::{Carried, Direct, Links, Node, Output as Wanted, Plan, Program, Spare, Task};
+use libi_core::secure::{Fresh, Secret};
+use libi_launch::backend::Backend;
+use libi_launch::exit_trailer::TrailerTag;
+use libi_launch::machine::{
+    Carried, Direct, HostSpec, LinkPolicy, Node, Output as Wanted, Plan, Program, Spare,
+};
 
 pub use event::Event;
 pub use options::{LaunchOptions, Output};
 pub use report::{Flat, HostReport, LaunchReport};
-pub use session::{LinkTally, Session, Stage, Tally};
+pub use session::{LaunchProgress, LinkCounts, Session, Stage};
 
 use crate::engine::driver::{Driver, inherited};
 use crate::engine::sys::is_main_thread;
@@ -54,7 +56,7 @@ pub enum Progress {
     /// A thread of libi's own, in which all signals are blocked.
     #[default]
     Thread,
-    /// The caller: wait until [`FrontEnd::descriptor`] is readable or [`FrontEnd::patience`] is over, then call
+    /// The caller: wait until [`FrontEnd::descriptor`] is readable or [`FrontEnd::next_timeout`] is over, then call
     /// [`FrontEnd::dispatch`]. Calls that wait do it as well. Call from one thread that lives as long as the process,
     /// best the main one: only then processes that never join are certain to end when this process is killed.
     Manual,
@@ -137,7 +139,7 @@ impl FrontEnd {
     ) -> Result<Vec<Session>, Error> {
         let sessions = self.start(distributions, options)?;
         for session in &sessions {
-            session.wait_up(options.deadline.saturating_add(options.rules.grace.saturating_mul(4)))?;
+            session.wait_up(options.deadline.saturating_add(options.rules.kill_grace.saturating_mul(4)))?;
         }
         Ok(sessions)
     }
@@ -152,8 +154,8 @@ impl FrontEnd {
         options: &LaunchOptions,
     ) -> Result<Vec<Session>, Error> {
         let layouts = lay_out(distributions)?;
-        if options.via.is_plain() && !options.allow_plain {
-            return Err(Error::Plain(options.via.to_string()));
+        if options.backend.is_plaintext() && !options.allow_plain {
+            return Err(Error::Plain(options.backend.to_string()));
         }
         let programs: Vec<Program> = distributions.iter().map(program).collect();
         layouts.into_iter().map(|layout| self.start_one(layout, &programs, options)).collect()
@@ -170,10 +172,10 @@ impl FrontEnd {
         let direct = direct(options)?;
         let mut mark = [0; 16];
         getrandom::fill(&mut mark).map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
-        let via = options.via.clone().marked(Mark(mark));
-        if via.is_plain() {
+        let backend = options.backend.clone().with_trailer_tag(TrailerTag(mark));
+        if backend.is_plaintext() {
             log::warn!(
-                "session {} is launched through {via}: everybody on the way can read and change what it says",
+                "session {} is launched through {backend}: everybody on the way can read and change what it says",
                 layout.session().0
             );
         }
@@ -183,7 +185,7 @@ impl FrontEnd {
             rules: options.rules,
             policy: options.policy,
             deadline: options.deadline,
-            via,
+            backend,
             output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
             strategy: options.strategy,
             input: options.input,
@@ -206,8 +208,8 @@ impl FrontEnd {
     }
 
     /// The next thing that has happened, if something does within this time.
-    pub fn next_event(&self, patience: Duration) -> Option<Event> {
-        self.room.next_event(patience)
+    pub fn next_event(&self, timeout: Duration) -> Option<Event> {
+        self.room.next_event(timeout)
     }
 
     /// Is readable as long as [`next_event`](Self::next_event) has something; operations of its sessions are over and nobody has
@@ -220,8 +222,8 @@ impl FrontEnd {
 
     /// Without a thread: how long nothing has to be dispatched unless the descriptor becomes readable.
     #[must_use]
-    pub fn patience(&self) -> Option<Duration> {
-        self.room.patience()
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.room.next_timeout()
     }
 
     /// Without a thread: does what there is to do, and does not wait.
@@ -242,12 +244,12 @@ impl Drop for FrontEnd {
 
 /// What travels about direct links. On one machine there is nothing to be gained by them.
 fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
-    let links = match (&options.via, options.links) {
-        (Via::Local(_), Links::Auto) => Links::Channel,
+    let links = match (&options.backend, options.links) {
+        (Backend::Local(_), LinkPolicy::Auto) => LinkPolicy::Channel,
         (_, links) => links,
     };
     let mut secret = None;
-    if links != Links::Channel {
+    if links != LinkPolicy::Channel {
         let mut bytes = [0; Fresh::LEN];
         getrandom::fill(&mut bytes)
             .map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
@@ -271,8 +273,8 @@ fn program(distribution: &Distribution) -> Program {
     }
 }
 
-fn tasks(layout: &Layout) -> Vec<Task> {
-    let task = |(host, named): (u32, libi_core::hosts::HostRef<'_>)| Task {
+fn tasks(layout: &Layout) -> Vec<HostSpec> {
+    let task = |(host, named): (u32, libi_core::hosts::HostRef<'_>)| HostSpec {
         host: HostIndex(host),
         attempt: Attempt::default(),
         name: named.name.to_owned(),

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::hosts::HostList;
-use libi_core::link::Mode;
 use libi_core::plan::Strategy;
-use libi_launch::backend::{Backend, Via};
-use libi_launch::machine::{Links, Policy, Rules};
+use libi_core::secure::LinkSecurity;
+use libi_launch::backend::{Backend, LaunchMethod};
+use libi_launch::machine::{LinkPolicy, Policy, Rules};
 
 /// How a launch is to go. [`Default`] is a launch on this machine, of everything, within two minutes.
 ///
@@ -16,7 +16,7 @@ use libi_launch::machine::{Links, Policy, Rules};
 /// use std::time::Duration;
 /// use libi::{LaunchOptions, Policy, Ssh, Via, Word};
 ///
-/// let ssh = Ssh { options: vec![Word::try_from("StrictHostKeyChecking=accept-new")?], ..Ssh::new() };
+/// let ssh = Ssh { options: vec![OsBytes::try_from("StrictHostKeyChecking=accept-new")?], ..Ssh::new() };
 /// let options = LaunchOptions {
 ///     via: Via::Ssh(ssh),
 ///     policy: Policy::AtLeast(500),
@@ -29,7 +29,7 @@ use libi_launch::machine::{Links, Policy, Rules};
 #[derive(Clone, Debug)]
 pub struct LaunchOptions {
     /// How hosts are reached.
-    pub via: Via,
+    pub backend: Backend,
     /// How many hosts have to join for the session to come up.
     pub policy: Policy,
     /// After how long there is a verdict, whatever happens.
@@ -50,9 +50,9 @@ pub struct LaunchOptions {
     /// What becomes of what members print.
     pub output: Output,
     /// Whether hosts talk to each other directly, or through the channels that they were started with.
-    pub links: Links,
+    pub links: LinkPolicy,
     /// What happens to bytes on direct links.
-    pub mode: Mode,
+    pub mode: LinkSecurity,
     /// Whether hosts may be reached by means that others on the network can listen to, and interfere with: `rsh`. Without that, such a
     /// launch is refused; with it, each session says so once, as a warning to whatever logger the program has (crate `log`).
     ///
@@ -62,8 +62,8 @@ pub struct LaunchOptions {
     /// All hosts are this machine, whatever they are called: direct links are made on its loopback address alone.
     pub loopback: bool,
     /// Hosts that are this machine: where the front end launches them, as it does the first of a session, it starts them as
-    /// [`Via::Local`] does, whatever the others are reached by. Another host that comes to launch one of them uses
-    /// [`via`](Self::via). An entry is meant if name, user and port are the same.
+    /// [`Backend::Local`] does, whatever the others are reached by. Another host that comes to launch one of them uses
+    /// [`backend`](Self::backend). An entry is meant if name, user and port are the same.
     pub here: HostList,
 }
 
@@ -83,7 +83,7 @@ pub enum Output {
 impl Default for LaunchOptions {
     fn default() -> Self {
         Self {
-            via: Via::default(),
+            backend: Backend::default(),
             policy: Policy::All,
             deadline: Duration::from_secs(120),
             rules: Rules::default(),
@@ -92,8 +92,8 @@ impl Default for LaunchOptions {
             spares: HostList::new(),
             input: false,
             output: Output::default(),
-            links: Links::default(),
-            mode: Mode::default(),
+            links: LinkPolicy::default(),
+            mode: LinkSecurity::default(),
             allow_plain: false,
             loopback: false,
             here: HostList::new(),
@@ -121,6 +121,6 @@ impl LaunchOptions {
     /// What a launch is believed to cost before anything has been measured.
     #[must_use]
     pub fn believed_cost(&self) -> Cost {
-        self.cost.unwrap_or_else(|| self.via.usual_cost())
+        self.cost.unwrap_or_else(|| self.backend.usual_cost())
     }
 }

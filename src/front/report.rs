@@ -10,9 +10,9 @@ use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::time::Rounded;
 use libi_core::trace::{HostLine, Prediction, Timeline};
-use libi_launch::backend::Via;
+use libi_launch::backend::Backend;
+use libi_launch::failure::{Failure, LaunchTiming};
 use libi_launch::machine::{Known, Node, Replaced};
-use libi_launch::verdict::{Failure, Trip};
 
 use super::wording::{self, Words};
 
@@ -73,7 +73,7 @@ impl LaunchReport {
         let spare = |host| replaced.iter().rfind(|replaced| replaced.host == host);
         let mut starts = BTreeMap::new();
         let hosts = (0..).zip(layout.hosts()).map(|(host, named)| {
-            let trip = trips.get(host as usize).copied().unwrap_or_default();
+            let timing = trips.get(host as usize).copied().unwrap_or_default();
             let failure = match known.next() {
                 Some(Known::Failed(failure)) => Some(failure.clone()),
                 _ => None,
@@ -82,10 +82,10 @@ impl LaunchReport {
                 name: spare(HostIndex(host)).map_or(named.name, |spare| &spare.by).to_owned(),
                 members: named.count,
                 attempts: attempts.next().unwrap_or(0),
-                launcher: trip.launcher,
+                launcher: timing.launcher,
                 started: started(HostIndex(host), trips, &mut starts, 0).min(took),
-                greeted: trip.greeted,
-                joined: trip.joined,
+                greeted: timing.greeted,
+                joined: timing.joined,
                 direct: links.get(host as usize).copied().flatten(),
                 failure,
             }
@@ -93,8 +93,8 @@ impl LaunchReport {
         let hosts: Vec<HostReport> = hosts.collect();
         let name =
             |host: HostIndex| hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
-        let shell = wording::shell(node.via());
-        let is_rsh = matches!(node.via(), Via::Rsh(_));
+        let shell = wording::shell(node.backend());
+        let is_rsh = matches!(node.backend(), Backend::Rsh(_));
         let flat = flat.map(|(host, failure)| Flat { host: name(host), failure });
         let (session, members) = (layout.session(), layout.size());
         Self { session, members, up, took, hosts, replaced, shell, is_rsh, flat }
@@ -212,24 +212,24 @@ impl LaunchReport {
 /// When a host's launch was started: its launcher has counted from when it was up itself.
 fn started(
     host: HostIndex,
-    trips: &[Trip],
+    trips: &[LaunchTiming],
     known: &mut BTreeMap<HostIndex, Duration>,
     depth: usize,
 ) -> Duration {
     if let Some(at) = known.get(&host) {
         return *at;
     }
-    let Some(trip) = trips.get(host.0 as usize) else { return Duration::ZERO };
-    let base = match trip.launcher {
+    let Some(timing) = trips.get(host.0 as usize) else { return Duration::ZERO };
+    let base = match timing.launcher {
         // Trees are not that deep, unless somebody lies.
         Some(launcher) if depth < 1_000 => {
-            let greeted = trips.get(launcher.0 as usize).and_then(|trip| trip.greeted);
+            let greeted = trips.get(launcher.0 as usize).and_then(|timing| timing.greeted);
             started(launcher, trips, known, depth + 1) + greeted.unwrap_or_default()
         }
         _ => Duration::ZERO,
     };
-    known.insert(host, base + trip.started);
-    base + trip.started
+    known.insert(host, base + timing.started);
+    base + timing.started
 }
 
 /// For people: what failed is grouped by its cause, with the hosts folded and the evidence quoted; then what to do about it.
@@ -253,20 +253,20 @@ impl fmt::Display for LaunchReport {
         self.write_the_rest(f)?;
         let mut advised = BTreeMap::new();
         for (words, group) in &groups {
-            if let Some(refusal) = words.refusal {
+            if let Some(shell_error) = words.shell_error {
                 group.hosts.iter().for_each(|host| {
                     // It was in a list before.
-                    let _ = advised.entry(refusal).or_insert_with(HostList::new).push(host);
+                    let _ = advised.entry(shell_error).or_insert_with(HostList::new).push(host);
                 });
             }
         }
-        for (refusal, hosts) in &advised {
+        for (shell_error, hosts) in &advised {
             let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
             let all = Some(hosts.fold()).filter(|all| all.len() <= Shown::MOST);
             write!(
                 f,
                 "\nhint: {}",
-                wording::advice(*refusal, self.is_rsh, all.as_deref().unwrap_or(one), one)
+                wording::advice(*shell_error, self.is_rsh, all.as_deref().unwrap_or(one), one)
             )?;
         }
         Ok(())
@@ -323,7 +323,7 @@ impl LaunchReport {
                 "" => self.words(failure).cause,
                 said => format!("\"{}\"", printable(said)),
             };
-            if failure.is_for_want_of_room() {
+            if failure.is_out_of_resources() {
                 write!(f, "\n  {host} had no room for more launches ({why}); the rest came back here")?;
             } else {
                 write!(f, "\n  hosts cannot launch each other ({host}: {why}); all were launched from here")?;

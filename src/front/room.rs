@@ -128,12 +128,8 @@ impl Room {
     }
 
     /// Waits until the state is as it should be, for so long at most. The engine goes on meanwhile.
-    pub(super) fn wait<T>(
-        &self,
-        patience: Duration,
-        ready: impl FnMut(&mut State) -> Option<T>,
-    ) -> Option<T> {
-        self.works.watch(patience, ready)
+    pub(super) fn wait<T>(&self, timeout: Duration, ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+        self.works.watch(timeout, ready)
     }
 
     /// Without a thread: does what there is to do, and does not wait.
@@ -142,8 +138,8 @@ impl Room {
     }
 
     /// Without a thread: how long there is nothing to do unless the descriptor says so.
-    pub(super) fn patience(&self) -> Option<Duration> {
-        self.works.patience()
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        self.works.next_timeout()
     }
 
     /// What is readable when there are events, or calls are over of which nobody has heard; without a thread also when there is
@@ -153,8 +149,8 @@ impl Room {
     }
 
     /// Takes the next event, if there is one within this time.
-    pub(super) fn next_event(&self, patience: Duration) -> Option<Event> {
-        let event = self.wait(patience, State::next_event)?;
+    pub(super) fn next_event(&self, timeout: Duration) -> Option<Event> {
+        let event = self.wait(timeout, State::next_event)?;
         if let Event::Output { number, bytes, .. } = &event {
             self.send(Command::Tell(*number, Input::Consumed(bytes.len() as u32)));
         }
@@ -227,8 +223,8 @@ impl Machinery for Hall {
         Ok(())
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.engine.patience()
+    fn next_timeout(&self) -> Option<Duration> {
+        self.engine.next_timeout()
     }
 
     fn close(&mut self) {
@@ -276,7 +272,7 @@ impl Hall {
             let driver = self.desk.ids.get(number).and_then(|id| self.engine.driver(*id));
             let Some(node) = driver.map(Driver::node) else { continue };
             if status.stage == Stage::Launching {
-                status.tally = node.tally();
+                status.progress = node.progress();
                 self.launching = true;
             }
             // A session of which nothing is left gives out no more.
@@ -370,7 +366,7 @@ impl Owner for Desk {
                 let up = notice == Notice::Up;
                 let report = LaunchReport::new(status.layout(), node, status.since(now), up);
                 status.report = Some(Arc::new(report));
-                status.tally = node.tally();
+                status.progress = node.progress();
                 status.stage = if up { Stage::Up } else { Stage::GivenUp };
                 events.push_back(if up { Event::Up { session } } else { Event::GivenUp { session } });
             }

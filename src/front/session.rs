@@ -38,7 +38,7 @@ pub enum Stage {
 
 /// How far a launch is, in hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct LaunchProgress {
     /// They have joined.
     pub joined: u32,
     /// They are given up.
@@ -49,7 +49,7 @@ pub struct Tally {
 
 /// How the hosts of a session that were to have direct links have got on with that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkTally {
+pub struct LinkCounts {
     /// They are connected directly to whoever has launched them.
     pub direct: u32,
     /// They could not connect, and go on over the channels that they were started with.
@@ -68,8 +68,8 @@ pub(super) struct Status {
     /// How much input for the master may be on its way to it, if it is to have any.
     pub(super) room: Option<usize>,
     /// How many hosts have joined, have failed, and are waited for.
-    pub(super) tally: (u32, u32, u32),
-    links: LinkTally,
+    pub(super) progress: (u32, u32, u32),
+    links: LinkCounts,
     /// What the report does not know yet of the link of each host.
     new_links: Option<Vec<Option<bool>>>,
     /// Members that were there and have ended or are lost.
@@ -78,7 +78,7 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn new(layout: Layout, files: Option<Files>, input: bool) -> Self {
-        let tally = (0, 0, layout.hosts().len() as u32);
+        let progress = (0, 0, layout.hosts().len() as u32);
         Self {
             layout,
             began: None,
@@ -87,8 +87,8 @@ impl Status {
             files,
             owes_done: false,
             room: input.then_some(WINDOW as usize),
-            tally,
-            links: LinkTally::default(),
+            progress,
+            links: LinkCounts::default(),
             new_links: None,
             lost: Ranks::new(),
         }
@@ -113,7 +113,7 @@ impl Status {
     /// How the hosts get on with their links, which goes on when the report has been written.
     pub(super) fn note_links(&mut self, node: &Node) {
         let (direct, fell_back) = node.link_tally();
-        let links = LinkTally { direct, fell_back };
+        let links = LinkCounts { direct, fell_back };
         if std::mem::replace(&mut self.links, links) != links && self.report.is_some() {
             self.new_links = Some(node.links().to_vec());
         }
@@ -173,16 +173,16 @@ impl Session {
 
     /// How many hosts have joined, have failed, and have no verdict yet, while it is being launched.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        let (joined, failed, waiting) = self.status(|status| status.tally).unwrap_or_default();
-        Tally { joined, failed, waiting }
+    pub fn progress(&self) -> LaunchProgress {
+        let (joined, failed, waiting) = self.status(|status| status.progress).unwrap_or_default();
+        LaunchProgress { joined, failed, waiting }
     }
 
     /// How many links between hosts are direct, and how many were to be and are not; the others have not been decided, or
     /// were not to be. A host tries for three seconds, which may go on after the session is up, and holds up nothing. The
     /// [report](Self::report) says which hosts they are.
     #[must_use]
-    pub fn links(&self) -> LinkTally {
+    pub fn links(&self) -> LinkCounts {
         self.status(|status| status.links).unwrap_or_default()
     }
 
@@ -199,9 +199,9 @@ impl Session {
     ///
     /// # Errors
     /// The session did not come up, and the report says why; or your patience ended first.
-    pub fn wait_up(&self, patience: Duration) -> Result<Arc<LaunchReport>, Error> {
+    pub fn wait_up(&self, timeout: Duration) -> Result<Arc<LaunchReport>, Error> {
         let number = self.number;
-        let verdict = self.room.wait(patience, |state| {
+        let verdict = self.room.wait(timeout, |state| {
             let Some(status) = state.sessions.get_mut(&number) else { return Some(Err(Error::Closed)) };
             status.newest_report().map(Ok)
         });
@@ -213,13 +213,13 @@ impl Session {
     ///
     /// # Errors
     /// Your patience ended first.
-    pub fn wait_done(&self, patience: Duration) -> Result<(), Error> {
-        self.wait_stage(patience, Stage::Done, "the members")
+    pub fn wait_done(&self, timeout: Duration) -> Result<(), Error> {
+        self.wait_stage(timeout, Stage::Done, "the members")
     }
 
-    fn wait_stage(&self, patience: Duration, stage: Stage, what: &'static str) -> Result<(), Error> {
+    fn wait_stage(&self, timeout: Duration, stage: Stage, what: &'static str) -> Result<(), Error> {
         let number = self.number;
-        let reached = self.room.wait(patience, |state| {
+        let reached = self.room.wait(timeout, |state| {
             let reached = state.sessions.get(&number).is_none_or(|status| status.stage >= stage);
             reached.then_some(())
         });
@@ -231,8 +231,8 @@ impl Session {
     ///
     /// # Errors
     /// The program does not take it in time; part of it may have been written. Or the session has ended, or its master has no input.
-    pub fn write(&self, mut bytes: &[u8], patience: Duration) -> Result<(), Error> {
-        let deadline = std::time::Instant::now().checked_add(patience);
+    pub fn write(&self, mut bytes: &[u8], timeout: Duration) -> Result<(), Error> {
+        let deadline = std::time::Instant::now().checked_add(timeout);
         while !bytes.is_empty() {
             let now = std::time::Instant::now();
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now));
@@ -282,12 +282,12 @@ impl Session {
     /// Not even force was enough in time, on some host.
     pub fn terminate(&self, grace: Duration) -> Result<(), Error> {
         self.room.send(Command::Tell(self.number, Input::End(Ending { signal: libc::SIGTERM, grace })));
-        self.wait_stage(grace.saturating_add(PATIENCE), Stage::Over, "the end of the members")
+        self.wait_stage(grace.saturating_add(TIMEOUT), Stage::Over, "the end of the members")
     }
 }
 
 /// How much longer than its grace an end may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Drop for Session {
     fn drop(&mut self) {

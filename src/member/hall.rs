@@ -98,7 +98,7 @@ impl Machinery for Hall {
     }
 
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
-        let most = [most, self.own_patience()].into_iter().flatten().min();
+        let most = [most, self.own_timeout()].into_iter().flatten().min();
         self.engine.turn(most, &mut self.desk)?;
         self.note(0);
         self.fall();
@@ -113,8 +113,8 @@ impl Machinery for Hall {
         Ok(())
     }
 
-    fn patience(&self) -> Option<Duration> {
-        [self.engine.patience(), self.own_patience()].into_iter().flatten().min()
+    fn next_timeout(&self) -> Option<Duration> {
+        [self.engine.next_timeout(), self.own_timeout()].into_iter().flatten().min()
     }
 
     fn close(&mut self) {}
@@ -132,7 +132,7 @@ impl Hall {
     }
 
     /// How long this process has until something is due that the engine does not know of.
-    fn own_patience(&self) -> Option<Duration> {
+    fn own_timeout(&self) -> Option<Duration> {
         let now = self.engine.now();
         let by = self.desk.fall.as_ref().map(|fall| fall.by.since(now).min(Duration::from_millis(20)));
         let signals = (!self.desk.signals.is_empty()).then_some(Duration::from_millis(5));

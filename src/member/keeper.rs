@@ -196,7 +196,7 @@ impl Keeper {
 
     /// Waits until what this process had to pass on is with the next, and, if that is asked for, until nobody needs
     /// it.
-    pub(super) fn await_quiet(&self, patience: Duration, alone: bool) -> Result<(), MemberError> {
+    pub(super) fn await_quiet(&self, timeout: Duration, alone: bool) -> Result<(), MemberError> {
         if is_adrift(&self.mooring) {
             return Ok(());
         }
@@ -204,7 +204,7 @@ impl Keeper {
         self.with(|state| state.waiting += 1);
         let asked = self.send(Command::Tell(Input::Woken));
         let is_quiet = |state: &State| state.obeyed >= asked && state.quiet && (state.alone || !alone);
-        let quiet = self.wait(patience, |state| {
+        let quiet = self.wait(timeout, |state| {
             if state.stage == Stage::Ending {
                 return Some(Err(MemberError::Ending));
             }
@@ -212,7 +212,7 @@ impl Keeper {
         });
         if matches!(quiet, Some(Err(_))) {
             // The program is likely to end now: not before what is to be said of the end is said.
-            self.wait(patience.min(LAST_WORDS), |state| is_quiet(state).then_some(()));
+            self.wait(timeout.min(LAST_WORDS), |state| is_quiet(state).then_some(()));
         }
         self.with(|state| state.waiting -= 1);
         let what = if alone { "other members" } else { "passing on what was printed" };
@@ -220,12 +220,8 @@ impl Keeper {
     }
 
     /// Waits until the state is as it should be, for so long at most.
-    pub(super) fn wait<T>(
-        &self,
-        patience: Duration,
-        ready: impl FnMut(&mut State) -> Option<T>,
-    ) -> Option<T> {
-        self.works.watch(patience, ready)
+    pub(super) fn wait<T>(&self, timeout: Duration, ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+        self.works.watch(timeout, ready)
     }
 
     /// Without a thread: does what there is to do, and does not wait.
@@ -234,8 +230,8 @@ impl Keeper {
     }
 
     /// Without a thread: how long nothing has to be done unless something happens.
-    pub(super) fn patience(&self) -> Option<Duration> {
-        self.works.patience()
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        self.works.next_timeout()
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {

@@ -13,17 +13,17 @@
 //!
 //! # What becomes of standard streams
 //! After [`Member::init`] they are what a program expects, even where the link came through them: input is empty, what
-//! is printed goes to the front end. Until it [finalises](Member::finalize), a process that crashes loses no message
+//! is printed goes to the front end. Until it [finalises](Member::detach), a process that crashes loses no message
 //! that it wrote to standard error; to standard output neither, unless it was started through a remote shell.
 //!
 //! # Talking
-//! Between `init` and `finalize` members [talk](crate::talk) to one another and to the front end. Each method starts an operation,
+//! Between `init` and `detach` members [talk](crate::talk) to one another and to the front end. Each method starts an operation,
 //! and comes back at once with a [`Pending`](crate::Pending) that can be waited for.
 //!
 //! # When a leader ends
 //! The first process of each host carries for others. If it ends, so do the members that hang on it. A program that
-//! does its work and ends calls [`Member::finish`] first, which waits until nobody needs this process any more; one that
-//! lives on calls [`Member::finalize`].
+//! does its work and ends calls [`Member::drain`] first, which waits until nobody needs this process any more; one that
+//! lives on calls [`Member::detach`].
 
 mod hall;
 mod keeper;
@@ -57,8 +57,8 @@ pub struct MemberOptions {
 
 /// A process that has taken its place in a session.
 ///
-/// Dropping it releases nobody; it passes on what was printed, within a second. Call [`finish`](Self::finish) or
-/// [`finalize`](Self::finalize).
+/// Dropping it releases nobody; it passes on what was printed, within a second. Call [`drain`](Self::drain) or
+/// [`detach`](Self::detach).
 pub struct Member {
     keeper: Keeper,
     rank: Rank,
@@ -220,8 +220,8 @@ impl Member {
     ///
     /// # Errors
     /// Others go on for longer, or the session ends.
-    pub fn finish(&self, patience: Duration) -> Result<(), MemberError> {
-        self.keeper.await_quiet(patience, true)
+    pub fn drain(&self, timeout: Duration) -> Result<(), MemberError> {
+        self.keeper.await_quiet(timeout, true)
     }
 
     /// Releases this process from the session: from now on it is not signalled and not ended by it, and does not end
@@ -240,10 +240,10 @@ impl Member {
     /// released all the same); the session is ending; or it is tied to its starter, as it is when that is on the same machine or
     /// ssh's server, and has called [`init`](Self::init) in another thread than the one it began with, or has no thread of
     /// libi's: then this is to be called by that one, which alone can loosen that.
-    pub fn finalize(&self, patience: Duration) -> Result<(), MemberError> {
+    pub fn detach(&self, timeout: Duration) -> Result<(), MemberError> {
         self.keeper.release()?;
-        self.keeper.tell(Input::Finalize);
-        self.keeper.await_quiet(patience, false)
+        self.keeper.tell(Input::Detach);
+        self.keeper.await_quiet(timeout, false)
     }
 
     /// Without a thread: does what there is to do, and does not wait.
@@ -258,8 +258,8 @@ impl Member {
     /// Without a thread: how long nothing has to be dispatched unless the [descriptor](Self::descriptor) becomes
     /// readable.
     #[must_use]
-    pub fn patience(&self) -> Option<Duration> {
-        self.keeper.patience()
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.keeper.next_timeout()
     }
 
     /// Is readable as long as operations are over and nobody has [asked after](crate::Pending::poll) them, or

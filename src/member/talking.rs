@@ -1,7 +1,7 @@
 //! What a member can say to others. See [`talk`](crate::talk) for what all of this has in common.
 
 use libi_comm::fold::Fold;
-use libi_comm::{Address, Bytes, Call, Op, Outcome, RingPlace, Spread};
+use libi_comm::{Address, Bytes, Call, KeyScope, Op, Outcome, RingPlace};
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
 
@@ -89,13 +89,13 @@ impl Member {
     /// As [`allgather`](Self::allgather), of text.
     ///
     /// # Errors
-    /// [`CommError::Garbled`] if another member has given bytes that are no text.
+    /// [`CommError::Protocol`] if another member has given bytes that are no text.
     pub fn allgather_str(&self, text: &str) -> Pending<Vec<String>> {
         let every = self.everybody();
         let text_of = |part: Bytes| String::from_utf8(part.into());
         let read = move |outcome| {
             let texts = every.parts(outcome)?.into_iter().map(text_of).collect::<Result<_, _>>();
-            texts.map_err(|_| CommError::Garbled("a member's text is not UTF-8"))
+            texts.map_err(|_| CommError::Protocol("a member's text is not UTF-8"))
         };
         let data = Bytes::copy_from_slice(text.as_bytes());
         self.keeper.call("the allgather", Call::AllGather { data, equal: false }, Box::new(read))
@@ -243,16 +243,16 @@ impl Member {
 
     /// Puts a value under a key. Others are certain to see it after the next [`fence`](Self::fence).
     ///
-    /// A [sparse](Spread::Sparse) value is kept by the first member of this one's host, and goes with it: who asks later gets
-    /// [`CommError::PeerLost`], naming that member. Put what has to outlive a host as [`Spread::Dense`].
-    pub fn put(&self, key: impl Into<String>, value: impl Into<Bytes>, spread: Spread) -> Pending<()> {
+    /// A [sparse](KeyScope::Local) value is kept by the first member of this one's host, and goes with it: who asks later gets
+    /// [`CommError::PeerLost`], naming that member. Put what has to outlive a host as [`KeyScope::Replicated`].
+    pub fn put(&self, key: impl Into<String>, value: impl Into<Bytes>, spread: KeyScope) -> Pending<()> {
         let call = Call::Put { key: key.into(), value: value.into(), spread };
         self.keeper.call("putting a key", call, Box::new(done))
     }
 
     /// The value of a key. If there is none, waits until somebody puts one.
     pub fn get(&self, key: impl Into<String>) -> Pending<Bytes> {
-        let read = |outcome| found(outcome)?.ok_or(CommError::Garbled("a key without a value"));
+        let read = |outcome| found(outcome)?.ok_or(CommError::Protocol("a key without a value"));
         self.keeper.call("a key", Call::Get { key: key.into(), wait: true }, Box::new(read))
     }
 

@@ -49,8 +49,8 @@ use std::time::Duration;
 use libi_comm::{CallId, CommError, Outcome};
 
 use crate::works::{Answer, Line};
-pub use libi_comm::message::{Called, Kind, Length};
-pub use libi_comm::{Address, RingPlace, Spread};
+pub use libi_comm::message::{CallSignature, Kind, Length};
+pub use libi_comm::{Address, KeyScope, RingPlace};
 pub use number::Number;
 pub(crate) use number::{bytes_of, numbers_in};
 
@@ -67,14 +67,14 @@ pub struct Pending<T> {
 }
 
 enum Stage<T> {
-    Called(Arc<dyn Line>, CallId, Reading<T>),
+    CallSignature(Arc<dyn Line>, CallId, Reading<T>),
     Over(Result<T, CommError>),
     Taken,
 }
 
 impl<T> Pending<T> {
     pub(crate) fn called(line: Arc<dyn Line>, id: CallId, what: &'static str, read: Reading<T>) -> Self {
-        Self { what, stage: Stage::Called(line, id, read) }
+        Self { what, stage: Stage::CallSignature(line, id, read) }
     }
 
     /// Something for which nothing has to be done.
@@ -86,12 +86,12 @@ impl<T> Pending<T> {
     ///
     /// # Errors
     /// What the operation says of itself; or [`CommError::TimedOut`], and a collective call is then over for all members.
-    pub fn wait(mut self, patience: Duration) -> Result<T, CommError> {
-        if let Some(result) = self.wait_for(patience) {
+    pub fn wait(mut self, timeout: Duration) -> Result<T, CommError> {
+        if let Some(result) = self.wait_for(timeout) {
             return result;
         }
         let given_up = CommError::TimedOut { what: self.what };
-        let Stage::Called(line, id, read) = std::mem::replace(&mut self.stage, Stage::Taken) else {
+        let Stage::CallSignature(line, id, read) = std::mem::replace(&mut self.stage, Stage::Taken) else {
             return Err(given_up);
         };
         match line.give_up(id) {
@@ -102,8 +102,8 @@ impl<T> Pending<T> {
 
     /// Waits until it is over, for so long at most, and does not give it up: nothing if it is not over by then, or if its
     /// result was taken before.
-    pub fn wait_for(&mut self, patience: Duration) -> Option<Result<T, CommError>> {
-        self.take(|line, id| line.wait(id, patience))
+    pub fn wait_for(&mut self, timeout: Duration) -> Option<Result<T, CommError>> {
+        self.take(|line, id| line.wait(id, timeout))
     }
 
     /// Whether it is over, and with what result; nothing if it is not, or if its result was taken before. Does not wait; where nobody
@@ -115,7 +115,7 @@ impl<T> Pending<T> {
     /// Gives it up. A collective call is then over for all members that had not finished it, with [`CommError::Cancelled`]; a message
     /// that was not received is there for the next who asks, and one that was sent may have arrived.
     pub fn cancel(self) {
-        if let Stage::Called(line, id, _) = &self.stage {
+        if let Stage::CallSignature(line, id, _) = &self.stage {
             line.cancel(*id);
         }
     }
@@ -125,11 +125,11 @@ impl<T> Pending<T> {
         ask: impl FnOnce(&dyn Line, CallId) -> Option<Answer>,
     ) -> Option<Result<T, CommError>> {
         let answer = match &self.stage {
-            Stage::Called(line, id, _) => Some(ask(&**line, *id)?),
+            Stage::CallSignature(line, id, _) => Some(ask(&**line, *id)?),
             Stage::Over(_) | Stage::Taken => None,
         };
         match (std::mem::replace(&mut self.stage, Stage::Taken), answer) {
-            (Stage::Called(_, _, read), Some(answer)) => Some(answer.and_then(read)),
+            (Stage::CallSignature(_, _, read), Some(answer)) => Some(answer.and_then(read)),
             (Stage::Over(result), _) => Some(result),
             _ => None,
         }
@@ -138,7 +138,7 @@ impl<T> Pending<T> {
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        if let Stage::Called(line, id, _) = &self.stage {
+        if let Stage::CallSignature(line, id, _) = &self.stage {
             line.forget(*id);
         }
     }
@@ -147,7 +147,7 @@ impl<T> Drop for Pending<T> {
 impl<T> fmt::Debug for Pending<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::Called(..) => "called",
+            Stage::CallSignature(..) => "called",
             Stage::Over(_) => "over",
             Stage::Taken => "taken",
         };
@@ -159,7 +159,7 @@ impl<T> fmt::Debug for Pending<T> {
 pub(crate) const FRONT_TAG: u32 = 0;
 
 /// What came is not what comes of such a call.
-const OTHER: CommError = CommError::Garbled("what came of a call is not what was called for");
+const OTHER: CommError = CommError::Protocol("what came of a call is not what was called for");
 
 /// It is done.
 #[allow(clippy::needless_pass_by_value, reason = "all readings take what has come")]

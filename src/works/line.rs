@@ -10,7 +10,7 @@ use super::{Answer, Machinery, Party, Seat, Talk, Works};
 /// What a [`Pending`](crate::Pending) needs of works, whatever they are.
 pub(crate) trait Line: Send + Sync {
     /// Waits until a call is over, for so long at most, and takes what came of it.
-    fn wait(&self, id: CallId, patience: Duration) -> Option<Answer>;
+    fn wait(&self, id: CallId, timeout: Duration) -> Option<Answer>;
 
     /// Takes what came of a call if it is over. If nobody else drives, the machinery has one turn before.
     fn poll(&self, id: CallId) -> Option<Answer>;
@@ -41,8 +41,8 @@ impl<M: Machinery> Works<M> {
 }
 
 impl<M: Machinery> Line for Works<M> {
-    fn wait(&self, id: CallId, patience: Duration) -> Option<Answer> {
-        let deadline = Clock::now().checked_add(patience);
+    fn wait(&self, id: CallId, timeout: Duration) -> Option<Answer> {
+        let deadline = Clock::now().checked_add(timeout);
         self.wait_at(Seat::Call(id), deadline, &mut |inner| inner.calls.take(id))
     }
 

@@ -99,7 +99,7 @@ pub(crate) trait Machinery: Send + 'static {
     }
 
     /// How long nothing has to be done unless something happens.
-    fn patience(&self) -> Option<Duration>;
+    fn next_timeout(&self) -> Option<Duration>;
 
     /// Ends everything.
     fn close(&mut self);
@@ -195,10 +195,10 @@ impl<M: Machinery> Works<M> {
     /// Waits until the state is as it should be, for so long at most.
     pub(crate) fn watch<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         mut ready: impl FnMut(&mut M::State) -> Option<T>,
     ) -> Option<T> {
-        let deadline = Clock::now().checked_add(patience);
+        let deadline = Clock::now().checked_add(timeout);
         self.wait_at(Seat::Watch, deadline, &mut |inner| ready(&mut inner.state))
     }
 
@@ -309,16 +309,16 @@ impl<M: Machinery> Works<M> {
     }
 
     /// Without a thread: how long nothing has to be done unless something happens, if nobody else drives.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub(crate) fn next_timeout(&self) -> Option<Duration> {
         let mut inner = self.board.lock();
         if self.threaded || !inner.may_be_taken() {
             return None;
         }
         let mut driver = Driver::take(self, &mut inner, Wheel::Caller);
         drop(inner);
-        let patience = driver.machinery().patience();
+        let timeout = driver.machinery().next_timeout();
         driver.leave(&mut self.board.lock());
-        patience
+        timeout
     }
 
     /// Ends everything, or has the thread end it.

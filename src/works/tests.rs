@@ -15,7 +15,7 @@ use super::thread::LINGER;
 use super::*;
 
 /// How long a test waits for what takes no time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What comes in, and what wakes a turn: as a poll of the system does.
 #[derive(Default)]
@@ -146,7 +146,7 @@ impl Machinery for Played {
         Ok(())
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn next_timeout(&self) -> Option<Duration> {
         None
     }
 
@@ -244,12 +244,12 @@ fn call_at_random(works: &Works<Played>, rng: &mut Rng) {
         4 => {
             let seen = works.board.lock().state;
             let id = works.start(0, call(micros));
-            let changed = works.watch(PATIENCE, |state| (*state > seen).then_some(()));
-            assert_eq!((changed, works.wait(id, PATIENCE)), (Some(()), Some(Ok(answer(id)))));
+            let changed = works.watch(TIMEOUT, |state| (*state > seen).then_some(()));
+            assert_eq!((changed, works.wait(id, TIMEOUT)), (Some(()), Some(Ok(answer(id)))));
         }
         5 => {
             let id = works.start(0, call(micros));
-            let by = Instant::now() + PATIENCE;
+            let by = Instant::now() + TIMEOUT;
             while works.poll(id).map(|found| assert_eq!(found, Ok(answer(id)))).is_none() {
                 assert!(Instant::now() < by, "polled in vain");
             }
@@ -257,13 +257,13 @@ fn call_at_random(works: &Works<Played>, rng: &mut Rng) {
         6 => {
             let ids: Vec<_> = (0..4).map(|_| works.start(0, call(micros))).collect();
             for id in ids.into_iter().rev() {
-                assert_eq!(works.wait(id, PATIENCE), Some(Ok(answer(id))));
+                assert_eq!(works.wait(id, TIMEOUT), Some(Ok(answer(id))));
             }
         }
         7 => thread::sleep(LINGER * (rng.bits() % 3) as u32),
         _ => {
             let id = works.start(0, call(micros));
-            assert_eq!(works.wait(id, PATIENCE), Some(Ok(answer(id))));
+            assert_eq!(works.wait(id, TIMEOUT), Some(Ok(answer(id))));
         }
     }
 }
@@ -301,7 +301,7 @@ fn who_waits_drives() {
     let stage = Stage::new(Progress::Thread);
     for _ in 0..1_000 {
         let id = stage.works.start(0, call(0));
-        assert_eq!(stage.works.wait(id, PATIENCE), Some(Ok(answer(id))));
+        assert_eq!(stage.works.wait(id, TIMEOUT), Some(Ok(answer(id))));
     }
     let (thread, callers) =
         (stage.count.turns_of_thread.load(SeqCst), stage.count.turns_of_callers.load(SeqCst));
@@ -312,11 +312,11 @@ fn who_waits_drives() {
 #[test]
 fn the_thread_drives_when_callers_do_something_else() {
     let stage = Stage::new(Progress::Thread);
-    let by = Instant::now() + PATIENCE;
+    let by = Instant::now() + TIMEOUT;
     for round in 1..=20 {
         // A call that is waited for has the thread give up the wheel; of one that is not, nobody else hears.
         let waited = stage.works.start(0, call(0));
-        assert_eq!(stage.works.wait(waited, PATIENCE), Some(Ok(answer(waited))));
+        assert_eq!(stage.works.wait(waited, TIMEOUT), Some(Ok(answer(waited))));
         stage.works.start(0, call(100));
         while stage.works.board.lock().state < 2 * round {
             assert!(Instant::now() < by, "nobody drives");
@@ -329,13 +329,13 @@ fn the_thread_drives_when_callers_do_something_else() {
 #[test]
 fn who_only_speaks_hears_now_and_then() {
     let stage = Stage::new(Progress::Thread);
-    let by = Instant::now() + PATIENCE;
+    let by = Instant::now() + TIMEOUT;
     let most = || stage.count.most_unseen.load(SeqCst);
     // On a busy machine the thread may take the wheel in between. A call that is waited for has it give that up.
     while most() < MOST_UNSEEN as usize {
         assert!(Instant::now() < by, "who speaks looks each time");
         let waited = stage.works.start(0, call(0));
-        assert_eq!(stage.works.wait(waited, PATIENCE), Some(Ok(answer(waited))));
+        assert_eq!(stage.works.wait(waited, TIMEOUT), Some(Ok(answer(waited))));
         for _ in 0..=MOST_UNSEEN {
             stage.works.start(0, NEVER);
         }
@@ -350,14 +350,14 @@ fn who_only_speaks_hears_now_and_then() {
 #[test]
 fn who_waits_for_long_keeps_the_thread_from_being_woken() {
     let stage = Stage::new(Progress::Thread);
-    let by = Instant::now() + PATIENCE;
+    let by = Instant::now() + TIMEOUT;
     let mut hushed = false;
     while !hushed {
         assert!(Instant::now() < by, "the alarm rings whoever drives");
         thread::scope(|scope| {
             let works = &stage.works;
             let id = works.start(0, call(20_000));
-            let waits = scope.spawn(move || assert!(works.wait(id, PATIENCE).is_some()));
+            let waits = scope.spawn(move || assert!(works.wait(id, TIMEOUT).is_some()));
             while !waits.is_finished() {
                 hushed |= works.board.lock().hushed.is_some();
                 thread::yield_now();

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use libi::plan::{Shape, Strategy};
-use libi::{Distribution, HostList, Rank, SessionId, Word};
+use libi::{Distribution, HostList, OsBytes, Rank, SessionId};
 
 use crate::play::common::shape::{Placing, Tree};
 use crate::play::common::{FILES, Session};
@@ -115,12 +115,12 @@ impl Launch {
                 _ => runs.push((is_there, vec![(host, 1)])),
             }
         }
-        let args: Vec<Word> = words.iter().map(|word| Word::new(word.as_str()).unwrap()).collect();
+        let args: Vec<OsBytes> = words.iter().map(|word| OsBytes::new(word.as_str()).unwrap()).collect();
         let distribution = |(is_there, hosts): (bool, Vec<(u32, u32)>)| {
             let hosts: Vec<String> = hosts.iter().map(|(host, count)| format!("n{host}:{count}")).collect();
             let program = if is_there { MEMBER } else { "/no/such/program" };
             let hosts = HostList::parse(&hosts.join(",")).unwrap();
-            let mut distribution = Distribution::new(id, Word::new(program).unwrap(), hosts);
+            let mut distribution = Distribution::new(id, OsBytes::new(program).unwrap(), hosts);
             distribution.args.clone_from(&args);
             distribution
         };

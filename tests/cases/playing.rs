@@ -9,7 +9,7 @@ use crate::launching::Launch;
 use crate::play::play_well;
 
 /// How long all members may take to end after the front end's part is over.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How members have ended, and what they have said was wrong.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(crate) struct Endings {
 impl Endings {
     /// Listens until every member of these sessions has ended.
     pub(crate) fn follow(&mut self, front: &FrontEnd, sessions: &[SessionId]) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !sessions.iter().all(|session| self.done.contains(session)) {
             let left = deadline.saturating_duration_since(Instant::now());
             let event = front.next_event(left);

@@ -1,14 +1,14 @@
 //! Cases played by members that were launched through remote shells, over each kind of link between hosts. Members begin at
 //! once, so that links become direct in the midst of what they say.
 
-use libi::{FrontEnd, LaunchOptions, Links, Mode, SessionId};
+use libi::{FrontEnd, LaunchOptions, LinkPolicy, LinkSecurity, SessionId};
 
 use crate::launching::launches;
 use crate::playing::{Endings, play_front_end};
 use crate::scene::{Scene, direct};
 
 /// Plays a part of all cases of up to 17 members; not what is a matter of many bytes alone.
-fn play_remotely(links: Links, mode: Mode) {
+fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
     for file in ["mixed", "mail", "keys", "collective"] {
         let is_meant = |case: &crate::play::common::Session| {
             let much = ["large", "long ones", "about 64 KiB"].iter().any(|name| case.name.contains(name));
@@ -21,7 +21,7 @@ fn play_remotely(links: Links, mode: Mode) {
             let distributions = launch.distributions(SessionId(0), &launch.words());
             let session = front.launch(&distributions, &options).unwrap().remove(0);
             let played = play_front_end(&launch, &session);
-            if links != Links::Channel {
+            if links != LinkPolicy::Channel {
                 direct(&session, launch.hosts());
             }
             let mut endings = Endings::default();
@@ -35,15 +35,15 @@ fn play_remotely(links: Links, mode: Mode) {
 
 #[test]
 fn cases_come_out_as_they_should_over_encrypted_links() {
-    play_remotely(Links::Direct, Mode::Encrypted);
+    play_remotely(LinkPolicy::Direct, LinkSecurity::Encrypted);
 }
 
 #[test]
 fn cases_come_out_as_they_should_over_links_that_are_only_proven() {
-    play_remotely(Links::Direct, Mode::Authenticated);
+    play_remotely(LinkPolicy::Direct, LinkSecurity::Authenticated);
 }
 
 #[test]
 fn cases_come_out_as_they_should_through_the_channels_of_shells() {
-    play_remotely(Links::Channel, Mode::Encrypted);
+    play_remotely(LinkPolicy::Channel, LinkSecurity::Encrypted);
 }

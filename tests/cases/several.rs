@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::thread::scope;
 
-use libi::{FrontEnd, LaunchOptions, Links, SessionId};
+use libi::{FrontEnd, LaunchOptions, LinkPolicy, SessionId};
 
 use crate::launching::{Launch, launches};
 use crate::local::{Lab, MARK, SOON, variable};
@@ -27,7 +27,7 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
         distributions.iter_mut().for_each(|one| one.env.push(variable(MARK, lab.mark())));
         front.start(&distributions, options).unwrap().remove(0)
     };
-    let (here, there) = (LaunchOptions::default(), scene.options(Links::Direct));
+    let (here, there) = (LaunchOptions::default(), scene.options(LinkPolicy::Direct));
     // No case of it ends without the front end's part in it.
     let mixed = launch_of("mixed", 8);
     let [mail, exchange, keys] =
@@ -42,7 +42,7 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
     let first = start(&mail, 1, &mail.words(), &there);
     let second = start(&exchange, 2, &exchange.words(), &here);
     let third = start(&keys, 3, &["join".to_owned(), "talk:endless:100000".to_owned()], &there);
-    third.wait_up(crate::scene::PATIENCE).unwrap();
+    third.wait_up(crate::scene::TIMEOUT).unwrap();
     scope(|scope| {
         let beside = scope.spawn(|| part(1..mixed.sessions.len() - 1));
         let mail = scope.spawn(|| play_front_end(&mail, &first));

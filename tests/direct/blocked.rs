@@ -1,7 +1,7 @@
 //! Hosts that cannot connect to whoever has launched them: here, because they have a network of their own that leads
 //! nowhere.
 
-use libi::{Cause, Error, FrontEnd, Links, Policy, plan};
+use libi::{Cause, Error, FrontEnd, LinkPolicy, Policy, plan};
 
 use crate::scene::{Scene, follow, is_root, launch, members, soon};
 
@@ -20,7 +20,7 @@ fn a_host_that_has_to_be_direct_and_cannot_fails_as_unreachable() {
     }
     let scene = Scene::new("seq 1ms\nrem 5ms");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options_with(Links::Direct, &CUT_OFF);
+    let options = scene.options_with(LinkPolicy::Direct, &CUT_OFF);
     let error = front.launch(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
     let Error::NotLaunched(report) = error else { panic!("{error}") };
     assert!(report.hosts()[0].failure.is_none(), "{report}");
@@ -46,7 +46,7 @@ fn a_host_that_may_be_direct_and_cannot_goes_on_over_its_channel_and_the_report_
     let front = FrontEnd::new().unwrap();
     let options = libi::LaunchOptions {
         strategy: plan::Strategy::Static(plan::Shape::Flat),
-        ..scene.options_with(Links::Auto, &CUT_OFF)
+        ..scene.options_with(LinkPolicy::Auto, &CUT_OFF)
     };
     let words = ["join", "count:50000", "finish:30000"];
     let session = launch(&front, "n[0-9]", &words, &options);
@@ -72,7 +72,7 @@ fn a_master_that_has_to_be_direct_and_cannot_is_named() {
     }
     let scene = Scene::new("");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options_with(Links::Direct, &["unshare", "-n"]);
+    let options = scene.options_with(LinkPolicy::Direct, &["unshare", "-n"]);
     let error = front.launch(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
     let Error::NotLaunched(report) = error else { panic!("{error}") };
     assert_eq!(report.hosts()[0].failure.as_ref().unwrap().cause, Cause::Unreachable, "{report}");

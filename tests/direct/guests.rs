@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use libi::ids::HostIndex;
-use libi::link::{AwaitReply, Fresh, LinkKey, OPENING_LEN, Parent, Secret, Terms};
-use libi::{FrontEnd, Links, Mode, SessionId, wire};
+use libi::secure::{AwaitReply, Fresh, LinkKey, OPENING_LEN, Parent, Secret, Terms};
+use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId, wire};
 
 use crate::packets::{Tap, payload};
 use crate::scene::{Scene, direct, follow, is_root, launch, members, sockets_of, soon};
@@ -30,7 +30,7 @@ fn forged() -> Vec<u8> {
         host: HostIndex(1),
         attempt: 0,
         parent: Parent::FrontEnd,
-        mode: Mode::Encrypted,
+        mode: LinkSecurity::Encrypted,
     };
     let (_, opening) = AwaitReply::begin(&LinkKey::derive(&secret, &terms), Fresh::new(&mut [8; 32]));
     opening.to_vec()
@@ -80,7 +80,7 @@ fn memory(pid: u32) -> u64 {
 fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
     let scene = Scene::new("seq 10ms\nrem 200ms");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options(Links::Auto);
+    let options = scene.options(LinkPolicy::Auto);
     let words = ["join", "await:go", "out:{rank}", "finish:20000"];
     let session = front.start(&[members("n[0-15]", &words)], &options).unwrap().remove(0);
     let (mut held, mut doors) = (Vec::new(), BTreeSet::new());
@@ -122,7 +122,7 @@ fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
 fn a_thousand_at_once_cost_little_and_keep_nobody_out() {
     let scene = Scene::new("seq 10ms\nrem 200ms");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options(Links::Auto);
+    let options = scene.options(LinkPolicy::Auto);
     let words = ["join", "await:go", "finish:20000"];
     let session = front.start(&[members("n[0-15]", &words)], &options).unwrap().remove(0);
     let own = std::process::id();
@@ -182,7 +182,7 @@ fn an_opening_that_is_repeated_gets_nobody_in() {
     let front = FrontEnd::new().unwrap();
     let tap = Tap::open();
     let words = ["join", "await:go", "finish:20000"];
-    let session = launch(&front, "n[0-3]", &words, &scene.options(Links::Auto));
+    let session = launch(&front, "n[0-3]", &words, &scene.options(LinkPolicy::Auto));
     direct(&session, 4);
     let packets = tap.close();
     let doors: BTreeSet<u16> = scene.listeners().into_keys().map(|door| door.port()).collect();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use libi::{Event, Exit, FrontEnd, Links, Mode, Rank};
+use libi::{Event, Exit, FrontEnd, LinkPolicy, LinkSecurity, Rank};
 
 use crate::lab::eventually;
 use crate::scene::{Scene, direct, follow, is_root, launch, shut_down, sockets_of, tcp_sockets};
@@ -14,7 +14,7 @@ fn expected(rank: u32) -> Vec<u8> {
     (0..LINES).flat_map(|line| format!("{rank} {line}\n").into_bytes()).collect()
 }
 
-fn whole_output_arrives(links: Links, mode: Mode) {
+fn whole_output_arrives(links: LinkPolicy, mode: LinkSecurity) {
     let scene = Scene::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
     let options = libi::LaunchOptions { mode, ..scene.options(links) };
@@ -37,17 +37,17 @@ fn whole_output_arrives(links: Links, mode: Mode) {
 
 #[test]
 fn links_become_direct_and_five_megabytes_arrive_in_order() {
-    whole_output_arrives(Links::Auto, Mode::Encrypted);
+    whole_output_arrives(LinkPolicy::Auto, LinkSecurity::Encrypted);
 }
 
 #[test]
 fn links_that_are_only_proven_carry_the_same() {
-    whole_output_arrives(Links::Auto, Mode::Authenticated);
+    whole_output_arrives(LinkPolicy::Auto, LinkSecurity::Authenticated);
 }
 
 #[test]
 fn links_that_have_to_be_direct_are() {
-    whole_output_arrives(Links::Direct, Mode::Encrypted);
+    whole_output_arrives(LinkPolicy::Direct, LinkSecurity::Encrypted);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn members_that_print_before_their_link_has_moved_lose_nothing() {
         let scene = Scene::new("seq 1ms\nrem 5ms");
         let front = FrontEnd::new().unwrap();
         let words = ["join", "count:20000", "finish:30000"];
-        let session = launch(&front, "n[0-7]:2", &words, &scene.options(Links::Auto));
+        let session = launch(&front, "n[0-7]:2", &words, &scene.options(LinkPolicy::Auto));
         let outcome = follow(&front);
         for rank in 0..16 {
             let lines: Vec<u8> =
@@ -75,7 +75,7 @@ fn signals_and_the_end_go_over_direct_links() {
     let scene = Scene::new("");
     let front = FrontEnd::new().unwrap();
     let words = ["join", "catch:10:caught{rank}", "touch:ready{rank}", "wait"];
-    let session = launch(&front, "n[0-7]:2", &words, &scene.options(Links::Auto));
+    let session = launch(&front, "n[0-7]:2", &words, &scene.options(LinkPolicy::Auto));
     direct(&session, 8);
     eventually("all are ready", || (0..16).all(|rank| scene.lab.has(&format!("ready{rank}"))));
     session.kill(10).unwrap();
@@ -103,16 +103,16 @@ fn over_channels_nobody_listens() {
     let scene = Scene::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
     let began = Instant::now();
-    let session =
-        front.start(&[crate::scene::members("n[0-7]:2", &["join", "wait"])], &scene.options(Links::Channel));
+    let session = front
+        .start(&[crate::scene::members("n[0-7]:2", &["join", "wait"])], &scene.options(LinkPolicy::Channel));
     let session = session.unwrap().remove(0);
     while session.report().is_none() {
         assert!(scene.listeners().is_empty(), "{:?}", scene.listeners());
-        assert!(began.elapsed() < crate::scene::PATIENCE);
+        assert!(began.elapsed() < crate::scene::TIMEOUT);
     }
     assert!(session.report().unwrap().is_up());
     assert!(scene.listeners().is_empty(), "{:?}", scene.listeners());
-    assert_eq!(session.links(), libi::LinkTally::default());
+    assert_eq!(session.links(), libi::LinkCounts::default());
     drop((session, front));
     scene.nothing_is_left();
 }
@@ -124,7 +124,7 @@ fn a_direct_connection_that_is_cut_alone_is_noticed() {
     }
     let scene = Scene::new("seq 1ms\nrem 5ms");
     let front = FrontEnd::new().unwrap();
-    let session = launch(&front, "n[0-3]", &["join", "wait"], &scene.options(Links::Auto));
+    let session = launch(&front, "n[0-3]", &["join", "wait"], &scene.options(LinkPolicy::Auto));
     direct(&session, 4);
     // Somebody who is no launcher has one connection, and listens nowhere.
     let sockets = tcp_sockets();

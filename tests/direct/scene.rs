@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use libi::{
-    Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, Links, Policy, Rank, Rules, Session,
-    SessionId, Shell, Stream, Via, Word,
+    Backend, Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, LinkPolicy, OsBytes, Policy, Rank,
+    Rules, Session, SessionId, Shell, Stream,
 };
 
 use crate::lab::{Lab, SHELL};
@@ -18,7 +18,7 @@ use crate::processes;
 
 const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 const MARK: &str = "LIBI_TEST_MARK";
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One launch at a time: what a test sees of this process is its own.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -37,22 +37,22 @@ impl Scene {
         Self { lab: Lab::new(config), mark, _alone: alone }
     }
 
-    pub(crate) fn options(&self, links: Links) -> LaunchOptions {
+    pub(crate) fn options(&self, links: LinkPolicy) -> LaunchOptions {
         self.options_with(links, &[])
     }
 
     /// With these words before the shell, which is called by every launcher.
-    pub(crate) fn options_with(&self, links: Links, before: &[&str]) -> LaunchOptions {
+    pub(crate) fn options_with(&self, links: LinkPolicy, before: &[&str]) -> LaunchOptions {
         let config = format!("LIBI_TEST_SHELL={}", self.lab.0.join("config").display());
         let mark = format!("{MARK}={}", self.mark);
         let lab = self.lab.0.to_str().unwrap();
         let words = [&["-C", lab, config.as_str(), mark.as_str()][..], before, &[SHELL]].concat();
         let shell = Shell { args: words.into_iter().map(word).collect(), ..Shell::new(word("env")) };
-        let rules = Rules { grace: Duration::from_millis(500), attempts: 1, ..Rules::default() };
+        let rules = Rules { kill_grace: Duration::from_millis(500), attempts: 1, ..Rules::default() };
         LaunchOptions {
-            via: Via::Shell(shell),
+            backend: Backend::Shell(shell),
             policy: Policy::All,
-            deadline: PATIENCE,
+            deadline: TIMEOUT,
             rules,
             links,
             loopback: true,
@@ -109,13 +109,13 @@ pub(crate) fn direct(session: &Session, count: u32) {
     assert_eq!(session.links().fell_back, 0);
 }
 
-pub(crate) fn word(text: &str) -> Word {
-    Word::try_from(text).unwrap()
+pub(crate) fn word(text: &str) -> OsBytes {
+    OsBytes::try_from(text).unwrap()
 }
 
 /// Waits until it is so.
 pub(crate) fn soon(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(10));
@@ -129,7 +129,7 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn follow(front: &FrontEnd) -> Outcome {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let (mut out, mut exits) = (BTreeMap::<Rank, Vec<u8>>::new(), BTreeMap::new());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

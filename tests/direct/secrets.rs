@@ -4,13 +4,13 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::time::Duration;
 
-use libi::{FrontEnd, LaunchOptions, Links, Mode};
+use libi::{FrontEnd, LaunchOptions, LinkPolicy, LinkSecurity};
 
 use crate::packets::{Tap, shows};
 use crate::scene::{Scene, direct, follow, is_root, launch, members, soon};
 
 /// 64 bytes that are nowhere else.
-fn marker(mode: Mode) -> String {
+fn marker(mode: LinkSecurity) -> String {
     format!("{:-<64}", format!("marker of {} in {mode:?}", std::process::id()))
 }
 
@@ -19,11 +19,11 @@ fn what_is_printed_is_seen_on_the_wire_only_where_links_are_not_encrypted() {
     if !is_root() {
         return; // packets
     }
-    for mode in [Mode::Authenticated, Mode::Encrypted] {
+    for mode in [LinkSecurity::Authenticated, LinkSecurity::Encrypted] {
         let scene = Scene::new("seq 1ms\nrem 5ms");
         let front = FrontEnd::new().unwrap();
         let tap = Tap::open();
-        let options = LaunchOptions { mode, ..scene.options(Links::Auto) };
+        let options = LaunchOptions { mode, ..scene.options(LinkPolicy::Auto) };
         // Programs and their arguments go over channels.
         let marker = marker(mode);
         let print = format!("out:{marker}");
@@ -37,7 +37,7 @@ fn what_is_printed_is_seen_on_the_wire_only_where_links_are_not_encrypted() {
         drop((session, front));
         scene.nothing_is_left();
         let packets = tap.close();
-        assert_eq!(shows(&packets, marker.as_bytes()), mode == Mode::Authenticated, "{mode:?}");
+        assert_eq!(shows(&packets, marker.as_bytes()), mode == LinkSecurity::Authenticated, "{mode:?}");
         assert!(!shows(&packets, &secret), "the secret is in a packet");
     }
 }
@@ -47,7 +47,7 @@ fn the_secret_is_in_no_argument_and_in_no_environment() {
     let scene = Scene::new("seq 5ms\nrem 100ms");
     let front = FrontEnd::new().unwrap();
     let words = members("n[0-15]:2", &["join", "wait"]);
-    let session = front.start(&[words], &scene.options(Links::Auto)).unwrap().remove(0);
+    let session = front.start(&[words], &scene.options(LinkPolicy::Auto)).unwrap().remove(0);
     let mut looked = 0;
     while session.report().is_none() || looked < 5 {
         let secret = libi::testing::last_secret();
@@ -75,7 +75,7 @@ fn the_secret_is_wiped_when_the_session_is_up() {
     let scene = Scene::new("seq 1ms\nrem 30ms\nfault n5 delay 700ms");
     let front = FrontEnd::new().unwrap();
     let words = members("n[0-7]:2", &["join", "wait"]);
-    let session = front.start(&[words], &scene.options(Links::Auto)).unwrap().remove(0);
+    let session = front.start(&[words], &scene.options(LinkPolicy::Auto)).unwrap().remove(0);
     soon("somebody leads", || scene.leaders().len() > 3);
     let own = std::process::id();
     assert!(copies(own) > 0, "as long as it launches, the front end needs the secret");

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::native::{self, Link};
-use crate::play::{PATIENCE, Play, SOON, example, head, without_numbers};
+use crate::play::{Play, SOON, TIMEOUT, example, head, without_numbers};
 
 const SOURCE: &str = "c/gdbservers.c";
 
@@ -19,7 +19,7 @@ fn can_be_tried() -> bool {
         let victim = Victim::new();
         let mut gdb = Command::new("gdb");
         gdb.args(["-nx", "-batch", "-p", &victim.0.id().to_string()]);
-        let said = native::run_command(&mut gdb, PATIENCE).err;
+        let said = native::run_command(&mut gdb, TIMEOUT).err;
         let refused = said.contains("ptrace: Operation not permitted");
         refused.then(|| format!("who has not started a process may not attach to it (ptrace_scope?): {said}"))
     });
@@ -86,7 +86,7 @@ fn gdb_connects_where_the_table_says_and_the_processes_go_on() {
         let connect = format!("target remote localhost:{}", ports(&lines, 2)[0]);
         let mut gdb = Command::new("gdb");
         gdb.args(["-nx", "-batch", "-ex", &connect, "-ex", "info inferiors", "-ex", "detach"]);
-        let said = native::run_command(&mut gdb, PATIENCE);
+        let said = native::run_command(&mut gdb, TIMEOUT);
         let wanted = format!("process {}", victims[0].0.id());
         assert!(said.out.contains(&wanted) && said.out.contains("detached"), "{said:#?}");
 
@@ -125,7 +125,7 @@ fn a_process_that_is_not_there_is_told_beside_those_that_are() {
     let victim = Victim::new();
     let targets = [format!("here:{}", victim.0.id()), "there:4194304".to_owned()]; // no process has this number
     let program = example(SOURCE, Link::Shared);
-    let ended = native::run(&*program, &targets, PATIENCE);
+    let ended = native::run(&*program, &targets, TIMEOUT);
     assert!(ended.code == Some(1) && ended.err.is_empty(), "{ended:#?}");
     assert!(ended.out.contains("there               -  4194304 Cannot attach"), "{}", ended.out);
     assert!(ended.out.contains("\n1 of 2 gdbservers answer\n"), "{}", ended.out);

@@ -58,7 +58,7 @@ fn an_overlay_network_ends_when_any_of_its_processes_is_killed() {
             let _ =
                 nix::sys::signal::kill(nix::unistd::Pid::from_raw(*pid), nix::sys::signal::Signal::SIGKILL);
         }
-        let deadline = Instant::now() + crate::play::PATIENCE;
+        let deadline = Instant::now() + crate::play::TIMEOUT;
         while !play.has_ended() {
             assert!(Instant::now() < deadline, "the front end does not end, after {lines} lines");
             std::thread::sleep(Duration::from_millis(5));

@@ -14,7 +14,7 @@ use crate::native::{self, Link};
 use crate::processes;
 
 /// How long an example may take, on a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Within this time after its end nothing is left of it: less than a wait in it may take, so that none is needed for that.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// The variable by which its processes are found, wherever they have gone.
@@ -130,7 +130,7 @@ impl Play {
 
     /// Listens until it has printed what is wanted. All that it has printed.
     pub(crate) fn until(&mut self, wanted: impl Fn(&[String]) -> bool) -> &[String] {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !wanted(&self.lines) {
             match self.coming.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.lines.push(line),
@@ -161,7 +161,7 @@ impl Play {
     /// It ends with status 0 and no complaint. All that it has printed.
     pub(crate) fn ends_well(mut self) -> Vec<String> {
         self.close_input();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.has_ended() {
             assert!(Instant::now() < deadline, "it does not end; it has printed {:#?}", self.lines);
             self.lines.extend(self.coming.recv_timeout(Duration::from_millis(5)));

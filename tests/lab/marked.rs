@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
-use libi::{Distribution, HostList, SessionId, Variable, Word};
+use libi::{Distribution, EnvVar, HostList, OsBytes, SessionId};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -38,14 +38,14 @@ impl Marked {
     /// This program on these hosts, with these arguments.
     pub(crate) fn program(&self, program: &str, hosts: &str, words: &[&str]) -> Distribution {
         let hosts = HostList::parse(hosts).unwrap();
-        let mut distribution = Distribution::new(SessionId(0), Word::new(program).unwrap(), hosts);
-        distribution.args = words.iter().map(|word| Word::new(*word).unwrap()).collect();
+        let mut distribution = Distribution::new(SessionId(0), OsBytes::new(program).unwrap(), hosts);
+        distribution.args = words.iter().map(|word| OsBytes::new(*word).unwrap()).collect();
         distribution.env.push(self.variable());
         distribution
     }
 
-    pub(crate) fn variable(&self) -> Variable {
-        Variable::new(Word::new(MARK).unwrap(), Word::new(self.0.as_str()).unwrap()).unwrap()
+    pub(crate) fn variable(&self) -> EnvVar {
+        EnvVar::new(OsBytes::new(MARK).unwrap(), OsBytes::new(self.0.as_str()).unwrap()).unwrap()
     }
 
     /// The processes that bear it. Of one that has ended, nothing is said.

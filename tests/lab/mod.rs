@@ -107,8 +107,8 @@ impl Alone {
 }
 
 /// Waits until it has happened.
-pub(crate) fn within(patience: Duration, what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + patience;
+pub(crate) fn within(timeout: Duration, what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + timeout;
     while !happened() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(10));

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use libi::{Ssh, SshProfile, Via, Word};
+use libi::{Backend, OsBytes, Ssh, SshProfile};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -84,9 +84,9 @@ impl Network {
     }
 
     /// How hosts are reached; these options of ssh count more than all others.
-    pub(crate) fn via(&self) -> Via {
-        let config = Some(Word::new(SCRIPT.path("config")).unwrap());
-        Via::Ssh(Ssh { profile: SshProfile::Fast, config, ..Ssh::new() })
+    pub(crate) fn backend(&self) -> Backend {
+        let config = Some(OsBytes::new(SCRIPT.path("config")).unwrap());
+        Backend::Ssh(Ssh { profile: SshProfile::Fast, config, ..Ssh::new() })
     }
 
     /// The program that tests launch, where everybody may execute it.

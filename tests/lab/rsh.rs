@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use libi::{Rsh, Via, Word};
+use libi::{Backend, OsBytes, Rsh};
 
 use super::{Alone, LEFTOVERS, Script, are_asked_for, within};
 use crate::processes;
@@ -81,12 +81,12 @@ impl Rshd {
 
     /// The same of whatever listens at this port.
     pub(crate) fn at(&self, port: u16) -> Rsh {
-        let args = ["-v", "-p", &port.to_string()].map(|word| Word::new(word).unwrap()).to_vec();
+        let args = ["-v", "-p", &port.to_string()].map(|word| OsBytes::new(word).unwrap()).to_vec();
         Rsh { args, user: Some("libi-rsh-sh".to_owned()), ..Rsh::redone() }
     }
 
-    pub(crate) fn via(&self, server: &str) -> Via {
-        Via::Rsh(self.rsh(server))
+    pub(crate) fn backend(&self, server: &str) -> Backend {
+        Backend::Rsh(self.rsh(server))
     }
 
     /// The program that tests launch, where everybody may execute it.

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
-use libi::{Shell, Ssh, Via, Word};
+use libi::{Backend, OsBytes, Shell, Ssh};
 
 use super::{Alone, Script, are_asked_for};
 
@@ -76,17 +76,17 @@ impl Sshd {
     }
 
     /// How hosts are reached that this server is on, as users would.
-    pub(crate) fn ssh(&self, server: &str) -> Via {
-        let config = Word::new(self.path(&format!("{server}.config"))).unwrap();
-        Via::Ssh(Ssh { config: Some(config), ..Ssh::new() })
+    pub(crate) fn ssh(&self, server: &str) -> Backend {
+        let config = OsBytes::new(self.path(&format!("{server}.config"))).unwrap();
+        Backend::Ssh(Ssh { config: Some(config), ..Ssh::new() })
     }
 
     /// The same without what `Ssh` adds; these options of ssh count more than all others.
-    pub(crate) fn via(&self, server: &str, options: &[&str]) -> Via {
+    pub(crate) fn backend(&self, server: &str, options: &[&str]) -> Backend {
         let config = self.path(&format!("{server}.config"));
         let options = options.iter().flat_map(|option| ["-o", option]);
-        let args = options.chain(["-F", &config]).map(|word| Word::new(word).unwrap()).collect();
-        Via::Shell(Shell { args, ..Shell::new(Word::new("ssh").unwrap()) })
+        let args = options.chain(["-F", &config]).map(|word| OsBytes::new(word).unwrap()).collect();
+        Backend::Shell(Shell { args, ..Shell::new(OsBytes::new("ssh").unwrap()) })
     }
 
     /// The program that tests launch, where everybody may execute it.

@@ -17,7 +17,7 @@ use crate::lab::{Sshd, within};
 use crate::native::{self, Ended, Link};
 
 /// How long a front end may take where much else goes on.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 /// How long what is to happen may take.
 const SOON: Duration = Duration::from_secs(40);
 
@@ -184,7 +184,7 @@ impl Scene {
     }
 
     pub(crate) fn run(&self) -> Ended {
-        native::run_command(&mut self.command(), PATIENCE)
+        native::run_command(&mut self.command(), TIMEOUT)
     }
 
     /// It ends well, and nothing of it is said on standard error. Gives what it has printed.
@@ -248,7 +248,7 @@ impl Running {
     /// Waits for its end.
     pub(crate) fn end(&mut self) -> Ended {
         let mut status = None;
-        within(PATIENCE, "the front end has ended", || {
+        within(TIMEOUT, "the front end has ended", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });

@@ -106,12 +106,12 @@ fn a_killed_session_tells_of_every_member() {
 fn termination_gives_a_handled_signal_its_time() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let mark = format!("catch:15:{}", lab.path("caught{rank}"));
-    let farewell = format!("await:{}", lab.path("caught{rank}"));
-    let words = ["join", &mark, "out:ready", &farewell, "sleep:100", "out:farewell", "exit:7"];
+    let trailer = format!("await:{}", lab.path("caught{rank}"));
+    let words = ["join", &mark, "out:ready", &trailer, "sleep:100", "out:farewell", "exit:7"];
     let session = up(&front, &lab, "a[1-4]:2", &words);
     let mut heard = Heard::default();
     heard.until(&front, "all are ready", |heard| heard.texts.len() == 8);
-    session.terminate(PATIENCE).unwrap();
+    session.terminate(TIMEOUT).unwrap();
     assert_eq!((session.stage(), lab.files()), (Stage::Over, 8), "each has caught it");
     lab.is_empty_within(SOON); // a leader that ends without a word leaves those who hang on it to the system
 }
@@ -139,12 +139,12 @@ fn a_termination_can_be_hastened() {
     heard.until(&front, "all are ready", |heard| heard.texts.len() == 8);
     let begun = std::time::Instant::now();
     std::thread::scope(|scope| {
-        let patient = scope.spawn(|| session.terminate(10 * PATIENCE));
+        let patient = scope.spawn(|| session.terminate(10 * TIMEOUT));
         eventually("all have been told", || lab.files() == 8);
         session.terminate(ms(100)).unwrap();
         patient.join().unwrap().unwrap();
     });
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
     lab.is_empty_within(SOON);
 }
 
@@ -155,8 +155,8 @@ fn termination_ends_those_at_once_that_do_nothing_about_it() {
     let mut heard = Heard::default();
     heard.until(&front, "all are ready", |heard| heard.texts.len() == 16);
     let begun = std::time::Instant::now();
-    session.terminate(PATIENCE).unwrap();
-    assert!(begun.elapsed() < PATIENCE / 3, "{:?}", begun.elapsed());
+    session.terminate(TIMEOUT).unwrap();
+    assert!(begun.elapsed() < TIMEOUT / 3, "{:?}", begun.elapsed());
     while let Some(event) = front.next_event(ms(0)) {
         heard.note(event);
     }

@@ -94,7 +94,7 @@ fn a_program_that_cannot_be_executed_is_named_with_the_systems_reason() {
 #[test]
 fn a_program_that_hangs_before_it_joins_is_ended_when_its_time_to_greet_is_over() {
     let lab = Lab::new();
-    let rules = Rules { greet: ms(300), attempts: 2, back_off: ms(10), ..Rules::default() };
+    let rules = Rules { hello_timeout: ms(300), attempts: 2, back_off: ms(10), ..Rules::default() };
     let options = LaunchOptions { rules, ..LaunchOptions::default() };
     let words = ["out:still looking for its licence", "ignore:15", "wait"];
     let (phase, cause, tail, text) = fate(&lab, lab.members("a", &words), &options);
@@ -142,7 +142,7 @@ fn a_further_member_that_never_joins_is_named_in_the_failure_of_its_host() {
         (&["err:cannot open its device", "wait"], Cause::TimedOut),
     ];
     for (words, cause) in cases {
-        let rules = Rules { join: ms(2_000), attempts: 1, ..Rules::default() };
+        let rules = Rules { join_timeout: ms(2_000), attempts: 1, ..Rules::default() };
         let options = LaunchOptions { rules, ..LaunchOptions::default() };
         let report = report(&lab, &[leaders.clone(), lab.members("b", words)], &options);
         let failures: Vec<_> = report.failed().filter(|(host, _)| host.name == "b").collect();
@@ -177,7 +177,7 @@ fn a_caller_with_less_patience_is_not_kept_and_the_launch_goes_on() {
     assert!(matches!(session.wait_done(ms(20)), Err(Error::TimedOut(_))));
     assert_eq!((session.stage(), session.report().is_none()), (Stage::Launching, true));
     lab.touch("go");
-    assert_eq!(session.wait_up(PATIENCE).unwrap().joined(), 2);
+    assert_eq!(session.wait_up(TIMEOUT).unwrap().joined(), 2);
     assert_eq!(session.stage(), Stage::Up);
 }
 

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::processes;
 use libi::{
-    Distribution, Event, Exit, Failure, FrontEnd, HostIndex, HostList, LaunchOptions, Session, SessionId,
-    Stream, Variable, Word,
+    Distribution, EnvVar, Event, Exit, Failure, FrontEnd, HostIndex, HostList, LaunchOptions, OsBytes,
+    Session, SessionId, Stream,
 };
 
 pub(crate) const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 /// How long a test waits for something that takes no time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Within this time after its end nothing is left of a session.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 /// The variable by which processes are found, wherever they have gone.
@@ -25,12 +25,12 @@ pub(crate) const fn ms(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-pub(crate) fn word(text: &str) -> Word {
-    Word::new(text).unwrap()
+pub(crate) fn word(text: &str) -> OsBytes {
+    OsBytes::new(text).unwrap()
 }
 
-pub(crate) fn variable(name: &str, value: &str) -> Variable {
-    Variable::new(word(name), word(value)).unwrap()
+pub(crate) fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar::new(word(name), word(value)).unwrap()
 }
 
 /// A directory, and a mark that every process bears which is launched with it.
@@ -97,10 +97,10 @@ impl Lab {
     }
 
     /// Nothing that was launched here is left after this time.
-    pub(crate) fn is_empty_within(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    pub(crate) fn is_empty_within(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         while !self.living().is_empty() {
-            assert!(Instant::now() < deadline, "left after {patience:?}: {}", described(&self.living()));
+            assert!(Instant::now() < deadline, "left after {timeout:?}: {}", described(&self.living()));
             sleep(ms(5));
         }
     }
@@ -148,7 +148,7 @@ pub(crate) fn kill(pid: i32, signal: i32) {
 
 /// Waits until it has happened.
 pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !happened() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         sleep(ms(2));
@@ -191,7 +191,7 @@ impl Heard {
     /// Listens until this holds, as long as there is something to hear.
     pub(crate) fn until(&mut self, front: &FrontEnd, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         while !holds(self) {
-            match front.next_event(PATIENCE) {
+            match front.next_event(TIMEOUT) {
                 Some(event) => self.note(event),
                 None => panic!("waited in vain until {what}; heard {}", self.described()),
             }

@@ -17,7 +17,7 @@ fn lines_of_concurrent_ranks_are_not_torn() {
     let _session = launch(&front, lab.members("a[1-4]:4", &words));
     let (mut lines, mut done) = (0, false);
     while !done {
-        match front.next_event(PATIENCE).expect("all is printed") {
+        match front.next_event(TIMEOUT).expect("all is printed") {
             Event::Output { rank, bytes, .. } => {
                 let text = String::from_utf8(bytes).unwrap();
                 assert!(text.ends_with('\n'), "{text}");
@@ -126,7 +126,7 @@ fn a_session_is_killed_and_ended_although_its_output_is_not_taken() {
         await_standstill(&lab);
         if kill {
             session.kill(libc::SIGKILL).unwrap();
-            session.wait_done(PATIENCE).unwrap();
+            session.wait_done(TIMEOUT).unwrap();
         } else {
             session.terminate(ms(1_000)).unwrap();
         }
@@ -160,7 +160,7 @@ fn output_that_is_dropped_holds_up_nobody() {
     let options = LaunchOptions { output: Output::Dropped, ..LaunchOptions::default() };
     let words = ["join", "flood:20000000", "finish:30000"];
     let session = launch_with(&front, &[lab.members("a[1-2]:2", &words)], &options);
-    session.wait_done(PATIENCE).unwrap();
+    session.wait_done(TIMEOUT).unwrap();
     let heard = Heard::all(&front);
     assert_eq!((heard.bytes(), heard.exits.len()), (0, 4));
     assert!(heard.exits.values().all(|exit| *exit == Exit::Code(0)), "{heard:?}");

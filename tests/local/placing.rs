@@ -96,7 +96,7 @@ fn sessions_of_one_call_are_side_by_side_and_strangers_to_each_other() {
     let mut said = Vec::new();
     let mut done = 0;
     while done < 2 {
-        match front.next_event(PATIENCE).expect("they end") {
+        match front.next_event(TIMEOUT).expect("they end") {
             Event::Output { session, bytes, .. } => {
                 said.push((session.0, String::from_utf8(bytes).unwrap()));
             }
@@ -127,7 +127,7 @@ fn front_ends_in_one_process_do_not_disturb_each_other() {
         lab.is_empty_within(SOON);
         assert_eq!(other_lab.living().len(), 3);
         other_lab.touch("go");
-        survivor.wait_done(PATIENCE).unwrap();
+        survivor.wait_done(TIMEOUT).unwrap();
     });
     let heard = Heard::all(&other);
     assert_eq!(heard.exits.into_values().collect::<Vec<_>>(), [Exit::Code(4); 3]);
@@ -136,8 +136,8 @@ fn front_ends_in_one_process_do_not_disturb_each_other() {
 #[test]
 fn a_descriptor_is_readable_while_an_event_waits_and_not_after_it_was_taken() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let readable = |patience: PollTimeout| {
-        poll(&mut [PollFd::new(front.descriptor().as_fd(), PollFlags::POLLIN)], patience).unwrap() == 1
+    let readable = |timeout: PollTimeout| {
+        poll(&mut [PollFd::new(front.descriptor().as_fd(), PollFlags::POLLIN)], timeout).unwrap() == 1
     };
     assert!(!readable(PollTimeout::ZERO), "nothing has happened");
     let gate = format!("await:{}", lab.path("go"));
@@ -147,7 +147,7 @@ fn a_descriptor_is_readable_while_an_event_waits_and_not_after_it_was_taken() {
     assert!(!readable(PollTimeout::ZERO) && front.next_event(ms(0)).is_none());
     lab.touch("go");
     assert!(readable(PollTimeout::from(30_000u16)), "it has ended");
-    session.wait_done(PATIENCE).unwrap();
+    session.wait_done(TIMEOUT).unwrap();
     let heard = Heard::all(&front);
     assert_eq!(heard.exits[&0], Exit::Code(0));
     assert!(!readable(PollTimeout::ZERO));
@@ -161,12 +161,12 @@ fn a_front_end_without_a_thread_makes_progress_in_the_callers_loop() {
         front.start(&[lab.members("a[1-4]:2", &SAY_AND_FINISH)], &LaunchOptions::default()).unwrap();
     let session = sessions.remove(0);
     let mut heard = Heard::default();
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     while !heard.done {
         assert!(std::time::Instant::now() < deadline, "{heard:?}");
-        let patience = front.patience().unwrap_or(PATIENCE).min(PATIENCE);
-        let patience = PollTimeout::from(patience.as_millis() as u16 + 1);
-        poll(&mut [PollFd::new(front.descriptor().as_fd(), PollFlags::POLLIN)], patience).unwrap();
+        let timeout = front.next_timeout().unwrap_or(TIMEOUT).min(TIMEOUT);
+        let timeout = PollTimeout::from(timeout.as_millis() as u16 + 1);
+        poll(&mut [PollFd::new(front.descriptor().as_fd(), PollFlags::POLLIN)], timeout).unwrap();
         front.dispatch().unwrap();
         while let Some(event) = front.next_event(ms(0)) {
             heard.note(event);
@@ -190,10 +190,10 @@ fn a_loop_that_waits_for_the_descriptor_alone_hears_of_the_end_of_every_operatio
             let mut sent: Vec<_> = sessions.iter().map(|session| Some(session.send(vec![round]))).collect();
             let mut received: Vec<_> = sessions.iter().map(|session| Some(session.recv())).collect();
             while sent.iter().any(Option::is_some) || received.iter().any(Option::is_some) {
-                let patience = front.patience().unwrap_or(PATIENCE).min(PATIENCE);
-                let patience = PollTimeout::from(patience.as_millis() as u16 + 1);
+                let timeout = front.next_timeout().unwrap_or(TIMEOUT).min(TIMEOUT);
+                let timeout = PollTimeout::from(timeout.as_millis() as u16 + 1);
                 let mut ready = [PollFd::new(front.descriptor(), PollFlags::POLLIN)];
-                let woken = poll(&mut ready, patience).unwrap() == 1;
+                let woken = poll(&mut ready, timeout).unwrap() == 1;
                 assert!(woken || progress == Progress::Manual, "nobody is told");
                 front.dispatch().unwrap();
                 while front.next_event(ms(0)).is_some() {}
@@ -214,7 +214,7 @@ fn a_loop_that_waits_for_the_descriptor_alone_hears_of_the_end_of_every_operatio
                 }
             }
         }
-        sessions.iter().for_each(|session| session.wait_done(PATIENCE).unwrap());
+        sessions.iter().for_each(|session| session.wait_done(TIMEOUT).unwrap());
     }
 }
 

@@ -52,7 +52,7 @@ fn released_members_live_on_after_the_front_end_and_print_to_nobody() {
         lab.touch("print");
         all(&lab, "printed", 0..8);
         lab.touch("end");
-        lab.is_empty_within(PATIENCE);
+        lab.is_empty_within(TIMEOUT);
     }
 }
 
@@ -67,7 +67,7 @@ fn who_is_released_twice_keeps_the_streams_that_it_has_given_itself() {
     lab.touch("end");
     let mut heard = Heard::default();
     heard.until(&front, "what they have printed before", |heard| heard.done && heard.texts.len() == 4);
-    lab.is_empty_within(PATIENCE);
+    lab.is_empty_within(TIMEOUT);
     for rank in 0..4 {
         let own = std::fs::read_to_string(lab.path(&format!("own{rank}"))).unwrap();
         assert_eq!((heard.out(rank).as_str(), own.as_str()), ("before\n", "after\n"), "rank {rank}");
@@ -93,7 +93,7 @@ fn a_front_end_hears_what_released_members_print_while_they_are_carried() {
     drop((session, front));
     assert_eq!(lab.living().len(), 6, "they are nobody's");
     lab.touch("end");
-    lab.is_empty_within(PATIENCE);
+    lab.is_empty_within(TIMEOUT);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn of_a_mixed_session_the_released_live_on_and_the_others_end_with_the_front_end
         all(&lab, "printed", released);
         assert_eq!(lab.living().len(), 4);
         lab.touch("end");
-        lab.is_empty_within(PATIENCE);
+        lab.is_empty_within(TIMEOUT);
     }
 }
 
@@ -142,7 +142,7 @@ fn released_members_survive_whatever_becomes_of_those_that_carry_them() {
     front.end();
     assert_eq!(lab.living().len(), 6);
     lab.touch("end");
-    lab.is_empty_within(PATIENCE);
+    lab.is_empty_within(TIMEOUT);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn members_that_end_before_their_front_end_are_heard_to_the_end_released_or_not(
         "exit:5",
     ];
     let session = launch(&front, lab.members("a[1-3]:2", &words));
-    session.wait_done(PATIENCE).unwrap();
+    session.wait_done(TIMEOUT).unwrap();
     let mut heard = Heard::default();
     heard.until(&front, "all is heard", |heard| heard.done && heard.texts.len() == 6);
     assert_eq!(heard.released.into_iter().collect::<Vec<_>>(), [1, 4]);

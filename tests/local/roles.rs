@@ -134,7 +134,7 @@ impl Front {
 
     /// Listens until this holds.
     pub(crate) fn until(&mut self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         self.listen();
         while !holds(self) {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -1,7 +1,7 @@
 //! What a launched process finds when it begins: variables, directory, streams, descriptors, signals.
 #![allow(unsafe_code, reason = "signals are the operating system's")]
 
-use libi::{Exit, FrontEnd, LaunchOptions, Tally};
+use libi::{Exit, FrontEnd, LaunchOptions, LaunchProgress};
 
 use super::lab::*;
 use super::roles::plays_alone;
@@ -22,7 +22,7 @@ fn variables_are_in_place_before_the_program_is_loaded() {
     loaded.env.push(variable("LD_TRACE_LOADED_OBJECTS", "1"));
     loaded.env.push(variable("LD_LIBRARY_PATH", &lab.path("")));
     let sessions = front.start(&[loaded], &LaunchOptions::default()).unwrap();
-    let libi::Error::NotLaunched(report) = sessions[0].wait_up(PATIENCE).unwrap_err() else { panic!() };
+    let libi::Error::NotLaunched(report) = sessions[0].wait_up(TIMEOUT).unwrap_err() else { panic!() };
     let (_, failure) = report.failed().next().unwrap();
     assert!(failure.tail.contains("libc.so"), "{failure:?}");
 
@@ -142,7 +142,7 @@ fn a_member_behind_a_shell_that_waits_for_it_is_a_member_with_the_status_of_the_
     lab.is_empty_within(SOON);
 
     let session = launch(&front, behind(&["join", "out:ready", "wait"]));
-    session.terminate(PATIENCE).unwrap();
+    session.terminate(TIMEOUT).unwrap();
     lab.is_empty_within(SOON);
     let _session = launch(&front, behind(&["join", "ignore:15", "wait"]));
     drop(front);
@@ -154,5 +154,5 @@ fn when_a_session_is_up_no_host_is_waited_for() {
     let lab = Lab::new();
     let front = FrontEnd::new().unwrap();
     let session = launch(&front, lab.members("n[1-9]", &["join", "wait"]));
-    assert_eq!(session.tally(), Tally { joined: 9, failed: 0, waiting: 0 });
+    assert_eq!(session.progress(), LaunchProgress { joined: 9, failed: 0, waiting: 0 });
 }

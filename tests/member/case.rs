@@ -2,7 +2,7 @@
 
 use libi::{Member, Rank, Ranks};
 
-use crate::play::{PATIENCE, play_well, sessions};
+use crate::play::{TIMEOUT, play_well, sessions};
 
 /// Plays these; the error says what came out otherwise than it should.
 pub(crate) fn case(member: &Member, word: &str) -> Result<(), String> {
@@ -19,5 +19,5 @@ pub(crate) fn case(member: &Member, word: &str) -> Result<(), String> {
         play_well(session, member).map_err(|wrong| format!("session {number}, {wrong}"))?;
     }
     // A key that is sparse is gone with the member that has put it, and others may still ask for it.
-    member.barrier().wait(PATIENCE).map_err(|error| format!("the barrier behind all: {error}"))
+    member.barrier().wait(TIMEOUT).map_err(|error| format!("the barrier behind all: {error}"))
 }

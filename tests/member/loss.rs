@@ -13,7 +13,7 @@ use libi::{Bytes, CommError, Rank, Ranks};
 use crate::talk::{Talk, Wrong, made, same, wait};
 
 /// How long whoever is told of a loss may wait for it: much longer than tests allow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Talk<'_> {
     pub(crate) fn killed(&self, victim: u32) -> Result<(), Wrong> {
@@ -26,7 +26,7 @@ impl Talk<'_> {
         }
         let barrier = self.member.barrier();
         wait("the sign", self.member.send_to(Rank(victim), 78, ""))?;
-        match barrier.wait(PATIENCE) {
+        match barrier.wait(TIMEOUT) {
             Err(CommError::PeerLost { ranks }) if ranks.iter().eq([Rank(victim)]) => {}
             other => return Err(format!("a barrier without {victim} gives {other:?}")),
         }
@@ -43,13 +43,13 @@ impl Talk<'_> {
                 std::thread::sleep(Duration::from_secs(3_600));
             }
         }
-        self.part(&victims, self.member.barrier().wait(PATIENCE))
+        self.part(&victims, self.member.barrier().wait(TIMEOUT))
     }
 
     pub(crate) fn drowned(&self, length: u32, victims: &str) -> Result<(), Wrong> {
         let victims = numbers(victims)?;
         let data = (self.rank == 0).then(|| Bytes::from(vec![7; length as usize]));
-        let broadcast = || self.member.broadcast(Rank(0), data.clone()).wait(PATIENCE);
+        let broadcast = || self.member.broadcast(Rank(0), data.clone()).wait(TIMEOUT);
         broadcast().map_err(|error| error.to_string())?;
         println!("{} waits", self.rank);
         loop {
@@ -66,7 +66,7 @@ impl Talk<'_> {
                 if !ranks.is_empty() && ranks.iter().all(|rank| victims.contains(&rank.0)) => {}
             other => return Err(format!("a call without {victims:?} gives {other:?}")),
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let all: Ranks = victims.iter().copied().map(Rank).collect();
         while self.member.lost() != all {
             let lost = self.member.lost();

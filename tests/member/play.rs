@@ -24,7 +24,7 @@ use common::step::{Letters, Step};
 use common::{Oracle, Session};
 
 /// How long a call that has to succeed may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What comes of a call.
 pub(crate) type Answer = Result<Outcome, CommError>;
@@ -78,13 +78,13 @@ pub(crate) trait Caller {
 pub(crate) fn play(
     session: &Session,
     caller: &impl Caller,
-    patience: Duration,
+    timeout: Duration,
     mut judge: impl FnMut(u32, usize, Answer) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut open = VecDeque::<(u32, Vec<(usize, Started)>)>::new();
     let mut finish = |open: &mut VecDeque<(u32, Vec<(usize, Started)>)>| {
         let (step, calls) = open.pop_front().unwrap_or_default();
-        calls.into_iter().try_for_each(|(nth, call)| judge(step, nth, call(patience)))
+        calls.into_iter().try_for_each(|(nth, call)| judge(step, nth, call(timeout)))
     };
     for (step, taken) in (0..).zip(&session.steps) {
         let most = if taken.is_apart() { 1 } else { session.flight };
@@ -125,11 +125,11 @@ pub(crate) fn play_well(session: &Arc<Session>, caller: &impl Caller) -> Result<
             Err(format!("{who}, call {nth} of step {step}, {:?}: {error}", session.steps.get(step as usize)))
         }
     };
-    play(session, caller, PATIENCE, judge).map_err(|wrong| format!("{}: {wrong}", session.name))
+    play(session, caller, TIMEOUT, judge).map_err(|wrong| format!("{}: {wrong}", session.name))
 }
 
 fn started<T: 'static>(pending: Pending<T>, read: impl FnOnce(T) -> Outcome + 'static) -> Option<Started> {
-    Some(Box::new(move |patience| pending.wait(patience).map(read)))
+    Some(Box::new(move |timeout| pending.wait(timeout).map(read)))
 }
 
 impl Caller for Member {

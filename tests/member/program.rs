@@ -68,8 +68,8 @@ fn obey(word: &str, member: &mut Option<Member>) {
             *member = Some(or_end("manual", Member::with(&options)));
         }
         "turn" => turn(member.as_ref().unwrap()),
-        "finish" => or_end("finish", member.as_ref().unwrap().finish(millis())),
-        "finalize" => or_end("finalize", member.as_ref().unwrap().finalize(millis())),
+        "finish" => or_end("finish", member.as_ref().unwrap().drain(millis())),
+        "finalize" => or_end("finalize", member.as_ref().unwrap().detach(millis())),
         "print-to" => {
             let file = std::fs::File::create(filled(rest, member.as_ref())).unwrap();
             // SAFETY: takes numbers; the first is a file's, and the second is nobody's to close.
@@ -137,7 +137,7 @@ fn obey(word: &str, member: &mut Option<Member>) {
 /// What a program with a loop of its own does.
 fn turn(member: &Member) -> ! {
     loop {
-        let most = member.patience().map_or(-1, |patience| patience.as_millis() as i32 + 1);
+        let most = member.next_timeout().map_or(-1, |timeout| timeout.as_millis() as i32 + 1);
         let mut fd = libc::pollfd { fd: member.descriptor().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one descriptor, which lives through the call.
         unsafe { libc::poll(&raw mut fd, 1, most) };

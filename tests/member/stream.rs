@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libi::sim::rng::Rng;
-use libi::{CommError, Member, Rank, Ranks, Spread};
+use libi::{CommError, KeyScope, Member, Rank, Ranks};
 use libi_comm::fold::{Element, Op};
 use libi_comm::{Address, Call, Outcome};
 
@@ -29,7 +29,7 @@ use crate::play::common::{Oracle, Session};
 use crate::play::{Answer, play};
 
 /// How long a call may take whose members are there, or are lost.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The steps of a session of so many members.
 pub(crate) fn drawn(seed: u64, size: u32, steps: usize) -> Arc<Session> {
@@ -79,7 +79,7 @@ fn add_step(session: &mut Session, rng: &mut Rng) {
         },
         _ => {
             let of = session.steps.len() as u32;
-            let spread = [Spread::Dense, Spread::Sparse][draw(2)];
+            let spread = [KeyScope::Replicated, KeyScope::Local][draw(2)];
             let whose = [Whose::Next, Whose::First, Whose::All, Whose::Nobody][draw(4)];
             session.steps.extend([Step::Put { spread, count: 1, lengths }, Step::Fence]);
             Step::Get { of, whose, wait: false }
@@ -113,7 +113,7 @@ pub(crate) fn stream(member: &Member, word: &str) -> Result<(), String> {
         }
         Ok(())
     };
-    play(&session, member, PATIENCE, judge)?;
+    play(&session, member, TIMEOUT, judge)?;
     let failed = |error: std::io::Error| error.to_string();
     std::fs::write(directory.join(format!("over-{}", member.rank().0)), "").map_err(failed)?;
     let file = directory.join("gone");
@@ -134,7 +134,7 @@ pub(crate) fn stream(member: &Member, word: &str) -> Result<(), String> {
         }
     }
     // What is known to others may be on its way to this one.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while member.lost() != gone {
         if Instant::now() > deadline {
             return Err(format!("{gone} are gone, and {} are known to be", member.lost()));

@@ -26,10 +26,10 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use libi::{Bytes, CommError, Member, Op, Pending, Rank, Spread};
+use libi::{Bytes, CommError, KeyScope, Member, Op, Pending, Rank};
 
 /// How long a call that has to succeed may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is wrong, for people.
 pub(crate) type Wrong = String;
@@ -98,7 +98,7 @@ pub(crate) fn same<T: PartialEq + Debug>(what: &str, is: &T, should: &T) -> Resu
 }
 
 pub(crate) fn wait<T>(what: &str, pending: Pending<T>) -> Result<T, Wrong> {
-    pending.wait(PATIENCE).map_err(|error| format!("{what}: {error}"))
+    pending.wait(TIMEOUT).map_err(|error| format!("{what}: {error}"))
 }
 
 impl Talk<'_> {
@@ -268,8 +268,8 @@ impl Talk<'_> {
     fn keys(&self) -> Result<(), Wrong> {
         let key = |kind, rank| format!("{kind} {rank} {}", self.nth);
         let value = |rank| made(self.nth, rank, ALL, 5 + rank % 40);
-        wait("putting", self.member.put(key("dense", self.rank), value(self.rank), Spread::Dense))?;
-        wait("putting", self.member.put(key("sparse", self.rank), value(self.rank), Spread::Sparse))?;
+        wait("putting", self.member.put(key("dense", self.rank), value(self.rank), KeyScope::Replicated))?;
+        wait("putting", self.member.put(key("sparse", self.rank), value(self.rank), KeyScope::Local))?;
         let late = self.member.get(key("late", 0));
         wait("the fence", self.member.fence())?;
         for rank in 0..self.size {
@@ -283,7 +283,7 @@ impl Talk<'_> {
         )?;
         same("no key", &wait("no key", self.member.find(key("no such", 0)))?, &None)?;
         if self.rank == self.size - 1 {
-            wait("putting", self.member.put(key("late", 0), value(0), Spread::Sparse))?;
+            wait("putting", self.member.put(key("late", 0), value(0), KeyScope::Local))?;
         }
         same("a late key", &wait("a late key", late)?, &value(0))?;
         self.barrier()
@@ -300,9 +300,9 @@ impl Talk<'_> {
 
     fn mismatch(&self, other: u32) -> Result<(), Wrong> {
         let error = if self.rank == other {
-            self.member.gather(Rank(0), "").wait(PATIENCE).err()
+            self.member.gather(Rank(0), "").wait(TIMEOUT).err()
         } else {
-            self.member.barrier().wait(PATIENCE).err()
+            self.member.barrier().wait(TIMEOUT).err()
         };
         match error {
             Some(CommError::Mismatch { one, other: two, .. })
@@ -316,8 +316,8 @@ impl Talk<'_> {
         if self.rank == late {
             wait("the sign", self.member.recv_from(Rank(first), 77))?;
         }
-        let patience = if self.rank == first { Duration::from_millis(50) } else { PATIENCE };
-        match self.member.barrier().wait(patience) {
+        let timeout = if self.rank == first { Duration::from_millis(50) } else { TIMEOUT };
+        match self.member.barrier().wait(timeout) {
             Err(CommError::TimedOut { .. }) if self.rank == first => {
                 wait("the sign", self.member.send_to(Rank(late), 77, ""))?;
             }

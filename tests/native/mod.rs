@@ -148,16 +148,16 @@ pub struct Ended {
 ///
 /// # Panics
 /// It does not end in this time; it is killed then.
-pub fn run<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, args: &[A], patience: Duration) -> Ended {
+pub fn run<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, args: &[A], timeout: Duration) -> Ended {
     let mut command = Command::new(program);
-    run_command(command.args(args), patience)
+    run_command(command.args(args), timeout)
 }
 
 /// As [`run`], with whatever else the command says.
 ///
 /// # Panics
 /// It cannot be started, or does not end in this time; it is killed then.
-pub fn run_command(command: &mut Command, patience: Duration) -> Ended {
+pub fn run_command(command: &mut Command, timeout: Duration) -> Ended {
     let shown = format!("{command:?}");
     let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
@@ -171,7 +171,7 @@ pub fn run_command(command: &mut Command, patience: Duration) -> Ended {
     };
     let out = reader(Box::new(child.stdout.take().expect("it is piped")));
     let err = reader(Box::new(child.stderr.take().expect("it is piped")));
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let status = loop {
         if let Some(status) = child.try_wait().expect("it can be waited for") {
             break Some(status);
@@ -185,6 +185,6 @@ pub fn run_command(command: &mut Command, patience: Duration) -> Ended {
         std::thread::sleep(Duration::from_millis(5));
     };
     let (out, err) = (out.join().expect("it reads"), err.join().expect("it reads"));
-    let Some(status) = status else { panic!("{shown} did not end in {patience:?}\n{out}\n{err}") };
+    let Some(status) = status else { panic!("{shown} did not end in {timeout:?}\n{out}\n{err}") };
     Ended { code: status.code(), out, err }
 }

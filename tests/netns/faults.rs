@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use libi::{Cause, Exit, FrontEnd, LaunchOptions, Links, Phase, Rules, Session, Stream};
+use libi::{Cause, Exit, FrontEnd, LaunchOptions, LinkPolicy, Phase, Rules, Session, Stream};
 
 use crate::lab::netns::{ALL, Network};
 use crate::lab::{Marked, within};
 use crate::local::{Heard, launch_with};
-use crate::{PATIENCE, options};
+use crate::{TIMEOUT, options};
 
 const SILENCE: Duration = Duration::from_secs(4);
 const GRACE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(network: Network, hosts: u32, victims: &[u32], strategy: &str, links: Links) -> Self {
+    fn new(network: Network, hosts: u32, victims: &[u32], strategy: &str, links: LinkPolicy) -> Self {
         Self::talking(network, hosts, victims, strategy, links, "parted:")
     }
 
@@ -42,7 +42,7 @@ impl Scene {
         hosts: u32,
         victims: &[u32],
         strategy: &str,
-        links: Links,
+        links: LinkPolicy,
         way: &str,
     ) -> Self {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
@@ -51,12 +51,12 @@ impl Scene {
         let parted = format!("talk:{way}{}", ranks.join("+"));
         let members =
             mark.program(&network.member(), &format!("h[1-{hosts}]:2"), &["join", &parted, "finish:60000"]);
-        let rules = Rules { silence: SILENCE, grace: GRACE, ..Rules::default() };
+        let rules = Rules { peer_timeout: SILENCE, kill_grace: GRACE, ..Rules::default() };
         let strategy = strategy.parse().unwrap();
-        let options = LaunchOptions { rules, links, strategy, ..options(network.via()) };
+        let options = LaunchOptions { rules, links, strategy, ..options(network.backend()) };
         let session = launch_with(&front, &[members], &options);
-        if links != Links::Channel {
-            within(PATIENCE, "all links are direct", || session.links().direct == hosts);
+        if links != LinkPolicy::Channel {
+            within(TIMEOUT, "all links are direct", || session.links().direct == hosts);
         }
         let mut heard = Heard::default();
         heard.until(&front, "all wait", |heard| (0..2 * hosts).all(|rank| heard.out(rank).contains("waits")));
@@ -125,13 +125,13 @@ fn ranks(host: u32) -> [u32; 2] {
 }
 
 /// The link of a host fails in some way, so that it is lost, and ends by itself.
-fn link_fails(what: &str, links: Links, fail: impl FnOnce(&Network)) {
+fn link_fails(what: &str, links: LinkPolicy, fail: impl FnOnce(&Network)) {
     let Some(network) = Network::of(6) else { return };
     let mut scene = Scene::new(network, 6, &[4], "flat", links);
     assert_eq!(scene.left_on(4).len(), 2, "{what}: two members");
     let since = Instant::now();
     fail(&scene.network);
-    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
     scene.others_go_on();
     scene.nothing_is_left_where_it_was_lost(since);
     scene.end();
@@ -139,35 +139,35 @@ fn link_fails(what: &str, links: Links, fail: impl FnOnce(&Network)) {
 
 #[test]
 fn a_host_whose_link_is_cut_is_noticed_and_ends_by_itself() {
-    link_fails("cut", Links::Auto, |network| network.cut("h4"));
+    link_fails("cut", LinkPolicy::Auto, |network| network.cut("h4"));
 }
 
 #[test]
 fn a_host_whose_link_is_cut_is_noticed_and_ends_by_itself_if_all_goes_through_ssh() {
-    link_fails("cut", Links::Channel, |network| network.cut("h4"));
+    link_fails("cut", LinkPolicy::Channel, |network| network.cut("h4"));
 }
 
 #[test]
 fn a_host_that_is_not_heard_any_more_is_noticed_and_ends() {
-    link_fails("mute", Links::Auto, |network| network.cut_from("h4"));
+    link_fails("mute", LinkPolicy::Auto, |network| network.cut_from("h4"));
 }
 
 #[test]
 fn a_host_that_does_not_hear_any_more_is_noticed_and_ends_by_itself() {
-    link_fails("deaf", Links::Auto, |network| network.drop_from_to(ALL, "h4", 100, "all"));
+    link_fails("deaf", LinkPolicy::Auto, |network| network.drop_from_to(ALL, "h4", 100, "all"));
 }
 
 #[test]
 fn with_a_host_that_is_cut_off_go_those_who_were_launched_from_it() {
     let Some(network) = Network::of(7) else { return };
     // The first launches the second and the third, those two more each.
-    let mut scene = Scene::new(network, 7, &[2, 4, 5], "kary:2", Links::Auto);
+    let mut scene = Scene::new(network, 7, &[2, 4, 5], "kary:2", LinkPolicy::Auto);
     let launched: Vec<_> =
         scene.session.report().unwrap().hosts().iter().map(|host| host.launcher.map(|by| by.0)).collect();
     assert_eq!(launched[3..], [Some(1), Some(1), Some(2), Some(2)], "{launched:?}");
     let since = Instant::now();
     scene.network.cut("h2");
-    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
     scene.others_go_on();
     scene.nothing_is_left_where_it_was_lost(since);
     scene.end();
@@ -176,10 +176,10 @@ fn with_a_host_that_is_cut_off_go_those_who_were_launched_from_it() {
 #[test]
 fn a_host_whose_power_fails_is_noticed() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[3], "flat", Links::Auto);
+    let mut scene = Scene::new(network, 6, &[3], "flat", LinkPolicy::Auto);
     let since = Instant::now();
     scene.network.end("h3");
-    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
     scene.others_go_on();
     scene.end();
 }
@@ -187,10 +187,10 @@ fn a_host_whose_power_fails_is_noticed() {
 #[test]
 fn a_host_that_is_frozen_is_noticed_and_has_nothing_left_when_it_thaws() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[5], "flat", Links::Auto);
+    let mut scene = Scene::new(network, 6, &[5], "flat", LinkPolicy::Auto);
     let since = Instant::now();
     scene.network.freeze("h5");
-    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
     scene.others_go_on();
     assert_eq!(scene.left_on(5).len(), 2, "they cannot end");
     scene.network.thaw("h5");
@@ -201,7 +201,7 @@ fn a_host_that_is_frozen_is_noticed_and_has_nothing_left_when_it_thaws() {
 #[test]
 fn when_the_front_end_is_cut_off_everything_ends_by_itself() {
     let Some(network) = Network::of(6) else { return };
-    let mut scene = Scene::new(network, 6, &[1, 2, 3, 4, 5, 6], "late", Links::Auto);
+    let mut scene = Scene::new(network, 6, &[1, 2, 3, 4, 5, 6], "late", LinkPolicy::Auto);
     let since = Instant::now();
     scene.network.cut("front");
     scene.nothing_is_left_where_it_was_lost(since);
@@ -215,10 +215,10 @@ fn when_the_front_end_is_cut_off_everything_ends_by_itself() {
 fn calls_under_way_with_much_to_send_end_when_a_host_is_cut_off() {
     let Some(network) = Network::of(5) else { return };
     // Far more than fits into any buffer, again and again.
-    let mut scene = Scene::talking(network, 5, &[4], "flat", Links::Auto, "drowned:3000000:");
+    let mut scene = Scene::talking(network, 5, &[4], "flat", LinkPolicy::Auto, "drowned:3000000:");
     let since = Instant::now();
     scene.network.cut("h4");
-    scene.is_noticed(since, &[Cause::Silent, Cause::Closed]);
+    scene.is_noticed(since, &[Cause::HeartbeatLost, Cause::Closed]);
     scene.others_go_on();
     scene.nothing_is_left_where_it_was_lost(since);
     scene.end();
@@ -231,8 +231,8 @@ fn a_launch_that_loses_every_third_packet_comes_up_or_is_given_up_in_time() {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     network.loss(30);
     let members = mark.program(&network.member(), "h[1-4]:2", &["join", "wait"]);
-    let rules = Rules { grace: GRACE, ..Rules::default() };
-    let options = LaunchOptions { rules, deadline: DEADLINE, ..options(network.via()) };
+    let rules = Rules { kill_grace: GRACE, ..Rules::default() };
+    let options = LaunchOptions { rules, deadline: DEADLINE, ..options(network.backend()) };
     let since = Instant::now();
     match front.launch(&[members], &options) {
         Ok(sessions) => println!("{}", sessions[0].report().unwrap()),
@@ -256,8 +256,8 @@ fn a_session_that_loses_every_third_packet_works_or_ends_with_a_verdict() {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let words = ["join", "talk:barrier", "talk:allgather:5000", "finish:20000"];
     let members = mark.program(&network.member(), "h[1-6]:2", &words);
-    let rules = Rules { silence: 2 * SILENCE, grace: GRACE, ..Rules::default() };
-    let session = launch_with(&front, &[members], &LaunchOptions { rules, ..options(network.via()) });
+    let rules = Rules { peer_timeout: 2 * SILENCE, kill_grace: GRACE, ..Rules::default() };
+    let session = launch_with(&front, &[members], &LaunchOptions { rules, ..options(network.backend()) });
     let since = Instant::now();
     network.loss(30);
     let mut heard = Heard::default();

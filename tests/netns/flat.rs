@@ -17,7 +17,7 @@ fn play(network: &Network, hosts: u32) -> Arc<LaunchReport> {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let words = ["join", "talk:barrier", "finish:60000"];
     let members = mark.program(&network.member(), &format!("h[1-{hosts}]:2"), &words);
-    let session = launch_with(&front, &[members], &options(network.via()));
+    let session = launch_with(&front, &[members], &options(network.backend()));
     let heard = Heard::all(&front);
     let report = session.report().unwrap();
     println!("{report}");
@@ -56,7 +56,7 @@ fn hosts_that_let_only_the_front_end_in_while_others_let_everybody_in_are_named(
     };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&network.member(), "h[1-12]", &["join", "finish:60000"]);
-    let options = LaunchOptions { policy: Policy::AtLeast(1), ..options(network.via()) };
+    let options = LaunchOptions { policy: Policy::AtLeast(1), ..options(network.backend()) };
     let session = launch_with(&front, &[members], &options);
     let heard = Heard::all(&front);
     let report = session.report().unwrap();

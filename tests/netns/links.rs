@@ -3,12 +3,12 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use libi::{FrontEnd, LaunchOptions, Links};
+use libi::{FrontEnd, LaunchOptions, LinkPolicy};
 
 use crate::lab::netns::{ALL, Network};
 use crate::lab::{Marked, within};
 use crate::local::{Heard, launch_with};
-use crate::{PATIENCE, operations, options};
+use crate::{TIMEOUT, operations, options};
 
 /// How long a host tries to connect to whoever has launched it.
 const DIALLING: Duration = Duration::from_secs(3);
@@ -21,14 +21,14 @@ fn where_nothing_but_ssh_comes_through_everything_works_and_hardly_later() {
     // It takes so long that it is not over before it is known that there are no direct links.
     network.delay(Duration::from_millis(15));
     let play = |links| {
-        let (began, options) = (Instant::now(), LaunchOptions { links, ..options(network.via()) });
+        let (began, options) = (Instant::now(), LaunchOptions { links, ..options(network.backend()) });
         let (report, tally) = operations::all_come_out(&network.member(), "h[1-8]:2", 16, &options);
         (began.elapsed(), report, tally)
     };
-    let (as_it_is, ..) = play(Links::Channel);
+    let (as_it_is, ..) = play(LinkPolicy::Channel);
     // Whoever connects hears nothing: packets are dropped, and not refused.
     network.drop_from_to(ALL, ALL, 100, "tcp");
-    let (with_tries, report, tally) = play(Links::Auto);
+    let (with_tries, report, tally) = play(LinkPolicy::Auto);
     println!("{as_it_is:?} through channels, {with_tries:?} when direct links were tried in vain");
     assert!(with_tries < as_it_is + DIALLING + SLACK);
     // Who came later than it was known was not asked to try.
@@ -42,11 +42,11 @@ fn which_hosts_have_no_direct_link_is_in_the_report_once_it_is_known() {
     let Some(network) = Network::of(3) else { return };
     network.drop_from_to("h1", "h2", 100, "tcp");
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
-    let options = LaunchOptions { strategy: "flat".parse().unwrap(), ..options(network.via()) };
+    let options = LaunchOptions { strategy: "flat".parse().unwrap(), ..options(network.backend()) };
     let members = mark.program(&network.member(), "h[1-3]", &["join", "wait"]);
     let session = launch_with(&front, &[members], &options);
     let began = Instant::now();
-    within(PATIENCE, "it is known of all", || {
+    within(TIMEOUT, "it is known of all", || {
         let links = session.links();
         (links.direct, links.fell_back) == (2, 1)
     });
@@ -81,7 +81,7 @@ fn all_become_direct(network: &Network, what: &str) {
     let words = ["join", "talk:barrier", "talk:allgather:1000", "finish:60000"];
     let members = mark.program(&network.member(), "h[1-4]:2", &words);
     let began = Instant::now();
-    let options = LaunchOptions { links: Links::Direct, ..options(network.via()) };
+    let options = LaunchOptions { links: LinkPolicy::Direct, ..options(network.backend()) };
     let session = launch_with(&front, &[members], &options);
     let took = began.elapsed();
     println!("{what}: {} after {took:?}", session.report().unwrap());

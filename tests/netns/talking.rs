@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use libi::{LaunchOptions, Links};
+use libi::{LaunchOptions, LinkPolicy};
 
 use crate::lab::netns::Network;
 use crate::{operations, options};
@@ -10,22 +10,22 @@ use crate::{operations, options};
 /// How long a packet takes from any host to any other.
 const FAR: Duration = Duration::from_millis(20);
 
-fn all_operations_come_out_far_away(links: Links) {
+fn all_operations_come_out_far_away(links: LinkPolicy) {
     let Some(network) = Network::of(32) else { return };
     network.delay(FAR);
-    let options = LaunchOptions { links, ..options(network.via()) };
+    let options = LaunchOptions { links, ..options(network.backend()) };
     let (report, tally) = operations::all_come_out(&network.member(), "h[1-32]:2", 64, &options);
     assert_eq!(report.joined(), 32, "{report}");
-    let direct = if links == Links::Channel { 0 } else { 32 };
+    let direct = if links == LinkPolicy::Channel { 0 } else { 32 };
     assert_eq!((tally.direct, tally.fell_back), (direct, 0), "{report}");
 }
 
 #[test]
 fn two_members_on_each_of_32_hosts_20_ms_apart_do_every_operation_directly() {
-    all_operations_come_out_far_away(Links::Auto);
+    all_operations_come_out_far_away(LinkPolicy::Auto);
 }
 
 #[test]
 fn two_members_on_each_of_32_hosts_20_ms_apart_do_every_operation_through_ssh_itself() {
-    all_operations_come_out_far_away(Links::Channel);
+    all_operations_come_out_far_away(LinkPolicy::Channel);
 }

@@ -33,7 +33,7 @@ fn another_static_library_in_rust_can_be_beside() {
 
     let program = work.join("both");
     done(&mut link(&tree, &tree.libraries().join("liblibi.a"), &other, &program));
-    let ended = native::run_command(&mut Command::new(&program), crate::PATIENCE);
+    let ended = native::run_command(&mut Command::new(&program), crate::TIMEOUT);
     assert_eq!((ended.code, &*ended.out), (Some(0), "2 -1 0 n[1-3]\n"), "{}", ended.err);
     assert!(ended.err.contains("none is negative"), "the other library says its own: {}", ended.err);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::examples::{self, RUNS};
 use crate::tree::Tree;
-use crate::{PATIENCE, are_asked_for, done, native};
+use crate::{TIMEOUT, are_asked_for, done, native};
 
 /// How long an example may take.
 const SHORT: Duration = Duration::from_secs(120);
@@ -110,7 +110,7 @@ fn with_pkg_config(tree: &Tree, way: Way, work: &Path) {
 /// libraries: the front end of the interface of 2011 asks for addresses of names. Members ask for nothing of that kind.
 fn link(command: &mut Command, way: Way) {
     let shown = format!("{command:?}");
-    let ended = native::run_command(command, PATIENCE);
+    let ended = native::run_command(command, TIMEOUT);
     assert_eq!(ended.code, Some(0), "{shown}\n{}\n{}", ended.out, ended.err);
     let is_known = |line: &str| way.loads() == (false, false) && line.contains("Using 'getaddrinfo'");
     let mut warnings = ended.err.lines().filter(|line| line.contains("warning"));

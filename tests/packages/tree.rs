@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{PATIENCE, are_asked_for, done, native};
+use crate::{TIMEOUT, are_asked_for, done, native};
 
 /// Where Debian has libraries.
 fn multiarch() -> String {
@@ -69,8 +69,8 @@ impl Tree {
     }
 
     /// What it says when it refuses, which is before it has made anything.
-    fn refusal(&self, command: &mut Command) -> String {
-        let ended = native::run_command(command, PATIENCE);
+    fn shell_error(&self, command: &mut Command) -> String {
+        let ended = native::run_command(command, TIMEOUT);
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
         assert_eq!(self.files(), BTreeSet::new());
         ended.err
@@ -246,11 +246,11 @@ fn the_script_says_what_it_cannot_do_before_it_builds() {
     for name in ["it's", "a\"", "#1", "$HOME", "back\\slash", "two\nlines"] {
         let mut tree = Tree::for_itself("refused");
         tree.prefix.push(name);
-        let said = tree.refusal(&mut tree.command(&[]));
+        let said = tree.shell_error(&mut tree.command(&[]));
         assert!(said.contains(name) && said.contains("cannot be in libi.pc"), "{said}");
     }
     let tree = Tree::for_itself("without");
-    let said = tree.refusal(tree.command(&[]).env("LD", "/no/such/linker"));
+    let said = tree.shell_error(tree.command(&[]).env("LD", "/no/such/linker"));
     assert!(said.contains("/no/such/linker is missing: this needs cargo, cc and binutils"), "{said}");
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use libi::{Exit, FrontEnd, LaunchOptions, LaunchReport, LinkTally, Stream};
+use libi::{Exit, FrontEnd, LaunchOptions, LaunchReport, LinkCounts, Stream};
 
 use crate::lab::Marked;
 use crate::local::{Heard, launch_with};
@@ -30,7 +30,7 @@ pub(crate) fn all_come_out(
     hosts: &str,
     size: u32,
     options: &LaunchOptions,
-) -> (Arc<LaunchReport>, LinkTally) {
+) -> (Arc<LaunchReport>, LinkCounts) {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let talk = operations(size).into_iter().map(|operation| format!("talk:{operation}"));
     let words: Vec<String> =

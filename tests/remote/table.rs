@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use libi::{Distribution, Error, FrontEnd, LaunchOptions, LaunchReport, Links, Rules, Via};
+use libi::{Backend, Distribution, Error, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Rules};
 
 use crate::lab::Marked;
 
@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) struct Row<'a> {
     what: &'a str,
     host: String,
-    via: Via,
+    backend: Backend,
     change: Box<dyn Fn(&mut Distribution) + 'a>,
     /// What is done when there is a verdict, before nothing may be left.
     then: Box<dyn Fn() + 'a>,
@@ -30,11 +30,11 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn new(what: &'a str, host: &str, via: Via, says: &'a [&'a str]) -> Self {
+    pub(crate) fn new(what: &'a str, host: &str, backend: Backend, says: &'a [&'a str]) -> Self {
         Self {
             what,
             host: host.to_owned(),
-            via,
+            backend,
             change: Box::new(|_| ()),
             then: Box::new(|| ()),
             says,
@@ -77,12 +77,17 @@ impl<'a> Row<'a> {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
         let mut members = mark.program(member, &self.host, &["join", "finish:30000"]);
         (self.change)(&mut members);
-        let rules = Rules { greet: GREET, attempts: 1, grace: Duration::from_secs(1), ..Rules::default() };
+        let rules = Rules {
+            hello_timeout: GREET,
+            attempts: 1,
+            kill_grace: Duration::from_secs(1),
+            ..Rules::default()
+        };
         let options = LaunchOptions {
-            via: self.via.clone(),
+            backend: self.backend.clone(),
             deadline: DEADLINE,
             rules,
-            links: Links::Channel,
+            links: LinkPolicy::Channel,
             allow_plain: true,
             ..LaunchOptions::default()
         };

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use libi::plan::Strategy;
-use libi::{Cause, Error, Exit, FrontEnd, LaunchOptions, Links, Refusal};
+use libi::{Cause, Error, Exit, FrontEnd, LaunchOptions, LinkPolicy, ShellError};
 
 use crate::lab::{Marked, Rshd, within};
 use crate::local::{Heard, launch_with};
@@ -25,7 +25,7 @@ const ENDS: &[(&[&str], Exit)] = &[
 #[test]
 fn leaders_end_as_their_hosts_say_whether_their_links_are_channels_or_direct() {
     let Some(lab) = Rshd::up() else { return };
-    for links in [Links::Channel, Links::Auto] {
+    for links in [LinkPolicy::Channel, LinkPolicy::Auto] {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
         let mut distributions = vec![mark.program(&lab.member(), "127.0.1.1", &["join", "finish:60000"])];
         for (host, (words, _)) in (2..).zip(ENDS) {
@@ -33,7 +33,7 @@ fn leaders_end_as_their_hosts_say_whether_their_links_are_channels_or_direct() {
             distributions.push(mark.program(&lab.member(), &format!("127.0.1.{host}"), &words));
         }
         let strategy: Strategy = "flat".parse().unwrap();
-        let options = LaunchOptions { links, strategy, ..options(lab.via("main")) };
+        let options = LaunchOptions { links, strategy, ..options(lab.backend("main")) };
         let session = launch_with(&front, &distributions, &options);
         let heard = Heard::all(&front);
         assert_eq!(heard.exits[&0], Exit::Code(0));
@@ -55,7 +55,7 @@ fn a_program_that_leaves_something_behind_which_holds_the_connection_has_ended_a
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program("/bin/sh", "127.0.1.1", &["-c", "sleep 300 & echo its words; exit 3"]);
     let began = Instant::now();
-    let options = options(lab.via("main"));
+    let options = options(lab.backend("main"));
     let Err(Error::NotLaunched(report)) = front.launch(&[members], &options) else { panic!("it joins") };
     let failure = report.hosts()[0].failure.as_ref().unwrap();
     assert_eq!(
@@ -63,7 +63,7 @@ fn a_program_that_leaves_something_behind_which_holds_the_connection_has_ended_a
         (&Cause::Exited(Exit::Code(3)), "its words\n"),
         "{report}"
     );
-    assert_eq!(failure.refusal(), None);
+    assert_eq!(failure.shell_error(), None);
     // It is waited for for a second, not as long as what holds it.
     assert!(began.elapsed() < Duration::from_secs(30), "{report}");
     mark.processes().iter().for_each(crate::lab::Process::kill);
@@ -76,7 +76,7 @@ fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
     let Some(lab) = Rshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), "127.0.1.[1-2]:2", &["join", "wait"]);
-    let session = launch_with(&front, &[members], &options(lab.via("main")));
+    let session = launch_with(&front, &[members], &options(lab.backend("main")));
     // The rsh that the master's host has called the other with; it runs as the user who is there.
     let is_called = |pid: &i32| {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -87,7 +87,7 @@ fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
     assert_eq!(pids.len(), 1, "{pids:?}");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pids[0]), nix::sys::signal::Signal::SIGKILL).unwrap();
     let (mut exit, mut lost) = (None, None);
-    within(crate::PATIENCE, "the loss is reported", || {
+    within(crate::TIMEOUT, "the loss is reported", || {
         while let Some(event) = front.next_event(Duration::from_millis(10)) {
             match event {
                 libi::Event::Exited { rank, exit: how, .. } if rank.0 == 2 => exit = Some(how),
@@ -99,7 +99,7 @@ fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
     });
     let (name, failure) = lost.unwrap();
     assert_eq!((exit, name.as_str()), (Some(Exit::Shell(128 + 9)), "127.0.1.2"));
-    assert_eq!(failure.refusal(), Some(Refusal::Broken), "{failure:?}");
+    assert_eq!(failure.shell_error(), Some(ShellError::Broken), "{failure:?}");
     session.terminate(Duration::from_secs(5)).unwrap();
     drop((session, front));
     mark.nothing_is_left();

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 
-use libi::{FrontEnd, Rsh, Via, Word};
+use libi::{Backend, FrontEnd, OsBytes, Rsh};
 use nix::libc::linger;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
@@ -16,24 +16,24 @@ use crate::lab::{Marked, Rshd, within};
 use crate::options;
 use crate::table::{Fake, GREET, Row, keep, play};
 
-fn row<'a>(what: &'a str, via: Via, says: &'a [&'a str]) -> Row<'a> {
-    Row::new(what, "127.0.1.5", via, says)
+fn row<'a>(what: &'a str, backend: Backend, says: &'a [&'a str]) -> Row<'a> {
+    Row::new(what, "127.0.1.5", backend, says)
 }
 
-fn word(text: &str) -> Word {
-    Word::new(text).unwrap()
+fn word(text: &str) -> OsBytes {
+    OsBytes::new(text).unwrap()
 }
 
 /// rsh, called by another program, which is given these words before it.
-fn called_by(lab: &Rshd, program: &str, words: &[&str]) -> Via {
+fn called_by(lab: &Rshd, program: &str, words: &[&str]) -> Backend {
     let rsh = lab.rsh("main");
     let before = words.iter().map(|text| word(text));
     let args = before.chain(rsh.args.iter().cloned()).collect();
-    Via::Rsh(Rsh { program: word(program), args, ..rsh })
+    Backend::Rsh(Rsh { program: word(program), args, ..rsh })
 }
 
 /// rsh in a network of its own, which is like this.
-fn in_network(lab: &Rshd, network: &str) -> Via {
+fn in_network(lab: &Rshd, network: &str) -> Backend {
     called_by(lab, "unshare", &["-n", "sh", "-c", &format!("{network}; exec rsh \"$@\""), "sh"])
 }
 
@@ -80,8 +80,8 @@ fn reset(connection: OwnedFd) {
 fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     let Some(lab) = Rshd::up() else { return };
     let lab = &*lab;
-    let main = || lab.via("main");
-    let at = |fake: &Fake| Via::Rsh(lab.at(fake.port));
+    let main = || lab.backend("main");
+    let at = |fake: &Fake| Backend::Rsh(lab.at(fake.port));
 
     let not_executable = lab.path("not-executable");
     std::fs::write(&not_executable, "#!/bin/sh\n").unwrap();
@@ -118,8 +118,8 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     let lost = "ip link set lo up; ip addr add 10.9.9.9/32 dev lo; nft add table inet t; \
                 nft add chain inet t c '{ type filter hook input priority 0; }'; nft add rule inet t c ip daddr 10.9.9.9 drop";
     let barred = "ip link set lo up; ip route add unreachable 10.9.9.0/24";
-    let missing = Via::Rsh(Rsh { program: word("/no/such/rsh"), ..lab.rsh("main") });
-    let old = Via::Rsh(Rsh { args: vec![word("-X")], ..lab.rsh("main") });
+    let missing = Backend::Rsh(Rsh { program: word("/no/such/rsh"), ..lab.rsh("main") });
+    let old = Backend::Rsh(Rsh { args: vec![word("-X")], ..lab.rsh("main") });
     let quiet = Rsh { args: lab.rsh("main").args[1..].to_vec(), ..lab.rsh("main") };
 
     let rows = [
@@ -129,11 +129,11 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
             .host("127.0.1.99"),
         row(
             "nobody listens, and rsh is not asked why",
-            Via::Rsh(quiet),
+            Backend::Rsh(quiet),
             &["the remote shell failed", "Could not make a connection"],
         )
         .host("127.0.1.99"),
-        row("inetd takes no more calls", Via::Rsh(lab.at(few)), &["the server hung up", "inetd.conf"]),
+        row("inetd takes no more calls", Backend::Rsh(lab.at(few)), &["the server hung up", "inetd.conf"]),
         row("there is no way", in_network(lab, barred), &["there is no way to the host", "No route to host"])
             .host("10.9.9.9"),
         row(
@@ -243,14 +243,14 @@ fn a_launch_that_finds_no_port_goes_on_when_there_are_some() {
     let _ = std::fs::remove_file(&calls);
     let count = format!("rsh \"$@\"; status=$?; echo $status >>{calls}; exit $status");
     let members = mark.program(&lab.member(), "127.0.1.[1-4]", &["join", "finish:30000"]);
-    let via = called_by(&lab, "sh", &["-c", &count, "sh"]);
+    let backend = called_by(&lab, "sh", &["-c", &count, "sh"]);
     let occupants = all_ports();
-    let session = front.start(&[members], &options(via)).unwrap().remove(0);
+    let session = front.start(&[members], &options(backend)).unwrap().remove(0);
     within(GREET, "rsh has failed", || {
         std::fs::read_to_string(&calls).is_ok_and(|calls| calls.contains('1'))
     });
     drop(occupants);
-    session.wait_up(crate::PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    session.wait_up(crate::TIMEOUT).unwrap_or_else(|error| panic!("{error}"));
     let report = session.report().unwrap();
     assert!(report.joined() == 4 && report.hosts()[0].attempts > 1, "{report}");
     drop((session, front));

@@ -11,7 +11,7 @@ use crate::options;
 const HOSTS: usize = 12;
 const LIST: &str = "127.0.1.[1-12]:2";
 const ROLE: &str = "LIBI_TEST_ROLE";
-const PATIENCE: Duration = Duration::from_secs(100);
+const TIMEOUT: Duration = Duration::from_secs(100);
 
 /// A front end in a process of its own; it does not survive the test.
 struct Front(Child);
@@ -41,7 +41,7 @@ fn plays_the_front_end() {
     let lab = Rshd::of_another_process();
     let front = FrontEnd::new().unwrap();
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let _session = front.start(&[members], &options(lab.via("main"))).unwrap();
+    let _session = front.start(&[members], &options(lab.backend("main"))).unwrap();
     while front.next_event(Duration::from_secs(600)).is_some() {}
 }
 
@@ -55,7 +55,7 @@ fn front_end_is_killed_when(members: usize) {
     let mark = Marked::new();
     let front = Front::start(&mark);
     let there = |process: &Process| process.is_leader || process.is_local;
-    within(PATIENCE, &format!("{members} members are there"), || {
+    within(TIMEOUT, &format!("{members} members are there"), || {
         mark.processes().iter().filter(|process| there(process)).count() >= members
     });
     drop(front);
@@ -83,7 +83,7 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     let Some(lab) = Rshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.via("main")) };
+    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.backend("main")) };
     let session = front.launch(&[members], &options).unwrap().remove(0);
     let report = session.report().unwrap();
     assert_eq!(report.joined(), HOSTS, "{report}");
@@ -92,7 +92,7 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     // Neither the first, which may be the master, nor one that certainly leads nobody.
     leaders[HOSTS / 2].kill();
     let mut lost = Vec::new();
-    within(PATIENCE, "the loss is reported", || {
+    within(TIMEOUT, "the loss is reported", || {
         while let Some(event) = front.next_event(Duration::from_millis(10)) {
             if let libi::Event::Exited { .. } | libi::Event::Lost { .. } = event {
                 lost.push(event);
@@ -110,8 +110,8 @@ fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
     let Some(lab) = Rshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let session = front.start(&[members], &options(lab.via("main"))).unwrap();
-    within(PATIENCE, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
+    let session = front.start(&[members], &options(lab.backend("main"))).unwrap();
+    within(TIMEOUT, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
     drop(session);
     mark.nothing_is_left();
     lab.nothing_is_left();

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::thread::ThreadId;
 
-use libi::{Error, Exit, FrontEnd, LaunchOptions, Rsh, Shell, Via, Word};
+use libi::{Backend, Error, Exit, FrontEnd, LaunchOptions, OsBytes, Rsh, Shell};
 
 use crate::lab::{Marked, Rshd};
 use crate::local::{Heard, launch_with};
@@ -31,18 +31,18 @@ impl log::Log for Listener {
 
 #[test]
 fn rsh_is_refused_by_whatever_means_before_anything_is_started_unless_it_is_allowed() {
-    let rsh = || Word::new("/no/such/directory/rsh").unwrap();
-    for via in [Via::Rsh(Rsh { program: rsh(), ..Rsh::new() }), Via::Shell(Shell::new(rsh()))] {
+    let rsh = || OsBytes::new("/no/such/directory/rsh").unwrap();
+    for backend in [Backend::Rsh(Rsh { program: rsh(), ..Rsh::new() }), Backend::Shell(Shell::new(rsh()))] {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
         let members = || [mark.program("daemon", "n1", &[])];
-        let refused = LaunchOptions { allow_plain: false, ..options(via.clone()) };
+        let refused = LaunchOptions { allow_plain: false, ..options(backend.clone()) };
         let error = front.launch(&members(), &refused).err().unwrap();
         assert!(matches!(error, Error::Plain(_)), "{error}");
         for words in ["/no/such/directory/rsh", "can be read", "allow_plain", "--allow-plain"] {
             assert!(error.to_string().contains(words), "{error} without {words}");
         }
         // Allowed, it is tried.
-        let error = front.launch(&members(), &options(via)).err().unwrap();
+        let error = front.launch(&members(), &options(backend)).err().unwrap();
         assert!(matches!(error, Error::NotLaunched(_)), "{error}");
     }
 }
@@ -57,7 +57,7 @@ fn each_session_through_rsh_is_warned_of_once_whoever_launches_its_hosts() {
         let members = mark.program(&lab.member(), "127.0.1.[1-6]", &["join", "finish:30000"]);
         let strategy = "kary:2".parse().unwrap();
         let session =
-            launch_with(&front, &[members], &LaunchOptions { strategy, ..options(lab.via("main")) });
+            launch_with(&front, &[members], &LaunchOptions { strategy, ..options(lab.backend("main")) });
         let heard = Heard::all(&front);
         assert!(heard.exits.values().all(|exit| *exit == Exit::Code(0)), "{}", heard.described());
         let me = std::thread::current().id();

@@ -1,7 +1,7 @@
 //! Members on hosts that rsh reaches do everything that members can do together.
 
 use libi::plan::Strategy;
-use libi::{Exit, FrontEnd, LaunchOptions, Links, Stream};
+use libi::{Exit, FrontEnd, LaunchOptions, LinkPolicy, Stream};
 
 use crate::lab::{Marked, Rshd};
 use crate::local::{Heard, launch_with};
@@ -11,10 +11,10 @@ use crate::options;
 const HOSTS: &str = "127.0.1.[1-16]:2";
 
 /// Whether hosts have launched each other, which is `deep`, or all of them were launched by one.
-fn all_operations_come_out(links: Links, strategy: &str, deep: bool) {
+fn all_operations_come_out(links: LinkPolicy, strategy: &str, deep: bool) {
     let Some(lab) = Rshd::up() else { return };
     let strategy: Strategy = strategy.parse().unwrap();
-    let options = LaunchOptions { links, strategy, ..options(lab.via("main")) };
+    let options = LaunchOptions { links, strategy, ..options(lab.backend("main")) };
     let (report, _) = operations::all_come_out(&lab.member(), HOSTS, 32, &options);
     let mut launchers: Vec<_> = report.hosts().iter().map(|host| host.launcher).collect();
     launchers.sort_unstable();
@@ -25,17 +25,17 @@ fn all_operations_come_out(links: Links, strategy: &str, deep: bool) {
 
 #[test]
 fn two_members_on_each_of_16_hosts_do_every_operation_through_rsh_itself() {
-    all_operations_come_out(Links::Channel, "flat", false);
+    all_operations_come_out(LinkPolicy::Channel, "flat", false);
 }
 
 #[test]
 fn hosts_that_have_launched_each_other_do_every_operation_through_rsh_itself() {
-    all_operations_come_out(Links::Channel, "kary:2", true);
+    all_operations_come_out(LinkPolicy::Channel, "kary:2", true);
 }
 
 #[test]
 fn hosts_that_have_launched_each_other_do_every_operation_directly() {
-    all_operations_come_out(Links::Auto, "kary:3", true);
+    all_operations_come_out(LinkPolicy::Auto, "kary:3", true);
 }
 
 #[test]
@@ -47,10 +47,8 @@ fn what_leaders_print_to_both_streams_arrives_on_both_and_not_what_rsh_says() {
     let mut members = mark.program(&lab.member(), "127.0.1.[1-4]:2", &words);
     members.cwd = Some("/usr/share".try_into().unwrap());
     let odd = "it's \"$HOME\" `id` \\ \n\u{fc} !! * ".repeat(200);
-    members
-        .env
-        .push(libi::Variable::new("ODD".try_into().unwrap(), odd.as_str().try_into().unwrap()).unwrap());
-    let session = launch_with(&front, &[members], &options(lab.via("main")));
+    members.env.push(libi::EnvVar::new("ODD".try_into().unwrap(), odd.as_str().try_into().unwrap()).unwrap());
+    let session = launch_with(&front, &[members], &options(lab.backend("main")));
     let heard = Heard::all(&front);
     for rank in 0..8 {
         assert_eq!(heard.exits[&rank], Exit::Code(0), "{rank}");

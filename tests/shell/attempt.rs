@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::config::{Config, Counted, Per};
-use crate::fault::{Fault, Refusal, Stage};
+use crate::fault::{Fault, ShellError, Stage};
 use crate::line::Call;
 use crate::locks::{Locks, as_one_word};
 use crate::relay::{Ending, Relay};
@@ -64,7 +64,7 @@ impl<'a> Attempt<'a> {
     fn connect(&self) -> Result<u8, Failure> {
         let Some(places) = self.take_places().map_err(failed("counting calls"))? else {
             self.log("limit")?;
-            return Ok(self.refuse(Refusal::Reset));
+            return Ok(self.refuse(ShellError::Reset));
         };
         let last = self.faults.last().and_then(|fault| Some((*fault, fault.stage()?)));
         if let Some((fault, Stage::Connecting)) = last {
@@ -133,11 +133,11 @@ impl<'a> Attempt<'a> {
     fn end_with(&self, fault: &Fault) -> Result<u8, Failure> {
         self.log("")?;
         match fault {
-            Fault::Refuse(refusal) => {
-                if let Refusal::TimedOut(after) = refusal {
+            Fault::Refuse(shell_error) => {
+                if let ShellError::TimedOut(after) = shell_error {
                     self.linger(self.free + *after)?;
                 }
-                Ok(self.refuse(*refusal))
+                Ok(self.refuse(*shell_error))
             }
             Fault::NotFound => {
                 let command = self.call.command.as_deref().unwrap_or_default();
@@ -156,8 +156,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn refuse(&self, refusal: Refusal) -> u8 {
-        say(&refusal.lines(&self.call).iter().map(|line| format!("{line}\r\n")).collect::<String>());
+    fn refuse(&self, shell_error: ShellError) -> u8 {
+        say(&shell_error.lines(&self.call).iter().map(|line| format!("{line}\r\n")).collect::<String>());
         FAILED
     }
 

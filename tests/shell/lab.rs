@@ -129,8 +129,8 @@ impl Drop for Started {
 
 /// Waits until it has, for less long than a hang lasts by itself.
 pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
-    const PATIENCE: Duration = Duration::from_secs(40);
-    let deadline = Instant::now() + PATIENCE;
+    const TIMEOUT: Duration = Duration::from_secs(40);
+    let deadline = Instant::now() + TIMEOUT;
     while !happened() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         sleep(Duration::from_millis(5));

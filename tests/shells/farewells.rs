@@ -1,17 +1,17 @@
 //! Launches through a shell that has no exit status, as rsh: hosts say how their programs have ended.
 
-use libi::{Exit, LaunchOptions, Links, Rsh, Stream, Via};
+use libi::{Backend, Exit, LaunchOptions, LinkPolicy, Rsh, Stream};
 
 use crate::scene::{Outcome, Scene};
 
 const HOSTS: &str = "n[00-15]:2";
 
 /// The same options, with the stand-in called as rsh.
-fn as_rsh(scene: &Scene, links: Links) -> LaunchOptions {
+fn as_rsh(scene: &Scene, links: LinkPolicy) -> LaunchOptions {
     let options = scene.options();
-    let Via::Shell(shell) = options.via else { unreachable!("that is what scenes have") };
+    let Backend::Shell(shell) = options.backend else { unreachable!("that is what scenes have") };
     let rsh = Rsh { program: shell.program, args: shell.args, cost: shell.cost, ..Rsh::new() };
-    LaunchOptions { via: Via::Rsh(rsh), links, allow_plain: true, ..options }
+    LaunchOptions { backend: Backend::Rsh(rsh), links, allow_plain: true, ..options }
 }
 
 /// How leaders have ended; nobody has seen anything of how that was said.
@@ -25,7 +25,7 @@ fn ends(outcome: &Outcome) -> Vec<Exit> {
 
 #[test]
 fn leaders_end_as_their_hosts_say_and_not_as_the_shell_does() {
-    for links in [Links::Channel, Links::Auto] {
+    for links in [LinkPolicy::Channel, LinkPolicy::Auto] {
         for (word, exit) in
             [("exit:3", Exit::Code(3)), ("exit:255", Exit::Code(255)), ("signal:9", Exit::Signal(9))]
         {
@@ -52,7 +52,8 @@ fn whatever_shells_print_before_and_behind_it_an_end_is_found() {
          fault *3 warn Warning: added\nfault *4 garbage 50000\nfault *5 relay\nfault *6 banner-before \\x1elibi ended\n\
          fault *7 relay\nfault *7 banner-after You are logged out.",
     );
-    let outcome = scene.play(HOSTS, &["join", "finish:20000", "exit:3"], &as_rsh(&scene, Links::Channel));
+    let outcome =
+        scene.play(HOSTS, &["join", "finish:20000", "exit:3"], &as_rsh(&scene, LinkPolicy::Channel));
     assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
     assert_eq!(outcome.report.joined(), 16, "{}", outcome.report);
     assert!(outcome.exits.values().all(|exit| *exit == Exit::Code(3)), "{:?}", outcome.exits);

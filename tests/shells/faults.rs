@@ -258,7 +258,7 @@ impl Why {
                 let is_one = |exit: Exit| exits.contains(&exit) && failure.exit == Some(exit);
                 matches!(failure.cause, Cause::Exited(exit) if is_one(exit)) && failure.tail.contains(saying)
             }
-            Self::Hangs => matches!(failure.cause, Cause::TimedOut | Cause::Silent),
+            Self::Hangs => matches!(failure.cause, Cause::TimedOut | Cause::HeartbeatLost),
         }
     }
 }

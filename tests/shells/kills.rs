@@ -24,14 +24,14 @@ const MODES: [&str; 2] = ["seq 1ms\nrem 10ms", "seq 1ms\nrem 10ms\nfault * relay
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// When so many hosts have been called.
-    Called(usize),
+    CallSignature(usize),
     /// When the session is up.
     Up,
 }
 
 impl Moment {
     fn draw(rng: &mut Rng) -> Self {
-        if rng.chance(0.3) { Self::Up } else { Self::Called(1 + rng.below(HOSTS as u64) as usize) }
+        if rng.chance(0.3) { Self::Up } else { Self::CallSignature(1 + rng.below(HOSTS as u64) as usize) }
     }
 }
 
@@ -91,7 +91,7 @@ fn nothing_survives_a_front_end_that_is_killed() {
         let scene = Scene::new(config);
         let front = Front::start(&scene);
         match when {
-            Moment::Called(count) => scene.called(count),
+            Moment::CallSignature(count) => scene.called(count),
             Moment::Up => eventually("the session is up", || scene.lab.has(UP)),
         }
         assert!(!scene.processes().is_empty(), "there is something that could be left");
@@ -107,7 +107,7 @@ fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
     let front = FrontEnd::new().unwrap();
     let session = front.start(&[members(LIST, &["join", "wait"])], &scene.options()).unwrap().remove(0);
     match when {
-        Moment::Called(count) => scene.called(count),
+        Moment::CallSignature(count) => scene.called(count),
         Moment::Up => drop(session.wait_up(Duration::from_secs(25)).unwrap()),
     }
     let mut victims = Vec::new();
@@ -128,7 +128,7 @@ fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
         assert!(report.failed().count() <= 1, "one was killed: {report}");
     } else {
         let cause = report.hosts()[0].failure.as_ref().map(|failure| &failure.cause);
-        assert!(cause.is_some_and(|cause| *cause != Cause::Abandoned), "the master was killed: {report}");
+        assert!(cause.is_some_and(|cause| *cause != Cause::Cancelled), "the master was killed: {report}");
     }
     if matches!(when, Moment::Up) {
         // Whoever was there has ended or is lost, and so is what hung on it; everybody else is still there.

@@ -35,14 +35,14 @@ fn without_a_master_the_session_is_given_up_with_the_reason() {
         assert!(phases.contains(&failure.phase), "{about}");
         match code {
             Some(code) => assert_eq!(failure.cause, Cause::Exited(Exit::Code(*code)), "{about}"),
-            None => assert!(matches!(failure.cause, Cause::TimedOut | Cause::Silent), "{about}"),
+            None => assert!(matches!(failure.cause, Cause::TimedOut | Cause::HeartbeatLost), "{about}"),
         }
         assert!(failure.tail.contains(saying), "{about}");
         // Of the others nobody has anything to say, except that they are not needed any more.
         for host in &report.hosts()[1..] {
             let cause = host.failure.as_ref().map(|failure| &failure.cause);
             assert!(
-                matches!(cause, None | Some(Cause::Abandoned | Cause::LauncherLost(_))),
+                matches!(cause, None | Some(Cause::Cancelled | Cause::LauncherLost(_))),
                 "{fault}: {host:?}"
             );
         }
@@ -73,7 +73,7 @@ fn a_session_that_needs_everybody_names_the_bad_with_what_they_said() {
         let outcome = scene.play(HOSTS, &WAIT, &options);
         let report = &outcome.report;
         assert!(!report.is_up(), "{fault}: {report}");
-        let told = |failure: &libi::Failure| failure.cause != Cause::Abandoned;
+        let told = |failure: &libi::Failure| failure.cause != Cause::Cancelled;
         let named: Vec<_> = report.failed().filter(|(_, failure)| told(failure)).collect();
         assert!(!named.is_empty() && report.to_string().contains(saying), "{fault}: {report}");
         for (host, failure) in named {

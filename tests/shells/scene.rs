@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use libi::sim::rng::Rng;
 use libi::{
-    Cause, Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, LaunchReport, Policy, Rank, Rules,
-    Session, SessionId, Shell, Stream, Via, Word,
+    Backend, Cause, Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, LaunchReport, OsBytes,
+    Policy, Rank, Rules, Session, SessionId, Shell, Stream,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -153,19 +153,19 @@ pub(crate) fn options(lab: &Path, mark: &str) -> LaunchOptions {
     let shell = Shell { args: words.map(word).collect(), ..Shell::new(word("env")) };
     let millis = Duration::from_millis;
     let rules = Rules {
-        greet: millis(1_500),
-        join: millis(2_000),
+        hello_timeout: millis(1_500),
+        join_timeout: millis(2_000),
         attempts: 2,
         back_off: millis(20),
-        grace: millis(500),
-        silence: millis(3_000),
+        kill_grace: millis(500),
+        peer_timeout: millis(3_000),
         ..Rules::default()
     };
     LaunchOptions {
-        via: Via::Shell(shell),
+        backend: Backend::Shell(shell),
         policy: Policy::AtLeast(1),
         // What shells do to bytes is asked for here; direct links have tests of their own.
-        links: libi::Links::Channel,
+        links: libi::LinkPolicy::Channel,
         deadline: Duration::from_secs(20),
         rules,
         ..LaunchOptions::default()
@@ -187,8 +187,8 @@ pub(crate) fn seeded() -> Rng {
     Rng::new(seed)
 }
 
-fn word(text: &str) -> Word {
-    Word::try_from(text).unwrap()
+fn word(text: &str) -> OsBytes {
+    OsBytes::try_from(text).unwrap()
 }
 
 impl Process {
@@ -219,8 +219,8 @@ impl Outcome {
     }
 
     /// Takes events until every member has ended; for so long at most.
-    pub(crate) fn follow(&mut self, front: &FrontEnd, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    pub(crate) fn follow(&mut self, front: &FrontEnd, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         while !self.done {
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(event) = front.next_event(left) else { return };

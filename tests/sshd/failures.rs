@@ -5,31 +5,31 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
-use libi::{Shell, Via, Word};
+use libi::{Backend, OsBytes, Shell};
 
 use crate::lab::Sshd;
 use crate::table::{Fake, Row, keep, play};
 
-fn row<'a>(what: &'a str, via: Via, says: &'a [&'a str]) -> Row<'a> {
-    Row::new(what, "n5", via, says)
+fn row<'a>(what: &'a str, backend: Backend, says: &'a [&'a str]) -> Row<'a> {
+    Row::new(what, "n5", backend, says)
 }
 
-fn through(fake: &Fake, lab: &Sshd, options: &[&str]) -> Via {
+fn through(fake: &Fake, lab: &Sshd, options: &[&str]) -> Backend {
     let port = format!("Port={}", fake.port);
-    lab.via("main", &[options, &[port.as_str()]].concat())
+    lab.backend("main", &[options, &[port.as_str()]].concat())
 }
 
 /// ssh in a network of its own, which is like this.
-fn in_network(lab: &Sshd, network: &str, options: &[&str]) -> Via {
-    let Via::Shell(ssh) = lab.via("main", options) else { unreachable!("that is what it is") };
+fn in_network(lab: &Sshd, network: &str, options: &[&str]) -> Backend {
+    let Backend::Shell(ssh) = lab.backend("main", options) else { unreachable!("that is what it is") };
     let script = format!("ip link set lo up; {network}; exec ssh \"$@\"");
-    let before = ["-n", "sh", "-c", &script, "sh"].map(|word| Word::new(word).unwrap());
+    let before = ["-n", "sh", "-c", &script, "sh"].map(|word| OsBytes::new(word).unwrap());
     let args = before.into_iter().chain(ssh.args).collect();
-    Via::Shell(Shell { args, ..Shell::new(Word::new("unshare").unwrap()) })
+    Backend::Shell(Shell { args, ..Shell::new(OsBytes::new("unshare").unwrap()) })
 }
 
-fn word(text: &str) -> Word {
-    Word::new(text).unwrap()
+fn word(text: &str) -> OsBytes {
+    OsBytes::new(text).unwrap()
 }
 
 fn mode(path: &str, mode: u32) {
@@ -40,7 +40,7 @@ fn mode(path: &str, mode: u32) {
 fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     let Some(lab) = Sshd::up() else { return };
     let lab = &*lab;
-    let main = |options: &[&str]| lab.via("main", options);
+    let main = |options: &[&str]| lab.backend("main", options);
 
     let no_keys = "UserKnownHostsFile=/dev/null";
     // The client's own key is certainly not the server's.
@@ -111,11 +111,11 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
         row("there is no route", in_network(lab, barred, &far), &["No route to host"]).host("10.9.9.9"),
         row("the host's key is not known", main(&[no_keys]), &["the host's key is not known"]),
         row("the host's key has changed", main(&[&changed]), &["the host's key has changed"]),
-        row("the user's key is refused", lab.via("strict", &[]), &["Permission denied"]),
-        row("the server wants a password", lab.via("passwords", &[]), &["Permission denied (password)"]),
+        row("the user's key is refused", lab.backend("strict", &[]), &["Permission denied"]),
+        row("the server wants a password", lab.backend("passwords", &[]), &["Permission denied (password)"]),
         row(
             "two keys are one too many",
-            lab.via("impatient", &[&stranger_key]),
+            lab.backend("impatient", &[&stranger_key]),
             &["Too many authentication failures"],
         ),
         row("the user does not exist", main(&[]), &["Permission denied"]).user("libi-nobody"),
@@ -126,16 +126,16 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
             &["exited 1", "This account is currently not available"],
         )
         .user(&no_login),
-        row("MaxStartups are taken", lab.via("full", &[]), &["exited 255", "Connection "]).hangs(),
-        row("MaxSessions is 0", lab.via("nosessions", &[]), &["exited 255", "open failed"]),
+        row("MaxStartups are taken", lab.backend("full", &[]), &["exited 255", "Connection "]).hangs(),
+        row("MaxSessions is 0", lab.backend("nosessions", &[]), &["exited 255", "open failed"]),
         row(
             "ForceCommand is another program",
-            lab.via("other", &[]),
+            lab.backend("other", &[]),
             &["exited 0 without joining", "this is a mail server"],
         ),
         row(
             "sshd is killed when it has started the command",
-            lab.via("dying", &[]),
+            lab.backend("dying", &[]),
             &["exited 255", "the connection broke"],
         ),
         row(
@@ -152,7 +152,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
             &["exited 255", "timed out"],
         ),
         row("the server is something else", through(&web, lab, &[]), &["exited 255", "invalid"]),
-        row("there is no such ssh here", Via::Shell(missing), &["cannot be started", "no-such-ssh"]),
+        row("there is no such ssh here", Backend::Shell(missing), &["cannot be started", "no-such-ssh"]),
         row("ssh does not know an option", main(&["NoSuchOption=1"]), &["exited 255", "line 0"]),
         row("the proxy ends", main(&["ProxyCommand=false"]), &["exited 255", "UNKNOWN port 65535"]).hangs(),
         row("there is no such program", main(&[]), &["exited 127", "/no/such/program"])

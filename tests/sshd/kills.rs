@@ -12,7 +12,7 @@ use crate::options;
 const HOSTS: usize = 24;
 const LIST: &str = "n[0-23]:2";
 const ROLE: &str = "LIBI_TEST_ROLE";
-const PATIENCE: Duration = Duration::from_secs(100);
+const TIMEOUT: Duration = Duration::from_secs(100);
 
 /// A front end in a process of its own; it does not survive the test.
 struct Front(Child);
@@ -56,7 +56,7 @@ fn front_end_is_killed_when(members: usize) {
     let mark = Marked::new();
     let front = Front::start(&mark);
     let there = |process: &Process| process.is_leader || process.is_local;
-    within(PATIENCE, &format!("{members} members are there"), || {
+    within(TIMEOUT, &format!("{members} members are there"), || {
         mark.processes().iter().filter(|process| there(process)).count() >= members
     });
     drop(front);
@@ -92,7 +92,7 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     // Neither the first, which may be the master, nor one that certainly leads nobody.
     leaders[HOSTS / 2].kill();
     let mut lost = Vec::new();
-    within(PATIENCE, "the loss is reported", || {
+    within(TIMEOUT, "the loss is reported", || {
         while let Some(event) = front.next_event(Duration::from_millis(10)) {
             if let libi::Event::Exited { .. } | libi::Event::Lost { .. } = event {
                 lost.push(event);
@@ -110,7 +110,7 @@ fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
     let session = front.start(&[members], &options(lab.ssh("main"))).unwrap();
-    within(PATIENCE, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
+    within(TIMEOUT, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
     drop(session);
     mark.nothing_is_left();
     assert!(std::env::var_os(MARK).is_none(), "this process would count");
@@ -127,8 +127,8 @@ fn a_program_that_never_joins_and_hears_nothing_ends_with_the_launch_that_is_giv
         let named = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         mark.processes().iter().filter(|process| named(process.pid) == "sleep\n").count()
     };
-    within(PATIENCE, "one that was launched sleeps", || sleeps() > 0);
-    let libi::Error::NotLaunched(report) = session.wait_up(PATIENCE).unwrap_err() else {
+    within(TIMEOUT, "one that was launched sleeps", || sleeps() > 0);
+    let libi::Error::NotLaunched(report) = session.wait_up(TIMEOUT).unwrap_err() else {
         panic!("it was not launched, and not that is said")
     };
     assert_eq!(report.joined(), 0, "{report}");
@@ -151,7 +151,7 @@ fn who_was_released_lives_on_when_nothing_else_is_left() {
         let parent = status(member.pid, "PPid").unwrap_or_default();
         std::fs::read_to_string(format!("/proc/{parent}/comm")).is_ok_and(|name| name == "sshd\n")
     };
-    within(PATIENCE, "their sessions of ssh are over", || !mark.processes().iter().any(is_servers));
+    within(TIMEOUT, "their sessions of ssh are over", || !mark.processes().iter().any(is_servers));
     assert_eq!(leaders(&mark).len(), 4);
     std::fs::write(end, "").unwrap();
     mark.nothing_is_left();

@@ -1,6 +1,6 @@
 //! Login shells that read what people have written for themselves, and print what they like.
 
-use libi::{Exit, FrontEnd, LaunchOptions, Links, Stream, Variable, Word};
+use libi::{EnvVar, Exit, FrontEnd, LaunchOptions, LinkPolicy, OsBytes, Stream};
 
 use crate::lab::{Marked, Sshd};
 use crate::local::{Heard, launch_with};
@@ -35,11 +35,13 @@ fn whatever_login_shells_print_members_join_and_get_their_words_unchanged() {
         let words: Vec<&str> = words.chain(["finish:30000"]).collect();
         let hosts = format!("{user}@n[0-5]:2");
         let mut members = mark.program(&lab.member(), &hosts, &words);
-        members.cwd = Some(Word::new("/usr/lib/../share").unwrap());
+        members.cwd = Some(OsBytes::new("/usr/lib/../share").unwrap());
         let odd = WORDS.concat();
-        members.env.push(Variable::new(Word::new("ODD").unwrap(), Word::new(odd.as_str()).unwrap()).unwrap());
+        members
+            .env
+            .push(EnvVar::new(OsBytes::new("ODD").unwrap(), OsBytes::new(odd.as_str()).unwrap()).unwrap());
         // The links are where the noise is.
-        let options = LaunchOptions { links: Links::Channel, ..options(lab.ssh("main")) };
+        let options = LaunchOptions { links: LinkPolicy::Channel, ..options(lab.ssh("main")) };
         let session = launch_with(&front, &[members], &options);
         let heard = Heard::all(&front);
         let said: String = WORDS.iter().map(|word| format!("<{word}>\n")).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use libi::{FrontEnd, LaunchOptions, Links, SessionId};
+use libi::{FrontEnd, LaunchOptions, LinkPolicy, SessionId};
 
 use crate::lab::{Marked, Sshd};
 use crate::launching::{Launch, MEMBER, launches};
@@ -12,7 +12,7 @@ use crate::options;
 use crate::play::common::Session;
 use crate::playing::{Endings, play_front_end};
 
-fn all_operations_come_out(links: Links) {
+fn all_operations_come_out(links: LinkPolicy) {
     let Some(lab) = Sshd::up() else { return };
     let options = LaunchOptions { links, ..options(lab.ssh("main")) };
     operations::all_come_out(&lab.member(), "n[0-127]:2", 256, &options);
@@ -20,12 +20,12 @@ fn all_operations_come_out(links: Links) {
 
 #[test]
 fn two_members_on_each_of_128_hosts_do_every_operation_directly() {
-    all_operations_come_out(Links::Auto);
+    all_operations_come_out(LinkPolicy::Auto);
 }
 
 #[test]
 fn two_members_on_each_of_128_hosts_do_every_operation_through_ssh_itself() {
-    all_operations_come_out(Links::Channel);
+    all_operations_come_out(LinkPolicy::Channel);
 }
 
 /// Of the launches of a file that play sessions of so many members, the one that plays the most.

@@ -116,7 +116,7 @@ fn run(
                     .map(drop)
                     .map_err(|error| format!("the front end's call {nth} of step {step}: {error}"))
             };
-            play(&steps, &session, PATIENCE, right)
+            play(&steps, &session, TIMEOUT, right)
         });
         if let Some((victim, moment)) = kill_after {
             let rank = tree.find(victim, &places, rng).expect("there is such a victim");

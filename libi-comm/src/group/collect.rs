@@ -12,7 +12,7 @@ use super::op::{Gift, Op, enter};
 use super::scene::{Scene, lend};
 use crate::contract::{Call, CallId, Effect, Outcome};
 use crate::error::{CommError, Fault};
-use crate::message::{Called, Flow, Kind, Length, Message, Signs};
+use crate::message::{CallSignature, Flow, Kind, Length, Message, Signs};
 use crate::piece::{ALL, Piece};
 
 /// See the [module](self).
@@ -191,7 +191,7 @@ impl Collective {
             op.lanes.wanted(link);
         }
         while !cargo.is_empty() {
-            let piece = Piece::take(&mut cargo).map_err(|_| CommError::Garbled("no piece"))?;
+            let piece = Piece::take(&mut cargo).map_err(|_| CommError::Protocol("no piece"))?;
             op.share(piece.item, on.memory, on.place);
             op.receive(link, piece.clone(), on.place)?;
             let lent = op.fill(&piece)?;
@@ -211,7 +211,7 @@ impl Collective {
         }
         let root = by.1.root.unwrap_or(by.0);
         let Some(bytes) = bytes else {
-            return self.fail(nth, CommError::Garbled("a loan of nothing, or of what can be changed"), on);
+            return self.fail(nth, CommError::Protocol("a loan of nothing, or of what can be changed"), on);
         };
         let taken = self.open.get_mut(&nth).map(|op| op.borrow(link, root, bytes));
         match taken {
@@ -229,7 +229,7 @@ impl Collective {
     }
 
     /// Notes that somebody has called, and what; the fault, if that does not fit with what others have.
-    fn join(&mut self, nth: u64, by: (Rank, Called), place: &Place) -> Option<Fault> {
+    fn join(&mut self, nth: u64, by: (Rank, CallSignature), place: &Place) -> Option<Fault> {
         let waits_for = || self.entered.values().filter(|entered| **entered <= nth).count();
         let op = self.open.entry(nth).or_insert_with(|| Op::new(by, waits_for(), place));
         if !op.by.1.matches(&by.1) {

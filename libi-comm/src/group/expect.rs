@@ -5,7 +5,7 @@
 
 use libi_core::ids::Rank;
 
-use crate::message::{Called, Kind, Length};
+use crate::message::{CallSignature, Kind, Length};
 
 /// The members on both sides of a link.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Sides {
 pub(crate) const SEGMENT: u64 = 64 << 10;
 
 /// Into how many values a call's data are cut that are combined inside the tree.
-pub(crate) fn segments(called: &Called) -> u64 {
+pub(crate) fn segments(called: &CallSignature) -> u64 {
     match (called.kind, called.length) {
         (Kind::Fold(..), Length::Equal(length)) => length.div_ceil(SEGMENT).max(1),
         _ => 1,
@@ -30,7 +30,7 @@ pub(crate) fn segments(called: &Called) -> u64 {
 }
 
 /// What goes over a link from near to far: items, or values by the number of members that they stand for.
-pub(crate) fn outgoing(called: &Called, sides: Sides) -> u64 {
+pub(crate) fn outgoing(called: &CallSignature, sides: Sides) -> u64 {
     let Sides { near, far, root_is_far, up } = sides;
     match called.kind {
         Kind::Barrier | Kind::Ring | Kind::Fence => 0,
@@ -50,7 +50,7 @@ pub(crate) fn outgoing(called: &Called, sides: Sides) -> u64 {
 }
 
 /// What comes over a link from far to near.
-pub(crate) fn incoming(called: &Called, sides: Sides) -> u64 {
+pub(crate) fn incoming(called: &CallSignature, sides: Sides) -> u64 {
     let Sides { near, far, root_is_far, up } = sides;
     // Seen from there, the root is far if it is here; and one who has no root has it on neither side.
     let there = Sides { near: far, far: near, root_is_far: !root_is_far, up: !up };
@@ -58,7 +58,7 @@ pub(crate) fn incoming(called: &Called, sides: Sides) -> u64 {
 }
 
 /// How many items or values come to this process itself.
-pub(crate) fn own(called: &Called, me: Rank, members: u64) -> u64 {
+pub(crate) fn own(called: &CallSignature, me: Rank, members: u64) -> u64 {
     match called.kind {
         Kind::Barrier | Kind::Ring | Kind::Fence => 0,
         Kind::Broadcast | Kind::Scatter => 1,
@@ -89,9 +89,9 @@ mod tests {
         Kind::Ring,
     ];
 
-    fn called(kind: Kind) -> Called {
+    fn called(kind: Kind) -> CallSignature {
         let rootless = matches!(kind, Kind::Barrier | Kind::AllGather | Kind::AllToAll | Kind::Ring);
-        Called { kind, root: (!rootless).then_some(Rank(0)), length: Length::Equal(SEGMENT + 1) }
+        CallSignature { kind, root: (!rootless).then_some(Rank(0)), length: Length::Equal(SEGMENT + 1) }
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
     fn results_go_down_to_everybody_or_to_the_root_alone() {
         let down = |root_is_far| Sides { near: 3, far: 5, root_is_far, up: false };
         let reduce = called(Kind::Fold(Op::Sum, Element::U8));
-        let all = Called { root: None, ..reduce };
+        let all = CallSignature { root: None, ..reduce };
         assert_eq!(segments(&reduce), 2);
         assert_eq!((outgoing(&reduce, down(true)), outgoing(&reduce, down(false))), (16, 0));
         assert_eq!((outgoing(&all, down(false)), outgoing(&all, down(true))), (16, 16));

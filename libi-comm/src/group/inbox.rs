@@ -8,7 +8,7 @@ use crate::contract::Outcome;
 use crate::error::CommError;
 use crate::fold::{Combine, Fold};
 use crate::memory::{Lent, Region};
-use crate::message::{Called, Kind};
+use crate::message::{CallSignature, Kind};
 use crate::piece::{Item, Piece};
 
 /// An item that comes in pieces, in their order.
@@ -34,7 +34,7 @@ impl Shared {
     /// Takes the next piece; whether it was the last.
     pub(crate) fn push(&mut self, piece: &Piece) -> Result<bool, CommError> {
         if piece.item != self.item || piece.offset != self.filled {
-            return Err(CommError::Garbled("a piece that does not continue the one before"));
+            return Err(CommError::Protocol("a piece that does not continue the one before"));
         }
         if !self.region.append(&piece.bytes) {
             return Err(CommError::NoMemory(self.item.total));
@@ -67,7 +67,7 @@ impl Assembly {
             None => open.insert(Self::begin(piece.item)?),
         };
         if piece.item != assembly.item || piece.offset != assembly.bytes.len() as u64 {
-            return Err(CommError::Garbled("a piece that does not continue the one before"));
+            return Err(CommError::Protocol("a piece that does not continue the one before"));
         }
         assembly.bytes.extend_from_slice(&piece.bytes);
         if !piece.is_last() {
@@ -110,16 +110,16 @@ impl Inbox {
 
     /// Takes a whole item, or a value that stands for so many members.
     pub(crate) fn take(&mut self, from: u32, weight: u64, bytes: Bytes) -> Result<(), CommError> {
-        let left = self.left.checked_sub(weight).ok_or(CommError::Garbled("more items than members"))?;
+        let left = self.left.checked_sub(weight).ok_or(CommError::Protocol("more items than members"))?;
         self.left = left;
         match self.whole.insert(from, bytes) {
             None => Ok(()),
-            Some(_) => Err(CommError::Garbled("an item that came twice")),
+            Some(_) => Err(CommError::Protocol("an item that came twice")),
         }
     }
 
     /// What the caller gets.
-    pub(crate) fn outcome(&mut self, called: &Called, size: u32, fold: Option<&Fold>) -> Outcome {
+    pub(crate) fn outcome(&mut self, called: &CallSignature, size: u32, fold: Option<&Fold>) -> Outcome {
         let whole = std::mem::take(&mut self.whole);
         let all = |whole: BTreeMap<u32, Bytes>| {
             let mut parts = vec![Bytes::new(); size as usize];
@@ -180,7 +180,8 @@ mod tests {
             inbox.push(piece).unwrap();
         }
         assert!(inbox.is_complete());
-        let called = Called { kind: Kind::AllGather, root: None, length: crate::message::Length::Varies };
+        let called =
+            CallSignature { kind: Kind::AllGather, root: None, length: crate::message::Length::Varies };
         let parts = ["xy", "", "abcd", ""].map(Bytes::from).to_vec();
         assert_eq!(inbox.outcome(&called, 4, None), Outcome::Parts(parts));
     }

@@ -25,7 +25,7 @@ use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use super::Place;
-use crate::contract::{CallId, Effect, Outcome, Spread};
+use crate::contract::{CallId, Effect, KeyScope, Outcome};
 use crate::error::CommError;
 use parts::Parts;
 use wants::{Asker, Want};
@@ -48,7 +48,7 @@ pub(crate) struct Version {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Keys {
     /// To whoever keeps values for the sender: a value of this length.
-    Put { key: String, spread: Spread, length: u64 },
+    Put { key: String, spread: KeyScope, length: u64 },
     /// Upwards: this has been put here or below, and is sparse.
     Announce { key: String, version: Version },
     /// Where is it?
@@ -162,7 +162,7 @@ impl Store {
         id: CallId,
         key: String,
         value: Bytes,
-        spread: Spread,
+        spread: KeyScope,
         place: &Place,
         out: &mut Vec<Effect>,
     ) {
@@ -269,16 +269,16 @@ impl Store {
     }
 
     /// A value was put on this host.
-    fn keep(&mut self, key: String, value: Bytes, spread: Spread, place: &Place, out: &mut Vec<Effect>) {
+    fn keep(&mut self, key: String, value: Bytes, spread: KeyScope, place: &Place, out: &mut Vec<Effect>) {
         let version = self.next_version(place);
         match spread {
-            Spread::Dense => self.fence.put(key.clone(), version, value.clone()),
-            Spread::Sparse => self.fence.supersede(&key),
+            KeyScope::Replicated => self.fence.put(key.clone(), version, value.clone()),
+            KeyScope::Local => self.fence.supersede(&key),
         }
         self.learn(&key, version, At::Here(value), place);
         // Questions that this answers are taken back before the announcement, so that none of them comes back down.
         self.settle(&key, place, out);
-        if spread == Spread::Sparse {
+        if spread == KeyScope::Local {
             self.tell_up(Keys::Announce { key, version }, place, out);
         }
     }

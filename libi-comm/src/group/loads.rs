@@ -37,7 +37,7 @@ pub(super) fn load_down(op: &mut Op, on: &mut Scene<'_>) -> Result<(), CommError
     let above = op.cargo.remove(&LinkId::PARENT).filter(|_| !top).unwrap_or_default();
     match op.by.1.kind {
         Kind::Ring => {
-            let garbled = CommError::Garbled("no part of a ring");
+            let garbled = CommError::Protocol("no part of a ring");
             let stretches = stretches(op, on.place)?;
             let whole = Stretch::join(&stretches);
             let around = if top { Around::whole(&whole) } else { Around::decode(&above).ok_or(garbled)? };
@@ -55,7 +55,7 @@ pub(super) fn load_down(op: &mut Op, on: &mut Scene<'_>) -> Result<(), CommError
             } else {
                 above.into()
             };
-            on.keys.fence_down(cargo.clone(), on.place, on.out).map_err(CommError::Garbled)?;
+            on.keys.fence_down(cargo.clone(), on.place, on.out).map_err(CommError::Protocol)?;
             for branch in &on.place.topology.branches {
                 op.load.insert(branch.link, Store::cargo_for(branch.local, &cargo));
             }
@@ -68,7 +68,7 @@ pub(super) fn load_down(op: &mut Op, on: &mut Scene<'_>) -> Result<(), CommError
 fn fence_below(op: &mut Op, on: &mut Scene<'_>) -> Result<(), CommError> {
     for branch in &on.place.topology.branches {
         let cargo = op.cargo.remove(&branch.link).unwrap_or_default();
-        on.keys.fence_from_below(branch.link, cargo.into()).map_err(CommError::Garbled)?;
+        on.keys.fence_from_below(branch.link, cargo.into()).map_err(CommError::Protocol)?;
     }
     Ok(())
 }
@@ -78,7 +78,7 @@ fn stretches<'a>(op: &'a Op, place: &Place) -> Result<Vec<Stretch<'a>>, CommErro
     let own = place.topology.me.is_some().then(|| Ok(Stretch::of(&op.own_ring)));
     let below = place.topology.branches.iter().map(|branch| {
         let bytes = op.cargo.get(&branch.link).map_or(&[][..], Vec::as_slice);
-        Stretch::decode(bytes).ok_or(CommError::Garbled("no part of a ring"))
+        Stretch::decode(bytes).ok_or(CommError::Protocol("no part of a ring"))
     });
     own.into_iter().chain(below).collect()
 }

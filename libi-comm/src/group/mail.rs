@@ -69,7 +69,7 @@ enum Note {
     /// So many bytes of this message may be sent, counted from its beginning.
     Pull { id: u64, upto: u64 },
     /// No more of this message is to be sent.
-    Refused { id: u64, why: Refusal },
+    Refused { id: u64, why: ShellError },
     /// The receiver's program has taken so much of what came unasked, counted from the beginning.
     Read { upto: u64 },
     /// From somebody on the way, in place of the one who could not be reached: there is no way.
@@ -78,13 +78,13 @@ enum Note {
 
 /// Why the rest of a message is not wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Refusal {
+enum ShellError {
     /// The call for it was given up.
     GivenUp,
     /// There is not as much memory.
     NoMemory,
     /// What came did not fit what was announced.
-    Garbled,
+    Protocol,
 }
 
 /// The messages that a process sends and receives, and passes on.

@@ -15,7 +15,7 @@ use crate::contract::{Address, Call, CallId, Outcome};
 use crate::error::CommError;
 use crate::fold::Fold;
 use crate::memory::{LENDING, Lent, Memory};
-use crate::message::{Called, Kind, Length};
+use crate::message::{CallSignature, Kind, Length};
 use crate::piece::{ALL, Item, Piece};
 use crate::topology::Hop;
 
@@ -33,7 +33,7 @@ pub(crate) enum Gift {
 #[derive(Debug)]
 pub(crate) struct Op {
     /// Somebody who has called it, and what.
-    pub(crate) by: (Rank, Called),
+    pub(crate) by: (Rank, CallSignature),
     /// This member's call, if it has called.
     pub(crate) mine: Option<CallId>,
     /// What came of it has been said.
@@ -64,7 +64,7 @@ pub(crate) struct Op {
 }
 
 impl Op {
-    pub(crate) fn new(by: (Rank, Called), waits_for: usize, place: &Place) -> Self {
+    pub(crate) fn new(by: (Rank, CallSignature), waits_for: usize, place: &Place) -> Self {
         let called = &by.1;
         let many = matches!(called.kind, Kind::Gather | Kind::AllGather | Kind::AllToAll);
         let mut lanes = Lanes::new(many);
@@ -311,10 +311,10 @@ impl Op {
 }
 
 /// What a call is, for all to compare, and what the caller brings to it.
-pub(crate) fn enter(call: Call, me: Rank, place: &Place) -> Result<(Called, Gift), CommError> {
+pub(crate) fn enter(call: Call, me: Rank, place: &Place) -> Result<(CallSignature, Gift), CommError> {
     let size = place.topology.size;
     let root_exists = |root: Rank| place.way(Address::Rank(root)).map(|_| Some(root));
-    let called = |kind, root, length| Called { kind, root, length };
+    let called = |kind, root, length| CallSignature { kind, root, length };
     let one = |equal: bool, bytes: &Bytes| {
         if equal { Length::Equal(bytes.len() as u64) } else { Length::Varies }
     };

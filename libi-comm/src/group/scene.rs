@@ -6,7 +6,7 @@ use super::Place;
 use super::keys::Store;
 use crate::contract::{Effect, Frame};
 use crate::memory::{Lent, Memory};
-use crate::message::{Called, Flow, Message, Signs};
+use crate::message::{CallSignature, Flow, Message, Signs};
 
 /// Everything that a collective call meets outside itself.
 pub(crate) struct Scene<'a> {
@@ -17,7 +17,12 @@ pub(crate) struct Scene<'a> {
 }
 
 /// Lends memory to those who have been promised it.
-pub(super) fn lend(nth: u64, by: (Rank, Called), lent: Option<(Lent, Vec<LinkId>)>, on: &mut Scene<'_>) {
+pub(super) fn lend(
+    nth: u64,
+    by: (Rank, CallSignature),
+    lent: Option<(Lent, Vec<LinkId>)>,
+    on: &mut Scene<'_>,
+) {
     let Some((lent, to)) = lent else { return };
     let frame = Message::Lent(Flow { nth, by, signs: Signs::default() }).frame(None);
     on.out.extend(to.into_iter().map(|link| Effect::Lend(link, frame.clone(), lent.clone())));

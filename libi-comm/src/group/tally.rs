@@ -83,17 +83,17 @@ impl Tally {
         let sum = self.sums.entry(segment).or_default();
         sum.weight += value.weight;
         if sum.weight > self.members {
-            return Err(CommError::Garbled("more values than members"));
+            return Err(CommError::Protocol("more values than members"));
         }
         match (self.kind, sum.values.get_mut(&value.at)) {
             (Kind::Fold(op, element), Some((weight, into))) => {
                 if into.len() != value.bytes.len() {
-                    return Err(CommError::Garbled("values of different lengths"));
+                    return Err(CommError::Protocol("values of different lengths"));
                 }
                 *weight += value.weight;
                 combine(op, element, into, &value.bytes);
             }
-            (_, Some(_)) => return Err(CommError::Garbled("a value that came twice")),
+            (_, Some(_)) => return Err(CommError::Protocol("a value that came twice")),
             (_, None) => {
                 sum.values.insert(value.at, (value.weight, value.bytes.into()));
             }

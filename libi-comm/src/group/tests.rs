@@ -285,7 +285,7 @@ fn frames_that_make_no_sense_break_a_call_at_most() {
     }
     // Some of the noise may have said that somebody is lost, who then is.
     let mut cluster = Cluster::new(3, 5, |_| 0);
-    let called = Called(Kind::AllGather);
+    let called = CallSignature(Kind::AllGather);
     for cargo in [&b"\xff\xff\xff\xff"[..], &[0; 7]] {
         let flow = called.flow(1_000);
         let frame = Message::Flow(flow).frame([Bytes::copy_from_slice(cargo)]).concat();
@@ -298,11 +298,11 @@ fn frames_that_make_no_sense_break_a_call_at_most() {
     }));
 }
 
-struct Called(Kind);
+struct CallSignature(Kind);
 
-impl Called {
+impl CallSignature {
     fn flow(&self, nth: u64) -> crate::message::Flow {
-        let called = crate::message::Called { kind: self.0, root: None, length: Length::Varies };
+        let called = crate::message::CallSignature { kind: self.0, root: None, length: Length::Varies };
         crate::message::Flow { nth, by: (Rank(1), called), signs: crate::message::Signs::default() }
     }
 }

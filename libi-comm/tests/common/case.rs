@@ -28,7 +28,7 @@
 //! [`Whose`]: super::step::Whose
 
 use libi_comm::fold::{Element, Op};
-use libi_comm::{Fold, Spread};
+use libi_comm::{Fold, KeyScope};
 use libi_core::ids::Rank;
 use serde::Deserialize;
 
@@ -173,7 +173,7 @@ macro_rules! mirrored {
 }
 mirrored!(OpName of Op: Sum Min Max And Or);
 mirrored!(ElementName of Element: U8 I32 U32 I64 U64 F32 F64);
-mirrored!(SpreadName of Spread: Dense Sparse);
+mirrored!(SpreadName of KeyScope: Replicated Local);
 
 fn flat() -> Vec<Tree> {
     vec![Tree::Flat]
@@ -203,7 +203,7 @@ fn to_next() -> Vec<Letters> {
     vec![Letters::Next]
 }
 fn sparse() -> Vec<SpreadName> {
-    vec![SpreadName::Sparse]
+    vec![SpreadName::Local]
 }
 
 impl Case {

@@ -1,7 +1,7 @@
 //! Decides who calls what at a step of a program.
 
 use libi_comm::fold::{Element, Op};
-use libi_comm::{Address, Bytes, Call, Fold, Spread};
+use libi_comm::{Address, Bytes, Call, Fold, KeyScope};
 use libi_core::ids::Rank;
 use serde::Deserialize;
 
@@ -49,7 +49,7 @@ pub enum Step {
         lengths: Lengths,
     },
     Put {
-        spread: Spread,
+        spread: KeyScope,
         count: u32,
         lengths: Lengths,
     },

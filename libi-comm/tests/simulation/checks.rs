@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use libi_comm::message::{Called, Kind, Length};
+use libi_comm::message::{CallSignature, Kind, Length};
 use libi_comm::{Address, Call, CommError, Fold};
 use libi_core::ids::Rank;
 use libi_core::sim::{Node as Id, Sim};
@@ -75,7 +75,7 @@ fn somebody_waits_for_ever(world: &Cluster) -> bool {
 /// What was called, by whom, and when.
 struct History {
     /// By step: who has called what of the collective calls.
-    called: BTreeMap<u32, BTreeMap<Rank, (Instant, Called)>>,
+    called: BTreeMap<u32, BTreeMap<Rank, (Instant, CallSignature)>>,
     /// The steps that are collective calls, in their order.
     collective: Vec<u32>,
     /// When everybody had called.
@@ -89,7 +89,7 @@ impl History {
         let steps = (0..).zip(&world.session.steps);
         let collective: Vec<u32> =
             steps.filter(|(_, step)| step.is_collective()).map(|(step, _)| step).collect();
-        let mut called: BTreeMap<u32, BTreeMap<Rank, (Instant, Called)>> = BTreeMap::new();
+        let mut called: BTreeMap<u32, BTreeMap<Rank, (Instant, CallSignature)>> = BTreeMap::new();
         for member in &world.members {
             let Address::Rank(me) = member.process.address else { continue };
             for record in member.calls.values() {
@@ -105,9 +105,10 @@ impl History {
             }
         }
         let all = called.iter().filter(|(_, called)| called.len() == world.session.present.len());
-        let last = |called: &BTreeMap<Rank, (Instant, Called)>| called.values().map(|(at, _)| *at).max();
+        let last =
+            |called: &BTreeMap<Rank, (Instant, CallSignature)>| called.values().map(|(at, _)| *at).max();
         let complete = all.filter_map(|(step, called)| Some((*step, last(called)?))).collect();
-        let mixed = |called: &BTreeMap<Rank, (Instant, Called)>| {
+        let mixed = |called: &BTreeMap<Rank, (Instant, CallSignature)>| {
             let all = || called.values().map(|(_, what)| what);
             // Lengths that are not known match every other.
             let known = all().find(|what| what.length != Length::Unknown).or_else(|| all().next());
@@ -117,7 +118,7 @@ impl History {
         Self { called, collective, complete, differ }
     }
 
-    fn at(&self, step: u32, who: Rank) -> Option<&(Instant, Called)> {
+    fn at(&self, step: u32, who: Rank) -> Option<&(Instant, CallSignature)> {
         self.called.get(&step)?.get(&who)
     }
 
@@ -146,7 +147,7 @@ impl History {
             CommError::FrontEndLost => world.members[0].lost.is_some_and(|lost| lost <= at),
             CommError::Ended => member.lost.is_some_and(|lost| lost <= at),
             CommError::Mismatch { nth, one, other } => {
-                let said = |(rank, what): &(Rank, Called)| {
+                let said = |(rank, what): &(Rank, CallSignature)| {
                     self.at(record.step, *rank)
                         .is_some_and(|(called, really)| *called <= at && really == what)
                 };
@@ -253,13 +254,13 @@ fn has_given_up(world: &Cluster, who: Address, step: u32, at: Instant) -> bool {
     who.is_some_and(|who| who.calls.values().any(call))
 }
 
-fn differ(one: &Called, other: &Called) -> bool {
+fn differ(one: &CallSignature, other: &CallSignature) -> bool {
     let unknown = [one.length, other.length].contains(&Length::Unknown);
     one.kind != other.kind || one.root != other.root || !unknown && one.length != other.length
 }
 
 /// What a member says of its call to others.
-fn what_is_called(call: &Call, me: Rank) -> Option<Called> {
+fn what_is_called(call: &Call, me: Rank) -> Option<CallSignature> {
     let equal = |length: usize| Length::Equal(length as u64);
     let known = |length: Option<u64>| length.map_or(Length::Unknown, Length::Equal);
     let (kind, root, length) = match call {
@@ -283,5 +284,5 @@ fn what_is_called(call: &Call, me: Rank) -> Option<Called> {
         Call::Reduce { to, .. } => (Kind::OwnFold, *to, Length::Unknown),
         Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. } => return None,
     };
-    Some(Called { kind, root, length })
+    Some(CallSignature { kind, root, length })
 }

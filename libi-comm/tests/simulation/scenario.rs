@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use libi_comm::fold::{Element, Op};
-use libi_comm::{Address, Spread};
+use libi_comm::{Address, KeyScope};
 use libi_core::ids::Rank;
 use libi_core::sim::rng::Rng;
 
@@ -48,7 +48,7 @@ impl Scenario {
     }
 
     /// How long somebody waits for what it calls at a step.
-    pub(crate) fn patience(&self, who: Address, step: u32) -> Duration {
+    pub(crate) fn timeout(&self, who: Address, step: u32) -> Duration {
         self.impatient.get(&(who, step)).copied().unwrap_or(LONG)
     }
 
@@ -232,7 +232,7 @@ fn add_steps(session: &mut Session, rng: &mut Rng) {
 }
 
 fn add_keys(session: &mut Session, lengths: Lengths, rng: &mut Rng) {
-    let spread = if rng.chance(0.5) { Spread::Dense } else { Spread::Sparse };
+    let spread = if rng.chance(0.5) { KeyScope::Replicated } else { KeyScope::Local };
     let whose = [Whose::Next, Whose::Own, Whose::First, Whose::All, Whose::Nobody];
     let whose = whose[rng.below(5) as usize];
     let early = session.flight > 1 && whose != Whose::Nobody && rng.chance(0.5);

@@ -144,9 +144,9 @@ impl Cluster {
             if !calls.is_empty() {
                 self.member(id).open.insert(step, calls.len());
             }
-            let patience = self.scenario.patience(who, step);
+            let timeout = self.scenario.timeout(who, step);
             for (nth, call) in calls.into_iter().enumerate() {
-                let (at, until) = (agenda.now(), agenda.now() + patience);
+                let (at, until) = (agenda.now(), agenda.now() + timeout);
                 let call_id = call_id(step, nth);
                 self.member(id).calls.insert(call_id, Record { step, nth, at, until, ended: None });
                 agenda.tell(at, id, Event::Call(call_id, call));

@@ -17,8 +17,8 @@
 //! Ranks never depend on the launch tree.
 
 pub mod layout;
+mod os_bytes;
 pub mod placement;
-mod word;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::hosts::{HostList, HostRef};
 use crate::ids::SessionId;
 
-pub use word::{NotAVariable, NotAWord, Variable, Word};
+pub use os_bytes::{EnvVar, EnvVarError, OsBytes, OsBytesError};
 
 /// A set of equal processes of one session: what they are, and where they run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,21 +36,21 @@ pub struct Distribution {
     /// The session they belong to.
     pub session: SessionId,
     /// The program, as a path or as a name to be looked up in the search path of the host.
-    pub executable: Word,
+    pub executable: OsBytes,
     /// Its arguments, without the program's name.
-    pub args: Vec<Word>,
+    pub args: Vec<OsBytes>,
     /// The hosts, and how many processes on each.
     pub hosts: HostList,
     /// Variables set in addition to the environment that the host provides; of equal names the last one counts.
-    pub env: Vec<Variable>,
+    pub env: Vec<EnvVar>,
     /// The working directory; where the remote shell puts us if none is given.
-    pub cwd: Option<Word>,
+    pub cwd: Option<OsBytes>,
 }
 
 impl Distribution {
     /// These hosts, each running as many processes of this program as its count says, without arguments.
     #[must_use]
-    pub fn new(session: SessionId, executable: Word, hosts: HostList) -> Self {
+    pub fn new(session: SessionId, executable: OsBytes, hosts: HostList) -> Self {
         Self { session, executable, args: Vec::new(), hosts, env: Vec::new(), cwd: None }
     }
 }

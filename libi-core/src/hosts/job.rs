@@ -70,7 +70,7 @@ pub struct JobHosts {
 pub enum JobError<E: core::error::Error + 'static> {
     /// A variable does not hold what its resource manager should have put there.
     #[error("{variable}: {error}")]
-    Variable {
+    EnvVar {
         /// The variable.
         variable: &'static str,
         /// Its text, for [`HostListError::excerpt`].
@@ -120,7 +120,7 @@ pub fn job_hosts<E: core::error::Error + 'static>(
     }
     if let Some((name, value)) = variable("LSB_MCPU_HOSTS") {
         let hosts = parse_lsf_mcpu_hosts(&value);
-        let hosts = hosts.map_err(|error| JobError::Variable { variable: name, value, error })?;
+        let hosts = hosts.map_err(|error| JobError::EnvVar { variable: name, value, error })?;
         return Ok(Some(JobHosts { source: JobSource::Lsf, variables: [name].into(), hosts }));
     }
     type Parse = fn(&str) -> Result<HostList, HostListError>;
@@ -167,7 +167,7 @@ fn slurm<E: core::error::Error + 'static>(
                 (Text::TaskCounts, Some(tasks)) => tasks,
                 _ => nodes,
             };
-            Err(JobError::Variable { variable, value, error })
+            Err(JobError::EnvVar { variable, value, error })
         }
     }
 }

@@ -86,10 +86,10 @@ mod shapes;
 mod strategy;
 mod tree;
 
-pub use runs::{HostRuns, NotARun};
+pub use runs::{HostRuns, HostRunsError};
 pub use shapes::Shape;
 pub use strategy::{STRATEGY_NAMES, Strategy, UnknownStrategy};
-pub use tree::{NotATree, Schedule, Tree};
+pub use tree::{Schedule, Tree, TreeError};
 
 /// A node's number as an index; `usize` is at least 32 bits wherever an operating system runs.
 pub(crate) const fn wide(node: u32) -> usize {

@@ -131,7 +131,7 @@ impl FromIterator<HostIndex> for HostRuns {
 /// A run that no list of hosts can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a run of {count} hosts from number {first}")]
-pub struct NotARun {
+pub struct HostRunsError {
     /// Its first number.
     pub first: u32,
     /// Its length.
@@ -139,12 +139,12 @@ pub struct NotARun {
 }
 
 impl TryFrom<VecDeque<(u32, u32)>> for HostRuns {
-    type Error = NotARun;
+    type Error = HostRunsError;
 
-    fn try_from(runs: VecDeque<(u32, u32)>) -> Result<Self, NotARun> {
+    fn try_from(runs: VecDeque<(u32, u32)>) -> Result<Self, HostRunsError> {
         let mut len = 0usize;
         for &(first, count) in &runs {
-            let wrong = NotARun { first, count };
+            let wrong = HostRunsError { first, count };
             first.checked_add(count.checked_sub(1).ok_or(wrong)?).ok_or(wrong)?;
             len = len.checked_add(count as usize).ok_or(wrong)?;
         }
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    fn runs(text: &[(u32, u32)]) -> Result<HostRuns, NotARun> {
+    fn runs(text: &[(u32, u32)]) -> Result<HostRuns, HostRunsError> {
         text.iter().copied().collect::<VecDeque<_>>().try_into()
     }
 

@@ -21,7 +21,7 @@ pub struct Tree {
 
 /// The parents given do not describe a launch tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotATree {
+pub enum TreeError {
     /// A tree has at least its root.
     #[error("a launch tree has at least one node")]
     Empty,
@@ -43,13 +43,13 @@ impl Tree {
     ///
     /// # Errors
     /// When there is no node, or a parent does not come before its child.
-    pub fn from_parents(mut parents: Vec<u32>) -> Result<Self, NotATree> {
+    pub fn from_parents(mut parents: Vec<u32>) -> Result<Self, TreeError> {
         if u32::try_from(parents.len()).is_err() {
-            return Err(NotATree::TooLarge(parents.len()));
+            return Err(TreeError::TooLarge(parents.len()));
         }
-        *parents.first_mut().ok_or(NotATree::Empty)? = 0;
+        *parents.first_mut().ok_or(TreeError::Empty)? = 0;
         match (1..).zip(&parents[1..]).find(|&(node, &parent)| parent >= node) {
-            Some((node, &parent)) => Err(NotATree::ParentNotBefore { node, parent }),
+            Some((node, &parent)) => Err(TreeError::ParentNotBefore { node, parent }),
             None => Ok(Self { parents }),
         }
     }
@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn parents_must_come_before_their_children() {
-        assert_eq!(Tree::from_parents(vec![]), Err(NotATree::Empty));
-        assert_eq!(Tree::from_parents(vec![0, 0, 2]), Err(NotATree::ParentNotBefore { node: 2, parent: 2 }));
+        assert_eq!(Tree::from_parents(vec![]), Err(TreeError::Empty));
+        assert_eq!(Tree::from_parents(vec![0, 0, 2]), Err(TreeError::ParentNotBefore { node: 2, parent: 2 }));
     }
 
     #[test]

@@ -28,8 +28,8 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 
 use self::launcher::{Effect, Event, Launcher, Work};
+use super::jitter::{Jitter, scale};
 use super::rng::Rng;
-use super::spread::{Spread, scale};
 use super::{Agenda, Ended, Node, Sim, World};
 use crate::cost::Cost;
 use crate::ids::HostIndex;
@@ -46,9 +46,9 @@ pub struct Setup {
     /// How launches are shared out.
     pub strategy: Strategy,
     /// SEQ of each launch.
-    pub seq: Spread,
+    pub seq: Jitter,
     /// REM of each launch.
-    pub rem: Spread,
+    pub rem: Jitter,
     /// What the whole launch pays once.
     pub constant: Duration,
     /// What planners are told of the costs; by default the means, as from earlier launches.
@@ -74,8 +74,8 @@ impl Setup {
         Self {
             hosts,
             strategy,
-            seq: Spread::Constant(cost.seq),
-            rem: Spread::Constant(cost.rem),
+            seq: Jitter::Constant(cost.seq),
+            rem: Jitter::Constant(cost.rem),
             constant: cost.constant,
             word: None,
             dead: 0.0,

@@ -29,9 +29,9 @@
 //!    happen, and says so when it had to be stopped: a protocol that waits for ever shows as a machine that is not
 //!    finished in a quiet simulation, one that spins as [`Ended::TooManySteps`].
 
+pub mod jitter;
 pub mod launch;
 pub mod rng;
-pub mod spread;
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;

@@ -102,8 +102,8 @@ impl Timeline {
         }
     }
 
-    fn row(&self, canvas: &mut Canvas, y: f64, place: usize, host: &HostLine, marked: bool) {
-        let (colour, weight) = if marked { (PATH, "bold") } else { ("#333", "normal") };
+    fn row(&self, canvas: &mut Canvas, y: f64, place: usize, host: &HostLine, with_trailer_tag: bool) {
+        let (colour, weight) = if with_trailer_tag { (PATH, "bold") } else { ("#333", "normal") };
         canvas.line(format_args!(
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{colour}\" font-weight=\"{weight}\">{}</text>",
             LEFT - 8.0,

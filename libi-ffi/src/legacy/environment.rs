@@ -17,8 +17,8 @@ use std::time::Duration;
 use libi::cost::Cost;
 use libi::hosts::HostRef;
 use libi::plan::{Shape, Strategy};
-use libi::{Distribution, HostList, LaunchOptions, Variable, Via, Word};
-use libi_launch::backend::Backend;
+use libi::{Backend, Distribution, EnvVar, HostList, LaunchOptions, OsBytes};
+use libi_launch::backend::LaunchMethod;
 
 use super::here::{Here, is_loopback};
 use super::{debug, remote_shell};
@@ -41,13 +41,13 @@ pub(super) fn options(
     here: impl FnOnce() -> Here,
 ) -> LaunchOptions {
     let get = |name: &str| get(name).map(OsString::into_vec).filter(|value| !value.is_empty());
-    let word = |name: &str| get(name).and_then(|value| Word::new(value).ok());
+    let word = |name: &str| get(name).and_then(|value| OsBytes::new(value).ok());
     let number = |name: &str| String::from_utf8(get(name)?).ok()?.trim().parse::<f64>().ok();
 
     let mut options = LaunchOptions::default();
     match word("XPLAT_RSH") {
         Some(program) => {
-            options.via = remote_shell::named(program, &get("XPLAT_RSH_ARGS").unwrap_or_default());
+            options.backend = remote_shell::named(program, &get("XPLAT_RSH_ARGS").unwrap_or_default());
             options.allow_plain = true; // they have named it
         }
         None => unnamed(distributions, &mut options, &here(), &get("XPLAT_RSH_ARGS").unwrap_or_default()),
@@ -63,15 +63,15 @@ pub(super) fn options(
     let seconds = |name: &str| number(name).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let (seq, rem) = (seconds("LIBI_SEQUENTIAL_TIME"), seconds("LIBI_REMOTE_TIME"));
     if seq.is_some() || rem.is_some() {
-        let usual = options.via.usual_cost();
+        let usual = options.backend.usual_cost();
         options.cost = Some(Cost { seq: seq.unwrap_or(usual.seq), rem: rem.unwrap_or(usual.rem), ..usual });
     }
 
-    let handed_on: Vec<Variable> = HANDED_ON
+    let handed_on: Vec<EnvVar> = HANDED_ON
         .iter()
-        .filter_map(|name| Variable::new(Word::try_from(*name).ok()?, word(name)?).ok())
+        .filter_map(|name| EnvVar::new(OsBytes::try_from(*name).ok()?, word(name)?).ok())
         .collect();
-    let before = word("XPLAT_REMCMD").filter(|_| !matches!(options.via, Via::Local(_)));
+    let before = word("XPLAT_REMCMD").filter(|_| !matches!(options.backend, Backend::Local(_)));
     for distribution in distributions {
         // Of equal names the last one counts: the caller's.
         distribution.env.splice(0..0, handed_on.iter().cloned());
@@ -87,10 +87,11 @@ pub(super) fn options(
 fn unnamed(distributions: &mut [Distribution], options: &mut LaunchOptions, here: &Here, args: &[u8]) {
     let is_here = |host: HostRef<'_>| host.user.is_none() && host.port.is_none() && here.is(host.name);
     if distributions.iter().all(|distribution| distribution.hosts.iter().all(is_here)) {
-        options.via = Via::default();
+        options.backend = Backend::default();
         return;
     }
-    options.via = Word::try_from("ssh").map_or_else(|_| Via::default(), |ssh| remote_shell::named(ssh, args));
+    options.backend =
+        OsBytes::try_from("ssh").map_or_else(|_| Backend::default(), |ssh| remote_shell::named(ssh, args));
     for distribution in distributions {
         let mut hosts = HostList::new();
         for host in &distribution.hosts {
@@ -117,7 +118,7 @@ mod tests {
     use libi::SessionId;
 
     fn made(hosts: &str, says: &[(&str, &str)]) -> (Distribution, LaunchOptions) {
-        let text = |text: &str| Word::try_from(text).unwrap();
+        let text = |text: &str| OsBytes::try_from(text).unwrap();
         let mut one = [Distribution::new(SessionId(1), text("./daemon"), HostList::parse(hosts).unwrap())];
         one[0].args.push(text("-x"));
         let get = |name: &str| says.iter().find(|says| says.0 == name).map(|says| says.1.into());
@@ -128,11 +129,11 @@ mod tests {
 
     #[test]
     fn this_machine_needs_no_remote_shell_unless_one_is_named() {
-        assert!(matches!(made("localhost:4, 127.0.0.9", &[]).1.via, Via::Local(_)));
-        assert!(matches!(made("localhost", &[("XPLAT_RSH", "ssh")]).1.via, Via::Ssh(_)));
-        assert!(matches!(made("me@localhost", &[]).1.via, Via::Ssh(_)));
+        assert!(matches!(made("localhost:4, 127.0.0.9", &[]).1.backend, Backend::Local(_)));
+        assert!(matches!(made("localhost", &[("XPLAT_RSH", "ssh")]).1.backend, Backend::Ssh(_)));
+        assert!(matches!(made("me@localhost", &[]).1.backend, Backend::Ssh(_)));
         let (one, options) = made("localhost:2, n1.invalid, localhost", &[]);
-        assert!(matches!(options.via, Via::Ssh(_)));
+        assert!(matches!(options.backend, Backend::Ssh(_)));
         let here = super::super::here::machine();
         let names: Vec<_> = one.hosts.iter().map(|host| (host.name, host.count)).collect();
         assert_eq!(names, [(here.as_str(), 2), ("n1.invalid", 1), (here.as_str(), 1)]);
@@ -160,7 +161,7 @@ mod tests {
         let says =
             [("XPLAT_RSH", "/opt/my sh"), ("XPLAT_REMCMD", "runauth"), ("LIBI_DEBUG", "2"), ("HOME", "x")];
         let (one, options) = made("n1", &says);
-        assert!(matches!(options.via, Via::Shell(_)));
+        assert!(matches!(options.backend, Backend::Shell(_)));
         assert_eq!((one.executable.to_string(), one.args.len()), ("runauth".to_owned(), 2));
         assert_eq!(one.args[0].to_string(), "./daemon");
         let names: Vec<_> = one.env.iter().map(|variable| variable.name().to_string()).collect();

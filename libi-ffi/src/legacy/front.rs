@@ -153,7 +153,7 @@ impl Launch {
             names.entry(session.0).or_default().extend(hosts);
         }
         let options = environment::options(&mut distributions, |name| std::env::var_os(name), Here::new);
-        debug::say(2, || format!("launching through {} by {}", options.via, options.strategy));
+        debug::say(2, || format!("launching through {} by {}", options.backend, options.strategy));
         let sessions: Vec<SessionId> = names.keys().map(|number| SessionId(*number)).collect();
         front.sessions.begin(&sessions);
         Ok((Arc::clone(&front.front_end), Self { distributions, options, sessions, names }))

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 
 use libc::{c_char, c_int, c_uint, c_void};
 use libi::hosts::HostRef;
-use libi::{Distribution, HostList, SessionId, Variable, Word};
+use libi::{Distribution, EnvVar, HostList, OsBytes, SessionId};
 
 use super::{EIO, ELAUNCH, Fault, Outcome};
 
@@ -48,23 +48,23 @@ unsafe fn string<'a>(string: *const c_char) -> Option<&'a CStr> {
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
 }
 
-fn word(text: &CStr) -> Word {
+fn word(text: &CStr) -> OsBytes {
     // What has ended at its first NUL holds none.
-    Word::new(text.to_bytes()).unwrap_or_default()
+    OsBytes::new(text.to_bytes()).unwrap_or_default()
 }
 
 /// The variables of a list. Those that no environment can hold are left out.
 ///
 /// # Safety
 /// As the header says of `libi_env_t`.
-pub(super) unsafe fn variables(mut list: *const env_t) -> Vec<Variable> {
+pub(super) unsafe fn variables(mut list: *const env_t) -> Vec<EnvVar> {
     let mut variables = Vec::new();
     // SAFETY: as this function asks.
     while let Some(entry) = unsafe { list.as_ref() }.filter(|_| variables.len() < MOST) {
         // SAFETY: as this function asks.
         let (name, value) = unsafe { (string(entry.name), string(entry.value)) };
         let (name, value) = (name.map(word).unwrap_or_default(), value.map(word).unwrap_or_default());
-        variables.extend(Variable::new(name, value));
+        variables.extend(EnvVar::new(name, value));
         list = entry.next;
     }
     variables

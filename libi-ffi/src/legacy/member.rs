@@ -24,7 +24,7 @@ use super::given::{self, length_of};
 use super::{Code, EINIT, EIO, Fault, NO, Outcome, YES, answer, debug, descriptors, done, lock};
 
 /// As long as those that are needed are well.
-const PATIENCE: Duration = Duration::MAX;
+const TIMEOUT: Duration = Duration::MAX;
 /// How long what was said last may take to get out when the member leaves; then it goes on by itself.
 const LEAVING: Duration = Duration::from_secs(60);
 
@@ -92,7 +92,7 @@ pub extern "C" fn LIBI_finalize() -> Code {
     done("LIBI_finalize", || {
         let member = member()?;
         flush();
-        match descriptors::high(|| member.finalize(LEAVING)) {
+        match descriptors::high(|| member.detach(LEAVING)) {
             // What is still on its way goes on by itself.
             Ok(()) | Err(MemberError::TimedOut(_)) => {
                 *lock(&MEMBER) = Standing::Out(member);
@@ -134,7 +134,7 @@ fn at_exit(member: &Member) {
             _ => return,
         };
         if had.is_some() && *had == descriptor_of(&member) {
-            let waited = catch_unwind(AssertUnwindSafe(|| member.finish(PATIENCE)));
+            let waited = catch_unwind(AssertUnwindSafe(|| member.drain(TIMEOUT)));
             debug::say(2, || format!("the process ends: {waited:?}"));
         }
         // It would wait for what is printed again.
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn LIBI_recvUsrData(buffer: *mut *mut c_void, length: *mut
     done("LIBI_recvUsrData", || {
         let member = member()?;
         together(&member, "receiving from the front end", || {
-            let message = member.recv().wait(PATIENCE).map_err(io("receiving from the front end"))?;
+            let message = member.recv().wait(TIMEOUT).map_err(io("receiving from the front end"))?;
             // SAFETY: as the header asks of the master.
             unsafe { given::put_message(&message, buffer, length) }
         })
@@ -186,10 +186,7 @@ pub unsafe extern "C" fn LIBI_sendUsrData(buffer: *const c_void, length: *const 
                     length.as_ref().ok_or_else(|| Fault::new(EIO, "the place of the length is NULL"))?;
                 given::bytes(buffer, *length)?
             };
-            member
-                .send(Bytes::copy_from_slice(message))
-                .wait(PATIENCE)
-                .map_err(io("sending to the front end"))
+            member.send(Bytes::copy_from_slice(message)).wait(TIMEOUT).map_err(io("sending to the front end"))
         })
     })
 }
@@ -198,7 +195,7 @@ pub unsafe extern "C" fn LIBI_sendUsrData(buffer: *const c_void, length: *const 
 fn together(member: &Member, what: &str, body: impl FnOnce() -> Outcome) -> Outcome {
     let own = if member.is_master() { body() } else { Ok(()) };
     let failed = u8::from(own.is_err());
-    let all = member.allreduce(&[failed], Op::Max).wait(PATIENCE).map_err(io(what));
+    let all = member.allreduce(&[failed], Op::Max).wait(TIMEOUT).map_err(io(what));
     own?;
     if all?.first() == Some(&0) {
         Ok(())
@@ -218,7 +215,7 @@ pub unsafe extern "C" fn LIBI_broadcast(buffer: *mut c_void, length: c_int) -> C
             None
         };
         let data = data.map(Bytes::copy_from_slice);
-        let got = member.broadcast(Rank(0), data).wait(PATIENCE).map_err(io("the broadcast"))?;
+        let got = member.broadcast(Rank(0), data).wait(TIMEOUT).map_err(io("the broadcast"))?;
         // SAFETY: as the header asks.
         if member.is_master() { Ok(()) } else { unsafe { fill(&got, buffer, length) } }
     })
@@ -233,7 +230,7 @@ pub unsafe extern "C" fn LIBI_gather(send: *const c_void, length: c_int, receive
         if member.is_master() && receive.is_null() && length > 0 {
             or_tell(&member, Err(Fault::new(EIO, "the place for the parts is NULL")))?;
         }
-        let parts = member.gather_equal(Rank(0), own).wait(PATIENCE).map_err(io("the gather"))?;
+        let parts = member.gather_equal(Rank(0), own).wait(TIMEOUT).map_err(io("the gather"))?;
         let length = length_of(length)?;
         for (at, part) in parts.iter().flatten().enumerate() {
             // SAFETY: as the header asks, there is room for as many parts at the master as there are members, and these come in
@@ -257,7 +254,7 @@ pub unsafe extern "C" fn LIBI_scatter(send: *const c_void, length: c_int, receiv
         } else {
             None
         };
-        let own = member.scatter(Rank(0), parts).wait(PATIENCE).map_err(io("the scatter"))?;
+        let own = member.scatter(Rank(0), parts).wait(TIMEOUT).map_err(io("the scatter"))?;
         // SAFETY: as the header asks.
         unsafe { fill(&own, receive, length) }
     })
@@ -265,7 +262,7 @@ pub unsafe extern "C" fn LIBI_scatter(send: *const c_void, length: c_int, receiv
 
 #[unsafe(no_mangle)]
 pub extern "C" fn LIBI_barrier() -> Code {
-    done("LIBI_barrier", || member()?.barrier().wait(PATIENCE).map_err(io("the barrier")))
+    done("LIBI_barrier", || member()?.barrier().wait(TIMEOUT).map_err(io("the barrier")))
 }
 
 /// What the master has for each member.
@@ -289,7 +286,7 @@ unsafe fn parts(send: *const c_void, length: c_int, size: u32) -> Outcome<Vec<By
 /// wait for this one.
 fn or_tell<T>(member: &Member, given: Outcome<T>) -> Outcome<T> {
     if given.is_err() {
-        let _ = member.barrier().wait(PATIENCE);
+        let _ = member.barrier().wait(TIMEOUT);
     }
     given
 }

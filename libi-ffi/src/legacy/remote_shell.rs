@@ -11,24 +11,24 @@
 //! Options that would take away standard input or the wait for the command, as `-n` and `-f`, or ask for a terminal, are left out
 //! for `ssh` and `rsh`: the link goes through these streams.
 
-use libi::{Rsh, Shell, Ssh, Via, Word};
+use libi::{Backend, OsBytes, Rsh, Shell, Ssh};
 
 /// The remote shell of this name, with these options.
-pub(super) fn named(program: Word, options: &[u8]) -> Via {
+pub(super) fn named(program: OsBytes, options: &[u8]) -> Backend {
     let words = split(options);
     let name = program.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
     if name == b"ssh" {
         if let Some((options, config)) = configuration(&words) {
-            return Via::Ssh(Ssh { program, options, config, ..Ssh::new() });
+            return Backend::Ssh(Ssh { program, options, config, ..Ssh::new() });
         }
         let args = as_words(without_traps(words));
-        return Via::Shell(Shell { args, ..Shell::new(program) });
+        return Backend::Shell(Shell { args, ..Shell::new(program) });
     }
     let shell = Shell::new(program.clone());
-    if Via::Shell(shell.clone()).is_plain() {
-        return Via::Rsh(Rsh { program, args: as_words(without_traps(words)), ..Rsh::new() });
+    if Backend::Shell(shell.clone()).is_plaintext() {
+        return Backend::Rsh(Rsh { program, args: as_words(without_traps(words)), ..Rsh::new() });
     }
-    Via::Shell(Shell { args: as_words(words), ..shell })
+    Backend::Shell(Shell { args: as_words(words), ..shell })
 }
 
 /// The words of a text.
@@ -51,9 +51,9 @@ fn split(text: &[u8]) -> Vec<Vec<u8>> {
     words
 }
 
-fn as_words(words: Vec<Vec<u8>>) -> Vec<Word> {
+fn as_words(words: Vec<Vec<u8>>) -> Vec<OsBytes> {
     // They come from the environment, where nothing holds a NUL.
-    words.into_iter().filter_map(|word| Word::new(word).ok()).collect()
+    words.into_iter().filter_map(|word| OsBytes::new(word).ok()).collect()
 }
 
 /// Without what would take our streams away.
@@ -63,7 +63,7 @@ fn without_traps(words: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 }
 
 /// Options of ssh as a configuration has them, and the configuration file; nothing if they cannot be said so.
-fn configuration(words: &[Vec<u8>]) -> Option<(Vec<Word>, Option<Word>)> {
+fn configuration(words: &[Vec<u8>]) -> Option<(Vec<OsBytes>, Option<OsBytes>)> {
     let (mut options, mut config) = (Vec::new(), None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -90,11 +90,11 @@ fn configuration(words: &[Vec<u8>]) -> Option<(Vec<Word>, Option<Word>)> {
                     letters = &[];
                     let name = match letter {
                         b'o' => {
-                            options.push(Word::new(value).ok()?);
+                            options.push(OsBytes::new(value).ok()?);
                             continue;
                         }
                         b'F' => {
-                            config.get_or_insert(Word::new(value).ok()?);
+                            config.get_or_insert(OsBytes::new(value).ok()?);
                             continue;
                         }
                         b'i' => "IdentityFile",
@@ -113,31 +113,31 @@ fn configuration(words: &[Vec<u8>]) -> Option<(Vec<Word>, Option<Word>)> {
                     continue;
                 }
             };
-            options.extend(set.iter().filter_map(|set| Word::try_from(*set).ok()));
+            options.extend(set.iter().filter_map(|set| OsBytes::try_from(*set).ok()));
         }
     }
     Some((options, config))
 }
 
 /// A line of a configuration; nothing if none can say it.
-fn setting(name: &str, value: &[u8]) -> Option<Word> {
+fn setting(name: &str, value: &[u8]) -> Option<OsBytes> {
     let quotes = value.iter().any(u8::is_ascii_whitespace);
     if value.contains(&b'"') || value.contains(&b'\\') && quotes {
         return None;
     }
     let quote: &[u8] = if quotes { b"\"" } else { b"" };
-    Word::new([name.as_bytes(), b"=", quote, value, quote].concat()).ok()
+    OsBytes::new([name.as_bytes(), b"=", quote, value, quote].concat()).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn via(program: &str, options: &str) -> Via {
-        named(Word::try_from(program).unwrap(), options.as_bytes())
+    fn backend(program: &str, options: &str) -> Backend {
+        named(OsBytes::try_from(program).unwrap(), options.as_bytes())
     }
 
-    fn shown(words: &[Word]) -> Vec<String> {
+    fn shown(words: &[OsBytes]) -> Vec<String> {
         words.iter().map(ToString::to_string).collect()
     }
 
@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn options_of_ssh_become_its_configuration() {
-        let Via::Ssh(ssh) = via("/usr/bin/ssh", r#"-nqx4 -o A=b -oC=d -p 22 -F "my config" -i "a key" -lme"#)
+        let Backend::Ssh(ssh) =
+            backend("/usr/bin/ssh", r#"-nqx4 -o A=b -oC=d -p 22 -F "my config" -i "a key" -lme"#)
         else {
             panic!("it is ssh");
         };
@@ -168,16 +169,16 @@ mod tests {
     #[test]
     fn what_no_configuration_says_is_left_to_ssh_itself() {
         for options in ["-E log -n", "-i a\\\"b", "word", "-o"] {
-            let Via::Shell(shell) = via("ssh", options) else { panic!("{options}") };
+            let Backend::Shell(shell) = backend("ssh", options) else { panic!("{options}") };
             assert!(!shown(&shell.args).contains(&"-n".to_owned()), "{options}");
         }
     }
 
     #[test]
     fn rsh_is_rsh_and_everything_else_is_called_with_what_was_said() {
-        let Via::Rsh(rsh) = via("/usr/bin/rsh", "-n -l me") else { panic!("it is rsh") };
+        let Backend::Rsh(rsh) = backend("/usr/bin/rsh", "-n -l me") else { panic!("it is rsh") };
         assert_eq!(shown(&rsh.args), ["-l", "me"]);
-        let Via::Shell(shell) = via("./my-ssh", "-n -X") else { panic!("it is a shell") };
+        let Backend::Shell(shell) = backend("./my-ssh", "-n -X") else { panic!("it is a shell") };
         assert_eq!(shown(&shell.args), ["-n", "-X"]);
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use libi::{Bytes, Pending, Rank, Session, SessionId, Stage, Variable};
+use libi::{Bytes, EnvVar, Pending, Rank, Session, SessionId, Stage};
 
 use super::given::Handle;
 use super::{EALREADY, EIO, ELAUNCH, ESESS, Fault, Outcome, lock};
@@ -18,7 +18,7 @@ enum Standing {
 }
 
 struct Entry {
-    variables: Vec<Variable>,
+    variables: Vec<EnvVar>,
     standing: Standing,
 }
 
@@ -52,13 +52,13 @@ impl Sessions {
         self.entry(handle).map(|_| ())
     }
 
-    pub(super) fn add_variables(&mut self, handle: Handle, more: Vec<Variable>) -> Outcome {
+    pub(super) fn add_variables(&mut self, handle: Handle, more: Vec<EnvVar>) -> Outcome {
         self.entry(handle)?.variables.extend(more);
         Ok(())
     }
 
     /// The variables of a session that can be launched.
-    pub(super) fn launchable(&mut self, handle: Handle) -> Outcome<(SessionId, Vec<Variable>)> {
+    pub(super) fn launchable(&mut self, handle: Handle) -> Outcome<(SessionId, Vec<EnvVar>)> {
         let entry = self.entry(handle)?;
         match entry.standing {
             Standing::New => Ok((SessionId(number(handle)), entry.variables.clone())),

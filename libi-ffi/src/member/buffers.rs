@@ -17,7 +17,7 @@ pub unsafe extern "C" fn libi_member_broadcast_into(
     root: u32,
     buffer: *mut c_void,
     length: usize,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     let begin = |member: &Member| {
         let room = Room::new(buffer, length, "buffer")?;
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn libi_member_broadcast_into(
         Ok((pending, (member.rank().0 != root).then_some(room)))
     };
     // SAFETY: as the header asks.
-    unsafe { wait_into(member, patience, begin, |room, came| room.put(0, length, &came)) }
+    unsafe { wait_into(member, timeout, begin, |room, came| room.put(0, length, &came)) }
 }
 
 /// Has the root get everybody's bytes, each long, into recv, in the order of ranks: it has room for each times the size of the session there.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn libi_member_gather_into(
     send: *const c_void,
     each: usize,
     recv: *mut c_void,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     let begin = |member: &Member| {
         let mine = root == member.rank().0;
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn libi_member_gather_into(
     };
     // SAFETY: as the header asks.
     unsafe {
-        wait_into(member, patience, begin, |room, parts| {
+        wait_into(member, timeout, begin, |room, parts| {
             room.put_all(each, parts.as_deref().unwrap_or_default())
         })
     }
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn libi_member_scatter_into(
     send: *const c_void,
     each: usize,
     recv: *mut c_void,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     let begin = |member: &Member| {
         let room = Room::new(recv, each, "recv")?;
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn libi_member_scatter_into(
         Ok((member.scatter(Rank(root), parts), Some(room)))
     };
     // SAFETY: as the header asks.
-    unsafe { wait_into(member, patience, begin, |room, came| room.put(0, each, &came)) }
+    unsafe { wait_into(member, timeout, begin, |room, came| room.put(0, each, &came)) }
 }
 
 /// Has everybody get everybody's bytes, each long, into recv, in the order of ranks: it has room for each times the size of the session. The places
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn libi_member_allgather_into(
     send: *const c_void,
     each: usize,
     recv: *mut c_void,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     let begin = |member: &Member| {
         let room = Room::new(recv, all(member, each)?, "recv")?;
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn libi_member_allgather_into(
         Ok((member.allgather_equal(bytes), Some(room)))
     };
     // SAFETY: as the header asks.
-    unsafe { wait_into(member, patience, begin, |room, parts| room.put_all(each, &parts)) }
+    unsafe { wait_into(member, timeout, begin, |room, parts| room.put_all(each, &parts)) }
 }
 
 /// Memory of the caller's.
@@ -155,7 +155,7 @@ fn all(member: &Member, each: usize) -> Outcome<usize> {
 /// As of [`wait`].
 pub(super) unsafe fn wait_into<T>(
     member: *mut libi_member,
-    patience: libi_millis,
+    timeout: libi_millis,
     begin: impl FnOnce(&Member) -> Outcome<(Pending<T>, Option<Room>)>,
     put: impl FnOnce(Room, T) -> Outcome,
 ) -> libi_result {
@@ -166,5 +166,5 @@ pub(super) unsafe fn wait_into<T>(
         Ok(pending)
     };
     // SAFETY: as this function asks.
-    unsafe { wait(member, patience, begin, |came| room.get().map_or(Ok(()), |room| put(room, came))) }
+    unsafe { wait(member, timeout, begin, |came| room.get().map_or(Ok(()), |room| put(room, came))) }
 }

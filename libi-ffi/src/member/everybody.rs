@@ -11,9 +11,9 @@ use crate::result::{Fault, Outcome, libi_millis, libi_result};
 
 /// Waits until all members have called it. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_barrier(member: *mut libi_member, patience: libi_millis) -> libi_result {
+pub unsafe extern "C" fn libi_member_barrier(member: *mut libi_member, timeout: libi_millis) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { wait(member, patience, |member| Ok(member.barrier()), Ok) }
+    unsafe { wait(member, timeout, |member| Ok(member.barrier()), Ok) }
 }
 
 /// As libi_member_barrier(), and does not wait. Since 0.1.
@@ -28,9 +28,9 @@ pub unsafe extern "C" fn libi_member_start_barrier(
 
 /// Waits until all members have called it; what anybody has put before by libi_member_put() is then seen by everybody. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_fence(member: *mut libi_member, patience: libi_millis) -> libi_result {
+pub unsafe extern "C" fn libi_member_fence(member: *mut libi_member, timeout: libi_millis) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { wait(member, patience, |member| Ok(member.fence()), Ok) }
+    unsafe { wait(member, timeout, |member| Ok(member.fence()), Ok) }
 }
 
 /// As libi_member_fence(), and does not wait. Since 0.1.
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn libi_member_broadcast(
     bytes: *const c_void,
     length: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn libi_member_broadcast(
             place.check(true)?;
             broadcast(member, root, bytes, length)
         };
-        wait(member, patience, begin, |came| place.take(one(came)))
+        wait(member, timeout, begin, |came| place.take(one(came)))
     }
 }
 
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn libi_member_gather(
     bytes: *const c_void,
     length: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn libi_member_gather(
             place.check(root == member.rank().0)?;
             Ok(member.gather(Rank(root), copied(bytes, length, "bytes")?))
         };
-        wait(member, patience, begin, |came| place.take(all_or_nothing(came)))
+        wait(member, timeout, begin, |came| place.take(all_or_nothing(came)))
     }
 }
 
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn libi_member_gather_equal(
     bytes: *const c_void,
     length: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn libi_member_gather_equal(
             place.check(root == member.rank().0)?;
             Ok(member.gather_equal(Rank(root), copied(bytes, length, "bytes")?))
         };
-        wait(member, patience, begin, |came| place.take(all_or_nothing(came)))
+        wait(member, timeout, begin, |came| place.take(all_or_nothing(came)))
     }
 }
 
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn libi_member_scatter(
     lengths: *const usize,
     count: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn libi_member_scatter(
             place.check(true)?;
             scatter(member, root, parts, lengths, count)
         };
-        wait(member, patience, begin, |came| place.take(one(came)))
+        wait(member, timeout, begin, |came| place.take(one(came)))
     }
 }
 

@@ -17,7 +17,7 @@ pub unsafe extern "C" fn libi_member_allgather(
     bytes: *const c_void,
     length: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn libi_member_allgather(
             place.check(true)?;
             Ok(member.allgather(copied(bytes, length, "bytes")?))
         };
-        wait(member, patience, begin, |came| place.take(Came::Parts(came)))
+        wait(member, timeout, begin, |came| place.take(Came::Parts(came)))
     }
 }
 
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn libi_member_allgather_equal(
     bytes: *const c_void,
     length: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn libi_member_allgather_equal(
             place.check(true)?;
             Ok(member.allgather_equal(copied(bytes, length, "bytes")?))
         };
-        wait(member, patience, begin, |came| place.take(Came::Parts(came)))
+        wait(member, timeout, begin, |came| place.take(Came::Parts(came)))
     }
 }
 
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn libi_member_alltoall(
     lengths: *const usize,
     count: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn libi_member_alltoall(
             place.check(true)?;
             Ok(member.alltoall(parts_of(parts, lengths, count)?))
         };
-        wait(member, patience, begin, |came| place.take(Came::Parts(came)))
+        wait(member, timeout, begin, |came| place.take(Came::Parts(came)))
     }
 }
 
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn libi_member_alltoallv(
     lengths: *const usize,
     count: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn libi_member_alltoallv(
             place.check(true)?;
             Ok(member.alltoallv(parts_of(parts, lengths, count)?))
         };
-        wait(member, patience, begin, |came| place.take(Came::Parts(came)))
+        wait(member, timeout, begin, |came| place.take(Came::Parts(came)))
     }
 }
 
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn libi_member_ring(
     size: *mut u32,
     before: *mut u64,
     neighbours: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn libi_member_ring(
             place.check(true)?;
             ring(member, count, (left, left_length), (right, right_length))
         };
-        wait(member, patience, begin, |ring| {
+        wait(member, timeout, begin, |ring| {
             given::put(rank, ring.rank);
             given::put(size, ring.size);
             given::put(before, ring.before);

@@ -114,7 +114,7 @@ pub unsafe extern "C" fn libi_member_reduce_by(
     bytes: *const c_void,
     length: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     let own = Own { fold, userdata, release };
     // SAFETY: as the header asks.
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn libi_member_reduce_by(
             let bytes = copied(bytes, length, "bytes")?;
             Ok(member.reduce_by(Rank(root), bytes, own.function()?))
         };
-        wait(member, patience, begin, |came| place.take(one_or_nothing(came)))
+        wait(member, timeout, begin, |came| place.take(one_or_nothing(came)))
     }
 }
 
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn libi_member_allreduce_by(
     bytes: *const c_void,
     length: usize,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     let own = Own { fold, userdata, release };
     // SAFETY: as the header asks.
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn libi_member_allreduce_by(
             let bytes = copied(bytes, length, "bytes")?;
             Ok(member.allreduce_by(bytes, own.function()?))
         };
-        wait(member, patience, begin, |came| place.take(one(came)))
+        wait(member, timeout, begin, |came| place.take(one(came)))
     }
 }
 

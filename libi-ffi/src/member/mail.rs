@@ -1,7 +1,7 @@
 //! Messages between two, and keys: nobody else has to do anything.
 
 use libc::{c_char, c_void};
-use libi::{Member, Pending, Rank, Spread};
+use libi::{KeyScope, Member, Pending, Rank};
 
 use super::everybody::copied;
 use super::{Wanted, libi_member, start, wait};
@@ -30,12 +30,12 @@ pub unsafe extern "C" fn libi_member_send_to(
     tag: u32,
     bytes: *const c_void,
     length: usize,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
         let begin = |member: &Member| Ok(member.send_to(Rank(rank), tag, copied(bytes, length, "bytes")?));
-        wait(member, patience, begin, Ok)
+        wait(member, timeout, begin, Ok)
     }
 }
 
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn libi_member_recv_from(
     rank: u32,
     tag: u32,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn libi_member_recv_from(
             place.check(true)?;
             Ok(member.recv_from(Rank(rank), tag))
         };
-        wait(member, patience, begin, |came| place.take(one(came)))
+        wait(member, timeout, begin, |came| place.take(one(came)))
     }
 }
 
@@ -100,10 +100,10 @@ pub unsafe extern "C" fn libi_member_send(
     member: *mut libi_member,
     bytes: *const c_void,
     length: usize,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { wait(member, patience, |member| Ok(member.send(copied(bytes, length, "bytes")?)), Ok) }
+    unsafe { wait(member, timeout, |member| Ok(member.send(copied(bytes, length, "bytes")?)), Ok) }
 }
 
 /// As libi_member_send(), and does not wait. Since 0.1.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn libi_member_start_send(
 pub unsafe extern "C" fn libi_member_recv(
     member: *mut libi_member,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn libi_member_recv(
             place.check(true)?;
             Ok(member.recv())
         };
-        wait(member, patience, begin, |came| place.take(one(came)))
+        wait(member, timeout, begin, |came| place.take(one(came)))
     }
 }
 
@@ -159,10 +159,10 @@ pub unsafe extern "C" fn libi_member_put(
     bytes: *const c_void,
     length: usize,
     spread: libi_spread,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { wait(member, patience, |member| put(member, key, (bytes, length), spread), Ok) }
+    unsafe { wait(member, timeout, |member| put(member, key, (bytes, length), spread), Ok) }
 }
 
 /// As libi_member_put(), and does not wait. Since 0.1.
@@ -188,8 +188,8 @@ unsafe fn put(
     spread: libi_spread,
 ) -> Outcome<Pending<()>> {
     let spread = match spread {
-        LIBI_SPREAD_DENSE => Spread::Dense,
-        LIBI_SPREAD_SPARSE => Spread::Sparse,
+        LIBI_SPREAD_DENSE => KeyScope::Replicated,
+        LIBI_SPREAD_SPARSE => KeyScope::Local,
         other => return Err(Fault::argument(format!("there is no spread {other}"))),
     };
     // SAFETY: as this function asks.
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn libi_member_get(
     member: *mut libi_member,
     key: *const c_char,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn libi_member_get(
             place.check(true)?;
             Ok(member.get(given::text(key, "the key")?))
         };
-        wait(member, patience, begin, |came| place.take(one(came)))
+        wait(member, timeout, begin, |came| place.take(one(came)))
     }
 }
 
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn libi_member_find(
     member: *mut libi_member,
     key: *const c_char,
     data: *mut *mut libi_data,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn libi_member_find(
             place.check(true)?;
             Ok(member.find(given::text(key, "the key")?))
         };
-        wait(member, patience, begin, |came| place.take(found(came)))
+        wait(member, timeout, begin, |came| place.take(found(came)))
     }
 }
 

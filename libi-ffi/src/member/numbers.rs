@@ -55,10 +55,10 @@ pub unsafe extern "C" fn libi_member_reduce(
     numbers: *const c_void,
     count: usize,
     result: *mut c_void,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { blocking(member, Some(root), Given { element, op, numbers, count }, result, patience) }
+    unsafe { blocking(member, Some(root), Given { element, op, numbers, count }, result, timeout) }
 }
 
 /// As libi_member_reduce(), and does not wait: the root gets the array in part 0 of what libi_pending_take() gives. Since 0.1.
@@ -85,10 +85,10 @@ pub unsafe extern "C" fn libi_member_allreduce(
     numbers: *const c_void,
     count: usize,
     result: *mut c_void,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { blocking(member, None, Given { element, op, numbers, count }, result, patience) }
+    unsafe { blocking(member, None, Given { element, op, numbers, count }, result, timeout) }
 }
 
 /// As libi_member_allreduce(), and does not wait: the array is in part 0 of what libi_pending_take() gives. Since 0.1.
@@ -193,12 +193,12 @@ unsafe fn blocking(
     root: Option<u32>,
     given: Given,
     result: *mut c_void,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as this function asks.
     unsafe {
         let none = |fault| with(member, |_| Err(fault));
-        for_element!(given, blocking_of(member, root, given, result, patience), none)
+        for_element!(given, blocking_of(member, root, given, result, timeout), none)
     }
 }
 
@@ -209,7 +209,7 @@ unsafe fn blocking_of<T: Number>(
     root: Option<u32>,
     given: Given,
     result: *mut c_void,
-    patience: libi_millis,
+    timeout: libi_millis,
 ) -> libi_result {
     let prepare = |member: &Member| -> Outcome<(Op, Vec<T>, Option<Room>)> {
         let gets = root.is_none_or(|root| root == member.rank().0);
@@ -226,13 +226,13 @@ unsafe fn blocking_of<T: Number>(
                 let (op, numbers, room) = prepare(member)?;
                 Ok((member.reduce(Rank(root), &numbers, op), room))
             };
-            wait_into(member, patience, begin, |room, came| came.map_or(Ok(()), |came| put(room, &came)))
+            wait_into(member, timeout, begin, |room, came| came.map_or(Ok(()), |came| put(room, &came)))
         } else {
             let begin = |member: &Member| {
                 let (op, numbers, room) = prepare(member)?;
                 Ok((member.allreduce(&numbers, op), room))
             };
-            wait_into(member, patience, begin, |room, came| put(room, &came))
+            wait_into(member, timeout, begin, |room, came| put(room, &came))
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use libi_core::cost::Cost;
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Channel, LINK, Recipe, Refused, SOCKET, variable};
-use crate::machine::{Program, Task};
+use super::{Channel, LINK, LaunchMethod, Refused, SOCKET, SpawnSpec, variable};
+use crate::machine::{HostSpec, Program};
 
 /// The back-end that needs nothing installed. Users and ports of hosts mean nothing to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,27 +15,27 @@ pub struct Local;
 impl Local {
     /// What to start for a further member, or for the leader of a host that is only a name.
     #[must_use]
-    pub fn start(program: &Program) -> Recipe {
+    pub fn start(program: &Program) -> SpawnSpec {
         let mut env = program.env.clone();
         env.extend(variable(LINK, &SOCKET.to_string()));
-        Recipe {
+        SpawnSpec {
             program: program.executable.clone(),
             args: program.args.clone(),
             env,
             cwd: program.cwd.clone(),
             channel: Channel::Socket,
             first: Vec::new(),
-            farewell: None,
+            trailer: None,
         }
     }
 }
 
-impl Backend for Local {
+impl LaunchMethod for Local {
     fn usual_cost(&self) -> Cost {
         Cost::new(Duration::from_micros(500), Duration::from_millis(3))
     }
 
-    fn recipe(&self, _: &Task, program: &Program) -> Result<Recipe, Refused> {
+    fn spawn_spec(&self, _: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
         Ok(Self::start(program))
     }
 }

@@ -1,12 +1,12 @@
 //! How a process is started on a host: the contract of back-ends, and those there are.
 //!
 //! # What a back-end provides
-//! A back-end is asked for a [`Recipe`]: which process to start *here* so that a program starts *there*. It does nothing
+//! A back-end is asked for a [`SpawnSpec`]: which process to start *here* so that a program starts *there*. It does nothing
 //! itself: no process, no file, no clock. Whoever launches follows the recipe, watches the process, and ends it.
 //!
 //! 1. The process that the recipe starts stands for the one on the host. It lives as long as that does, and its exit
 //!    status is that one's, as well as the means allow: a remote shell says 255 for itself. Where it has none, the host says on
-//!    the channel how the program has ended ([`Recipe::farewell`]).
+//!    the channel how the program has ended ([`SpawnSpec::trailer`]).
 //! 2. There is a [`Channel`] between the two, for bytes in both directions, untouched and in order. Other text may come
 //!    before ours on it, from whatever starts a shell there; our preamble is found behind it.
 //! 3. The program finds in its environment, under [`LINK`], where its end of the channel is.
@@ -18,7 +18,7 @@
 //! # What it may assume
 //! Names, users and ports have been read by [`libi_core::hosts`], words hold no NUL. The recipe is followed in
 //! the environment of the launching process, which may be the leader of another host: so a back-end is a value that travels
-//! ([`Via`]), and refers to nothing that only the front end has.
+//! ([`Backend`]), and refers to nothing that only the front end has.
 //!
 //! # Which there are
 //!
@@ -39,7 +39,7 @@ mod ssh;
 use std::fmt;
 
 use libi_core::cost::Cost;
-use libi_core::dist::{Variable, Word};
+use libi_core::dist::{EnvVar, OsBytes};
 use serde::{Deserialize, Serialize};
 
 pub use local::Local;
@@ -47,8 +47,8 @@ pub use rsh::{Rsh, without_progress};
 pub use shell::Shell;
 pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
 
-use crate::farewell::Mark;
-use crate::machine::{Program, Task};
+use crate::exit_trailer::TrailerTag;
+use crate::machine::{HostSpec, Program};
 use crate::quote::Written;
 
 /// The variable that tells a program where its link is: the number of a socket, or [`STREAMS`].
@@ -62,22 +62,22 @@ pub const SOCKET: u16 = 3;
 
 /// What to start here so that a program starts on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recipe {
+pub struct SpawnSpec {
     /// What is started on this machine.
-    pub program: Word,
+    pub program: OsBytes,
     /// Its arguments.
-    pub args: Vec<Word>,
+    pub args: Vec<OsBytes>,
     /// Variables to set for it, in addition to those of whoever launches.
-    pub env: Vec<Variable>,
+    pub env: Vec<EnvVar>,
     /// Where to start it; where we are, if nothing is said.
-    pub cwd: Option<Word>,
+    pub cwd: Option<OsBytes>,
     /// What its first link is.
     pub channel: Channel,
     /// What is to be said on the channel before everything else.
     pub first: Vec<u8>,
     /// If the host says on the channel how the program has ended: the mark of the line that does. Then the status of what
     /// is started here means nothing for the program.
-    pub farewell: Option<Mark>,
+    pub trailer: Option<TrailerTag>,
 }
 
 /// The first link to a started process.
@@ -102,12 +102,12 @@ pub enum Refused {
     },
     /// This back-end knows no way to say it.
     #[error("{0} has no option for a {1}")]
-    NoOption(Word, &'static str),
+    NoOption(OsBytes, &'static str),
 }
 
 /// A back-end, as it travels to everybody who launches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Via {
+pub enum Backend {
     /// Everything on this machine.
     Local(Local),
     /// A program that is called like `ssh` and `rsh`.
@@ -121,10 +121,10 @@ pub enum Via {
 /// Programs that send everything as it is, by which a [`Shell`] may be called.
 const PLAIN: [&str; 4] = ["rsh", "remsh", "rsh-redone-rsh", "netkit-rsh"];
 
-impl Via {
+impl Backend {
     /// Whether others on the network can read what goes over its channels, and change it.
     #[must_use]
-    pub fn is_plain(&self) -> bool {
+    pub fn is_plaintext(&self) -> bool {
         match self {
             Self::Local(_) | Self::Ssh(_) => false,
             Self::Rsh(_) => true,
@@ -137,13 +137,13 @@ impl Via {
 
     /// Whether hosts say how their programs have ended, because what is started here does not know.
     #[must_use]
-    pub fn has_farewell(&self) -> bool {
+    pub fn has_exit_trailer(&self) -> bool {
         matches!(self, Self::Rsh(_))
     }
 
     /// Takes the mark of a session, if it needs one.
     #[must_use]
-    pub fn marked(self, mark: Mark) -> Self {
+    pub fn with_trailer_tag(self, mark: TrailerTag) -> Self {
         match self {
             Self::Rsh(rsh) => Self::Rsh(Rsh { mark, ..rsh }),
             other => other,
@@ -151,14 +151,14 @@ impl Via {
     }
 }
 
-impl Default for Via {
+impl Default for Backend {
     fn default() -> Self {
         Self::Local(Local)
     }
 }
 
 /// What every back-end provides; see the [module](self).
-pub trait Backend {
+pub trait LaunchMethod {
     /// What a launch usually costs, to begin with; measurements take its place.
     fn usual_cost(&self) -> Cost;
 
@@ -166,7 +166,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// The launch cannot be expressed.
-    fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused>;
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused>;
 
     /// How many hosts whoever launches can hold at a time; no limit of its own if nothing is said.
     fn most(&self) -> Option<usize> {
@@ -174,7 +174,7 @@ pub trait Backend {
     }
 }
 
-impl Backend for Via {
+impl LaunchMethod for Backend {
     fn usual_cost(&self) -> Cost {
         match self {
             Self::Local(local) => local.usual_cost(),
@@ -184,12 +184,12 @@ impl Backend for Via {
         }
     }
 
-    fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused> {
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
         match self {
-            Self::Local(local) => local.recipe(host, program),
-            Self::Shell(shell) => shell.recipe(host, program),
-            Self::Ssh(ssh) => ssh.recipe(host, program),
-            Self::Rsh(rsh) => rsh.recipe(host, program),
+            Self::Local(local) => local.spawn_spec(host, program),
+            Self::Shell(shell) => shell.spawn_spec(host, program),
+            Self::Ssh(ssh) => ssh.spawn_spec(host, program),
+            Self::Rsh(rsh) => rsh.spawn_spec(host, program),
         }
     }
 
@@ -201,7 +201,7 @@ impl Backend for Via {
     }
 }
 
-impl fmt::Display for Via {
+impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local(_) => f.write_str("local"),
@@ -213,26 +213,26 @@ impl fmt::Display for Via {
 }
 
 /// A variable of ours: both parts are known to be words.
-fn variable(name: &str, value: &str) -> Vec<Variable> {
-    let word = |text: &str| Word::try_from(text).ok();
-    let variable = word(name).zip(word(value)).and_then(|(name, value)| Variable::new(name, value).ok());
+fn variable(name: &str, value: &str) -> Vec<EnvVar> {
+    let word = |text: &str| OsBytes::try_from(text).ok();
+    let variable = word(name).zip(word(value)).and_then(|(name, value)| EnvVar::new(name, value).ok());
     variable.into_iter().collect()
 }
 
 /// What a remote shell is to be told to run, if our link is its standard streams.
-fn remote_command(program: &Program, written: Written) -> Word {
+fn remote_command(program: &Program, written: Written) -> OsBytes {
     let mut env = program.env.clone();
     env.extend(variable(LINK, STREAMS));
     written(program.cwd.as_ref(), &env, &program.executable, &program.args)
 }
 
 /// A word that no option parser takes for an option.
-fn plain(what: &'static str, text: &str) -> Result<Word, Refused> {
+fn plain(what: &'static str, text: &str) -> Result<OsBytes, Refused> {
     let refused = || Refused::OptionLike { what, text: text.to_owned() };
     if text.starts_with('-') {
         return Err(refused());
     }
-    Word::try_from(text).map_err(|_| refused())
+    OsBytes::try_from(text).map_err(|_| refused())
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@
 //!
 //! | rsh | here |
 //! |---|---|
-//! | has no exit status | A POSIX shell runs the program, waits for it, and says its status in a [last line](crate::farewell) on the channel. If that does not come, the connection broke, or the host did: [`Exit::Shell`](crate::verdict::Exit::Shell) |
-//! | ends with 0 although nobody was let in | What its server says instead of starting a shell is read off by [`refusal`](crate::refusal) |
+//! | has no exit status | A POSIX shell runs the program, waits for it, and says its status in a [last line](crate::trailer) on the channel. If that does not come, the connection broke, or the host did: [`Exit::Shell`](crate::failure::Exit::Shell) |
+//! | ends with 0 although nobody was let in | What its server says instead of starting a shell is read off by [`shell_error`](crate::shell_error) |
 //! | takes short commands: Debian's server cuts the connection at 1 KiB | The command only reads one line of its input; that line, which comes first on the channel, says what to run |
 //! | has a second connection for standard error, which Debian's client loses, using up a processor as soon as anything comes | Nothing is sent there: until the program takes its place its standard error is part of its output, and then the program passes it on itself ([`ALL_STREAMS`]). The very last words of a leader that crashes may be lost in it |
 //! | cannot say why it has not connected | Debian's can, if it is [asked](Rsh::redone) |
-//! | needs a port below 1024 for each of these connections, on either end, and there are 512 | One host launches [250](Backend::most) at most: as with all that is refused for being too much, it slows down and tries again, and others that are up launch the rest. One of the two stays in use for a minute after its program has ended, because this end is the first to hang up |
+//! | needs a port below 1024 for each of these connections, on either end, and there are 512 | One host launches [250](LaunchMethod::most) at most: as with all that is refused for being too much, it slows down and tries again, and others that are up launch the rest. One of the two stays in use for a minute after its program has ended, because this end is the first to hang up |
 //! | is told to end by nobody when its server's end hangs | As with ssh: what has been killed here hangs up there, and a member that finds that nobody is there any more ends. What has not taken its place yet ends when it likes |
 //!
 //! So `rsh` has to be set-user-ID root, as it is installed, or be called by root; firewalls have to let hosts connect back to
@@ -24,12 +24,12 @@
 use std::time::Duration;
 
 use libi_core::cost::Cost;
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 use serde::{Deserialize, Serialize};
 
-use super::{ALL_STREAMS, Backend, Channel, LINK, Recipe, Refused, plain, variable};
-use crate::farewell::Mark;
-use crate::machine::{Program, Task};
+use super::{ALL_STREAMS, Channel, LINK, LaunchMethod, Refused, SpawnSpec, plain, variable};
+use crate::exit_trailer::TrailerTag;
+use crate::machine::{HostSpec, Program};
 use crate::quote;
 
 /// How many connections there are ports for, with some for others.
@@ -46,17 +46,17 @@ const MOST: usize = 250;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rsh {
     /// The program, as a path or a name to be looked up where it is called.
-    pub program: Word,
+    pub program: OsBytes,
     /// Arguments before everything else.
-    pub args: Vec<Word>,
+    pub args: Vec<OsBytes>,
     /// Whom to be on hosts of which the list says nothing; if nothing is said here either, whoever launches.
     pub user: Option<String>,
     /// The option before a port, if there is one; it is used for hosts that have one in the list.
-    pub port: Option<Word>,
+    pub port: Option<OsBytes>,
     /// What a launch costs, to begin with.
     pub cost: Cost,
     /// The mark of the session, put in by whoever launches it.
-    pub mark: Mark,
+    pub mark: TrailerTag,
 }
 
 impl Default for Rsh {
@@ -71,7 +71,7 @@ impl Rsh {
     pub fn new() -> Self {
         let cost = Cost::new(Duration::from_millis(3), Duration::from_millis(50));
         let program = word("rsh").unwrap_or_default();
-        Self { program, args: Vec::new(), user: None, port: None, cost, mark: Mark::default() }
+        Self { program, args: Vec::new(), user: None, port: None, cost, mark: TrailerTag::default() }
     }
 
     /// That of rsh-redone, which is Debian's: it knows an option for a port, and another to say why it has not connected.
@@ -81,7 +81,7 @@ impl Rsh {
     }
 }
 
-impl Backend for Rsh {
+impl LaunchMethod for Rsh {
     fn usual_cost(&self) -> Cost {
         self.cost
     }
@@ -90,7 +90,7 @@ impl Backend for Rsh {
         Some(MOST)
     }
 
-    fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused> {
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
         let mut args = self.args.clone();
         if let Some(user) = host.user.as_ref().or(self.user.as_ref()) {
             args.extend(word("-l").into_iter().chain([plain("user", user)?]));
@@ -100,14 +100,14 @@ impl Backend for Rsh {
             args.extend([option, plain("port", &port.to_string())?]);
         }
         args.extend([plain("host", &host.name)?, quote::obey_input()]);
-        Ok(Recipe {
+        Ok(SpawnSpec {
             program: self.program.clone(),
             args,
             env: Vec::new(),
             cwd: None,
             channel: Channel::Streams,
             first: quote::as_input(&self.script(program)),
-            farewell: Some(self.mark),
+            trailer: Some(self.mark),
         })
     }
 }
@@ -147,8 +147,8 @@ pub fn without_progress(printed: &[u8]) -> Vec<u8> {
 }
 
 /// A word of ours.
-fn word(text: &str) -> Option<Word> {
-    Word::try_from(text).ok()
+fn word(text: &str) -> Option<OsBytes> {
+    OsBytes::try_from(text).ok()
 }
 
 #[cfg(test)]

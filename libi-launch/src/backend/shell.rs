@@ -6,24 +6,24 @@
 use std::time::Duration;
 
 use libi_core::cost::Cost;
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Channel, Recipe, Refused, plain, remote_command};
-use crate::machine::{Program, Task};
+use super::{Channel, LaunchMethod, Refused, SpawnSpec, plain, remote_command};
+use crate::machine::{HostSpec, Program};
 use crate::quote;
 
 /// How to call a remote shell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shell {
     /// The program, as a path or a name to be looked up where it is called.
-    pub program: Word,
+    pub program: OsBytes,
     /// Arguments before everything else.
-    pub args: Vec<Word>,
+    pub args: Vec<OsBytes>,
     /// The option before a user's name.
-    pub user: Option<Word>,
+    pub user: Option<OsBytes>,
     /// The option before a port.
-    pub port: Option<Word>,
+    pub port: Option<OsBytes>,
     /// What a launch costs, to begin with.
     pub cost: Cost,
 }
@@ -31,8 +31,8 @@ pub struct Shell {
 impl Shell {
     /// A shell that takes a user with `-l` and a port with `-p`, as `ssh` does, and is about as fast.
     #[must_use]
-    pub fn new(program: Word) -> Self {
-        let option = |text: &str| Word::try_from(text).ok();
+    pub fn new(program: OsBytes) -> Self {
+        let option = |text: &str| OsBytes::try_from(text).ok();
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(170));
         Self { program, args: Vec::new(), user: option("-l"), port: option("-p"), cost }
     }
@@ -40,35 +40,35 @@ impl Shell {
     /// The option, and what follows it, if there is something to say.
     fn option(
         &self,
-        option: Option<&Word>,
+        option: Option<&OsBytes>,
         value: Option<String>,
         what: &'static str,
-    ) -> Result<Vec<Word>, Refused> {
+    ) -> Result<Vec<OsBytes>, Refused> {
         let Some(value) = value else { return Ok(Vec::new()) };
         let option = option.ok_or_else(|| Refused::NoOption(self.program.clone(), what))?;
         Ok(vec![option.clone(), plain(what, &value)?])
     }
 }
 
-impl Backend for Shell {
+impl LaunchMethod for Shell {
     fn usual_cost(&self) -> Cost {
         self.cost
     }
 
-    fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused> {
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
         let mut args = self.args.clone();
         args.extend(self.option(self.user.as_ref(), host.user.clone(), "user")?);
         args.extend(self.option(self.port.as_ref(), host.port.map(|port| port.to_string()), "port")?);
         args.push(plain("host", &host.name)?);
         args.push(remote_command(program, quote::command));
-        Ok(Recipe {
+        Ok(SpawnSpec {
             program: self.program.clone(),
             args,
             env: Vec::new(),
             cwd: None,
             channel: Channel::Streams,
             first: Vec::new(),
-            farewell: None,
+            trailer: None,
         })
     }
 }

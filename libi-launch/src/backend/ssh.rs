@@ -34,7 +34,7 @@
 //! hosts needs to be let in there as well: with an agent that is forwarded (`ForwardAgent=yes`), or keys of its own.
 //!
 //! The locale stays yours, too. What ssh says of itself is always in English, because it never translates
-//! messages, and [`refusal`](crate::refusal) can rely on that; while many a configuration sends `LC_*` on to the host, so that what
+//! messages, and [`shell_error`](crate::shell_error) can rely on that; while many a configuration sends `LC_*` on to the host, so that what
 //! was set here for ssh would be in the environment of your programs.
 //!
 //! # Old versions
@@ -50,12 +50,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 use libi_core::hosts::HostList;
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Channel, Recipe, Refused, plain, remote_command, variable};
-use crate::machine::{Program, Task};
+use super::{Channel, LaunchMethod, Refused, SpawnSpec, plain, remote_command, variable};
+use crate::machine::{HostSpec, Program};
 use crate::quote;
 
 /// What comes first, and cannot be changed.
@@ -101,15 +101,15 @@ const NO_QUESTIONS: [(&str, &str); 2] = [("SSH_ASKPASS", "false"), ("SSH_ASKPASS
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ssh {
     /// The program, as a path or a name to be looked up where it is called.
-    pub program: Word,
+    pub program: OsBytes,
     /// What is set beyond what is needed.
     pub profile: SshProfile,
     /// The configuration file to use in place of the user's (`-F`). Everybody who launches reads it, each on its own host.
-    pub config: Option<Word>,
+    pub config: Option<OsBytes>,
     /// Options as in a configuration file, each behind `-o`, for all hosts; of two that set the same, ssh takes the first. They
     /// come before those of the [profile](Self::profile) and the [timeout](Self::connect_timeout), and before all
     /// configuration.
-    pub options: Vec<Word>,
+    pub options: Vec<OsBytes>,
     /// Options for some hosts, which come before those for all. Each launch looks for its host in all of these lists.
     pub hosts: Vec<SshHosts>,
     /// How long connecting may take: until the server answers and has said what it is. It is rounded up to seconds. Shorter than
@@ -125,7 +125,7 @@ pub struct SshHosts {
     /// Which hosts: those with these names; where the list has a user or a port, those with the same.
     pub hosts: HostList,
     /// Each is passed behind `-o`.
-    pub options: Vec<Word>,
+    pub options: Vec<OsBytes>,
 }
 
 /// How much of your configuration of ssh is replaced for speed.
@@ -198,7 +198,7 @@ impl Ssh {
     }
 
     /// The options for one host: of those that set the same, ssh takes the first.
-    fn options_for<'a>(&'a self, host: &'a Task) -> impl Iterator<Item = Word> + 'a {
+    fn options_for<'a>(&'a self, host: &'a HostSpec) -> impl Iterator<Item = OsBytes> + 'a {
         let its = self.hosts.iter().filter(|some| some.holds(host)).flat_map(|some| &some.options);
         let given = its.chain(&self.options).cloned();
         // None at all would be for ever.
@@ -211,7 +211,7 @@ impl Ssh {
 }
 
 impl SshHosts {
-    fn holds(&self, host: &Task) -> bool {
+    fn holds(&self, host: &HostSpec) -> bool {
         self.hosts.iter().any(|named| {
             named.name == host.name
                 && named.user.is_none_or(|user| Some(user) == host.user.as_deref())
@@ -220,14 +220,14 @@ impl SshHosts {
     }
 }
 
-impl Backend for Ssh {
+impl LaunchMethod for Ssh {
     fn usual_cost(&self) -> Cost {
         self.cost
     }
 
-    fn recipe(&self, host: &Task, program: &Program) -> Result<Recipe, Refused> {
-        let mut args: Vec<Word> = text("-T").into_iter().collect();
-        let mut option = |option: &str, value: Word| args.extend(text(option).into_iter().chain([value]));
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
+        let mut args: Vec<OsBytes> = text("-T").into_iter().collect();
+        let mut option = |option: &str, value: OsBytes| args.extend(text(option).into_iter().chain([value]));
         if let Some(user) = &host.user {
             option("-l", plain("user", user)?);
         }
@@ -239,21 +239,21 @@ impl Backend for Ssh {
         }
         self.options_for(host).for_each(|value| option("-o", value));
         args.extend([plain("host", &host.name)?, remote_command(program, quote::tied_command)]);
-        Ok(Recipe {
+        Ok(SpawnSpec {
             program: self.program.clone(),
             args,
             env: NO_QUESTIONS.iter().flat_map(|(name, value)| variable(name, value)).collect(),
             cwd: None,
             channel: Channel::Streams,
             first: Vec::new(),
-            farewell: None,
+            trailer: None,
         })
     }
 }
 
 /// A word of ours.
-fn text(text: &str) -> Option<Word> {
-    Word::try_from(text).ok()
+fn text(text: &str) -> Option<OsBytes> {
+    OsBytes::try_from(text).ok()
 }
 
 #[cfg(test)]

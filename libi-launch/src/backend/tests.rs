@@ -1,18 +1,18 @@
 use libi_core::dist::layout::Block;
-use libi_core::dist::{Variable, Word};
+use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::late::Attempt;
 
-use super::{Backend, Channel, Local, Refused, Shell, Via};
-use crate::machine::{Program, Task};
+use super::{Backend, Channel, LaunchMethod, Local, Refused, Shell};
+use crate::machine::{HostSpec, Program};
 use crate::quote;
 
-pub(super) fn word(text: &str) -> Word {
-    Word::try_from(text).unwrap()
+pub(super) fn word(text: &str) -> OsBytes {
+    OsBytes::try_from(text).unwrap()
 }
 
-pub(super) fn host(name: &str, user: Option<&str>, port: Option<u16>) -> Task {
-    Task {
+pub(super) fn host(name: &str, user: Option<&str>, port: Option<u16>) -> HostSpec {
+    HostSpec {
         host: HostIndex(1),
         attempt: Attempt::default(),
         name: name.to_owned(),
@@ -28,24 +28,24 @@ pub(super) fn program() -> Program {
     Program {
         executable: word("./daemon"),
         args: vec![word("it's"), word("-v")],
-        env: vec![Variable::new(word("A"), word("b c")).unwrap()],
+        env: vec![EnvVar::new(word("A"), word("b c")).unwrap()],
         cwd: Some(word("/tmp")),
     }
 }
 
-fn texts(words: &[Word]) -> Vec<String> {
+fn texts(words: &[OsBytes]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn a_shell_gets_options_host_and_one_quoted_command() {
     let shell = Shell { args: vec![word("-T")], ..Shell::new(word("ssh")) };
-    let recipe = Via::Shell(shell).recipe(&host("n1", Some("me"), Some(22)), &program()).unwrap();
-    assert_eq!(recipe.channel, Channel::Streams);
-    let args = texts(&recipe.args);
+    let spec = Backend::Shell(shell).spawn_spec(&host("n1", Some("me"), Some(22)), &program()).unwrap();
+    assert_eq!(spec.channel, Channel::Streams);
+    let args = texts(&spec.args);
     assert_eq!(args[..6], ["-T", "-l", "me", "-p", "22", "n1"]);
     let program = program();
-    let env = [&program.env[..], &[Variable::new(word("LIBI_LINK"), word("stdio")).unwrap()]].concat();
+    let env = [&program.env[..], &[EnvVar::new(word("LIBI_LINK"), word("stdio")).unwrap()]].concat();
     let command = quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args);
     assert_eq!(args[6], command.to_string());
     assert_eq!(args.len(), 7);
@@ -55,7 +55,7 @@ fn a_shell_gets_options_host_and_one_quoted_command() {
 fn what_a_shell_would_take_for_an_option_is_refused() {
     let shell = Shell::new(word("ssh"));
     for task in [host("-oProxyCommand=x", None, None), host("n", Some("-v"), None)] {
-        let refused = shell.recipe(&task, &program()).unwrap_err();
+        let refused = shell.spawn_spec(&task, &program()).unwrap_err();
         assert!(matches!(refused, Refused::OptionLike { .. }), "{refused}");
     }
 }
@@ -63,14 +63,14 @@ fn what_a_shell_would_take_for_an_option_is_refused() {
 #[test]
 fn a_shell_without_an_option_for_a_port_refuses_hosts_that_have_one() {
     let rsh = Shell { port: None, ..Shell::new(word("rsh")) };
-    let refused = rsh.recipe(&host("n", None, Some(22)), &program()).unwrap_err();
+    let refused = rsh.spawn_spec(&host("n", None, Some(22)), &program()).unwrap_err();
     assert_eq!(refused.to_string(), "rsh has no option for a port");
 }
 
 #[test]
 fn here_the_program_itself_is_started_with_a_socket() {
-    let recipe = Local.recipe(&host("-anything", Some("who"), None), &program()).unwrap();
-    assert_eq!((recipe.channel, texts(&recipe.args)), (Channel::Socket, texts(&program().args)));
-    let env: Vec<_> = recipe.env.iter().map(|v| format!("{}={}", v.name(), v.value())).collect();
+    let spec = Local.spawn_spec(&host("-anything", Some("who"), None), &program()).unwrap();
+    assert_eq!((spec.channel, texts(&spec.args)), (Channel::Socket, texts(&program().args)));
+    let env: Vec<_> = spec.env.iter().map(|v| format!("{}={}", v.name(), v.value())).collect();
     assert_eq!(env, ["A=b c", "LIBI_LINK=3"]);
 }

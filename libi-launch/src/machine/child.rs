@@ -16,15 +16,15 @@
 //! Why a child ends is decided when it is first noticed, and sharpened by what becomes known while it is ending: a link
 //! that was closed becomes an exit status, when one arrives in time.
 
-use libi_core::boot::{Place, Ticket};
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::join::{MemberRole, Ticket};
 use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 
 use super::outbox::{Stream, WINDOW};
 use super::reader::Reader;
-use crate::verdict::{Cause, Exit, Failure, Phase, Trip};
+use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 /// How much of what a child prints before it joins is kept as evidence.
 const TAIL: usize = 2_000;
@@ -126,8 +126,8 @@ impl Child {
     /// The host that it leads, if it leads one.
     pub(super) fn host(&self) -> Option<HostIndex> {
         match self.ticket.place {
-            Place::Leader(host) => Some(host),
-            Place::Local(_) => None,
+            MemberRole::Leader(host) => Some(host),
+            MemberRole::Local(_) => None,
         }
     }
 
@@ -152,8 +152,8 @@ impl Child {
     /// The rank of the process itself.
     pub(super) fn rank(&self) -> Option<Rank> {
         match self.ticket.place {
-            Place::Local(rank) => Some(rank),
-            Place::Leader(_) => self.blocks.first().map(|block| block.first),
+            MemberRole::Local(rank) => Some(rank),
+            MemberRole::Leader(_) => self.blocks.first().map(|block| block.first),
         }
     }
 
@@ -202,22 +202,22 @@ impl Child {
     }
 
     /// When it was launched, by a leader that has been up since then.
-    pub(super) fn trip(&self, launcher: Option<HostIndex>, since: Instant) -> Trip {
+    pub(super) fn timing(&self, launcher: Option<HostIndex>, since: Instant) -> LaunchTiming {
         let greeted = self.greeted.map(|at| at.since(self.started));
-        Trip { launcher, started: self.started.since(since), greeted, joined: None }
+        LaunchTiming { launcher, started: self.started.since(since), greeted, joined: None }
     }
 
     /// What became of it, once it is gone.
     ///
     /// `carried` says whether hosts themselves say how their programs end.
-    pub(super) fn failure(&self, trip: Trip, carried: bool, now: Instant) -> Failure {
+    pub(super) fn failure(&self, timing: LaunchTiming, carried: bool, now: Instant) -> Failure {
         let elapsed = now.since(self.started);
         if let Some(verdict) = &self.verdict {
-            return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, trip, ..verdict.clone() };
+            return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, timing, ..verdict.clone() };
         }
         let cause = match (&self.state, self.exit) {
             // The status says more than how the link ended, unless it is our own doing.
-            (State::Ending { cause: Cause::Closed | Cause::Garbled(_), forced: false, .. }, Some(exit)) => {
+            (State::Ending { cause: Cause::Closed | Cause::Protocol(_), forced: false, .. }, Some(exit)) => {
                 Cause::Exited(exit)
             }
             (State::Ending { cause, .. }, _) => cause.clone(),
@@ -226,6 +226,6 @@ impl Child {
         let tail = String::from_utf8_lossy(&self.tail).into_owned();
         let member = self.launch.is_none().then(|| self.rank()).flatten();
         let carried = carried && member.is_none();
-        Failure { member, phase: self.phase(), cause, exit: self.exit, carried, tail, elapsed, trip }
+        Failure { member, phase: self.phase(), cause, exit: self.exit, carried, tail, elapsed, timing }
     }
 }

@@ -6,23 +6,23 @@ use std::time::Duration;
 use libi_core::cost::Cost;
 pub use libi_core::ids::LinkId;
 use libi_core::ids::{HostIndex, Rank};
-use libi_core::link::LinkKey;
 use libi_core::plan::Strategy;
 use libi_core::ranks::Ranks;
+use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
 
 use super::ledger::Policy;
-use super::message::{Ending, Output, Program, Rules, Spare, Task};
+use super::message::{Ending, HostSpec, Output, Program, Rules, Spare};
 use super::node::Direct;
 use super::outbox::Stream;
-use crate::backend::Via;
-use crate::verdict::{Exit, Failure};
+use crate::backend::Backend;
+use crate::failure::{Exit, Failure};
 
 /// What is to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {
     /// The leader of a host.
-    Host(Task, Program),
+    Host(HostSpec, Program),
     /// A further member of this host.
     Member(Rank, Program),
 }
@@ -37,7 +37,7 @@ pub enum Event {
     /// A start was refused by the operating system, which says why. Nothing more comes of this link.
     NotStarted(LinkId, String),
     /// A start was refused by the operating system for want of room, as it says: another may go better, here or elsewhere.
-    NoRoom(LinkId, String),
+    OutOfResources(LinkId, String),
     /// Bytes have arrived. What a child has said before it exited should be received before its exit is told.
     Received(LinkId, Vec<u8>),
     /// Bytes have arrived, and were put where [`landing`](super::Node::landing) has said.
@@ -68,7 +68,7 @@ pub enum Event {
     /// one, the other: the connection has ended before anything was sent or received there.
     Dialled(bool),
     /// The user of a member wants it to be released, once the session is up.
-    Finalize,
+    Detach,
 }
 
 /// What a node can want.
@@ -178,7 +178,7 @@ pub struct Branch {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The session's hosts in the order of their indices, at least one.
-    pub hosts: Vec<Task>,
+    pub hosts: Vec<HostSpec>,
     /// Machines to be put in the place of hosts that are given up before the session is up, the first first.
     pub spares: Vec<Spare>,
     /// What the distributions run.
@@ -194,7 +194,7 @@ pub struct Plan {
     /// What launches are believed to cost.
     pub cost: Cost,
     /// How hosts are reached.
-    pub via: Via,
+    pub backend: Backend,
     /// What becomes of what members print.
     pub output: Output,
     /// Whether there is input for the master.
@@ -208,7 +208,7 @@ pub struct Plan {
 impl Plan {
     /// Everything on this machine, all hosts, two minutes, by late commit; to be changed as need be.
     #[must_use]
-    pub fn new(hosts: Vec<Task>, programs: Vec<Program>, size: u32, cost: Cost) -> Self {
+    pub fn new(hosts: Vec<HostSpec>, programs: Vec<Program>, size: u32, cost: Cost) -> Self {
         Self {
             hosts,
             spares: Vec::new(),
@@ -218,7 +218,7 @@ impl Plan {
             policy: Policy::All,
             deadline: Duration::from_secs(120),
             cost,
-            via: Via::default(),
+            backend: Backend::default(),
             output: Output::default(),
             input: false,
             direct: Direct::default(),

@@ -3,8 +3,8 @@
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::Attempt;
 
-use super::message::News;
-use crate::verdict::{Cause, Failure, Phase};
+use super::message::ChildMessage;
+use crate::failure::{Cause, Failure, Phase};
 
 /// How many hosts have to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,19 +69,19 @@ impl Ledger {
     /// Notes what was said of a host, and tells whether it had joined and is lost now. What is said of an
     /// attempt before the latest one is out of date; that a launcher was lost, or launches nobody any more, says nothing of a
     /// host that had failed.
-    pub(super) fn note(&mut self, news: &News) -> bool {
+    pub(super) fn note(&mut self, news: &ChildMessage) -> bool {
         let (host, attempt, known) = match news {
-            News::Joined(host, attempt, _) => (host, attempt, Known::Joined),
-            News::Failed(host, attempt, failure) => (host, attempt, Known::Failed(failure.clone())),
-            News::Again(host, attempt, _) => (host, attempt, Known::Waiting),
-            News::Exited(..)
-            | News::Released(_)
-            | News::Alone
-            | News::NotDirect
-            | News::Link(..)
-            | News::Unable(..)
-            | News::Back(..)
-            | News::InputTaken(_) => {
+            ChildMessage::Joined(host, attempt, _) => (host, attempt, Known::Joined),
+            ChildMessage::Failed(host, attempt, failure) => (host, attempt, Known::Failed(failure.clone())),
+            ChildMessage::Again(host, attempt, _) => (host, attempt, Known::Waiting),
+            ChildMessage::Exited(..)
+            | ChildMessage::Released(_)
+            | ChildMessage::Alone
+            | ChildMessage::NotDirect
+            | ChildMessage::Link(..)
+            | ChildMessage::Unable(..)
+            | ChildMessage::Back(..)
+            | ChildMessage::InputTaken(_) => {
                 return false;
             }
         };
@@ -89,7 +89,7 @@ impl Ledger {
         let beside = matches!(
             &known,
             Known::Failed(Failure {
-                cause: Cause::LauncherLost(_) | Cause::Abandoned,
+                cause: Cause::LauncherLost(_) | Cause::Cancelled,
                 phase: Phase::Waiting,
                 ..
             })
@@ -118,7 +118,7 @@ impl Ledger {
             .map(|(host, (at, _))| (host, *at))
             .collect();
         for (host, attempt) in open {
-            self.note(&News::Failed(HostIndex(host), attempt, failure.clone()));
+            self.note(&ChildMessage::Failed(HostIndex(host), attempt, failure.clone()));
         }
     }
 
@@ -144,7 +144,7 @@ impl Ledger {
     }
 
     /// How many hosts have joined, have failed, and are still waited for.
-    pub(super) fn tally(&self) -> (u32, u32, u32) {
+    pub(super) fn progress(&self) -> (u32, u32, u32) {
         let all = self.hosts.len() as u32;
         (self.joined, all - self.joined - self.waiting, self.waiting)
     }

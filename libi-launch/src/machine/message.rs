@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use libi_core::dist::layout::Block;
-use libi_core::dist::{Variable, Word};
+use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
@@ -12,16 +12,16 @@ use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use super::node::Direct;
-use crate::backend::Via;
-use crate::verdict::{Cause, Exit, Failure, Trip};
+use crate::backend::Backend;
+use crate::failure::{Cause, Exit, Failure, LaunchTiming};
 
 /// Parent to child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Down {
+pub enum ParentMessage {
     /// To a child that has said hello: what it is, and by which rules.
-    Welcome(Box<Welcome>),
+    SessionConfig(Box<SessionConfig>),
     /// To a leader: hosts that are its to launch from now on.
-    Share(Vec<Task>, Estimate),
+    Share(Vec<HostSpec>, Estimate),
     /// Nothing is launched any more: what has not joined is to be ended and reported, with this cause.
     Conclude(Cause),
     /// The session is up, if this is the last of what is to be known of it.
@@ -58,9 +58,9 @@ pub struct Ending {
 
 /// Child to parent: what has become of hosts and members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum News {
+pub enum ChildMessage {
     /// All members of a host are up. The trip is filled in by the node that has launched it.
-    Joined(HostIndex, Attempt, Trip),
+    Joined(HostIndex, Attempt, LaunchTiming),
     /// A host is given up, or was lost.
     Failed(HostIndex, Attempt, Failure),
     /// A host will be launched again: what was said of earlier attempts no longer holds. If it had been up, why it is not any more.
@@ -87,7 +87,7 @@ pub enum News {
 
 /// What a child is, and by which rules it plays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Welcome {
+pub struct SessionConfig {
     /// How many members the session has.
     pub size: u32,
     /// The host it is on, and how that is called in the host list.
@@ -103,7 +103,7 @@ pub struct Welcome {
     /// Whether it was decided in advance who launches whom.
     pub fixed: bool,
     /// How other hosts are reached.
-    pub via: Via,
+    pub backend: Backend,
     /// What becomes of what members print.
     pub output: Output,
     /// Whether what the front end's user writes is this member's standard input.
@@ -130,18 +130,18 @@ pub enum Output {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// The program.
-    pub executable: Word,
+    pub executable: OsBytes,
     /// Its arguments.
-    pub args: Vec<Word>,
+    pub args: Vec<OsBytes>,
     /// Variables to set.
-    pub env: Vec<Variable>,
+    pub env: Vec<EnvVar>,
     /// Where to run it.
-    pub cwd: Option<Word>,
+    pub cwd: Option<OsBytes>,
 }
 
 /// A host that somebody has to launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Task {
+pub struct HostSpec {
     /// Which host.
     pub host: HostIndex,
     /// Which attempt at it is next.
@@ -175,9 +175,9 @@ pub struct Spare {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// How long a started process may take to say hello.
-    pub greet: Duration,
+    pub hello_timeout: Duration,
     /// How long a host's further processes may take to say hello, together.
-    pub join: Duration,
+    pub join_timeout: Duration,
     /// How often a host is launched, the first time included, for failures of its own. What is lost with the leader that
     /// was to launch it has not failed, and of servers that hang up because they have too many callers four refusals count
     /// as one failure. With `u16::MAX`, until the overall deadline.
@@ -185,28 +185,28 @@ pub struct Rules {
     /// How long to wait before a host is launched again; each further wait is twice as long.
     pub back_off: Duration,
     /// The longest such wait.
-    pub back_off_most: Duration,
+    pub back_off_max: Duration,
     /// When too many hosts have failed, how long to go on all the same so that all that is wrong is reported at once.
-    pub gather: Duration,
+    pub failure_linger: Duration,
     /// How long what is to end may take, and evidence to arrive, before force is used or patience is at its end.
-    pub grace: Duration,
+    pub kill_grace: Duration,
     /// After how long without a word a peer is lost. A quarter of it is the time between two heartbeats, at which that is
     /// noticed: so it takes five quarters at most.
-    pub silence: Duration,
+    pub peer_timeout: Duration,
 }
 
 impl Default for Rules {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
-            greet: seconds(30),
-            join: seconds(30),
+            hello_timeout: seconds(30),
+            join_timeout: seconds(30),
             attempts: 3,
             back_off: Duration::from_millis(200),
-            back_off_most: seconds(5),
-            gather: seconds(2),
-            grace: seconds(2),
-            silence: seconds(20),
+            back_off_max: seconds(5),
+            failure_linger: seconds(2),
+            kill_grace: seconds(2),
+            peer_timeout: seconds(20),
         }
     }
 }

@@ -70,6 +70,8 @@ mod tests;
 
 pub use contract::{Branch, Effect, Event, Job, LinkId, Notice, Plan, Tree};
 pub use ledger::{Known, Policy, Replaced};
-pub use message::{Down, Ending, News, Output, Program, Roll, Rules, Spare, Task, Welcome};
-pub use node::{Carried, Direct, Links, Node};
+pub use message::{
+    ChildMessage, Ending, HostSpec, Output, ParentMessage, Program, Roll, Rules, SessionConfig, Spare,
+};
+pub use node::{Carried, Direct, LinkPolicy, Node};
 pub use outbox::{Stream, WINDOW};

@@ -19,9 +19,9 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use libi_core::boot::{Nonce, SessionKey};
 use libi_core::cost::Cost;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::join::{Nonce, SessionKey};
 use libi_core::machine::Machine;
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Queue;
@@ -40,16 +40,16 @@ use self::shares::Below;
 use self::tree::Places;
 use super::child::Child;
 use super::contract::{Effect, Event, Job, LinkId, Notice, Plan};
-use super::message::{News, Output, Program, Rules, Task};
+use super::message::{ChildMessage, HostSpec, Output, Program, Rules};
 use super::outbox::Outbox;
 use super::window::Window;
-use crate::backend::Via;
-use crate::verdict::Cause;
+use crate::backend::Backend;
+use crate::failure::Cause;
 
 /// How many news go into one message, so that it stays below the limit of messages.
 const NEWS_IN_A_MESSAGE: usize = 200;
 
-pub use self::direct::{Carried, Direct, Links};
+pub use self::direct::{Carried, Direct, LinkPolicy};
 
 /// How far the session is, as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +75,7 @@ pub struct Node {
     rules: Rules,
     size: u32,
     programs: Vec<Program>,
-    via: Via,
+    backend: Backend,
     output: Output,
     role: Role,
     /// A member's own rank, and the host that it leads, once they are known.
@@ -102,7 +102,7 @@ pub struct Node {
     /// When each child's state has lasted too long.
     deadlines: BTreeSet<(Instant, LinkId)>,
     /// What is known of every host that has been this node's to launch.
-    tasks: BTreeMap<HostIndex, Task>,
+    tasks: BTreeMap<HostIndex, HostSpec>,
     /// Over which link each host below has joined, until the session is up.
     places: Places,
     queue: Queue,
@@ -121,7 +121,7 @@ pub struct Node {
     /// When a host may be launched that may not be now, if nothing happens before.
     launch_again: Option<Instant>,
     next_beat: Instant,
-    news: Vec<News>,
+    news: Vec<ChildMessage>,
     asked_to_wake: Option<Instant>,
     began: Instant,
 }
@@ -135,11 +135,11 @@ impl Node {
         let programs = plan.programs.clone();
         let first = HostRuns::from_iter([HostIndex(0)]);
         let numbered = (0..).map(HostIndex).zip(&plan.hosts);
-        let tasks = numbered.map(|(host, task)| (host, Task { host, ..task.clone() })).collect();
+        let tasks = numbered.map(|(host, task)| (host, HostSpec { host, ..task.clone() })).collect();
         let role = Role::Front(Front::new(plan));
         let mut node = Self::new(session, role, rules, entropy);
         (node.size, node.programs, node.tasks) = (size, programs, tasks);
-        (node.via, node.output) = (plan.via.clone(), plan.output);
+        (node.backend, node.output) = (plan.backend.clone(), plan.output);
         node.direct.settings = plan.direct.clone();
         node.input = plan.input;
         node.footing = Footing::firm();
@@ -161,7 +161,7 @@ impl Node {
             rules,
             size: 0,
             programs: Vec::new(),
-            via: Via::default(),
+            backend: Backend::default(),
             output: Output::default(),
             role,
             rank: None,
@@ -245,19 +245,19 @@ impl Node {
         let Ok(beat) = beat else { return };
         let mut silent = Vec::new();
         for (&link, child) in self.children.iter().filter(|(_, child)| child.is_up()) {
-            if now.since(child.heard) > self.rules.silence {
+            if now.since(child.heard) > self.rules.peer_timeout {
                 silent.push(link);
             } else {
                 out.push(Effect::Send(link, beat.encode().to_vec()));
             }
         }
         for link in silent {
-            self.end_by_force(link, Cause::Silent, now, out);
+            self.end_by_force(link, Cause::HeartbeatLost, now, out);
         }
         if let Role::Member(upstream) = &self.role
             && self.stage < Stage::Ending
         {
-            if now.since(upstream.heard) > self.rules.silence {
+            if now.since(upstream.heard) > self.rules.peer_timeout {
                 self.orphaned(now, out);
             } else if upstream.is_welcome() {
                 out.push(Effect::Send(LinkId::PARENT, beat.encode().to_vec()));
@@ -267,7 +267,7 @@ impl Node {
 
     /// The time between two heartbeats.
     fn beat_every(&self) -> Duration {
-        (self.rules.silence / 4).max(Duration::from_millis(1))
+        (self.rules.peer_timeout / 4).max(Duration::from_millis(1))
     }
 
     /// What follows from whatever has happened: more launches, decisions, news, the time to wake at.
@@ -312,8 +312,8 @@ impl Node {
 
     /// How what this node launches is reached.
     #[must_use]
-    pub fn via(&self) -> &Via {
-        &self.via
+    pub fn backend(&self) -> &Backend {
+        &self.backend
     }
 
     /// Passes news on: to the parent, or to the ledger and the user.
@@ -359,7 +359,7 @@ impl Machine for Node {
             Event::Begin => self.begin(now, out),
             Event::Started(link) => self.started(link, now),
             Event::NotStarted(link, why) => self.not_started(link, Cause::NotStarted(why), now, out),
-            Event::NoRoom(link, why) => self.not_started(link, Cause::NoRoom(why), now, out),
+            Event::OutOfResources(link, why) => self.not_started(link, Cause::OutOfResources(why), now, out),
             Event::Received(LinkId::PARENT, mut bytes) => {
                 let may_be_secret = self.may_hear_secrets();
                 self.heard_parent(&bytes, now, out);
@@ -378,9 +378,9 @@ impl Machine for Node {
             Event::End(ending) => self.end(ending, now, out),
             Event::Signal(signal) => self.signal(signal, out),
             Event::Consumed(bytes) => self.outbox.allow(bytes),
-            Event::Finalize => self.finalize(),
+            Event::Detach => self.detach(),
             Event::Input(bytes) => self.pass_input(&bytes, out),
-            Event::InputTaken(bytes) => self.news.push(News::InputTaken(bytes)),
+            Event::InputTaken(bytes) => self.news.push(ChildMessage::InputTaken(bytes)),
             Event::Listening(addresses) => self.listening(addresses),
             Event::Proven(link) => self.proven(link, out),
             Event::Dialled(reached) => self.dialled(reached),

@@ -10,10 +10,10 @@ use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL, Preamble, VersionRange, encode_control};
 
 use super::ledger::{Decision, Ledger, Policy};
-use super::message::News;
+use super::message::ChildMessage;
 use super::reader::{Item, ReadError, Reader};
 use super::window::Window;
-use crate::verdict::{Cause, Exit, Failure, Phase, Trip};
+use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -126,12 +126,12 @@ fn refusals_narrow_the_window_once_in_a_launch_time_and_answers_widen_it_again()
     assert_eq!(limit(&window), 1, "one launch is always allowed");
 }
 
-fn failed(host: u32) -> News {
-    News::Failed(HostIndex(host), Attempt::default(), failure(Cause::TimedOut, Phase::Starting))
+fn failed(host: u32) -> ChildMessage {
+    ChildMessage::Failed(HostIndex(host), Attempt::default(), failure(Cause::TimedOut, Phase::Starting))
 }
 
-fn joined(host: u32) -> News {
-    News::Joined(HostIndex(host), Attempt::default(), Trip::default())
+fn joined(host: u32) -> ChildMessage {
+    ChildMessage::Joined(HostIndex(host), Attempt::default(), LaunchTiming::default())
 }
 
 fn failure(cause: Cause, phase: Phase) -> Failure {
@@ -139,7 +139,7 @@ fn failure(cause: Cause, phase: Phase) -> Failure {
 }
 
 /// What a ledger of three hosts decides after this.
-fn decide(policy: Policy, news: &[News]) -> Decision {
+fn decide(policy: Policy, news: &[ChildMessage]) -> Decision {
     let mut ledger = Ledger::new(3, policy);
     news.iter().for_each(|news| {
         ledger.note(news);
@@ -168,10 +168,10 @@ fn a_session_that_cannot_come_up_is_given_up_when_there_is_nothing_more_to_be_le
 
 #[test]
 fn what_is_said_of_an_earlier_attempt_is_out_of_date() {
-    let again = News::Again(HostIndex(1), Attempt { lost: 1, failed: 0 }, None);
+    let again = ChildMessage::Again(HostIndex(1), Attempt { lost: 1, failed: 0 }, None);
     let news = [joined(0), joined(1), joined(2), again, joined(1)];
     assert_eq!(decide(Policy::All, &news), Decision::Wait);
-    let now = News::Joined(HostIndex(1), Attempt { lost: 1, failed: 1 }, Trip::default());
+    let now = ChildMessage::Joined(HostIndex(1), Attempt { lost: 1, failed: 1 }, LaunchTiming::default());
     assert_eq!(decide(Policy::All, &[&news[..], &[now]].concat()), Decision::Go);
 }
 
@@ -183,7 +183,7 @@ fn news_of_hosts_that_are_not_in_the_session_change_nothing() {
 #[test]
 fn only_what_may_go_better_is_tried_again() {
     let may_pass = |cause| failure(cause, Phase::Starting).may_pass();
-    for cause in [Cause::TimedOut, Cause::Closed, Cause::Exited(Exit::Code(255)), Cause::Silent] {
+    for cause in [Cause::TimedOut, Cause::Closed, Cause::Exited(Exit::Code(255)), Cause::HeartbeatLost] {
         assert!(may_pass(cause.clone()), "{cause}");
     }
     let hopeless = [
@@ -192,8 +192,8 @@ fn only_what_may_go_better_is_tried_again() {
         Cause::Exited(Exit::Code(0)),
         Cause::NotStarted("E2BIG".to_owned()),
         Cause::WrongTicket,
-        Cause::Garbled(String::new()),
-        Cause::Abandoned,
+        Cause::Protocol(String::new()),
+        Cause::Cancelled,
     ];
     for cause in hopeless {
         assert!(!may_pass(cause.clone()), "{cause}");

@@ -27,7 +27,7 @@ pub struct Child {
 impl Child {
     /// How long dropping waits for a process that was killed. One that is stuck in the kernel (in a file system
     /// that does not answer) ends when it gets out; its zombie then stays until this process ends.
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const TIMEOUT: Duration = Duration::from_secs(1);
 
     pub(super) fn new(pid: i32, watch: Watch, own_group: bool) -> Self {
         Self { pid, watch, own_group, released: false, exit: None }
@@ -51,9 +51,9 @@ impl Child {
     }
 
     /// How it ended, if it does within this time.
-    pub fn wait_for(&mut self, patience: Duration) -> Option<Exit> {
+    pub fn wait_for(&mut self, timeout: Duration) -> Option<Exit> {
         if self.exit.is_none() {
-            sys::await_readable(self.watch.as_fd(), patience);
+            sys::await_readable(self.watch.as_fd(), timeout);
         }
         self.try_wait()
     }
@@ -139,6 +139,6 @@ impl Drop for Child {
         }
         // A failure means that there is nothing left to kill, or that we may not; nobody can be told.
         let _ = self.send(Signal::KILL, self.own_group);
-        self.wait_for(Self::PATIENCE);
+        self.wait_for(Self::TIMEOUT);
     }
 }

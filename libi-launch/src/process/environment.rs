@@ -3,27 +3,27 @@
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt;
 
-use libi_core::dist::{Variable, Word};
+use libi_core::dist::{EnvVar, OsBytes};
 
 /// A whole environment. Each name is in it once: of equal names the last one counts, in the place of the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(Vec<Variable>);
+pub struct Environment(Vec<EnvVar>);
 
 impl Environment {
     /// That of this process as it is now. What is not a variable (an entry without a `=`) is left out.
     #[must_use]
     pub fn inherited() -> Self {
         let variable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            let (name, value) = (Word::new(name.into_vec()).ok()?, Word::new(value.into_vec()).ok()?);
-            Variable::new(name, value).ok()
+            let (name, value) = (OsBytes::new(name.into_vec()).ok()?, OsBytes::new(value.into_vec()).ok()?);
+            EnvVar::new(name, value).ok()
         };
         std::env::vars_os().filter_map(variable).collect()
     }
 
     /// With these variables added, or changed where it has them.
     #[must_use]
-    pub fn with(mut self, changes: impl IntoIterator<Item = Variable>) -> Self {
-        let mut places: HashMap<Word, usize> =
+    pub fn with(mut self, changes: impl IntoIterator<Item = EnvVar>) -> Self {
+        let mut places: HashMap<OsBytes, usize> =
             self.0.iter().enumerate().map(|(place, variable)| (variable.name().clone(), place)).collect();
         for change in changes {
             let place = *places.entry(change.name().clone()).or_insert(self.0.len());
@@ -44,19 +44,19 @@ impl Environment {
 
     /// Its variables, in order.
     #[must_use]
-    pub fn variables(&self) -> &[Variable] {
+    pub fn variables(&self) -> &[EnvVar] {
         &self.0
     }
 
     /// The value of the variable of this name.
     #[must_use]
-    pub fn value(&self, name: &[u8]) -> Option<&Word> {
-        self.0.iter().find(|variable| variable.name().as_bytes() == name).map(Variable::value)
+    pub fn value(&self, name: &[u8]) -> Option<&OsBytes> {
+        self.0.iter().find(|variable| variable.name().as_bytes() == name).map(EnvVar::value)
     }
 }
 
-impl FromIterator<Variable> for Environment {
-    fn from_iter<I: IntoIterator<Item = Variable>>(variables: I) -> Self {
+impl FromIterator<EnvVar> for Environment {
+    fn from_iter<I: IntoIterator<Item = EnvVar>>(variables: I) -> Self {
         Self::default().with(variables)
     }
 }
@@ -65,8 +65,8 @@ impl FromIterator<Variable> for Environment {
 mod tests {
     use super::*;
 
-    fn variable(name: &str, value: &str) -> Variable {
-        Variable::new(Word::try_from(name).unwrap(), Word::try_from(value).unwrap()).unwrap()
+    fn variable(name: &str, value: &str) -> EnvVar {
+        EnvVar::new(OsBytes::try_from(name).unwrap(), OsBytes::try_from(value).unwrap()).unwrap()
     }
 
     #[test]
@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn a_variable_can_be_taken_away() {
         let left = Environment::from_iter([variable("a", "1"), variable("b", "2")]).without(b"a");
-        assert_eq!((left.value(b"a"), left.value(b"b").map(Word::as_bytes)), (None, Some(&b"2"[..])));
+        assert_eq!((left.value(b"a"), left.value(b"b").map(OsBytes::as_bytes)), (None, Some(&b"2"[..])));
     }
 
     #[test]
     fn what_this_process_has_is_inherited() {
         let path = std::env::var_os("PATH").map(OsStringExt::into_vec);
-        assert_eq!(Environment::inherited().value(b"PATH").map(Word::as_bytes), path.as_deref());
+        assert_eq!(Environment::inherited().value(b"PATH").map(OsBytes::as_bytes), path.as_deref());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 
 use super::sys;
 
@@ -14,24 +14,24 @@ pub enum StartError {
     #[error("{program}: not found in PATH={path}")]
     NotFound {
         /// The name.
-        program: Word,
+        program: OsBytes,
         /// Where it was looked for.
-        path: Word,
+        path: OsBytes,
     },
     /// The program is a script, and what its first line names does not exist. It is shown in quotes because
     /// the usual reason is an invisible carriage return at its end.
     #[error("exec {program}: its interpreter {interpreter:?} is missing")]
     InterpreterMissing {
         /// The script.
-        program: Word,
+        program: OsBytes,
         /// What its first line asks for.
-        interpreter: Word,
+        interpreter: OsBytes,
     },
     /// The program exists, and the dynamic loader that it was linked for does not.
     #[error("exec {program}: the file is there, but the loader it was linked for is missing")]
     LoaderMissing {
         /// The program.
-        program: Word,
+        program: OsBytes,
     },
     /// The system refused a step.
     #[error("{step}: {errno}")]
@@ -73,13 +73,13 @@ pub enum Step {
     Limit,
     /// The working directory.
     #[error("cannot change to directory {0}")]
-    Directory(Word),
+    Directory(OsBytes),
     /// The program.
     #[error("exec {0}")]
-    Exec(Word),
+    Exec(OsBytes),
     /// The shell for a script that names no interpreter.
     #[error("exec /bin/sh for {0}")]
-    Shell(Word),
+    Shell(OsBytes),
 }
 
 /// A signal that was not sent.

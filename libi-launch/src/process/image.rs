@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 
 use super::environment::Environment;
 use super::error::{Errno, StartError, Step};
@@ -53,7 +53,7 @@ pub enum Closing {
 
 impl Image {
     /// Of this start, with this file as the program.
-    pub(super) fn new(start: &Start<'_>, file: &Word) -> Result<Self, StartError> {
+    pub(super) fn new(start: &Start<'_>, file: &OsBytes) -> Result<Self, StartError> {
         let (moves, null) = moves(&start.fds)?;
         let refused = |errno| StartError::Refused { step: Step::Limit, errno };
         Ok(Self {
@@ -73,7 +73,7 @@ impl Image {
     }
 
     /// Lets the shell read the file, as `execvp` does with scripts that name no interpreter.
-    pub(super) fn run_by_shell(&mut self, start: &Start<'_>, file: &Word) {
+    pub(super) fn run_by_shell(&mut self, start: &Start<'_>, file: &OsBytes) {
         // A file that is called like an option is none.
         let dash = if file.as_bytes().starts_with(b"-") { b"./".as_slice() } else { b"" };
         let script = c_string(&[dash, file.as_bytes()].concat());

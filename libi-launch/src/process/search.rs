@@ -10,7 +10,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 
 use super::environment::Environment;
 use super::error::{Errno, StartError, Step};
@@ -20,17 +20,21 @@ use super::sys;
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
 /// The file to execute, as the child names it once it is in its working directory.
-pub(super) fn find(program: &Word, env: &Environment, cwd: Option<&Word>) -> Result<Word, StartError> {
+pub(super) fn find(
+    program: &OsBytes,
+    env: &Environment,
+    cwd: Option<&OsBytes>,
+) -> Result<OsBytes, StartError> {
     let name = program.as_bytes();
     if name.contains(&b'/') {
         return Ok(program.clone()); // what is wrong with it, exec will say
     }
-    let path = env.value(b"PATH").map_or(DEFAULT_PATH, Word::as_bytes);
+    let path = env.value(b"PATH").map_or(DEFAULT_PATH, OsBytes::as_bytes);
     let mut denied = None;
     for directory in path.split(|&byte| byte == b':').filter(|_| !name.is_empty()) {
         // An empty entry is the working directory.
         let directory = if directory.is_empty() { b".".as_slice() } else { directory };
-        let Ok(file) = Word::new([directory, b"/", name].concat()) else { continue };
+        let Ok(file) = OsBytes::new([directory, b"/", name].concat()) else { continue };
         match probe(&from_here(&file, cwd)) {
             Probe::Program => return Ok(file),
             Probe::Denied => denied = denied.or(Some(file)),
@@ -41,19 +45,19 @@ pub(super) fn find(program: &Word, env: &Environment, cwd: Option<&Word>) -> Res
         Some(file) => Err(StartError::Refused { step: Step::Exec(file), errno: Errno(libc::EACCES) }),
         None => Err(StartError::NotFound {
             program: program.clone(),
-            path: Word::new(path).unwrap_or_default(), // was one, or the default
+            path: OsBytes::new(path).unwrap_or_default(), // was one, or the default
         }),
     }
 }
 
 /// Whether the kernel, which did not know what to do with this file, leaves it to the shell: it is readable and
 /// is not a binary (for another machine, as a rule), which a shell would take for a script full of mistakes.
-pub(super) fn is_shell_script(file: &Word, cwd: Option<&Word>) -> bool {
+pub(super) fn is_shell_script(file: &OsBytes, cwd: Option<&OsBytes>) -> bool {
     head(file, cwd).is_some_and(|head| !head.contains(&0))
 }
 
 /// What to say of a file that the kernel did not find.
-pub(super) fn explain_missing(file: Word, cwd: Option<&Word>) -> StartError {
+pub(super) fn explain_missing(file: OsBytes, cwd: Option<&OsBytes>) -> StartError {
     let head = head(&file, cwd).unwrap_or_default();
     if head.starts_with(b"\x7fELF") {
         return StartError::LoaderMissing { program: file };
@@ -80,7 +84,7 @@ fn probe(file: &Path) -> Probe {
 }
 
 /// A path that is relative to the child's working directory, as seen from ours.
-fn from_here(file: &Word, cwd: Option<&Word>) -> PathBuf {
+fn from_here(file: &OsBytes, cwd: Option<&OsBytes>) -> PathBuf {
     let file = Path::new(OsStr::from_bytes(file.as_bytes()));
     match cwd {
         Some(cwd) => Path::new(OsStr::from_bytes(cwd.as_bytes())).join(file),
@@ -89,7 +93,7 @@ fn from_here(file: &Word, cwd: Option<&Word>) -> PathBuf {
 }
 
 /// As much of a file as the kernel looks at to know what it is.
-fn head(file: &Word, cwd: Option<&Word>) -> Option<Vec<u8>> {
+fn head(file: &OsBytes, cwd: Option<&OsBytes>) -> Option<Vec<u8>> {
     let path = from_here(file, cwd);
     if !path.metadata().ok()?.is_file() {
         return None; // a FIFO would make us wait
@@ -100,10 +104,10 @@ fn head(file: &Word, cwd: Option<&Word>) -> Option<Vec<u8>> {
 }
 
 /// The program in a first line, after its `#!`.
-fn interpreter(line: &[u8]) -> Word {
+fn interpreter(line: &[u8]) -> OsBytes {
     let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let name = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|part| !part.is_empty());
-    Word::new(name.unwrap_or_default()).unwrap_or_default()
+    OsBytes::new(name.unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -119,8 +123,8 @@ mod tests {
 
     #[test]
     fn an_empty_name_is_found_nowhere() {
-        let found = find(&Word::default(), &Environment::default(), None);
-        let (program, path) = (Word::default(), Word::new(DEFAULT_PATH).unwrap());
+        let found = find(&OsBytes::default(), &Environment::default(), None);
+        let (program, path) = (OsBytes::default(), OsBytes::new(DEFAULT_PATH).unwrap());
         assert_eq!(found, Err(StartError::NotFound { program, path }));
     }
 }

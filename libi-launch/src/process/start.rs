@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 
 use super::child::Child;
 use super::environment::Environment;
@@ -23,13 +23,13 @@ use super::watch::{Waiter, Watch, Watching};
 pub struct Start<'a> {
     /// A path if there is a slash in it, otherwise a name to be looked up in the `PATH` of `env`. A relative path is
     /// relative to `cwd`.
-    pub program: Word,
+    pub program: OsBytes,
     /// Its arguments, without the program itself, which is the first of what the process sees.
-    pub args: Vec<Word>,
+    pub args: Vec<OsBytes>,
     /// Its whole environment, in force before the program is loaded, so that `LD_LIBRARY_PATH` works.
     pub env: Environment,
     /// Its working directory; ours if none is given.
-    pub cwd: Option<Word>,
+    pub cwd: Option<OsBytes>,
     /// Its descriptors, by number. It has no others, not even those that somebody forgot to mark close-on-exec.
     pub fds: BTreeMap<u16, Source<'a>>,
     /// Whether it leads a process group of its own, which can be signalled, and ends, as a whole. A terminal's ^C
@@ -64,7 +64,7 @@ impl<'a> Start<'a> {
     /// This program in this environment: without arguments, in our working directory, with nothing to read, with our
     /// standard output and error, in a group of its own, surviving its starter until its `Child` is dropped.
     #[must_use]
-    pub fn new(program: Word, env: Environment) -> Self {
+    pub fn new(program: OsBytes, env: Environment) -> Self {
         Self {
             program,
             args: Vec::new(),
@@ -109,7 +109,7 @@ impl<'a> Start<'a> {
     }
 
     /// Starts a script that names no interpreter.
-    fn by_shell(&self, file: &Word, pidfd: bool) -> Result<Spawned, StartError> {
+    fn by_shell(&self, file: &OsBytes, pidfd: bool) -> Result<Spawned, StartError> {
         if !search::is_shell_script(file, self.cwd.as_ref()) {
             return Err(refused(Step::Exec(file.clone()), Errno(libc::ENOEXEC)));
         }
@@ -121,7 +121,7 @@ impl<'a> Start<'a> {
         })
     }
 
-    fn explain(&self, file: &Word, Failure { at, errno }: Failure) -> StartError {
+    fn explain(&self, file: &OsBytes, Failure { at, errno }: Failure) -> StartError {
         let step = match at {
             Point::Stack => Step::Stack,
             Point::Clone => Step::Clone,

@@ -129,8 +129,8 @@ pub(super) fn pidfd_kill(pidfd: BorrowedFd<'_>, signal: Signal, group: bool) -> 
 }
 
 /// Waits until there is something to read, or the time is over; says which.
-pub(super) fn await_readable(fd: BorrowedFd<'_>, patience: Duration) -> bool {
-    let deadline = Instant::now() + patience;
+pub(super) fn await_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
     loop {
         // Rounded up: a wait that ends a little early would turn round again and again.
         let left = deadline.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);

@@ -15,14 +15,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::process::{Environment, Exit, Start};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn word(bytes: impl AsRef<[u8]>) -> Word {
-    Word::new(bytes.as_ref()).unwrap()
+fn word(bytes: impl AsRef<[u8]>) -> OsBytes {
+    OsBytes::new(bytes.as_ref()).unwrap()
 }
 
-fn variable(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Variable {
-    Variable::new(word(name), word(value)).unwrap()
+fn variable(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> EnvVar {
+    EnvVar::new(word(name), word(value)).unwrap()
 }
 
 /// The shells, each with the arguments that make it read one command.
@@ -51,7 +51,7 @@ struct Seen {
 }
 
 /// What a shell makes of a command, begun in this directory.
-fn run(shell: &[&str], command: &Word, directory: &Path) -> Seen {
+fn run(shell: &[&str], command: &OsBytes, directory: &Path) -> Seen {
     // Files, because the two outputs of a process cannot be read one after the other.
     let [mut out, mut err] = [scratch_file(), scratch_file()];
     let path = std::env::var_os("PATH").unwrap_or_default().into_encoded_bytes();
@@ -59,7 +59,7 @@ fn run(shell: &[&str], command: &Word, directory: &Path) -> Seen {
     start.args = shell[1..].iter().map(word).chain([command.clone()]).collect();
     start.cwd = Some(word(directory.as_os_str().as_encoded_bytes()));
     let mut child = start.fd(1, out.as_fd()).fd(2, err.as_fd()).start().unwrap();
-    let exit = child.wait_for(PATIENCE).expect("it ends in time");
+    let exit = child.wait_for(TIMEOUT).expect("it ends in time");
     let mut seen = Seen { out: Vec::new(), err: String::new(), exit };
     out.rewind().unwrap();
     out.read_to_end(&mut seen.out).unwrap();
@@ -221,7 +221,7 @@ fn whatever_is_in_it_a_command_is_printable_and_made_of_words_that_csh_has_room_
 #[test]
 fn what_is_too_long_for_csh_arrives_all_the_same() {
     let long = word("x y".repeat(20_000));
-    let many: Vec<Word> = (0..3_000).map(|number| word(format!("{number} !"))).collect();
+    let many: Vec<OsBytes> = (0..3_000).map(|number| word(format!("{number} !"))).collect();
     for args in [vec![long], many] {
         let command = command(None, &[], &word("printf"), &[&[word("%s,")], &args[..]].concat());
         let expected: Vec<u8> = args.iter().flat_map(|arg| [arg.as_bytes(), b","].concat()).collect();
@@ -289,7 +289,7 @@ fn a_tied_program_ends_with_the_one_that_has_started_its_shell() {
         let seen = run(&["dash", "-c"], &word(starter), &scratch.0);
         assert_eq!(seen.exit, Exit::Code(0), "{shell:?}: {}", seen.err);
         let pid = fs::read_to_string(scratch.0.join("started")).unwrap();
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = std::time::Instant::now() + TIMEOUT;
         while lives(pid.trim()) {
             assert!(std::time::Instant::now() < deadline, "{shell:?}: {pid} goes on");
             std::thread::sleep(Duration::from_millis(2));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Reached;
-use crate::refusal::{self, Refusal};
+use crate::shell_error::{self, ShellError};
 
 /// What stood in the way of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,27 +35,30 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// What a line says, if it is one of those that are known: by the words that [verdicts](crate::refusal) go by.
+    /// What a line says, if it is one of those that are known: by the words that [verdicts](crate::shell_error) go by.
     pub(super) fn recognise(line: &str) -> Option<Self> {
-        Some(match refusal::of_line(line)? {
-            Refusal::NameUnknown | Refusal::NameService => Self::Unresolved,
-            Refusal::NoRoute | Refusal::NoPort => Self::NoRoute,
-            Refusal::TimedOut if line.contains("during banner exchange") => Self::Mute,
-            Refusal::TimedOut => Self::NoAnswer,
-            Refusal::ConnectionRefused => Self::Refused,
-            Refusal::HungUp => Self::TurnedAway,
-            Refusal::NoAlgorithm => Self::NoCommonAlgorithm,
-            Refusal::HostKeyUnknown => Self::HostKeyUnknown,
-            Refusal::HostKeyChanged => Self::HostKeyChanged,
-            Refusal::NotLetIn if line.contains("Too many authentication failures") => Self::TooManyKeys,
-            Refusal::NotLetIn => Self::Denied,
-            Refusal::BadOptions => Self::Options,
+        Some(match shell_error::of_line(line)? {
+            ShellError::NameUnknown | ShellError::NameService => Self::Unresolved,
+            ShellError::NoRoute | ShellError::NoPort => Self::NoRoute,
+            ShellError::TimedOut if line.contains("during banner exchange") => Self::Mute,
+            ShellError::TimedOut => Self::NoAnswer,
+            ShellError::ConnectionRefused => Self::Refused,
+            ShellError::HungUp => Self::TurnedAway,
+            ShellError::NoAlgorithm => Self::NoCommonAlgorithm,
+            ShellError::HostKeyUnknown => Self::HostKeyUnknown,
+            ShellError::HostKeyChanged => Self::HostKeyChanged,
+            ShellError::NotLetIn if line.contains("Too many authentication failures") => Self::TooManyKeys,
+            ShellError::NotLetIn => Self::Denied,
+            ShellError::BadOptions => Self::Options,
             // That is behind a login, or says nothing of it.
-            Refusal::Broken | Refusal::NoDirectory | Refusal::NotExecutable | Refusal::NotFound => {
+            ShellError::Broken
+            | ShellError::NoDirectory
+            | ShellError::NotExecutable
+            | ShellError::NotFound => {
                 return None;
             }
-            Refusal::NotPrivileged | Refusal::LoginEnded => return None,
-            Refusal::ShellMissing | Refusal::ShellFailed => return None,
+            ShellError::NotPrivileged | ShellError::LoginEnded => return None,
+            ShellError::ShellMissing | ShellError::ShellFailed => return None,
         })
     }
 

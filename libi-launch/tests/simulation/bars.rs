@@ -2,14 +2,14 @@
 //!
 //! The front end is never barred. So whoever lives joins all the same, whatever part of the hosts is.
 
-use libi_core::boot::Place;
 use libi_core::ids::HostIndex;
+use libi_core::join::MemberRole;
 use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
+use libi_launch::failure::{Cause, Exit, Phase};
 use libi_launch::machine::{Known, Node, Notice};
-use libi_launch::verdict::{Cause, Exit, Phase};
 
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::world::Cluster;
@@ -85,7 +85,7 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
     if *at >= Instant::ZERO + scenario.deadline {
         return Ok(()); // there was not time for all
     }
-    let joined = front.tally().0;
+    let joined = front.progress().0;
     if *verdict != Notice::Up || joined < scenario.hosts && !has_lost_somebody(world) {
         let failed = front.known().find(|known| matches!(known, Known::Failed(_)));
         return Err(format!("{joined} of {} have joined, though all live: {failed:?}", scenario.hosts));
@@ -94,7 +94,7 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
     let expected = scenario.hosts > 1 && scenario.is_barred(0);
     match (flat, scenario.bars) {
         (None, _) if !expected => {}
-        (Some((_, failure)), None) if scenario.room.is_some() && Fate::NoRoom.explains(failure) => {}
+        (Some((_, failure)), None) if scenario.room.is_some() && Fate::OutOfResources.explains(failure) => {}
         (Some((HostIndex(0), failure)), Some(bars)) if expected => {
             let fits = match bars.fate {
                 Fate::NotStarted => matches!(failure.cause, Cause::NotStarted(_)),
@@ -121,7 +121,7 @@ fn has_lost_somebody(world: &Cluster) -> bool {
 fn in_vain(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
     let Some(bars) = scenario.bars else { return Ok(()) };
     for host in (0..scenario.hosts).filter(|host| scenario.is_barred(*host)) {
-        let by = Some(Place::Leader(HostIndex(host)));
+        let by = Some(MemberRole::Leader(HostIndex(host)));
         let tried: Vec<_> = world.starts.iter().filter(|start| start.by == by).collect();
         let hosts: std::collections::BTreeSet<_> = tried.iter().map(|start| start.host).collect();
         let soon = bars.fate != Fate::Hangs;

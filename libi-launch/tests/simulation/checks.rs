@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use libi_core::boot::Place;
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::join::MemberRole;
 use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::time::Instant;
-use libi_launch::machine::{Known, Links, Node, Notice, Policy};
-use libi_launch::verdict::{Cause, Failure, Phase};
+use libi_launch::failure::{Cause, Failure, Phase};
+use libi_launch::machine::{Known, LinkPolicy, Node, Notice, Policy};
 
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::world::{Cluster, Start};
@@ -47,7 +47,7 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
         for pair in starts.windows(2) {
             let (first, next) = (&pair[0], &pair[1]);
             let failed = first.attempt.failed;
-            let wait = rules.back_off.saturating_mul(1 << failed.min(20)).min(rules.back_off_most);
+            let wait = rules.back_off.saturating_mul(1 << failed.min(20)).min(rules.back_off_max);
             let is_retry = first.attempt.lost == next.attempt.lost && failed + 1 == next.attempt.failed;
             // One who was frozen, and is nobody's any more, may come to the same attempt later.
             let in_order = first.at <= next.at;
@@ -68,7 +68,7 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
                 return Err(format!("{host} is launched where it has no place: {start:?} of {starts:?}"));
             }
         }
-        let place = Place::Leader(host);
+        let place = MemberRole::Leader(host);
         let mut there = world.living().filter(|(_, process)| process.place == Some(place));
         let current = replaced.iter().rfind(|replaced| replaced.host == host).map_or(&own, |last| &last.by);
         if !scenario.has_faults() && there.any(|(_, process)| process.name != *current) {
@@ -101,7 +101,7 @@ pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result
     for start in world.starts.iter().filter(|start| start.host != HostIndex(0) && !replaced(start.host)) {
         let wrong = |what: &str| Err(format!("{what} launches {start:?}"));
         let by = match start.by {
-            Some(Place::Leader(by)) => by,
+            Some(MemberRole::Leader(by)) => by,
             // It takes over what the master hands back, if those that it has tried fail.
             None if !all_is_well => continue,
             _ => return wrong("nobody who should"),
@@ -129,7 +129,7 @@ const JOINING: Duration = Duration::from_secs(100);
 /// With direct links alone, whoever is in the session has one; with channels alone, nobody has tried.
 pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
     let world = &sim.world;
-    if scenario.links == Links::Channel && !world.direct.dialled.is_empty() {
+    if scenario.links == LinkPolicy::Channel && !world.direct.dialled.is_empty() {
         return Err(format!("somebody dials: {:?}", world.direct.dialled));
     }
     // Nobody waits for a host that says that it cannot connect.
@@ -139,7 +139,7 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
     {
         let timed_out = |known: &&Known| {
             matches!(known, Known::Failed(failure)
-                if failure.cause == Cause::TimedOut && failure.elapsed > scenario.rules.join)
+                if failure.cause == Cause::TimedOut && failure.elapsed > scenario.rules.join_timeout)
         };
         if let Some(known) = front.known().find(timed_out).filter(|_| scenario.deadline > JOINING) {
             return Err(format!("was waited for although it could not connect: {known:?}"));
@@ -149,14 +149,14 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
     let Some(up) = up else { return Ok(()) };
     let leaders = world
         .living()
-        .filter(|(_, process)| process.told_up && matches!(process.place, Some(Place::Leader(_))));
+        .filter(|(_, process)| process.told_up && matches!(process.place, Some(MemberRole::Leader(_))));
     for (id, process) in leaders {
         let dialled = world.direct.dialled.get(&id);
-        if scenario.links == Links::Direct && dialled != Some(&true) {
+        if scenario.links == LinkPolicy::Direct && dialled != Some(&true) {
             return Err(format!("is in the session, but not direct: {dialled:?} {process:?}"));
         }
     }
-    if scenario.links == Links::Auto && scenario.unreachable == 1.0 && world.direct.moved() > 0 {
+    if scenario.links == LinkPolicy::Auto && scenario.unreachable == 1.0 && world.direct.moved() > 0 {
         return Err("links have moved to nowhere".to_owned());
     }
     let settled = up + Duration::from_secs(8) < sim.agenda.now();
@@ -165,7 +165,7 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
     }
     // What the front end says of links is what has become of them.
     for (id, process) in world.living() {
-        let Some(Place::Leader(host)) = process.place else { continue };
+        let Some(MemberRole::Leader(host)) = process.place else { continue };
         let known = front.links().get(host.0 as usize).copied().flatten();
         let dialled = world.direct.dialled.get(&id).copied();
         if known != dialled && *front.known().nth(host.0 as usize).unwrap_or(&Known::Waiting) == Known::Joined
@@ -181,12 +181,12 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
     let world = &sim.world;
     let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
     let Some(up) = up.filter(|_| scenario.freezes.is_empty()) else { return Ok(()) };
-    let known_by = |at: Instant| at + scenario.rules.silence * 3 + scenario.rules.grace * 8;
+    let known_by = |at: Instant| at + scenario.rules.peer_timeout * 3 + scenario.rules.kill_grace * 8;
     for death in world.deaths.iter().filter(|death| death.at > up + Duration::from_secs(5)) {
         let alive = death.above.iter().all(|id| world.processes[id.0 as usize].alive);
         let rank = match death.place {
-            Some(Place::Leader(host)) => Rank(host.0 * scenario.members),
-            Some(Place::Local(rank)) => rank,
+            Some(MemberRole::Leader(host)) => Rank(host.0 * scenario.members),
+            Some(MemberRole::Local(rank)) => rank,
             None => continue,
         };
         let mut told = world.notices.iter();
@@ -201,7 +201,7 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
 
 /// Whoever was up and is lost is lost by something, and not because nobody launches it any more.
 pub(crate) fn losses(world: &Cluster) -> Result<(), String> {
-    let has_no_reason = |lost: &Failure| lost.cause == Cause::Abandoned && lost.phase == Phase::Waiting;
+    let has_no_reason = |lost: &Failure| lost.cause == Cause::Cancelled && lost.phase == Phase::Waiting;
     let mut notices = world.notices.iter();
     match notices.find(|(_, notice)| matches!(notice, Notice::Lost(_, lost) if has_no_reason(lost))) {
         Some(notice) => Err(format!("nobody says why: {notice:?}")),
@@ -217,8 +217,8 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     repeated(scenario, world, front, &known)?;
     hopeless(scenario, world, *at)?;
     let failed = |known: &Known| matches!(known, Known::Failed(_));
-    let abandoned = |known: &Known| matches!(known, Known::Failed(f) if f.cause == Cause::Abandoned);
-    let before = scenario.deadline.min(scenario.rules.gather);
+    let abandoned = |known: &Known| matches!(known, Known::Failed(f) if f.cause == Cause::Cancelled);
+    let before = scenario.deadline.min(scenario.rules.failure_linger);
     let in_time = *at < Instant::ZERO + scenario.deadline;
     let first_failed = known.first().is_some_and(|known| failed(known));
     // Who was lost just when the session came up is not launched again any more.
@@ -235,11 +235,12 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     let spares_left = front.replaced().len() < scenario.spares as usize;
     for (host, known) in (0..).map(HostIndex).zip(&known) {
         let Known::Failed(failure) = known else { continue };
-        let mut tried = world.fates.iter().filter(|((place, _), _)| *place == Place::Leader(host));
+        let mut tried = world.fates.iter().filter(|((place, _), _)| *place == MemberRole::Leader(host));
         let last = tried.next_back().map(|(_, fate)| *fate);
         let was_silent = matches!(last, Some(Fate::Hangs | Fate::HangsWithBanner));
-        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_) | Cause::NoRoom(_));
-        let too_early = failure.phase == Phase::Starting && failure.elapsed < scenario.rules.greet;
+        let own =
+            !matches!(failure.cause, Cause::Cancelled | Cause::LauncherLost(_) | Cause::OutOfResources(_));
+        let too_early = failure.phase == Phase::Starting && failure.elapsed < scenario.rules.hello_timeout;
         if in_time && failure.cause == Cause::TimedOut && too_early {
             return Err(format!("{host} was cut short, but is said to have timed out: {failure:?}"));
         }
@@ -256,7 +257,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             Trouble::Hang(_) => was_silent,
             Trouble::LetNobodyIn(_) => scenario.lets_nobody_in(host.0),
             Trouble::Nothing | Trouble::RefuseOnce(_) => false,
-        } || scenario.is_crowded() && failure.is_for_want_of_room();
+        } || scenario.is_crowded() && failure.is_out_of_resources();
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));
         }
@@ -274,7 +275,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     // who has it handed back does not know how often it was lost
     {
         // Whoever cannot launch has not launched it.
-        let fate = |start: &Start| world.fates.get(&(Place::Leader(start.host), start.attempt));
+        let fate = |start: &Start| world.fates.get(&(MemberRole::Leader(start.host), start.attempt));
         let own = world.starts.iter().filter(|start| start.host == HostIndex(host));
         let own = own.filter(|start| fate(start).is_some_and(|fate| fate.joins())).count();
         let most = usize::from(scenario.rules.attempts) * (1 + replaced(HostIndex(host)));
@@ -294,7 +295,7 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]
     for (host, known) in (0..).map(HostIndex).zip(known) {
         let Known::Failed(failure) = known else { continue };
         waited |= failure.phase == Phase::Waiting && failure.cause == Cause::TimedOut;
-        let tried = world.fates.iter().filter(|((place, _), _)| *place == Place::Leader(host));
+        let tried = world.fates.iter().filter(|((place, _), _)| *place == MemberRole::Leader(host));
         let tried: Vec<_> = tried.map(|((_, attempt), fate)| (*attempt, *fate)).collect();
         let Some((last, fate)) = tried.last() else { continue };
         let may_pass = matches!(fate, Fate::Refused | Fate::Hangs | Fate::HangsWithBanner | Fate::ClosesOnly);
@@ -303,12 +304,13 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]
         let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
         let times = latest.count() + usize::from(counted);
         let was_up = tried.iter().any(|(_, fate)| fate.joins());
-        let own = !matches!(failure.cause, Cause::Abandoned | Cause::LauncherLost(_) | Cause::NoRoom(_));
+        let own =
+            !matches!(failure.cause, Cause::Cancelled | Cause::LauncherLost(_) | Cause::OutOfResources(_));
         if up && own && may_pass && !was_up && times != usize::from(rules.attempts) {
             return Err(format!("{host} is given up after {times} launches: {tried:?}, {failure:?}"));
         }
     }
-    let attempt = rules.greet + rules.join + rules.grace * 4 + rules.back_off_most;
+    let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off_max;
     let latest = world.starts.last().map_or(Instant::ZERO, |start| start.at);
     let idle = deadline.since(latest);
     if waited && idle > attempt && !scenario.is_crowded() {
@@ -326,7 +328,7 @@ fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<()
         return Ok(());
     }
     let hopeless = world.starts.iter().find(|start| {
-        let fate = world.fates.get(&(Place::Leader(start.host), start.attempt));
+        let fate = world.fates.get(&(MemberRole::Leader(start.host), start.attempt));
         matches!(
             fate,
             Some(Fate::NotStarted | Fate::NotFound | Fate::ExitsEarly | Fate::Garbage | Fate::Stale)
@@ -334,7 +336,7 @@ fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<()
     });
     let Some(hopeless) = hopeless else { return Ok(()) };
     let rules = &scenario.rules;
-    let latest = hopeless.at + rules.gather + rules.grace * 5 + Duration::from_secs(5);
+    let latest = hopeless.at + rules.failure_linger + rules.kill_grace * 5 + Duration::from_secs(5);
     if verdict > latest {
         return Err(format!("it was hopeless since {hopeless:?}, but the verdict came at {verdict}"));
     }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use libi_core::boot::Place;
 use libi_core::ids::Rank;
+use libi_core::join::MemberRole;
 use libi_core::sim::{Agenda, Node as Id};
 use libi_core::time::Instant;
+use libi_launch::failure::{Cause, Phase};
 use libi_launch::machine::{Event, LinkId, Notice, Stream};
-use libi_launch::verdict::{Cause, Phase};
 
 use crate::scenario::Scenario;
 use crate::world::{Cluster, FRONT};
@@ -53,7 +53,7 @@ impl Cluster {
             Life::Finalizes(number) => {
                 let Some(id) = self.pick_member(number, agenda) else { return };
                 self.life.released.insert(id, agenda.now());
-                agenda.tell(agenda.now(), id, Event::Finalize);
+                agenda.tell(agenda.now(), id, Event::Detach);
             }
             Life::Signals => {
                 if agenda.machine(FRONT).is_some() {
@@ -184,8 +184,8 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
         }
         for (id, at) in &world.life.released {
             let rank = match world.processes[id.0 as usize].place {
-                Some(Place::Leader(host)) => Rank(host.0 * scenario.members),
-                Some(Place::Local(rank)) => rank,
+                Some(MemberRole::Leader(host)) => Rank(host.0 * scenario.members),
+                Some(MemberRole::Local(rank)) => rank,
                 None => continue,
             };
             let told = world.notices.iter().any(|(_, notice)| *notice == Notice::Released(rank));

@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use libi_core::boot::{Place, SessionKey};
 use libi_core::ids::{HostIndex, Rank};
+use libi_core::join::{MemberRole, SessionKey};
 use libi_core::plan::Strategy;
 use libi_core::sim::{Ended, Sim};
 use libi_core::time::Instant;
+use libi_launch::failure::Phase;
 use libi_launch::machine::{Event, Known, Node, Notice, Policy};
-use libi_launch::verdict::Phase;
 
 use scenario::{Scenario, Trouble};
 use world::{Cluster, FRONT, Happening, Pick};
@@ -97,7 +97,7 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
 
     // From then on everything has to end, without help.
     let rules = &scenario.rules;
-    let bound = rules.silence * 3 + rules.greet + rules.grace * 8;
+    let bound = rules.peer_timeout * 3 + rules.hello_timeout + rules.kill_grace * 8;
     if sim.run(at(scenario.ends) + bound, steps) == Ended::TooManySteps {
         return Err("something spins at the end".to_owned());
     }
@@ -123,13 +123,14 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     let Some(front) = sim.agenda.machine(FRONT) else { return Ok(()) }; // it was killed
     let verdict = sim.world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Err("no verdict".to_owned()) };
-    let mut latest = Instant::ZERO + scenario.deadline + scenario.rules.grace * 3;
+    let mut latest = Instant::ZERO + scenario.deadline + scenario.rules.kill_grace * 3;
     if !scenario.has_faults() && scenario.strategy == Strategy::Late && scenario.room.is_none() {
         // No need to wait for the deadline of all: each attempt has its own.
         let rules = &scenario.rules;
-        let attempt = rules.greet + rules.join + rules.grace * 4 + rules.back_off * 16;
+        let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off * 16;
         let attempts = u32::from(rules.attempts) * (1 + scenario.spares);
-        latest = latest.min(Instant::ZERO + Duration::from_secs(40) + attempt * attempts + rules.gather);
+        latest =
+            latest.min(Instant::ZERO + Duration::from_secs(40) + attempt * attempts + rules.failure_linger);
     }
     if *at > latest {
         return Err(format!("the verdict came at {at}, after {latest}"));
@@ -174,22 +175,22 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
 /// Everybody who has joined is there, once, and nobody else is, once things have settled.
 fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known]) -> Result<(), String> {
     let rules = &scenario.rules;
-    let settled = sim.world.last_fault + rules.silence * 3 + rules.grace * 8;
+    let settled = sim.world.last_fault + rules.peer_timeout * 3 + rules.kill_grace * 8;
     let breaks = sim.world.last_fault > Instant::ZERO;
     if (scenario.has_faults() || breaks) && sim.agenda.now() < settled {
         return Ok(());
     }
-    let mut places: BTreeMap<Place, u32> = BTreeMap::new();
+    let mut places: BTreeMap<MemberRole, u32> = BTreeMap::new();
     for place in sim.world.living().filter_map(|(_, process)| process.place) {
         *places.entry(place).or_default() += 1;
     }
     for (host, known) in (0..).zip(known) {
-        let there = places.get(&Place::Leader(HostIndex(host))).copied().unwrap_or(0);
+        let there = places.get(&MemberRole::Leader(HostIndex(host))).copied().unwrap_or(0);
         // A member that has ended after it had joined is known by its exit.
         let leader = Rank(host * scenario.members);
         let exited =
             sim.world.notices.iter().any(|(_, n)| matches!(n, Notice::Exited(rank, _) if *rank == leader));
-        let its_place = Some(Place::Leader(HostIndex(host)));
+        let its_place = Some(MemberRole::Leader(HostIndex(host)));
         let mut released = sim.world.life.released.keys();
         if released.any(|id| sim.world.processes[id.0 as usize].place == its_place) {
             continue; // whether it still lives is nobody's business
@@ -214,7 +215,7 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known], up: bo
     let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let in_time = verdict.is_some_and(|(at, _)| *at < Instant::ZERO + scenario.deadline);
     for (host, known) in (0..).zip(known) {
-        let leader = Place::Leader(HostIndex(host));
+        let leader = MemberRole::Leader(HostIndex(host));
         let tried: Vec<_> = world.fates.iter().filter(|((place, _), _)| *place == leader).collect();
         let mut launched: BTreeMap<u16, u16> = BTreeMap::new();
         for ((_, attempt), _) in &tried {
@@ -230,7 +231,7 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known], up: bo
                     return Err(format!("host {host} is said to have joined, but met with {tried:?}"));
                 }
                 let ranks = host * scenario.members + 1..(host + 1) * scenario.members;
-                let places = ranks.map(|rank| Place::Local(Rank(rank))).chain([leader]);
+                let places = ranks.map(|rank| MemberRole::Local(Rank(rank))).chain([leader]);
                 let missing: Vec<_> = places.filter(|place| !world.at_up.contains(place)).collect();
                 if up && !missing.is_empty() {
                     return Err(format!("when the session was said to be up, it had no {missing:?}"));

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use libi_core::boot::Place;
 use libi_core::ids::HostIndex;
+use libi_core::join::MemberRole;
 use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_launch::machine::Policy;
@@ -54,7 +54,7 @@ fn hosts_that_let_nobody_in_are_not_handed_about() {
         let scenario = Scenario::with_nothing_but(seed, Trouble::LetNobodyIn);
         let sim = run(&scenario).unwrap_or_else(|wrong| panic!("LIBI_SEEDS={seed}: {wrong}\n{scenario:#?}"));
         for host in (0..scenario.hosts).filter(|host| scenario.lets_nobody_in(*host)) {
-            let denials = sim.world.denials.get(&Place::Leader(HostIndex(host))).copied().unwrap_or(0);
+            let denials = sim.world.denials.get(&MemberRole::Leader(HostIndex(host))).copied().unwrap_or(0);
             let starts = sim.world.starts.iter().filter(|start| start.host.0 == host);
             let tried: Vec<_> = starts.map(|start| (start.at, start.by, start.attempt)).collect();
             let may_be = denials <= REFUSES && tried.len() <= CALLED;

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use libi_core::boot::Place;
 use libi_core::cost::Cost;
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
-use libi_core::link::{Fresh, Secret};
+use libi_core::join::MemberRole;
 use libi_core::plan::late::Attempt;
 use libi_core::plan::{Shape, Strategy, Tree};
+use libi_core::secure::{Fresh, Secret};
 use libi_core::sim::Node as Id;
 use libi_core::sim::rng::Rng;
-use libi_launch::backend::Via;
+use libi_launch::backend::Backend;
+use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{
-    Carried, Direct, Event, LinkId, Links, Output, Plan, Policy, Program, Rules, Spare, Task,
+    Carried, Direct, Event, HostSpec, LinkId, LinkPolicy, Output, Plan, Policy, Program, Rules, Spare,
 };
-use libi_launch::verdict::{Cause, Exit, Failure};
 
 use crate::bars::Bars;
 use crate::living::Life;
@@ -34,7 +34,7 @@ pub(crate) enum Fate {
     /// The operating system refuses to start it.
     NotStarted,
     /// There is no room for it where it is started.
-    NoRoom,
+    OutOfResources,
     /// The remote shell is refused, and says so.
     Refused,
     /// The remote shell is not let in.
@@ -67,7 +67,7 @@ impl Fate {
         let cause = &failure.cause;
         match self {
             Self::NotStarted => matches!(cause, Cause::NotStarted(_)),
-            Self::NoRoom => matches!(cause, Cause::NoRoom(_)),
+            Self::OutOfResources => matches!(cause, Cause::OutOfResources(_)),
             Self::Refused => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("refused"),
             Self::Denied => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("denied"),
             Self::NotFound => *cause == Cause::Exited(Exit::Code(127)) && failure.tail.contains("not found"),
@@ -75,7 +75,7 @@ impl Fate {
             Self::Crashes => *cause == Cause::Exited(Exit::Signal(11)),
             Self::Hangs => *cause == Cause::TimedOut && failure.tail.is_empty(),
             Self::HangsWithBanner => *cause == Cause::TimedOut && failure.tail.contains("Welcome"),
-            Self::Garbage | Self::Echoes => matches!(cause, Cause::Garbled(_)),
+            Self::Garbage | Self::Echoes => matches!(cause, Cause::Protocol(_)),
             Self::Stale => *cause == Cause::WrongTicket,
             Self::ClosesOnly => *cause == Cause::Closed,
             Self::ExitsOpen => *cause == Cause::Exited(Exit::Code(3)),
@@ -142,7 +142,7 @@ pub(crate) struct Scenario {
     pub(crate) bars: Option<Bars>,
     /// How many hosts a node has room for at a time that it has launched, or launches.
     pub(crate) room: Option<usize>,
-    pub(crate) links: Links,
+    pub(crate) links: LinkPolicy,
     /// Which part of those who dial reach nobody, and which part of those who are reached never hear of it.
     pub(crate) unreachable: f64,
     pub(crate) lost_proofs: f64,
@@ -210,7 +210,7 @@ impl Scenario {
             trouble: Trouble::Nothing,
             bars: None,
             room: None,
-            links: Links::Channel,
+            links: LinkPolicy::Channel,
             unreachable: 0.0,
             lost_proofs: 0.0,
             nobody_listens: false,
@@ -228,8 +228,8 @@ impl Scenario {
         let mut rng = Rng::new(seed).fork(9);
         let seconds = Duration::from_secs;
         scenario.spares = [0, 0, 0, 1, 3, 20][rng.below(6) as usize];
-        scenario.rules.gather = seconds([2, 2, 0, 10, 1_000][rng.below(5) as usize]);
-        scenario.rules.back_off_most = seconds([5, 5, 1, 60][rng.below(4) as usize]);
+        scenario.rules.failure_linger = seconds([2, 2, 0, 10, 1_000][rng.below(5) as usize]);
+        scenario.rules.back_off_max = seconds([5, 5, 1, 60][rng.below(4) as usize]);
         if rng.chance(0.1) {
             scenario.rules.attempts = u16::MAX;
         }
@@ -267,7 +267,8 @@ impl Scenario {
         let mut scenario = Self::with_policies(seed);
         let mut rng = Rng::new(seed).fork(11);
         let millis = Duration::from_millis;
-        scenario.links = [Links::Auto, Links::Auto, Links::Direct, Links::Channel][rng.below(4) as usize];
+        scenario.links = [LinkPolicy::Auto, LinkPolicy::Auto, LinkPolicy::Direct, LinkPolicy::Channel]
+            [rng.below(4) as usize];
         scenario.unreachable = [0.0, 0.0, 0.1, 1.0][rng.below(4) as usize];
         scenario.lost_proofs = [0.0, 0.0, 0.0, 0.2][rng.below(4) as usize];
         scenario.nobody_listens = rng.chance(0.05);
@@ -299,31 +300,32 @@ impl Scenario {
 
     /// Whether no link can break while it moves.
     pub(crate) fn links_are_sure(&self) -> bool {
-        self.links == Links::Channel || self.lost_proofs == 0.0
+        self.links == LinkPolicy::Channel || self.lost_proofs == 0.0
     }
 
     /// Whether a host may fail because it cannot connect.
     pub(crate) fn may_be_unreachable(&self) -> bool {
         let fails = self.unreachable > 0.0 || self.lost_proofs > 0.0 || self.nobody_listens;
-        self.links == Links::Direct && fails
+        self.links == LinkPolicy::Direct && fails
     }
 
     /// What travels about direct links.
     fn direct(&self) -> Direct {
         let mut bytes = [self.seed as u8; Fresh::LEN];
-        let secret = (self.links != Links::Channel).then(|| Carried(Secret::new(Fresh::new(&mut bytes))));
+        let secret =
+            (self.links != LinkPolicy::Channel).then(|| Carried(Secret::new(Fresh::new(&mut bytes))));
         Direct { links: self.links, secret, ..Direct::default() }
     }
 
     /// What the front end is asked to launch.
     pub(crate) fn plan(&self) -> Plan {
         let program = Program {
-            executable: Word::try_from("tool").unwrap(),
+            executable: OsBytes::try_from("tool").unwrap(),
             args: Vec::new(),
             env: Vec::new(),
             cwd: None,
         };
-        let task = |host: u32| Task {
+        let task = |host: u32| HostSpec {
             host: HostIndex(host),
             attempt: Attempt::default(),
             name: format!("node{host}"),
@@ -342,7 +344,7 @@ impl Scenario {
             rules: self.rules,
             policy: self.policy,
             deadline: self.deadline,
-            via: Via::default(),
+            backend: Backend::default(),
             output: Output::default(),
             direct: self.direct(),
             input: false,
@@ -371,7 +373,7 @@ impl Scenario {
     }
 
     /// What this attempt at this place meets with: the same whoever makes it, and whenever.
-    pub(crate) fn fate(&self, place: Place, attempt: Attempt, name: &str) -> Fate {
+    pub(crate) fn fate(&self, place: MemberRole, attempt: Attempt, name: &str) -> Fate {
         match (self.trouble, name.strip_prefix("node").and_then(|number| number.parse::<u32>().ok())) {
             (Trouble::Breaks(host, after), Some(number)) if number == host => {
                 return Fate::Joins { banner: false, cut: Some(after) };
@@ -388,9 +390,9 @@ impl Scenario {
             _ => {}
         }
         let number = match place {
-            Place::Leader(host) => u64::from(host.0),
+            MemberRole::Leader(host) => u64::from(host.0),
             // A further member fails rarely, or no host with several would ever join.
-            Place::Local(rank) => u64::from(rank.0) | 1 << 32,
+            MemberRole::Local(rank) => u64::from(rank.0) | 1 << 32,
         };
         let attempt = u64::from(attempt.lost) << 16 | u64::from(attempt.failed);
         let mut rng = Rng::new(self.seed).fork(number).fork(attempt);

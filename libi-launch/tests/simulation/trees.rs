@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use libi_core::boot::Place;
 use libi_core::ids::Rank;
+use libi_core::join::MemberRole;
 use libi_core::ranks::Ranks;
 use libi_core::sim::{Agenda, Node as Id};
 use libi_core::time::Instant;
@@ -96,8 +96,8 @@ impl Cluster {
         let leader = |host: u32| Rank(host * scenario.members);
         let (me, local) = match process.place {
             None => (None, false),
-            Some(Place::Leader(host)) => (Some(leader(host.0)), false),
-            Some(Place::Local(rank)) => (Some(rank), true),
+            Some(MemberRole::Leader(host)) => (Some(leader(host.0)), false),
+            Some(MemberRole::Local(rank)) => (Some(rank), true),
         };
         let size = scenario.hosts * scenario.members;
         let own = (tree.me, tree.local, tree.has_parent, tree.size) == (me, local, id != FRONT, size);
@@ -110,8 +110,8 @@ impl Cluster {
             let child = process.started.get(&branch.link);
             let child = child.and_then(|child| self.processes[child.0 as usize].place);
             let (rank, its) = match child {
-                Some(Place::Leader(host)) => (leader(host.0), false),
-                Some(Place::Local(rank)) => (rank, true),
+                Some(MemberRole::Leader(host)) => (leader(host.0), false),
+                Some(MemberRole::Local(rank)) => (rank, true),
                 None => return Err(format!("nobody joined over {}", branch.link)),
             };
             if !branch.ranks.contains(rank) || branch.local != its || its && branch.ranks.len() > 1 {

@@ -9,14 +9,14 @@ mod programs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use libi_core::boot::Place;
 use libi_core::ids::HostIndex;
+use libi_core::join::MemberRole;
 use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, Node as Id, World};
 use libi_core::time::Instant;
+use libi_launch::failure::Exit;
 use libi_launch::machine::{Effect, Ending, Event, Job, Known, LinkId, Node, Notice};
-use libi_launch::verdict::Exit;
 
 use crate::direct::{Connections, Turn};
 use crate::living::{Life, Record};
@@ -27,7 +27,7 @@ use crate::trees::Trees;
 /// Who runs where, and how he can be reached.
 #[derive(Debug)]
 pub(crate) struct Process {
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<MemberRole>,
     pub(crate) attempt: Attempt,
     /// The machine that it is on.
     pub(crate) name: String,
@@ -55,7 +55,7 @@ pub(crate) struct Process {
 pub(crate) struct Start {
     pub(crate) at: Instant,
     /// Whose place the launcher has; nobody's if it is the front end.
-    pub(crate) by: Option<Place>,
+    pub(crate) by: Option<MemberRole>,
     pub(crate) host: HostIndex,
     pub(crate) attempt: Attempt,
     pub(crate) name: String,
@@ -65,7 +65,7 @@ pub(crate) struct Start {
 #[derive(Debug)]
 pub(crate) struct Death {
     pub(crate) at: Instant,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<MemberRole>,
     /// Who is above it, up to the front end.
     pub(crate) above: Vec<Id>,
     /// It had been released.
@@ -113,9 +113,9 @@ pub(crate) struct Cluster {
     pub(crate) processes: Vec<Process>,
     pub(crate) notices: Vec<(Instant, Notice)>,
     /// What each attempt at a place met with.
-    pub(crate) fates: BTreeMap<(Place, Attempt), Fate>,
+    pub(crate) fates: BTreeMap<(MemberRole, Attempt), Fate>,
     /// How often somebody was told that a place is not let in.
-    pub(crate) denials: BTreeMap<Place, usize>,
+    pub(crate) denials: BTreeMap<MemberRole, usize>,
     /// Every launch of a host, in order.
     pub(crate) starts: Vec<Start>,
     pub(crate) deaths: Vec<Death>,
@@ -124,7 +124,7 @@ pub(crate) struct Cluster {
     /// A host that was launched although the front end had given it up.
     pub(crate) launched_in_vain: Option<(HostIndex, Instant)>,
     /// Whose places were taken when the session was said to be up.
-    pub(crate) at_up: BTreeSet<Place>,
+    pub(crate) at_up: BTreeSet<MemberRole>,
     /// When the last process was hit by a fault that was not its own program's.
     pub(crate) last_fault: Instant,
     /// A link has broken for which no process, and nobody outside, was to blame.
@@ -168,7 +168,13 @@ impl Cluster {
         cluster
     }
 
-    fn add(&mut self, place: Option<Place>, attempt: Attempt, name: String, parent: Option<(Id, LinkId)>) {
+    fn add(
+        &mut self,
+        place: Option<MemberRole>,
+        attempt: Attempt,
+        name: String,
+        parent: Option<(Id, LinkId)>,
+    ) {
         self.processes.push(Process {
             place,
             attempt,

@@ -41,7 +41,7 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         let (status, text) = match self {
             Self::HostList(error, list) => (2, format!("{error}\n{}", error.excerpt(&list))),
-            Self::Job(JobError::Variable { variable, value, error }) => {
+            Self::Job(JobError::EnvVar { variable, value, error }) => {
                 (2, format!("{variable}: {error}\n{}", error.excerpt(&value)))
             }
             Self::Job(error) => (2, error.to_string()),

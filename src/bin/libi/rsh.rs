@@ -1,9 +1,9 @@
 //! Which rsh is called: that of rsh-redone knows more, and is known by its file.
 
-use libi::{Rsh, Word};
+use libi::{OsBytes, Rsh};
 
 /// How to call a program that is rsh by its name, as it is installed here; hosts that launch others are expected to have the same.
-pub(crate) fn rsh(program: &Word) -> Option<Rsh> {
+pub(crate) fn rsh(program: &OsBytes) -> Option<Rsh> {
     let path = program.to_string();
     if path.rsplit('/').next() != Some("rsh") {
         return None;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use libi::plan::Strategy;
 use libi::{
-    Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, Output, Policy, Session, SessionId, Shell,
-    Ssh, SshProfile, Stream, Via, Word,
+    Backend, Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, OsBytes, Output, Policy, Session,
+    SessionId, Shell, Ssh, SshProfile, Stream,
 };
 use nix::sys::signal::{SigSet, Signal};
 
@@ -137,7 +137,7 @@ fn distribution(arguments: &Arguments) -> Result<Distribution, Failure> {
         }
     };
     let word = |text: &std::ffi::OsString| {
-        Word::new(text.clone().into_encoded_bytes()).map_err(|error| Failure::Usage(error.to_string()))
+        OsBytes::new(text.clone().into_encoded_bytes()).map_err(|error| Failure::Usage(error.to_string()))
     };
     let mut words = arguments.program.iter().map(word).collect::<Result<Vec<_>, _>>()?.into_iter();
     let program = words.next().ok_or_else(|| Failure::Usage("there is no program to launch".to_owned()))?;
@@ -146,7 +146,7 @@ fn distribution(arguments: &Arguments) -> Result<Distribution, Failure> {
 
 fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
     Ok(LaunchOptions {
-        via: via(arguments)?,
+        backend: backend(arguments)?,
         strategy: arguments.tree,
         spares: arguments.spares.as_deref().map_or(Ok(HostList::new()), list)?,
         input: true,
@@ -158,9 +158,10 @@ fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
     })
 }
 
-fn via(arguments: &Arguments) -> Result<Via, Failure> {
-    let word = |text: &String| Word::try_from(text.as_str()).map_err(|why| Failure::Usage(why.to_string()));
-    let Some(shell) = &arguments.shell else { return Ok(Via::default()) };
+fn backend(arguments: &Arguments) -> Result<Backend, Failure> {
+    let word =
+        |text: &String| OsBytes::try_from(text.as_str()).map_err(|why| Failure::Usage(why.to_string()));
+    let Some(shell) = &arguments.shell else { return Ok(Backend::default()) };
     if shell.rsplit('/').next() != Some("ssh") {
         if arguments.ssh_profile.is_some() || !arguments.ssh_option.is_empty() {
             let wrong =
@@ -168,9 +169,11 @@ fn via(arguments: &Arguments) -> Result<Via, Failure> {
             return Err(Failure::Usage(wrong));
         }
         let program = word(shell)?;
-        return Ok(crate::rsh::rsh(&program).map_or_else(|| Via::Shell(Shell::new(program)), Via::Rsh));
+        return Ok(
+            crate::rsh::rsh(&program).map_or_else(|| Backend::Shell(Shell::new(program)), Backend::Rsh)
+        );
     }
-    Ok(Via::Ssh(Ssh {
+    Ok(Backend::Ssh(Ssh {
         program: word(shell)?,
         profile: arguments.ssh_profile.unwrap_or_default(),
         options: arguments.ssh_option.iter().map(word).collect::<Result<_, _>>()?,
@@ -319,7 +322,7 @@ impl Run<'_> {
         if session.stage() != libi::Stage::Launching || !io::stderr().is_terminal() {
             return;
         }
-        let libi::Tally { joined, failed, waiting } = session.tally();
+        let libi::LaunchProgress { joined, failed, waiting } = session.progress();
         let line = format!("{joined} joined, {waiting} in flight, {failed} failed");
         if self.shown.as_ref() != Some(&line) {
             let _ = write!(io::stderr(), "\r\x1b[K{line}");

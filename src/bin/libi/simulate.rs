@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use libi::cost::Cost;
 use libi::plan::Strategy;
+use libi::sim::jitter::Jitter;
 use libi::sim::launch::{Outcome, Setup};
-use libi::sim::spread::Spread;
 use libi::time::Rounded;
 use serde_json::json;
 
@@ -30,10 +30,10 @@ pub(crate) struct Arguments {
     hosts: String,
     /// SEQ: how long one launch keeps its launcher busy
     #[arg(long, value_name = "COST", value_parser = units::spread)]
-    seq: Spread,
+    seq: Jitter,
     /// REM: from starting a launch until the new host can launch others
     #[arg(long, value_name = "COST", value_parser = units::spread)]
-    rem: Spread,
+    rem: Jitter,
     /// What the whole launch pays once
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "0")]
     constant: Duration,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi::hosts::{HostList, HostRef};
-use libi::sim::spread::Spread;
+use libi::sim::jitter::Jitter;
 
 use crate::output::Failure;
 
@@ -43,29 +43,29 @@ pub(crate) fn percentage(text: &str) -> Result<f64, String> {
 }
 
 /// Reads a cost: `172ms`, `172ms~50%` for ±50 %, `172ms~log0.5` for a log-normal one, `@FILE` for one per host.
-pub(crate) fn spread(text: &str) -> Result<Spread, String> {
+pub(crate) fn spread(text: &str) -> Result<Jitter, String> {
     if let Some(path) = text.strip_prefix('@') {
         return per_host(path);
     }
     let Some((middle, variation)) = text.split_once('~') else {
-        return Ok(Spread::Constant(duration(text)?));
+        return Ok(Jitter::Constant(duration(text)?));
     };
     let middle = duration(middle)?;
     match variation.strip_prefix("log") {
-        None => Ok(Spread::Uniform { middle, within: percentage(variation)? }),
+        None => Ok(Jitter::Uniform { middle, within: percentage(variation)? }),
         Some(sigma) => match sigma.parse::<f64>() {
-            Ok(sigma) if (0.0..=5.0).contains(&sigma) => Ok(Spread::LogNormal { median: middle, sigma }),
+            Ok(sigma) if (0.0..=5.0).contains(&sigma) => Ok(Jitter::LogNormal { median: middle, sigma }),
             _ => Err("after ~log comes a standard deviation from 0 to 5, as in 172ms~log0.5".to_owned()),
         },
     }
 }
 
-fn per_host(path: &str) -> Result<Spread, String> {
+fn per_host(path: &str) -> Result<Jitter, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let costs: Result<Arc<[_]>, _> = text.split_whitespace().map(duration).collect();
     match costs.map_err(|error| format!("{path}: {error}"))? {
         costs if costs.is_empty() => Err(format!("{path}: there is no duration in it")),
-        costs => Ok(Spread::PerHost(costs)),
+        costs => Ok(Jitter::PerHost(costs)),
     }
 }
 
@@ -157,9 +157,9 @@ mod tests {
     #[test]
     fn costs_vary_as_they_are_told() {
         let middle = Duration::from_millis(172);
-        assert_eq!(spread("172ms"), Ok(Spread::Constant(middle)));
-        assert_eq!(spread("172ms~50%"), Ok(Spread::Uniform { middle, within: 0.5 }));
-        assert_eq!(spread("172ms~log0.5"), Ok(Spread::LogNormal { median: middle, sigma: 0.5 }));
+        assert_eq!(spread("172ms"), Ok(Jitter::Constant(middle)));
+        assert_eq!(spread("172ms~50%"), Ok(Jitter::Uniform { middle, within: 0.5 }));
+        assert_eq!(spread("172ms~log0.5"), Ok(Jitter::LogNormal { median: middle, sigma: 0.5 }));
         for wrong in ["172ms~", "172ms~50", "172ms~200%", "172ms~log", "172ms~lognan", "@/no/such/file"] {
             assert!(spread(wrong).is_err(), "{wrong}");
         }

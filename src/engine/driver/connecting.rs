@@ -151,7 +151,7 @@ impl Driver {
             let Some(port) = self.ports.get_mut(&link).filter(|port| port.follows) else { return false };
             let Some(direct) = &mut port.direct else { return false };
             let to_the_end = to_the_end || turn.targets.may_end(direct.token);
-            let landing = self.node.landing(link).filter(|_| direct.it.is_plain());
+            let landing = self.node.landing(link).filter(|_| direct.it.is_plaintext());
             if let Some((place, missing)) = landing {
                 let most = missing.min(MOST - total);
                 match direct.it.stream.read_into(place, most) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use libi_core::time::Instant;
 use libi_launch::backend::without_progress;
-use libi_launch::farewell::Farewell;
+use libi_launch::exit_trailer::ExitTrailer;
+use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, LinkId};
 use libi_launch::process::{self, Signal};
-use libi_launch::verdict::Exit;
 
 use super::{Driver, MOST, is_waiting};
 use crate::engine::Turn;
@@ -30,7 +30,7 @@ impl Driver {
             let Some(Registered { it: stream, token }) = &port.input else { return false };
             let to_the_end = to_the_end || turn.targets.may_end(*token);
             let expects_long = std::mem::take(&mut port.expects_long);
-            let as_it_is = !port.follows && port.farewell.is_none();
+            let as_it_is = !port.follows && port.trailer.is_none();
             if let Some((place, missing)) = self.node.landing(link).filter(|_| as_it_is) {
                 let most = missing.min(MOST - total);
                 match stream.read_into(place, most) {
@@ -58,7 +58,7 @@ impl Driver {
                 // Behind its goodbye nothing on the channel is meant for us.
                 Ok(count @ 1..) if port.follows => {
                     total += count;
-                    if port.farewell.is_some() {
+                    if port.trailer.is_some() {
                         let mut bytes = self.buffer[..count].to_vec();
                         self.look_for_farewell(link, &mut bytes, turn);
                     }
@@ -89,12 +89,12 @@ impl Driver {
 
     /// Takes out of what has arrived on a channel how the program over there has ended, if that is said there.
     fn look_for_farewell(&mut self, link: LinkId, bytes: &mut Vec<u8>, turn: &mut Turn<'_>) {
-        let Some(farewell) = self.ports.get_mut(&link).and_then(|port| port.farewell.as_mut()) else {
+        let Some(trailer) = self.ports.get_mut(&link).and_then(|port| port.trailer.as_mut()) else {
             return;
         };
-        let known = farewell.exit().is_some();
-        farewell.pass(bytes);
-        if !known && farewell.exit().is_some() {
+        let known = trailer.exit().is_some();
+        trailer.pass(bytes);
+        if !known && trailer.exit().is_some() {
             self.shells_due.insert((turn.now + SHELL_ENDS, link));
             self.unsent.remove(&link);
             if let Some(port) = self.ports.get_mut(&link) {
@@ -120,7 +120,7 @@ impl Driver {
     /// the exit of what was started. A parent is gone with its channel.
     pub(super) fn channel_ends(&mut self, link: LinkId, turn: &mut Turn<'_>) {
         let port = self.ports.get_mut(&link).filter(|port| !port.follows);
-        let held = port.and_then(|port| port.farewell.as_mut()).map(Farewell::rest).unwrap_or_default();
+        let held = port.and_then(|port| port.trailer.as_mut()).map(ExitTrailer::rest).unwrap_or_default();
         if !held.is_empty() {
             self.tell(Event::Received(link, held), turn);
         }
@@ -166,7 +166,7 @@ impl Driver {
                     let (stream, before) = (text.stream, text.lines.due());
                     let whole = text.lines.push(&self.buffer[..count], turn.now);
                     let whole =
-                        if port.farewell.is_some() { whole.map(|all| without_progress(&all)) } else { whole };
+                        if port.trailer.is_some() { whole.map(|all| without_progress(&all)) } else { whole };
                     let after = text.lines.due();
                     if before != after {
                         before.map(|due| self.lines_due.remove(&(due, link, place)));
@@ -228,8 +228,8 @@ impl Driver {
             let _ = child.signal_group(Signal::KILL);
         }
         let ended = child.try_wait();
-        let exit = match (&port.farewell, ended) {
-            (Some(farewell), ended) => farewell.exit().unwrap_or_else(|| cut_off(ended)),
+        let exit = match (&port.trailer, ended) {
+            (Some(trailer), ended) => trailer.exit().unwrap_or_else(|| cut_off(ended)),
             (None, Some(process::Exit::Code(code))) => Exit::Code(code),
             (None, Some(process::Exit::Signal { signal, .. })) => Exit::Signal(signal.number()),
             (None, Some(process::Exit::Unknown) | None) => Exit::Unknown,

@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use libi_core::dist::{Variable, Word};
+use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
-use libi_launch::backend::{Backend, Channel, LINK, Local, SOCKET};
-use libi_launch::farewell::Mark;
-use libi_launch::machine::{Event, Job, LinkId, Node, Program, Stream as Standard, Task};
+use libi_launch::backend::{Channel, LINK, LaunchMethod, Local, SOCKET};
+use libi_launch::exit_trailer::TrailerTag;
+use libi_launch::machine::{Event, HostSpec, Job, LinkId, Node, Program, Stream as Standard};
 use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start, StartError};
 use libi_launch::quote::TIED;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -32,7 +32,7 @@ pub(super) struct Started {
     pub(super) texts: Vec<(Standard, Stream)>,
     /// What is to be said before everything else.
     pub(super) first: Vec<u8>,
-    pub(super) farewell: Option<Mark>,
+    pub(super) trailer: Option<TrailerTag>,
 }
 
 /// A process that was not started.
@@ -52,7 +52,7 @@ impl Refused {
 
     /// What its node is told.
     pub(super) fn event(self, link: LinkId) -> Event {
-        if self.no_room { Event::NoRoom(link, self.why) } else { Event::NotStarted(link, self.why) }
+        if self.no_room { Event::OutOfResources(link, self.why) } else { Event::NotStarted(link, self.why) }
     }
 }
 
@@ -72,20 +72,22 @@ pub(super) fn start(
     lasting_thread: bool,
     open: usize,
 ) -> Result<Started, Refused> {
-    let mut recipe = match job {
+    let mut spec = match job {
         Job::Host(task, program) => {
             let program = Program { env: with_names(&program.env, node), ..program.clone() };
             if is_among(here, task) {
                 Local::start(&program)
             } else {
-                node.via().recipe(task, &program).map_err(|refused| Refused::by_system(refused, None))?
+                node.backend()
+                    .spawn_spec(task, &program)
+                    .map_err(|refused| Refused::by_system(refused, None))?
             }
         }
         Job::Member(_, program) => Local::start(program),
     };
-    if recipe.channel == Channel::Socket {
-        let before = replaced(&recipe.env, environment);
-        recipe.env.extend(before);
+    if spec.channel == Channel::Socket {
+        let before = replaced(&spec.env, environment);
+        spec.env.extend(before);
     }
     let open_files = make_room(open);
     let made = |what: &'static str| {
@@ -94,16 +96,16 @@ pub(super) fn start(
         }
     };
     let (stderr, its_stderr) = pipe(open).map_err(made("pipe"))?;
-    let mut start = Start::new(recipe.program, environment.clone().with(recipe.env));
-    let (first, farewell) = (recipe.first, recipe.farewell);
-    start.args = recipe.args;
-    start.cwd = recipe.cwd;
+    let mut start = Start::new(spec.program, environment.clone().with(spec.env));
+    let (first, trailer) = (spec.first, spec.trailer);
+    start.args = spec.args;
+    start.cwd = spec.cwd;
     start.open_files = open_files;
     // The signal is bound to the thread; one that might end earlier than this process must not take them with it.
     start.die_with_starter = lasting_thread.then_some(Signal::KILL);
     start.fds.insert(2, Source::File(its_stderr.as_fd()));
     let mut texts = vec![(Standard::Err, stderr)];
-    match recipe.channel {
+    match spec.channel {
         Channel::Socket => {
             let (ours, theirs) = UnixStream::pair().map_err(made("socket pair"))?;
             let (stdout, its_stdout) = pipe(open).map_err(made("pipe"))?;
@@ -112,7 +114,7 @@ pub(super) fn start(
             let child = start.start()?;
             texts.push((Standard::Out, stdout));
             let input = Stream::ours(aside(ours.into(), open), true);
-            Ok(Started { child, input, output: None, texts, first, farewell })
+            Ok(Started { child, input, output: None, texts, first, trailer })
         }
         Channel::Streams => {
             let (its_stdin, stdin) = io::pipe().map_err(made("pipe"))?;
@@ -126,14 +128,14 @@ pub(super) fn start(
                 output: Some(Stream::ours(aside(stdin.into(), open), false)),
                 texts,
                 first,
-                farewell,
+                trailer,
             })
         }
     }
 }
 
 /// Whether an entry of the list names this host as its launch does.
-fn is_among(hosts: &HostList, task: &Task) -> bool {
+fn is_among(hosts: &HostList, task: &HostSpec) -> bool {
     let same = |host: HostRef<'_>| {
         (host.name, host.user, host.port) == (&task.name, task.user.as_deref(), task.port)
     };
@@ -175,7 +177,7 @@ const OWN: &str = "LIBI_OWN";
 const BEFORE: &str = "LIBI_BEFORE_";
 
 /// Variables of a leader, with their names among them if that is needed.
-fn with_names(variables: &[Variable], node: &Node) -> Vec<Variable> {
+fn with_names(variables: &[EnvVar], node: &Node) -> Vec<EnvVar> {
     let mut all = variables.to_vec();
     if node.programs().iter().any(|other| other.env != variables) {
         let names: Vec<_> = variables.iter().map(|variable| variable.name().as_bytes()).collect();
@@ -185,7 +187,7 @@ fn with_names(variables: &[Variable], node: &Node) -> Vec<Variable> {
 }
 
 /// What the named variables are in this environment, which they replace.
-fn replaced(variables: &[Variable], environment: &Environment) -> Vec<Variable> {
+fn replaced(variables: &[EnvVar], environment: &Environment) -> Vec<EnvVar> {
     let own = variables.iter().find(|variable| variable.name().as_bytes() == OWN.as_bytes());
     let names = own.map(|own| own.value().as_bytes()).unwrap_or_default();
     let before = names.split(|byte| *byte == b'=').filter_map(|name| {
@@ -194,14 +196,14 @@ fn replaced(variables: &[Variable], environment: &Environment) -> Vec<Variable> 
     before.collect()
 }
 
-fn variable(name: &[u8], value: &[u8]) -> Option<Variable> {
-    Variable::new(Word::new(name).ok()?, Word::new(value).ok()?).ok()
+fn variable(name: &[u8], value: &[u8]) -> Option<EnvVar> {
+    EnvVar::new(OsBytes::new(name).ok()?, OsBytes::new(value).ok()?).ok()
 }
 
 /// What this process has in its environment, without what was meant for itself alone.
 pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
-    let meant = |variable: &&Variable| {
+    let meant = |variable: &&EnvVar| {
         let name = variable.name().as_bytes();
         ![LINK, TIED, OWN].map(str::as_bytes).contains(&name) && !name.starts_with(BEFORE.as_bytes())
     };
@@ -216,7 +218,7 @@ pub(crate) fn inherited_by_members() -> Environment {
 
 /// From all that a process has, what it has not of its distribution.
 fn without_own(all: &Environment, inherited: Environment) -> Environment {
-    let names = all.value(OWN.as_bytes()).map(Word::as_bytes).unwrap_or_default();
+    let names = all.value(OWN.as_bytes()).map(OsBytes::as_bytes).unwrap_or_default();
     let names = names.split(|byte| *byte == b'=');
     let rest = names.fold(inherited, Environment::without);
     rest.with(all.variables().iter().filter_map(|kept| {

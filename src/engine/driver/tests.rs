@@ -5,16 +5,16 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use libi_comm::{Bytes, CallId, CommError, Frame, Outcome};
-use libi_core::boot::SessionKey;
 use libi_core::cost::Cost;
-use libi_core::dist::Word;
+use libi_core::dist::OsBytes;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
-use libi_core::link::{Fresh, Mode, Secret};
+use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
+use libi_core::secure::{Fresh, LinkSecurity, Secret};
 use libi_core::sim::rng::Rng;
-use libi_launch::machine::{Carried, Direct, Links, Notice, Plan, Program, Task};
+use libi_launch::machine::{Carried, Direct, HostSpec, LinkPolicy, Notice, Plan, Program};
 
 use super::*;
 use crate::engine::{Engine, Id, Owner};
@@ -108,7 +108,7 @@ struct Pair {
 impl Pair {
     fn new(direct: Direct) -> Self {
         HEARD.take();
-        let task = Task {
+        let task = HostSpec {
             host: HostIndex(0),
             attempt: Attempt::default(),
             name: "here".to_owned(),
@@ -118,7 +118,7 @@ impl Pair {
             below: 0,
             faults: 0,
         };
-        let executable = Word::try_from("nothing").unwrap();
+        let executable = OsBytes::try_from("nothing").unwrap();
         let program = Program { executable, args: Vec::new(), env: Vec::new(), cwd: None };
         let cost = Cost::new(Duration::from_millis(1), Duration::from_millis(1));
         let plan = Plan { direct, ..Plan::new(vec![task], vec![program], 1, cost) };
@@ -183,7 +183,7 @@ impl Pair {
 #[test]
 fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
     const LENGTH: usize = 1 << 20;
-    let mut pair = Pair::new(Direct { links: Links::Channel, ..Direct::default() });
+    let mut pair = Pair::new(Direct { links: LinkPolicy::Channel, ..Direct::default() });
     pair.until(Pair::is_up);
     for (from, to, message) in [(FRONT, MEMBER, Heard::Signal), (MEMBER, FRONT, Heard::Released)] {
         HEARD.take();
@@ -192,7 +192,7 @@ fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
         (0..100).for_each(|_| pair.turn(from, Duration::ZERO));
         let (driver, link) = pair.driver(from);
         assert!(driver.ports[&link].has_frames() && !driver.has_sent_everything());
-        let event = if from == FRONT { Event::Signal(10) } else { Event::Finalize };
+        let event = if from == FRONT { Event::Signal(10) } else { Event::Detach };
         pair.engine(from).tell(from, event, &mut Notes);
         pair.until(|_| frames_heard_by(to).len() == 64);
         let heard = heard_by(to);
@@ -209,9 +209,9 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
     let mut before = 0;
     for seed in 0..30 {
         let mut rng = Rng::new(seed);
-        let mode = if rng.chance(0.5) { Mode::Encrypted } else { Mode::Authenticated };
+        let mode = if rng.chance(0.5) { LinkSecurity::Encrypted } else { LinkSecurity::Authenticated };
         let secret = Some(Carried(Secret::new(Fresh::new(&mut [7; Fresh::LEN]))));
-        let mut pair = Pair::new(Direct { links: Links::Auto, loopback: true, mode, secret });
+        let mut pair = Pair::new(Direct { links: LinkPolicy::Auto, loopback: true, mode, secret });
         let longest = [100, 20_000, 200_000][rng.below(3) as usize];
         let mut sent = [0; 2];
         let has_moved = |pair: &mut Pair| {
@@ -252,8 +252,8 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
 #[test]
 fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
     let secret = Some(Carried(Secret::new(Fresh::new(&mut [7; Fresh::LEN]))));
-    let mode = Mode::Authenticated;
-    let mut pair = Pair::new(Direct { links: Links::Auto, loopback: true, mode, secret });
+    let mode = LinkSecurity::Authenticated;
+    let mut pair = Pair::new(Direct { links: LinkPolicy::Auto, loopback: true, mode, secret });
     pair.until(|pair| {
         let has_moved = |port: &Port| port.switched && port.follows;
         pair.is_up() && pair.member.drivers[&MEMBER].ports.get(&LinkId::PARENT).is_some_and(has_moved)
@@ -279,7 +279,7 @@ fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
 
 #[test]
 fn a_link_is_cut_once_and_behind_all_that_has_come() {
-    let mut pair = Pair::new(Direct { links: Links::Channel, ..Direct::default() });
+    let mut pair = Pair::new(Direct { links: LinkPolicy::Channel, ..Direct::default() });
     pair.until(Pair::is_up);
     HEARD.take();
     (0..3).for_each(|number| pair.send(FRONT, frame(number, 60_000)));

@@ -65,8 +65,8 @@ fn serve(hosts: &[Host], switch: &mut Switch, input: &BorrowedFd<'_>, words: &mu
     let (senders, mut ready): (Vec<usize>, Vec<PollFd>) =
         hosts.iter().enumerate().filter_map(|(number, host)| Some((number, host.awaited()?))).unzip();
     ready.push(PollFd::new(*input, PollFlags::POLLIN));
-    let patience = switch.due().map(|due| due.saturating_duration_since(Instant::now()));
-    if ppoll(&mut ready, patience.map(TimeSpec::from_duration), None).is_err() {
+    let timeout = switch.due().map(|due| due.saturating_duration_since(Instant::now()));
+    if ppoll(&mut ready, timeout.map(TimeSpec::from_duration), None).is_err() {
         return true; // a signal
     }
     let happened = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());

@@ -85,10 +85,10 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Spread;
+    use crate::contract::KeyScope;
 
     fn put(length: u64) -> Keys {
-        Keys::Put { key: "k".into(), spread: Spread::Dense, length }
+        Keys::Put { key: "k".into(), spread: KeyScope::Replicated, length }
     }
 
     #[test]

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use libi_core::ids::Rank;
 
 use super::Keys;
-use crate::contract::{Outcome, Spread};
+use crate::contract::{KeyScope, Outcome};
 use crate::error::CommError;
 use cluster::{Cluster, Shape, with_seeds};
 
-use Spread::{Dense, Sparse};
+use KeyScope::{Local, Replicated};
 
 fn is_fetch(message: &Keys) -> bool {
     matches!(message, Keys::Fetch(_))
@@ -40,7 +40,7 @@ fn of_sixteen_askers_on_a_host_one_question_leaves_it_and_one_answer_comes_back(
         // Two hosts of sixteen below the first.
         let mut cluster = Cluster::new(&vec![(None, 2), (Some(0), 16), (Some(0), 16)], seed);
         let (top, from, at) = (cluster.leader(0), cluster.leader(1), cluster.leader(2));
-        cluster.put(from + 3, "k", "v", Sparse);
+        cluster.put(from + 3, "k", "v", Local);
         cluster.fence_all();
         let gets: Vec<_> = (at..at + 16).map(|node| cluster.get(node, "k", true)).collect();
         cluster.drain();
@@ -61,7 +61,7 @@ fn a_fence_sends_one_message_up_and_one_down_every_link() {
     with_seeds(50, |seed| {
         let mut cluster = Cluster::new(&vec![(None, 3), (Some(0), 2), (Some(1), 1), (Some(0), 4)], seed);
         for (nth, node) in cluster.members().into_iter().enumerate() {
-            cluster.put(node, &format!("k{nth}"), format!("v{nth}"), Dense);
+            cluster.put(node, &format!("k{nth}"), format!("v{nth}"), Replicated);
         }
         cluster.fence_all();
         let links = cluster.nodes.len() - 2;
@@ -85,14 +85,14 @@ fn a_fence_sends_one_message_up_and_one_down_every_link() {
 
 #[test]
 fn who_waits_gets_what_is_put_later_and_who_does_not_wait_gets_nothing() {
-    for spread in [Dense, Sparse] {
+    for spread in [Replicated, Local] {
         let mut cluster = Cluster::new(&chain(3, 2), 1);
         let (waits, does_not) = (cluster.get(6, "k", true), cluster.get(6, "k", false));
         cluster.drain();
         assert_eq!(cluster.found(does_not), None);
         assert!(!cluster.results.contains_key(&waits));
         cluster.put(4, "k", "v", spread);
-        if spread == Dense {
+        if spread == Replicated {
             cluster.fence_all();
         }
         cluster.drain();
@@ -104,7 +104,7 @@ fn who_waits_gets_what_is_put_later_and_who_does_not_wait_gets_nothing() {
 #[test]
 fn one_sees_what_one_has_put_oneself_at_once() {
     let mut cluster = Cluster::new(&chain(2, 3), 1);
-    for (nth, spread) in [Dense, Sparse, Sparse, Dense].into_iter().enumerate() {
+    for (nth, spread) in [Replicated, Local, Local, Replicated].into_iter().enumerate() {
         for member in [3, 6] {
             let value = format!("{nth} of {member}");
             cluster.put(member, "k", value.clone(), spread);
@@ -120,15 +120,15 @@ fn what_is_put_by_someone_who_has_read_is_later_than_what_he_has_read() {
     with_seeds(20, |seed| {
         let mut cluster = Cluster::new(&chain(4, 1), seed);
         for round in 0..3 {
-            cluster.put(4, "k", format!("{round} first"), Sparse);
+            cluster.put(4, "k", format!("{round} first"), Local);
             for _ in 0..5 {
-                cluster.put(4, "k", format!("{round} again"), Sparse);
+                cluster.put(4, "k", format!("{round} again"), Local);
             }
             cluster.drain();
             let id = cluster.get(2, "k", true);
             cluster.drain();
             cluster.found(id);
-            cluster.put(2, "k", format!("{round} last"), if round == 1 { Dense } else { Sparse });
+            cluster.put(2, "k", format!("{round} last"), if round == 1 { Replicated } else { Local });
             cluster.fence_all();
             for node in 1..=4 {
                 let id = cluster.get(node, "k", true);
@@ -146,9 +146,9 @@ fn the_front_end_puts_and_gets_through_the_top() {
     for shape in [one_branch, two_branches] {
         let mut cluster = Cluster::new(&shape, 1);
         let (waits, for_it) = (cluster.get(4, "from the front end", true), cluster.get(0, "for it", true));
-        cluster.put(0, "from the front end", "v", Sparse);
-        cluster.put(0, "dense", "d", Dense);
-        cluster.put(4, "for it", "w", Sparse);
+        cluster.put(0, "from the front end", "v", Local);
+        cluster.put(0, "dense", "d", Replicated);
+        cluster.put(4, "for it", "w", Local);
         cluster.drain();
         assert_eq!((cluster.found(waits), cluster.found(for_it)), (Some("v".into()), Some("w".into())));
         cluster.fence_all();
@@ -163,7 +163,7 @@ fn the_front_end_puts_and_gets_through_the_top() {
 fn a_long_value_takes_its_way_in_parts() {
     let mut cluster = Cluster::new(&chain(3, 2), 3);
     let value = Bytes::from(vec![5; 3 << 20]);
-    cluster.put(6, "k", value.clone(), Sparse);
+    cluster.put(6, "k", value.clone(), Local);
     let id = cluster.get(2, "k", true);
     cluster.drain();
     assert_eq!(cluster.found(id), Some(value));
@@ -179,7 +179,7 @@ fn what_was_lost_is_known_to_be_lost_until_it_is_put_again() {
         let (parent, victim, bystander) = (cluster.leader(1), cluster.leader(2), cluster.leader(3));
         // Some more, so that the number of its puts makes nobody else's later.
         for key in ["seen", "k", "some", "more", "again"] {
-            cluster.put(victim + 1, key, "v", Sparse);
+            cluster.put(victim + 1, key, "v", Local);
         }
         let seen = cluster.get(bystander, "seen", true);
         cluster.drain();
@@ -203,7 +203,7 @@ fn what_was_lost_is_known_to_be_lost_until_it_is_put_again() {
         assert_eq!(cluster.found(seen), Some("v".into()), "a copy is as good");
         assert_eq!(cluster.results.remove(&again), Some(lost(victim - 1)));
         // By somebody who has seen nothing of it.
-        cluster.put(bystander + 1, "again", "w", if seed % 2 == 0 { Sparse } else { Dense });
+        cluster.put(bystander + 1, "again", "w", if seed % 2 == 0 { Local } else { Replicated });
         if seed % 2 == 1 {
             cluster.fence_all();
         }
@@ -228,7 +228,7 @@ fn a_question_that_nobody_asks_any_more_is_forgotten_everywhere() {
     cluster.drain();
     assert!(cluster.cancel(6, one) && !cluster.cancel(6, one));
     cluster.drain();
-    cluster.put(1, "k", "v", Sparse);
+    cluster.put(1, "k", "v", Local);
     cluster.drain();
     assert_eq!(cluster.found(other), Some("v".into()), "the other still waits");
     let last = cluster.get(6, "l", true);

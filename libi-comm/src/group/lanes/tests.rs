@@ -3,13 +3,13 @@
 use libi_core::ids::Rank;
 
 use super::*;
-use crate::message::{Called, Kind, Length, Signs};
+use crate::message::{CallSignature, Kind, Length, Signs};
 
 const CHILDREN: [LinkId; 4] = [LinkId(1), LinkId(2), LinkId(3), LinkId(4)];
 const ITEM: usize = 1 << 10;
 
 fn flow() -> Flow {
-    let called = Called { kind: Kind::Gather, root: Some(Rank(0)), length: Length::Unknown };
+    let called = CallSignature { kind: Kind::Gather, root: Some(Rank(0)), length: Length::Unknown };
     Flow { nth: 0, by: (Rank(0), called), signs: Signs::default() }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use super::outbox::{AHEAD, CHUNK, SHORT, cost};
-use super::{Note, Post, Refusal, lost};
+use super::{Note, Post, ShellError, lost};
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
 
@@ -97,7 +97,7 @@ impl Inbox {
             }
             Some(Receive::Comes { from, id }) => {
                 self.over(from, id);
-                post.note(from, Note::Refused { id, why: Refusal::GivenUp });
+                post.note(from, Note::Refused { id, why: ShellError::GivenUp });
             }
             None => return false,
         }
@@ -157,7 +157,7 @@ impl Inbox {
                 let mut coming = Coming { call, total, got: 0, granted: 0, bytes: Vec::new() };
                 // Before anything comes, or it would have come for nothing.
                 if total > CHUNK as u64 && !coming.make_room() {
-                    post.note(from, Note::Refused { id, why: Refusal::NoMemory });
+                    post.note(from, Note::Refused { id, why: ShellError::NoMemory });
                     return post.finish(call, Err(CommError::NoMemory(total)));
                 }
                 self.coming += 1;
@@ -184,8 +184,8 @@ impl Inbox {
             Ok(Some(whole)) => Ok(Outcome::Data(whole)),
             Err(why) => {
                 let error = match why {
-                    Refusal::NoMemory => CommError::NoMemory(coming.total),
-                    _ => CommError::Garbled("bytes that do not continue their message"),
+                    ShellError::NoMemory => CommError::NoMemory(coming.total),
+                    _ => CommError::Protocol("bytes that do not continue their message"),
                 };
                 post.note(from, Note::Refused { id, why });
                 Err(error)
@@ -295,16 +295,16 @@ struct Coming {
 
 impl Coming {
     /// Takes its next bytes; the message, if these are the last. One that comes in one piece is not copied.
-    fn take(&mut self, offset: u64, bytes: Bytes) -> Result<Option<Bytes>, Refusal> {
-        let end = offset.checked_add(bytes.len() as u64).ok_or(Refusal::Garbled)?;
+    fn take(&mut self, offset: u64, bytes: Bytes) -> Result<Option<Bytes>, ShellError> {
+        let end = offset.checked_add(bytes.len() as u64).ok_or(ShellError::Protocol)?;
         if offset != self.got || end > self.granted || (bytes.is_empty() && self.total > 0) {
-            return Err(Refusal::Garbled);
+            return Err(ShellError::Protocol);
         }
         if bytes.len() as u64 == self.total {
             return Ok(Some(bytes));
         }
         if !self.make_room() {
-            return Err(Refusal::NoMemory);
+            return Err(ShellError::NoMemory);
         }
         self.bytes.extend_from_slice(&bytes);
         self.got = end;

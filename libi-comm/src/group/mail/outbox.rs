@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{Note, Post, Refusal, lost};
+use super::{Note, Post, ShellError, lost};
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
 
@@ -115,16 +115,16 @@ impl Outbox {
     }
 
     /// The rest of a message is not wanted.
-    pub(super) fn refused(&mut self, by: Address, id: u64, why: Refusal, post: &mut Post<'_>) {
+    pub(super) fn refused(&mut self, by: Address, id: u64, why: ShellError, post: &mut Post<'_>) {
         if self.sends.get(&id).is_none_or(|sending| sending.to != by) {
             return;
         }
         let Some(sending) = self.over(id) else { return };
         let result = match why {
             // The receiver had called for it, and does not care any more: it has got what it wanted.
-            Refusal::GivenUp => Ok(Outcome::Done),
-            Refusal::NoMemory => Err(CommError::NoMemory(sending.total)),
-            Refusal::Garbled => Err(CommError::Garbled("the receiver could not use what came")),
+            ShellError::GivenUp => Ok(Outcome::Done),
+            ShellError::NoMemory => Err(CommError::NoMemory(sending.total)),
+            ShellError::Protocol => Err(CommError::Protocol("the receiver could not use what came")),
         };
         post.finish(sending.call, result);
     }

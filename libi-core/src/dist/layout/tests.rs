@@ -5,10 +5,10 @@ use alloc::string::{String, ToString};
 use proptest::prelude::*;
 
 use super::*;
-use crate::dist::Word;
+use crate::dist::OsBytes;
 
 fn distribution(session: u32, hosts: &str) -> Distribution {
-    let program = Word::try_from("tool").unwrap();
+    let program = OsBytes::try_from("tool").unwrap();
     Distribution::new(SessionId(session), program, HostList::parse(hosts).unwrap())
 }
 

@@ -64,7 +64,7 @@ proptest! {
     ) {
         let mut setup = setup(n, Strategy::Late);
         (setup.dead, setup.retries, setup.timeout) = (dead, retries, MS(timeout));
-        (setup.seq, setup.rem) = (Spread::Constant(MS(seq)), Spread::Uniform { middle: MS(50), within: 0.5 });
+        (setup.seq, setup.rem) = (Jitter::Constant(MS(seq)), Jitter::Uniform { middle: MS(50), within: 0.5 });
         let outcome = setup.run(seed);
         let rng = Rng::new(seed);
         let is_dead = |host: &HostIndex| rng.fork(FATE | u64::from(host.0)).chance(dead);
@@ -90,7 +90,7 @@ fn late_commit_is_as_fast_as_greedy_for_a_hundred_thousand_hosts_too() {
 fn a_launch_that_takes_longer_than_the_timeout_has_failed_then() {
     for strategy in [Strategy::Late, Strategy::Static(Shape::Flat)] {
         let mut setup = setup(10, strategy);
-        setup.rem = Spread::PerHost([MS(100), MS(100), MS(5_000)].into());
+        setup.rem = Jitter::PerHost([MS(100), MS(100), MS(5_000)].into());
         setup.timeout = MS(1_000);
         let outcome = setup.run(0);
         assert_eq!(outcome.given_up().map(|host| host.0).collect::<Vec<_>>(), [2, 5, 8], "{strategy}");
@@ -128,7 +128,7 @@ fn each_launch_is_counted_for_the_host_that_makes_it() {
 #[test]
 fn seq_is_drawn_for_each_launch() {
     let mut setup = setup(3, Strategy::Static(Shape::Flat));
-    setup.seq = Spread::PerHost([MS(0), MS(40), MS(80)].into());
+    setup.seq = Jitter::PerHost([MS(0), MS(40), MS(80)].into());
     // The launch of host 1 keeps the root busy for 40 ms, then host 2 takes 172.
     assert_eq!(setup.run(0).launch_time(), MS(40 + 172));
 }
@@ -146,7 +146,7 @@ fn late_commit_beats_static_greedy_when_rem_varies() {
     for n in [1_000, 10_000] {
         let [greedy, late] = [GREEDY, Strategy::Late].map(|strategy| {
             let mut setup = setup(n, strategy);
-            setup.rem = Spread::Uniform { middle: MS(172), within: 0.5 };
+            setup.rem = Jitter::Uniform { middle: MS(172), within: 0.5 };
             median_of_20(&setup)
         });
         assert!(late.as_secs_f64() < 0.9 * greedy.as_secs_f64(), "{n} hosts: {late:?}, {greedy:?}");

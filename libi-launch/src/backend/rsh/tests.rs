@@ -6,53 +6,54 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::*;
-use crate::backend::Via;
+use crate::backend::Backend;
 use crate::backend::tests::{host, program, word as text};
-use crate::farewell::Farewell;
+use crate::exit_trailer::ExitTrailer;
+use crate::failure::Exit;
 use crate::process::{Environment, Start};
 use crate::quote::tests::shells;
-use crate::verdict::Exit;
 
-const MARK: Mark = Mark([0xa7; 16]);
+const MARK: TrailerTag = TrailerTag([0xa7; 16]);
 
-fn words(recipe: &Recipe) -> Vec<String> {
-    recipe.args.iter().map(ToString::to_string).collect()
+fn words(spec: &SpawnSpec) -> Vec<String> {
+    spec.args.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn rsh_gets_options_a_host_and_a_command_that_is_short_and_says_nothing_of_the_program() {
-    let recipe = Via::Rsh(Rsh::redone()).recipe(&host("n1", Some("me"), Some(514)), &program()).unwrap();
-    let args = words(&recipe);
+    let spec =
+        Backend::Rsh(Rsh::redone()).spawn_spec(&host("n1", Some("me"), Some(514)), &program()).unwrap();
+    let args = words(&spec);
     assert_eq!(args[..6], ["-v", "-l", "me", "-p", "514", "n1"]);
     assert_eq!(args[6..], [quote::obey_input().to_string()]);
     assert!(args[6].len() < 100, "servers have room for 1 KiB with everything");
-    let session = Via::Rsh(Rsh { user: Some("all".to_owned()), ..Rsh::new() }).marked(MARK);
-    let recipe = session.recipe(&host("n1", None, None), &program()).unwrap();
-    assert_eq!(words(&recipe)[..3], ["-l", "all", "n1"]);
-    assert_eq!(recipe.farewell, Some(MARK));
+    let session = Backend::Rsh(Rsh { user: Some("all".to_owned()), ..Rsh::new() }).with_trailer_tag(MARK);
+    let spec = session.spawn_spec(&host("n1", None, None), &program()).unwrap();
+    assert_eq!(words(&spec)[..3], ["-l", "all", "n1"]);
+    assert_eq!(spec.trailer, Some(MARK));
 }
 
 #[test]
 fn what_rsh_would_take_for_an_option_and_ports_without_one_are_refused() {
     for task in [host("-v", None, None), host("n", Some("-n"), None), host("n", None, Some(514))] {
-        assert!(Rsh::new().recipe(&task, &program()).is_err(), "{task:?}");
+        assert!(Rsh::new().spawn_spec(&task, &program()).is_err(), "{task:?}");
     }
 }
 
 #[test]
 fn rsh_is_plain_by_whatever_means_it_is_called() {
     use crate::backend::{Local, Shell, Ssh};
-    let shell = |name: &str| Via::Shell(Shell::new(text(name)));
-    for (via, plain) in [
-        (Via::Rsh(Rsh::new()), true),
+    let shell = |name: &str| Backend::Shell(Shell::new(text(name)));
+    for (backend, plain) in [
+        (Backend::Rsh(Rsh::new()), true),
         (shell("rsh"), true),
         (shell("/usr/bin/rsh"), true),
         (shell("ssh"), false),
         (shell("./my-rsh-like-thing"), false),
-        (Via::Ssh(Ssh::new()), false),
-        (Via::Local(Local), false),
+        (Backend::Ssh(Ssh::new()), false),
+        (Backend::Local(Local), false),
     ] {
-        assert_eq!(via.is_plain(), plain, "{via}");
+        assert_eq!(backend.is_plaintext(), plain, "{backend}");
     }
 }
 
@@ -60,16 +61,16 @@ fn rsh_is_plain_by_whatever_means_it_is_called() {
 /// standard error.
 fn run(shell: &[&str], program: &Program, input: &[u8]) -> (Vec<u8>, Option<Exit>, String) {
     let rsh = Rsh { mark: MARK, ..Rsh::new() };
-    let recipe = rsh.recipe(&host("n1", None, None), program).unwrap();
+    let spec = rsh.spawn_spec(&host("n1", None, None), program).unwrap();
     let (theirs, mut ours) = io::pipe().unwrap();
     let (mut out, their_out) = io::pipe().unwrap();
     let (mut err, their_err) = io::pipe().unwrap();
     let mut start = Start::new(text(shell[0]), Environment::inherited());
-    start.args = shell[1..].iter().map(|word| text(word)).chain(recipe.args.last().cloned()).collect();
+    start.args = shell[1..].iter().map(|word| text(word)).chain(spec.args.last().cloned()).collect();
     let start = start.fd(0, theirs.as_fd()).fd(1, their_out.as_fd()).fd(2, their_err.as_fd());
     let mut child = start.start().unwrap();
     drop((theirs, their_out, their_err));
-    let writes = [&recipe.first[..], input].concat();
+    let writes = [&spec.first[..], input].concat();
     // More than fits into the pipe must not wait for us. With what is written the input ends.
     let writer = std::thread::spawn(move || ours.write_all(&writes));
     let (mut bytes, mut said) = (Vec::new(), String::new());
@@ -77,10 +78,10 @@ fn run(shell: &[&str], program: &Program, input: &[u8]) -> (Vec<u8>, Option<Exit
     err.read_to_string(&mut said).unwrap();
     child.wait_for(Duration::from_secs(60)).expect("it ends in time");
     let _ = writer.join().unwrap();
-    let mut farewell = Farewell::new(MARK);
-    farewell.pass(&mut bytes);
-    bytes.extend(farewell.rest());
-    (bytes, farewell.exit(), said)
+    let mut trailer = ExitTrailer::new(MARK);
+    trailer.pass(&mut bytes);
+    bytes.extend(trailer.rest());
+    (bytes, trailer.exit(), said)
 }
 
 fn sh(script: &str) -> Program {
@@ -131,10 +132,10 @@ fn through_every_shell_what_keeps_it_from_the_program_is_said() {
 #[test]
 fn through_every_shell_words_of_any_bytes_and_of_any_length_arrive() {
     let long = "x".repeat(100_000);
-    let odd = Word::new(*b"it's \"$HOME\" `id` \\0134 %s\n\xff\x1e !! ~ * #\n").unwrap();
+    let odd = OsBytes::new(*b"it's \"$HOME\" `id` \\0134 %s\n\xff\x1e !! ~ * #\n").unwrap();
     let mut program = sh(r#"printf '%s|' "$A" "$@" && cat"#);
     program.args.extend([text("sh"), odd.clone(), text(&long), text("")]);
-    program.env.push(libi_core::dist::Variable::new(text("A"), odd.clone()).unwrap());
+    program.env.push(libi_core::dist::EnvVar::new(text("A"), odd.clone()).unwrap());
     let expected = [odd.as_bytes(), b"|", odd.as_bytes(), b"|", long.as_bytes(), b"||\0behind"].concat();
     for shell in shells() {
         let (bytes, said, _) = run(&shell, &program, b"\0behind");
@@ -147,14 +148,14 @@ fn through_every_shell_words_of_any_bytes_and_of_any_length_arrive() {
 fn a_shell_whose_caller_leaves_before_all_was_said_runs_nothing() {
     let scratch = std::env::temp_dir().join(format!("libi-rsh-{}", std::process::id()));
     let program = sh(&format!("echo ran >{}", scratch.display()));
-    let recipe = Rsh::new().recipe(&host("n1", None, None), &program).unwrap();
+    let spec = Rsh::new().spawn_spec(&host("n1", None, None), &program).unwrap();
     for shell in shells() {
         let (theirs, mut ours) = io::pipe().unwrap();
         let mut start = Start::new(text(shell[0]), Environment::inherited());
-        start.args = shell[1..].iter().map(|word| text(word)).chain(recipe.args.last().cloned()).collect();
+        start.args = shell[1..].iter().map(|word| text(word)).chain(spec.args.last().cloned()).collect();
         let mut child = start.fd(0, theirs.as_fd()).start().unwrap();
         drop(theirs);
-        ours.write_all(&recipe.first[..recipe.first.len() - 1]).unwrap();
+        ours.write_all(&spec.first[..spec.first.len() - 1]).unwrap();
         drop(ours);
         child.wait_for(Duration::from_secs(60)).expect("it ends in time");
         assert!(!fs::exists(&scratch).unwrap(), "{shell:?}");

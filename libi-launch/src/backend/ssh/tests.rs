@@ -6,7 +6,7 @@ use std::process::Command;
 
 use libi_core::wire::{Kind, Limits, Parsed, decode_control, encode_control, parse};
 
-use super::super::Via;
+use super::super::Backend;
 use super::super::tests::{host, program, word};
 use super::*;
 
@@ -68,7 +68,7 @@ impl Config {
         Self::new(&[NASTY, &trust.concat()].concat())
     }
 
-    fn word(&self) -> Word {
+    fn word(&self) -> OsBytes {
         word(self.0.join("config").to_str().unwrap())
     }
 }
@@ -80,9 +80,9 @@ impl Drop for Config {
 }
 
 /// The settings with which ssh would make this launch, each name in small letters; nothing if there is no ssh.
-fn settings(ssh: &Ssh, task: &Task) -> Option<BTreeMap<String, String>> {
-    let recipe = ssh.recipe(task, &program()).unwrap();
-    let words = recipe.args.iter().map(ToString::to_string);
+fn settings(ssh: &Ssh, task: &HostSpec) -> Option<BTreeMap<String, String>> {
+    let spec = ssh.spawn_spec(task, &program()).unwrap();
+    let words = spec.args.iter().map(ToString::to_string);
     let output = match Command::new("ssh").arg("-G").args(words).output() {
         Ok(output) => output,
         Err(error) => {
@@ -100,8 +100,8 @@ fn own((name, value): (&str, &str)) -> (String, String) {
     (name.to_lowercase(), value.to_owned())
 }
 
-fn options(recipe: &Recipe) -> Vec<String> {
-    let args: Vec<_> = recipe.args.iter().map(ToString::to_string).collect();
+fn options(spec: &SpawnSpec) -> Vec<String> {
+    let args: Vec<_> = spec.args.iter().map(ToString::to_string).collect();
     args.windows(2).filter(|pair| pair[0] == "-o").map(|pair| pair[1].clone()).collect()
 }
 
@@ -213,7 +213,7 @@ fn user_port_and_address_are_those_of_the_host_list() {
         assert_eq!(seen, ["me", "2222", name]);
     }
     for task in [host("-oProxyCommand=x", None, None), host("n", Some("-v"), None)] {
-        assert!(matches!(ssh.recipe(&task, &program()), Err(Refused::OptionLike { .. })));
+        assert!(matches!(ssh.spawn_spec(&task, &program()), Err(Refused::OptionLike { .. })));
     }
 }
 
@@ -229,32 +229,32 @@ fn what_is_always_set_was_known_to_ssh_4_3() {
         "PermitLocalCommand",
         "Tunnel",
     ];
-    let recipe = Ssh::new().recipe(&host("n1", Some("me"), Some(22)), &program()).unwrap();
-    for option in options(&recipe) {
+    let spec = Ssh::new().spawn_spec(&host("n1", Some("me"), Some(22)), &program()).unwrap();
+    for option in options(&spec) {
         assert!(old.contains(&option.split('=').next().unwrap()), "{option}");
     }
     let letters: Vec<_> =
-        recipe.args.iter().map(ToString::to_string).filter(|arg| arg.starts_with('-')).collect();
+        spec.args.iter().map(ToString::to_string).filter(|arg| arg.starts_with('-')).collect();
     assert!(letters.iter().all(|letter| ["-T", "-l", "-p", "-o"].contains(&letter.as_str())), "{letters:?}");
 }
 
 #[test]
 fn no_ssh_that_ssh_starts_asks_anybody() {
-    let recipe = Ssh::new().recipe(&host("n1", None, None), &program()).unwrap();
-    let env: Vec<_> = recipe.env.iter().map(|set| format!("{}={}", set.name(), set.value())).collect();
+    let spec = Ssh::new().spawn_spec(&host("n1", None, None), &program()).unwrap();
+    let env: Vec<_> = spec.env.iter().map(|set| format!("{}={}", set.name(), set.value())).collect();
     assert_eq!(env, ["SSH_ASKPASS=false", "SSH_ASKPASS_REQUIRE=force"]);
-    assert_eq!((recipe.channel, recipe.cwd), (Channel::Streams, None));
+    assert_eq!((spec.channel, spec.cwd), (Channel::Streams, None));
 }
 
 #[test]
 fn it_travels_as_it_is() {
     let hosts = vec![SshHosts { hosts: HostList::parse("n[1-9]").unwrap(), options: vec![word("Port=2")] }];
     let ssh = Ssh { hosts, profile: SshProfile::Fast, config: Some(word("/c")), ..Ssh::new() };
-    let via = Via::Ssh(ssh);
+    let backend = Backend::Ssh(ssh);
     let mut sent = Vec::new();
-    encode_control(&mut sent, Kind::Control, 0, &via, &Limits::PROVEN).unwrap();
+    encode_control(&mut sent, Kind::Control, 0, &backend, &Limits::PROVEN).unwrap();
     let Ok(Parsed::Frame { frame, .. }) = parse(&sent, &Limits::PROVEN) else { panic!("no frame") };
-    assert_eq!(decode_control::<Via>(&frame).unwrap(), via);
+    assert_eq!(decode_control::<Backend>(&frame).unwrap(), backend);
     for profile in [SshProfile::Own, SshProfile::Fast] {
         assert_eq!(profile.to_string().parse(), Ok(profile));
     }

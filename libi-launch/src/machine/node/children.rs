@@ -1,18 +1,18 @@
 //! What a node's children say, and what they are told.
 
-use libi_core::boot::Hello;
 use libi_core::ids::HostIndex;
-use libi_core::link::Secret;
+use libi_core::join::Hello;
 use libi_core::plan::late::Launch;
+use libi_core::secure::Secret;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 
 use super::{Child, Direct, Effect, LinkId, Node, Stage};
+use crate::failure::{Cause, Phase};
 use crate::machine::child::State;
-use crate::machine::message::{Down, News, Welcome};
+use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
 use crate::machine::outbox::Stream;
 use crate::machine::reader::{Item, ReadError};
-use crate::verdict::{Cause, Phase};
 
 impl Node {
     pub(super) fn heard_child(&mut self, link: LinkId, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
@@ -50,7 +50,7 @@ impl Node {
                     return self.end_by_force(link, Cause::Version(mismatch.to_string()), now, out);
                 }
                 Err(ReadError::Frame(fault)) => {
-                    let cause = Cause::Garbled(fault.to_string());
+                    let cause = Cause::Protocol(fault.to_string());
                     if child.is_up() {
                         // Whoever has spoken our protocol is over, and its shell says goodbye; its status is to come.
                         return self.ends(link, cause, now, out);
@@ -71,7 +71,7 @@ impl Node {
     ) -> Result<(), Cause> {
         let Some(child) = self.children.get(&link) else { return Ok(()) };
         let unexpected =
-            |awaited: &str| Cause::Garbled(format!("a {} where {awaited} was awaited", header.kind()));
+            |awaited: &str| Cause::Protocol(format!("a {} where {awaited} was awaited", header.kind()));
         let frame = Frame::join(header, payload).ok_or_else(|| unexpected("a frame"))?;
         match (&child.state, header.kind()) {
             (_, Kind::Heartbeat) => Ok(()),
@@ -86,7 +86,7 @@ impl Node {
             (State::Ending { .. }, Kind::Goodbye) => Ok(()),
             (State::Greeting, Kind::Hello) => {
                 let hello: Hello =
-                    decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
+                    decode_control(&frame).map_err(|fault| Cause::Protocol(fault.to_string()))?;
                 if hello.ticket != child.ticket {
                     return Err(Cause::WrongTicket);
                 }
@@ -99,8 +99,8 @@ impl Node {
                 State::Up { .. } | State::Ending { phase: Phase::Joining | Phase::Joined, .. },
                 Kind::Control,
             ) => {
-                let news: Vec<News> =
-                    decode_control(&frame).map_err(|fault| Cause::Garbled(fault.to_string()))?;
+                let news: Vec<ChildMessage> =
+                    decode_control(&frame).map_err(|fault| Cause::Protocol(fault.to_string()))?;
                 news.into_iter().for_each(|news| self.child_reports(link, news, now, out));
                 Ok(())
             }
@@ -115,7 +115,7 @@ impl Node {
     /// A child has said hello: it is told what it is, and given its share.
     fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         // A leader bounds its members by itself, and has time to say what became of them.
-        let by = now + self.rules.join + self.rules.grace.saturating_mul(2);
+        let by = now + self.rules.join_timeout + self.rules.kill_grace.saturating_mul(2);
         let Some(child) = self.children.get_mut(&link) else { return };
         child.state = State::Up { joined: false };
         child.greeted = Some(now);
@@ -133,7 +133,7 @@ impl Node {
         let dial = launch.map_or(Vec::new(), |launch| self.offer(link, launch, out));
         // A further member of a host has no host to launch.
         let direct = if is_local { Direct::default() } else { self.direct.for_child() };
-        let welcome = Welcome {
+        let welcome = SessionConfig {
             direct,
             dial,
             parent: self.leads,
@@ -144,7 +144,7 @@ impl Node {
             programs: self.programs.clone(),
             rules: self.rules,
             fixed: self.fixed,
-            via: self.via.clone(),
+            backend: self.backend.clone(),
             output: self.output,
             input: self.input && self.is_front() && host == HostIndex(0),
         };
@@ -161,19 +161,19 @@ impl Node {
     }
 
     /// Sends a welcome, of whose secret nothing is left behind: a buffer that grows leaves its beginning in freed memory.
-    fn send_welcome(link: LinkId, mut welcome: Welcome, out: &mut Vec<Effect>) -> bool {
+    fn send_welcome(link: LinkId, mut welcome: SessionConfig, out: &mut Vec<Effect>) -> bool {
         let secret = welcome.direct.secret.take();
         let mut measured = Vec::new();
         let mut welcome = Box::new(welcome);
         if secret.is_some() {
-            Self::send(link, Kind::Control, &Down::Welcome(welcome.clone()), &mut measured);
+            Self::send(link, Kind::Control, &ParentMessage::SessionConfig(welcome.clone()), &mut measured);
         }
         let length = match &measured[..] {
             [Effect::Send(_, bytes)] => bytes.len() + 2 * Secret::LEN,
             _ => 0,
         };
         welcome.direct.secret = secret;
-        Self::send_of(length, link, Kind::Control, &Down::Welcome(welcome), out)
+        Self::send_of(length, link, Kind::Control, &ParentMessage::SessionConfig(welcome), out)
     }
 
     /// Tells those who were given hosts with an estimate that has proved wrong since what it is now.
@@ -184,25 +184,25 @@ impl Node {
             let is_up = children.get(link).is_some_and(Child::is_up);
             if is_up && now.differs(told) {
                 *told = now;
-                Self::send(*link, Kind::Control, &Down::Share(Vec::new(), now), out);
+                Self::send(*link, Kind::Control, &ParentMessage::Share(Vec::new(), now), out);
             }
             is_up && !now.is_certain()
         });
     }
 
-    fn child_reports(&mut self, link: LinkId, mut news: News, now: Instant, out: &mut Vec<Effect>) {
+    fn child_reports(&mut self, link: LinkId, mut news: ChildMessage, now: Instant, out: &mut Vec<Effect>) {
         let (leads, began) = (self.leads, self.began);
         let Some(child) = self.children.get_mut(&link) else { return };
         match (&mut news, child.host()) {
-            (News::Joined(host, _, trip), Some(own)) if *host == own && child.is_up() => {
-                *trip = child.trip(leads, began);
-                trip.joined = child.greeted.map(|at| now.since(at));
+            (ChildMessage::Joined(host, _, timing), Some(own)) if *host == own && child.is_up() => {
+                *timing = child.timing(leads, began);
+                timing.joined = child.greeted.map(|at| now.since(at));
                 child.state = State::Up { joined: true };
                 self.set_deadline(link, Instant::FAR_FUTURE);
             }
             // What it has said behind its verdict, or its exit, does not make it join.
-            (News::Joined(host, ..), Some(own)) if *host == own => return,
-            (News::Alone, _) => {
+            (ChildMessage::Joined(host, ..), Some(own)) if *host == own => return,
+            (ChildMessage::Alone, _) => {
                 child.alone = true;
                 if child.released && self.stage == Stage::Ending {
                     // The link is all that there is to end.
@@ -210,32 +210,32 @@ impl Node {
                 }
                 return;
             }
-            (News::NotDirect, _) => return self.not_direct(link, now, out),
-            (News::Unable(why, certain), own) => {
+            (ChildMessage::NotDirect, _) => return self.not_direct(link, now, out),
+            (ChildMessage::Unable(why, certain), own) => {
                 let (why, certain) = (why.clone(), *certain);
                 child.hands_back = true;
                 return own.into_iter().for_each(|own| self.child_is_unable(own, &why, certain));
             }
-            (News::Back(host, attempt, tried), own) => {
+            (ChildMessage::Back(host, attempt, tried), own) => {
                 let (back, tried) = (Launch { host: *host, attempt: *attempt }, *tried);
                 return own.into_iter().for_each(|own| self.take_back(own, back, tried, now));
             }
-            (News::Joined(..), Some(_)) if !child.launches => {
+            (ChildMessage::Joined(..), Some(_)) if !child.launches => {
                 child.launches = true;
                 self.footing.child_is_able();
             }
-            (News::Released(rank), _) if child.rank() == Some(*rank) => child.released = true,
-            (News::Failed(host, _, failure), Some(own)) if *host == own => {
+            (ChildMessage::Released(rank), _) if child.rank() == Some(*rank) => child.released = true,
+            (ChildMessage::Failed(host, _, failure), Some(own)) if *host == own => {
                 // It ends by itself; what it has said of itself is the verdict, told when it is gone.
                 child.verdict = Some(failure.clone());
                 if child.end(failure.cause.clone()) {
-                    let by = now + self.rules.grace;
+                    let by = now + self.rules.kill_grace;
                     self.set_deadline(link, by);
                 }
                 return;
             }
             // Given up for good by somebody below: should he be lost, that says nothing of it any more.
-            (News::Failed(host, ..), Some(own))
+            (ChildMessage::Failed(host, ..), Some(own))
                 if self.stage == Stage::Launching && self.queue.forget(own, *host) && !self.is_front() =>
             {
                 self.tasks.remove(host);
@@ -249,9 +249,10 @@ impl Node {
 
     /// Remembers the latest attempt that has been heard of, wherever below it is made: should the one that makes it be lost,
     /// the next attempt has to be greater.
-    fn note_attempt(&mut self, news: &News) {
-        let (News::Joined(host, attempt, _) | News::Failed(host, attempt, _) | News::Again(host, attempt, _)) =
-            news
+    fn note_attempt(&mut self, news: &ChildMessage) {
+        let (ChildMessage::Joined(host, attempt, _)
+        | ChildMessage::Failed(host, attempt, _)
+        | ChildMessage::Again(host, attempt, _)) = news
         else {
             return;
         };

@@ -21,19 +21,19 @@
 use std::net::SocketAddr;
 
 use libi_core::ids::{HostIndex, SessionId};
-use libi_core::link::{LinkKey, Mode, Parent, Secret, Terms};
 use libi_core::plan::late::Launch;
+use libi_core::secure::{LinkKey, LinkSecurity, Parent, Secret, Terms};
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL};
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, LinkId, Node};
-use crate::machine::message::News;
-use crate::verdict::Cause;
+use crate::failure::Cause;
+use crate::machine::message::ChildMessage;
 
 /// Where the bytes of a link between two hosts travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Links {
+pub enum LinkPolicy {
     /// Directly where that works, and through the channel that the process was started with where it does not. A host tries
     /// for three seconds, in which the channel is used.
     #[default]
@@ -48,18 +48,18 @@ pub enum Links {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Direct {
     /// Where links travel.
-    pub links: Links,
+    pub links: LinkPolicy,
     /// All hosts are this machine: listen on its loopback address alone.
     pub loopback: bool,
     /// What happens to bytes there.
-    pub mode: Mode,
+    pub mode: LinkSecurity,
     /// The session's secret, for whoever may need it.
     pub secret: Option<Carried>,
 }
 
 /// A secret as it travels: in a welcome, which goes through a protected channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Carried(#[serde(with = "libi_core::link::in_ticket")] pub Secret);
+pub struct Carried(#[serde(with = "libi_core::secure::in_ticket")] pub Secret);
 
 /// Whether direct links are known to work here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,14 +101,14 @@ impl Directness {
     /// Whether a member has to wait before it can say that it has joined.
     pub(super) fn holds_up(&self) -> bool {
         let missing = self.asked && self.own != Own::Moved;
-        missing && self.settings.links == Links::Direct
+        missing && self.settings.links == LinkPolicy::Direct
     }
 
     /// What a child is told, which launches others by these means.
     pub(super) fn for_child(&self) -> Direct {
-        let fails = self.known == Known::Fails && self.settings.links == Links::Auto;
-        let links = if fails { Links::Channel } else { self.settings.links };
-        let secret = self.settings.secret.clone().filter(|_| links != Links::Channel);
+        let fails = self.known == Known::Fails && self.settings.links == LinkPolicy::Auto;
+        let links = if fails { LinkPolicy::Channel } else { self.settings.links };
+        let secret = self.settings.secret.clone().filter(|_| links != LinkPolicy::Channel);
         Direct { links, secret, ..self.settings.clone() }
     }
 
@@ -135,9 +135,9 @@ impl Node {
     /// The addresses that a child is to dial, if it is to; its key is known to whoever answers there.
     pub(super) fn offer(&mut self, link: LinkId, launch: Launch, out: &mut Vec<Effect>) -> Vec<SocketAddr> {
         let Some(Carried(secret)) = &self.direct.settings.secret else { return Vec::new() };
-        let fails = self.direct.known == Known::Fails && self.direct.settings.links == Links::Auto;
+        let fails = self.direct.known == Known::Fails && self.direct.settings.links == LinkPolicy::Auto;
         let addresses = self.direct.listens.clone().unwrap_or_default();
-        if self.direct.settings.links == Links::Channel || fails || addresses.is_empty() {
+        if self.direct.settings.links == LinkPolicy::Channel || fails || addresses.is_empty() {
             return Vec::new();
         }
         let key = LinkKey::derive(secret, &self.terms(self.leads, launch));
@@ -147,7 +147,8 @@ impl Node {
 
     /// Asks for a place to listen at, if children may dial it.
     pub(super) fn listen(&mut self, out: &mut Vec<Effect>) {
-        let wanted = self.direct.settings.secret.is_some() && self.direct.settings.links != Links::Channel;
+        let wanted =
+            self.direct.settings.secret.is_some() && self.direct.settings.links != LinkPolicy::Channel;
         if wanted && self.direct.listens.is_none() {
             self.direct.listens = Some(Vec::new());
             out.push(Effect::Listen { loopback: self.direct.settings.loopback });
@@ -171,9 +172,9 @@ impl Node {
         if !at.is_empty() {
             self.direct.own = Own::Dialling;
             out.push(Effect::Dial(at, LinkKey::derive(secret, &self.terms(parent, own))));
-        } else if self.direct.settings.links == Links::Direct {
+        } else if self.direct.settings.links == LinkPolicy::Direct {
             // The parent has no address to be reached at.
-            self.news.push(News::NotDirect);
+            self.news.push(ChildMessage::NotDirect);
         }
     }
 
@@ -184,7 +185,7 @@ impl Node {
             (Own::Dialling, true) => self.direct.own = Own::Reached,
             (Own::Dialling | Own::Reached, false) => {
                 self.direct.own = Own::Stays;
-                self.news.push(News::NotDirect);
+                self.news.push(ChildMessage::NotDirect);
             }
             (Own::Stays | Own::Reached | Own::Moved, _) => {}
         }
@@ -208,7 +209,7 @@ impl Node {
         child.direct = true;
         let host = child.host();
         self.direct.known = Known::Works;
-        self.news.extend(host.map(|host| News::Link(host, true)));
+        self.news.extend(host.map(|host| ChildMessage::Link(host, true)));
         Self::move_on(link, out);
     }
 
@@ -222,10 +223,10 @@ impl Node {
         if child.direct {
             // It was proven, and we have moved: what was said since is lost.
             self.end_by_force(link, Cause::Closed, now, out);
-        } else if self.direct.settings.links == Links::Direct {
+        } else if self.direct.settings.links == LinkPolicy::Direct {
             self.end_by_force(link, Cause::Unreachable, now, out);
         } else {
-            self.news.extend(child.host().map(|host| News::Link(host, false)));
+            self.news.extend(child.host().map(|host| ChildMessage::Link(host, false)));
         }
     }
 

@@ -3,10 +3,10 @@
 use libi_core::time::Instant;
 
 use super::{Child, Effect, LinkId, Node, Stage};
-use crate::backend::Via;
+use crate::backend::Backend;
+use crate::failure::{Cause, Exit, Phase};
 use crate::machine::child::State;
-use crate::machine::message::News;
-use crate::verdict::{Cause, Exit, Phase};
+use crate::machine::message::ChildMessage;
 
 impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
@@ -27,19 +27,19 @@ impl Node {
     /// Why a child ends that has begun to: a leader that has not been heard of for two heartbeats was silent before, and what
     /// led there only says so now. It may not be heard any more and end because it does not hear either.
     fn unless_silent(&self, link: LinkId, cause: Cause, now: Instant) -> Cause {
-        let is_remote = |child: &&Child| child.launch.is_some() && !matches!(self.via, Via::Local(_));
+        let is_remote = |child: &&Child| child.launch.is_some() && !matches!(self.backend, Backend::Local(_));
         let Some(child) = self.children.get(&link).filter(is_remote).filter(|child| child.is_up()) else {
             return cause;
         };
         // For how long we have been held up ourselves, nobody could be heard.
         let held_up = now.since(self.next_beat);
         let unheard = now.since(child.heard).saturating_sub(held_up);
-        if unheard > self.beat_every() * 2 { Cause::Silent } else { cause }
+        if unheard > self.beat_every() * 2 { Cause::HeartbeatLost } else { cause }
     }
 
     /// A child has begun to end by itself: what is still to be known of that has the grace to arrive.
     pub(super) fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
-        let by = now + self.rules.grace;
+        let by = now + self.rules.kill_grace;
         let Some(child) = self.children.get_mut(&link) else { return };
         if child.end(cause) {
             self.set_deadline(link, by);
@@ -51,7 +51,7 @@ impl Node {
 
     /// Ends a child that has forfeited its time to end by itself.
     pub(super) fn end_by_force(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
-        let by = now + self.rules.grace;
+        let by = now + self.rules.kill_grace;
         let Some(child) = self.children.get_mut(&link) else { return };
         child.end(cause);
         self.force(link, by, out);
@@ -92,7 +92,7 @@ impl Node {
         while let Some(&(by, link)) = self.deadlines.first()
             && by <= now
         {
-            let greet = self.rules.greet;
+            let greet = self.rules.hello_timeout;
             let child = self.children.get(&link).filter(|child| child.by == by);
             // Its time was cut short, when its launcher saw that it cannot launch.
             let had_less = |child: &&Child| child.launch.is_some() && by < child.started + greet;
@@ -102,9 +102,11 @@ impl Node {
                 }
                 // It could not even be killed, or nobody can say that it was.
                 Some(State::Ending { forced: true, .. }) => self.gone(link, now, out),
-                Some(State::Ending { forced: false, .. }) => self.force(link, now + self.rules.grace, out),
+                Some(State::Ending { forced: false, .. }) => {
+                    self.force(link, now + self.rules.kill_grace, out);
+                }
                 Some(State::Starting) if child.filter(had_less).is_some() => {
-                    self.end_by_force(link, Cause::Abandoned, now, out);
+                    self.end_by_force(link, Cause::Cancelled, now, out);
                 }
                 Some(_) => self.end_by_force(link, Cause::TimedOut, now, out),
             }
@@ -130,14 +132,15 @@ impl Node {
         if child.released && child.alone && was_up {
             return; // whatever became of it is none of our business
         }
-        let failure = child.failure(child.trip(self.leads, self.began), self.via.has_farewell(), now);
+        let failure =
+            child.failure(child.timing(self.leads, self.began), self.backend.has_exit_trailer(), now);
         if self.was_up && was_up && !child.released {
             // What was killed here is only what led there, and says nothing of the program.
-            let stands_for_it = child.launch.is_none() || matches!(self.via, Via::Local(_));
+            let stands_for_it = child.launch.is_none() || matches!(self.backend, Backend::Local(_));
             let by_us = !stands_for_it && child.was_forced();
             let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
             let exit = child.exit.filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
-            self.news.extend(child.rank().map(|rank| News::Exited(rank, exit)));
+            self.news.extend(child.rank().map(|rank| ChildMessage::Exited(rank, exit)));
         }
         match child.launch {
             // The hosts of a node that ends are its parent's to launch again or to give up, not its own.
@@ -156,8 +159,8 @@ impl Node {
 mod tests {
     use std::time::Duration;
 
-    use libi_core::boot::{Nonce, Place, SessionKey, Ticket};
     use libi_core::ids::HostIndex;
+    use libi_core::join::{MemberRole, Nonce, SessionKey, Ticket};
     use libi_core::machine::Machine;
     use libi_core::plan::late::{Attempt, Launch};
 
@@ -174,16 +177,16 @@ mod tests {
     }
 
     /// What a leader is lost by that is up, and was heard last after ten seconds, if a heartbeat was due then and this happens.
-    fn lost_by(via: Via, beat: u64, events: &[(u64, Event)]) -> Cause {
+    fn lost_by(backend: Backend, beat: u64, events: &[(u64, Event)]) -> Cause {
         let mut node = Node::member(0, String::new(), 1);
-        node.via = via;
-        node.rules.silence = Duration::from_secs(8);
+        node.backend = backend;
+        node.rules.peer_timeout = Duration::from_secs(8);
         node.next_beat = at(beat);
         if let Role::Member(upstream) = &mut node.role {
             upstream.heard = at(16);
         }
         let launch = Launch { host: HostIndex(1), attempt: Attempt::default() };
-        let (place, attempt) = (Place::Leader(launch.host), launch.attempt);
+        let (place, attempt) = (MemberRole::Leader(launch.host), launch.attempt);
         let ticket = Ticket { session: SessionKey(1), place, attempt, nonce: Nonce(0) };
         let mut child = Child::new(ticket, Some(launch), Vec::new(), at(1), Instant::FAR_FUTURE);
         child.state = State::Up { joined: true };
@@ -193,18 +196,18 @@ mod tests {
             node.on(event.clone(), at(*second), &mut Vec::new());
         }
         let child = node.children.get(&LINK).unwrap();
-        child.failure(child.trip(None, Instant::ZERO), false, at(100)).cause
+        child.failure(child.timing(None, Instant::ZERO), false, at(100)).cause
     }
 
     #[test]
     fn who_was_not_heard_for_two_heartbeats_was_silent_before_its_shell_ended() {
         let (closed, exited) = (Event::Closed(LINK), Event::Exited(LINK, BROKEN));
-        let rsh = || Via::Rsh(Rsh::new());
+        let rsh = || Backend::Rsh(Rsh::new());
         assert_eq!(lost_by(rsh(), 16, &[(14, exited.clone())]), Cause::Exited(BROKEN), "one may be late");
-        assert_eq!(lost_by(rsh(), 16, &[(15, exited.clone())]), Cause::Silent);
-        assert_eq!(lost_by(rsh(), 16, &[(15, closed.clone())]), Cause::Silent);
+        assert_eq!(lost_by(rsh(), 16, &[(15, exited.clone())]), Cause::HeartbeatLost);
+        assert_eq!(lost_by(rsh(), 16, &[(15, closed.clone())]), Cause::HeartbeatLost);
         assert_eq!(lost_by(rsh(), 16, &[(12, closed)]), Cause::Closed);
         assert_eq!(lost_by(rsh(), 12, &[(16, exited.clone())]), Cause::Exited(BROKEN), "nobody listened");
-        assert_eq!(lost_by(Via::Local(Local), 16, &[(15, exited)]), Cause::Exited(BROKEN), "it was seen");
+        assert_eq!(lost_by(Backend::Local(Local), 16, &[(15, exited)]), Cause::Exited(BROKEN), "it was seen");
     }
 }

@@ -30,7 +30,7 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 
-use crate::verdict::{Cause, Failure};
+use crate::failure::{Cause, Failure};
 
 /// How much has to speak against the launcher, and what its failures weigh by what they say.
 const ENOUGH: u32 = 8;
@@ -184,13 +184,13 @@ impl Footing {
     pub(super) fn weigh(
         &mut self,
         now: Instant,
-        patience: Duration,
+        timeout: Duration,
         in_flight: usize,
         waiting: usize,
     ) -> Option<Collapse> {
         let Own::Open(doubt) = &mut self.own else { return None };
         let all = in_flight + waiting + doubt.held.len();
-        let certain = doubt.is_certain(now, patience);
+        let certain = doubt.is_certain(now, timeout);
         let may_be = doubt.all_have_failed(all) || in_flight == 0 && doubt.has_nothing_else(waiting);
         let collapses = certain || may_be;
         let why = doubt.first.take_if(|_| collapses)?;
@@ -211,7 +211,7 @@ impl Footing {
 
 impl Doubt {
     /// Whether so many of the launches that were made first have failed that it is not the hosts.
-    fn is_certain(&mut self, now: Instant, patience: Duration) -> bool {
+    fn is_certain(&mut self, now: Instant, timeout: Duration) -> bool {
         self.wake = None;
         if self.failed.is_empty() {
             return false;
@@ -220,10 +220,10 @@ impl Doubt {
         for (host, since) in &self.tried {
             match self.failed.get(host) {
                 Some(suspect) => weight += suspect.weight,
-                None if now > *since + patience => {}
+                None if now > *since + timeout => {}
                 None => {
                     let in_the_end: u32 = self.failed.values().map(|suspect| suspect.weight).sum();
-                    self.wake = (in_the_end >= ENOUGH).then(|| *since + patience + Duration::from_nanos(1));
+                    self.wake = (in_the_end >= ENOUGH).then(|| *since + timeout + Duration::from_nanos(1));
                     return false;
                 }
             }
@@ -253,9 +253,9 @@ mod tests {
     use libi_core::plan::late::Attempt;
 
     use super::*;
-    use crate::verdict::{Exit, Phase};
+    use crate::failure::{Exit, Phase};
 
-    const PATIENCE: Duration = Duration::from_secs(3);
+    const TIMEOUT: Duration = Duration::from_secs(3);
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
@@ -286,7 +286,7 @@ mod tests {
 
     /// Whether it is certain at this time that it cannot launch, while many others are in flight and wait.
     fn certain(footing: &mut Footing, millis: u64) -> bool {
-        footing.weigh(at(millis), PATIENCE, 100, 100).is_some_and(|collapse| collapse.certain)
+        footing.weigh(at(millis), TIMEOUT, 100, 100).is_some_and(|collapse| collapse.certain)
     }
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
                 footing.suspect(launch(host), &refused(), true);
             }
             // One is in flight again.
-            let collapse = footing.weigh(at(500), PATIENCE, 1, hosts as usize - 1 + others);
+            let collapse = footing.weigh(at(500), TIMEOUT, 1, hosts as usize - 1 + others);
             assert_eq!(collapse.is_some_and(|collapse| !collapse.certain), expected, "{hosts} {others}");
         }
     }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn who_is_given_nothing_but_dead_hosts_says_so_and_is_not_sure() {
         let weigh = |footing: &mut Footing, in_flight, waiting| {
-            footing.weigh(at(40_000), PATIENCE, in_flight, waiting).map(|collapse| collapse.certain)
+            footing.weigh(at(40_000), TIMEOUT, in_flight, waiting).map(|collapse| collapse.certain)
         };
         let mut footing = leader(2);
         footing.suspect(launch(0), &failure(Cause::TimedOut), true);
@@ -366,7 +366,7 @@ mod tests {
         let mut footing = leader(1);
         for times in 1..=3 {
             footing.suspect(launch(0), &refused(), true);
-            let collapse = footing.weigh(at(1_000), PATIENCE, 0, 1);
+            let collapse = footing.weigh(at(1_000), TIMEOUT, 0, 1);
             assert_eq!(collapse.map(|collapse| collapse.certain), (times == 3).then_some(false));
         }
     }

@@ -14,9 +14,9 @@ use libi_core::wire::Kind;
 use super::leaving::TERMINATE;
 use super::roster::Roster;
 use super::{Effect, Node, Notice, Plan, Role, Stage};
+use crate::failure::{Cause, Failure, LaunchTiming, Phase};
 use crate::machine::ledger::{Decision, Known, Ledger, Replaced};
-use crate::machine::message::{Down, Ending, News, Spare};
-use crate::verdict::{Cause, Failure, Phase, Trip};
+use crate::machine::message::{ChildMessage, Ending, ParentMessage, Spare};
 
 /// What a front end's node keeps beside what every node keeps.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Front {
     pub(super) ledger: Ledger,
     allowed: Duration,
     /// Who has launched each host, and when.
-    trips: Vec<Trip>,
+    trips: Vec<LaunchTiming>,
     /// Whether the link of each host is direct, once that is known.
     links: Vec<Option<bool>>,
     /// How many of them are, and how many are not.
@@ -53,7 +53,7 @@ enum Doubt {
     None,
     /// Nothing, until more is known.
     Open,
-    Settled(News),
+    Settled(ChildMessage),
 }
 
 impl Front {
@@ -67,7 +67,7 @@ impl Front {
         Self {
             ledger,
             allowed: plan.deadline,
-            trips: vec![Trip::default(); plan.hosts.len()],
+            trips: vec![LaunchTiming::default(); plan.hosts.len()],
             links: vec![None; plan.hosts.len()],
             tally: (0, 0),
             roster: Roster::new(plan.size),
@@ -84,10 +84,10 @@ impl Front {
     }
 
     /// Notes what is said of a host's link; one that is lost, or launched again, has none.
-    fn note_link(&mut self, news: &News) {
+    fn note_link(&mut self, news: &ChildMessage) {
         let (host, direct) = match news {
-            News::Link(host, direct) => (host, Some(*direct)),
-            News::Again(host, ..) | News::Failed(host, ..) => (host, None),
+            ChildMessage::Link(host, direct) => (host, Some(*direct)),
+            ChildMessage::Again(host, ..) | ChildMessage::Failed(host, ..) => (host, None),
             _ => return,
         };
         let Some(known) = self.links.get_mut(host.0 as usize) else { return };
@@ -146,16 +146,16 @@ impl Node {
 
     /// How many hosts have joined, have failed, and are still waited for, as far as it is known at the front end.
     #[must_use]
-    pub fn tally(&self) -> (u32, u32, u32) {
+    pub fn progress(&self) -> (u32, u32, u32) {
         match &self.role {
-            Role::Front(front) => front.ledger.tally(),
+            Role::Front(front) => front.ledger.progress(),
             Role::Member(_) => (0, 0, 0),
         }
     }
 
     /// Who has launched each host, and when, as far as it is known at the front end.
     #[must_use]
-    pub fn trips(&self) -> &[Trip] {
+    pub fn trips(&self) -> &[LaunchTiming] {
         match &self.role {
             Role::Front(front) => &front.trips,
             Role::Member(_) => &[],
@@ -182,35 +182,39 @@ impl Node {
     }
 
     /// Takes news into the ledger, and does what follows from it.
-    pub(super) fn decide(&mut self, news: &[News], now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn decide(&mut self, news: &[ChildMessage], now: Instant, out: &mut Vec<Effect>) {
         let elapsed = now.since(self.began);
         for news in news {
             // Who joins a session that was given up is asked to end like everybody else.
-            if self.stage >= Stage::Ending && !self.was_up && matches!(news, News::Joined(..)) {
+            if self.stage >= Stage::Ending && !self.was_up && matches!(news, ChildMessage::Joined(..)) {
                 continue;
             }
             let replaced = self.replace(news, now, out);
             let Role::Front(front) = &mut self.role else { return };
             front.note_link(news);
             match news {
-                News::Exited(rank, exit) => {
+                ChildMessage::Exited(rank, exit) => {
                     front.roster.leaves(*rank);
                     out.push(Effect::Tell(Notice::Exited(*rank, *exit)));
                 }
-                News::InputTaken(bytes) => out.push(Effect::Tell(Notice::InputTaken(*bytes))),
-                News::Released(rank) => {
+                ChildMessage::InputTaken(bytes) => out.push(Effect::Tell(Notice::InputTaken(*bytes))),
+                ChildMessage::Released(rank) => {
                     front.roster.leaves(*rank);
                     out.push(Effect::Tell(Notice::Released(*rank)));
                 }
-                News::Joined(host, _, trip) | News::Failed(host, _, Failure { trip, .. }) => {
+                ChildMessage::Joined(host, _, timing)
+                | ChildMessage::Failed(host, _, Failure { timing, .. }) => {
                     if let Some(known) = front.trips.get_mut(host.0 as usize)
-                        && (trip.greeted.is_some() || known.greeted.is_none())
+                        && (timing.greeted.is_some() || known.greeted.is_none())
                     {
-                        *known = *trip;
+                        *known = *timing;
                     }
                 }
-                News::Again(..) | News::Link(..) | News::Alone | News::NotDirect => {}
-                News::Unable(..) | News::Back(..) => {}
+                ChildMessage::Again(..)
+                | ChildMessage::Link(..)
+                | ChildMessage::Alone
+                | ChildMessage::NotDirect => {}
+                ChildMessage::Unable(..) | ChildMessage::Back(..) => {}
             }
             let instead = match self.doubt(news, now, out) {
                 Doubt::None => replaced,
@@ -220,7 +224,7 @@ impl Node {
             let Role::Front(front) = &mut self.role else { return };
             let news = instead.as_ref().unwrap_or(news);
             let was_lost = front.ledger.note(news);
-            if let News::Failed(host, _, failure) = news
+            if let ChildMessage::Failed(host, _, failure) = news
                 && was_lost
                 && self.stage == Stage::Up
             {
@@ -246,7 +250,7 @@ impl Node {
         }
         let decision = front.ledger.decide();
         front.gather = match decision {
-            Decision::Hopeless => front.gather.min(now + self.rules.gather),
+            Decision::Hopeless => front.gather.min(now + self.rules.failure_linger),
             _ => Instant::FAR_FUTURE,
         };
         let late = front.deadline(self.stage).is_some_and(|by| now >= by);
@@ -254,8 +258,8 @@ impl Node {
             (Decision::Go, _) => self.go(now, out),
             (Decision::GiveUp, _) => self.give_up(now, out),
             (Decision::Wait | Decision::Hopeless, None) if late => {
-                let why = if now >= front.deadline { Cause::TimedOut } else { Cause::Abandoned };
-                front.concluding = Some((why.clone(), now + self.rules.grace.saturating_mul(2)));
+                let why = if now >= front.deadline { Cause::TimedOut } else { Cause::Cancelled };
+                front.concluding = Some((why.clone(), now + self.rules.kill_grace.saturating_mul(2)));
                 self.conclude(&why, now, out);
                 self.report(now, out);
             }
@@ -270,10 +274,10 @@ impl Node {
 
     /// A host that is lost just when the session comes up, below somebody who does not know that yet, is launched again until he
     /// does; then he says what has become of it. If it is not back by then, it is lost by what it was lost by.
-    fn doubt(&mut self, news: &News, now: Instant, out: &mut Vec<Effect>) -> Doubt {
+    fn doubt(&mut self, news: &ChildMessage, now: Instant, out: &mut Vec<Effect>) -> Doubt {
         let Role::Front(front) = &mut self.role else { return Doubt::None };
         match news {
-            News::Again(host, attempt, lost) if self.stage >= Stage::Up => {
+            ChildMessage::Again(host, attempt, lost) if self.stage >= Stage::Up => {
                 if let Some(lost) = lost {
                     front.in_doubt.insert(*host, lost.clone());
                 }
@@ -282,21 +286,21 @@ impl Node {
                 }
                 // It had not been up.
                 let elapsed = now.since(self.began);
-                let abandoned = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
-                Doubt::Settled(News::Failed(*host, *attempt, abandoned))
+                let abandoned = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);
+                Doubt::Settled(ChildMessage::Failed(*host, *attempt, abandoned))
             }
-            News::Joined(host, ..) => {
+            ChildMessage::Joined(host, ..) => {
                 front.in_doubt.remove(host);
                 Doubt::None
             }
-            News::Failed(host, attempt, failure) => match front.in_doubt.remove(host) {
-                Some(lost) if failure.cause == Cause::Abandoned => {
+            ChildMessage::Failed(host, attempt, failure) => match front.in_doubt.remove(host) {
+                Some(lost) if failure.cause == Cause::Cancelled => {
                     let leader = self.tasks.get(host).and_then(|task| task.blocks.first());
                     if let (Some(block), Cause::Exited(exit)) = (leader, &lost.cause) {
                         front.roster.leaves(block.first);
                         out.push(Effect::Tell(Notice::Exited(block.first, *exit)));
                     }
-                    Doubt::Settled(News::Failed(*host, *attempt, *lost))
+                    Doubt::Settled(ChildMessage::Failed(*host, *attempt, *lost))
                 }
                 _ => Doubt::None,
             },
@@ -317,26 +321,26 @@ impl Node {
         }
         present.remove_all(&absent);
         // Who did not join, and has not ended when that was asked of it, has no place.
-        self.end_those_before(Phase::Joined, &Cause::Abandoned, now, out);
+        self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
         self.rise(absent, present, None, now, out);
         out.push(Effect::Tell(Notice::Up));
     }
 
     fn give_up(&mut self, now: Instant, out: &mut Vec<Effect>) {
         out.push(Effect::Tell(Notice::GivenUp));
-        self.end(Ending { signal: TERMINATE, grace: self.rules.grace }, now, out);
+        self.end(Ending { signal: TERMINATE, grace: self.rules.kill_grace }, now, out);
     }
 
     /// What is still waited for is not launched any more.
     pub(super) fn close_ledger(&mut self, now: Instant) {
         let elapsed = now.since(self.began);
         if let Role::Front(front) = &mut self.role {
-            front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed));
+            front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed));
         }
     }
 
     /// Sends this to every child that is up.
-    pub(super) fn pass_down(&mut self, message: &Down, out: &mut Vec<Effect>) {
+    pub(super) fn pass_down(&mut self, message: &ParentMessage, out: &mut Vec<Effect>) {
         for (&link, _) in self.children.iter().filter(|(_, child)| child.is_up()) {
             Self::send(link, Kind::Control, message, out);
         }

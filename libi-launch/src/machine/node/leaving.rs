@@ -1,6 +1,6 @@
 //! How a session, or a member's part in it, comes to an end: signals, the end that the user wants, a lost parent, release.
 //!
-//! A member is *ours* until it ends or [finalises](Event::Finalize). What is ours is signalled and ended with the
+//! A member is *ours* until it ends or [finalises](Event::Detach). What is ours is signalled and ended with the
 //! session, and ends when it loses its parent. One that is released is neither: it goes on carrying for those below
 //! it as long as it lives and has a parent; when it has lost its parent, those below that are still ours are ended, and
 //! output is thrown away.
@@ -8,14 +8,14 @@
 //! A leader that ends takes away what those below it hang on. So there is a word for the time when nobody does: a node
 //! is *alone* when every child of it is gone, or released and alone itself.
 //!
-//! [Event::Finalize]: super::Event::Finalize
+//! [Event::Detach]: super::Event::Finalize
 
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::{Effect, Event, LinkId, Node, Notice, Role, Stage};
-use crate::machine::message::{Down, Ending, News};
-use crate::verdict::Cause;
+use crate::failure::Cause;
+use crate::machine::message::{ChildMessage, Ending, ParentMessage};
 
 /// The request to end: SIGTERM, which has this number everywhere.
 pub(super) const TERMINATE: i32 = 15;
@@ -47,8 +47,8 @@ impl Node {
         self.ends_by = by;
         let asked = self.children.iter().filter(|(_, child)| child.is_up());
         for (link, before) in asked.map(|(link, child)| (*link, child.by)).collect::<Vec<_>>() {
-            Self::send(link, Kind::Control, &Down::End(ending), out);
-            self.set_deadline(link, before.min(by + self.rules.grace));
+            Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
+            self.set_deadline(link, before.min(by + self.rules.kill_grace));
         }
         self.tell_own(Notice::End(ending), out);
     }
@@ -57,15 +57,15 @@ impl Node {
     fn ask_to_end(&mut self, link: LinkId, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get(&link) else { return };
         if !child.is_up() {
-            return self.end_by_force(link, Cause::Abandoned, now, out);
+            return self.end_by_force(link, Cause::Cancelled, now, out);
         }
-        Self::send(link, Kind::Control, &Down::End(ending), out);
+        Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
         if child.released && child.alone {
             // It is nobody's any more; the link is all that there is to end.
             return self.let_go(link, now, out);
         }
         // It kills itself by then; what it says of that needs some time to arrive.
-        self.set_deadline(link, now + ending.grace + self.rules.grace);
+        self.set_deadline(link, now + ending.grace + self.rules.kill_grace);
     }
 
     /// The parent is gone: this node, and whatever it has started, must not outlive it.
@@ -86,11 +86,11 @@ impl Node {
         for link in links {
             match self.children.get(&link) {
                 Some(child) if child.released => self.let_go(link, now, out),
-                _ => self.end_by_force(link, Cause::Abandoned, now, out),
+                _ => self.end_by_force(link, Cause::Cancelled, now, out),
             }
         }
         if first {
-            let ending = Ending { signal: TERMINATE, grace: self.rules.grace };
+            let ending = Ending { signal: TERMINATE, grace: self.rules.kill_grace };
             self.tell_own(Notice::End(ending), out);
         }
     }
@@ -103,7 +103,7 @@ impl Node {
         if let Some(child) = self.children.get_mut(&link) {
             child.open = false;
             child.end(Cause::Closed);
-            child.exit.get_or_insert(crate::verdict::Exit::Unknown);
+            child.exit.get_or_insert(crate::failure::Exit::Unknown);
         }
         self.cut(link, out);
         self.ends(link, Cause::Closed, now, out);
@@ -111,7 +111,7 @@ impl Node {
 
     /// Every member at and below this node that is still ours gets this signal.
     pub(super) fn signal(&mut self, signal: i32, out: &mut Vec<Effect>) {
-        self.pass_down(&Down::Signal(signal), out);
+        self.pass_down(&ParentMessage::Signal(signal), out);
         self.tell_own(Notice::Signal(signal), out);
     }
 
@@ -123,12 +123,12 @@ impl Node {
     }
 
     /// The user of a member wants it to be released.
-    pub(super) fn finalize(&mut self) {
+    pub(super) fn detach(&mut self) {
         if let Some(rank) = self.rank
             && self.stage < Stage::Ending
             && !std::mem::replace(&mut self.released, true)
         {
-            self.news.push(News::Released(rank));
+            self.news.push(ChildMessage::Released(rank));
         }
     }
 
@@ -162,7 +162,7 @@ impl Node {
         let is_asked = self.stage == Stage::Up || self.stage == Stage::Ending && self.released;
         if !self.said_alone && is_asked && matches!(self.role, Role::Member(_)) && self.is_alone() {
             self.said_alone = true;
-            self.news.push(News::Alone);
+            self.news.push(ChildMessage::Alone);
         }
     }
 }

@@ -9,8 +9,8 @@ use libi_core::time::Instant;
 
 use super::returning::anew;
 use super::{Node, Role, Stage};
-use crate::machine::message::News;
-use crate::verdict::{Cause, Failure, Phase};
+use crate::failure::{Cause, Failure, Phase};
+use crate::machine::message::ChildMessage;
 
 /// How often a host may be lost for each of its attempts: far more often than trees are deep.
 const LOSSES_FOR_AN_ATTEMPT: u16 = 32;
@@ -41,7 +41,7 @@ impl Node {
     /// How long to wait after so many failures and one more.
     pub(super) fn back_off(&self, made: u16) -> Duration {
         let back_off = self.rules.back_off.saturating_mul(1 << made.min(20));
-        back_off.min(self.rules.back_off_most)
+        back_off.min(self.rules.back_off_max)
     }
 
     /// Whether a host may be lost once more. Losses are no fault of the hosts below, but a session whose leaders are lost
@@ -51,14 +51,14 @@ impl Node {
     }
 
     pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
-        if !failure.is_for_want_of_room() {
+        if !failure.is_out_of_resources() {
             self.footing.fills(false);
         }
         if failure.is_overrun() {
             let rem = self.queue.estimate().cost().rem;
             self.window.refused(now, self.queue.in_flight(), rem);
         }
-        if failure.is_for_want_of_room() {
+        if failure.is_out_of_resources() {
             return self.no_room(launch, failure, now);
         }
         let retry = self.retry(launch, &failure);
@@ -85,8 +85,8 @@ impl Node {
                 self.again_by(next, None);
             }
         } else {
-            self.news.push(News::Unable(failure, false));
-            self.news.push(News::Back(next.host, next.attempt, false));
+            self.news.push(ChildMessage::Unable(failure, false));
+            self.news.push(ChildMessage::Back(next.host, next.attempt, false));
         }
     }
 
@@ -110,7 +110,7 @@ impl Node {
             Retry::After(back_off) if self.may_be_lost(launch.attempt) => {
                 self.again(launch, now + back_off, failure);
             }
-            _ => self.news.push(News::Failed(launch.host, launch.attempt, failure.clone())),
+            _ => self.news.push(ChildMessage::Failed(launch.host, launch.attempt, failure.clone())),
         }
         let faults = self.faults.entry(launch.host).or_default();
         *faults = faults.saturating_add(launch.attempt.failed).saturating_add(1);
@@ -120,7 +120,7 @@ impl Node {
             if self.stage == Stage::Launching && self.may_be_lost(lost.attempt) {
                 self.again(lost, now, &failure);
             } else {
-                self.news.push(News::Failed(lost.host, anew(lost.attempt), failure));
+                self.news.push(ChildMessage::Failed(lost.host, anew(lost.attempt), failure));
             }
         }
     }
@@ -128,7 +128,7 @@ impl Node {
     /// Launches a host again that was lost with, or as, a child.
     fn again(&mut self, lost: Launch, not_before: Instant, failure: &Failure) {
         if self.footing.is_lost() {
-            return self.news.push(News::Back(lost.host, anew(lost.attempt), false));
+            return self.news.push(ChildMessage::Back(lost.host, anew(lost.attempt), false));
         }
         let next = if !self.launches(lost.host) {
             // Not the front end's to launch, but that of the next master.

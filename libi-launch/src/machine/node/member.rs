@@ -1,6 +1,6 @@
 //! A member's side of a node: the link to its parent, and what comes from there.
 
-use libi_core::boot::{Hello, Place, Ticket};
+use libi_core::join::{Hello, MemberRole, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
@@ -9,13 +9,13 @@ use zeroize::Zeroize;
 
 use super::leaving::TERMINATE;
 use super::{Effect, Node, Notice, Role, Stage};
-use crate::machine::message::{Down, Ending, News, Rules, Welcome};
+use crate::failure::{Cause, Failure, LaunchTiming, Phase};
+use crate::machine::message::{ChildMessage, Ending, ParentMessage, Rules, SessionConfig};
 use crate::machine::reader::{Item, Reader};
-use crate::verdict::{Cause, Failure, Phase, Trip};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Called,
+    CallSignature,
     Greeted(Ticket),
     Joining(Ticket),
     Joined(Ticket),
@@ -41,14 +41,14 @@ pub(super) struct Upstream {
 impl Upstream {
     pub(super) fn new(process: u32, machine: String) -> Self {
         let (heard, by) = (Instant::ZERO, Instant::FAR_FUTURE);
-        let (reader, state) = (Reader::new(), State::Called);
+        let (reader, state) = (Reader::new(), State::CallSignature);
         let (absent, below) = Default::default();
         Self { process, machine, reader, state, heard, talks: false, absent, below, by }
     }
 
     pub(super) fn begin(&mut self, now: Instant, rules: &Rules) {
         self.heard = now;
-        self.by = now + rules.greet;
+        self.by = now + rules.hello_timeout;
     }
 
     pub(super) fn is_welcome(&self) -> bool {
@@ -59,9 +59,9 @@ impl Upstream {
         (!self.is_welcome()).then_some(self.by)
     }
 
-    fn place(&self) -> Option<(Place, Attempt)> {
+    fn place(&self) -> Option<(MemberRole, Attempt)> {
         match self.state {
-            State::Called => None,
+            State::CallSignature => None,
             State::Greeted(ticket) | State::Joining(ticket) | State::Joined(ticket) => {
                 Some((ticket.place, ticket.attempt))
             }
@@ -111,10 +111,10 @@ impl Node {
             (Kind::Heartbeat, _) => Some(()),
             (Kind::Goodbye, _) => self.parent_moved(out),
             (Kind::Control | Kind::Stdio, _) if self.stage == Stage::Over => Some(()),
-            (Kind::Ticket, State::Called) => {
+            (Kind::Ticket, State::CallSignature) => {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 upstream.state = State::Greeted(ticket);
-                upstream.by = now + self.rules.greet;
+                upstream.by = now + self.rules.hello_timeout;
                 upstream.reader.trust(Limits::PROVEN);
                 self.session = ticket.session;
                 let hello = Hello { ticket, process: upstream.process, machine: upstream.machine.clone() };
@@ -125,32 +125,36 @@ impl Node {
                 out.push(Effect::Input(payload.to_vec()));
                 Some(())
             }
-            (Kind::Control, State::Called) => None,
+            (Kind::Control, State::CallSignature) => None,
             (Kind::Control, _) => self.told(decode_control(&frame).ok()?, now, out),
             _ => None,
         }
     }
 
-    fn told(&mut self, message: Down, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
+    fn told(&mut self, message: ParentMessage, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
         let Role::Member(upstream) = &mut self.role else { return None };
         match (message, upstream.state) {
-            (Down::Welcome(welcome), State::Greeted(ticket)) => {
+            (ParentMessage::SessionConfig(welcome), State::Greeted(ticket)) => {
                 upstream.state = State::Joining(ticket);
                 self.welcomed(ticket, *welcome, now, out)?;
             }
-            (_, State::Called | State::Greeted(_)) | (Down::Welcome(_), _) => return None,
-            (Down::Share(tasks, estimate), _) => {
+            (_, State::CallSignature | State::Greeted(_)) | (ParentMessage::SessionConfig(_), _) => {
+                return None;
+            }
+            (ParentMessage::Share(tasks, estimate), _) => {
                 self.accept(tasks, estimate);
                 self.correct(out);
                 self.hand_back_what_is_given();
                 // A node that ends leaves the verdict on its hosts to its parent.
                 if matches!(self.stage, Stage::Concluding | Stage::Up) {
-                    self.abandon_queue(&Cause::Abandoned, now);
+                    self.abandon_queue(&Cause::Cancelled, now);
                 }
                 self.listen(out);
             }
-            (Down::Conclude(why), _) if self.stage == Stage::Launching => self.conclude(&why, now, out),
-            (Down::Go(roll), _) if self.stage < Stage::Up => {
+            (ParentMessage::Conclude(why), _) if self.stage == Stage::Launching => {
+                self.conclude(&why, now, out);
+            }
+            (ParentMessage::Go(roll), _) if self.stage < Stage::Up => {
                 upstream.absent.add_all(&roll.absent);
                 upstream.below.add_all(&roll.below);
                 if !roll.is_last {
@@ -159,17 +163,17 @@ impl Node {
                 let absent = std::mem::take(&mut upstream.absent);
                 let below = std::mem::take(&mut upstream.below);
                 // Whoever has not joined by now would wait for ever to be told so.
-                self.abandon_queue(&Cause::Abandoned, now);
+                self.abandon_queue(&Cause::Cancelled, now);
                 (self.stage, self.was_up) = (Stage::Up, true);
                 self.direct.forget_secret();
-                self.end_those_before(Phase::Joined, &Cause::Abandoned, now, out);
+                self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
                 self.rise(absent, below, Some(roll.top), now, out);
                 out.push(Effect::Tell(Notice::Up));
             }
-            (Down::Conclude(_) | Down::Go(_), _) => {}
-            (Down::Signal(signal), _) => self.signal(signal, out),
-            (Down::End(ending), _) => self.end(ending, now, out),
-            (Down::Credit(bytes), _) => self.outbox.allow(bytes),
+            (ParentMessage::Conclude(_) | ParentMessage::Go(_), _) => {}
+            (ParentMessage::Signal(signal), _) => self.signal(signal, out),
+            (ParentMessage::End(ending), _) => self.end(ending, now, out),
+            (ParentMessage::Credit(bytes), _) => self.outbox.allow(bytes),
         }
         Some(())
     }
@@ -178,7 +182,7 @@ impl Node {
     fn welcomed(
         &mut self,
         ticket: Ticket,
-        welcome: Welcome,
+        welcome: SessionConfig,
         now: Instant,
         out: &mut Vec<Effect>,
     ) -> Option<()> {
@@ -187,7 +191,7 @@ impl Node {
             return None;
         }
         (self.rules, self.size, self.programs) = (welcome.rules, welcome.size, welcome.programs);
-        (self.via, self.output) = (welcome.via, welcome.output);
+        (self.backend, self.output) = (welcome.backend, welcome.output);
         self.direct.settings = welcome.direct;
         self.input = welcome.input;
         if self.input {
@@ -197,7 +201,7 @@ impl Node {
         (self.host, self.host_name) = (Some(welcome.host), welcome.name);
         self.fixed = welcome.fixed;
         self.next_beat = now + self.beat_every();
-        if let Place::Leader(host) = ticket.place {
+        if let MemberRole::Leader(host) = ticket.place {
             self.leads = Some(host);
             let own = Launch { host, attempt: ticket.attempt };
             self.dial(welcome.parent, own, welcome.dial, out);
@@ -222,8 +226,8 @@ impl Node {
         let mut locals = self.children.values().filter(|child| child.host().is_none());
         if locals.all(super::Child::is_up) {
             upstream.state = State::Joined(ticket);
-            if let Place::Leader(host) = ticket.place {
-                self.news.push(News::Joined(host, ticket.attempt, Trip::default()));
+            if let MemberRole::Leader(host) = ticket.place {
+                self.news.push(ChildMessage::Joined(host, ticket.attempt, LaunchTiming::default()));
             }
         }
     }
@@ -231,17 +235,17 @@ impl Node {
     /// A further member of this host will not join, or has gone before the session was up: nor will the host.
     pub(super) fn host_failed(&mut self, failure: Failure, now: Instant, out: &mut Vec<Effect>) {
         let Role::Member(upstream) = &self.role else { return };
-        let Some((Place::Leader(host), attempt)) = upstream.place() else { return };
-        self.news.push(News::Failed(host, attempt, failure));
+        let Some((MemberRole::Leader(host), attempt)) = upstream.place() else { return };
+        self.news.push(ChildMessage::Failed(host, attempt, failure));
         self.report(now, out);
-        self.end(Ending { signal: TERMINATE, grace: self.rules.grace }, now, out);
+        self.end(Ending { signal: TERMINATE, grace: self.rules.kill_grace }, now, out);
     }
 
     /// Stops launching, gives up what has not joined, and tells those below to do the same.
     pub(super) fn conclude(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         self.stage = Stage::Concluding;
         self.abandon_queue(why, now);
-        self.pass_down(&Down::Conclude(why.clone()), out);
+        self.pass_down(&ParentMessage::Conclude(why.clone()), out);
         self.end_those_before(Phase::Joining, why, now, out);
         let joined = match &self.role {
             Role::Member(upstream) => !matches!(upstream.state, State::Joining(_)),
@@ -273,12 +277,12 @@ impl Node {
     /// Reports every host that is still waiting for its launch as given up.
     pub(super) fn abandon_queue(&mut self, why: &Cause, now: Instant) {
         for (Launch { host, attempt }, failure) in self.footing.take_held() {
-            self.news.push(News::Failed(host, attempt, failure));
+            self.news.push(ChildMessage::Failed(host, attempt, failure));
         }
         for Launch { host, attempt } in self.not_launched() {
             let elapsed = now.since(self.began);
             let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
-            self.news.push(News::Failed(host, attempt, failure));
+            self.news.push(ChildMessage::Failed(host, attempt, failure));
         }
     }
 

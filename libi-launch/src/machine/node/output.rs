@@ -7,9 +7,9 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::wire::{Flags, Header, Kind, Limits};
 
 use super::{Effect, LinkId, Node, Notice, Role, Stage};
-use crate::machine::message::{Down, Output};
+use crate::failure::Cause;
+use crate::machine::message::{Output, ParentMessage};
 use crate::machine::outbox::{CHUNK, Piece, Stream, WINDOW};
-use crate::verdict::Cause;
 
 impl Node {
     /// Whether more of what is printed should be read from pipes, of children or of this process itself. Those that
@@ -62,7 +62,7 @@ impl Node {
 
     /// A child has sent output: no more than it was granted.
     pub(super) fn output_arrives(&mut self, link: LinkId, payload: &[u8]) -> Result<(), Cause> {
-        let garbled = |what: &str| Cause::Garbled(what.to_owned());
+        let garbled = |what: &str| Cause::Protocol(what.to_owned());
         let piece = Piece::decode(payload).ok_or_else(|| garbled("output of nobody"))?;
         let Some(child) = self.children.get_mut(&link) else { return Ok(()) };
         let length = piece.text.len() as u32; // frames are short
@@ -107,7 +107,7 @@ impl Node {
             credits.push((link, owed));
         }
         for (link, owed) in credits {
-            Self::send(link, Kind::Control, &Down::Credit(owed), out);
+            Self::send(link, Kind::Control, &ParentMessage::Credit(owed), out);
         }
     }
 

@@ -52,9 +52,9 @@ use libi_core::time::Instant;
 
 use super::footing::Collapse;
 use super::{Effect, LinkId, Node, Role, Stage};
+use crate::failure::{Cause, Failure, Phase};
 use crate::machine::child::State;
-use crate::machine::message::News;
-use crate::verdict::{Cause, Failure, Phase};
+use crate::machine::message::ChildMessage;
 
 impl Node {
     /// A launch from here has got somewhere: who was held until that is known is given up.
@@ -67,7 +67,7 @@ impl Node {
     /// A launch that failed is not repeated.
     pub(super) fn give_host_up(&mut self, launch: Launch, failure: Failure) {
         self.take_over(launch.host);
-        self.news.push(News::Failed(launch.host, launch.attempt, failure));
+        self.news.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
     }
 
     /// A launch has failed, and would be repeated or not.
@@ -79,10 +79,10 @@ impl Node {
         }
         if self.footing.is_lost() {
             // It was cut short, or would be launched again: but not here.
-            if speaks_of_here || !given_up || failure.cause == Cause::Abandoned {
-                let was_silent = failure.elapsed > self.patience();
+            if speaks_of_here || !given_up || failure.cause == Cause::Cancelled {
+                let was_silent = failure.elapsed > self.timeout();
                 let tried = speaks_of_here || failure.was_not_let_in() || was_silent;
-                self.news.push(News::Back(launch.host, anew(launch.attempt), tried));
+                self.news.push(ChildMessage::Back(launch.host, anew(launch.attempt), tried));
             } else {
                 self.give_host_up(launch, failure);
             }
@@ -100,16 +100,16 @@ impl Node {
 
     /// Hands everything back if launching from here turns out not to work.
     pub(super) fn weigh(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        let (patience, in_flight, waiting) = (self.patience(), self.queue.in_flight(), self.queue.waiting());
-        let Some(collapse) = self.footing.weigh(now, patience, in_flight, waiting) else { return };
+        let (timeout, in_flight, waiting) = (self.timeout(), self.queue.in_flight(), self.queue.waiting());
+        let Some(collapse) = self.footing.weigh(now, timeout, in_flight, waiting) else { return };
         let Collapse { why, certain, held, failed } = collapse;
-        self.news.push(News::Unable(why, certain));
+        self.news.push(ChildMessage::Unable(why, certain));
         let silent = self
             .children
             .iter()
             .filter(|(_, child)| child.launch.is_some() && matches!(child.state, State::Starting));
         let silent: Vec<(LinkId, Instant)> =
-            silent.map(|(&link, child)| (link, child.by.min(child.started + patience))).collect();
+            silent.map(|(&link, child)| (link, child.by.min(child.started + timeout))).collect();
         let most = self.rules.attempts.saturating_sub(1);
         let next_held = |Launch { host, attempt }| {
             let failed = attempt.failed.saturating_add(1);
@@ -120,11 +120,11 @@ impl Node {
         for Launch { host, attempt } in held.into_iter().chain(self.not_launched()) {
             let tried = failed.contains(&host);
             let next = if certain && tried { anew(attempt) } else { attempt };
-            self.news.push(News::Back(host, next, tried));
+            self.news.push(ChildMessage::Back(host, next, tried));
         }
         for (link, by) in silent {
             if certain {
-                self.end_by_force(link, Cause::Abandoned, now, out);
+                self.end_by_force(link, Cause::Cancelled, now, out);
             } else {
                 self.set_deadline(link, by);
             }
@@ -135,7 +135,8 @@ impl Node {
     pub(super) fn hand_back_what_is_given(&mut self) {
         if self.footing.is_lost() && self.stage == Stage::Launching {
             let given = self.not_launched();
-            let back = given.into_iter().map(|Launch { host, attempt }| News::Back(host, attempt, false));
+            let back =
+                given.into_iter().map(|Launch { host, attempt }| ChildMessage::Back(host, attempt, false));
             self.news.extend(back);
         }
     }
@@ -163,8 +164,8 @@ impl Node {
         if self.stage != Stage::Launching {
             if self.queue.forget(child, host) || self.is_front() {
                 let elapsed = now.since(self.began);
-                let failure = Failure::without_evidence(Phase::Waiting, Cause::Abandoned, elapsed);
-                self.news.push(News::Failed(host, next, failure));
+                let failure = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);
+                self.news.push(ChildMessage::Failed(host, next, failure));
             }
             return;
         }
@@ -189,7 +190,7 @@ impl Node {
         if let Some(task) = self.tasks.get_mut(&next.host) {
             task.attempt = next.attempt;
         }
-        self.news.push(News::Again(next.host, next.attempt, lost.cloned().map(Box::new)));
+        self.news.push(ChildMessage::Again(next.host, next.attempt, lost.cloned().map(Box::new)));
     }
 
     /// At the front end: the leader that could not launch others, and its first failure, if everybody was launched from the
@@ -199,7 +200,7 @@ impl Node {
         let Role::Front(front) = &self.role else { return None };
         let (host, why) = front.flat.as_deref()?;
         let mut others = self.trips().iter().skip(1);
-        let is_true = others.any(|trip| trip.launcher.is_none() && trip.greeted.is_some());
+        let is_true = others.any(|timing| timing.launcher.is_none() && timing.greeted.is_some());
         is_true.then_some((*host, why))
     }
 }

@@ -24,7 +24,7 @@ use libi_core::wire::Kind;
 
 use super::front::Front;
 use super::{Child, Effect, LinkId, Node, Role, Stage};
-use crate::machine::message::{Down, Task};
+use crate::machine::message::{HostSpec, ParentMessage};
 
 /// How many hosts go into one message, so that it stays below the limit of messages.
 const HOSTS_IN_A_MESSAGE: usize = 2_000;
@@ -102,7 +102,7 @@ impl Node {
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let order = match &self.role {
             // Others can launch, but the master has no room for all of them.
-            Role::Front(Front { flat: Some(flat), shape: None, .. }) if flat.1.is_for_want_of_room() => None,
+            Role::Front(Front { flat: Some(flat), shape: None, .. }) if flat.1.is_out_of_resources() => None,
             // Nobody is to launch but the front end.
             Role::Front(Front { flat: Some(_), .. }) => Some(Vec::new()),
             // The front end launches the first host alone; its leader gets all the others.
@@ -146,7 +146,7 @@ impl Node {
     pub(super) fn heir(&self) -> Option<(LinkId, HostIndex)> {
         let others_launch = match &self.role {
             Role::Front(front) => {
-                front.shape.is_none() && front.flat.as_ref().is_some_and(|flat| flat.1.is_for_want_of_room())
+                front.shape.is_none() && front.flat.as_ref().is_some_and(|flat| flat.1.is_out_of_resources())
             }
             Role::Member(_) => !self.fixed && self.footing.trusts_children(),
         };
@@ -174,14 +174,14 @@ impl Node {
             let task = self.tasks.get(&host)?;
             let attempt = share.attempts.get(&host).copied().unwrap_or_default().max(task.attempt);
             let faults = self.faults.get(&host).copied().unwrap_or(0);
-            Some(Task { attempt, below, faults, ..task.clone() })
+            Some(HostSpec { attempt, below, faults, ..task.clone() })
         });
         Self::send_share(link, tasks, share.estimate, out);
     }
 
     fn send_share(
         link: LinkId,
-        tasks: impl Iterator<Item = Task>,
+        tasks: impl Iterator<Item = HostSpec>,
         estimate: Estimate,
         out: &mut Vec<Effect>,
     ) {
@@ -192,16 +192,21 @@ impl Node {
             part.push(task);
             if weight >= HOSTS_IN_A_MESSAGE {
                 weight = 0;
-                Self::send(link, Kind::Control, &Down::Share(std::mem::take(&mut part), estimate), out);
+                Self::send(
+                    link,
+                    Kind::Control,
+                    &ParentMessage::Share(std::mem::take(&mut part), estimate),
+                    out,
+                );
             }
         }
         if !part.is_empty() {
-            Self::send(link, Kind::Control, &Down::Share(part, estimate), out);
+            Self::send(link, Kind::Control, &ParentMessage::Share(part, estimate), out);
         }
     }
 
     /// Takes over what the parent has given.
-    pub(super) fn accept(&mut self, tasks: Vec<Task>, estimate: Estimate) {
+    pub(super) fn accept(&mut self, tasks: Vec<HostSpec>, estimate: Estimate) {
         let hosts: HostRuns = if self.fixed {
             self.below.accept(tasks.iter().map(|task| (task.host, task.below))).into_iter().collect()
         } else {

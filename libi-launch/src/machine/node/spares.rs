@@ -11,9 +11,9 @@ use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::{Effect, Node, Role, Stage};
+use crate::failure::Cause;
 use crate::machine::ledger::{Known, Replaced};
-use crate::machine::message::{Down, News};
-use crate::verdict::Cause;
+use crate::machine::message::{ChildMessage, ParentMessage};
 
 impl Node {
     /// The hosts that spares have been put in the place of, in the order in which that was done; nothing at other nodes.
@@ -26,13 +26,18 @@ impl Node {
     }
 
     /// Puts a spare in the place of a host that is given up by this; tells what is to be noted of it instead.
-    pub(super) fn replace(&mut self, news: &News, now: Instant, out: &mut Vec<Effect>) -> Option<News> {
-        let News::Failed(host, attempt, failure) = news else { return None };
+    pub(super) fn replace(
+        &mut self,
+        news: &ChildMessage,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<ChildMessage> {
+        let ChildMessage::Failed(host, attempt, failure) = news else { return None };
         let (Stage::Launching, Role::Front(front)) = (self.stage, &mut self.role) else { return None };
         let (noted, known) = front.ledger.at(*host)?;
         let is_open = attempt >= noted && !matches!(known, Known::Failed(_));
         // Whoever was lost with others is not at fault, and would be lost with them on another machine; nor who finds no room.
-        let at_fault = !matches!(failure.cause, Cause::LauncherLost(_) | Cause::NoRoom(_));
+        let at_fault = !matches!(failure.cause, Cause::LauncherLost(_) | Cause::OutOfResources(_));
         if !is_open || !at_fault || !front.has_hope() {
             return None;
         }
@@ -50,7 +55,7 @@ impl Node {
             self.queue.requeue(Launch { host: *host, attempt: before }, now).ok()?;
             self.launch(now, out);
         } else {
-            let share = Down::Share(vec![task.clone()], self.queue.estimate());
+            let share = ParentMessage::Share(vec![task.clone()], self.queue.estimate());
             let mut children = self.children.iter();
             // If there is no master now, the next one is given this with everything else.
             let master = children.find(|(_, child)| child.host() == Some(HostIndex(0)) && child.is_up());
@@ -58,6 +63,6 @@ impl Node {
                 Self::send(link, Kind::Control, &share, out);
             }
         }
-        Some(News::Again(*host, next, None))
+        Some(ChildMessage::Again(*host, next, None))
     }
 }

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use libi_core::boot::{Place, Ticket};
 use libi_core::dist::layout::Block;
 use libi_core::ids::Rank;
+use libi_core::join::{MemberRole, Ticket};
 use libi_core::plan::late::{Attempt, Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::{Child, Effect, Job, LinkId, Node};
-use crate::backend::Backend;
-use crate::verdict::{Cause, Failure, Phase};
+use crate::backend::LaunchMethod;
+use crate::failure::{Cause, Failure, Phase};
 
 /// After how long without an answer, at least, a launch does not count as keeping its launcher busy.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// How many launches may be in flight, whatever their age: each is a process here, with its descriptors.
 const MOST_IN_FLIGHT: usize = 1_000;
 
@@ -55,13 +55,12 @@ impl Node {
         }
         let limit = self.window.limit(&estimate);
         self.queue.limit(limit);
-        let patience = self.patience();
-        let since =
-            Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(patience)).as_nanos() as u64);
+        let timeout = self.timeout();
+        let since = Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(timeout)).as_nanos() as u64);
         let mut counted = self.queue.in_flight_since(since);
         let earliest = counted.next();
         if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
-            return Err(earliest.map(|started| started + patience + Duration::from_nanos(1)));
+            return Err(earliest.map(|started| started + timeout + Duration::from_nanos(1)));
         }
         if self.queue.in_flight() >= self.most_in_flight() { Err(None) } else { Ok(()) }
     }
@@ -69,15 +68,15 @@ impl Node {
     /// How many launches may be in flight if all that is launched takes something of which there is not enough: one always may,
     /// to find out, and to say so of the host.
     fn most_in_flight(&self) -> usize {
-        let Some(most) = self.via.most() else { return MOST_IN_FLIGHT };
+        let Some(most) = self.backend.most() else { return MOST_IN_FLIGHT };
         let held = self.children.values().filter(|child| child.launch.is_some()).count();
         let up = held.saturating_sub(self.queue.in_flight());
         most.saturating_sub(up).clamp(1, MOST_IN_FLIGHT)
     }
 
     /// After how long a launch that has not been answered is silent.
-    pub(super) fn patience(&self) -> Duration {
-        PATIENCE.max(self.queue.estimate().cost().rem.saturating_mul(2))
+    pub(super) fn timeout(&self) -> Duration {
+        TIMEOUT.max(self.queue.estimate().cost().rem.saturating_mul(2))
     }
 
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
@@ -89,8 +88,14 @@ impl Node {
             return self.launch_failed(launch, failure, now);
         };
         let blocks = task.blocks.clone();
-        let link =
-            self.start(Place::Leader(launch.host), Some(launch), blocks, Job::Host(task, program), now, out);
+        let link = self.start(
+            MemberRole::Leader(launch.host),
+            Some(launch),
+            blocks,
+            Job::Host(task, program),
+            now,
+            out,
+        );
         self.starting = Some((link, now));
         self.footing.launched(launch.host, now);
         self.window.launched(now, &self.queue.estimate());
@@ -102,7 +107,7 @@ impl Node {
             let failure = self.nothing_to_run(now);
             return self.host_failed(failure, now, out);
         };
-        self.start(Place::Local(rank), None, vec![block], Job::Member(rank, program), now, out);
+        self.start(MemberRole::Local(rank), None, vec![block], Job::Member(rank, program), now, out);
     }
 
     fn nothing_to_run(&self, now: Instant) -> Failure {
@@ -117,7 +122,7 @@ impl Node {
     /// Starts a process, and writes its ticket into the link before anything is known of it.
     fn start(
         &mut self,
-        place: Place,
+        place: MemberRole,
         launch: Option<Launch>,
         blocks: Vec<Block>,
         job: Job,
@@ -128,7 +133,7 @@ impl Node {
         let link = LinkId(self.last_link);
         let attempt = launch.map_or(Attempt::default(), |launch| launch.attempt);
         let ticket = Ticket { session: self.session, place, attempt, nonce: self.nonce() };
-        let by = now + if launch.is_some() { self.rules.greet } else { self.rules.join };
+        let by = now + if launch.is_some() { self.rules.hello_timeout } else { self.rules.join_timeout };
         self.children.insert(link, Child::new(ticket, launch, blocks, now, by));
         self.deadlines.insert((by, link));
         out.push(Effect::Start(link, job));
@@ -152,7 +157,7 @@ impl Node {
     }
 
     pub(super) fn not_started(&mut self, link: LinkId, why: Cause, now: Instant, out: &mut Vec<Effect>) {
-        let full = matches!(why, Cause::NoRoom(_));
+        let full = matches!(why, Cause::OutOfResources(_));
         self.is_started(link, full, now);
         if let Some(child) = self.children.get_mut(&link) {
             child.end(why);
@@ -163,22 +168,22 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use libi_core::boot::{Nonce, SessionKey};
     use libi_core::ids::HostIndex;
+    use libi_core::join::{Nonce, SessionKey};
 
     use super::*;
-    use crate::backend::{Rsh, Via};
+    use crate::backend::{Backend, Rsh};
 
     #[test]
     fn whoever_holds_as_many_hosts_as_there_are_ports_for_tries_one_more_at_a_time() {
         let mut node = Node::member(0, String::new(), 1);
         assert_eq!(node.most_in_flight(), MOST_IN_FLIGHT);
-        node.via = Via::Rsh(Rsh::new());
+        node.backend = Backend::Rsh(Rsh::new());
         for (held, may) in [(0, 250), (100, 150), (249, 1), (250, 1), (300, 1)] {
             node.children.clear();
             for number in 1..=held {
                 let launch = Launch { host: HostIndex(number), attempt: Attempt::default() };
-                let (place, attempt) = (Place::Leader(launch.host), launch.attempt);
+                let (place, attempt) = (MemberRole::Leader(launch.host), launch.attempt);
                 let ticket = Ticket { session: SessionKey(1), place, attempt, nonce: Nonce(1) };
                 let child = Child::new(ticket, Some(launch), Vec::new(), Instant::ZERO, Instant::FAR_FUTURE);
                 node.children.insert(LinkId(number), child);

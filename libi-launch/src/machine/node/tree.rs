@@ -17,9 +17,9 @@ use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind};
 
 use super::{Effect, LinkId, Node, Role, Stage};
+use crate::failure::Cause;
 use crate::machine::contract::{Branch, Tree};
-use crate::machine::message::{Down, News, Roll};
-use crate::verdict::Cause;
+use crate::machine::message::{ChildMessage, ParentMessage, Roll};
 
 /// The channel of the communication half.
 const CHANNEL: u16 = 1;
@@ -75,10 +75,10 @@ impl Places {
 
 impl Node {
     /// Notes where a host is, of which a child has said this.
-    pub(super) fn note_place(&mut self, link: LinkId, news: &News) {
+    pub(super) fn note_place(&mut self, link: LinkId, news: &ChildMessage) {
         match news {
-            News::Joined(host, ..) if self.tasks.contains_key(host) => self.places.put(*host, link),
-            News::Failed(host, ..) | News::Again(host, ..) => self.places.take(*host),
+            ChildMessage::Joined(host, ..) if self.tasks.contains_key(host) => self.places.put(*host, link),
+            ChildMessage::Failed(host, ..) | ChildMessage::Again(host, ..) => self.places.take(*host),
             _ => {}
         }
     }
@@ -144,7 +144,7 @@ impl Node {
             if child.rank().is_some_and(|rank| ranks.contains(rank)) {
                 branches.push(Branch { link, ranks, local: child.host().is_none() });
             } else {
-                self.end_by_force(link, Cause::Abandoned, now, out);
+                self.end_by_force(link, Cause::Cancelled, now, out);
             }
         }
         branches
@@ -161,7 +161,7 @@ impl Node {
                 is_last: absent.len() == 0 && below.len() == 0,
             };
             let is_last = roll.is_last;
-            Self::send(link, Kind::Control, &Down::Go(roll), out);
+            Self::send(link, Kind::Control, &ParentMessage::Go(roll), out);
             if is_last {
                 return;
             }
@@ -223,15 +223,15 @@ fn parts(ranks: &Ranks) -> impl ExactSizeIterator<Item = Ranks> + use<> {
 
 #[cfg(test)]
 mod tests {
-    use libi_core::boot::{Nonce, Place, SessionKey, Ticket};
     use libi_core::dist::layout::Block;
     use libi_core::ids::Rank;
+    use libi_core::join::{MemberRole, Nonce, SessionKey, Ticket};
     use libi_core::plan::late::{Attempt, Launch};
 
     use super::super::Child;
     use super::*;
     use crate::machine::child::State;
-    use crate::machine::message::Task;
+    use crate::machine::message::HostSpec;
 
     #[test]
     fn places_are_kept_in_runs_and_the_latest_word_on_each_host_holds() {
@@ -283,7 +283,7 @@ mod tests {
         for number in 1..=4 {
             let block = Block { first: Rank(2 * number - 1), count: 2, distribution: 0 };
             let (host, attempt, name) = (HostIndex(number), Attempt::default(), String::new());
-            let task = Task {
+            let task = HostSpec {
                 host,
                 attempt,
                 name,
@@ -298,7 +298,7 @@ mod tests {
         }
         for number in [1, 2, 3, 5] {
             let host = (number < 5).then_some(HostIndex(number));
-            let place = host.map_or(Place::Local(Rank(9)), Place::Leader);
+            let place = host.map_or(MemberRole::Local(Rank(9)), MemberRole::Leader);
             let launch = host.map(|host| Launch { host, attempt: Attempt::default() });
             let blocks = host.map_or(Vec::new(), |host| node.tasks[&host].blocks.clone());
             let ticket =

@@ -12,7 +12,7 @@ fn family(watching: Watching, last: &str) -> (Child, PipeReader) {
     start.watching = watching;
     let child = start.start().unwrap();
     drop(theirs);
-    assert!(sys::await_readable(pipe.as_fd(), PATIENCE));
+    assert!(sys::await_readable(pipe.as_fd(), TIMEOUT));
     pipe.read_exact(&mut [0; 1]).unwrap();
     (child, pipe)
 }
@@ -37,7 +37,7 @@ fn a_dropped_process_takes_its_group_along() {
 fn what_a_process_left_running_is_killed_when_it_is_dropped() {
     both(|watching| {
         let (child, pipe) = family(watching, "exit 0");
-        assert!(sys::await_readable(child.as_fd(), PATIENCE));
+        assert!(sys::await_readable(child.as_fd(), TIMEOUT));
         drop(child);
         assert_eq!(read(pipe), "");
     });
@@ -47,7 +47,7 @@ fn what_a_process_left_running_is_killed_when_it_is_dropped() {
 fn what_a_process_left_running_can_be_signalled_until_its_status_is_collected() {
     both(|watching| {
         let (mut child, pipe) = family(watching, "exit 5");
-        assert!(sys::await_readable(child.as_fd(), PATIENCE));
+        assert!(sys::await_readable(child.as_fd(), TIMEOUT));
         assert_eq!(child.peek(), Some(Exit::Code(5)));
         assert_eq!(child.signal(Signal::TERM), Ok(()), "to no effect");
         assert_eq!(child.signal_group(Signal::TERM), Ok(()));
@@ -63,7 +63,7 @@ fn a_signal_to_the_process_spares_its_group() {
     both(|watching| {
         let (mut child, pipe) = family(watching, "wait");
         child.signal(Signal::KILL).unwrap();
-        assert!(sys::await_readable(child.as_fd(), PATIENCE));
+        assert!(sys::await_readable(child.as_fd(), TIMEOUT));
         assert!(!sys::await_readable(pipe.as_fd(), Duration::ZERO), "the other one still has the pipe");
         child.signal_group(Signal::KILL).unwrap();
         assert_eq!(read(pipe), "");
@@ -121,7 +121,7 @@ fn a_released_process_that_has_ended_leaves_no_zombie() {
         start.watching = watching;
         let mut child = start.start().unwrap();
         child.release();
-        assert!(sys::await_readable(child.as_fd(), PATIENCE));
+        assert!(sys::await_readable(child.as_fd(), TIMEOUT));
         let pid = child.pid();
         drop(child);
         assert!(!exists(pid));

@@ -3,7 +3,7 @@
 use super::super::{Signal, Watching};
 use super::*;
 
-fn refusal(start: &Start<'_>) -> String {
+fn shell_error(start: &Start<'_>) -> String {
     let error = start.start().map(drop).unwrap_err();
     error.to_string()
 }
@@ -12,11 +12,11 @@ fn refusal(start: &Start<'_>) -> String {
 fn a_missing_directory_is_named() {
     let mut start = shell("");
     start.cwd = Some(word("/nonexistent/x"));
-    assert_eq!(refusal(&start), "cannot change to directory /nonexistent/x: No such file or directory");
+    assert_eq!(shell_error(&start), "cannot change to directory /nonexistent/x: No such file or directory");
     start.cwd = Some(word("/etc/passwd"));
-    assert_eq!(refusal(&start), "cannot change to directory /etc/passwd: Not a directory");
+    assert_eq!(shell_error(&start), "cannot change to directory /etc/passwd: Not a directory");
     start.cwd = Some(word(""));
-    assert_eq!(refusal(&start), "cannot change to directory : No such file or directory");
+    assert_eq!(shell_error(&start), "cannot change to directory : No such file or directory");
 }
 
 #[test]
@@ -25,17 +25,17 @@ fn a_program_that_may_not_be_executed_is_told_from_one_that_is_missing() {
     let plain = scratch.file("daemon", 0o644, b"#!/bin/sh\n");
     let mut start = start("./daemon", &[]);
     start.cwd = Some(scratch.word());
-    assert_eq!(refusal(&start), "exec ./daemon: Permission denied");
+    assert_eq!(shell_error(&start), "exec ./daemon: Permission denied");
     start.program = word("./demon");
-    assert_eq!(refusal(&start), "exec ./demon: No such file or directory");
+    assert_eq!(shell_error(&start), "exec ./demon: No such file or directory");
     start.program = word("/");
-    assert_eq!(refusal(&start), "exec /: Permission denied");
+    assert_eq!(shell_error(&start), "exec /: Permission denied");
     start.program = word("daemon");
     start.env = start.env.with([variable("PATH", &format!("/nonexistent:{}:/etc", scratch.word()))]);
-    assert_eq!(refusal(&start), format!("exec {plain}: Permission denied"));
+    assert_eq!(shell_error(&start), format!("exec {plain}: Permission denied"));
     start.program = word("demon");
     let path = start.env.value(b"PATH").unwrap().to_string();
-    assert_eq!(refusal(&start), format!("demon: not found in PATH={path}"));
+    assert_eq!(shell_error(&start), format!("demon: not found in PATH={path}"));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_missing_interpreter_is_named_with_what_cannot_be_seen_in_it() {
     let scratch = Scratch::new();
     let script = scratch.file("script", 0o755, b"#!/bin/sh\r\necho\r\n");
     assert_eq!(
-        refusal(&start(&script, &[])),
+        shell_error(&start(&script, &[])),
         format!("exec {script}: its interpreter \"/bin/sh\\r\" is missing")
     );
 }
@@ -56,28 +56,28 @@ fn a_missing_loader_is_not_called_a_missing_file() {
     program[at + 1] = b'L';
     let program = scratch.file("program", 0o755, &program);
     let expected = format!("exec {program}: the file is there, but the loader it was linked for is missing");
-    assert_eq!(refusal(&start(&program, &[])), expected);
+    assert_eq!(shell_error(&start(&program, &[])), expected);
 }
 
 #[test]
 fn a_binary_for_another_machine_is_not_given_to_the_shell() {
     let scratch = Scratch::new();
     let program = scratch.file("program", 0o755, b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xff\xff");
-    assert_eq!(refusal(&start(&program, &[])), format!("exec {program}: Exec format error"));
+    assert_eq!(shell_error(&start(&program, &[])), format!("exec {program}: Exec format error"));
 }
 
 #[test]
 fn arguments_that_are_too_many_are_refused() {
     let mut start = start("/bin/true", &[]);
     start.args = vec![word([b'x'; 100_000]); 100];
-    assert_eq!(refusal(&start), "exec /bin/true: Argument list too long");
+    assert_eq!(shell_error(&start), "exec /bin/true: Argument list too long");
 }
 
 #[test]
 fn a_signal_that_the_system_will_not_have_is_refused_by_name_of_the_step() {
     let mut start = shell("");
     start.die_with_starter = Some(Signal::of_kernel(200));
-    assert_eq!(refusal(&start), "cannot be told of the end of the starting thread: Invalid argument");
+    assert_eq!(shell_error(&start), "cannot be told of the end of the starting thread: Invalid argument");
 }
 
 #[test]
@@ -85,5 +85,5 @@ fn the_same_failures_are_seen_without_pidfds() {
     let mut start = shell("");
     start.watching = Watching::Thread;
     start.cwd = Some(word("/nonexistent"));
-    assert_eq!(refusal(&start), "cannot change to directory /nonexistent: No such file or directory");
+    assert_eq!(shell_error(&start), "cannot change to directory /nonexistent: No such file or directory");
 }

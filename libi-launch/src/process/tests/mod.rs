@@ -1,5 +1,5 @@
 //! What the tests of this room share: ways to start and to observe real processes, and deadlines. Nothing waits by
-//! sleeping; what has to be waited for is an event, and a test that misses one fails after [`PATIENCE`].
+//! sleeping; what has to be waited for is an event, and a test that misses one fails after [`TIMEOUT`].
 
 mod closing;
 mod ending;
@@ -15,19 +15,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use libi_core::dist::{Variable, Word};
+use libi_core::dist::{EnvVar, OsBytes};
 
 use super::{Child, Environment, Exit, Source, Start, sys};
 
 /// Much more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn word(text: impl AsRef<[u8]>) -> Word {
-    Word::new(text.as_ref()).unwrap()
+fn word(text: impl AsRef<[u8]>) -> OsBytes {
+    OsBytes::new(text.as_ref()).unwrap()
 }
 
-fn variable(name: &str, value: &str) -> Variable {
-    Variable::new(word(name), word(value)).unwrap()
+fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar::new(word(name), word(value)).unwrap()
 }
 
 fn start(program: &str, args: &[&str]) -> Start<'static> {
@@ -41,7 +41,7 @@ fn shell(script: &str) -> Start<'static> {
 }
 
 fn ends(child: &mut Child) -> Exit {
-    child.wait_for(PATIENCE).expect("it ends in time")
+    child.wait_for(TIMEOUT).expect("it ends in time")
 }
 
 /// What a process writes to its standard output, and how it ends.
@@ -58,7 +58,7 @@ fn read(mut pipe: PipeReader) -> String {
     let mut text = Vec::new();
     let mut chunk = [0; 4096];
     loop {
-        assert!(sys::await_readable(pipe.as_fd(), PATIENCE), "no end of output");
+        assert!(sys::await_readable(pipe.as_fd(), TIMEOUT), "no end of output");
         match pipe.read(&mut chunk).unwrap() {
             0 => return String::from_utf8(text).unwrap(),
             read => text.extend_from_slice(&chunk[..read]),
@@ -80,7 +80,7 @@ fn paused(start: &Start<'_>) -> Paused {
     let mut start = start.clone().fd(0, theirs.as_fd()).fd(1, says_up.as_fd());
     (start.program, start.args) = (word("/bin/sh"), vec![word("-c"), word("echo up; read line")]);
     let child = start.start().unwrap();
-    assert!(sys::await_readable(up.as_fd(), PATIENCE));
+    assert!(sys::await_readable(up.as_fd(), TIMEOUT));
     up.read_exact(&mut [0; 3]).unwrap();
     Paused { child, _go_on: go_on }
 }
@@ -136,7 +136,7 @@ impl Scratch {
         path
     }
 
-    fn word(&self) -> Word {
+    fn word(&self) -> OsBytes {
         word(self.0.to_str().unwrap())
     }
 }

@@ -59,7 +59,7 @@ fn collector() {
         // SAFETY: takes numbers, and no place for a status.
         while unsafe { libc::waitpid(-1, ptr::null_mut(), 0) } != -1 {}
         assert!(!children.iter().any(|child| exists(child.pid())), "taken away");
-        assert!(sys::await_readable(children[0].as_fd(), PATIENCE));
+        assert!(sys::await_readable(children[0].as_fd(), TIMEOUT));
         assert_eq!(children[0].peek(), Some(Exit::Unknown));
         assert_eq!(children[0].try_wait(), Some(Exit::Unknown));
         assert_eq!(children[0].signal(Signal::TERM), Err(SignalError::Ended));
@@ -121,7 +121,7 @@ fn a_process_bound_to_its_starter_ends_when_the_starter_is_killed() {
     let (mut pipe, theirs) = std::io::pipe().unwrap();
     let mut mortal = role("mortal").fd(3, theirs.as_fd()).start().unwrap();
     drop(theirs);
-    assert!(sys::await_readable(pipe.as_fd(), PATIENCE));
+    assert!(sys::await_readable(pipe.as_fd(), TIMEOUT));
     let mut ready = [0; 1];
     pipe.read_exact(&mut ready).unwrap();
     mortal.signal(Signal::KILL).unwrap();
@@ -136,7 +136,7 @@ fn mortal() {
     start.die_with_starter = Some(Signal::KILL);
     let mut child = start.start().unwrap();
     report.write_all(b"!").unwrap();
-    child.wait_for(PATIENCE);
+    child.wait_for(TIMEOUT);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn arguments_and_variables_arrive_byte_by_byte_and_in_order() {
 fn what_is_not_utf8_arrives_as_it_is() {
     let mut start = start("/bin/sh", &["-c", "printf %s \"$1$V\" | od -An -tx1", "sh"]);
     start.args.push(word([0xff, 0x80]));
-    start.env = start.env.with([Variable::new(word("V"), word([0xfe])).unwrap()]);
+    start.env = start.env.with([EnvVar::new(word("V"), word([0xfe])).unwrap()]);
     assert_eq!(output(&start).0, " ff 80 fe\n");
 }
 
@@ -88,7 +88,7 @@ fn a_channel_is_inherited_under_the_number_that_was_asked_for() {
     let mut child = shell("read word <&3; echo \"got $word\" >&3").fd(3, theirs.as_fd()).start().unwrap();
     drop(theirs);
     std::io::Write::write_all(&mut &ours, b"hello\n").unwrap();
-    ours.set_read_timeout(Some(PATIENCE)).unwrap();
+    ours.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut answer = String::new();
     (&ours).read_to_string(&mut answer).unwrap();
     assert_eq!((answer.as_str(), ends(&mut child)), ("got hello\n", Exit::Code(0)));

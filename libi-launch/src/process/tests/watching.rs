@@ -21,7 +21,7 @@ fn the_descriptor_is_readable_from_the_end_on_and_stays_so() {
             assert_eq!(child.wait_for(Duration::ZERO), None);
         }
         gate = None;
-        assert!(sys::await_readable(child.as_fd(), PATIENCE));
+        assert!(sys::await_readable(child.as_fd(), TIMEOUT));
         assert_eq!((child.peek(), child.peek()), (Some(Exit::Code(3)), Some(Exit::Code(3))));
         assert_eq!((child.try_wait(), child.try_wait()), (Some(Exit::Code(3)), Some(Exit::Code(3))));
         assert!(sys::await_readable(child.as_fd(), Duration::ZERO));
@@ -42,7 +42,7 @@ fn an_end_by_a_signal_is_told_from_an_exit_with_the_number_a_shell_would_make_of
 fn what_it_leaves_in_the_background_does_not_delay_the_news_of_its_end() {
     both(shell("sleep 1000 & exit 3"), |start| {
         let mut child = start.start().unwrap();
-        assert!(sys::await_readable(child.as_fd(), PATIENCE));
+        assert!(sys::await_readable(child.as_fd(), TIMEOUT));
         assert_eq!(child.peek(), Some(Exit::Code(3)));
     });
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use libi_core::boot::{Hello, Nonce, Place, SessionKey, Ticket};
 use libi_core::ids::HostIndex;
+use libi_core::join::{Hello, MemberRole, Nonce, SessionKey, Ticket};
 use libi_core::plan::late::Attempt;
 use libi_core::sim::{Agenda, Node as Id};
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
+use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, Job, Known, LinkId, Node, Notice, Stream};
-use libi_launch::verdict::Exit;
 use serde::Serialize;
 
 use super::{Cluster, FRONT, Happening, Start};
@@ -18,19 +18,19 @@ use crate::scenario::{Fate, Turns};
 impl Cluster {
     pub(super) fn start(&mut self, from: Id, link: LinkId, job: Job, agenda: &mut Agenda<Self>) {
         let (place, attempt, name) = match &job {
-            Job::Host(task, _) => (Place::Leader(task.host), task.attempt, task.name.clone()),
-            Job::Member(rank, _) => (Place::Local(*rank), self.process(from).attempt, String::new()),
+            Job::Host(task, _) => (MemberRole::Leader(task.host), task.attempt, task.name.clone()),
+            Job::Member(rank, _) => (MemberRole::Local(*rank), self.process(from).attempt, String::new()),
         };
         let launcher = &self.processes[from.0 as usize].name;
         let bar = self.scenario.bar(launcher).filter(|_| matches!(job, Job::Host(..)));
         let fate = bar.unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
-        if let Place::Leader(host) = place {
+        if let MemberRole::Leader(host) = place {
             if self.is_full(from) {
-                self.fates.insert((place, attempt), Fate::NoRoom);
+                self.fates.insert((place, attempt), Fate::OutOfResources);
                 return agenda.tell(
                     agenda.now(),
                     from,
-                    Event::NoRoom(link, "Too many open files".to_owned()),
+                    Event::OutOfResources(link, "Too many open files".to_owned()),
                 );
             }
             self.check_open(host, agenda);
@@ -95,11 +95,11 @@ impl Cluster {
             cluster.arrive(from, link, Event::Exited(link, exit), agenda);
         };
         match fate {
-            Fate::NotStarted | Fate::NoRoom | Fate::Hangs => {}
+            Fate::NotStarted | Fate::OutOfResources | Fate::Hangs => {}
             Fate::Refused => exits(self, Exit::Code(255), "connect: Connection refused\n"),
             Fate::Denied => {
                 if let Job::Host(task, _) = job {
-                    *self.denials.entry(Place::Leader(task.host)).or_default() += 1;
+                    *self.denials.entry(MemberRole::Leader(task.host)).or_default() += 1;
                 }
                 exits(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n");
             }
@@ -124,10 +124,10 @@ impl Cluster {
                     self.arrive(from, link, says(b"Last login: never\r\n"), agenda);
                 }
                 let (place, attempt, name) = match job {
-                    Job::Host(task, _) => (Place::Leader(task.host), task.attempt, task.name),
+                    Job::Host(task, _) => (MemberRole::Leader(task.host), task.attempt, task.name),
                     Job::Member(rank, _) => {
                         let leader = self.process(from);
-                        (Place::Local(rank), leader.attempt, leader.name.clone())
+                        (MemberRole::Local(rank), leader.attempt, leader.name.clone())
                     }
                 };
                 let id = agenda.start(Node::member(1, "node".to_owned(), self.rng.bits()));
@@ -157,7 +157,7 @@ const AT_ONCE: Duration = Duration::from_micros(300);
 /// A ticket that nobody was given.
 const NOBODYS: Ticket = Ticket {
     session: SessionKey(1),
-    place: Place::Leader(HostIndex(0)),
+    place: MemberRole::Leader(HostIndex(0)),
     attempt: Attempt { lost: 0, failed: 0 },
     nonce: Nonce(0),
 };

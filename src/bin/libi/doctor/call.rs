@@ -1,48 +1,48 @@
 //! How hosts are called: as a launch would do it, with the probe in the place of the program.
 //!
-//! [`via`] alone knows how `ssh` is called.
+//! [`backend`] alone knows how `ssh` is called.
 
 use std::time::Duration;
 
-use libi::dist::Word;
+use libi::dist::OsBytes;
 use libi::hosts::HostRef;
 use libi::ids::HostIndex;
-use libi::{Shell, Ssh, SshProfile, Via};
-use libi_launch::backend::{Backend, Recipe, Refused};
-use libi_launch::machine::{Program, Task};
+use libi::{Backend, Shell, Ssh, SshProfile};
+use libi_launch::backend::{LaunchMethod, Refused, SpawnSpec};
+use libi_launch::machine::{HostSpec, Program};
 
 /// The back-end that this program stands for; none is this machine. `ssh` says what it does, and gives up connecting
 /// after this time.
-pub(super) fn via(program: Option<&Word>, profile: SshProfile, timeout: Duration) -> Via {
-    let Some(program) = program else { return Via::default() };
+pub(super) fn backend(program: Option<&OsBytes>, profile: SshProfile, timeout: Duration) -> Backend {
+    let Some(program) = program else { return Backend::default() };
     if let Some(rsh) = crate::rsh::rsh(program) {
-        return Via::Rsh(rsh);
+        return Backend::Rsh(rsh);
     }
     if !is_ssh(program) {
-        return Via::Shell(Shell::new(program.clone()));
+        return Backend::Shell(Shell::new(program.clone()));
     }
     // It says why, if it is the first to give up.
     let connect_timeout = timeout.saturating_sub(Duration::from_secs(1));
-    let options = Word::try_from("LogLevel=DEBUG1").into_iter().collect();
-    Via::Ssh(Ssh { program: program.clone(), profile, options, connect_timeout, ..Ssh::new() })
+    let options = OsBytes::try_from("LogLevel=DEBUG1").into_iter().collect();
+    Backend::Ssh(Ssh { program: program.clone(), profile, options, connect_timeout, ..Ssh::new() })
 }
 
 /// Whether a program is `ssh`, by its name: only then it is told to speak of what it does.
-pub(super) fn is_ssh(program: &Word) -> bool {
+pub(super) fn is_ssh(program: &OsBytes) -> bool {
     program.as_bytes().rsplit(|byte| *byte == b'/').next() == Some(b"ssh")
 }
 
 /// What to start here so that the shell of a host runs a script.
-pub(super) fn recipe(via: &Via, host: HostRef<'_>, script: &str) -> Result<Recipe, Refused> {
+pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> Result<SpawnSpec, Refused> {
     // None of these holds a NUL.
-    let word = |text: &str| Word::try_from(text).unwrap_or_default();
+    let word = |text: &str| OsBytes::try_from(text).unwrap_or_default();
     let program = Program {
         executable: word("/bin/sh"),
         args: vec![word("-c"), word(script)],
         env: Vec::new(),
         cwd: None,
     };
-    let task = Task {
+    let task = HostSpec {
         host: HostIndex(0),
         attempt: libi::plan::late::Attempt::default(),
         name: host.name.to_owned(),
@@ -52,7 +52,7 @@ pub(super) fn recipe(via: &Via, host: HostRef<'_>, script: &str) -> Result<Recip
         port: host.port,
         blocks: Vec::new(),
     };
-    via.recipe(&task, &program)
+    backend.spawn_spec(&task, &program)
 }
 
 #[cfg(test)]
@@ -60,10 +60,10 @@ mod tests {
     use super::*;
 
     fn words(program: &str, profile: SshProfile) -> Vec<String> {
-        let program = Word::try_from(program).unwrap();
-        let via = via(Some(&program), profile, Duration::from_millis(2_500));
+        let program = OsBytes::try_from(program).unwrap();
+        let backend = backend(Some(&program), profile, Duration::from_millis(2_500));
         let host = HostRef { user: Some("me"), ..HostRef::new("n1") };
-        recipe(&via, host, "echo x").unwrap().args.iter().map(ToString::to_string).collect()
+        spawn_spec(&backend, host, "echo x").unwrap().args.iter().map(ToString::to_string).collect()
     }
 
     #[test]

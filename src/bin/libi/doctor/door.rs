@@ -14,7 +14,7 @@ use libi::time::Instant;
 /// Letters of a token.
 const TOKEN: usize = 32;
 /// How long somebody may take to say it.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// How many may be there at a time; of more the one that has been there for longest goes.
 const MOST: usize = 256;
 
@@ -70,7 +70,7 @@ impl Door {
         for _ in 0..MOST {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
-                self.guests.push(Guest { stream, said: Vec::new(), until: now + PATIENCE });
+                self.guests.push(Guest { stream, said: Vec::new(), until: now + TIMEOUT });
             }
         }
         let mut come = Vec::new();
@@ -155,8 +155,8 @@ mod tests {
         let mut door = Door::open().unwrap();
         let _stranger = connect(&door);
         assert!(heard(&mut door, Instant::ZERO).is_empty());
-        assert_eq!(door.deadline(), Some(Instant::ZERO + PATIENCE));
-        assert!(door.attend(Instant::ZERO + PATIENCE).is_empty());
+        assert_eq!(door.deadline(), Some(Instant::ZERO + TIMEOUT));
+        assert!(door.attend(Instant::ZERO + TIMEOUT).is_empty());
         assert_eq!(door.deadline(), None);
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use libi::time::Instant;
 use libi_launch::process::Exit;
-use libi_launch::refusal::lets_nobody_in;
+use libi_launch::shell_error::lets_nobody_in;
 use libi_launch::transcript::{Reached, Transcript, Trouble};
 
 use super::finding::{Clock, Direct, Finding, Problem};
@@ -103,12 +103,12 @@ pub(super) struct Exam {
 }
 
 impl Exam {
-    pub(super) fn begin(wanted: Rc<Wanted>, tokens: Vec<String>, now: Instant, patience: Duration) -> Self {
+    pub(super) fn begin(wanted: Rc<Wanted>, tokens: Vec<String>, now: Instant, timeout: Duration) -> Self {
         Self {
             wanted,
             tokens,
             began: now,
-            deadline: now + patience,
+            deadline: now + timeout,
             heard: now,
             step: Step::Calling,
             transcript: Transcript::begin(now),
@@ -185,7 +185,7 @@ impl Exam {
                 let problem = match (step, self.transcript.trouble()) {
                     (Step::Calling, Some((trouble, _))) => Problem::Login(trouble),
                     (Step::Echoes { number: 0, .. }, _) => Problem::Deaf,
-                    _ => Problem::Silent(self.transcript.reached()),
+                    _ => Problem::HeartbeatLost(self.transcript.reached()),
                 };
                 self.conclude(Some(problem), now, effects);
             }

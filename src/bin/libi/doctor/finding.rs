@@ -75,7 +75,7 @@ pub(super) enum Problem {
     /// What reaches the host has ended before the shell over there has spoken.
     Ended(Ending),
     /// Nothing has happened for too long; the login had come so far.
-    Silent(Stage),
+    HeartbeatLost(Stage),
     /// The shell speaks, and what is sent to it does not arrive.
     Deaf,
     /// It was examined in part, and then was gone.
@@ -120,7 +120,7 @@ impl Problem {
                 format!("was ended by signal {number} before its shell has spoken")
             }
             Self::Ended(Ending::Unknown) => "ended before its shell has spoken".to_owned(),
-            Self::Silent(stage) => match stage {
+            Self::HeartbeatLost(stage) => match stage {
                 Reached::Nothing => "does not answer in time",
                 Reached::Connection => "accepts the connection, and agrees on no key in time",
                 Reached::Keys => "does not decide in time whether to let us in",
@@ -149,16 +149,16 @@ impl Problem {
                     .to_owned()
             }
             Self::Ended(_) => format!("try it by hand: {shell} {host} echo hello"),
-            Self::Silent(Reached::Nothing) => {
+            Self::HeartbeatLost(Reached::Nothing) => {
                 format!("is it up, and does a firewall let us through? ping {host}; {shell} -v {host}")
             }
-            Self::Silent(Reached::Connection) => "the host is overloaded, or a firewall cuts long packets (MTU)".to_owned(),
-            Self::Silent(Reached::Keys) => {
+            Self::HeartbeatLost(Reached::Connection) => "the host is overloaded, or a firewall cuts long packets (MTU)".to_owned(),
+            Self::HeartbeatLost(Reached::Keys) => {
                 "a directory service that does not answer over there, a key that waits to be touched, or an agent \
                  that hangs: ssh-add -l"
                     .to_owned()
             }
-            Self::Silent(_) => {
+            Self::HeartbeatLost(_) => {
                 "a home directory that hangs, or a profile that waits for input: look at ~/.bashrc over there"
                     .to_owned()
             }
@@ -176,10 +176,10 @@ impl Problem {
             Self::NotStarted => "not-started",
             Self::Login(trouble) => trouble.name(),
             Self::Ended(_) => "ended",
-            Self::Silent(Reached::Nothing) => "silent",
-            Self::Silent(Reached::Connection) => "silent-after-connection",
-            Self::Silent(Reached::Keys) => "silent-after-keys",
-            Self::Silent(_) => "silent-after-login",
+            Self::HeartbeatLost(Reached::Nothing) => "silent",
+            Self::HeartbeatLost(Reached::Connection) => "silent-after-connection",
+            Self::HeartbeatLost(Reached::Keys) => "silent-after-keys",
+            Self::HeartbeatLost(_) => "silent-after-login",
             Self::Deaf => "deaf",
             Self::Broke => "broke",
             Self::Terminal => "terminal",

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use libi::SshProfile;
-use libi::dist::Word;
+use libi::dist::OsBytes;
 use libi::hosts::HostList;
 use nix::sys::resource::{UsageWho, getrusage};
 
@@ -42,7 +42,7 @@ pub(super) fn measure(
     rounds: &mut Rounds,
     hosts: &HostList,
     findings: &[Finding],
-    shell: Option<&Word>,
+    shell: Option<&OsBytes>,
 ) -> io::Result<Vec<Gain>> {
     let fine: Vec<usize> =
         (0..).zip(findings).filter(|(_, found)| found.is_fine()).map(|(host, _)| host).collect();
@@ -72,12 +72,12 @@ fn login(
     rounds: &mut Rounds,
     host: &HostList,
     profile: SshProfile,
-    shell: Option<&Word>,
+    shell: Option<&OsBytes>,
 ) -> io::Result<Option<Cost>> {
-    let via = call::via(shell, profile, rounds.timeout);
+    let backend = call::backend(shell, profile, rounds.timeout);
     let wanted = Wanted { login_only: true, ..Wanted::default() };
     let before = processor()?;
-    let found = rounds.examine(host, &via, wanted, None, |_| {})?;
+    let found = rounds.examine(host, &backend, wanted, None, |_| {})?;
     // All that was started has been collected: nothing else runs meanwhile.
     let processor = processor()?.saturating_sub(before);
     let cost = |found: Finding| {

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use libi::SshProfile;
-use libi::dist::Word;
+use libi::dist::OsBytes;
 use libi::hosts::HostList;
 
 use crate::output::{Failure, print, print_json};
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let shell = match arguments.shell.as_str() {
         HERE => None,
-        shell => Some(Word::try_from(shell).map_err(|error| Failure::Usage(error.to_string()))?),
+        shell => Some(OsBytes::try_from(shell).map_err(|error| Failure::Usage(error.to_string()))?),
     };
     let is_ssh = shell.as_ref().is_some_and(call::is_ssh);
     if arguments.gain && !is_ssh {
@@ -121,11 +121,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let mut rounds = Rounds::new(at_once_here(arguments), arguments.timeout).map_err(Failure::System)?;
     let began = std::time::Instant::now();
-    let via = call::via(shell.as_ref(), SshProfile::Own, arguments.timeout);
+    let backend = call::backend(shell.as_ref(), SshProfile::Own, arguments.timeout);
     let wanted = Wanted { program: arguments.program.clone(), ..Wanted::default() };
     let door = if arguments.no_direct { None } else { Some(Door::open().map_err(Failure::System)?) };
     let progress = Progress::new(hosts.len());
-    let findings = rounds.examine(&hosts, &via, wanted, door, |done| progress.show("examined", done));
+    let findings = rounds.examine(&hosts, &backend, wanted, door, |done| progress.show("examined", done));
     progress.clear();
     let findings = findings.map_err(Failure::System)?;
     let mut gains = Vec::new();

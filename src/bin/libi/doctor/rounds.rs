@@ -10,10 +10,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use libi::Via;
+use libi::Backend;
 use libi::hosts::{HostList, HostRef};
 use libi::time::Instant;
-use libi_launch::farewell::Farewell;
+use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::process::{Child, Environment, Signal as Kill, Start};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -51,7 +51,7 @@ struct Patient {
     input: Option<File>,
     unsent: Vec<u8>,
     /// What tells the last line, where how a program ends is said by its host.
-    farewell: Option<Farewell>,
+    trailer: Option<ExitTrailer>,
     closing: bool,
     out: Option<File>,
     err: Option<File>,
@@ -84,7 +84,7 @@ impl Rounds {
     pub(super) fn examine(
         &mut self,
         hosts: &HostList,
-        via: &Via,
+        backend: &Backend,
         mut wanted: Wanted,
         mut door: Option<Door>,
         mut progress: impl FnMut(usize),
@@ -101,7 +101,7 @@ impl Rounds {
                 let Some((number, host)) = waiting.next() else { break };
                 let tokens = door.as_mut().map_or(Ok(Vec::new()), |door| door.admit(number))?;
                 let exam = Exam::begin(Rc::clone(&wanted), tokens, self.now(), self.timeout);
-                match call(number, host, via, &script, exam) {
+                match call(number, host, backend, &script, exam) {
                     Ok(patient) => patients.push(patient),
                     Err(why) => {
                         let problem = Some((Problem::NotStarted, why));
@@ -155,7 +155,7 @@ impl Rounds {
             let quiet = patients.iter().map(|patient| patient.exam.heard() + QUIET).filter(|at| *at > now);
             until = until.into_iter().chain(quiet.min()).min();
         }
-        let patience = until.map_or(Duration::from_secs(1), |until| until.since(now));
+        let timeout = until.map_or(Duration::from_secs(1), |until| until.since(now));
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         for patient in patients {
             patient.add_to(&mut fds);
@@ -164,7 +164,7 @@ impl Rounds {
             fds.extend(door.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         }
         // Rounded up: a wait that ends a little early would turn round again and again.
-        let millis = u16::try_from(patience.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
+        let millis = u16::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
         match poll(&mut fds, PollTimeout::from(millis)) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(error.into()),
@@ -177,13 +177,19 @@ impl Rounds {
 }
 
 /// Calls a host; otherwise why it cannot be called.
-fn call(number: usize, host: HostRef<'_>, via: &Via, script: &str, exam: Exam) -> Result<Patient, String> {
-    let recipe = call::recipe(via, host, script).map_err(|refused| refused.to_string())?;
+fn call(
+    number: usize,
+    host: HostRef<'_>,
+    backend: &Backend,
+    script: &str,
+    exam: Exam,
+) -> Result<Patient, String> {
+    let spec = call::spawn_spec(backend, host, script).map_err(|refused| refused.to_string())?;
     let pipes = || -> io::Result<_> { Ok([io::pipe()?, io::pipe()?, io::pipe()?]) };
     let [(theirs, input), (out, their_out), (err, their_err)] = pipes().map_err(|error| error.to_string())?;
-    let mut start = Start::new(recipe.program, Environment::inherited().with(recipe.env));
-    start.args = recipe.args;
-    start.cwd = recipe.cwd;
+    let mut start = Start::new(spec.program, Environment::inherited().with(spec.env));
+    start.args = spec.args;
+    start.cwd = spec.cwd;
     start.die_with_starter = Some(Kill::KILL);
     let start = start.fd(0, theirs.as_fd()).fd(1, their_out.as_fd()).fd(2, their_err.as_fd());
     let child = start.start().map_err(|error| error.to_string())?;
@@ -198,8 +204,8 @@ fn call(number: usize, host: HostRef<'_>, via: &Via, script: &str, exam: Exam) -
         exam,
         child,
         input: Some(input),
-        unsent: recipe.first,
-        farewell: recipe.farewell.map(Farewell::new),
+        unsent: spec.first,
+        trailer: spec.trailer.map(ExitTrailer::new),
         closing: false,
         out: Some(out),
         err: Some(err),
@@ -232,15 +238,15 @@ impl Patient {
         let pieces = if exit.is_some() { 64 } else { 1 };
         let exam = &mut self.exam;
         read(&mut self.err, pieces, |bytes| exam.err(bytes, now));
-        let farewell = &mut self.farewell;
+        let trailer = &mut self.trailer;
         read(&mut self.out, pieces, |bytes| {
             let mut bytes = bytes.to_vec();
-            if let Some(farewell) = farewell {
-                farewell.pass(&mut bytes);
+            if let Some(trailer) = trailer {
+                trailer.pass(&mut bytes);
             }
             exam.out(&bytes, now, &mut effects);
         });
-        if self.farewell.as_ref().is_some_and(|farewell| farewell.exit().is_some()) {
+        if self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_some()) {
             // What has said it waits for that.
             self.input = None;
         }

@@ -83,7 +83,7 @@ fn reachable(found: &Finding, is_ssh: bool) -> &'static str {
         _ if found.reached >= Reached::Connection => "yes",
         Some((Problem::Login(Trouble::Options), _) | (Problem::NotStarted | Problem::Interrupted, _)) => "?",
         Some((Problem::Login(_), _)) => "no",
-        Some((Problem::Silent(Reached::Nothing), _)) if is_ssh => "no",
+        Some((Problem::HeartbeatLost(Reached::Nothing), _)) if is_ssh => "no",
         _ => "?",
     }
 }
@@ -93,7 +93,7 @@ fn let_in(found: &Finding) -> &'static str {
         _ if found.reached >= Reached::Login => "yes",
         Some((Problem::Login(Trouble::Denied | Trouble::TooManyKeys), _)) => "no",
         Some((Problem::Login(Trouble::HostKeyUnknown | Trouble::HostKeyChanged), _)) => "no",
-        Some((Problem::Silent(Reached::Keys), _)) => "no",
+        Some((Problem::HeartbeatLost(Reached::Keys), _)) => "no",
         Some((Problem::Ended(_), _)) => "?",
         _ => NOTHING,
     }

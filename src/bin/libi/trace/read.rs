@@ -54,7 +54,7 @@ impl From<serde_json::Error> for NoTimeline {
 /// Reads a timeline.
 pub(crate) fn timeline(json: &str) -> Result<Timeline, NoTimeline> {
     // First what tells our files from others, whose events may hold anything.
-    let file: File<Option<Mark>> = serde_json::from_str(json)?;
+    let file: File<Option<HostMark>> = serde_json::from_str(json)?;
     let mark = file.other_data.and_then(|mark| mark.libi_trace);
     match mark {
         None => return Err(NoTimeline::Foreign),
@@ -111,7 +111,7 @@ struct File<T> {
 
 /// What is in `otherData` of every version.
 #[derive(Deserialize)]
-struct Mark {
+struct HostMark {
     libi_trace: Option<u32>,
 }
 

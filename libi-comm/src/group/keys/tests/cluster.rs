@@ -7,7 +7,7 @@ use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 
-use crate::contract::{CallId, Effect, Frame, Outcome, Spread};
+use crate::contract::{CallId, Effect, Frame, KeyScope, Outcome};
 use crate::error::CommError;
 use crate::group::Place;
 use crate::group::keys::{Keys, Role, Store, role};
@@ -64,7 +64,7 @@ pub(super) fn random_shape(rng: &mut Rng) -> Shape {
 enum Packet {
     Frame(Bytes),
     Up(Bytes),
-    Down(Bytes),
+    ParentMessage(Bytes),
 }
 
 pub(super) struct Node {
@@ -184,7 +184,7 @@ impl Cluster {
         leaders.collect::<Vec<_>>()[host]
     }
 
-    pub(super) fn put(&mut self, node: usize, key: &str, value: impl Into<Bytes>, spread: Spread) {
+    pub(super) fn put(&mut self, node: usize, key: &str, value: impl Into<Bytes>, spread: KeyScope) {
         let (id, mut out) = (self.call(), Vec::new());
         let Node { store, place, .. } = &mut self.nodes[node];
         store.put(id, key.into(), value.into(), spread, place, &mut out);
@@ -260,7 +260,7 @@ impl Cluster {
         node.entered = false;
         node.passed += 1;
         for branch in node.place.topology.branches.clone() {
-            self.hold(at, branch.link, Packet::Down(Store::cargo_for(branch.local, cargo)));
+            self.hold(at, branch.link, Packet::ParentMessage(Store::cargo_for(branch.local, cargo)));
         }
         self.carry_out(at, out);
     }
@@ -333,7 +333,7 @@ impl Cluster {
                 node.come.add(Rank(link.0));
                 self.fence(to);
             }
-            Packet::Down(cargo) => self.pass(to, &cargo),
+            Packet::ParentMessage(cargo) => self.pass(to, &cargo),
         }
         true
     }

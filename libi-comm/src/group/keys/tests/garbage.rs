@@ -5,7 +5,7 @@ use libi_core::ids::{LinkId, Rank};
 use proptest::prelude::*;
 
 use super::one::{member, place};
-use crate::contract::{CallId, Spread};
+use crate::contract::{CallId, KeyScope};
 use crate::group::keys::{Answer, Keys, Question, Store, Version};
 
 fn version() -> impl Strategy<Value = Version> {
@@ -34,7 +34,7 @@ fn anything() -> impl Strategy<Value = Keys> {
     ];
     prop_oneof![
         (key(), any::<bool>(), number()).prop_map(|(key, dense, length)| {
-            Keys::Put { key, spread: if dense { Spread::Dense } else { Spread::Sparse }, length }
+            Keys::Put { key, spread: if dense { KeyScope::Replicated } else { KeyScope::Local }, length }
         }),
         (key(), version()).prop_map(|(key, version)| Keys::Announce { key, version }),
         question().prop_map(Keys::Fetch),
@@ -64,7 +64,7 @@ proptest! {
             let id = CallId(nth as u64);
             match act {
                 0 => store.get(id, "a".into(), length % 2 == 0, &place, &mut out),
-                1 => store.put(id, "b".into(), Bytes::from(vec![0; length]), Spread::Dense, &place, &mut out),
+                1 => store.put(id, "b".into(), Bytes::from(vec![0; length]), KeyScope::Replicated, &place, &mut out),
                 2 => {
                     let cargo = if top { store.fence_decided() } else { store.fence_up() };
                     prop_assert!(store.fence_down(cargo, &place, &mut out).is_ok());
@@ -89,7 +89,7 @@ proptest! {
         let _ = Store::cargo_for(true, &bytes);
         let _ = store.fence_down(bytes.clone(), &place, &mut out);
         let _ = store.fence_from_below(LinkId(2), bytes.clone());
-        store.put(CallId(1), "key".into(), "value".into(), Spread::Dense, &place, &mut out);
+        store.put(CallId(1), "key".into(), "value".into(), KeyScope::Replicated, &place, &mut out);
         let cargo = store.fence_up();
         let cut = cut.min(cargo.len() - 1).max(1);
         let _ = Store::default().fence_down(cargo.slice(..cut), &place, &mut out);

@@ -4,14 +4,14 @@ use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 
 use super::lost;
-use crate::contract::{CallId, Effect, Outcome, Spread};
+use crate::contract::{CallId, Effect, KeyScope, Outcome};
 use crate::error::CommError;
 use crate::group::Place;
 use crate::group::keys::{Answer, Keys, LONGEST, Question, Store, Version};
 use crate::message::Message;
 use crate::topology::{Branch, Topology};
 
-use Spread::{Dense, Sparse};
+use KeyScope::{Local, Replicated};
 
 pub(super) fn place(topology: Topology) -> Place {
     Place { topology, ..Place::default() }
@@ -78,7 +78,7 @@ impl Leader {
 
     fn put(&mut self, id: u64, value: &'static str) -> Vec<Done> {
         let mut out = Vec::new();
-        self.store.put(CallId(id), "k".into(), value.into(), Sparse, &self.place, &mut out);
+        self.store.put(CallId(id), "k".into(), value.into(), Local, &self.place, &mut out);
         done(out)
     }
 
@@ -214,8 +214,8 @@ fn a_fence_that_some_have_missed_is_made_up_for_by_the_next() {
     let top = Topology { top: true, branches: vec![branch(1, false)], ..member(true, false) };
     let (top, leader) = (place(top), place(leader));
     let (mut at_top, mut below, mut out) = (Store::default(), Store::default(), Vec::new());
-    at_top.put(CallId(1), "old".into(), "v".into(), Dense, &top, &mut out);
-    below.put(CallId(1), "mine".into(), "w".into(), Dense, &leader, &mut out);
+    at_top.put(CallId(1), "old".into(), "v".into(), Replicated, &top, &mut out);
+    below.put(CallId(1), "mine".into(), "w".into(), Replicated, &leader, &mut out);
     for round in 0..2 {
         out.clear();
         at_top.fence_from_below(LinkId(1), below.fence_up()).unwrap();
@@ -239,7 +239,7 @@ fn a_fence_that_some_have_missed_is_made_up_for_by_the_next() {
 fn a_key_that_is_too_long_is_refused() {
     let mut out = Vec::new();
     let long = "k".repeat(LONGEST + 1);
-    Store::default().put(CallId(1), long.clone(), Bytes::new(), Sparse, &Place::default(), &mut out);
+    Store::default().put(CallId(1), long.clone(), Bytes::new(), Local, &Place::default(), &mut out);
     Store::default().get(CallId(2), long, true, &Place::default(), &mut out);
     let refused = CommError::LongKey { length: LONGEST + 1, most: LONGEST };
     for effect in out {

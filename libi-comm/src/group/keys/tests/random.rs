@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::cluster::{Cluster, Rng, random_shape, with_seeds};
-use crate::contract::{CallId, Outcome, Spread};
+use crate::contract::{CallId, KeyScope, Outcome};
 use crate::error::CommError;
 
 /// A put: by whom, after how many fences, what.
@@ -14,7 +14,7 @@ use crate::error::CommError;
 struct Put {
     by: usize,
     fences: u64,
-    spread: Spread,
+    spread: KeyScope,
     value: Bytes,
 }
 
@@ -107,7 +107,7 @@ impl Session {
         members[self.rng.below(members.len())]
     }
 
-    fn put(&mut self, by: usize, key: &str, spread: Spread) {
+    fn put(&mut self, by: usize, key: &str, spread: KeyScope) {
         let puts = self.book.puts.entry(key.to_owned()).or_default();
         let mut value = format!("{key}, {} of {by}, ", puts.len()).into_bytes();
         if self.rng.percent(3) {
@@ -130,7 +130,7 @@ impl Session {
         let (by, key) = (self.somebody(), self.key());
         match self.rng.below(10) {
             0..=2 if !self.cluster.in_fence(by) => {
-                let spread = if self.rng.percent(50) { Spread::Dense } else { Spread::Sparse };
+                let spread = if self.rng.percent(50) { KeyScope::Replicated } else { KeyScope::Local };
                 self.put(by, &key, spread);
             }
             3 if self.rng.percent(60) => {
@@ -168,7 +168,7 @@ impl Session {
     /// Puts every key once more, so that all who wait have something, and fences.
     fn put_all(&mut self) {
         for key in 0..self.keys {
-            let spread = if self.rng.percent(50) { Spread::Dense } else { Spread::Sparse };
+            let spread = if self.rng.percent(50) { KeyScope::Replicated } else { KeyScope::Local };
             let by = self.somebody();
             self.put(by, &format!("key{key}"), spread);
         }
@@ -227,7 +227,7 @@ fn whoever_is_lost_no_get_hangs_and_what_is_put_afterwards_is_found() {
                 if session.rng.percent(50) {
                     session.get(by, &key, wait);
                 } else {
-                    session.put(by, &key, Spread::Sparse);
+                    session.put(by, &key, KeyScope::Local);
                 }
                 for _ in 0..session.rng.below(6) {
                     session.cluster.step();
@@ -240,7 +240,7 @@ fn whoever_is_lost_no_get_hangs_and_what_is_put_afterwards_is_found() {
             let again = session.somebody();
             if session.rng.percent(50) {
                 let key = session.key();
-                session.put(again, &key, Spread::Sparse);
+                session.put(again, &key, KeyScope::Local);
             }
         }
         session.cluster.fence_all();

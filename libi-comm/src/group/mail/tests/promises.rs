@@ -8,7 +8,7 @@ use crate::contract::{Address, CallId, Effect, Outcome};
 use crate::error::CommError;
 use crate::group::mail::inbox::WINDOW;
 use crate::group::mail::outbox::{AHEAD, CHUNK, SHORT};
-use crate::group::mail::{Mail, Note, Refusal};
+use crate::group::mail::{Mail, Note, ShellError};
 
 const DONE: Ended = Ok(Outcome::Done);
 
@@ -246,7 +246,7 @@ fn nobody_can_touch_the_messages_of_others() {
     let receive = cluster.receive(0, 1, 0);
     let notes = [
         Note::Pull { id: 1, upto: u64::MAX },
-        Note::Refused { id: 1, why: Refusal::GivenUp },
+        Note::Refused { id: 1, why: ShellError::GivenUp },
         Note::Withdrawn { id: 1, tag: 0 },
         Note::Whole { id: 1, tag: 0 },
         Note::Undeliverable,
@@ -349,7 +349,7 @@ fn both_ends_learn_that_there_is_no_memory() {
     let send = cluster.send(0, 1, 0, vec![0; SHORT + 1]);
     cluster.settle();
     // The refusal was of message 1, which is this one.
-    cluster.forge(1, 0, Note::Refused { id: 1, why: Refusal::NoMemory }, Bytes::new());
+    cluster.forge(1, 0, Note::Refused { id: 1, why: ShellError::NoMemory }, Bytes::new());
     assert_eq!(cluster.outcome(send), Err(CommError::NoMemory(SHORT as u64 + 1)));
 }
 
@@ -363,7 +363,7 @@ fn bytes_that_do_not_continue_a_message_end_it_at_both_ends() {
         cluster.forge(0, 1, Note::Chunk { id: 1, offset }, vec![0; length].into());
         cluster.settle();
         for call in [receive, send] {
-            assert!(matches!(cluster.outcome(call), Err(CommError::Garbled(_))), "{offset}, {length}");
+            assert!(matches!(cluster.outcome(call), Err(CommError::Protocol(_))), "{offset}, {length}");
         }
     }
 }

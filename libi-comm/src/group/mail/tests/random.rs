@@ -9,14 +9,14 @@ use super::cluster::Cluster;
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
 use crate::group::mail::outbox::{CHUNK, SHORT};
-use crate::group::mail::{Note, Refusal};
+use crate::group::mail::{Note, ShellError};
 
 /// Sender, receiver, tag.
 type Line = (usize, usize, u32);
 
 /// What has been called, in order.
 #[derive(Default)]
-struct Called {
+struct CallSignature {
     sends: BTreeMap<Line, Vec<CallId>>,
     receives: BTreeMap<Line, Vec<CallId>>,
     cancelled: Vec<CallId>,
@@ -49,9 +49,9 @@ fn play(
     cluster: &mut Cluster,
     seed: u64,
     messages: usize,
-    mut between: impl FnMut(&mut Cluster, &mut Called),
-) -> Called {
-    let mut called = Called::default();
+    mut between: impl FnMut(&mut Cluster, &mut CallSignature),
+) -> CallSignature {
+    let mut called = CallSignature::default();
     let mut todo: Vec<(Line, bool)> = Vec::new();
     let lines: Vec<Line> = (0..4)
         .map(|_| {
@@ -112,7 +112,7 @@ fn few(cases: u32) -> ProptestConfig {
 fn nonsense() -> impl Strategy<Value = (Note, usize)> {
     let id = 0u64..6;
     let number = prop_oneof![0u64..200_000, Just(CHUNK as u64), Just(u64::MAX), Just(u64::MAX - 5)];
-    let why = prop_oneof![Just(Refusal::GivenUp), Just(Refusal::NoMemory), Just(Refusal::Garbled)];
+    let why = prop_oneof![Just(ShellError::GivenUp), Just(ShellError::NoMemory), Just(ShellError::Protocol)];
     let note = (0..7, id, 0u32..4, number, why).prop_map(|(kind, id, tag, number, why)| match kind {
         0 => Note::Whole { id, tag },
         1 => Note::Offer { id, tag, total: number },

@@ -3,7 +3,7 @@ use libi_launch::transcript::Trouble;
 
 use crate::doctor::finding::{Ending, Noise};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
@@ -18,7 +18,7 @@ struct Scene {
 impl Scene {
     fn new(wanted: Wanted) -> Self {
         let tokens = wanted.addresses.iter().map(|address| format!("token{}", address.port())).collect();
-        Self { exam: Exam::begin(Rc::new(wanted), tokens, at(0), PATIENCE), effects: Vec::new() }
+        Self { exam: Exam::begin(Rc::new(wanted), tokens, at(0), TIMEOUT), effects: Vec::new() }
     }
 
     fn out(&mut self, text: &str, millis: u64) -> &mut Self {
@@ -189,16 +189,20 @@ fn each_way_to_fail_has_its_verdict() {
             Problem::Ended(Ending::Code(127)),
             "sh: exec: not found",
         ),
-        (&|scene| _ = scene.tick(10_000), Problem::Silent(Reached::Nothing), ""),
+        (&|scene| _ = scene.tick(10_000), Problem::HeartbeatLost(Reached::Nothing), ""),
         (
             &|scene| {
                 scene.exam.err(b"debug1: Connection established.\n", at(1));
                 scene.tick(10_000);
             },
-            Problem::Silent(Reached::Connection),
+            Problem::HeartbeatLost(Reached::Connection),
             "",
         ),
-        (&|scene| _ = scene.out("libi-doctor 1\n", 1).tick(10_000), Problem::Silent(Reached::Shell), ""),
+        (
+            &|scene| _ = scene.out("libi-doctor 1\n", 1).tick(10_000),
+            Problem::HeartbeatLost(Reached::Shell),
+            "",
+        ),
         (&|scene| _ = scene.out("libi-doctor 1\nready\n", 1).ended(0, 2), Problem::Deaf, ""),
         (&|scene| _ = scene.out("libi-doctor 1\nready\necho 0\n", 1).ended(0, 2), Problem::Broke, ""),
         (&|scene| _ = scene.out("libi-doctor 1\r\nterminal\r\n", 1), Problem::Terminal, ""),

@@ -1,7 +1,7 @@
 //! How hosts are reached.
 
 use libc::c_char;
-use libi::{LaunchOptions, Rsh, Shell, Ssh, SshHosts, SshProfile, Via, Word};
+use libi::{Backend, LaunchOptions, OsBytes, Rsh, Shell, Ssh, SshHosts, SshProfile};
 
 use super::{libi_options, limit, set};
 use crate::given;
@@ -12,14 +12,14 @@ use crate::result::{Fault, LIBI_ERR_STATE, Outcome, libi_millis, libi_result};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_via_local(options: *mut libi_options) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Via::default())) }
+    unsafe { choose(options, || Ok(Backend::default())) }
 }
 
 /// Hosts are reached by ssh as it is configured. The functions with ssh in their names say more. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_via_ssh(options: *mut libi_options) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Via::Ssh(Ssh::new()))) }
+    unsafe { choose(options, || Ok(Backend::Ssh(Ssh::new()))) }
 }
 
 /// Hosts are reached by rsh; by that of rsh-redone, which is Debian's, if redone is true. It has to be allowed by
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn libi_options_via_ssh(options: *mut libi_options) -> lib
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_via_rsh(options: *mut libi_options, redone: bool) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Via::Rsh(if redone { Rsh::redone() } else { Rsh::new() }))) }
+    unsafe { choose(options, || Ok(Backend::Rsh(if redone { Rsh::redone() } else { Rsh::new() }))) }
 }
 
 /// Hosts are reached by a program that is called as ssh is: its arguments, "-l USER" and "-p PORT" where the host list has
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn libi_options_via_shell(
     program: *const c_char,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Via::Shell(Shell::new(given::word(program, "the program")?)))) }
+    unsafe { choose(options, || Ok(Backend::Shell(Shell::new(given::word(program, "the program")?)))) }
 }
 
 /// Which program is called as ssh, rsh or the other shell: a path, or a name to be looked up wherever a launch is made.
@@ -53,11 +53,11 @@ pub unsafe extern "C" fn libi_options_set_program(
     unsafe {
         set(options, |options| {
             let program = given::word(program, "the program")?;
-            match &mut options.via {
-                Via::Ssh(ssh) => ssh.program = program,
-                Via::Rsh(rsh) => rsh.program = program,
-                Via::Shell(shell) => shell.program = program,
-                Via::Local(_) => return Err(wrong("a remote shell", "ssh, rsh or shell")),
+            match &mut options.backend {
+                Backend::Ssh(ssh) => ssh.program = program,
+                Backend::Rsh(rsh) => rsh.program = program,
+                Backend::Shell(shell) => shell.program = program,
+                Backend::Local(_) => return Err(wrong("a remote shell", "ssh, rsh or shell")),
             }
             Ok(())
         })
@@ -74,10 +74,10 @@ pub unsafe extern "C" fn libi_options_add_shell_arg(
     unsafe {
         set(options, |options| {
             let arg = given::word(arg, "the argument")?;
-            match &mut options.via {
-                Via::Rsh(rsh) => rsh.args.push(arg),
-                Via::Shell(shell) => shell.args.push(arg),
-                Via::Ssh(_) | Via::Local(_) => return Err(wrong("an argument", "rsh or shell")),
+            match &mut options.backend {
+                Backend::Rsh(rsh) => rsh.args.push(arg),
+                Backend::Shell(shell) => shell.args.push(arg),
+                Backend::Ssh(_) | Backend::Local(_) => return Err(wrong("an argument", "rsh or shell")),
             }
             Ok(())
         })
@@ -94,7 +94,9 @@ pub unsafe extern "C" fn libi_options_set_user_option(
     unsafe {
         set(options, |options| {
             let option = optional(option)?;
-            let Via::Shell(shell) = &mut options.via else { return Err(wrong("such an option", "shell")) };
+            let Backend::Shell(shell) = &mut options.backend else {
+                return Err(wrong("such an option", "shell"));
+            };
             shell.user = option;
             Ok(())
         })
@@ -112,10 +114,10 @@ pub unsafe extern "C" fn libi_options_set_port_option(
     unsafe {
         set(options, |options| {
             let option = optional(option)?;
-            match &mut options.via {
-                Via::Rsh(rsh) => rsh.port = option,
-                Via::Shell(shell) => shell.port = option,
-                Via::Ssh(_) | Via::Local(_) => return Err(wrong("such an option", "rsh or shell")),
+            match &mut options.backend {
+                Backend::Rsh(rsh) => rsh.port = option,
+                Backend::Shell(shell) => shell.port = option,
+                Backend::Ssh(_) | Backend::Local(_) => return Err(wrong("such an option", "rsh or shell")),
             }
             Ok(())
         })
@@ -133,7 +135,7 @@ pub unsafe extern "C" fn libi_options_set_rsh_user(
     unsafe {
         set(options, |options| {
             let user = given::optional(user, |user| given::text(user, "the user"))?.map(str::to_owned);
-            let Via::Rsh(rsh) = &mut options.via else { return Err(wrong("a user", "rsh")) };
+            let Backend::Rsh(rsh) = &mut options.backend else { return Err(wrong("a user", "rsh")) };
             rsh.user = user;
             Ok(())
         })
@@ -220,9 +222,9 @@ pub unsafe extern "C" fn libi_options_set_ssh_timeout(
 
 /// # Safety
 /// As of [`set`].
-unsafe fn choose(options: *mut libi_options, via: impl FnOnce() -> Outcome<Via>) -> libi_result {
+unsafe fn choose(options: *mut libi_options, backend: impl FnOnce() -> Outcome<Backend>) -> libi_result {
     let body = |options: &mut LaunchOptions| {
-        options.via = via()?;
+        options.backend = backend()?;
         Ok(())
     };
     // SAFETY: as this function asks.
@@ -232,8 +234,8 @@ unsafe fn choose(options: *mut libi_options, via: impl FnOnce() -> Outcome<Via>)
 /// # Safety
 /// As of [`set`].
 unsafe fn with_ssh(options: *mut libi_options, body: impl FnOnce(&mut Ssh) -> Outcome) -> libi_result {
-    let body = |options: &mut LaunchOptions| match &mut options.via {
-        Via::Ssh(ssh) => body(ssh),
+    let body = |options: &mut LaunchOptions| match &mut options.backend {
+        Backend::Ssh(ssh) => body(ssh),
         _ => Err(wrong("an option of ssh", "ssh")),
     };
     // SAFETY: as this function asks.
@@ -244,11 +246,11 @@ unsafe fn with_ssh(options: *mut libi_options, body: impl FnOnce(&mut Ssh) -> Ou
 ///
 /// # Safety
 /// It is NULL, or a string.
-unsafe fn optional(given: *const c_char) -> Outcome<Option<Word>> {
+unsafe fn optional(given: *const c_char) -> Outcome<Option<OsBytes>> {
     // SAFETY: as this function asks.
     given::optional(given, |given| unsafe { given::word(given, "it") })
 }
 
-fn wrong(what: &str, via: &str) -> Fault {
-    Fault::new(LIBI_ERR_STATE, format!("{what} can be set after libi_options_via_ has chosen {via}"))
+fn wrong(what: &str, backend: &str) -> Fault {
+    Fault::new(LIBI_ERR_STATE, format!("{what} can be set after libi_options_via_ has chosen {backend}"))
 }

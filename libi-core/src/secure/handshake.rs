@@ -13,7 +13,7 @@ use core::fmt;
 
 use super::noise::{Handshake, Keys, MESSAGE_LEN, NotProven};
 use super::record::{Numbered, TAG_LEN};
-use super::{Awaited, Fresh, HandshakeFault, LinkId, LinkKey, Mode, Open, Seal};
+use super::{Awaited, Fresh, HandshakeFault, LinkId, LinkKey, LinkSecurity, Open, Seal};
 
 /// Bytes of the child's first message.
 pub const OPENING_LEN: usize = LinkId::LEN + MESSAGE_LEN;
@@ -48,7 +48,7 @@ pub enum Secured {
 /// The child has sent its opening.
 pub struct AwaitReply {
     handshake: Handshake,
-    mode: Mode,
+    mode: LinkSecurity,
     reply: Gathered<REPLY_LEN>,
 }
 
@@ -67,7 +67,7 @@ pub struct Opening {
 /// The parent has replied to an opening that is genuine, but may be a repetition.
 pub struct AwaitProof {
     link: LinkId,
-    mode: Mode,
+    mode: LinkSecurity,
     send: Numbered,
     receive: Numbered,
     proof: Gathered<PROOF_LEN>,
@@ -203,10 +203,10 @@ impl AwaitProof {
 }
 
 impl Secured {
-    fn new(mode: Mode, send: Numbered, receive: Numbered) -> Self {
+    fn new(mode: LinkSecurity, send: Numbered, receive: Numbered) -> Self {
         match mode {
-            Mode::Encrypted => Self::Encrypted { seal: Seal::new(send), open: Open::new(receive) },
-            Mode::Authenticated => Self::Authenticated,
+            LinkSecurity::Encrypted => Self::Encrypted { seal: Seal::new(send), open: Open::new(receive) },
+            LinkSecurity::Authenticated => Self::Authenticated,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What must hold for every stream that claims to be a link.
 
 use libi_core::ids::{HostIndex, SessionId};
-use libi_core::link::{
-    AwaitOpening, AwaitProof, AwaitReply, Awaited, Fresh, HandshakeFault, LinkKey, Mode, Open, Opening,
-    Parent, RecordFault, Secret, Secured, Step, Terms,
+use libi_core::secure::{
+    AwaitOpening, AwaitProof, AwaitReply, Awaited, Fresh, HandshakeFault, LinkKey, LinkSecurity, Open,
+    Opening, Parent, RecordFault, Secret, Secured, Step, Terms,
 };
 use libi_core::wire::Version;
 
@@ -37,7 +37,7 @@ impl Genuine {
             host: HostIndex(17),
             attempt: 1,
             parent: Parent::FrontEnd,
-            mode: Mode::Encrypted,
+            mode: LinkSecurity::Encrypted,
         };
         let key = LinkKey::derive(&Secret::from_ticket(&[7; 32]), &terms);
         let (child, opening) = AwaitReply::begin(&key, Fresh::new(&mut [1; 32]));

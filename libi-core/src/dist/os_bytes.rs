@@ -10,25 +10,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A byte string without a NUL: a path, an argument, the value of a variable. It need not be UTF-8, because
 /// what an operating system accepts need not be.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Word(Vec<u8>);
+pub struct OsBytes(Vec<u8>);
 
 /// A NUL ends every string that the operating system is given, so that none can contain one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is a NUL at byte {at}; no argument, path or variable can contain one")]
-pub struct NotAWord {
+pub struct OsBytesError {
     /// Where it is, from 0.
     pub at: usize,
 }
 
-impl Word {
+impl OsBytes {
     /// These bytes.
     ///
     /// # Errors
     /// When there is a NUL among them.
-    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, NotAWord> {
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, OsBytesError> {
         let bytes = bytes.into();
         match bytes.iter().position(|&byte| byte == 0) {
-            Some(at) => Err(NotAWord { at }),
+            Some(at) => Err(OsBytesError { at }),
             None => Ok(Self(bytes)),
         }
     }
@@ -40,40 +40,40 @@ impl Word {
     }
 }
 
-impl AsRef<[u8]> for Word {
+impl AsRef<[u8]> for OsBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl TryFrom<&str> for Word {
-    type Error = NotAWord;
+impl TryFrom<&str> for OsBytes {
+    type Error = OsBytesError;
 
-    fn try_from(text: &str) -> Result<Self, NotAWord> {
+    fn try_from(text: &str) -> Result<Self, OsBytesError> {
         Self::new(text)
     }
 }
 
 /// What is not UTF-8 is shown as the replacement character.
-impl fmt::Display for Word {
+impl fmt::Display for OsBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&String::from_utf8_lossy(&self.0))
     }
 }
 
-impl fmt::Debug for Word {
+impl fmt::Debug for OsBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), f)
     }
 }
 
-impl Serialize for Word {
+impl Serialize for OsBytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Word {
+impl<'de> Deserialize<'de> for OsBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_byte_buf(Bytes)
     }
@@ -82,87 +82,87 @@ impl<'de> Deserialize<'de> for Word {
 struct Bytes;
 
 impl<'de> Visitor<'de> for Bytes {
-    type Value = Word;
+    type Value = OsBytes;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("bytes without a NUL")
     }
 
-    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Word, E> {
-        Word::new(bytes).map_err(E::custom)
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<OsBytes, E> {
+        OsBytes::new(bytes).map_err(E::custom)
     }
 
-    fn visit_byte_buf<E: de::Error>(self, bytes: Vec<u8>) -> Result<Word, E> {
-        Word::new(bytes).map_err(E::custom)
+    fn visit_byte_buf<E: de::Error>(self, bytes: Vec<u8>) -> Result<OsBytes, E> {
+        OsBytes::new(bytes).map_err(E::custom)
     }
 
     /// Formats without byte strings write lists of numbers; the length they claim is not believed.
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Word, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OsBytes, A::Error> {
         let mut bytes = Vec::new();
         while let Some(byte) = seq.next_element()? {
             bytes.push(byte);
         }
-        Word::new(bytes).map_err(de::Error::custom)
+        OsBytes::new(bytes).map_err(de::Error::custom)
     }
 }
 
 /// An environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "(Word, Word)", into = "(Word, Word)")]
-pub struct Variable {
-    name: Word,
-    value: Word,
+#[serde(try_from = "(OsBytes, OsBytes)", into = "(OsBytes, OsBytes)")]
+pub struct EnvVar {
+    name: OsBytes,
+    value: OsBytes,
 }
 
 /// No environment can hold this variable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAVariable {
+pub enum EnvVarError {
     /// A variable has a name.
     #[error("a variable without a name, with the value {0:?}")]
-    NoName(Word),
+    NoName(OsBytes),
     /// The name would end at its `=`.
     #[error("the name {0:?} of a variable contains `=`")]
-    Equals(Word),
+    Equals(OsBytes),
 }
 
-impl Variable {
+impl EnvVar {
     /// This name with this value.
     ///
     /// # Errors
     /// When the name is empty or contains `=`.
-    pub fn new(name: Word, value: Word) -> Result<Self, NotAVariable> {
+    pub fn new(name: OsBytes, value: OsBytes) -> Result<Self, EnvVarError> {
         if name.0.is_empty() {
-            return Err(NotAVariable::NoName(value));
+            return Err(EnvVarError::NoName(value));
         }
         if name.0.contains(&b'=') {
-            return Err(NotAVariable::Equals(name));
+            return Err(EnvVarError::Equals(name));
         }
         Ok(Self { name, value })
     }
 
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> &Word {
+    pub fn name(&self) -> &OsBytes {
         &self.name
     }
 
     /// Its value.
     #[must_use]
-    pub fn value(&self) -> &Word {
+    pub fn value(&self) -> &OsBytes {
         &self.value
     }
 }
 
-impl TryFrom<(Word, Word)> for Variable {
-    type Error = NotAVariable;
+impl TryFrom<(OsBytes, OsBytes)> for EnvVar {
+    type Error = EnvVarError;
 
-    fn try_from((name, value): (Word, Word)) -> Result<Self, NotAVariable> {
+    fn try_from((name, value): (OsBytes, OsBytes)) -> Result<Self, EnvVarError> {
         Self::new(name, value)
     }
 }
 
-impl From<Variable> for (Word, Word) {
-    fn from(variable: Variable) -> Self {
+impl From<EnvVar> for (OsBytes, OsBytes) {
+    fn from(variable: EnvVar) -> Self {
         (variable.name, variable.value)
     }
 }
@@ -171,32 +171,32 @@ impl From<Variable> for (Word, Word) {
 mod tests {
     use super::*;
 
-    fn word(text: &str) -> Word {
-        Word::try_from(text).unwrap()
+    fn word(text: &str) -> OsBytes {
+        OsBytes::try_from(text).unwrap()
     }
 
     #[test]
     fn a_nul_is_refused_with_its_place_also_when_it_comes_over_the_wire() {
-        assert_eq!(Word::new(*b"ab\0c"), Err(NotAWord { at: 2 }));
+        assert_eq!(OsBytes::new(*b"ab\0c"), Err(OsBytesError { at: 2 }));
         let sent = postcard::to_allocvec(&word("abc")).unwrap();
-        assert_eq!(postcard::from_bytes::<Word>(&sent).unwrap(), word("abc"));
+        assert_eq!(postcard::from_bytes::<OsBytes>(&sent).unwrap(), word("abc"));
         let forged = [3, b'a', 0, b'c'];
-        assert!(postcard::from_bytes::<Word>(&forged).is_err());
+        assert!(postcard::from_bytes::<OsBytes>(&forged).is_err());
     }
 
     #[test]
     fn bytes_that_are_not_utf8_are_kept_as_they_are() {
-        let path = Word::new([b'/', 0xff, b'x']).unwrap();
+        let path = OsBytes::new([b'/', 0xff, b'x']).unwrap();
         let sent = postcard::to_allocvec(&path).unwrap();
-        assert_eq!(postcard::from_bytes::<Word>(&sent).unwrap().as_bytes(), [b'/', 0xff, b'x']);
+        assert_eq!(postcard::from_bytes::<OsBytes>(&sent).unwrap().as_bytes(), [b'/', 0xff, b'x']);
     }
 
     #[test]
     fn a_variable_without_a_name_or_with_an_equals_sign_in_it_is_refused() {
-        assert_eq!(Variable::new(word(""), word("x")), Err(NotAVariable::NoName(word("x"))));
-        assert_eq!(Variable::new(word("a=b"), word("x")), Err(NotAVariable::Equals(word("a=b"))));
+        assert_eq!(EnvVar::new(word(""), word("x")), Err(EnvVarError::NoName(word("x"))));
+        assert_eq!(EnvVar::new(word("a=b"), word("x")), Err(EnvVarError::Equals(word("a=b"))));
         let forged = postcard::to_allocvec(&(word(""), word("x"))).unwrap();
-        assert!(postcard::from_bytes::<Variable>(&forged).is_err());
-        assert!(Variable::new(word("a"), word("")).is_ok(), "an empty value is one");
+        assert!(postcard::from_bytes::<EnvVar>(&forged).is_err());
+        assert!(EnvVar::new(word("a"), word("")).is_ok(), "an empty value is one");
     }
 }

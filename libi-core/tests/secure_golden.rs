@@ -1,21 +1,23 @@
 //! The bytes of a link's handshake and records, written down. A build that makes others is no longer understood.
 //!
-//! `link_golden.txt` is the output of `link_golden.py`, which comes to the same bytes by other means.
+//! `secure_golden.txt` is the output of `secure_golden.py`, which comes to the same bytes by other means.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use blake2::{Blake2s256, Digest};
 use libi_core::ids::{HostIndex, SessionId};
-use libi_core::link::{AwaitOpening, AwaitReply, Fresh, LinkKey, Mode, Parent, Secret, Secured, Step, Terms};
+use libi_core::secure::{
+    AwaitOpening, AwaitReply, Fresh, LinkKey, LinkSecurity, Parent, Secret, Secured, Step, Terms,
+};
 use libi_core::wire::Version;
 
 #[test]
 fn the_bytes_of_a_link_are_as_computed_elsewhere() {
     let mut ours = String::new();
-    let front_end = terms(1, [2, 3, 4], Parent::FrontEnd, Mode::Encrypted);
+    let front_end = terms(1, [2, 3, 4], Parent::FrontEnd, LinkSecurity::Encrypted);
     writeln!(ours, "front end {}", hex(&front_end.prologue())).unwrap();
-    for (number, mode) in [(1, Mode::Encrypted), (2, Mode::Authenticated)] {
+    for (number, mode) in [(1, LinkSecurity::Encrypted), (2, LinkSecurity::Authenticated)] {
         let parent = Parent::Host(HostIndex(0x0f10_1112));
         let terms = terms(0x0102, [0x0304_0506, 0x0708_090a, 0x0b0c_0d0e], parent, mode);
         for (name, value) in link(&terms) {
@@ -23,7 +25,7 @@ fn the_bytes_of_a_link_are_as_computed_elsewhere() {
         }
     }
     // An authenticated link has no records; the script computes them all the same.
-    let golden = lines(include_str!("link_golden.txt"));
+    let golden = lines(include_str!("secure_golden.txt"));
     let ours = lines(&ours);
     for (name, value) in &golden {
         let is_ours = ours.get(name);
@@ -33,7 +35,7 @@ fn the_bytes_of_a_link_are_as_computed_elsewhere() {
     assert!(ours.keys().all(|name| golden.contains_key(name)));
 }
 
-fn terms(version: u16, [session, host, attempt]: [u32; 3], parent: Parent, mode: Mode) -> Terms {
+fn terms(version: u16, [session, host, attempt]: [u32; 3], parent: Parent, mode: LinkSecurity) -> Terms {
     let (version, session, host) = (Version(version), SessionId(session), HostIndex(host));
     Terms { version, session, host, attempt, parent, mode }
 }

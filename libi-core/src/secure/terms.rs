@@ -26,7 +26,7 @@ pub struct Terms {
     /// Who is connected to.
     pub parent: Parent,
     /// What happens to bytes after the proof.
-    pub mode: Mode,
+    pub mode: LinkSecurity,
 }
 
 /// The end of a link that is nearer to the front end.
@@ -40,7 +40,7 @@ pub enum Parent {
 
 /// What happens to bytes after the proof. There is no mode without a proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Mode {
+pub enum LinkSecurity {
     /// They travel in sealed records.
     #[default]
     Encrypted,
@@ -57,8 +57,8 @@ impl Terms {
     #[must_use]
     pub fn prologue(&self) -> [u8; Self::PROLOGUE_LEN] {
         let mode = match self.mode {
-            Mode::Encrypted => 1,
-            Mode::Authenticated => 2,
+            LinkSecurity::Encrypted => 1,
+            LinkSecurity::Authenticated => 2,
         };
         let (kind, parent) = match self.parent {
             Parent::FrontEnd => (0, 0),
@@ -107,7 +107,7 @@ impl fmt::Debug for LinkId {
 #[derive(Clone)]
 pub struct LinkKey {
     id: LinkId,
-    mode: Mode,
+    mode: LinkSecurity,
     prologue: [u8; Terms::PROLOGUE_LEN],
     psk: Zeroizing<[u8; 32]>,
 }
@@ -132,7 +132,7 @@ impl LinkKey {
     pub(super) fn decoy() -> Self {
         Self {
             id: LinkId([0; LinkId::LEN]),
-            mode: Mode::Encrypted,
+            mode: LinkSecurity::Encrypted,
             prologue: [0; Terms::PROLOGUE_LEN],
             psk: Zeroizing::new([0; 32]),
         }
@@ -146,7 +146,7 @@ impl LinkKey {
 
     /// What happens to bytes after the proof.
     #[must_use]
-    pub const fn mode(&self) -> Mode {
+    pub const fn mode(&self) -> LinkSecurity {
         self.mode
     }
 

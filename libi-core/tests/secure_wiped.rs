@@ -8,7 +8,9 @@ use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libi_core::ids::{HostIndex, SessionId};
-use libi_core::link::{AwaitOpening, AwaitReply, Fresh, LinkKey, Mode, Parent, Secret, Secured, Step, Terms};
+use libi_core::secure::{
+    AwaitOpening, AwaitReply, Fresh, LinkKey, LinkSecurity, Parent, Secret, Secured, Step, Terms,
+};
 use libi_core::wire::Version;
 
 /// Bytes that come up nowhere else.
@@ -67,7 +69,7 @@ fn link_that_carries_the_secret() {
         host: HostIndex(2),
         attempt: 1,
         parent: Parent::FrontEnd,
-        mode: Mode::Encrypted,
+        mode: LinkSecurity::Encrypted,
     };
     let key = Box::new(LinkKey::derive(&secret, &terms));
     let (child, opening) = AwaitReply::begin(&key, Fresh::new(&mut [1; 32]));

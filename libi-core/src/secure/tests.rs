@@ -26,7 +26,7 @@ pub(super) const TERMS: Terms = Terms {
     host: HostIndex(17),
     attempt: 1,
     parent: Parent::Host(HostIndex(3)),
-    mode: Mode::Encrypted,
+    mode: LinkSecurity::Encrypted,
 };
 
 /// Terms that differ from [`TERMS`] in one field each.
@@ -38,7 +38,7 @@ pub(super) fn other_terms() -> Vec<Terms> {
         Terms { attempt: 2, ..TERMS },
         Terms { parent: Parent::FrontEnd, ..TERMS },
         Terms { parent: Parent::Host(HostIndex(0)), ..TERMS },
-        Terms { mode: Mode::Authenticated, ..TERMS },
+        Terms { mode: LinkSecurity::Authenticated, ..TERMS },
     ]
 }
 
@@ -114,13 +114,13 @@ fn what_one_end_seals_the_other_opens_in_both_directions() {
 
 #[test]
 fn an_authenticated_link_has_no_records() {
-    let ends = secured(&key(&Terms { mode: Mode::Authenticated, ..TERMS }));
+    let ends = secured(&key(&Terms { mode: LinkSecurity::Authenticated, ..TERMS }));
     assert!(matches!(ends, (Secured::Authenticated, Secured::Authenticated)));
 }
 
 #[test]
 fn encrypted_is_the_default() {
-    assert_eq!(Mode::default(), Mode::Encrypted);
+    assert_eq!(LinkSecurity::default(), LinkSecurity::Encrypted);
 }
 
 #[test]

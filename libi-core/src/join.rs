@@ -31,7 +31,7 @@ pub struct Nonce(pub u64);
 
 /// A place in a session that a process can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Place {
+pub enum MemberRole {
     /// The first process of a host, which runs the tree for it.
     Leader(HostIndex),
     /// A further process of a host.
@@ -44,7 +44,7 @@ pub struct Ticket {
     /// The session.
     pub session: SessionKey,
     /// The place.
-    pub place: Place,
+    pub place: MemberRole,
     /// Which attempt at the place this is.
     pub attempt: Attempt,
     /// To be said back.

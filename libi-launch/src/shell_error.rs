@@ -2,14 +2,14 @@
 //!
 //! `ssh` says 255 for everything that it fails at itself, and says what it was on its standard error; a
 //! [command](crate::quote) says 125, 126 or 127 for what keeps it from its program. `rsh` says 1 for itself, and
-//! nothing of the command, whose status comes [another way](crate::farewell); that of Debian says 0 when its server has
-//! let nobody in, and the server says why where the command would have. [`Failure::refusal`](crate::verdict::Failure::refusal)
+//! nothing of the command, whose status comes [another way](crate::exit_trailer); that of Debian says 0 when its server has
+//! let nobody in, and the server says why where the command would have. [`Failure::shell_error`](crate::failure::Failure::shell_error)
 //! puts status and words together.
 //!
 //! The words are those of OpenSSH and, where they cannot be a program's, of the rsh programs there are, in English.
 //! OpenSSH translates nothing, in whatever locale it runs; nor do the rsh of Debian and the C library's `rcmd` under a
 //! program that sets no locale. So no locale is set for them: it would be sent on to the host by configurations with `SendEnv LC_*`,
-//! as Debian's is. What another shell says in another language is [`Refusal::ShellFailed`] with its words as evidence.
+//! as Debian's is. What another shell says in another language is [`ShellError::ShellFailed`] with its words as evidence.
 //! With `LogLevel QUIET` in a configuration, ssh says nothing, and that is what is known then.
 //!
 //! Words are looked for from the last line upwards. That somebody hung up, or nobody was reached, counts only if nothing else was
@@ -20,7 +20,7 @@ use std::fmt;
 /// What has kept a host from being reached, or a program from being run there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum ShellError {
     /// There is no such name.
     NameUnknown,
     /// The name service did not answer.
@@ -63,7 +63,7 @@ pub enum Refusal {
     ShellFailed,
 }
 
-impl Refusal {
+impl ShellError {
     /// Whether another attempt may go better.
     #[must_use]
     pub fn may_pass(self) -> bool {
@@ -91,7 +91,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ShellError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NameUnknown => "the name is not known",
@@ -119,38 +119,40 @@ impl fmt::Display for Refusal {
 }
 
 /// What a remote shell has failed at by one line alone, whichever it is.
-pub(crate) fn of_line(line: &str) -> Option<Refusal> {
+pub(crate) fn of_line(line: &str) -> Option<ShellError> {
     of_key(line).or_else(|| ssh_says(line)).or_else(|| rsh_says(line))
 }
 
 /// What is wrong with the key of a host. That it was not verified is said in another line.
-fn of_key(line: &str) -> Option<Refusal> {
+fn of_key(line: &str) -> Option<ShellError> {
     let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
     if has(&["has changed and you have", "IDENTIFICATION HAS CHANGED"]) {
-        return Some(Refusal::HostKeyChanged);
+        return Some(ShellError::HostKeyChanged);
     }
-    has(&["host key is known for", "REVOKED"]).then_some(Refusal::HostKeyUnknown)
+    has(&["host key is known for", "REVOKED"]).then_some(ShellError::HostKeyUnknown)
 }
 
 /// What ssh has failed at by what it has printed, and the line that says so.
-pub(crate) fn of_ssh(printed: &str) -> Option<(Refusal, &str)> {
-    let (refusal, line) = search(printed, ssh_says)?;
-    if refusal != Refusal::HostKeyUnknown {
-        return Some((refusal, line));
+pub(crate) fn of_ssh(printed: &str) -> Option<(ShellError, &str)> {
+    let (shell_error, line) = search(printed, ssh_says)?;
+    if shell_error != ShellError::HostKeyUnknown {
+        return Some((shell_error, line));
     }
     // The last line says that the key was not verified; one above says why.
     let above = |what| lines(printed).find(|line| of_key(line) == Some(what)).map(|line| (what, line));
-    above(Refusal::HostKeyChanged).or_else(|| above(Refusal::HostKeyUnknown)).or(Some((refusal, line)))
+    above(ShellError::HostKeyChanged)
+        .or_else(|| above(ShellError::HostKeyUnknown))
+        .or(Some((shell_error, line)))
 }
 
 /// What rsh has failed at, if no program would have said it like this.
-pub(crate) fn of_rsh(printed: &str) -> Option<(Refusal, &str)> {
+pub(crate) fn of_rsh(printed: &str) -> Option<(ShellError, &str)> {
     search(printed, rsh_says)
 }
 
 /// What an rshd has failed at that says so where a program would have printed, instead of starting one.
-pub(crate) fn of_rshd(printed: &str) -> Option<(Refusal, &str)> {
-    lines(printed).find(|line| lets_nobody_in(line)).map(|line| (Refusal::NotLetIn, line))
+pub(crate) fn of_rshd(printed: &str) -> Option<(ShellError, &str)> {
+    lines(printed).find(|line| lets_nobody_in(line)).map(|line| (ShellError::NotLetIn, line))
 }
 
 /// The last line that rsh has not said itself.
@@ -190,21 +192,21 @@ pub(crate) fn lines(printed: &str) -> impl Iterator<Item = &str> {
     printed.lines().rev().map(str::trim).filter(|line| !line.is_empty())
 }
 
-fn search(printed: &str, says: impl Fn(&str) -> Option<Refusal>) -> Option<(Refusal, &str)> {
+fn search(printed: &str, says: impl Fn(&str) -> Option<ShellError>) -> Option<(ShellError, &str)> {
     let mut hung_up = None;
     for line in lines(printed) {
         match says(line) {
-            Some(refusal @ (Refusal::HungUp | Refusal::ShellFailed)) => {
-                hung_up = hung_up.or(Some((refusal, line)));
+            Some(shell_error @ (ShellError::HungUp | ShellError::ShellFailed)) => {
+                hung_up = hung_up.or(Some((shell_error, line)));
             }
-            Some(refusal) => return Some((refusal, line)),
+            Some(shell_error) => return Some((shell_error, line)),
             None => {}
         }
     }
     hung_up
 }
 
-fn ssh_says(line: &str) -> Option<Refusal> {
+fn ssh_says(line: &str) -> Option<ShellError> {
     let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| line.starts_with(beginning));
     let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
     let reason = line.rsplit(": ").next().unwrap_or_default();
@@ -217,18 +219,18 @@ fn ssh_says(line: &str) -> Option<Refusal> {
     if begins(&["Connection timed out during "])
         || begins(&["Connection to "]) && line.ends_with(" timed out")
     {
-        return Some(Refusal::TimedOut);
+        return Some(ShellError::TimedOut);
     }
     if begins(&["Host key verification failed"]) {
-        return Some(Refusal::HostKeyUnknown); // or changed: the lines above say which
+        return Some(ShellError::HostKeyUnknown); // or changed: the lines above say which
     }
     if begins(&["Permission denied (", "Access denied "])
         || has(&[": Permission denied (", "Too many authentication failures"])
     {
-        return Some(Refusal::NotLetIn);
+        return Some(ShellError::NotLetIn);
     }
     if begins(&["Unable to negotiate with "]) {
-        return Some(Refusal::NoAlgorithm);
+        return Some(ShellError::NoAlgorithm);
     }
     let configuration = [
         "Bad configuration option",
@@ -243,7 +245,7 @@ fn ssh_says(line: &str) -> Option<Refusal> {
         || has(&configuration)
         || begins(&["Can't open user config file", "Cannot execute command-line and remote command"])
     {
-        return Some(Refusal::BadOptions);
+        return Some(ShellError::BadOptions);
     }
     let broken =
         ["client_loop: ", "packet_write_", "Read from remote host ", "Write failed: ", "Timeout, server "];
@@ -251,36 +253,36 @@ fn ssh_says(line: &str) -> Option<Refusal> {
         || begins(&["ssh_dispatch_run_fatal: ", "Received disconnect from "])
         || begins(&["Connection to "]) && line.contains(" closed by remote host")
     {
-        return Some(Refusal::Broken);
+        return Some(ShellError::Broken);
     }
     let hung_up =
         ["Connection closed by ", "Connection reset by ", "Disconnected from ", "Exceeded MaxStartups"];
-    (begins(&hung_up) || has(&["_exchange_identification: "])).then_some(Refusal::HungUp)
+    (begins(&hung_up) || has(&["_exchange_identification: "])).then_some(ShellError::HungUp)
 }
 
-fn rsh_says(line: &str) -> Option<Refusal> {
+fn rsh_says(line: &str) -> Option<ShellError> {
     let reason = line.rsplit(": ").next().unwrap_or_default();
     if ["poll", "select", "socket"]
         .iter()
         .any(|call| line.starts_with(&format!("{call}: protocol failure in circuit")))
     {
-        return Some(Refusal::HungUp);
+        return Some(ShellError::HungUp);
     }
     if reason.starts_with("All ports in use") {
-        return Some(Refusal::NoPort);
+        return Some(ShellError::NoPort);
     }
     if line.contains("Could not bind to privileged port") || line.starts_with("rcmd: socket: ") {
         let forbidden = ["Permission denied", "Operation not permitted"].contains(&reason);
-        return Some(if forbidden { Refusal::NotPrivileged } else { Refusal::NoPort });
+        return Some(if forbidden { ShellError::NotPrivileged } else { ShellError::NoPort });
     }
     if line.starts_with("Trying ") {
         return line.contains("... Connection failed: ").then(|| unconnected(reason)).flatten();
     }
     if reason.starts_with("Servname not supported") {
-        return Some(Refusal::BadOptions);
+        return Some(ShellError::BadOptions);
     }
     if reason.eq_ignore_ascii_case("unknown host") || line.contains(": unknown host ") {
-        return Some(Refusal::NameUnknown);
+        return Some(ShellError::NameUnknown);
     }
     if line.contains(": Error looking up host: ") || line.starts_with("rcmd: getaddrinfo: ") {
         return Some(unresolved(reason));
@@ -294,40 +296,42 @@ fn rsh_says(line: &str) -> Option<Refusal> {
         return None;
     }
     if said.starts_with("invalid option -- ") || said.starts_with("unrecognized option ") {
-        return Some(Refusal::BadOptions);
+        return Some(ShellError::BadOptions);
     }
     if said.starts_with("Could not make a connection.") {
-        return Some(Refusal::ShellFailed); // the lines above may say why
+        return Some(ShellError::ShellFailed); // the lines above may say why
     }
     match unconnected(reason) {
         // Where the server had begun, no call is named.
-        Some(Refusal::HungUp) if reason == said => Some(Refusal::Broken),
-        None if said.starts_with("Didn't receive NULL byte from server") => Some(Refusal::HungUp),
+        Some(ShellError::HungUp) if reason == said => Some(ShellError::Broken),
+        None if said.starts_with("Didn't receive NULL byte from server") => Some(ShellError::HungUp),
         why => rshd_says(said).or(why),
     }
 }
 
-fn rshd_says(words: &str) -> Option<Refusal> {
-    ["Permission denied.", "Login incorrect."].contains(&words).then_some(Refusal::NotLetIn)
+fn rshd_says(words: &str) -> Option<ShellError> {
+    ["Permission denied.", "Login incorrect."].contains(&words).then_some(ShellError::NotLetIn)
 }
 
 /// A name that has no address, for this reason.
-fn unresolved(reason: &str) -> Refusal {
+fn unresolved(reason: &str) -> ShellError {
     const PASSING: [&str; 4] =
         ["Temporary failure in name resolution", "Try again", "System error", "Device or resource busy"];
-    if PASSING.contains(&reason) { Refusal::NameService } else { Refusal::NameUnknown }
+    if PASSING.contains(&reason) { ShellError::NameService } else { ShellError::NameUnknown }
 }
 
 /// A connection that was not made, for this reason.
-fn unconnected(reason: &str) -> Option<Refusal> {
+fn unconnected(reason: &str) -> Option<ShellError> {
     Some(match reason {
-        "Connection refused" => Refusal::ConnectionRefused,
-        "Connection timed out" | "Operation timed out" => Refusal::TimedOut,
+        "Connection refused" => ShellError::ConnectionRefused,
+        "Connection timed out" | "Operation timed out" => ShellError::TimedOut,
         // Where a rule forbids it, the kernel denies permission.
-        "No route to host" | "Host is unreachable" | "Host is down" | "Permission denied" => Refusal::NoRoute,
-        "Network is unreachable" | "Network unreachable" | "Network is down" => Refusal::NoRoute,
-        "Cannot assign requested address" | "Address not available" => Refusal::NoPort,
-        "Connection reset by peer" => Refusal::HungUp,
+        "No route to host" | "Host is unreachable" | "Host is down" | "Permission denied" => {
+            ShellError::NoRoute
+        }
+        "Network is unreachable" | "Network unreachable" | "Network is down" => ShellError::NoRoute,
+        "Cannot assign requested address" | "Address not available" => ShellError::NoPort,
+        "Connection reset by peer" => ShellError::HungUp,
         "Name or service not known" | "Temporary failure in name resolution" => unresolved(reason),
         _ => return None,
     })

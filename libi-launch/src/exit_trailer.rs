@@ -7,9 +7,9 @@
 //!   0x1e  "libi ended "  mark: 32 hexadecimal digits  " "  status: 0 to 255  "\n"
 //! ```
 //!
-//! The [mark](Mark) is drawn anew for each session, so nothing else looks like this but by intent, and whoever knows the mark can
+//! The [mark](TrailerTag) is drawn anew for each session, so nothing else looks like this but by intent, and whoever knows the mark can
 //! end with any status anyway. Whoever has read the line hangs up; the host waits for that, so that nothing is lost.
-//! [`Farewell`] finds the line in what arrives, also where it follows half a frame, and takes it
+//! [`ExitTrailer`] finds the line in what arrives, also where it follows half a frame, and takes it
 //! out. A status beyond 128 is the signal of that number plus 128, as shells have it; programs that end with such a status by
 //! themselves cannot be told from those.
 //!
@@ -20,7 +20,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::Exit;
+use crate::failure::Exit;
 
 /// What stands before the mark.
 const WORDS: &[u8] = b"\x1elibi ended ";
@@ -31,15 +31,15 @@ const DIGITS: usize = 3;
 
 /// What tells a session's last lines from everything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark(pub [u8; 16]);
+pub struct TrailerTag(pub [u8; 16]);
 
-impl fmt::Display for Mark {
+impl fmt::Display for TrailerTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl Mark {
+impl TrailerTag {
     /// How the line begins, up to the status.
     fn beginning(self) -> Vec<u8> {
         [WORDS, format!("{self} ").as_bytes()].concat()
@@ -54,7 +54,7 @@ impl Mark {
 
 /// Finds the last line in what arrives on a channel.
 #[derive(Clone, Debug)]
-pub struct Farewell {
+pub struct ExitTrailer {
     beginning: Vec<u8>,
     /// What has arrived of a line: some of it may have been passed on, the rest is held.
     passed: usize,
@@ -62,10 +62,10 @@ pub struct Farewell {
     exit: Option<Exit>,
 }
 
-impl Farewell {
+impl ExitTrailer {
     /// Looks for the line with this mark.
     #[must_use]
-    pub fn new(mark: Mark) -> Self {
+    pub fn new(mark: TrailerTag) -> Self {
         Self { beginning: mark.beginning(), passed: 0, held: Vec::new(), exit: None }
     }
 
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    const MARK: Mark = Mark([0x5a; 16]);
+    const MARK: TrailerTag = TrailerTag([0x5a; 16]);
 
     fn line(status: &str) -> Vec<u8> {
         [&MARK.beginning()[..], status.as_bytes(), b"\n"].concat()
@@ -146,15 +146,15 @@ mod tests {
 
     /// What is passed on of these pieces, and what was said.
     fn passed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Option<Exit>) {
-        let mut farewell = Farewell::new(MARK);
+        let mut trailer = ExitTrailer::new(MARK);
         let mut all = Vec::new();
         for piece in pieces {
             let mut bytes = piece.to_vec();
-            farewell.pass(&mut bytes);
+            trailer.pass(&mut bytes);
             all.extend(bytes);
         }
-        all.extend(farewell.rest());
-        (all, farewell.exit())
+        all.extend(trailer.rest());
+        (all, trailer.exit())
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_line_is_passed_on() {
-        let other = [&Mark([1; 16]).beginning()[..], b"0\n"].concat();
+        let other = [&TrailerTag([1; 16]).beginning()[..], b"0\n"].concat();
         let without_status = line("");
         let beyond = [line("256"), line("1234"), line("1x")].concat();
         for text in [&other[..], &without_status, &beyond, b"\x1e\x1e\x1elibi ended ", b"\x1elibi"] {
@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn the_end_of_a_frame_is_passed_on_at_once_whatever_byte_it_is() {
-        let mut farewell = Farewell::new(MARK);
+        let mut trailer = ExitTrailer::new(MARK);
         for end in [&b"frame\x1e"[..], b"\x1el", b"\x1eli"] {
             let mut bytes = end.to_vec();
-            farewell.pass(&mut bytes);
+            trailer.pass(&mut bytes);
             assert_eq!(bytes, end);
         }
     }

@@ -7,7 +7,7 @@ use libi_core::ids::{HostIndex, Rank};
 use serde::{Deserialize, Serialize};
 
 use crate::quote::{NO_DIRECTORY, SETUP_FAILED};
-use crate::refusal::{self, Refusal};
+use crate::shell_error::{self, ShellError};
 
 /// How far the launch of a host, or of a local member, has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ pub enum Cause {
     /// It could not even be started; the operating system says why.
     NotStarted(String),
     /// Whoever was to start it has no room for that: no processes, descriptors or memory are left to it, as the operating system says.
-    NoRoom(String),
+    OutOfResources(String),
     /// What was started has ended.
     Exited(Exit),
     /// The link to it was closed from the other side, and nothing ended that we could see.
@@ -75,44 +75,44 @@ pub enum Cause {
     /// It did not get further in time.
     TimedOut,
     /// What it said is not our protocol.
-    Garbled(String),
+    Protocol(String),
     /// It speaks no version of the protocol that we do.
     Version(String),
     /// It answered a ticket that was not given to it.
     WrongTicket,
     /// Nothing was heard of it for too long after it was up; or it was not heard of for half that time, and then its link or
     /// its remote shell ended.
-    Silent,
+    HeartbeatLost,
     /// It could not reach its parent directly, and was not to use the channel.
     Unreachable,
     /// The one that was to launch it is gone, or says nothing of it.
     LauncherLost(HostIndex),
     /// We have ended the launch, for other reasons, before this was decided.
-    Abandoned,
+    Cancelled,
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotStarted(why) => write!(f, "cannot be started: {why}"),
-            Self::NoRoom(why) => write!(f, "found no room where it was to be started: {why}"),
+            Self::OutOfResources(why) => write!(f, "found no room where it was to be started: {why}"),
             Self::Exited(exit) => exit.fmt(f),
             Self::Closed => f.write_str("closed the link"),
             Self::TimedOut => f.write_str("timed out"),
-            Self::Garbled(what) => write!(f, "does not speak our protocol: {what}"),
+            Self::Protocol(what) => write!(f, "does not speak our protocol: {what}"),
             Self::Version(what) => f.write_str(what),
             Self::WrongTicket => f.write_str("answered another ticket than its own"),
-            Self::Silent => f.write_str("has fallen silent"),
+            Self::HeartbeatLost => f.write_str("has fallen silent"),
             Self::Unreachable => f.write_str("cannot connect to the host that has launched it"),
             Self::LauncherLost(launcher) => write!(f, "was left to {launcher}, which is lost"),
-            Self::Abandoned => f.write_str("was not waited for any longer"),
+            Self::Cancelled => f.write_str("was not waited for any longer"),
         }
     }
 }
 
 /// Who has launched a host, and when; as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trip {
+pub struct LaunchTiming {
     /// The host whose leader has launched it; none if that was the front end.
     pub launcher: Option<HostIndex>,
     /// How long the launcher had been up when it began to launch it.
@@ -142,15 +142,15 @@ pub struct Failure {
     /// From its start until it had failed.
     pub elapsed: Duration,
     /// Who had launched it, and when.
-    pub trip: Trip,
+    pub timing: LaunchTiming,
 }
 
 impl Failure {
     /// A failure of which nothing is left to be looked at.
     #[must_use]
     pub fn without_evidence(phase: Phase, cause: Cause, elapsed: Duration) -> Self {
-        let (tail, trip) = Default::default();
-        Self { member: None, phase, cause, exit: None, carried: false, tail, elapsed, trip }
+        let (tail, timing) = Default::default();
+        Self { member: None, phase, cause, exit: None, carried: false, tail, elapsed, timing }
     }
 
     /// What the remote shell, or the command that it was to run, has failed at, if it is one of those that has failed.
@@ -158,75 +158,83 @@ impl Failure {
     /// A program may end with the same status and say the same. It is believed to be the shell or the command only as long as
     /// nothing has been heard of the program.
     #[must_use]
-    pub fn refusal(&self) -> Option<Refusal> {
+    pub fn shell_error(&self) -> Option<ShellError> {
         self.told().0
     }
 
-    /// The line that says what has gone wrong: that which tells the [refusal](Self::refusal), or else the last that was printed.
+    /// The line that says what has gone wrong: that which tells the [shell_error](Self::shell_error), or else the last that was printed.
     #[must_use]
     pub fn evidence(&self) -> &str {
-        self.told().1.or_else(|| refusal::lines(&self.tail).next()).unwrap_or_default()
+        self.told().1.or_else(|| shell_error::lines(&self.tail).next()).unwrap_or_default()
     }
 
-    fn told(&self) -> (Option<Refusal>, Option<&str>) {
-        let told =
-            |said: Option<(Refusal, _)>| said.map_or((None, None), |(what, line)| (Some(what), Some(line)));
+    fn told(&self) -> (Option<ShellError>, Option<&str>) {
+        let told = |said: Option<(ShellError, _)>| {
+            said.map_or((None, None), |(what, line)| (Some(what), Some(line)))
+        };
         // What a leader starts on its own host is started by no remote shell.
         if self.member.is_some() {
             return (None, None);
         }
         match (&self.cause, self.phase) {
             (Cause::NotStarted(why), _) => {
-                (refusal::is_missing_shell(why).then_some(Refusal::ShellMissing), None)
+                (shell_error::is_missing_shell(why).then_some(ShellError::ShellMissing), None)
             }
             (Cause::Exited(Exit::Shell(status)), Phase::Starting) => {
-                let said = refusal::of_rshd(&self.tail).or_else(|| refusal::of_rsh(&self.tail));
-                match told(said.or_else(|| refusal::of_ssh(&self.tail))) {
+                let said = shell_error::of_rshd(&self.tail).or_else(|| shell_error::of_rsh(&self.tail));
+                match told(said.or_else(|| shell_error::of_ssh(&self.tail))) {
                     // There was somebody, who has said nothing that we know. A server that ends resets the connection as often as
                     // not, for it has not read what the program was to.
-                    (Some(Refusal::Broken), _) => {
-                        (Some(Refusal::LoginEnded), refusal::before_rsh(&self.tail))
+                    (Some(ShellError::Broken), _) => {
+                        (Some(ShellError::LoginEnded), shell_error::before_rsh(&self.tail))
                     }
-                    (None, _) if *status == 0 => (Some(Refusal::LoginEnded), refusal::before_rsh(&self.tail)),
-                    (what, line) => (what.or(Some(Refusal::ShellFailed)), line),
+                    (None, _) if *status == 0 => {
+                        (Some(ShellError::LoginEnded), shell_error::before_rsh(&self.tail))
+                    }
+                    (what, line) => (what.or(Some(ShellError::ShellFailed)), line),
                 }
             }
             // It had been let in.
-            (Cause::Exited(Exit::Shell(_)), _) => (Some(Refusal::Broken), None),
+            (Cause::Exited(Exit::Shell(_)), _) => (Some(ShellError::Broken), None),
             (Cause::Exited(Exit::Code(1 | 255)), _) if self.carried => (None, None),
             (Cause::Exited(Exit::Code(255)), Phase::Starting) => {
-                let (what, line) = told(refusal::of_ssh(&self.tail));
-                (what.or(Some(Refusal::ShellFailed)), line)
+                let (what, line) = told(shell_error::of_ssh(&self.tail));
+                (what.or(Some(ShellError::ShellFailed)), line)
             }
             // It had been let in.
-            (Cause::Exited(Exit::Code(255)), _) => match refusal::of_ssh(&self.tail) {
-                Some((Refusal::HungUp | Refusal::Broken, line)) => (Some(Refusal::Broken), Some(line)),
-                _ => (Some(Refusal::ShellFailed), None),
+            (Cause::Exited(Exit::Code(255)), _) => match shell_error::of_ssh(&self.tail) {
+                Some((ShellError::HungUp | ShellError::Broken, line)) => {
+                    (Some(ShellError::Broken), Some(line))
+                }
+                _ => (Some(ShellError::ShellFailed), None),
             },
-            (Cause::Exited(Exit::Code(127)), Phase::Starting) => (Some(Refusal::NotFound), None),
-            (Cause::Exited(Exit::Code(126)), Phase::Starting) => (Some(Refusal::NotExecutable), None),
+            (Cause::Exited(Exit::Code(127)), Phase::Starting) => (Some(ShellError::NotFound), None),
+            (Cause::Exited(Exit::Code(126)), Phase::Starting) => (Some(ShellError::NotExecutable), None),
             (Cause::Exited(Exit::Code(SETUP_FAILED)), Phase::Starting) => {
-                let line = refusal::lines(&self.tail).find(|line| line.starts_with(NO_DIRECTORY.trim_end()));
-                (line.map(|_| Refusal::NoDirectory), line)
+                let line =
+                    shell_error::lines(&self.tail).find(|line| line.starts_with(NO_DIRECTORY.trim_end()));
+                (line.map(|_| ShellError::NoDirectory), line)
             }
-            (Cause::Exited(Exit::Code(1)), Phase::Starting) => told(refusal::of_rsh(&self.tail)),
+            (Cause::Exited(Exit::Code(1)), Phase::Starting) => told(shell_error::of_rsh(&self.tail)),
             _ => (None, None),
         }
     }
 
     /// Whether another attempt may go better.
     ///
-    /// What a remote shell says it has failed at may pass [or not](Refusal::may_pass). One that was closed or took too long may have been
+    /// What a remote shell says it has failed at may pass [or not](ShellError::may_pass). One that was closed or took too long may have been
     /// overrun. A command that is not found, may not be executed, or does not speak our protocol will be the same next time.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self.cause {
-            Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => self.refusal().is_some_and(Refusal::may_pass),
+            Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => {
+                self.shell_error().is_some_and(ShellError::may_pass)
+            }
             Cause::Exited(_) => self.phase == Phase::Starting,
-            Cause::NoRoom(_) | Cause::Closed | Cause::TimedOut => true,
-            Cause::Silent | Cause::LauncherLost(_) => true,
-            Cause::NotStarted(_) | Cause::Garbled(_) | Cause::Version(_) | Cause::WrongTicket => false,
-            Cause::Abandoned | Cause::Unreachable => false,
+            Cause::OutOfResources(_) | Cause::Closed | Cause::TimedOut => true,
+            Cause::HeartbeatLost | Cause::LauncherLost(_) => true,
+            Cause::NotStarted(_) | Cause::Protocol(_) | Cause::Version(_) | Cause::WrongTicket => false,
+            Cause::Cancelled | Cause::Unreachable => false,
         }
     }
 
@@ -237,7 +245,7 @@ impl Failure {
             Cause::NotStarted(_) | Cause::Closed | Cause::TimedOut => true,
             // What remote shells say of themselves, and what becomes of them.
             Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => {
-                self.refusal().is_some_and(Refusal::is_the_shells)
+                self.shell_error().is_some_and(ShellError::is_the_shells)
             }
             Cause::Exited(_) if self.carried => false,
             Cause::Exited(Exit::Signal(_) | Exit::Unknown) => true,
@@ -248,14 +256,14 @@ impl Failure {
 
     /// Whether the host, or the remote shell where the launch was made, wants to have nothing to do with whoever calls.
     pub(crate) fn is_not_let_in(&self) -> bool {
-        use Refusal::{BadOptions, HostKeyChanged, HostKeyUnknown, NoAlgorithm, NotLetIn};
+        use ShellError::{BadOptions, HostKeyChanged, HostKeyUnknown, NoAlgorithm, NotLetIn};
         let refused = [NotLetIn, HostKeyUnknown, HostKeyChanged, NoAlgorithm, BadOptions];
-        self.refusal().is_some_and(|refusal| refused.contains(&refusal))
+        self.shell_error().is_some_and(|shell_error| refused.contains(&shell_error))
     }
 
     /// Whether what was cut short had come to the same by itself.
     pub(crate) fn was_not_let_in(&self) -> bool {
-        let exit = self.exit.filter(|_| self.cause == Cause::Abandoned);
+        let exit = self.exit.filter(|_| self.cause == Cause::Cancelled);
         exit.is_some_and(|exit| Self { cause: Cause::Exited(exit), ..self.clone() }.is_not_let_in())
     }
 
@@ -264,13 +272,13 @@ impl Failure {
     /// Ports of connections that are over are free again after a while.
     #[must_use]
     pub fn is_turned_away(&self) -> bool {
-        matches!(self.refusal(), Some(Refusal::HungUp | Refusal::NoPort))
+        matches!(self.shell_error(), Some(ShellError::HungUp | ShellError::NoPort))
     }
 
     /// Whether the one that was to make the launch had no room for it; others may.
     #[must_use]
-    pub fn is_for_want_of_room(&self) -> bool {
-        matches!(self.cause, Cause::NoRoom(_))
+    pub fn is_out_of_resources(&self) -> bool {
+        matches!(self.cause, Cause::OutOfResources(_))
     }
 
     /// Whether whoever was to be reached, or the way there, or whoever launches, may have been overrun, so that fewer launches at a time
@@ -278,7 +286,7 @@ impl Failure {
     #[must_use]
     pub fn is_overrun(&self) -> bool {
         self.cause == Cause::Closed
-            || self.is_for_want_of_room()
-            || self.refusal().is_some_and(Refusal::is_overrun)
+            || self.is_out_of_resources()
+            || self.shell_error().is_some_and(ShellError::is_overrun)
     }
 }

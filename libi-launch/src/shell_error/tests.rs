@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::quote::NO_DIRECTORY;
-use crate::verdict::{Cause, Exit, Failure, Phase};
 
 fn failure(phase: Phase, status: i32, tail: &str) -> Failure {
     let exit = Exit::Code(status);
@@ -12,13 +12,13 @@ fn failure(phase: Phase, status: i32, tail: &str) -> Failure {
     Failure { exit: Some(exit), tail: tail.to_owned(), ..failure }
 }
 
-fn refusal(status: i32, tail: &str) -> Option<Refusal> {
-    failure(Phase::Starting, status, tail).refusal()
+fn shell_error(status: i32, tail: &str) -> Option<ShellError> {
+    failure(Phase::Starting, status, tail).shell_error()
 }
 
 #[test]
 fn what_ssh_says_of_a_connection_that_is_not_made() {
-    use Refusal::{ConnectionRefused, HungUp, NameService, NameUnknown, NoPort, NoRoute, TimedOut};
+    use ShellError::{ConnectionRefused, HungUp, NameService, NameUnknown, NoPort, NoRoute, TimedOut};
     for (reason, expected) in [
         ("Connection refused", ConnectionRefused),
         ("Connection timed out", TimedOut),
@@ -30,13 +30,13 @@ fn what_ssh_says_of_a_connection_that_is_not_made() {
         ("Connection reset by peer", HungUp),
     ] {
         let said = format!("Welcome\nssh: connect to host n1 port 22: {reason}\r\n");
-        assert_eq!(refusal(255, &said), Some(expected), "{said}");
+        assert_eq!(shell_error(255, &said), Some(expected), "{said}");
         let behind = format!(
             "channel 0: open failed: connect failed: {reason}\nstdio forwarding failed\n\
              kex_exchange_identification: Connection closed by remote host\n\
              Connection closed by UNKNOWN port 65535\n"
         );
-        assert_eq!(refusal(255, &behind), Some(expected), "a jump host: {behind}");
+        assert_eq!(shell_error(255, &behind), Some(expected), "a jump host: {behind}");
     }
     for (reason, expected) in [
         ("Name or service not known", NameUnknown),
@@ -46,13 +46,13 @@ fn what_ssh_says_of_a_connection_that_is_not_made() {
         ("Try again", NameService),
     ] {
         let said = format!("ssh: Could not resolve hostname n1: {reason}\r\n");
-        assert_eq!(refusal(255, &said), Some(expected), "{said}");
+        assert_eq!(shell_error(255, &said), Some(expected), "{said}");
     }
 }
 
 #[test]
 fn what_ssh_says_of_a_server_that_does_not_let_it_in() {
-    use Refusal::{HostKeyChanged, HostKeyUnknown, HungUp, NoAlgorithm, NotLetIn, TimedOut};
+    use ShellError::{HostKeyChanged, HostKeyUnknown, HungUp, NoAlgorithm, NotLetIn, TimedOut};
     for (said, expected) in [
         (
             "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by ::1 port 22\r\n",
@@ -93,13 +93,13 @@ fn what_ssh_says_of_a_server_that_does_not_let_it_in() {
             HostKeyChanged,
         ),
     ] {
-        assert_eq!(refusal(255, said), Some(expected), "{said}");
+        assert_eq!(shell_error(255, said), Some(expected), "{said}");
     }
 }
 
 #[test]
 fn what_ssh_says_of_itself_and_of_connections_that_break() {
-    use Refusal::{BadOptions, Broken, ShellFailed};
+    use ShellError::{BadOptions, Broken, ShellFailed};
     for (said, expected) in [
         ("command-line: line 0: Bad configuration option: foo\r\n", BadOptions),
         ("command-line line 0: invalid time value.\r\n", BadOptions),
@@ -126,7 +126,7 @@ fn what_ssh_says_of_itself_and_of_connections_that_break() {
         ("", ShellFailed),
         ("Something else.\n\n", ShellFailed),
     ] {
-        assert_eq!(refusal(255, said), Some(expected), "{said}");
+        assert_eq!(shell_error(255, said), Some(expected), "{said}");
     }
 }
 
@@ -134,20 +134,20 @@ fn what_ssh_says_of_itself_and_of_connections_that_break() {
 fn once_the_program_was_heard_of_a_server_that_hangs_up_has_broken_the_connection() {
     let said = "Connection reset by ::1 port 22\r\n";
     for phase in [Phase::Greeting, Phase::Joining, Phase::Joined] {
-        assert_eq!(failure(phase, 255, said).refusal(), Some(Refusal::Broken), "{phase}");
+        assert_eq!(failure(phase, 255, said).shell_error(), Some(ShellError::Broken), "{phase}");
         assert_eq!(
-            failure(phase, 255, "me@n1: Permission denied (x).").refusal(),
-            Some(Refusal::ShellFailed)
+            failure(phase, 255, "me@n1: Permission denied (x).").shell_error(),
+            Some(ShellError::ShellFailed)
         );
         for status in [1, 125, 126, 127] {
-            assert_eq!(failure(phase, status, "rsh: connect: Connection refused").refusal(), None);
+            assert_eq!(failure(phase, status, "rsh: connect: Connection refused").shell_error(), None);
         }
     }
 }
 
 #[test]
 fn what_rsh_says() {
-    use Refusal::{ConnectionRefused, HungUp, NameUnknown, NoPort, NoRoute, NotLetIn, ShellFailed};
+    use ShellError::{ConnectionRefused, HungUp, NameUnknown, NoPort, NoRoute, NotLetIn, ShellFailed};
     for (said, expected) in [
         ("rsh: unknown host n1\n", NameUnknown),
         ("n1: Unknown host\n", NameUnknown),
@@ -163,12 +163,12 @@ fn what_rsh_says() {
         ("rcmd: Permission denied.\n", NotLetIn),
         ("/usr/bin/rsh: Could not make a connection.\n", ShellFailed),
     ] {
-        assert_eq!(refusal(1, said), Some(expected), "{said}");
+        assert_eq!(shell_error(1, said), Some(expected), "{said}");
     }
     for programs in
         ["", "./tool: Connection refused\n", "Permission denied\n", "tool: Permission denied.\n", "done\n"]
     {
-        assert_eq!(refusal(1, programs), None, "{programs}");
+        assert_eq!(shell_error(1, programs), None, "{programs}");
     }
 }
 
@@ -181,7 +181,7 @@ fn cut_off(phase: Phase, status: i32, tail: &str) -> Failure {
 
 #[test]
 fn what_the_rsh_and_rshd_of_debian_say() {
-    use Refusal::{
+    use ShellError::{
         BadOptions, Broken, ConnectionRefused, HungUp, LoginEnded, NameService, NameUnknown, NoPort, NoRoute,
         NotLetIn, NotPrivileged, ShellFailed, TimedOut,
     };
@@ -231,9 +231,9 @@ fn what_the_rsh_and_rshd_of_debian_say() {
     ];
     for (status, said, expected, again) in cases {
         let failure = cut_off(Phase::Starting, status, &said);
-        assert_eq!((failure.refusal(), failure.may_pass()), (Some(expected), again), "{status}: {said}");
+        assert_eq!((failure.shell_error(), failure.may_pass()), (Some(expected), again), "{status}: {said}");
         let later = cut_off(Phase::Joining, status, &said);
-        assert_eq!(later.refusal(), Some(Broken), "{said}");
+        assert_eq!(later.shell_error(), Some(Broken), "{said}");
     }
 }
 
@@ -244,7 +244,7 @@ fn what_a_login_shell_has_said_before_it_ended_is_the_evidence() {
         1,
         "Trying 10.0.0.1 port 514... Connected.\nno way\nrsh: Connection reset by peer\n",
     );
-    assert_eq!((failure.refusal(), failure.evidence()), (Some(Refusal::LoginEnded), "no way"));
+    assert_eq!((failure.shell_error(), failure.evidence()), (Some(ShellError::LoginEnded), "no way"));
 }
 
 #[test]
@@ -253,11 +253,11 @@ fn what_a_host_says_of_its_programs_end_is_never_the_shells() {
     for (status, tail) in
         [(1, "Permission denied.\n"), (255, "ssh: connect to host x port 22: Connection refused")]
     {
-        assert_eq!(carried(status, tail).refusal(), None);
+        assert_eq!(carried(status, tail).shell_error(), None);
         assert!(!carried(status, tail).may_pass() && !carried(status, tail).may_be_the_launchers());
     }
-    assert_eq!(carried(127, "").refusal(), Some(Refusal::NotFound));
-    assert_eq!(carried(126, "").refusal(), Some(Refusal::NotExecutable));
+    assert_eq!(carried(127, "").shell_error(), Some(ShellError::NotFound));
+    assert_eq!(carried(126, "").shell_error(), Some(ShellError::NotExecutable));
     let killed = Cause::Exited(Exit::Signal(11));
     let killed = Failure::without_evidence(Phase::Starting, killed, Duration::ZERO);
     assert!(killed.may_be_the_launchers() && !Failure { carried: true, ..killed }.may_be_the_launchers());
@@ -266,31 +266,31 @@ fn what_a_host_says_of_its_programs_end_is_never_the_shells() {
 #[test]
 fn what_the_command_says_is_its_status() {
     assert_eq!(
-        refusal(127, "bash: line 1: ./x: Datei oder Verzeichnis nicht gefunden"),
-        Some(Refusal::NotFound)
+        shell_error(127, "bash: line 1: ./x: Datei oder Verzeichnis nicht gefunden"),
+        Some(ShellError::NotFound)
     );
-    assert_eq!(refusal(126, ""), Some(Refusal::NotExecutable));
-    assert_eq!(refusal(125, &format!("noise\n{NO_DIRECTORY}/data/run\n")), Some(Refusal::NoDirectory));
-    assert_eq!(refusal(125, "anything else"), None);
+    assert_eq!(shell_error(126, ""), Some(ShellError::NotExecutable));
+    assert_eq!(shell_error(125, &format!("noise\n{NO_DIRECTORY}/data/run\n")), Some(ShellError::NoDirectory));
+    assert_eq!(shell_error(125, "anything else"), None);
     for status in [0, 2, 124, 128, 137, 254] {
-        assert_eq!(refusal(status, "Connection refused"), None);
+        assert_eq!(shell_error(status, "Connection refused"), None);
     }
     let member = Failure { member: Some(libi_core::ids::Rank(3)), ..failure(Phase::Starting, 127, "") };
-    assert_eq!(member.refusal(), None, "no shell has started it");
+    assert_eq!(member.shell_error(), None, "no shell has started it");
 }
 
 #[test]
 fn a_remote_shell_that_is_not_there_is_told_from_a_program_that_is_not() {
     let missing = |why: &str| {
         Failure::without_evidence(Phase::Starting, Cause::NotStarted(why.to_owned()), Duration::ZERO)
-            .refusal()
+            .shell_error()
     };
     for why in [
         "ssh: not found in PATH=/bin",
         "exec /opt/bin/ssh: No such file or directory",
         "rsh: not found in PATH=",
     ] {
-        assert_eq!(missing(why), Some(Refusal::ShellMissing), "{why}");
+        assert_eq!(missing(why), Some(ShellError::ShellMissing), "{why}");
     }
     for why in [
         "./ssh-tool: not found in PATH=/bin",

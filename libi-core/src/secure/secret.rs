@@ -92,7 +92,7 @@ impl fmt::Debug for Fresh {
 impl ZeroizeOnDrop for Fresh {}
 
 /// Serialises a [`Secret`] as its bytes, for the one field that carries it:
-/// `#[serde(with = "libi_core::link::in_ticket")]`.
+/// `#[serde(with = "libi_core::secure::in_ticket")]`.
 pub mod in_ticket {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use zeroize::Zeroizing;

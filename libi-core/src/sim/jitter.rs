@@ -10,7 +10,7 @@ use crate::time::nanos;
 /// The distribution of one cost.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Spread {
+pub enum Jitter {
     /// Always the same.
     Constant(Duration),
     /// Anything within this fraction of the middle, equally likely: 0.5 is ±50 %.
@@ -31,7 +31,7 @@ pub enum Spread {
     PerHost(Arc<[Duration]>),
 }
 
-impl Spread {
+impl Jitter {
     /// What one launch of this host costs.
     pub fn draw(&self, host: HostIndex, rng: &mut Rng) -> Duration {
         match self {
@@ -71,7 +71,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn draws(spread: &Spread) -> (f64, f64, f64) {
+    fn draws(spread: &Jitter) -> (f64, f64, f64) {
         let mut rng = Rng::new(11);
         let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0f64);
         for host in 0..40_000 {
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_uniform_spread_stays_within_its_bounds_and_keeps_its_mean() {
-        let (mean, least, most) = draws(&Spread::Uniform { middle: SECOND, within: 0.5 });
+        let (mean, least, most) = draws(&Jitter::Uniform { middle: SECOND, within: 0.5 });
         assert!((mean - 1.0).abs() < 0.01);
         assert!((0.5..0.501).contains(&least) && (1.499..=1.5).contains(&most));
     }
 
     #[test]
     fn a_log_normal_spread_has_the_mean_it_says() {
-        let spread = Spread::LogNormal { median: SECOND, sigma: 0.5 };
+        let spread = Jitter::LogNormal { median: SECOND, sigma: 0.5 };
         let (mean, least, most) = draws(&spread);
         assert!((mean - spread.mean().as_secs_f64()).abs() < 0.01);
         assert!(least > 0.0 && most > 4.0);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn costs_given_per_host_are_the_hosts_own() {
-        let spread = Spread::PerHost([SECOND, 3 * SECOND].into());
+        let spread = Jitter::PerHost([SECOND, 3 * SECOND].into());
         let mut rng = Rng::new(0);
         assert_eq!(spread.draw(HostIndex(1), &mut rng), 3 * SECOND);
         assert_eq!(spread.draw(HostIndex(2), &mut rng), SECOND);

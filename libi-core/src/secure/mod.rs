@@ -126,4 +126,4 @@ pub use handshake::{
 };
 pub use record::{LONGEST_BOX, LONGEST_PIECE, Open, Seal};
 pub use secret::{Fresh, Secret, in_ticket};
-pub use terms::{LinkId, LinkKey, Mode, Parent, Terms};
+pub use terms::{LinkId, LinkKey, LinkSecurity, Parent, Terms};
