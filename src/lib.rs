@@ -46,8 +46,8 @@ mod works;
 
 pub use engine::addresses::own_addresses;
 pub use front::{
-    Error, Event, Flat, FrontEnd, HostReport, LaunchOptions, LaunchProgress, LaunchReport, LinkCounts,
-    Output, Progress, Session, Stage,
+    Error, Event, FlatFallback, FrontEnd, HostReport, LaunchOptions, LaunchProgress, LaunchReport,
+    LinkCounts, Output, Progress, Session, Stage,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPlace};
 pub use libi_core::dist::{Distribution, EnvVar, OsBytes};

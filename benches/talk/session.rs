@@ -46,7 +46,7 @@ impl Bench {
             unsafe { std::env::set_var("LIBI_TEST_SHELL", &file) };
             lab = Some(directory);
             options.backend = libi::Backend::Shell(Shell::new(OsBytes::try_from(SHELL).unwrap()));
-            (options.links, options.mode) = (LinkPolicy::Direct, *mode);
+            (options.links, options.link_security) = (LinkPolicy::Direct, *mode);
         }
         let front_end = FrontEnd::new().unwrap();
         let launched = front_end.launch(&[distribution], &options).unwrap_or_else(|error| panic!("{error}"));

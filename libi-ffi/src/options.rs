@@ -352,7 +352,8 @@ pub unsafe extern "C" fn libi_options_set_encrypted(
     // SAFETY: as the header asks.
     unsafe {
         set(options, |options| {
-            options.mode = if encrypted { LinkSecurity::Encrypted } else { LinkSecurity::Authenticated };
+            options.link_security =
+                if encrypted { LinkSecurity::Encrypted } else { LinkSecurity::Authenticated };
             Ok(())
         })
     }

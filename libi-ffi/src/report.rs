@@ -162,7 +162,7 @@ pub unsafe extern "C" fn libi_report_host_started(report: *const libi_report, ho
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_report_host_greeted(report: *const libi_report, host: usize) -> libi_micros {
     // SAFETY: as the header asks.
-    unsafe { of_host(report, host, -1, |host| host.greeted.map_or(-1, micros)) }
+    unsafe { of_host(report, host, -1, |host| host.hello.map_or(-1, micros)) }
 }
 
 /// From then until all its members were up; -1 if they were not. Since 0.1.

@@ -4,7 +4,7 @@ use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_launch::failure::{Exit, Failure};
 use libi_launch::machine::Stream;
 
-use super::session::Number;
+use super::session::SessionNumber;
 
 /// Something has happened in a session.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub enum Event {
         /// Which session.
         session: SessionId,
         #[doc(hidden)]
-        number: Number,
+        number: SessionNumber,
         /// Which member.
         rank: Rank,
         /// To which of its streams.

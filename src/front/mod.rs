@@ -16,11 +16,12 @@
 //! | this process ends, in whatever way | everything that it has started, and that was not released, ends by itself |
 
 mod event;
+mod messages;
 mod options;
+mod reactor;
 mod report;
-mod room;
+mod runtime;
 mod session;
-mod talking;
 mod wording;
 
 use std::os::fd::BorrowedFd;
@@ -42,13 +43,13 @@ use libi_launch::machine::{
 
 pub use event::Event;
 pub use options::{LaunchOptions, Output};
-pub use report::{Flat, HostReport, LaunchReport};
+pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{LaunchProgress, LinkCounts, Session, Stage};
 
 use crate::engine::driver::{Driver, inherited};
 use crate::engine::sys::is_main_thread;
-use room::{Command, Room};
-use session::{Files, Status};
+use runtime::{FrontCommand, FrontRuntime};
+use session::{OutputFiles, SessionStatus};
 
 /// Who makes progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,10 +103,10 @@ pub enum Error {
 
 /// Launches sessions. Dropping it ends them all: members that were not released are killed.
 pub struct FrontEnd {
-    room: Arc<Room>,
-    last: AtomicU64,
+    runtime: Arc<FrontRuntime>,
+    last_number: AtomicU64,
     /// Whether the thread that starts processes lives as long as this one, as far as anybody knows.
-    lasting: bool,
+    lasting_thread: bool,
 }
 
 impl FrontEnd {
@@ -122,10 +123,10 @@ impl FrontEnd {
     /// # Errors
     /// The system has no descriptors or threads left.
     pub fn with(progress: Progress) -> Result<Self, Error> {
-        let room =
-            Room::new(progress).map_err(|why| Error::System { what: "cannot set up the loop", why })?;
-        let lasting = progress == Progress::Thread || is_main_thread();
-        Ok(Self { room: Arc::new(room), last: AtomicU64::new(0), lasting })
+        let runtime = FrontRuntime::new(progress)
+            .map_err(|why| Error::System { what: "cannot set up the loop", why })?;
+        let lasting_thread = progress == Progress::Thread || is_main_thread();
+        Ok(Self { runtime: Arc::new(runtime), last_number: AtomicU64::new(0), lasting_thread })
     }
 
     /// Launches the sessions of these distributions side by side, and waits until all of them are up.
@@ -189,27 +190,27 @@ impl FrontEnd {
             output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
             strategy: options.strategy,
             input: options.input,
-            ..Plan::new(tasks(&layout), programs.to_vec(), layout.size(), options.believed_cost())
+            ..Plan::new(host_specs(&layout), programs.to_vec(), layout.size(), options.believed_cost())
         };
         let files = match &options.output {
             Output::Files(directory) => Some(
-                Files::new(directory)
+                OutputFiles::new(directory)
                     .map_err(|why| Error::System { what: "cannot make the directory for output", why })?,
             ),
             _ => None,
         };
         let node = Node::front(SessionKey(random()?), &plan, random()?);
-        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let status = Status::new(layout.clone(), files, options.input);
-        self.room.with(|state| state.sessions.insert(number, status));
-        let driver = Driver::new(node, inherited(), self.lasting).with_here(options.here.clone());
-        self.room.send(Command::Add(number, Box::new(driver)));
-        Ok(Session { room: Arc::clone(&self.room), number, layout })
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let status = SessionStatus::new(layout.clone(), files, options.input);
+        self.runtime.with(|state| state.sessions.insert(number, status));
+        let driver = Driver::new(node, inherited(), self.lasting_thread).with_here(options.here.clone());
+        self.runtime.send(FrontCommand::Add(number, Box::new(driver)));
+        Ok(Session { runtime: Arc::clone(&self.runtime), number, layout })
     }
 
     /// The next thing that has happened, if something does within this time.
     pub fn next_event(&self, timeout: Duration) -> Option<Event> {
-        self.room.next_event(timeout)
+        self.runtime.next_event(timeout)
     }
 
     /// Is readable as long as [`next_event`](Self::next_event) has something; operations of its sessions are over and nobody has
@@ -217,13 +218,13 @@ impl FrontEnd {
     /// [dispatch](Self::dispatch). For `poll` and the like; it is not to be read.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.room.descriptor()
+        self.runtime.descriptor()
     }
 
     /// Without a thread: how long nothing has to be dispatched unless the descriptor becomes readable.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
-        self.room.next_timeout()
+        self.runtime.next_timeout()
     }
 
     /// Without a thread: does what there is to do, and does not wait.
@@ -231,14 +232,14 @@ impl FrontEnd {
     /// # Errors
     /// The system refuses to say what has happened.
     pub fn dispatch(&self) -> Result<(), Error> {
-        let done = self.room.dispatch();
+        let done = self.runtime.dispatch();
         done.map_err(|why| Error::System { what: "cannot wait for descriptors", why })
     }
 }
 
 impl Drop for FrontEnd {
     fn drop(&mut self) {
-        self.room.stop();
+        self.runtime.stop();
     }
 }
 
@@ -257,7 +258,7 @@ fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
         crate::testing::note_secret(&bytes);
         secret = Some(Carried(Secret::new(Fresh::new(&mut bytes))));
     }
-    Ok(Direct { links, loopback: options.loopback, mode: options.mode, secret })
+    Ok(Direct { links, loopback: options.loopback, mode: options.link_security, secret })
 }
 
 fn spare(host: libi_core::hosts::HostRef<'_>) -> Spare {
@@ -273,8 +274,8 @@ fn program(distribution: &Distribution) -> Program {
     }
 }
 
-fn tasks(layout: &Layout) -> Vec<HostSpec> {
-    let task = |(host, named): (u32, libi_core::hosts::HostRef<'_>)| HostSpec {
+fn host_specs(layout: &Layout) -> Vec<HostSpec> {
+    let spec = |(host, named): (u32, libi_core::hosts::HostRef<'_>)| HostSpec {
         host: HostIndex(host),
         attempt: Attempt::default(),
         name: named.name.to_owned(),
@@ -284,5 +285,5 @@ fn tasks(layout: &Layout) -> Vec<HostSpec> {
         faults: 0,
         blocks: layout.blocks(HostIndex(host)).to_vec(),
     };
-    (0..).zip(layout.hosts()).map(task).collect()
+    (0..).zip(layout.hosts()).map(spec).collect()
 }

@@ -52,7 +52,7 @@ pub struct LaunchOptions {
     /// Whether hosts talk to each other directly, or through the channels that they were started with.
     pub links: LinkPolicy,
     /// What happens to bytes on direct links.
-    pub mode: LinkSecurity,
+    pub link_security: LinkSecurity,
     /// Whether hosts may be reached by means that others on the network can listen to, and interfere with: `rsh`. Without that, such a
     /// launch is refused; with it, each session says so once, as a warning to whatever logger the program has (crate `log`).
     ///
@@ -93,7 +93,7 @@ impl Default for LaunchOptions {
             input: false,
             output: Output::default(),
             links: LinkPolicy::default(),
-            mode: LinkSecurity::default(),
+            link_security: LinkSecurity::default(),
             allow_plain: false,
             loopback: false,
             here: HostList::new(),

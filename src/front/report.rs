@@ -14,7 +14,7 @@ use libi_launch::backend::Backend;
 use libi_launch::failure::{Failure, LaunchTiming};
 use libi_launch::machine::{Known, Node, Replaced};
 
-use super::wording::{self, Words};
+use super::wording::{self, FailureText};
 
 /// What became of a launch.
 #[derive(Clone, Debug)]
@@ -28,12 +28,12 @@ pub struct LaunchReport {
     /// What the program that reaches hosts is called, if there is one.
     shell: Option<String>,
     is_rsh: bool,
-    flat: Option<Flat>,
+    flat: Option<FlatFallback>,
 }
 
 /// Why hosts were launched from the front end, and not from each other.
 #[derive(Clone, Debug)]
-pub struct Flat {
+pub struct FlatFallback {
     /// The host that could not launch others.
     pub host: String,
     /// The first of its launches that failed.
@@ -54,7 +54,7 @@ pub struct HostReport {
     /// From the beginning of the launch until its own was started.
     pub started: Duration,
     /// From then until its leader said hello, if it did.
-    pub greeted: Option<Duration>,
+    pub hello: Option<Duration>,
     /// From then until all its members were up, if they were.
     pub joined: Option<Duration>,
     /// Whether the link to whoever has launched it is direct; nothing if it was not to be, or that was not decided yet.
@@ -84,7 +84,7 @@ impl LaunchReport {
                 attempts: attempts.next().unwrap_or(0),
                 launcher: timing.launcher,
                 started: started(HostIndex(host), trips, &mut starts, 0).min(took),
-                greeted: timing.greeted,
+                hello: timing.greeted,
                 joined: timing.joined,
                 direct: links.get(host as usize).copied().flatten(),
                 failure,
@@ -95,13 +95,13 @@ impl LaunchReport {
             |host: HostIndex| hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
         let shell = wording::shell(node.backend());
         let is_rsh = matches!(node.backend(), Backend::Rsh(_));
-        let flat = flat.map(|(host, failure)| Flat { host: name(host), failure });
+        let flat = flat.map(|(host, failure)| FlatFallback { host: name(host), failure });
         let (session, members) = (layout.session(), layout.size());
         Self { session, members, up, took, hosts, replaced, shell, is_rsh, flat }
     }
 
     /// What is known by now of the link of each host.
-    pub(super) fn note_links(&mut self, links: &[Option<bool>]) {
+    pub(super) fn update_links(&mut self, links: &[Option<bool>]) {
         for (host, direct) in self.hosts.iter_mut().zip(links) {
             host.direct = *direct;
         }
@@ -146,7 +146,7 @@ impl LaunchReport {
     /// If hosts turned out not to be able to launch each other, so that the front end has launched them: how that was
     /// noticed.
     #[must_use]
-    pub fn flat(&self) -> Option<&Flat> {
+    pub fn flat(&self) -> Option<&FlatFallback> {
         self.flat.as_ref()
     }
 
@@ -168,10 +168,10 @@ impl LaunchReport {
             times.sort_unstable();
             times.get(times.len() / 2).copied()
         };
-        let rem = median(self.hosts.iter().filter_map(|host| host.greeted).collect())?;
+        let rem = median(self.hosts.iter().filter_map(|host| host.hello).collect())?;
         let mut hellos: BTreeMap<Option<HostIndex>, Vec<Duration>> = BTreeMap::new();
         for host in &self.hosts {
-            if let Some(greeted) = host.greeted {
+            if let Some(greeted) = host.hello {
                 hellos.entry(host.launcher).or_default().push(host.started + greeted);
             }
         }
@@ -193,12 +193,12 @@ impl LaunchReport {
             launcher: host.launcher,
             attempts: host.attempts,
             started: host.started,
-            greeted: host.greeted.map(|greeted| host.started + greeted),
-            joined: host.greeted.zip(host.joined).map(|(greeted, joined)| host.started + greeted + joined),
+            greeted: host.hello.map(|hello| host.started + hello),
+            joined: host.hello.zip(host.joined).map(|(greeted, joined)| host.started + greeted + joined),
             ended: host
                 .failure
                 .as_ref()
-                .map(|failure| (host.started + failure.elapsed, self.words(failure).cause)),
+                .map(|failure| (host.started + failure.elapsed, self.text(failure).cause)),
         };
         Timeline {
             session: self.session.to_string(),
@@ -243,17 +243,17 @@ impl fmt::Display for LaunchReport {
         }
         let verdict = if self.up { "up" } else { "given up" };
         write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
-        let mut groups: BTreeMap<Words, Group> = BTreeMap::new();
+        let mut groups: BTreeMap<FailureText, Group> = BTreeMap::new();
         for (host, failure) in self.failed() {
-            groups.entry(self.words(failure)).or_default().add(host, failure);
+            groups.entry(self.text(failure)).or_default().add(host, failure);
         }
-        for (words, group) in &groups {
-            group.write(words, f)?;
+        for (text, group) in &groups {
+            group.write(text, f)?;
         }
         self.write_the_rest(f)?;
         let mut advised = BTreeMap::new();
-        for (words, group) in &groups {
-            if let Some(shell_error) = words.shell_error {
+        for (text, group) in &groups {
+            if let Some(shell_error) = text.shell_error {
                 group.hosts.iter().for_each(|host| {
                     // It was in a list before.
                     let _ = advised.entry(shell_error).or_insert_with(HostList::new).push(host);
@@ -262,7 +262,7 @@ impl fmt::Display for LaunchReport {
         }
         for (shell_error, hosts) in &advised {
             let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
-            let all = Some(hosts.fold()).filter(|all| all.len() <= Shown::MOST);
+            let all = Some(hosts.fold()).filter(|all| all.len() <= FoldedHosts::MOST);
             write!(
                 f,
                 "\nhint: {}",
@@ -293,14 +293,14 @@ impl Group {
         self.members.extend(failure.member);
     }
 
-    fn write(&self, words: &Words, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cause, after) = (&words.cause, Rounded(self.longest));
-        let Some(known_by) = &words.known_by else {
-            write!(f, "\n  {}  {cause}, after {after}", Shown(&self.hosts))?;
+    fn write(&self, text: &FailureText, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cause, after) = (&text.cause, Rounded(self.longest));
+        let Some(known_by) = &text.known_by else {
+            write!(f, "\n  {}  {cause}, after {after}", FoldedHosts(&self.hosts))?;
             write_ranks(&self.members, f)?;
             return if self.evidence.is_empty() { Ok(()) } else { write!(f, ": {}", self.evidence) };
         };
-        write!(f, "\n  {}  {cause} ({known_by} after {after}", Shown(&self.hosts))?;
+        write!(f, "\n  {}  {cause} ({known_by} after {after}", FoldedHosts(&self.hosts))?;
         if !self.evidence.is_empty() {
             write!(f, ": \"{}\"", self.evidence)?;
         }
@@ -309,18 +309,18 @@ impl Group {
 }
 
 impl LaunchReport {
-    fn words(&self, failure: &Failure) -> Words {
-        Words::of(failure, self.shell.as_deref())
+    fn text(&self, failure: &Failure) -> FailureText {
+        FailureText::of(failure, self.shell.as_deref())
     }
 
     /// What there is to be said of hosts that have joined.
     fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Replaced { name, by, failure, .. } in &self.replaced {
-            write!(f, "\n  {by}  in the place of {name}{}", self.words(failure).of_the_replaced())?;
+            write!(f, "\n  {by}  in the place of {name}{}", self.text(failure).replaced_suffix())?;
         }
-        if let Some(Flat { host, failure }) = &self.flat {
+        if let Some(FlatFallback { host, failure }) = &self.flat {
             let why = match failure.evidence() {
-                "" => self.words(failure).cause,
+                "" => self.text(failure).cause,
                 said => format!("\"{}\"", printable(said)),
             };
             if failure.is_out_of_resources() {
@@ -337,7 +337,7 @@ impl LaunchReport {
         if hosts.is_empty() {
             return Ok(());
         }
-        write!(f, "\n  {}  cannot connect directly, and is reached through its channel", Shown(&hosts))
+        write!(f, "\n  {}  cannot connect directly, and is reached through its channel", FoldedHosts(&hosts))
     }
 }
 
@@ -360,13 +360,13 @@ fn write_ranks(members: &[Rank], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// Hosts, folded; of many groups of names the first.
-struct Shown<'a>(&'a HostList);
+struct FoldedHosts<'a>(&'a HostList);
 
-impl Shown<'_> {
+impl FoldedHosts<'_> {
     const MOST: usize = 100;
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for FoldedHosts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.fold();
         match text.char_indices().nth(Self::MOST) {

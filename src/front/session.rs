@@ -14,12 +14,12 @@ use libi_launch::machine::{Ending, Event as Input, Node, Stream, WINDOW};
 
 use super::Error;
 use super::report::LaunchReport;
-use super::room::{Command, Room};
+use super::runtime::{FrontCommand, FrontRuntime};
 
 /// The number of a session among those of its front end.
 #[doc(hidden)]
 #[allow(unreachable_pub, reason = "part of an event, but nobody can do anything with it")]
-pub type Number = u64;
+pub type SessionNumber = u64;
 
 /// How far a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,16 +57,16 @@ pub struct LinkCounts {
 }
 
 /// What is known of a session.
-pub(super) struct Status {
+pub(super) struct SessionStatus {
     layout: Layout,
     began: Option<Instant>,
     pub(super) stage: Stage,
     pub(super) report: Option<Arc<LaunchReport>>,
-    pub(super) files: Option<Files>,
+    pub(super) files: Option<OutputFiles>,
     /// It is to be said that it is done when all that was printed has been taken.
-    pub(super) owes_done: bool,
+    pub(super) done_is_due: bool,
     /// How much input for the master may be on its way to it, if it is to have any.
-    pub(super) room: Option<usize>,
+    pub(super) input_credit: Option<usize>,
     /// How many hosts have joined, have failed, and are waited for.
     pub(super) progress: (u32, u32, u32),
     links: LinkCounts,
@@ -76,8 +76,8 @@ pub(super) struct Status {
     pub(super) lost: Ranks,
 }
 
-impl Status {
-    pub(super) fn new(layout: Layout, files: Option<Files>, input: bool) -> Self {
+impl SessionStatus {
+    pub(super) fn new(layout: Layout, files: Option<OutputFiles>, input: bool) -> Self {
         let progress = (0, 0, layout.hosts().len() as u32);
         Self {
             layout,
@@ -85,8 +85,8 @@ impl Status {
             stage: Stage::Launching,
             report: None,
             files,
-            owes_done: false,
-            room: input.then_some(WINDOW as usize),
+            done_is_due: false,
+            input_credit: input.then_some(WINDOW as usize),
             progress,
             links: LinkCounts::default(),
             new_links: None,
@@ -111,7 +111,7 @@ impl Status {
     }
 
     /// How the hosts get on with their links, which goes on when the report has been written.
-    pub(super) fn note_links(&mut self, node: &Node) {
+    pub(super) fn update_links(&mut self, node: &Node) {
         let (direct, fell_back) = node.link_tally();
         let links = LinkCounts { direct, fell_back };
         if std::mem::replace(&mut self.links, links) != links && self.report.is_some() {
@@ -119,10 +119,10 @@ impl Status {
         }
     }
 
-    fn newest_report(&mut self) -> Option<Arc<LaunchReport>> {
+    fn current_report(&mut self) -> Option<Arc<LaunchReport>> {
         let report = self.report.as_mut()?;
         if let Some(links) = self.new_links.take() {
-            Arc::make_mut(report).note_links(&links);
+            Arc::make_mut(report).update_links(&links);
         }
         Some(Arc::clone(report))
     }
@@ -137,8 +137,8 @@ impl Status {
 ///
 /// Every call comes back by its deadline.
 pub struct Session {
-    pub(super) room: Arc<Room>,
-    pub(super) number: Number,
+    pub(super) runtime: Arc<FrontRuntime>,
+    pub(super) number: SessionNumber,
     pub(super) layout: Layout,
 }
 
@@ -167,8 +167,8 @@ impl Session {
         self.status(|status| status.stage).unwrap_or(Stage::Over)
     }
 
-    pub(super) fn status<T>(&self, what: impl FnOnce(&Status) -> T) -> Option<T> {
-        self.room.with(|state| state.sessions.get(&self.number).map(what))
+    pub(super) fn status<T>(&self, what: impl FnOnce(&SessionStatus) -> T) -> Option<T> {
+        self.runtime.with(|state| state.sessions.get(&self.number).map(what))
     }
 
     /// How many hosts have joined, have failed, and have no verdict yet, while it is being launched.
@@ -191,7 +191,7 @@ impl Session {
     /// [longer](Self::links).
     #[must_use]
     pub fn report(&self) -> Option<Arc<LaunchReport>> {
-        self.room.with(|state| state.sessions.get_mut(&self.number)?.newest_report())
+        self.runtime.with(|state| state.sessions.get_mut(&self.number)?.current_report())
     }
 
     /// Waits until there is a verdict on every host. It comes by the deadline of the launch; only a caller with
@@ -201,9 +201,9 @@ impl Session {
     /// The session did not come up, and the report says why; or your patience ended first.
     pub fn wait_up(&self, timeout: Duration) -> Result<Arc<LaunchReport>, Error> {
         let number = self.number;
-        let verdict = self.room.wait(timeout, |state| {
+        let verdict = self.runtime.wait(timeout, |state| {
             let Some(status) = state.sessions.get_mut(&number) else { return Some(Err(Error::Closed)) };
-            status.newest_report().map(Ok)
+            status.current_report().map(Ok)
         });
         let report = verdict.unwrap_or(Err(Error::TimedOut("the launch")))?;
         if report.is_up() { Ok(report) } else { Err(Error::NotLaunched(report)) }
@@ -219,7 +219,7 @@ impl Session {
 
     fn wait_stage(&self, timeout: Duration, stage: Stage, what: &'static str) -> Result<(), Error> {
         let number = self.number;
-        let reached = self.room.wait(timeout, |state| {
+        let reached = self.runtime.wait(timeout, |state| {
             let reached = state.sessions.get(&number).is_none_or(|status| status.stage >= stage);
             reached.then_some(())
         });
@@ -236,21 +236,21 @@ impl Session {
         while !bytes.is_empty() {
             let now = std::time::Instant::now();
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now));
-            let room = self.room.wait(left, |state| match state.sessions.get_mut(&self.number) {
-                Some(Status { stage: Stage::Launching | Stage::Up, room: None, .. }) => {
+            let chunk_len = self.runtime.wait(left, |state| match state.sessions.get_mut(&self.number) {
+                Some(SessionStatus { stage: Stage::Launching | Stage::Up, input_credit: None, .. }) => {
                     Some(Err(Error::NoInput))
                 }
-                Some(Status { stage: Stage::Up, room: Some(left), .. }) => {
-                    let room = bytes.len().min(*left);
-                    *left -= room;
-                    (room > 0).then_some(Ok(room))
+                Some(SessionStatus { stage: Stage::Up, input_credit: Some(left), .. }) => {
+                    let chunk_len = bytes.len().min(*left);
+                    *left -= chunk_len;
+                    (chunk_len > 0).then_some(Ok(chunk_len))
                 }
-                Some(Status { stage: Stage::Launching, .. }) => None,
+                Some(SessionStatus { stage: Stage::Launching, .. }) => None,
                 _ => Some(Err(Error::Closed)),
             });
-            let room = room.unwrap_or(Err(Error::TimedOut("the master's input")))?;
-            let (now, later) = bytes.split_at(room);
-            self.room.send(Command::Tell(self.number, Input::Input(now.to_vec())));
+            let chunk_len = chunk_len.unwrap_or(Err(Error::TimedOut("the master's input")))?;
+            let (now, later) = bytes.split_at(chunk_len);
+            self.runtime.send(FrontCommand::Tell(self.number, Input::Input(now.to_vec())));
             bytes = later;
         }
         Ok(())
@@ -258,7 +258,7 @@ impl Session {
 
     /// Ends the master's standard input.
     pub fn close_input(&self) {
-        self.room.send(Command::Tell(self.number, Input::Input(Vec::new())));
+        self.runtime.send(FrontCommand::Tell(self.number, Input::Input(Vec::new())));
     }
 
     /// Sends this signal to every member that is still ours.
@@ -271,7 +271,7 @@ impl Session {
         if !(1..=64).contains(&signal) {
             return Err(Error::NoSignal(signal));
         }
-        self.room.send(Command::Tell(self.number, Input::Signal(signal)));
+        self.runtime.send(FrontCommand::Tell(self.number, Input::Signal(signal)));
         Ok(())
     }
 
@@ -281,7 +281,8 @@ impl Session {
     /// # Errors
     /// Not even force was enough in time, on some host.
     pub fn terminate(&self, grace: Duration) -> Result<(), Error> {
-        self.room.send(Command::Tell(self.number, Input::End(Ending { signal: libc::SIGTERM, grace })));
+        self.runtime
+            .send(FrontCommand::Tell(self.number, Input::End(Ending { signal: libc::SIGTERM, grace })));
         self.wait_stage(grace.saturating_add(TIMEOUT), Stage::Over, "the end of the members")
     }
 }
@@ -292,21 +293,21 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 impl Drop for Session {
     fn drop(&mut self) {
         let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
-        self.room.send(Command::Tell(self.number, Input::End(ending)));
-        self.room.send(Command::Retire(self.number));
+        self.runtime.send(FrontCommand::Tell(self.number, Input::End(ending)));
+        self.runtime.send(FrontCommand::Retire(self.number));
     }
 }
 
 /// The files that members' output goes to.
-pub(super) struct Files {
+pub(super) struct OutputFiles {
     directory: PathBuf,
     open: std::collections::BTreeMap<(Rank, Stream), File>,
 }
 
 /// How many files are open at a time.
-const MOST_OPEN: usize = 64;
+const MAX_OPEN_FILES: usize = 64;
 
-impl Files {
+impl OutputFiles {
     pub(super) fn new(directory: &Path) -> io::Result<Self> {
         create_dir_all(directory)?;
         Ok(Self { directory: directory.to_owned(), open: std::collections::BTreeMap::new() })
@@ -314,7 +315,7 @@ impl Files {
 
     /// Appends to a member's file. What cannot be written is lost: the launch does not depend on it.
     pub(super) fn write(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
-        if self.open.len() >= MOST_OPEN && !self.open.contains_key(&(rank, stream)) {
+        if self.open.len() >= MAX_OPEN_FILES && !self.open.contains_key(&(rank, stream)) {
             self.open.clear();
         }
         let file = match self.open.entry((rank, stream)) {

@@ -6,7 +6,7 @@ use libi_launch::shell_error::ShellError;
 
 /// Failures that are told in one line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Words {
+pub(super) struct FailureText {
     /// Why the host is not in the session.
     pub(super) cause: String,
     /// What says so, where that is not the same.
@@ -15,11 +15,11 @@ pub(super) struct Words {
     pub(super) shell_error: Option<ShellError>,
 }
 
-impl Words {
+impl FailureText {
     /// What to say of a failure, in a session whose hosts are reached by this remote shell, or by none.
     pub(super) fn of(failure: &Failure, shell: Option<&str>) -> Self {
         let Some((shell, shell_error)) = shell.zip(failure.shell_error()) else {
-            return Self { cause: plainly(failure), known_by: None, shell_error: None };
+            return Self { cause: plain_cause(failure), known_by: None, shell_error: None };
         };
         let cause = match failure.phase {
             Phase::Waiting | Phase::Starting => shell_error.to_string(),
@@ -34,7 +34,7 @@ impl Words {
     }
 
     /// What follows the name of a machine that was replaced.
-    pub(super) fn of_the_replaced(&self) -> String {
+    pub(super) fn replaced_suffix(&self) -> String {
         match self.shell_error {
             Some(_) => format!(": {}", self.cause),
             None => format!(", which {}", self.cause),
@@ -52,7 +52,7 @@ pub(super) fn shell(backend: &Backend) -> Option<String> {
     }
 }
 
-fn plainly(failure: &Failure) -> String {
+fn plain_cause(failure: &Failure) -> String {
     match (&failure.cause, failure.phase) {
         (Cause::Exited(Exit::Code(0)), Phase::Starting) => "exited 0 without joining".to_owned(),
         (cause @ Cause::Exited(_), Phase::Starting) => format!("{cause} before joining"),

@@ -25,12 +25,12 @@
 //! does its work and ends calls [`Member::drain`] first, which waits until nobody needs this process any more; one that
 //! lives on calls [`Member::detach`].
 
-mod hall;
-mod keeper;
+mod comm;
+mod parent_death;
+mod reactor;
+mod runtime;
 mod signals;
 mod stdio;
-mod talking;
-mod tie;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,7 +44,7 @@ use libi_launch::quote::TIED;
 use crate::engine::driver::{Driver, inherited_by_members};
 use crate::engine::sys::is_main_thread;
 use crate::front::Progress;
-use keeper::{Keeper, Stage};
+use runtime::{MemberRuntime, MemberStage};
 
 /// How a process takes its place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +60,7 @@ pub struct MemberOptions {
 /// Dropping it releases nobody; it passes on what was printed, within a second. Call [`drain`](Self::drain) or
 /// [`detach`](Self::detach).
 pub struct Member {
-    keeper: Keeper,
+    runtime: MemberRuntime,
     rank: Rank,
     size: u32,
     absent: Ranks,
@@ -153,22 +153,22 @@ impl Member {
         let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
         let lasting = options.progress == Progress::Thread || is_main_thread();
         let driver = Driver::new(node, inherited_by_members(), lasting);
-        let is_tied = streams.output.is_none() || std::env::var_os(TIED).is_some();
-        let keeper = Keeper::new(driver, streams, is_tied, options.progress)?;
-        let up = keeper.wait(Duration::MAX, |state| match state.stage {
-            Stage::Joining => None,
-            Stage::Up => Some(Ok(())),
-            Stage::Ending => Some(Err(InitError::Ended)),
+        let has_death_signal = streams.output.is_none() || std::env::var_os(TIED).is_some();
+        let runtime = MemberRuntime::new(driver, streams, has_death_signal, options.progress)?;
+        let up = runtime.wait(Duration::MAX, |state| match state.stage {
+            MemberStage::Joining => None,
+            MemberStage::Up => Some(Ok(())),
+            MemberStage::Ending => Some(Err(InitError::Ended)),
         });
         let up = up.unwrap_or(Err(InitError::Ended));
         if up.is_err() {
             // Whoever waits for this process should hear the verdict on it before it ends.
-            let _ = keeper.await_quiet(Duration::from_secs(1), true);
+            let _ = runtime.wait_flushed(Duration::from_secs(1), true);
         }
         up?;
-        let place = keeper.with(|state| state.place.clone()).ok_or(InitError::Ended)?;
-        let keeper::Place { rank, size, absent, host, host_name } = place;
-        Ok(Self { keeper, rank, size, absent, host, host_name })
+        let place = runtime.with(|state| state.place.clone()).ok_or(InitError::Ended)?;
+        let runtime::MemberInfo { rank, size, absent, host, host_name } = place;
+        Ok(Self { runtime, rank, size, absent, host, host_name })
     }
 
     /// Its rank.
@@ -194,7 +194,7 @@ impl Member {
     /// heard. Calls that need them end with [`CommError::PeerLost`](crate::CommError::PeerLost); others go on.
     #[must_use]
     pub fn lost(&self) -> Ranks {
-        self.keeper.with(|state| state.lost.clone())
+        self.runtime.with(|state| state.lost.clone())
     }
 
     /// Which of the session's hosts it is on.
@@ -221,7 +221,7 @@ impl Member {
     /// # Errors
     /// Others go on for longer, or the session ends.
     pub fn drain(&self, timeout: Duration) -> Result<(), MemberError> {
-        self.keeper.await_quiet(timeout, true)
+        self.runtime.wait_flushed(timeout, true)
     }
 
     /// Releases this process from the session: from now on it is not signalled and not ended by it, and does not end
@@ -241,9 +241,9 @@ impl Member {
     /// ssh's server, and has called [`init`](Self::init) in another thread than the one it began with, or has no thread of
     /// libi's: then this is to be called by that one, which alone can loosen that.
     pub fn detach(&self, timeout: Duration) -> Result<(), MemberError> {
-        self.keeper.release()?;
-        self.keeper.tell(Input::Detach);
-        self.keeper.await_quiet(timeout, false)
+        self.runtime.release()?;
+        self.runtime.tell(Input::Detach);
+        self.runtime.wait_flushed(timeout, false)
     }
 
     /// Without a thread: does what there is to do, and does not wait.
@@ -251,7 +251,7 @@ impl Member {
     /// # Errors
     /// The system refuses to say what has happened.
     pub fn dispatch(&self) -> Result<(), MemberError> {
-        let done = self.keeper.dispatch();
+        let done = self.runtime.dispatch();
         done.map_err(|why| MemberError::System { what: "cannot wait for descriptors", why })
     }
 
@@ -259,20 +259,20 @@ impl Member {
     /// readable.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
-        self.keeper.next_timeout()
+        self.runtime.next_timeout()
     }
 
     /// Is readable as long as operations are over and nobody has [asked after](crate::Pending::poll) them, or
     /// [dropped](crate::Pending) them; or, without a thread, there is something to dispatch.
     #[must_use]
     pub fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.keeper.descriptor()
+        self.runtime.descriptor()
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
         // What was printed last is still on its way out of this process.
-        let _ = self.keeper.await_quiet(Duration::from_secs(1), false);
+        let _ = self.runtime.wait_flushed(Duration::from_secs(1), false);
     }
 }

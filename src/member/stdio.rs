@@ -10,7 +10,7 @@ use crate::engine::stream::Stream;
 use crate::engine::sys::{adopt, duplicate, is_open, replace};
 
 /// The link to whoever has started this process.
-pub(super) struct Streams {
+pub(super) struct LinkStreams {
     pub(super) input: Stream,
     /// Where bytes go to, if that is another descriptor.
     pub(super) output: Option<Stream>,
@@ -22,7 +22,7 @@ pub(super) struct Streams {
 ///
 /// Standard error stays what it is, so that the last words of a process that crashes are not lost in it; unless that is where
 /// output goes as well.
-pub(super) fn take_streams(with_stderr: bool) -> io::Result<Streams> {
+pub(super) fn take_streams(with_stderr: bool) -> io::Result<LinkStreams> {
     let (input, output) = (Stream::new(duplicate(0)?)?, Stream::new(duplicate(1)?)?);
     open_closed()?;
     replace(File::open("/dev/null")?.as_fd(), 0)?;
@@ -30,11 +30,11 @@ pub(super) fn take_streams(with_stderr: bool) -> io::Result<Streams> {
     if with_stderr {
         printed.push((Standard::Err, redirect(2)?));
     }
-    Ok(Streams { input, output: Some(output), printed })
+    Ok(LinkStreams { input, output: Some(output), printed })
 }
 
 /// The link is a socket of this number; standard streams are pipes that the starter reads.
-pub(super) fn take_socket(number: &str) -> io::Result<Streams> {
+pub(super) fn take_socket(number: &str) -> io::Result<LinkStreams> {
     open_closed()?;
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
     let number = number.parse().ok().filter(|number| *number > 2);
@@ -46,7 +46,7 @@ pub(super) fn take_socket(number: &str) -> io::Result<Streams> {
         std::mem::forget(link);
         return Err(invalid("no socket"));
     }
-    Ok(Streams { input, output: None, printed: Vec::new() })
+    Ok(LinkStreams { input, output: None, printed: Vec::new() })
 }
 
 /// Opens standard streams that the program has closed: else a descriptor of ours would get the number of one, and what is printed would go

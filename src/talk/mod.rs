@@ -63,23 +63,23 @@ pub(crate) type Reading<T> = Box<dyn FnOnce(Outcome) -> Result<T, CommError> + S
 #[must_use = "an operation that nobody waits for may have failed"]
 pub struct Pending<T> {
     what: &'static str,
-    stage: Stage<T>,
+    state: PendingState<T>,
 }
 
-enum Stage<T> {
-    CallSignature(Arc<dyn Line>, CallId, Reading<T>),
-    Over(Result<T, CommError>),
+enum PendingState<T> {
+    Called(Arc<dyn Line>, CallId, Reading<T>),
+    Done(Result<T, CommError>),
     Taken,
 }
 
 impl<T> Pending<T> {
     pub(crate) fn called(line: Arc<dyn Line>, id: CallId, what: &'static str, read: Reading<T>) -> Self {
-        Self { what, stage: Stage::CallSignature(line, id, read) }
+        Self { what, state: PendingState::Called(line, id, read) }
     }
 
     /// Something for which nothing has to be done.
     pub(crate) fn over(what: &'static str, result: Result<T, CommError>) -> Self {
-        Self { what, stage: Stage::Over(result) }
+        Self { what, state: PendingState::Done(result) }
     }
 
     /// Waits until it is over. If that takes longer than this, it is cancelled.
@@ -91,7 +91,8 @@ impl<T> Pending<T> {
             return result;
         }
         let given_up = CommError::TimedOut { what: self.what };
-        let Stage::CallSignature(line, id, read) = std::mem::replace(&mut self.stage, Stage::Taken) else {
+        let PendingState::Called(line, id, read) = std::mem::replace(&mut self.state, PendingState::Taken)
+        else {
             return Err(given_up);
         };
         match line.give_up(id) {
@@ -115,7 +116,7 @@ impl<T> Pending<T> {
     /// Gives it up. A collective call is then over for all members that had not finished it, with [`CommError::Cancelled`]; a message
     /// that was not received is there for the next who asks, and one that was sent may have arrived.
     pub fn cancel(self) {
-        if let Stage::CallSignature(line, id, _) = &self.stage {
+        if let PendingState::Called(line, id, _) = &self.state {
             line.cancel(*id);
         }
     }
@@ -124,13 +125,13 @@ impl<T> Pending<T> {
         &mut self,
         ask: impl FnOnce(&dyn Line, CallId) -> Option<Answer>,
     ) -> Option<Result<T, CommError>> {
-        let answer = match &self.stage {
-            Stage::CallSignature(line, id, _) => Some(ask(&**line, *id)?),
-            Stage::Over(_) | Stage::Taken => None,
+        let answer = match &self.state {
+            PendingState::Called(line, id, _) => Some(ask(&**line, *id)?),
+            PendingState::Done(_) | PendingState::Taken => None,
         };
-        match (std::mem::replace(&mut self.stage, Stage::Taken), answer) {
-            (Stage::CallSignature(_, _, read), Some(answer)) => Some(answer.and_then(read)),
-            (Stage::Over(result), _) => Some(result),
+        match (std::mem::replace(&mut self.state, PendingState::Taken), answer) {
+            (PendingState::Called(_, _, read), Some(answer)) => Some(answer.and_then(read)),
+            (PendingState::Done(result), _) => Some(result),
             _ => None,
         }
     }
@@ -138,7 +139,7 @@ impl<T> Pending<T> {
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        if let Stage::CallSignature(line, id, _) = &self.stage {
+        if let PendingState::Called(line, id, _) = &self.state {
             line.forget(*id);
         }
     }
@@ -146,12 +147,12 @@ impl<T> Drop for Pending<T> {
 
 impl<T> fmt::Debug for Pending<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match &self.stage {
-            Stage::CallSignature(..) => "called",
-            Stage::Over(_) => "over",
-            Stage::Taken => "taken",
+        let state = match &self.state {
+            PendingState::Called(..) => "called",
+            PendingState::Done(_) => "done",
+            PendingState::Taken => "taken",
         };
-        f.debug_struct("Pending").field("what", &self.what).field("stage", &stage).finish()
+        f.debug_struct("Pending").field("what", &self.what).field("state", &state).finish()
     }
 }
 

@@ -17,7 +17,8 @@ fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
         for launch in launches(file, false, is_meant) {
             let scene = Scene::new("seq 1ms\nrem 5ms");
             let front = FrontEnd::new().unwrap();
-            let options = LaunchOptions { mode, strategy: launch.strategy, ..scene.options(links) };
+            let options =
+                LaunchOptions { link_security: mode, strategy: launch.strategy, ..scene.options(links) };
             let distributions = launch.distributions(SessionId(0), &launch.words());
             let session = front.launch(&distributions, &options).unwrap().remove(0);
             let played = play_front_end(&launch, &session);

@@ -17,7 +17,7 @@ fn expected(rank: u32) -> Vec<u8> {
 fn whole_output_arrives(links: LinkPolicy, mode: LinkSecurity) {
     let scene = Scene::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
-    let options = libi::LaunchOptions { mode, ..scene.options(links) };
+    let options = libi::LaunchOptions { link_security: mode, ..scene.options(links) };
     let lines = format!("only:5:count:{LINES}");
     let words = ["join", "await:go", &lines, "out:{rank} has ended", "finish:30000"];
     let session = launch(&front, "n[0-7]:2", &words, &options);

@@ -23,7 +23,7 @@ fn what_is_printed_is_seen_on_the_wire_only_where_links_are_not_encrypted() {
         let scene = Scene::new("seq 1ms\nrem 5ms");
         let front = FrontEnd::new().unwrap();
         let tap = Tap::open();
-        let options = LaunchOptions { mode, ..scene.options(LinkPolicy::Auto) };
+        let options = LaunchOptions { link_security: mode, ..scene.options(LinkPolicy::Auto) };
         // Programs and their arguments go over channels.
         let marker = marker(mode);
         let print = format!("out:{marker}");

@@ -1,4 +1,4 @@
-//! The engine of a member as the program meets it: calls, waiting, leaving. What it does by itself is in [`hall`](super::hall).
+//! The engine of a member as the program meets it: calls, waiting, leaving. What it does by itself is in [`reactor`](super::reactor).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,9 +12,9 @@ use libi_launch::machine::{Event as Input, Stream as Standard};
 use nix::errno::Errno;
 
 use super::MemberError;
-use super::hall::{Desk, Hall, LAST_WORDS};
-use super::stdio::{Streams, redirect};
-use super::tie::{Tie, loosen};
+use super::parent_death::{ParentDeathSignal, clear};
+use super::reactor::{FLUSH_TIMEOUT, MemberReactor, MemberSink};
+use super::stdio::{LinkStreams, redirect};
 use crate::engine::Engine;
 use crate::engine::anchor::{Anchor, Mooring, is_adrift};
 use crate::engine::driver::Driver;
@@ -26,7 +26,7 @@ use crate::works::{Board, Talk, Works};
 
 /// How far this member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(super) enum MemberStage {
     Joining,
     Up,
     Ending,
@@ -34,7 +34,7 @@ pub(super) enum Stage {
 
 /// What a member is told of itself.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct MemberInfo {
     pub(super) rank: Rank,
     pub(super) size: u32,
     /// Who did not come up.
@@ -44,75 +44,80 @@ pub(super) struct Place {
 }
 
 /// What calls want to know.
-pub(super) struct State {
-    pub(super) stage: Stage,
-    pub(super) place: Option<Place>,
+pub(super) struct MemberState {
+    pub(super) stage: MemberStage,
+    pub(super) place: Option<MemberInfo>,
     /// Nobody needs this process any more.
     pub(super) alone: bool,
     /// Everything that this process had to pass on is with the next.
-    pub(super) quiet: bool,
+    pub(super) flushed: bool,
     /// How many commands the engine has obeyed; what else is said here holds after them.
-    pub(super) obeyed: u64,
+    pub(super) executed: u64,
     /// How many calls wait for it to be quiet.
-    pub(super) waiting: u32,
+    pub(super) flush_waiters: u32,
     /// What has come of loosening the tie of the thread.
-    pub(super) loosened: Option<Result<(), Errno>>,
+    pub(super) parent_death_cleared: Option<Result<(), Errno>>,
     /// Members that were there and have ended or are lost.
     pub(super) lost: Ranks,
 }
 
-pub(super) enum Command {
+pub(super) enum MemberCommand {
     Tell(Input),
     Talk(Talk),
     Print(Standard, Stream),
     /// The thread, by which this process is tied to its starter, is not to be any more.
-    Loosen,
+    ClearParentDeathSignal,
 }
 
-impl From<Talk> for Command {
+impl From<Talk> for MemberCommand {
     fn from(talk: Talk) -> Self {
         Self::Talk(talk)
     }
 }
 
 /// See the [module](self).
-pub(super) struct Keeper {
-    works: Arc<Works<Hall>>,
+pub(super) struct MemberRuntime {
+    works: Arc<Works<MemberReactor>>,
     /// What says that there is something to do, and what also says that a call is over, once somebody has asked for it.
     has_work: Arc<OwnedFd>,
     descriptor: OnceLock<Arc<OwnedFd>>,
     progress: Progress,
     mooring: Mooring,
-    tie: Tie,
+    parent_death: ParentDeathSignal,
     /// How many of the two streams that a program prints to are pipes that are read here.
-    own: usize,
+    own_pipes: usize,
 }
 
 /// How long the thread may take to loosen its tie, which it does as soon as it is there.
-const LOOSENING: Duration = Duration::from_secs(10);
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Of the calls of a member, all are of one party.
 pub(super) const PARTY: u64 = 0;
 
-impl Keeper {
-    pub(super) fn new(driver: Driver, streams: Streams, tied: bool, progress: Progress) -> io::Result<Self> {
-        let own = streams.printed.len();
+impl MemberRuntime {
+    pub(super) fn new(
+        driver: Driver,
+        streams: LinkStreams,
+        was_set: bool,
+        progress: Progress,
+    ) -> io::Result<Self> {
+        let own_pipes = streams.printed.len();
         let mut engine = Engine::new()?;
         let waker = engine.waker();
         let has_work = Arc::new(duplicate(engine.poll().as_raw_fd())?);
-        let state = State {
-            stage: Stage::Joining,
+        let state = MemberState {
+            stage: MemberStage::Joining,
             place: None,
             alone: false,
-            quiet: false,
-            obeyed: 0,
-            waiting: 0,
-            loosened: None,
+            flushed: false,
+            executed: 0,
+            flush_waiters: 0,
+            parent_death_cleared: None,
             lost: Ranks::new(),
         };
         let board = Arc::new(Board::new(state, progress)?);
-        let mut desk = Desk::new(Arc::clone(&board));
-        let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut desk)?;
+        let mut sink = MemberSink::new(Arc::clone(&board));
+        let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut sink)?;
         let mooring = engine.mooring();
         let moored = Arc::clone(&mooring);
         let wake = move || {
@@ -120,9 +125,9 @@ impl Keeper {
                 drop(waker.wake());
             }
         };
-        let works = Works::new(board, Hall::new(engine, id, desk), wake, progress);
-        let tie = match progress {
-            Progress::Manual => Tie::of(tied),
+        let works = Works::new(board, MemberReactor::new(engine, id, sink), wake, progress);
+        let parent_death = match progress {
+            Progress::Manual => ParentDeathSignal::of(was_set),
             Progress::Thread => {
                 let (works, mooring) = (Arc::clone(&works), Arc::clone(&mooring));
                 let work = move || {
@@ -131,14 +136,14 @@ impl Keeper {
                         std::mem::forget(works);
                     }
                 };
-                Tie::take_over(tied, work)?
+                ParentDeathSignal::move_to_own_thread(was_set, work)?
             }
         };
-        Ok(Self { works, has_work, descriptor: OnceLock::new(), progress, mooring, tie, own })
+        Ok(Self { works, has_work, descriptor: OnceLock::new(), progress, mooring, parent_death, own_pipes })
     }
 
     /// Looks at the state, or changes it.
-    pub(super) fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with<T>(&self, what: impl FnOnce(&mut MemberState) -> T) -> T {
         what(&mut self.works.board().lock().state)
     }
 
@@ -152,39 +157,39 @@ impl Keeper {
     }
 
     pub(super) fn tell(&self, input: Input) {
-        self.send(Command::Tell(input));
+        self.send(MemberCommand::Tell(input));
     }
 
     /// Sends a command, and gives its number.
-    fn send(&self, command: Command) -> u64 {
+    fn send(&self, command: MemberCommand) -> u64 {
         self.works.send(command)
     }
 
     /// Takes this process out of what ends with others.
     pub(super) fn release(&self) -> Result<(), MemberError> {
-        if self.with(|state| state.stage) == Stage::Ending {
+        if self.with(|state| state.stage) == MemberStage::Ending {
             return Err(MemberError::Ending);
         }
         if self.mooring.get().is_some() {
             return Ok(()); // it was released before, and its streams may be the program's own by now
         }
         let refused = |what| move |why: io::Error| MemberError::System { what, why };
-        if self.tie == Tie::Main && !is_main_thread() {
+        if self.parent_death == ParentDeathSignal::MainThread && !is_main_thread() {
             let why = io::Error::other("this is not the thread that the process began with");
             return Err(refused("cannot be released")(why));
         }
         // Whoever reads what is printed now may end before this process.
         let streams = [(Standard::Out, 1), (Standard::Err, 2)];
-        for (stream, number) in streams.into_iter().skip(self.own) {
+        for (stream, number) in streams.into_iter().skip(self.own_pipes) {
             let pipe = redirect(number).map_err(refused("cannot make a pipe for what is printed"))?;
-            self.send(Command::Print(stream, pipe));
+            self.send(MemberCommand::Print(stream, pipe));
         }
-        let cleared = match self.tie {
-            Tie::Loose => Ok(()),
-            Tie::Main => loosen(),
-            Tie::Own => {
-                self.send(Command::Loosen);
-                self.wait(LOOSENING, |state| state.loosened).unwrap_or(Err(Errno::ETIMEDOUT))
+        let cleared = match self.parent_death {
+            ParentDeathSignal::Unset => Ok(()),
+            ParentDeathSignal::MainThread => clear(),
+            ParentDeathSignal::OwnThread => {
+                self.send(MemberCommand::ClearParentDeathSignal);
+                self.wait(CLEAR_TIMEOUT, |state| state.parent_death_cleared).unwrap_or(Err(Errno::ETIMEDOUT))
             }
         };
         cleared.map_err(io::Error::from).map_err(refused("cannot be released"))?;
@@ -196,31 +201,36 @@ impl Keeper {
 
     /// Waits until what this process had to pass on is with the next, and, if that is asked for, until nobody needs
     /// it.
-    pub(super) fn await_quiet(&self, timeout: Duration, alone: bool) -> Result<(), MemberError> {
+    pub(super) fn wait_flushed(&self, timeout: Duration, alone: bool) -> Result<(), MemberError> {
         if is_adrift(&self.mooring) {
             return Ok(());
         }
         // What was said before counts as of now.
-        self.with(|state| state.waiting += 1);
-        let asked = self.send(Command::Tell(Input::Woken));
-        let is_quiet = |state: &State| state.obeyed >= asked && state.quiet && (state.alone || !alone);
-        let quiet = self.wait(timeout, |state| {
-            if state.stage == Stage::Ending {
+        self.with(|state| state.flush_waiters += 1);
+        let asked = self.send(MemberCommand::Tell(Input::Woken));
+        let is_flushed =
+            |state: &MemberState| state.executed >= asked && state.flushed && (state.alone || !alone);
+        let flushed = self.wait(timeout, |state| {
+            if state.stage == MemberStage::Ending {
                 return Some(Err(MemberError::Ending));
             }
-            is_quiet(state).then_some(Ok(()))
+            is_flushed(state).then_some(Ok(()))
         });
-        if matches!(quiet, Some(Err(_))) {
+        if matches!(flushed, Some(Err(_))) {
             // The program is likely to end now: not before what is to be said of the end is said.
-            self.wait(timeout.min(LAST_WORDS), |state| is_quiet(state).then_some(()));
+            self.wait(timeout.min(FLUSH_TIMEOUT), |state| is_flushed(state).then_some(()));
         }
-        self.with(|state| state.waiting -= 1);
+        self.with(|state| state.flush_waiters -= 1);
         let what = if alone { "other members" } else { "passing on what was printed" };
-        quiet.unwrap_or(Err(MemberError::TimedOut(what)))
+        flushed.unwrap_or(Err(MemberError::TimedOut(what)))
     }
 
     /// Waits until the state is as it should be, for so long at most.
-    pub(super) fn wait<T>(&self, timeout: Duration, ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+    pub(super) fn wait<T>(
+        &self,
+        timeout: Duration,
+        ready: impl FnMut(&mut MemberState) -> Option<T>,
+    ) -> Option<T> {
         self.works.watch(timeout, ready)
     }
 
@@ -246,7 +256,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for MemberRuntime {
     fn drop(&mut self) {
         if is_adrift(&self.mooring) {
             // Nobody closes what are not our descriptors any more.

@@ -16,9 +16,9 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Node, Notice};
 
-use super::keeper::{Command, PARTY, Place, Stage, State};
+use super::parent_death::clear;
+use super::runtime::{MemberCommand, MemberInfo, MemberStage, MemberState, PARTY};
 use super::signals::{is_fatal, is_handled};
-use super::tie::loosen;
 use crate::engine::anchor::is_adrift;
 use crate::engine::driver::Driver;
 use crate::engine::sys::{kill_group, signal_self};
@@ -26,90 +26,90 @@ use crate::engine::{Engine, Id, Owner};
 use crate::works::{Board, Machinery, Talk};
 
 /// The engine, and who is told.
-pub(super) struct Hall {
+pub(super) struct MemberReactor {
     engine: Engine,
     id: Id,
-    desk: Desk,
+    sink: MemberSink,
 }
 
 /// Takes down what the node tells.
-pub(super) struct Desk {
-    board: Arc<Board<State, Command>>,
+pub(super) struct MemberSink {
+    board: Arc<Board<MemberState, MemberCommand>>,
     /// Who did not come up.
     absent: Ranks,
-    fall: Option<Fall>,
+    termination: Option<Termination>,
     signals: Vec<(Instant, i32)>,
 }
 
 /// The end of this process.
-struct Fall {
+struct Termination {
     ending: Ending,
     by: Instant,
-    told: bool,
+    signalled: bool,
 }
 
 /// How long a signal waits until what was to be said before it is said.
-pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
+pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-impl Machinery for Hall {
-    type State = State;
-    type Command = Command;
+impl Machinery for MemberReactor {
+    type State = MemberState;
+    type Command = MemberCommand;
 
-    fn is_for_thread(command: &Command) -> bool {
-        matches!(command, Command::Loosen)
+    fn is_for_thread(command: &MemberCommand) -> bool {
+        matches!(command, MemberCommand::ClearParentDeathSignal)
     }
 
     fn is_anybodys(&self) -> bool {
         // What is to be started on this host is started before the session is up.
-        self.desk.board.lock().state.stage > Stage::Joining
+        self.sink.board.lock().state.stage > MemberStage::Joining
     }
 
-    fn obey(&mut self, commands: VecDeque<Command>) {
+    fn obey(&mut self, commands: VecDeque<MemberCommand>) {
         if is_adrift(&self.engine.mooring()) {
             return;
         }
-        let obeyed = commands.len() as u64;
+        let executed = commands.len() as u64;
         for command in commands {
             match command {
-                Command::Tell(input) => self.engine.tell(self.id, input, &mut self.desk),
-                Command::Talk(Talk::Call(_, id, call)) => {
-                    if self.desk.fall.is_none() {
-                        self.engine.call(self.id, id, call, &mut self.desk);
+                MemberCommand::Tell(input) => self.engine.tell(self.id, input, &mut self.sink),
+                MemberCommand::Talk(Talk::Call(_, id, call)) => {
+                    if self.sink.termination.is_none() {
+                        self.engine.call(self.id, id, call, &mut self.sink);
                     } else {
-                        self.desk.board.finish(id, Err(CommError::Ended));
+                        self.sink.board.finish(id, Err(CommError::Ended));
                     }
                 }
-                Command::Talk(Talk::Cancel(_, id)) => {
-                    self.engine.cancel(self.id, id, &mut self.desk);
-                    self.desk.board.finish(id, Err(CommError::TimedOut { what: "the call" }));
+                MemberCommand::Talk(Talk::Cancel(_, id)) => {
+                    self.engine.cancel(self.id, id, &mut self.sink);
+                    self.sink.board.finish(id, Err(CommError::TimedOut { what: "the call" }));
                 }
-                Command::Loosen => {
-                    let mut board = self.desk.board.lock();
-                    board.state.loosened = Some(loosen());
-                    self.desk.board.announce(board);
+                MemberCommand::ClearParentDeathSignal => {
+                    let mut board = self.sink.board.lock();
+                    board.state.parent_death_cleared = Some(clear());
+                    self.sink.board.announce(board);
                 }
-                Command::Print(stream, pipe) => {
+                MemberCommand::Print(stream, pipe) => {
                     // If it cannot be read, what is printed waits in the pipe.
-                    let _ = self.engine.add_printed(self.id, stream, pipe, &mut self.desk);
+                    let _ = self.engine.add_printed(self.id, stream, pipe, &mut self.sink);
                 }
             }
         }
-        self.note(obeyed);
+        self.note(executed);
     }
 
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
         let most = [most, self.own_timeout()].into_iter().flatten().min();
-        self.engine.turn(most, &mut self.desk)?;
+        self.engine.turn(most, &mut self.sink)?;
         self.note(0);
-        self.fall();
+        self.deliver_signals();
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         if !is_adrift(&self.engine.mooring()) {
-            self.engine.flush(&mut self.desk);
+            self.engine.flush(&mut self.sink);
         }
-        self.fall();
+        self.deliver_signals();
         Ok(())
     }
 
@@ -120,23 +120,27 @@ impl Machinery for Hall {
     fn close(&mut self) {}
 }
 
-impl Desk {
-    pub(super) fn new(board: Arc<Board<State, Command>>) -> Self {
-        Self { board, absent: Ranks::new(), fall: None, signals: Vec::new() }
+impl MemberSink {
+    pub(super) fn new(board: Arc<Board<MemberState, MemberCommand>>) -> Self {
+        Self { board, absent: Ranks::new(), termination: None, signals: Vec::new() }
     }
 }
 
-impl Hall {
-    pub(super) fn new(engine: Engine, id: Id, desk: Desk) -> Self {
-        Self { engine, id, desk }
+impl MemberReactor {
+    pub(super) fn new(engine: Engine, id: Id, sink: MemberSink) -> Self {
+        Self { engine, id, sink }
     }
 
     /// How long this process has until something is due that the engine does not know of.
     fn own_timeout(&self) -> Option<Duration> {
         let now = self.engine.now();
-        let by = self.desk.fall.as_ref().map(|fall| fall.by.since(now).min(Duration::from_millis(20)));
-        let signals = (!self.desk.signals.is_empty()).then_some(Duration::from_millis(5));
-        let waits = || self.desk.board.lock().state.waiting > 0;
+        let by = self
+            .sink
+            .termination
+            .as_ref()
+            .map(|termination| termination.by.since(now).min(Duration::from_millis(20)));
+        let signals = (!self.sink.signals.is_empty()).then_some(Duration::from_millis(5));
+        let waits = || self.sink.board.lock().state.flush_waiters > 0;
         let driver = self.engine.driver(self.id);
         let arrival =
             (waits() && driver.is_some_and(Driver::awaits_arrival)).then_some(Duration::from_millis(2));
@@ -144,46 +148,48 @@ impl Hall {
     }
 
     /// Says what calls may be waiting for, after so many more commands.
-    fn note(&mut self, obeyed: u64) {
-        let mut board = self.desk.board.lock();
-        board.state.obeyed += obeyed;
-        let Some(driver) = self.engine.driver(self.id).filter(|_| board.state.waiting > 0) else { return };
-        let (alone, quiet) = (driver.node().is_alone(), driver.has_sent_everything());
-        if obeyed > 0 || (board.state.alone, board.state.quiet) != (alone, quiet) {
-            (board.state.alone, board.state.quiet) = (alone, quiet);
-            self.desk.board.announce(board);
+    fn note(&mut self, executed: u64) {
+        let mut board = self.sink.board.lock();
+        board.state.executed += executed;
+        let Some(driver) = self.engine.driver(self.id).filter(|_| board.state.flush_waiters > 0) else {
+            return;
+        };
+        let (alone, flushed) = (driver.node().is_alone(), driver.has_sent_everything());
+        if executed > 0 || (board.state.alone, board.state.flushed) != (alone, flushed) {
+            (board.state.alone, board.state.flushed) = (alone, flushed);
+            self.sink.board.announce(board);
         }
     }
 
     /// Gives this process the signals that are due.
-    fn fall(&mut self) {
-        if self.desk.fall.is_none() && self.desk.signals.is_empty() {
+    fn deliver_signals(&mut self) {
+        if self.sink.termination.is_none() && self.sink.signals.is_empty() {
             return;
         }
         let now = self.engine.now();
         let Some(driver) = self.engine.driver(self.id) else { return };
-        let (alone, said) = (driver.node().is_alone(), driver.has_sent_everything());
-        self.desk.signals.retain(|(since, signal)| {
-            let due = said && (alone || !is_fatal(*signal)) || now.since(*since) >= LAST_WORDS;
+        let (alone, flushed) = (driver.node().is_alone(), driver.has_sent_everything());
+        self.sink.signals.retain(|(since, signal)| {
+            let due = flushed && (alone || !is_fatal(*signal)) || now.since(*since) >= FLUSH_TIMEOUT;
             if due {
                 signal_self(*signal);
             }
             !due
         });
-        let Some(fall) = &mut self.desk.fall else { return };
-        let (signal, by) = (fall.ending.signal, fall.by);
-        if !fall.told && (alone && said || is_handled(signal) || now >= by) {
-            fall.told = true;
+        let Some(termination) = &mut self.sink.termination else { return };
+        let (signal, by) = (termination.ending.signal, termination.by);
+        if !termination.signalled && (alone && flushed || is_handled(signal) || now >= by) {
+            termination.signalled = true;
             signal_self(signal);
         }
         // Those who hang on it end at the same time, and need it to say so; and to have their own groups ended.
-        if now >= by && (alone && said) || now >= by + LAST_WORDS {
+        if now >= by && (alone && flushed) || now >= by + FLUSH_TIMEOUT {
             kill_group();
         }
     }
 }
 
-impl Owner for Desk {
+impl Owner for MemberSink {
     fn finished(&mut self, _: Id, call: CallId, result: Result<Outcome, CommError>) {
         self.board.finish(call, result);
     }
@@ -200,12 +206,13 @@ impl Owner for Desk {
 
     fn notice(&mut self, _: Id, notice: Notice, node: &Node, now: Instant) {
         let stage = match notice {
-            Notice::Up => Stage::Up,
+            Notice::Up => MemberStage::Up,
             Notice::End(ending) => {
                 let by = now + ending.grace;
-                let fall = self.fall.get_or_insert(Fall { ending, by, told: false });
-                fall.by = fall.by.min(by);
-                Stage::Ending
+                let termination =
+                    self.termination.get_or_insert(Termination { ending, by, signalled: false });
+                termination.by = termination.by.min(by);
+                MemberStage::Ending
             }
             Notice::Signal(signal) => return self.signals.push((now, signal)),
             _ => return,
@@ -214,10 +221,10 @@ impl Owner for Desk {
         board.state.stage = stage;
         if let (Some(rank), Some((host, name))) = (node.rank(), node.host()) {
             let (size, host_name, absent) = (node.size(), name.to_owned(), self.absent.clone());
-            board.state.place = Some(Place { rank, size, absent, host, host_name });
+            board.state.place = Some(MemberInfo { rank, size, absent, host, host_name });
         }
         self.board.announce(board);
-        if stage == Stage::Ending {
+        if stage == MemberStage::Ending {
             self.board.end_calls_of(PARTY);
         }
     }

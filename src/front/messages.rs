@@ -17,7 +17,7 @@ impl Session {
     /// did not come up (the [report](Self::report) says why), or is over.
     pub fn send(&self, message: impl Into<Bytes>) -> Pending<()> {
         let call = Call::Send { to: Address::Rank(Rank(0)), tag: FRONT_TAG, data: message.into() };
-        self.room.call(self.number, "sending to the master", call, Box::new(done))
+        self.runtime.call(self.number, "sending to the master", call, Box::new(done))
     }
 
     /// Receives the next message that the master has [sent](crate::Member::send). Several may be asked for at a time; they come
@@ -27,7 +27,7 @@ impl Session {
     /// As of [`send`](Self::send).
     pub fn recv(&self) -> Pending<Bytes> {
         let call = Call::Receive { from: Address::Rank(Rank(0)), tag: FRONT_TAG };
-        self.room.call(self.number, "receiving from the master", call, Box::new(data))
+        self.runtime.call(self.number, "receiving from the master", call, Box::new(data))
     }
 
     /// The members that were there and cannot be talked to any more, because they have ended or are lost, as far as the front end has

@@ -14,7 +14,7 @@ use crate::talk::{bytes_of, data, done, found, numbers_in, parts, place};
 impl Member {
     /// Comes back when all members have called it.
     pub fn barrier(&self) -> Pending<()> {
-        self.keeper.call("the barrier", Call::Barrier, Box::new(done))
+        self.runtime.call("the barrier", Call::Barrier, Box::new(done))
     }
 
     /// Has everybody get what the root has. The root gives its data; what others give is not looked at, so that every member
@@ -32,7 +32,7 @@ impl Member {
     /// [`CommError::NothingGiven`] if the root gives nothing.
     pub fn broadcast(&self, root: Rank, data: Option<Bytes>) -> Pending<Bytes> {
         let data = data.filter(|_| root == self.rank());
-        self.keeper.call("the broadcast", Call::Broadcast { root, data, length: None }, Box::new(self::data))
+        self.runtime.call("the broadcast", Call::Broadcast { root, data, length: None }, Box::new(self::data))
     }
 
     /// Has the root get everybody's data, of whatever lengths: in the order of ranks there, nothing elsewhere. Of members that are
@@ -51,9 +51,9 @@ impl Member {
 
     fn gather_of(&self, root: Rank, data: Bytes, equal: bool) -> Pending<Option<Vec<Bytes>>> {
         let mine = root == self.rank();
-        let every = self.everybody();
+        let every = self.parts_by_rank();
         let read = move |outcome| if mine { every.parts(outcome).map(Some) } else { Ok(None) };
-        self.keeper.call("the gather", Call::Gather { root, data, equal }, Box::new(read))
+        self.runtime.call("the gather", Call::Gather { root, data, equal }, Box::new(read))
     }
 
     /// Has everybody get his part of what the root has: a part of any length for each rank, also for those that are
@@ -63,7 +63,7 @@ impl Member {
     /// [`CommError::NothingGiven`] or [`CommError::WrongParts`] if the root has not a part for every rank.
     pub fn scatter(&self, root: Rank, parts: Option<Vec<Bytes>>) -> Pending<Bytes> {
         let parts = parts.filter(|_| root == self.rank());
-        self.keeper.call("the scatter", Call::Scatter { root, parts, length: None }, Box::new(data))
+        self.runtime.call("the scatter", Call::Scatter { root, parts, length: None }, Box::new(data))
     }
 
     /// Has everybody get everybody's data, of whatever lengths, in the order of ranks. Of members that are [absent](Self::absent) they get
@@ -81,9 +81,9 @@ impl Member {
     }
 
     fn allgather_of(&self, data: Bytes, equal: bool) -> Pending<Vec<Bytes>> {
-        let every = self.everybody();
+        let every = self.parts_by_rank();
         let read = move |outcome| every.parts(outcome);
-        self.keeper.call("the allgather", Call::AllGather { data, equal }, Box::new(read))
+        self.runtime.call("the allgather", Call::AllGather { data, equal }, Box::new(read))
     }
 
     /// As [`allgather`](Self::allgather), of text.
@@ -91,14 +91,14 @@ impl Member {
     /// # Errors
     /// [`CommError::Protocol`] if another member has given bytes that are no text.
     pub fn allgather_str(&self, text: &str) -> Pending<Vec<String>> {
-        let every = self.everybody();
+        let every = self.parts_by_rank();
         let text_of = |part: Bytes| String::from_utf8(part.into());
         let read = move |outcome| {
             let texts = every.parts(outcome)?.into_iter().map(text_of).collect::<Result<_, _>>();
             texts.map_err(|_| CommError::Protocol("a member's text is not UTF-8"))
         };
         let data = Bytes::copy_from_slice(text.as_bytes());
-        self.keeper.call("the allgather", Call::AllGather { data, equal: false }, Box::new(read))
+        self.runtime.call("the allgather", Call::AllGather { data, equal: false }, Box::new(read))
     }
 
     /// Has everybody get one part of every member: this one gives the `n`-th of its parts to rank `n`, and gets what rank `n` has
@@ -120,9 +120,9 @@ impl Member {
     }
 
     fn alltoall_of(&self, parts: Vec<Bytes>, equal: bool) -> Pending<Vec<Bytes>> {
-        let every = self.everybody();
+        let every = self.parts_by_rank();
         let read = move |outcome| every.parts(outcome);
-        self.keeper.call("the alltoall", Call::AllToAll { parts, equal }, Box::new(read))
+        self.runtime.call("the alltoall", Call::AllToAll { parts, equal }, Box::new(read))
     }
 
     /// Has the root get everybody's arrays, combined element by element inside the tree; nothing comes of it elsewhere. A sum
@@ -135,7 +135,7 @@ impl Member {
             Call::Reduce { to: Some(root), data: bytes_of(numbers), fold: Fold::Elements(op, T::ELEMENT) };
         let mine = root == self.rank();
         let read = move |outcome| if mine { numbers_in(&data(outcome)?).map(Some) } else { Ok(None) };
-        self.keeper.call("the reduction", call, Box::new(read))
+        self.runtime.call("the reduction", call, Box::new(read))
     }
 
     /// As [`reduce`](Self::reduce), with the result for everybody.
@@ -144,7 +144,7 @@ impl Member {
     /// [`CommError::Mismatch`] if arrays or operations differ.
     pub fn allreduce<T: Number>(&self, numbers: &[T], op: Op) -> Pending<Vec<T>> {
         let call = Call::Reduce { to: None, data: bytes_of(numbers), fold: Fold::Elements(op, T::ELEMENT) };
-        self.keeper.call("the reduction", call, Box::new(|outcome| numbers_in(&data(outcome)?)))
+        self.runtime.call("the reduction", call, Box::new(|outcome| numbers_in(&data(outcome)?)))
     }
 
     /// Has the root get everybody's values, combined by a function that is the same at all members: it is given the value of some
@@ -162,7 +162,7 @@ impl Member {
         let mine = root == self.rank();
         let call = Call::Reduce { to: Some(root), data: value.into(), fold: guarded(function) };
         let read = move |outcome| if mine { data(outcome).map(Some) } else { Ok(None) };
-        self.keeper.call("the reduction", call, Box::new(read))
+        self.runtime.call("the reduction", call, Box::new(read))
     }
 
     /// As [`reduce_by`](Self::reduce_by), with the result for everybody.
@@ -172,23 +172,23 @@ impl Member {
         function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static,
     ) -> Pending<Bytes> {
         let call = Call::Reduce { to: None, data: value.into(), fold: guarded(function) };
-        self.keeper.call("the reduction", call, Box::new(data))
+        self.runtime.call("the reduction", call, Box::new(data))
     }
 
     /// Finds this member's place in a ring of all, in which the members of a host are neighbours: what all before it count for
     /// together, and what its neighbours have for it.
     pub fn ring(&self, count: u64, left: impl Into<Bytes>, right: impl Into<Bytes>) -> Pending<RingPlace> {
         let call = Call::Ring { count, left: left.into(), right: right.into() };
-        self.keeper.call("the ring", call, Box::new(place))
+        self.runtime.call("the ring", call, Box::new(place))
     }
 
     /// Makes what was [put](Self::put) before by anybody visible to everybody who comes back from this.
     pub fn fence(&self) -> Pending<()> {
-        self.keeper.call("the fence", Call::Fence, Box::new(done))
+        self.runtime.call("the fence", Call::Fence, Box::new(done))
     }
 
-    fn everybody(&self) -> Everybody {
-        Everybody { size: self.size(), absent: self.absent.clone() }
+    fn parts_by_rank(&self) -> PartsByRank {
+        PartsByRank { size: self.size(), absent: self.absent.clone() }
     }
 }
 
@@ -201,7 +201,7 @@ impl Member {
     /// [`CommError::NoSuchPeer`], [`CommError::Absent`], [`CommError::PeerLost`]: there is nobody to receive it.
     pub fn send_to(&self, to: Rank, tag: u32, message: impl Into<Bytes>) -> Pending<()> {
         let call = Call::Send { to: Address::Rank(to), tag, data: message.into() };
-        self.keeper.call("sending to a member", call, Box::new(done))
+        self.runtime.call("sending to a member", call, Box::new(done))
     }
 
     /// Receives the next message that a member has sent to this one with this tag.
@@ -210,7 +210,7 @@ impl Member {
     /// [`CommError::NoSuchPeer`], [`CommError::Absent`], [`CommError::PeerLost`]: there is nobody to send it.
     pub fn recv_from(&self, from: Rank, tag: u32) -> Pending<Bytes> {
         let call = Call::Receive { from: Address::Rank(from), tag };
-        self.keeper.call("receiving from a member", call, Box::new(data))
+        self.runtime.call("receiving from a member", call, Box::new(data))
     }
 
     /// Sends the front end a message, which gets it by [`Session::recv`](crate::Session::recv). Only the master does; that
@@ -224,7 +224,7 @@ impl Member {
             return Pending::over(WHAT, Ok(()));
         }
         let call = Call::Send { to: Address::FrontEnd, tag: FRONT_TAG, data: message.into() };
-        self.keeper.call(WHAT, call, Box::new(done))
+        self.runtime.call(WHAT, call, Box::new(done))
     }
 
     /// Receives the next message that the front end has [sent](crate::Session::send). Only the master does; others who make the same
@@ -238,7 +238,7 @@ impl Member {
             return Pending::over(WHAT, Ok(Bytes::new()));
         }
         let call = Call::Receive { from: Address::FrontEnd, tag: FRONT_TAG };
-        self.keeper.call(WHAT, call, Box::new(data))
+        self.runtime.call(WHAT, call, Box::new(data))
     }
 
     /// Puts a value under a key. Others are certain to see it after the next [`fence`](Self::fence).
@@ -247,18 +247,18 @@ impl Member {
     /// [`CommError::PeerLost`], naming that member. Put what has to outlive a host as [`KeyScope::Replicated`].
     pub fn put(&self, key: impl Into<String>, value: impl Into<Bytes>, spread: KeyScope) -> Pending<()> {
         let call = Call::Put { key: key.into(), value: value.into(), spread };
-        self.keeper.call("putting a key", call, Box::new(done))
+        self.runtime.call("putting a key", call, Box::new(done))
     }
 
     /// The value of a key. If there is none, waits until somebody puts one.
     pub fn get(&self, key: impl Into<String>) -> Pending<Bytes> {
         let read = |outcome| found(outcome)?.ok_or(CommError::Protocol("a key without a value"));
-        self.keeper.call("a key", Call::Get { key: key.into(), wait: true }, Box::new(read))
+        self.runtime.call("a key", Call::Get { key: key.into(), wait: true }, Box::new(read))
     }
 
     /// The value of a key, if there is one.
     pub fn find(&self, key: impl Into<String>) -> Pending<Option<Bytes>> {
-        self.keeper.call("looking for a key", Call::Get { key: key.into(), wait: false }, Box::new(found))
+        self.runtime.call("looking for a key", Call::Get { key: key.into(), wait: false }, Box::new(found))
     }
 }
 
@@ -279,12 +279,12 @@ fn guarded(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Fo
 }
 
 /// Whose data come where everybody's do.
-struct Everybody {
+struct PartsByRank {
     size: u32,
     absent: Ranks,
 }
 
-impl Everybody {
+impl PartsByRank {
     /// A part for every rank: nothing comes of those that are absent.
     fn parts(&self, outcome: Outcome) -> Result<Vec<Bytes>, CommError> {
         let parts = parts(outcome)?;
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn parts_are_found_by_rank_even_if_somebody_is_absent() {
-        let every = Everybody { size: 4, absent: [Rank(1), Rank(3)].into_iter().collect() };
+        let every = PartsByRank { size: 4, absent: [Rank(1), Rank(3)].into_iter().collect() };
         let part = |text: &'static str| Bytes::from_static(text.as_bytes());
         let parts = every.parts(Outcome::Parts(vec![part("a"), part("c")]));
         assert_eq!(parts, Ok(vec![part("a"), part(""), part("c"), part("")]));
