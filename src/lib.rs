@@ -35,6 +35,7 @@
 #![deny(missing_docs)]
 
 mod engine;
+mod executor;
 mod front;
 mod member;
 pub mod talk;
@@ -42,7 +43,6 @@ pub mod talk;
 #[doc(hidden)]
 pub mod testing;
 mod thread;
-mod works;
 
 pub use engine::addresses::own_addresses;
 pub use front::{

@@ -22,7 +22,7 @@ const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
 
 /// Gives memory that can be lent to other processes of this host.
 #[derive(Debug)]
-pub(crate) struct Lending;
+pub(crate) struct MemfdMemory;
 
 #[derive(Debug)]
 struct File {
@@ -31,7 +31,7 @@ struct File {
     length: u64,
 }
 
-impl Memory for Lending {
+impl Memory for MemfdMemory {
     fn region(&mut self, length: usize) -> Option<Box<dyn Region>> {
         let file = memfd_create(c"libi", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).ok()?;
         Some(Box::new(File { file: file.into(), filled: 0, length: length as u64 }))
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_is_lent_is_what_was_written_and_stays_so() {
-        let mut region = Lending.region(10).unwrap();
+        let mut region = MemfdMemory.region(10).unwrap();
         assert!(region.append(b"01234") && region.append(b"56789"));
         let lent = region.seal().unwrap();
         let fd = descriptor(&lent).unwrap().try_clone_to_owned().unwrap();
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_is_not_full_is_not_lent_and_what_is_not_sealed_not_borrowed() {
-        let mut region = Lending.region(10).unwrap();
+        let mut region = MemfdMemory.region(10).unwrap();
         assert!(region.append(b"01234"));
         assert!(region.seal().is_none());
         let open = memfd_create(c"open", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();

@@ -1,8 +1,8 @@
 //! The loop that makes the machines real: descriptors, processes and the clock on one side, events and effects on the
 //! other.
 //!
-//! An [`Engine`] drives any number of nodes. Each has a [`Driver`], which carries out what its machine wants; each link
-//! of a node has a [`Port`](port::Port): descriptors, what waits to be written, and the process at the other end.
+//! An [`Engine`] drives any number of nodes. Each has a [`SessionIo`], which carries out what its machine wants; each link
+//! of a node has a [`LinkIo`](link_io::LinkIo): descriptors, what waits to be written, and the process at the other end.
 //!
 //! ```text
 //!   turn():  wait for descriptors, or until the first deadline
@@ -16,23 +16,23 @@
 //! - **Fairness**: a turn reads a bounded amount of each descriptor and starts one process per node; the rest waits for
 //!   the next turn, which then does not wait.
 //! - **Bounds**: pipes are read only while the node has room for output, so what is not wanted stays with its writer.
-//!   What is written to a link waits in memory (the head of `lane.rs`); the protocol bounds it.
+//!   What is written to a link waits in memory (the head of `send_queue.rs`); the protocol bounds it.
 //! - **Failures** of descriptors are ends of links. Failures of starts are told to the machine.
 //! - When an engine is dropped, the processes that it has started and not released are killed.
 
 pub(crate) mod addresses;
-pub(crate) mod anchor;
-mod dialling;
-mod direct;
-pub(crate) mod driver;
-mod lane;
-mod lines;
+mod direct_connector;
+mod direct_listener;
+mod direct_stream;
+pub(crate) mod fd_sentinel;
+mod line_buffer;
+mod link_io;
 pub(crate) mod memory;
-mod port;
-mod ports;
-mod sealed;
+mod send_queue;
+pub(crate) mod session_io;
 pub(crate) mod stream;
 pub(crate) mod sys;
+mod targets;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -44,33 +44,33 @@ use std::time::Duration;
 use libi_comm::{Call, CallId, CommError, Outcome};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_launch::machine::{Event, Node, Notice, Stream as Standard};
+use libi_launch::machine::{Event, Node, Notice, Stream as StdStream};
 use libi_launch::process::Child;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use anchor::{Mooring, is_adrift};
-use driver::Driver;
-use ports::Targets;
+use fd_sentinel::{SentinelSlot, fds_were_closed};
+use session_io::SessionIo;
 use stream::Stream;
+use targets::Targets;
 
 /// One of the nodes of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Id(pub(crate) u32);
+pub(crate) struct NodeId(pub(crate) u32);
 
 /// Whoever wants to know what the nodes tell.
-pub(crate) trait Owner {
+pub(crate) trait EngineSink {
     /// A node has told something.
-    fn notice(&mut self, id: Id, notice: Notice, node: &Node, now: Instant);
+    fn notice(&mut self, id: NodeId, notice: Notice, node: &Node, now: Instant);
 
     /// A call of the program is over.
-    fn finished(&mut self, id: Id, call: CallId, result: Result<Outcome, CommError>);
+    fn finished(&mut self, id: NodeId, call: CallId, result: Result<Outcome, CommError>);
 
     /// The session comes up without these members.
-    fn absent(&mut self, _: Id, _: &Ranks) {}
+    fn absent(&mut self, _: NodeId, _: &Ranks) {}
 
     /// These members are gone.
-    fn lost(&mut self, id: Id, ranks: Ranks);
+    fn lost(&mut self, id: NodeId, ranks: Ranks);
 }
 
 /// Tells an engine to look up from its waiting.
@@ -84,11 +84,11 @@ pub(crate) struct Engine {
     events: Events,
     waker: Arc<Waker>,
     targets: Targets,
-    drivers: BTreeMap<Id, Driver>,
+    sessions: BTreeMap<NodeId, SessionIo>,
     /// Processes that live on without their nodes: when they end, nothing of them is to be left.
     released: Vec<Child>,
     /// Whether descriptors may still be touched.
-    mooring: Mooring,
+    fd_sentinel: SentinelSlot,
     last: u32,
     origin: std::time::Instant,
     ready: VecDeque<Token>,
@@ -103,9 +103,9 @@ impl Engine {
             events: Events::with_capacity(256),
             waker,
             targets: Targets::default(),
-            drivers: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             released: Vec::new(),
-            mooring: Mooring::default(),
+            fd_sentinel: SentinelSlot::default(),
             last: 0,
             origin: std::time::Instant::now(),
             ready: VecDeque::new(),
@@ -127,16 +127,16 @@ impl Engine {
     }
 
     /// What the next node that is added will be known by.
-    pub(crate) fn next_id(&self) -> Id {
-        Id(self.last + 1)
+    pub(crate) fn next_id(&self) -> NodeId {
+        NodeId(self.last + 1)
     }
 
     /// Adds a node, which begins.
-    pub(crate) fn add(&mut self, driver: Driver, owner: &mut dyn Owner) -> Id {
+    pub(crate) fn add(&mut self, session_io: SessionIo, sink: &mut dyn EngineSink) -> NodeId {
         self.last += 1;
-        let id = Id(self.last);
-        self.drivers.insert(id, driver);
-        self.with(id, owner, Driver::begin);
+        let id = NodeId(self.last);
+        self.sessions.insert(id, session_io);
+        self.with(id, sink, SessionIo::begin);
         id
     }
 
@@ -144,21 +144,21 @@ impl Engine {
     /// to if that is another descriptor; with what is printed here.
     pub(crate) fn add_connected(
         &mut self,
-        driver: Driver,
+        session_io: SessionIo,
         input: Stream,
         output: Option<Stream>,
-        printed: Vec<(Standard, Stream)>,
-        owner: &mut dyn Owner,
-    ) -> io::Result<Id> {
+        printed: Vec<(StdStream, Stream)>,
+        sink: &mut dyn EngineSink,
+    ) -> io::Result<NodeId> {
         self.last += 1;
-        let id = Id(self.last);
-        self.drivers.insert(id, driver);
-        let connected = self.with(id, owner, |driver, turn| {
-            driver.connect(input, output, turn)?;
+        let id = NodeId(self.last);
+        self.sessions.insert(id, session_io);
+        let connected = self.with(id, sink, |session_io, turn| {
+            session_io.connect(input, output, turn)?;
             for (stream, pipe) in printed {
-                driver.add_printed(stream, pipe, turn)?;
+                session_io.add_printed(stream, pipe, turn)?;
             }
-            driver.begin(turn);
+            session_io.begin(turn);
             Ok(())
         });
         connected.unwrap_or(Ok(())).map(|()| id)
@@ -167,37 +167,37 @@ impl Engine {
     /// Has something that is printed here read, and passed on by this node.
     pub(crate) fn add_printed(
         &mut self,
-        id: Id,
-        stream: Standard,
+        id: NodeId,
+        stream: StdStream,
         pipe: Stream,
-        owner: &mut dyn Owner,
+        sink: &mut dyn EngineSink,
     ) -> io::Result<()> {
-        self.with(id, owner, |driver, turn| driver.add_printed(stream, pipe, turn)).unwrap_or(Ok(()))
+        self.with(id, sink, |session_io, turn| session_io.add_printed(stream, pipe, turn)).unwrap_or(Ok(()))
     }
 
     /// Hands an event to a node.
-    pub(crate) fn tell(&mut self, id: Id, event: Event, owner: &mut dyn Owner) {
-        self.with(id, owner, |driver, turn| driver.tell(event, turn));
+    pub(crate) fn tell(&mut self, id: NodeId, event: Event, sink: &mut dyn EngineSink) {
+        self.with(id, sink, |session_io, turn| session_io.tell(event, turn));
     }
 
     /// Hands a node's group a call of the program.
-    pub(crate) fn call(&mut self, id: Id, number: CallId, call: Call, owner: &mut dyn Owner) {
-        self.with(id, owner, |driver, turn| driver.call(number, call, turn));
+    pub(crate) fn call(&mut self, id: NodeId, number: CallId, call: Call, sink: &mut dyn EngineSink) {
+        self.with(id, sink, |session_io, turn| session_io.call(number, call, turn));
     }
 
     /// Nobody waits for a call any more.
-    pub(crate) fn cancel(&mut self, id: Id, number: CallId, owner: &mut dyn Owner) {
-        self.with(id, owner, |driver, turn| driver.cancel(number, turn));
+    pub(crate) fn cancel(&mut self, id: NodeId, number: CallId, sink: &mut dyn EngineSink) {
+        self.with(id, sink, |session_io, turn| session_io.cancel(number, turn));
     }
 
-    pub(crate) fn driver(&self, id: Id) -> Option<&Driver> {
-        self.drivers.get(&id)
+    pub(crate) fn session_io(&self, id: NodeId) -> Option<&SessionIo> {
+        self.sessions.get(&id)
     }
 
     /// Forgets a node. What it has started and not released is killed.
-    pub(crate) fn remove(&mut self, id: Id) {
-        if let Some(mut driver) = self.drivers.remove(&id) {
-            for child in driver.close(self.poll.registry(), &mut self.targets) {
+    pub(crate) fn remove(&mut self, id: NodeId) {
+        if let Some(mut session_io) = self.sessions.remove(&id) {
+            for child in session_io.close(self.poll.registry(), &mut self.targets) {
                 let number = child.as_fd().as_raw_fd();
                 // One that cannot be watched is looked after when others end.
                 let _ = self.poll.registry().register(&mut SourceFd(&number), RELEASED, Interest::READABLE);
@@ -220,12 +220,12 @@ impl Engine {
     }
 
     /// What says whether the program has closed what is the engine's.
-    pub(crate) fn mooring(&self) -> Mooring {
-        Arc::clone(&self.mooring)
+    pub(crate) fn fd_sentinel(&self) -> SentinelSlot {
+        Arc::clone(&self.fd_sentinel)
     }
 
-    fn is_moored(&self) -> io::Result<()> {
-        if is_adrift(&self.mooring) {
+    fn check_fds(&self) -> io::Result<()> {
+        if fds_were_closed(&self.fd_sentinel) {
             Err(io::Error::other("the program has closed all descriptors"))
         } else {
             Ok(())
@@ -234,30 +234,30 @@ impl Engine {
 
     /// How long nothing has to be done unless something happens; nothing if there is no deadline.
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
-        if !self.ready.is_empty() || self.drivers.values().any(Driver::is_busy) {
+        if !self.ready.is_empty() || self.sessions.values().any(SessionIo::has_immediate_work) {
             return Some(Duration::ZERO);
         }
-        let next = self.drivers.values().filter_map(Driver::next_deadline).min()?;
+        let next = self.sessions.values().filter_map(SessionIo::next_deadline).min()?;
         Some(next.since(self.now()))
     }
 
     /// Waits until something happens, for so long at most, and does what follows.
-    pub(crate) fn turn(&mut self, most: Option<Duration>, owner: &mut dyn Owner) -> io::Result<()> {
-        self.is_moored()?;
+    pub(crate) fn turn(&mut self, most: Option<Duration>, sink: &mut dyn EngineSink) -> io::Result<()> {
+        self.check_fds()?;
         // What waits to be written may be what others wait for.
-        self.flush(owner);
+        self.flush(sink);
         let timeout = [self.next_timeout(), most].into_iter().flatten().min();
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => other?,
         }
-        self.is_moored()?;
+        self.check_fds()?;
         let mut released = false;
         for event in &self.events {
             let token = event.token();
             released |= token == RELEASED;
             if event.is_read_closed() || event.is_error() {
-                self.targets.ends(token);
+                self.targets.mark_ended(token);
             }
             if token != WAKE && token != RELEASED && self.targets.queue(token) {
                 self.ready.push_back(token);
@@ -269,39 +269,39 @@ impl Engine {
         // Those that become ready meanwhile have their turn next time.
         for _ in 0..self.ready.len() {
             let Some(token) = self.ready.pop_front() else { break };
-            let Some(target) = self.targets.take(token) else { continue };
-            let again = self.with(target.id, owner, |driver, turn| driver.service(target, turn));
+            let Some(target) = self.targets.dequeue(token) else { continue };
+            let again = self.with(target.id, sink, |session_io, turn| session_io.on_ready(target, turn));
             if again == Some(true) {
-                self.targets.keep(token);
+                self.targets.requeue(token);
                 self.ready.push_back(token);
             }
         }
-        self.for_all(owner, Driver::go_on);
+        self.for_all(sink, SessionIo::run_due_work);
         self.targets.forget_retired();
         Ok(())
     }
 
     /// Writes what waits to be written and can be.
-    pub(crate) fn flush(&mut self, owner: &mut dyn Owner) {
-        self.for_all(owner, Driver::write);
+    pub(crate) fn flush(&mut self, sink: &mut dyn EngineSink) {
+        self.for_all(sink, SessionIo::write);
     }
 
-    fn for_all(&mut self, owner: &mut dyn Owner, what: impl Fn(&mut Driver, &mut Turn<'_>)) {
-        let mut next = self.drivers.keys().next().copied();
+    fn for_all(&mut self, sink: &mut dyn EngineSink, what: impl Fn(&mut SessionIo, &mut Turn<'_>)) {
+        let mut next = self.sessions.keys().next().copied();
         while let Some(id) = next {
-            self.with(id, owner, &what);
-            next = self.drivers.range((Bound::Excluded(id), Bound::Unbounded)).next().map(|(id, _)| *id);
+            self.with(id, sink, &what);
+            next = self.sessions.range((Bound::Excluded(id), Bound::Unbounded)).next().map(|(id, _)| *id);
         }
     }
 
     fn with<T>(
         &mut self,
-        id: Id,
-        owner: &mut dyn Owner,
-        what: impl FnOnce(&mut Driver, &mut Turn<'_>) -> T,
+        id: NodeId,
+        sink: &mut dyn EngineSink,
+        what: impl FnOnce(&mut SessionIo, &mut Turn<'_>) -> T,
     ) -> Option<T> {
         let now = self.now();
-        let driver = self.drivers.get_mut(&id)?;
+        let session_io = self.sessions.get_mut(&id)?;
         let mut turn = Turn {
             id,
             now,
@@ -309,21 +309,21 @@ impl Engine {
             registry: self.poll.registry(),
             targets: &mut self.targets,
             ready: &mut self.ready,
-            owner,
+            sink,
         };
-        Some(what(driver, &mut turn))
+        Some(what(session_io, &mut turn))
     }
 }
 
 /// What a driver needs of its engine while it has its turn.
 pub(crate) struct Turn<'a> {
-    id: Id,
+    id: NodeId,
     now: Instant,
     origin: std::time::Instant,
     registry: &'a mio::Registry,
     targets: &'a mut Targets,
     ready: &'a mut VecDeque<Token>,
-    owner: &'a mut dyn Owner,
+    sink: &'a mut dyn EngineSink,
 }
 
 impl Turn<'_> {

@@ -45,7 +45,7 @@ impl Stream {
     }
 
     /// The same, with descriptors taken that whoever is at the other end hands over.
-    pub(crate) fn borrowing(self) -> Self {
+    pub(crate) fn accepting_fds(self) -> Self {
         Self { loans: Some(RefCell::default()), ..self }
     }
 
@@ -65,7 +65,7 @@ impl Stream {
             } else if self.socket {
                 recv(self.number(), buffer, MsgFlags::MSG_DONTWAIT)
             } else {
-                self.await_nothing(PollFlags::POLLIN)?;
+                self.check_ready(PollFlags::POLLIN)?;
                 nix::unistd::read(&self.fd, buffer)
             };
             match read {
@@ -82,8 +82,8 @@ impl Stream {
                 let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
                 send(self.number(), bytes, flags).map_err(io::Error::from)
             } else {
-                self.await_nothing(PollFlags::POLLOUT)?;
-                sys::write_quietly(self.fd.as_fd(), &bytes[..bytes.len().min(ATOMIC)])
+                self.check_ready(PollFlags::POLLOUT)?;
+                sys::write_without_sigpipe(self.fd.as_fd(), &bytes[..bytes.len().min(ATOMIC)])
             };
             match written {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -126,7 +126,7 @@ impl Stream {
     }
 
     /// What has been handed over with what was read.
-    pub(crate) fn take_loans(&self) -> Vec<OwnedFd> {
+    pub(crate) fn take_fds(&self) -> Vec<OwnedFd> {
         self.loans.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
@@ -141,7 +141,7 @@ impl Stream {
         }
         loop {
             if !self.socket {
-                self.await_nothing(PollFlags::POLLIN)?;
+                self.check_ready(PollFlags::POLLIN)?;
             }
             match sys::read_into(self.fd.as_fd(), self.socket, place, most) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -159,7 +159,7 @@ impl Stream {
     }
 
     /// Whether a call would not have to wait; an end is no reason to wait.
-    fn await_nothing(&self, what: PollFlags) -> io::Result<()> {
+    fn check_ready(&self, what: PollFlags) -> io::Result<()> {
         let mut fds = [PollFd::new(self.fd.as_fd(), what)];
         match poll(&mut fds, PollTimeout::ZERO) {
             Ok(0) | Err(nix::Error::EINTR) => Err(io::ErrorKind::WouldBlock.into()),

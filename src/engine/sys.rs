@@ -9,7 +9,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 /// Writes without the signal that a pipe without readers sends, which would end the embedding program.
-pub(super) fn write_quietly(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+pub(super) fn write_without_sigpipe(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let mut pipe = SigSet::empty();
     pipe.add(Signal::SIGPIPE);
     let mut before = SigSet::empty();
@@ -162,7 +162,7 @@ pub(super) fn duplicate_from(number: RawFd, least: RawFd) -> io::Result<OwnedFd>
 }
 
 /// A descriptor that is readable as long as one of these files is, which have to stay open.
-pub(crate) fn gather<'a>(files: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<OwnedFd> {
+pub(crate) fn combine_readable<'a>(files: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<OwnedFd> {
     // SAFETY: takes a number.
     let all = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     if all == -1 {
@@ -184,7 +184,7 @@ pub(crate) fn gather<'a>(files: impl Iterator<Item = BorrowedFd<'a>>) -> io::Res
 }
 
 /// The device and number of the file that a descriptor of this number refers to, if there is one.
-pub(crate) fn identity(number: RawFd) -> Option<(u64, u64)> {
+pub(crate) fn file_identity(number: RawFd) -> Option<(u64, u64)> {
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: takes a number, and writes to a place that is there for it.
     let result = unsafe { libc::fstat(number, found.as_mut_ptr()) };

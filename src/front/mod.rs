@@ -46,7 +46,7 @@ pub use options::{LaunchOptions, Output};
 pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{LaunchProgress, LinkCounts, Session, Stage};
 
-use crate::engine::driver::{Driver, inherited};
+use crate::engine::session_io::{SessionIo, inherited};
 use crate::engine::sys::is_main_thread;
 use runtime::{FrontCommand, FrontRuntime};
 use session::{OutputFiles, SessionStatus};
@@ -203,8 +203,9 @@ impl FrontEnd {
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         let status = SessionStatus::new(layout.clone(), files, options.input);
         self.runtime.with(|state| state.sessions.insert(number, status));
-        let driver = Driver::new(node, inherited(), self.lasting_thread).with_here(options.here.clone());
-        self.runtime.send(FrontCommand::Add(number, Box::new(driver)));
+        let session_io =
+            SessionIo::new(node, inherited(), self.lasting_thread).with_here(options.here.clone());
+        self.runtime.send(FrontCommand::Add(number, Box::new(session_io)));
         Ok(Session { runtime: Arc::clone(&self.runtime), number, layout })
     }
 

@@ -14,9 +14,9 @@ use super::event::Event;
 use super::report::LaunchReport;
 use super::runtime::{FrontCommand, FrontShared, FrontState};
 use super::session::{SessionNumber, Stage};
-use crate::engine::driver::Driver;
-use crate::engine::{Engine, Id, Owner};
-use crate::works::{Machinery, Talk};
+use crate::engine::session_io::SessionIo;
+use crate::engine::{Engine, EngineSink, NodeId};
+use crate::executor::{CallRequest, Reactor};
 
 /// How long sessions have to end when their front end does, before they are ended by force.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,48 +32,48 @@ pub(super) struct FrontReactor {
 
 /// Takes down what nodes tell.
 pub(super) struct FrontSink {
-    board: FrontShared,
-    numbers: BTreeMap<Id, SessionNumber>,
-    ids: BTreeMap<SessionNumber, Id>,
+    shared: FrontShared,
+    numbers: BTreeMap<NodeId, SessionNumber>,
+    ids: BTreeMap<SessionNumber, NodeId>,
     /// Bytes of output that were taken, to be confirmed.
     consumed: Vec<(SessionNumber, u32)>,
 }
 
 impl FrontReactor {
-    pub(super) fn new(engine: Engine, board: FrontShared) -> Self {
+    pub(super) fn new(engine: Engine, shared: FrontShared) -> Self {
         let (numbers, ids) = (BTreeMap::new(), BTreeMap::new());
-        let sink = FrontSink { board, numbers, ids, consumed: Vec::new() };
+        let sink = FrontSink { shared, numbers, ids, consumed: Vec::new() };
         Self { engine, sink, retired: Vec::new(), launching: false }
     }
 }
 
-impl Machinery for FrontReactor {
+impl Reactor for FrontReactor {
     type State = FrontState;
     type Command = FrontCommand;
 
-    fn is_for_thread(command: &FrontCommand) -> bool {
+    fn requires_thread(command: &FrontCommand) -> bool {
         matches!(command, FrontCommand::Add(..))
     }
 
-    fn is_anybodys(&self) -> bool {
+    fn callers_may_drive(&self) -> bool {
         // Processes are started only until there is a verdict.
         !self.launching
     }
 
-    fn obey(&mut self, commands: VecDeque<FrontCommand>) {
+    fn execute(&mut self, commands: VecDeque<FrontCommand>) {
         for command in commands {
             match command {
-                FrontCommand::Add(number, driver) => self.add(number, *driver),
+                FrontCommand::Add(number, session_io) => self.add(number, *session_io),
                 FrontCommand::Tell(number, input) => self.tell(number, input),
-                FrontCommand::Talk(Talk::Call(number, id, call)) => match self.sink.ids.get(&number) {
+                FrontCommand::Call(CallRequest::Call(number, id, call)) => match self.sink.ids.get(&number) {
                     Some(&node) if self.is_alive(number) => self.engine.call(node, id, call, &mut self.sink),
-                    _ => self.sink.board.finish(id, Err(CommError::Ended)),
+                    _ => self.sink.shared.finish(id, Err(CommError::Ended)),
                 },
-                FrontCommand::Talk(Talk::Cancel(number, id)) => {
+                FrontCommand::Call(CallRequest::Cancel(number, id)) => {
                     if let Some(&node) = self.sink.ids.get(&number) {
                         self.engine.cancel(node, id, &mut self.sink);
                     }
-                    self.sink.board.finish(id, Err(CommError::TimedOut { what: "the call" }));
+                    self.sink.shared.finish(id, Err(CommError::TimedOut { what: "the call" }));
                 }
                 FrontCommand::Retire(number) => self.retired.push(number),
             }
@@ -111,33 +111,33 @@ impl Machinery for FrontReactor {
 }
 
 impl FrontReactor {
-    fn add(&mut self, number: SessionNumber, driver: Driver) {
+    fn add(&mut self, number: SessionNumber, session_io: SessionIo) {
         // What it tells at once has to find its number.
         let id = self.engine.next_id();
         self.sink.numbers.insert(id, number);
         self.sink.ids.insert(number, id);
         self.launching = true;
         let now = self.engine.now();
-        if let Some(status) = self.sink.board.lock().state.sessions.get_mut(&number) {
+        if let Some(status) = self.sink.shared.lock().state.sessions.get_mut(&number) {
             status.begin(now);
         }
-        self.engine.add(driver, &mut self.sink);
+        self.engine.add(session_io, &mut self.sink);
     }
 
     /// Whether somebody of the session may still have something to say.
     fn is_alive(&self, number: SessionNumber) -> bool {
-        let board = self.sink.board.lock();
-        board.state.sessions.get(&number).is_some_and(|status| status.stage < Stage::GivenUp)
+        let shared = self.sink.shared.lock();
+        shared.state.sessions.get(&number).is_some_and(|status| status.stage < Stage::GivenUp)
     }
 
     /// Notes how far launches are.
     fn count(&mut self) {
-        let mut board = self.sink.board.lock();
+        let mut shared = self.sink.shared.lock();
         self.launching = false;
         let mut done = Vec::new();
-        for (number, status) in &mut board.state.sessions {
-            let driver = self.sink.ids.get(number).and_then(|id| self.engine.driver(*id));
-            let Some(node) = driver.map(Driver::node) else { continue };
+        for (number, status) in &mut shared.state.sessions {
+            let session_io = self.sink.ids.get(number).and_then(|id| self.engine.session_io(*id));
+            let Some(node) = session_io.map(SessionIo::node) else { continue };
             if status.stage == Stage::Launching {
                 status.progress = node.progress();
                 self.launching = true;
@@ -150,9 +150,9 @@ impl FrontReactor {
             status.update_links(node);
         }
         if !done.is_empty() {
-            board.state.events.extend(done.into_iter().map(|session| Event::Done { session }));
-            board.state.announce();
-            self.sink.board.announce(board);
+            shared.state.events.extend(done.into_iter().map(|session| Event::Done { session }));
+            shared.state.announce();
+            self.sink.shared.announce(shared);
         }
     }
 
@@ -162,7 +162,7 @@ impl FrontReactor {
         }
         let mut over = Vec::new();
         {
-            let state = &self.sink.board.lock().state;
+            let state = &self.sink.shared.lock().state;
             let is_over = |number: &SessionNumber| {
                 state.sessions.get(number).is_none_or(|status| status.stage == Stage::Over)
             };
@@ -178,7 +178,7 @@ impl FrontReactor {
     fn tell(&mut self, number: SessionNumber, input: Input) {
         if matches!(input, Input::End(_)) {
             // That the master is lost with the rest is not what ends them.
-            self.sink.board.end_calls_of(number);
+            self.sink.shared.end_calls_of(number);
         }
         if let Some(&id) = self.sink.ids.get(&number) {
             self.engine.tell(id, input, &mut self.sink);
@@ -190,35 +190,35 @@ impl FrontReactor {
             self.engine.remove(id);
             self.sink.numbers.remove(&id);
         }
-        let mut board = self.sink.board.lock();
-        board.state.sessions.remove(&number);
-        drop(board);
-        self.sink.board.end_calls_of(number);
+        let mut shared = self.sink.shared.lock();
+        shared.state.sessions.remove(&number);
+        drop(shared);
+        self.sink.shared.end_calls_of(number);
     }
 
     fn has_live_sessions(&self) -> bool {
-        self.sink.board.lock().state.sessions.values().any(|status| status.stage < Stage::Over)
+        self.sink.shared.lock().state.sessions.values().any(|status| status.stage < Stage::Over)
     }
 }
 
-impl Owner for FrontSink {
-    fn finished(&mut self, _: Id, call: CallId, result: Result<Outcome, CommError>) {
-        self.board.finish(call, result);
+impl EngineSink for FrontSink {
+    fn finished(&mut self, _: NodeId, call: CallId, result: Result<Outcome, CommError>) {
+        self.shared.finish(call, result);
     }
 
-    fn lost(&mut self, id: Id, ranks: Ranks) {
+    fn lost(&mut self, id: NodeId, ranks: Ranks) {
         let Some(number) = self.numbers.get(&id) else { return };
-        let mut board = self.board.lock();
-        if let Some(status) = board.state.sessions.get_mut(number) {
+        let mut shared = self.shared.lock();
+        if let Some(status) = shared.state.sessions.get_mut(number) {
             status.lost.add_all(&ranks);
         }
-        self.board.announce(board);
+        self.shared.announce(shared);
     }
 
-    fn notice(&mut self, id: Id, notice: Notice, node: &Node, now: Instant) {
+    fn notice(&mut self, id: NodeId, notice: Notice, node: &Node, now: Instant) {
         let Some(&number) = self.numbers.get(&id) else { return };
-        let mut board = self.board.lock();
-        let FrontState { sessions, events, .. } = &mut board.state;
+        let mut shared = self.shared.lock();
+        let FrontState { sessions, events, .. } = &mut shared.state;
         let Some(status) = sessions.get_mut(&number) else { return };
         let session = status.session();
         match notice {
@@ -261,10 +261,10 @@ impl Owner for FrontSink {
             Notice::Signal(_) | Notice::End(_) => {}
         }
         let has_ended = status.stage >= Stage::GivenUp;
-        board.state.announce();
-        self.board.announce(board);
+        shared.state.announce();
+        self.shared.announce(shared);
         if has_ended {
-            self.board.end_calls_of(number);
+            self.shared.end_calls_of(number);
         }
     }
 }

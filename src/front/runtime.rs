@@ -1,7 +1,7 @@
 //! The machinery of a front end: its engine, and what nodes tell of sessions.
 //!
 //! Calls send [`FrontCommand`]s and wait, with a deadline, for the [`FrontState`] to be as they want it; who turns the engine meanwhile is
-//! decided by [`Works`].
+//! decided by [`Executor`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -18,23 +18,23 @@ use super::event::Event;
 use super::reactor::FrontReactor;
 use super::session::{SessionNumber, SessionStatus};
 use crate::engine::Engine;
-use crate::engine::driver::Driver;
+use crate::engine::session_io::SessionIo;
 use crate::engine::sys::duplicate;
+use crate::executor::{CallRequest, Executor, ReadyFd, Shared};
 use crate::talk::{Pending, Reading};
-use crate::works::{Bell, Board, Talk, Works};
 
 /// What a call wants of the engine.
 pub(super) enum FrontCommand {
-    Add(SessionNumber, Box<Driver>),
+    Add(SessionNumber, Box<SessionIo>),
     Tell(SessionNumber, Input),
-    Talk(Talk),
+    Call(CallRequest),
     /// Nobody has a handle for it any more: forget it when it is over.
     Retire(SessionNumber),
 }
 
-impl From<Talk> for FrontCommand {
-    fn from(talk: Talk) -> Self {
-        Self::Talk(talk)
+impl From<CallRequest> for FrontCommand {
+    fn from(request: CallRequest) -> Self {
+        Self::Call(request)
     }
 }
 
@@ -43,14 +43,14 @@ pub(super) struct FrontState {
     pub(super) sessions: BTreeMap<SessionNumber, SessionStatus>,
     pub(super) events: VecDeque<Event>,
     /// Rings while there are events.
-    bell: Bell,
+    ready_fd: ReadyFd,
 }
 
-pub(super) type FrontShared = Arc<Board<FrontState, FrontCommand>>;
+pub(super) type FrontShared = Arc<Shared<FrontState, FrontCommand>>;
 
 /// See the [module](self).
 pub(super) struct FrontRuntime {
-    works: Arc<Works<FrontReactor>>,
+    executor: Arc<Executor<FrontReactor>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     descriptor: OwnedFd,
 }
@@ -59,35 +59,36 @@ impl FrontRuntime {
     pub(super) fn new(progress: Progress) -> io::Result<Self> {
         let engine = Engine::new()?;
         let waker = engine.waker();
-        let bell = Bell::new()?;
-        let has_events = bell.as_fd().try_clone_to_owned()?;
+        let ready_fd = ReadyFd::new()?;
+        let has_events = ready_fd.as_fd().try_clone_to_owned()?;
         let has_work = duplicate(engine.poll().as_raw_fd())?;
         let (sessions, events) = (BTreeMap::new(), VecDeque::new());
-        let state = FrontState { sessions, events, bell };
-        let board = Arc::new(Board::new(state, progress)?);
-        let reactor = FrontReactor::new(engine, Arc::clone(&board));
-        let works = Works::new(board, reactor, move || drop(waker.wake()), progress);
+        let state = FrontState { sessions, events, ready_fd };
+        let shared = Arc::new(Shared::new(state, progress)?);
+        let reactor = FrontReactor::new(engine, Arc::clone(&shared));
+        let executor = Executor::new(shared, reactor, move || drop(waker.wake()), progress);
         let thread = match progress {
             Progress::Manual => None,
             Progress::Thread => {
-                let works = Arc::clone(&works);
-                Some(crate::thread::spawn("libi", move || works.tend())?)
+                let executor = Arc::clone(&executor);
+                Some(crate::thread::spawn("libi", move || executor.run_thread())?)
             }
         };
         // Where there is a thread, what there is to do is its business.
         let told = [has_events.as_fd(), has_work.as_fd()];
-        let descriptor = works.descriptor(if progress == Progress::Thread { &told[..1] } else { &told })?;
-        Ok(Self { works, thread: Mutex::new(thread), descriptor })
+        let descriptor =
+            executor.descriptor(if progress == Progress::Thread { &told[..1] } else { &told })?;
+        Ok(Self { executor, thread: Mutex::new(thread), descriptor })
     }
 
     /// Looks at the state, or changes it.
     pub(super) fn with<T>(&self, what: impl FnOnce(&mut FrontState) -> T) -> T {
-        what(&mut self.works.board().lock().state)
+        what(&mut self.executor.shared().lock().state)
     }
 
     /// Sends the engine a command; it is carried out soon, in the order of commands.
     pub(super) fn send(&self, command: FrontCommand) {
-        self.works.send(command);
+        self.executor.send(command);
     }
 
     /// Starts a call in a session.
@@ -98,8 +99,8 @@ impl FrontRuntime {
         call: Call,
         read: Reading<T>,
     ) -> Pending<T> {
-        let id = self.works.start(number, call);
-        Pending::called(Arc::clone(&self.works) as _, id, what, read)
+        let id = self.executor.start(number, call);
+        Pending::called(Arc::clone(&self.executor) as _, id, what, read)
     }
 
     /// Waits until the state is as it should be, for so long at most. The engine goes on meanwhile.
@@ -108,17 +109,17 @@ impl FrontRuntime {
         timeout: Duration,
         ready: impl FnMut(&mut FrontState) -> Option<T>,
     ) -> Option<T> {
-        self.works.watch(timeout, ready)
+        self.executor.wait_until(timeout, ready)
     }
 
     /// Without a thread: does what there is to do, and does not wait.
     pub(super) fn dispatch(&self) -> io::Result<()> {
-        self.works.dispatch()
+        self.executor.dispatch()
     }
 
     /// Without a thread: how long there is nothing to do unless the descriptor says so.
     pub(super) fn next_timeout(&self) -> Option<Duration> {
-        self.works.next_timeout()
+        self.executor.next_timeout()
     }
 
     /// What is readable when there are events, or calls are over of which nobody has heard; without a thread also when there is
@@ -138,7 +139,7 @@ impl FrontRuntime {
 
     /// Ends the engine, and with it every process that was not released.
     pub(super) fn stop(&self) {
-        self.works.stop();
+        self.executor.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -155,6 +156,6 @@ impl FrontState {
 
     /// Says whether there are events.
     pub(super) fn announce(&mut self) {
-        self.bell.set(!self.events.is_empty());
+        self.ready_fd.set(!self.events.is_empty());
     }
 }

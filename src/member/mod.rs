@@ -41,7 +41,7 @@ use libi_launch::backend::{ALL_STREAMS, LINK, STREAMS};
 use libi_launch::machine::{Event as Input, Node};
 use libi_launch::quote::TIED;
 
-use crate::engine::driver::{Driver, inherited_by_members};
+use crate::engine::session_io::{SessionIo, inherited_by_members};
 use crate::engine::sys::is_main_thread;
 use crate::front::Progress;
 use runtime::{MemberRuntime, MemberStage};
@@ -152,9 +152,9 @@ impl Member {
         let machine = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
         let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
         let lasting = options.progress == Progress::Thread || is_main_thread();
-        let driver = Driver::new(node, inherited_by_members(), lasting);
+        let session_io = SessionIo::new(node, inherited_by_members(), lasting);
         let has_death_signal = streams.output.is_none() || std::env::var_os(TIED).is_some();
-        let runtime = MemberRuntime::new(driver, streams, has_death_signal, options.progress)?;
+        let runtime = MemberRuntime::new(session_io, streams, has_death_signal, options.progress)?;
         let up = runtime.wait(Duration::MAX, |state| match state.stage {
             MemberStage::Joining => None,
             MemberStage::Up => Some(Ok(())),

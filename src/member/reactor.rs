@@ -19,22 +19,22 @@ use libi_launch::machine::{Ending, Node, Notice};
 use super::parent_death::clear;
 use super::runtime::{MemberCommand, MemberInfo, MemberStage, MemberState, PARTY};
 use super::signals::{is_fatal, is_handled};
-use crate::engine::anchor::is_adrift;
-use crate::engine::driver::Driver;
+use crate::engine::fd_sentinel::fds_were_closed;
+use crate::engine::session_io::SessionIo;
 use crate::engine::sys::{kill_group, signal_self};
-use crate::engine::{Engine, Id, Owner};
-use crate::works::{Board, Machinery, Talk};
+use crate::engine::{Engine, EngineSink, NodeId};
+use crate::executor::{CallRequest, Reactor, Shared};
 
 /// The engine, and who is told.
 pub(super) struct MemberReactor {
     engine: Engine,
-    id: Id,
+    id: NodeId,
     sink: MemberSink,
 }
 
 /// Takes down what the node tells.
 pub(super) struct MemberSink {
-    board: Arc<Board<MemberState, MemberCommand>>,
+    shared: Arc<Shared<MemberState, MemberCommand>>,
     /// Who did not come up.
     absent: Ranks,
     termination: Option<Termination>,
@@ -51,42 +51,42 @@ struct Termination {
 /// How long a signal waits until what was to be said before it is said.
 pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-impl Machinery for MemberReactor {
+impl Reactor for MemberReactor {
     type State = MemberState;
     type Command = MemberCommand;
 
-    fn is_for_thread(command: &MemberCommand) -> bool {
+    fn requires_thread(command: &MemberCommand) -> bool {
         matches!(command, MemberCommand::ClearParentDeathSignal)
     }
 
-    fn is_anybodys(&self) -> bool {
+    fn callers_may_drive(&self) -> bool {
         // What is to be started on this host is started before the session is up.
-        self.sink.board.lock().state.stage > MemberStage::Joining
+        self.sink.shared.lock().state.stage > MemberStage::Joining
     }
 
-    fn obey(&mut self, commands: VecDeque<MemberCommand>) {
-        if is_adrift(&self.engine.mooring()) {
+    fn execute(&mut self, commands: VecDeque<MemberCommand>) {
+        if fds_were_closed(&self.engine.fd_sentinel()) {
             return;
         }
         let executed = commands.len() as u64;
         for command in commands {
             match command {
                 MemberCommand::Tell(input) => self.engine.tell(self.id, input, &mut self.sink),
-                MemberCommand::Talk(Talk::Call(_, id, call)) => {
+                MemberCommand::Call(CallRequest::Call(_, id, call)) => {
                     if self.sink.termination.is_none() {
                         self.engine.call(self.id, id, call, &mut self.sink);
                     } else {
-                        self.sink.board.finish(id, Err(CommError::Ended));
+                        self.sink.shared.finish(id, Err(CommError::Ended));
                     }
                 }
-                MemberCommand::Talk(Talk::Cancel(_, id)) => {
+                MemberCommand::Call(CallRequest::Cancel(_, id)) => {
                     self.engine.cancel(self.id, id, &mut self.sink);
-                    self.sink.board.finish(id, Err(CommError::TimedOut { what: "the call" }));
+                    self.sink.shared.finish(id, Err(CommError::TimedOut { what: "the call" }));
                 }
                 MemberCommand::ClearParentDeathSignal => {
-                    let mut board = self.sink.board.lock();
-                    board.state.parent_death_cleared = Some(clear());
-                    self.sink.board.announce(board);
+                    let mut shared = self.sink.shared.lock();
+                    shared.state.parent_death_cleared = Some(clear());
+                    self.sink.shared.announce(shared);
                 }
                 MemberCommand::Print(stream, pipe) => {
                     // If it cannot be read, what is printed waits in the pipe.
@@ -106,7 +106,7 @@ impl Machinery for MemberReactor {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if !is_adrift(&self.engine.mooring()) {
+        if !fds_were_closed(&self.engine.fd_sentinel()) {
             self.engine.flush(&mut self.sink);
         }
         self.deliver_signals();
@@ -121,13 +121,13 @@ impl Machinery for MemberReactor {
 }
 
 impl MemberSink {
-    pub(super) fn new(board: Arc<Board<MemberState, MemberCommand>>) -> Self {
-        Self { board, absent: Ranks::new(), termination: None, signals: Vec::new() }
+    pub(super) fn new(shared: Arc<Shared<MemberState, MemberCommand>>) -> Self {
+        Self { shared, absent: Ranks::new(), termination: None, signals: Vec::new() }
     }
 }
 
 impl MemberReactor {
-    pub(super) fn new(engine: Engine, id: Id, sink: MemberSink) -> Self {
+    pub(super) fn new(engine: Engine, id: NodeId, sink: MemberSink) -> Self {
         Self { engine, id, sink }
     }
 
@@ -140,24 +140,25 @@ impl MemberReactor {
             .as_ref()
             .map(|termination| termination.by.since(now).min(Duration::from_millis(20)));
         let signals = (!self.sink.signals.is_empty()).then_some(Duration::from_millis(5));
-        let waits = || self.sink.board.lock().state.flush_waiters > 0;
-        let driver = self.engine.driver(self.id);
-        let arrival =
-            (waits() && driver.is_some_and(Driver::awaits_arrival)).then_some(Duration::from_millis(2));
+        let waits = || self.sink.shared.lock().state.flush_waiters > 0;
+        let session_io = self.engine.session_io(self.id);
+        let arrival = (waits() && session_io.is_some_and(SessionIo::awaits_acknowledgement))
+            .then_some(Duration::from_millis(2));
         [by, signals, arrival].into_iter().flatten().min()
     }
 
     /// Says what calls may be waiting for, after so many more commands.
     fn note(&mut self, executed: u64) {
-        let mut board = self.sink.board.lock();
-        board.state.executed += executed;
-        let Some(driver) = self.engine.driver(self.id).filter(|_| board.state.flush_waiters > 0) else {
+        let mut shared = self.sink.shared.lock();
+        shared.state.executed += executed;
+        let Some(session_io) = self.engine.session_io(self.id).filter(|_| shared.state.flush_waiters > 0)
+        else {
             return;
         };
-        let (alone, flushed) = (driver.node().is_alone(), driver.has_sent_everything());
-        if executed > 0 || (board.state.alone, board.state.flushed) != (alone, flushed) {
-            (board.state.alone, board.state.flushed) = (alone, flushed);
-            self.sink.board.announce(board);
+        let (alone, flushed) = (session_io.node().is_alone(), session_io.has_sent_everything());
+        if executed > 0 || (shared.state.alone, shared.state.flushed) != (alone, flushed) {
+            (shared.state.alone, shared.state.flushed) = (alone, flushed);
+            self.sink.shared.announce(shared);
         }
     }
 
@@ -167,8 +168,8 @@ impl MemberReactor {
             return;
         }
         let now = self.engine.now();
-        let Some(driver) = self.engine.driver(self.id) else { return };
-        let (alone, flushed) = (driver.node().is_alone(), driver.has_sent_everything());
+        let Some(session_io) = self.engine.session_io(self.id) else { return };
+        let (alone, flushed) = (session_io.node().is_alone(), session_io.has_sent_everything());
         self.sink.signals.retain(|(since, signal)| {
             let due = flushed && (alone || !is_fatal(*signal)) || now.since(*since) >= FLUSH_TIMEOUT;
             if due {
@@ -189,22 +190,22 @@ impl MemberReactor {
     }
 }
 
-impl Owner for MemberSink {
-    fn finished(&mut self, _: Id, call: CallId, result: Result<Outcome, CommError>) {
-        self.board.finish(call, result);
+impl EngineSink for MemberSink {
+    fn finished(&mut self, _: NodeId, call: CallId, result: Result<Outcome, CommError>) {
+        self.shared.finish(call, result);
     }
 
-    fn absent(&mut self, _: Id, ranks: &Ranks) {
+    fn absent(&mut self, _: NodeId, ranks: &Ranks) {
         self.absent.clone_from(ranks);
     }
 
-    fn lost(&mut self, _: Id, ranks: Ranks) {
-        let mut board = self.board.lock();
-        board.state.lost.add_all(&ranks);
-        self.board.announce(board);
+    fn lost(&mut self, _: NodeId, ranks: Ranks) {
+        let mut shared = self.shared.lock();
+        shared.state.lost.add_all(&ranks);
+        self.shared.announce(shared);
     }
 
-    fn notice(&mut self, _: Id, notice: Notice, node: &Node, now: Instant) {
+    fn notice(&mut self, _: NodeId, notice: Notice, node: &Node, now: Instant) {
         let stage = match notice {
             Notice::Up => MemberStage::Up,
             Notice::End(ending) => {
@@ -217,15 +218,15 @@ impl Owner for MemberSink {
             Notice::Signal(signal) => return self.signals.push((now, signal)),
             _ => return,
         };
-        let mut board = self.board.lock();
-        board.state.stage = stage;
+        let mut shared = self.shared.lock();
+        shared.state.stage = stage;
         if let (Some(rank), Some((host, name))) = (node.rank(), node.host()) {
             let (size, host_name, absent) = (node.size(), name.to_owned(), self.absent.clone());
-            board.state.place = Some(MemberInfo { rank, size, absent, host, host_name });
+            shared.state.place = Some(MemberInfo { rank, size, absent, host, host_name });
         }
-        self.board.announce(board);
+        self.shared.announce(shared);
         if stage == MemberStage::Ending {
-            self.board.end_calls_of(PARTY);
+            self.shared.end_calls_of(PARTY);
         }
     }
 }

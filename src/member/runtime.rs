@@ -16,13 +16,13 @@ use super::parent_death::{ParentDeathSignal, clear};
 use super::reactor::{FLUSH_TIMEOUT, MemberReactor, MemberSink};
 use super::stdio::{LinkStreams, redirect};
 use crate::engine::Engine;
-use crate::engine::anchor::{Anchor, Mooring, is_adrift};
-use crate::engine::driver::Driver;
+use crate::engine::fd_sentinel::{FdSentinel, SentinelSlot, fds_were_closed};
+use crate::engine::session_io::SessionIo;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, is_main_thread};
+use crate::executor::{CallRequest, Executor, Shared};
 use crate::front::Progress;
 use crate::talk::{Pending, Reading};
-use crate::works::{Board, Talk, Works};
 
 /// How far this member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,26 +63,26 @@ pub(super) struct MemberState {
 
 pub(super) enum MemberCommand {
     Tell(Input),
-    Talk(Talk),
+    Call(CallRequest),
     Print(Standard, Stream),
     /// The thread, by which this process is tied to its starter, is not to be any more.
     ClearParentDeathSignal,
 }
 
-impl From<Talk> for MemberCommand {
-    fn from(talk: Talk) -> Self {
-        Self::Talk(talk)
+impl From<CallRequest> for MemberCommand {
+    fn from(request: CallRequest) -> Self {
+        Self::Call(request)
     }
 }
 
 /// See the [module](self).
 pub(super) struct MemberRuntime {
-    works: Arc<Works<MemberReactor>>,
+    executor: Arc<Executor<MemberReactor>>,
     /// What says that there is something to do, and what also says that a call is over, once somebody has asked for it.
     has_work: Arc<OwnedFd>,
     descriptor: OnceLock<Arc<OwnedFd>>,
     progress: Progress,
-    mooring: Mooring,
+    fd_sentinel: SentinelSlot,
     parent_death: ParentDeathSignal,
     /// How many of the two streams that a program prints to are pipes that are read here.
     own_pipes: usize,
@@ -96,7 +96,7 @@ pub(super) const PARTY: u64 = 0;
 
 impl MemberRuntime {
     pub(super) fn new(
-        driver: Driver,
+        session_io: SessionIo,
         streams: LinkStreams,
         was_set: bool,
         progress: Progress,
@@ -115,45 +115,54 @@ impl MemberRuntime {
             parent_death_cleared: None,
             lost: Ranks::new(),
         };
-        let board = Arc::new(Board::new(state, progress)?);
-        let mut sink = MemberSink::new(Arc::clone(&board));
-        let id = engine.add_connected(driver, streams.input, streams.output, streams.printed, &mut sink)?;
-        let mooring = engine.mooring();
-        let moored = Arc::clone(&mooring);
+        let shared = Arc::new(Shared::new(state, progress)?);
+        let mut sink = MemberSink::new(Arc::clone(&shared));
+        let id =
+            engine.add_connected(session_io, streams.input, streams.output, streams.printed, &mut sink)?;
+        let fd_sentinel = engine.fd_sentinel();
+        let sentinel = Arc::clone(&fd_sentinel);
         let wake = move || {
-            if !is_adrift(&moored) {
+            if !fds_were_closed(&sentinel) {
                 drop(waker.wake());
             }
         };
-        let works = Works::new(board, MemberReactor::new(engine, id, sink), wake, progress);
+        let executor = Executor::new(shared, MemberReactor::new(engine, id, sink), wake, progress);
         let parent_death = match progress {
             Progress::Manual => ParentDeathSignal::of(was_set),
             Progress::Thread => {
-                let (works, mooring) = (Arc::clone(&works), Arc::clone(&mooring));
+                let (executor, fd_sentinel) = (Arc::clone(&executor), Arc::clone(&fd_sentinel));
                 let work = move || {
-                    works.tend();
-                    if is_adrift(&mooring) {
-                        std::mem::forget(works);
+                    executor.run_thread();
+                    if fds_were_closed(&fd_sentinel) {
+                        std::mem::forget(executor);
                     }
                 };
                 ParentDeathSignal::move_to_own_thread(was_set, work)?
             }
         };
-        Ok(Self { works, has_work, descriptor: OnceLock::new(), progress, mooring, parent_death, own_pipes })
+        Ok(Self {
+            executor,
+            has_work,
+            descriptor: OnceLock::new(),
+            progress,
+            fd_sentinel,
+            parent_death,
+            own_pipes,
+        })
     }
 
     /// Looks at the state, or changes it.
     pub(super) fn with<T>(&self, what: impl FnOnce(&mut MemberState) -> T) -> T {
-        what(&mut self.works.board().lock().state)
+        what(&mut self.executor.shared().lock().state)
     }
 
     /// Starts a call.
     pub(super) fn call<T>(&self, what: &'static str, call: Call, read: Reading<T>) -> Pending<T> {
-        if is_adrift(&self.mooring) {
+        if fds_were_closed(&self.fd_sentinel) {
             return Pending::over(what, Err(CommError::Ended));
         }
-        let id = self.works.start(PARTY, call);
-        Pending::called(Arc::clone(&self.works) as _, id, what, read)
+        let id = self.executor.start(PARTY, call);
+        Pending::called(Arc::clone(&self.executor) as _, id, what, read)
     }
 
     pub(super) fn tell(&self, input: Input) {
@@ -162,7 +171,7 @@ impl MemberRuntime {
 
     /// Sends a command, and gives its number.
     fn send(&self, command: MemberCommand) -> u64 {
-        self.works.send(command)
+        self.executor.send(command)
     }
 
     /// Takes this process out of what ends with others.
@@ -170,7 +179,7 @@ impl MemberRuntime {
         if self.with(|state| state.stage) == MemberStage::Ending {
             return Err(MemberError::Ending);
         }
-        if self.mooring.get().is_some() {
+        if self.fd_sentinel.get().is_some() {
             return Ok(()); // it was released before, and its streams may be the program's own by now
         }
         let refused = |what| move |why: io::Error| MemberError::System { what, why };
@@ -193,16 +202,16 @@ impl MemberRuntime {
             }
         };
         cleared.map_err(io::Error::from).map_err(refused("cannot be released"))?;
-        let anchor = Anchor::new().map_err(refused("cannot make a pipe"))?;
+        let sentinel = FdSentinel::new().map_err(refused("cannot make a pipe"))?;
         // Another thread may have been quicker.
-        let _ = self.mooring.set(anchor);
+        let _ = self.fd_sentinel.set(sentinel);
         Ok(())
     }
 
     /// Waits until what this process had to pass on is with the next, and, if that is asked for, until nobody needs
     /// it.
     pub(super) fn wait_flushed(&self, timeout: Duration, alone: bool) -> Result<(), MemberError> {
-        if is_adrift(&self.mooring) {
+        if fds_were_closed(&self.fd_sentinel) {
             return Ok(());
         }
         // What was said before counts as of now.
@@ -231,17 +240,17 @@ impl MemberRuntime {
         timeout: Duration,
         ready: impl FnMut(&mut MemberState) -> Option<T>,
     ) -> Option<T> {
-        self.works.watch(timeout, ready)
+        self.executor.wait_until(timeout, ready)
     }
 
     /// Without a thread: does what there is to do, and does not wait.
     pub(super) fn dispatch(&self) -> io::Result<()> {
-        self.works.dispatch()
+        self.executor.dispatch()
     }
 
     /// Without a thread: how long nothing has to be done unless something happens.
     pub(super) fn next_timeout(&self) -> Option<Duration> {
-        self.works.next_timeout()
+        self.executor.next_timeout()
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -250,7 +259,7 @@ impl MemberRuntime {
             let others =
                 if self.progress == Progress::Thread { &[][..] } else { &[self.has_work.as_fd()][..] };
             // Where descriptors are short there is something to look at all the same.
-            self.works.descriptor(others).map_or_else(|_| Arc::clone(&self.has_work), Arc::new)
+            self.executor.descriptor(others).map_or_else(|_| Arc::clone(&self.has_work), Arc::new)
         });
         made.as_fd()
     }
@@ -258,9 +267,13 @@ impl MemberRuntime {
 
 impl Drop for MemberRuntime {
     fn drop(&mut self) {
-        if is_adrift(&self.mooring) {
+        if fds_were_closed(&self.fd_sentinel) {
             // Nobody closes what are not our descriptors any more.
-            std::mem::forget((Arc::clone(&self.works), Arc::clone(&self.has_work), self.descriptor.take()));
+            std::mem::forget((
+                Arc::clone(&self.executor),
+                Arc::clone(&self.has_work),
+                self.descriptor.take(),
+            ));
         }
     }
 }

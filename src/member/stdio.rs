@@ -40,7 +40,7 @@ pub(super) fn take_socket(number: &str) -> io::Result<LinkStreams> {
     let number = number.parse().ok().filter(|number| *number > 2);
     let link = adopt(number.ok_or_else(|| invalid("no number of a descriptor"))?)?;
     // Where it is, programs expect the first file that they open.
-    let input = Stream::new(duplicate(link.as_raw_fd())?)?.borrowing();
+    let input = Stream::new(duplicate(link.as_raw_fd())?)?.accepting_fds();
     if !input.is_socket() {
         // It is not ours to close.
         std::mem::forget(link);

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use libi_comm::{CallId, CommError, Outcome};
 
-use crate::works::{Answer, Line};
+use crate::executor::{CallResult, CallWaiter};
 pub use libi_comm::message::{CallSignature, Kind, Length};
 pub use libi_comm::{Address, KeyScope, RingPlace};
 pub use number::Number;
@@ -67,14 +67,19 @@ pub struct Pending<T> {
 }
 
 enum PendingState<T> {
-    Called(Arc<dyn Line>, CallId, Reading<T>),
+    Called(Arc<dyn CallWaiter>, CallId, Reading<T>),
     Done(Result<T, CommError>),
     Taken,
 }
 
 impl<T> Pending<T> {
-    pub(crate) fn called(line: Arc<dyn Line>, id: CallId, what: &'static str, read: Reading<T>) -> Self {
-        Self { what, state: PendingState::Called(line, id, read) }
+    pub(crate) fn called(
+        waiter: Arc<dyn CallWaiter>,
+        id: CallId,
+        what: &'static str,
+        read: Reading<T>,
+    ) -> Self {
+        Self { what, state: PendingState::Called(waiter, id, read) }
     }
 
     /// Something for which nothing has to be done.
@@ -91,11 +96,11 @@ impl<T> Pending<T> {
             return result;
         }
         let given_up = CommError::TimedOut { what: self.what };
-        let PendingState::Called(line, id, read) = std::mem::replace(&mut self.state, PendingState::Taken)
+        let PendingState::Called(waiter, id, read) = std::mem::replace(&mut self.state, PendingState::Taken)
         else {
             return Err(given_up);
         };
-        match line.give_up(id) {
+        match waiter.cancel_and_take(id) {
             Some(Ok(outcome)) => read(outcome),
             _ => Err(given_up),
         }
@@ -104,29 +109,29 @@ impl<T> Pending<T> {
     /// Waits until it is over, for so long at most, and does not give it up: nothing if it is not over by then, or if its
     /// result was taken before.
     pub fn wait_for(&mut self, timeout: Duration) -> Option<Result<T, CommError>> {
-        self.take(|line, id| line.wait(id, timeout))
+        self.take(|waiter, id| waiter.wait(id, timeout))
     }
 
     /// Whether it is over, and with what result; nothing if it is not, or if its result was taken before. Does not wait; where nobody
     /// else does, as with [`Progress::Manual`](crate::Progress::Manual), it does what there is to do, as `dispatch` does.
     pub fn poll(&mut self) -> Option<Result<T, CommError>> {
-        self.take(|line, id| line.poll(id))
+        self.take(|waiter, id| waiter.poll(id))
     }
 
     /// Gives it up. A collective call is then over for all members that had not finished it, with [`CommError::Cancelled`]; a message
     /// that was not received is there for the next who asks, and one that was sent may have arrived.
     pub fn cancel(self) {
-        if let PendingState::Called(line, id, _) = &self.state {
-            line.cancel(*id);
+        if let PendingState::Called(waiter, id, _) = &self.state {
+            waiter.cancel(*id);
         }
     }
 
     fn take(
         &mut self,
-        ask: impl FnOnce(&dyn Line, CallId) -> Option<Answer>,
+        ask: impl FnOnce(&dyn CallWaiter, CallId) -> Option<CallResult>,
     ) -> Option<Result<T, CommError>> {
         let answer = match &self.state {
-            PendingState::Called(line, id, _) => Some(ask(&**line, *id)?),
+            PendingState::Called(waiter, id, _) => Some(ask(&**waiter, *id)?),
             PendingState::Done(_) | PendingState::Taken => None,
         };
         match (std::mem::replace(&mut self.state, PendingState::Taken), answer) {
@@ -139,8 +144,8 @@ impl<T> Pending<T> {
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        if let PendingState::Called(line, id, _) = &self.state {
-            line.forget(*id);
+        if let PendingState::Called(waiter, id, _) = &self.state {
+            waiter.forget(*id);
         }
     }
 }

@@ -9,7 +9,7 @@ use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
 use libi_launch::backend::{Channel, LINK, LaunchMethod, Local, SOCKET};
 use libi_launch::exit_trailer::TrailerTag;
-use libi_launch::machine::{Event, HostSpec, Job, LinkId, Node, Program, Stream as Standard};
+use libi_launch::machine::{Event, HostSpec, Job, LinkId, Node, Program, Stream as StdStream};
 use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start, StartError};
 use libi_launch::quote::TIED;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -19,44 +19,48 @@ use crate::engine::stream::Stream;
 use crate::engine::sys::duplicate_from;
 
 /// How many descriptors one started process takes here at most.
-const DESCRIPTORS: u64 = 5;
+const FDS_PER_START: u64 = 5;
 
 /// Who has started more processes than this keeps what leads to them in the long part of its table of descriptors.
-const MANY: usize = 64;
+const MOVE_UP_FROM: usize = 64;
 
 /// A process, and our ends of what leads to it.
 pub(super) struct Started {
     pub(super) child: Child,
     pub(super) input: Stream,
     pub(super) output: Option<Stream>,
-    pub(super) texts: Vec<(Standard, Stream)>,
+    pub(super) print_pipes: Vec<(StdStream, Stream)>,
     /// What is to be said before everything else.
     pub(super) first: Vec<u8>,
     pub(super) trailer: Option<TrailerTag>,
 }
 
 /// A process that was not started.
-pub(super) struct Refused {
+pub(super) struct StartFailure {
     /// Why, for people.
     pub(super) why: String,
     /// Whether only room is missing, of which there may be more elsewhere or later.
-    pub(super) no_room: bool,
+    pub(super) out_of_resources: bool,
 }
 
-impl Refused {
+impl StartFailure {
     /// The system has said this number while this was done.
     pub(super) fn by_system(what: impl Display, errno: Option<i32>) -> Self {
         let rooms = [libc::EMFILE, libc::ENFILE, libc::EAGAIN, libc::ENOMEM, libc::ENOSPC];
-        Self { why: what.to_string(), no_room: errno.is_some_and(|errno| rooms.contains(&errno)) }
+        Self { why: what.to_string(), out_of_resources: errno.is_some_and(|errno| rooms.contains(&errno)) }
     }
 
     /// What its node is told.
     pub(super) fn event(self, link: LinkId) -> Event {
-        if self.no_room { Event::OutOfResources(link, self.why) } else { Event::NotStarted(link, self.why) }
+        if self.out_of_resources {
+            Event::OutOfResources(link, self.why)
+        } else {
+            Event::NotStarted(link, self.why)
+        }
     }
 }
 
-impl From<StartError> for Refused {
+impl From<StartError> for StartFailure {
     fn from(error: StartError) -> Self {
         let errno = if let StartError::Refused { errno, .. } = &error { Some(errno.0) } else { None };
         Self::by_system(error, errno)
@@ -71,7 +75,7 @@ pub(super) fn start(
     here: &HostList,
     lasting_thread: bool,
     open: usize,
-) -> Result<Started, Refused> {
+) -> Result<Started, StartFailure> {
     let mut spec = match job {
         Job::Host(task, program) => {
             let program = Program { env: with_names(&program.env, node), ..program.clone() };
@@ -80,7 +84,7 @@ pub(super) fn start(
             } else {
                 node.backend()
                     .spawn_spec(task, &program)
-                    .map_err(|refused| Refused::by_system(refused, None))?
+                    .map_err(|refused| StartFailure::by_system(refused, None))?
             }
         }
         Job::Member(_, program) => Local::start(program),
@@ -90,12 +94,12 @@ pub(super) fn start(
         spec.env.extend(before);
     }
     let open_files = make_room(open);
-    let made = |what: &'static str| {
+    let failed_to_make = |what: &'static str| {
         move |error: io::Error| {
-            Refused::by_system(format_args!("cannot make a {what}: {error}"), error.raw_os_error())
+            StartFailure::by_system(format_args!("cannot make a {what}: {error}"), error.raw_os_error())
         }
     };
-    let (stderr, its_stderr) = pipe(open).map_err(made("pipe"))?;
+    let (stderr, its_stderr) = pipe(open).map_err(failed_to_make("pipe"))?;
     let mut start = Start::new(spec.program, environment.clone().with(spec.env));
     let (first, trailer) = (spec.first, spec.trailer);
     start.args = spec.args;
@@ -104,29 +108,29 @@ pub(super) fn start(
     // The signal is bound to the thread; one that might end earlier than this process must not take them with it.
     start.die_with_starter = lasting_thread.then_some(Signal::KILL);
     start.fds.insert(2, Source::File(its_stderr.as_fd()));
-    let mut texts = vec![(Standard::Err, stderr)];
+    let mut print_pipes = vec![(StdStream::Err, stderr)];
     match spec.channel {
         Channel::Socket => {
-            let (ours, theirs) = UnixStream::pair().map_err(made("socket pair"))?;
-            let (stdout, its_stdout) = pipe(open).map_err(made("pipe"))?;
+            let (ours, theirs) = UnixStream::pair().map_err(failed_to_make("socket pair"))?;
+            let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
             start.fds.insert(1, Source::File(its_stdout.as_fd()));
             start.fds.insert(SOCKET, Source::File(theirs.as_fd()));
             let child = start.start()?;
-            texts.push((Standard::Out, stdout));
-            let input = Stream::ours(aside(ours.into(), open), true);
-            Ok(Started { child, input, output: None, texts, first, trailer })
+            print_pipes.push((StdStream::Out, stdout));
+            let input = Stream::ours(move_up(ours.into(), open), true);
+            Ok(Started { child, input, output: None, print_pipes, first, trailer })
         }
         Channel::Streams => {
-            let (its_stdin, stdin) = io::pipe().map_err(made("pipe"))?;
-            let (stdout, its_stdout) = pipe(open).map_err(made("pipe"))?;
+            let (its_stdin, stdin) = io::pipe().map_err(failed_to_make("pipe"))?;
+            let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
             start.fds.insert(0, Source::File(its_stdin.as_fd()));
             start.fds.insert(1, Source::File(its_stdout.as_fd()));
             let child = start.start()?;
             Ok(Started {
                 child,
                 input: stdout,
-                output: Some(Stream::ours(aside(stdin.into(), open), false)),
-                texts,
+                output: Some(Stream::ours(move_up(stdin.into(), open), false)),
+                print_pipes,
                 first,
                 trailer,
             })
@@ -145,12 +149,12 @@ fn is_among(hosts: &HostList, task: &HostSpec) -> bool {
 /// A pipe for a process to write into.
 fn pipe(open: usize) -> io::Result<Ends> {
     let (ours, theirs) = io::pipe()?;
-    Ok((Stream::ours(aside(ours.into(), open), false), theirs.into()))
+    Ok((Stream::ours(move_up(ours.into(), open), false), theirs.into()))
 }
 
 /// Moves a descriptor of ours out of the way of those that processes are given, of which they are given copies.
-fn aside(fd: OwnedFd, open: usize) -> OwnedFd {
-    if open < MANY {
+fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
+    if open < MOVE_UP_FROM {
         return fd;
     }
     // Where there is no room it can stay.
@@ -163,7 +167,7 @@ fn make_room(open: usize) -> Option<u64> {
     use std::sync::OnceLock;
     static BEFORE: OnceLock<u64> = OnceLock::new();
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    if (open as u64 + 20) * DESCRIPTORS + 100 > soft && soft < hard {
+    if (open as u64 + 20) * FDS_PER_START + 100 > soft && soft < hard {
         BEFORE.get_or_init(|| soft);
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }

@@ -5,12 +5,12 @@ use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_launch::machine::Tree;
 
-use super::Driver;
+use super::SessionIo;
 use crate::engine::Turn;
 use crate::engine::memory::borrow;
 
 /// Over which those are reached who are lost before the session is up: nobody has it, and it is cut at once.
-const NOWHERE: LinkId = LinkId(u32::MAX);
+const LOST_LINK: LinkId = LinkId(u32::MAX);
 
 /// The tree as a group knows it.
 fn topology(tree: Tree) -> Topology {
@@ -20,7 +20,7 @@ fn topology(tree: Tree) -> Topology {
         local: branch.local,
     };
     let lost = Some(tree.lost).filter(|lost| !lost.is_empty());
-    let lost = lost.map(|ranks| Branch { link: NOWHERE, ranks, local: false });
+    let lost = lost.map(|ranks| Branch { link: LOST_LINK, ranks, local: false });
     Topology {
         me: tree.me,
         size: tree.size,
@@ -32,14 +32,14 @@ fn topology(tree: Tree) -> Topology {
     }
 }
 
-impl Driver {
+impl SessionIo {
     /// The session is up.
-    pub(super) fn rise(&mut self, tree: Tree, turn: &mut Turn<'_>) {
+    pub(super) fn session_up(&mut self, tree: Tree, turn: &mut Turn<'_>) {
         let some_are_lost = !tree.lost.is_empty();
-        turn.owner.absent(turn.id, &tree.absent);
+        turn.sink.absent(turn.id, &tree.absent);
         self.tell_group(Event::Up(topology(tree)), turn);
         if some_are_lost {
-            self.tell_group(Event::Cut(NOWHERE), turn);
+            self.tell_group(Event::Cut(LOST_LINK), turn);
         }
     }
 
@@ -55,9 +55,9 @@ impl Driver {
 
     /// Takes what was lent over a link with what was read last. What can still be changed is no loan. Tells whether there was
     /// something: then the system has read no further than to there.
-    pub(super) fn take_loans(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
-        let port = self.ports.get(&link).and_then(|port| port.input.as_ref());
-        let loans = port.map(|input| input.it.take_loans()).unwrap_or_default();
+    pub(super) fn take_fds(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
+        let link_io = self.links.get(&link).and_then(|link_io| link_io.input.as_ref());
+        let loans = link_io.map(|input| input.inner.take_fds()).unwrap_or_default();
         for fd in &loans {
             if let Ok(bytes) = borrow(fd) {
                 self.tell_group(Event::Lent(link, bytes), turn);
@@ -77,19 +77,19 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Send(link, frame) => {
-                    if let Some(port) = self.ports.get_mut(&link) {
-                        port.queue_frame(frame);
+                    if let Some(link_io) = self.links.get_mut(&link) {
+                        link_io.queue_frame(frame);
                         self.unsent.insert(link);
                     }
                 }
                 Effect::Lend(link, frame, lent) => {
-                    if let Some(port) = self.ports.get_mut(&link) {
-                        port.queue_loan(frame, lent);
+                    if let Some(link_io) = self.links.get_mut(&link) {
+                        link_io.queue_loan(frame, lent);
                         self.unsent.insert(link);
                     }
                 }
-                Effect::Finish(call, result) => turn.owner.finished(turn.id, call, result),
-                Effect::Lost(ranks) => turn.owner.lost(turn.id, ranks),
+                Effect::Finish(call, result) => turn.sink.finished(turn.id, call, result),
+                Effect::Lost(ranks) => turn.sink.lost(turn.id, ranks),
             }
         }
     }

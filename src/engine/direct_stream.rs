@@ -5,22 +5,22 @@ use std::os::fd::AsFd;
 
 use libi_core::secure::{Open, Secured};
 
-use super::lane::{Flushed, Lane};
-use super::port::AT_ONCE;
+use super::link_io::WRITE_LIMIT;
+use super::send_queue::{Flushed, SendQueue};
 use super::stream::Stream;
 use super::sys::unacknowledged;
 
 /// How much is sealed at a time. What is sealed cannot be overtaken any more.
-const SEALED: usize = 64 << 10;
+const MAX_RECORD: usize = 64 << 10;
 /// How much room for what is sealed is kept when nothing is.
-const SPARE: usize = 4 << 10;
+const KEPT_CAPACITY: usize = 4 << 10;
 
 /// A proven connection.
-pub(super) struct Sealed {
+pub(super) struct DirectStream {
     pub(super) stream: Stream,
     secured: Secured,
     /// What waits to be written.
-    pub(super) lane: Lane,
+    pub(super) send_queue: SendQueue,
     /// What is sealed, and how much of it is written.
     out: Vec<u8>,
     written: usize,
@@ -28,26 +28,26 @@ pub(super) struct Sealed {
     early: Vec<u8>,
 }
 
-impl Sealed {
+impl DirectStream {
     pub(super) fn new(stream: Stream, secured: Secured, early: Vec<u8>) -> Self {
-        Self { stream, secured, lane: Lane::default(), out: Vec::new(), written: 0, early }
+        Self { stream, secured, send_queue: SendQueue::default(), out: Vec::new(), written: 0, early }
     }
 
     pub(super) fn has_unsent(&self) -> bool {
-        self.written < self.out.len() || !self.lane.is_empty()
+        self.written < self.out.len() || !self.send_queue.is_empty()
     }
 
     /// Whether frames of the communication half wait. What is sealed may be some.
     pub(super) fn has_frames(&self) -> bool {
-        self.written < self.out.len() || self.lane.has_frames()
+        self.written < self.out.len() || self.send_queue.has_frames()
     }
 
     /// Writes what can be written now.
     pub(super) fn flush(&mut self) -> Flushed {
         let Secured::Encrypted { seal, .. } = &mut self.secured else {
-            return self.lane.flush(&self.stream, AT_ONCE);
+            return self.send_queue.flush(&self.stream, WRITE_LIMIT);
         };
-        let mut room = AT_ONCE;
+        let mut room = WRITE_LIMIT;
         loop {
             while self.written < self.out.len() {
                 match self.stream.write(&self.out[self.written..]) {
@@ -58,20 +58,20 @@ impl Sealed {
             }
             self.out.clear();
             self.written = 0;
-            if self.lane.is_empty() {
-                self.out.shrink_to(SPARE);
+            if self.send_queue.is_empty() {
+                self.out.shrink_to(KEPT_CAPACITY);
                 return Flushed::Everything;
             }
             if room == 0 {
                 return Flushed::Partly;
             }
-            let next = self.lane.next(SEALED.min(room));
+            let next = self.send_queue.next(MAX_RECORD.min(room));
             let length = next.iter().map(|piece| piece.len()).sum();
             // What cannot be sealed any more cannot be sent.
             if seal.seal(&next, &mut self.out).is_err() {
                 return Flushed::Broken;
             }
-            self.lane.advance(length);
+            self.send_queue.advance(length);
             room -= length;
         }
     }
@@ -83,7 +83,7 @@ impl Sealed {
 
     /// Whether everything that was written has arrived at the other host, as far as the system knows. What has not is
     /// lost if this process ends with something unread.
-    pub(super) fn has_arrived(&self) -> bool {
+    pub(super) fn is_acknowledged(&self) -> bool {
         !self.has_unsent() && unacknowledged(self.stream.as_fd()) == 0
     }
 

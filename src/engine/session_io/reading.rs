@@ -10,34 +10,36 @@ use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, LinkId};
 use libi_launch::process::{self, Signal};
 
-use super::{Driver, MOST, is_waiting};
+use super::{READ_LIMIT, SessionIo, is_waiting};
 use crate::engine::Turn;
-use crate::engine::port::Registered;
+use crate::engine::link_io::Registered;
 
 /// How much is read where a long frame is likely to begin.
 const HEAD: usize = 1 << 10;
 /// How many turns' worth of bytes may have arrived on a connection before they are read: more than systems keep.
-const ARRIVED: usize = 256;
+const MAX_FINAL_READS: usize = 256;
 /// How long a remote shell may go on when its program has ended. It ends by itself, unless somebody holds its connection.
-const SHELL_ENDS: Duration = Duration::from_secs(1);
+const SHELL_EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Driver {
+impl SessionIo {
     /// Reads a link, `to_the_end` if nobody may report what is left. True if there may be more.
     pub(super) fn read_link(&mut self, link: LinkId, to_the_end: bool, turn: &mut Turn<'_>) -> bool {
         let mut total = 0;
-        while total < MOST {
-            let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return false };
-            let Some(Registered { it: stream, token }) = &port.input else { return false };
+        while total < READ_LIMIT {
+            let Some(link_io) = self.links.get_mut(&link).filter(|link_io| !link_io.closed) else {
+                return false;
+            };
+            let Some(Registered { inner: stream, token }) = &link_io.input else { return false };
             let to_the_end = to_the_end || turn.targets.may_end(*token);
-            let expects_long = std::mem::take(&mut port.expects_long);
-            let as_it_is = !port.follows && port.trailer.is_none();
+            let expects_long = std::mem::take(&mut link_io.expects_long);
+            let as_it_is = !link_io.reads_direct && link_io.trailer.is_none();
             if let Some((place, missing)) = self.node.landing(link).filter(|_| as_it_is) {
-                let most = missing.min(MOST - total);
+                let most = missing.min(READ_LIMIT - total);
                 match stream.read_into(place, most) {
                     Ok(count @ 1..) => {
                         total += count;
-                        port.expects_long = true;
-                        let borrowed = self.take_loans(link, turn);
+                        link_io.expects_long = true;
+                        let borrowed = self.take_fds(link, turn);
                         self.tell(Event::Landed(link), turn);
                         if count < most && !to_the_end && !borrowed {
                             return false;
@@ -46,7 +48,7 @@ impl Driver {
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                     Ok(_) | Err(_) => {
-                        self.channel_ends(link, turn);
+                        self.on_channel_end(link, turn);
                         return false;
                     }
                 }
@@ -56,21 +58,21 @@ impl Driver {
             match stream.read(&mut self.buffer[..most]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 // Behind its goodbye nothing on the channel is meant for us.
-                Ok(count @ 1..) if port.follows => {
+                Ok(count @ 1..) if link_io.reads_direct => {
                     total += count;
-                    if port.trailer.is_some() {
+                    if link_io.trailer.is_some() {
                         let mut bytes = self.buffer[..count].to_vec();
-                        self.look_for_farewell(link, &mut bytes, turn);
+                        self.scan_trailer(link, &mut bytes, turn);
                     }
                 }
                 Ok(count @ 1..) => {
                     total += count;
                     let mut bytes = self.buffer[..count].to_vec();
-                    self.look_for_farewell(link, &mut bytes, turn);
+                    self.scan_trailer(link, &mut bytes, turn);
                     if link == LinkId::PARENT && self.node.may_hear_secrets() {
                         zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
                     }
-                    let borrowed = self.take_loans(link, turn);
+                    let borrowed = self.take_fds(link, turn);
                     if !bytes.is_empty() {
                         self.tell(Event::Received(link, bytes), turn);
                     }
@@ -79,7 +81,7 @@ impl Driver {
                     }
                 }
                 Ok(_) | Err(_) => {
-                    self.channel_ends(link, turn);
+                    self.on_channel_end(link, turn);
                     return false;
                 }
             }
@@ -88,48 +90,50 @@ impl Driver {
     }
 
     /// Takes out of what has arrived on a channel how the program over there has ended, if that is said there.
-    fn look_for_farewell(&mut self, link: LinkId, bytes: &mut Vec<u8>, turn: &mut Turn<'_>) {
-        let Some(trailer) = self.ports.get_mut(&link).and_then(|port| port.trailer.as_mut()) else {
+    fn scan_trailer(&mut self, link: LinkId, bytes: &mut Vec<u8>, turn: &mut Turn<'_>) {
+        let Some(trailer) = self.links.get_mut(&link).and_then(|link_io| link_io.trailer.as_mut()) else {
             return;
         };
         let known = trailer.exit().is_some();
         trailer.pass(bytes);
         if !known && trailer.exit().is_some() {
-            self.shells_due.insert((turn.now + SHELL_ENDS, link));
+            self.shell_deadlines.insert((turn.now + SHELL_EXIT_TIMEOUT, link));
             self.unsent.remove(&link);
-            if let Some(port) = self.ports.get_mut(&link) {
-                port.hang_up(turn.registry, turn.targets);
+            if let Some(link_io) = self.links.get_mut(&link) {
+                link_io.close_output(turn.registry, turn.targets);
             }
         }
     }
 
     /// Ends what still leads to programs that have ended: something that they have left behind holds it.
-    pub(super) fn end_shells(&mut self, now: Instant) {
-        while let Some(&(due, link)) = self.shells_due.first()
+    pub(super) fn kill_lingering_shells(&mut self, now: Instant) {
+        while let Some(&(due, link)) = self.shell_deadlines.first()
             && due <= now
         {
-            self.shells_due.pop_first();
-            let port = self.ports.get_mut(&link).filter(|port| !port.released);
-            if let Some(process) = port.and_then(|port| port.process.as_mut()) {
-                let _ = process.it.signal_group(Signal::KILL);
+            self.shell_deadlines.pop_first();
+            let link_io = self.links.get_mut(&link).filter(|link_io| !link_io.released);
+            if let Some(process) = link_io.and_then(|link_io| link_io.process.as_mut()) {
+                let _ = process.inner.signal_group(Signal::KILL);
             }
         }
     }
 
     /// Nothing more comes over a channel. What a child has said last may still be on its way directly; it is bounded by
     /// the exit of what was started. A parent is gone with its channel.
-    pub(super) fn channel_ends(&mut self, link: LinkId, turn: &mut Turn<'_>) {
-        let port = self.ports.get_mut(&link).filter(|port| !port.follows);
-        let held = port.and_then(|port| port.trailer.as_mut()).map(ExitTrailer::rest).unwrap_or_default();
+    pub(super) fn on_channel_end(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        let link_io = self.links.get_mut(&link).filter(|link_io| !link_io.reads_direct);
+        let held =
+            link_io.and_then(|link_io| link_io.trailer.as_mut()).map(ExitTrailer::rest).unwrap_or_default();
         if !held.is_empty() {
             self.tell(Event::Received(link, held), turn);
         }
-        let port = self.ports.get_mut(&link).filter(|port| link != LinkId::PARENT && port.process.is_some());
-        if let Some(port) = port.filter(|port| port.follows && port.direct.is_some()) {
-            return port.close_channel(turn.registry, turn.targets);
+        let link_io =
+            self.links.get_mut(&link).filter(|link_io| link != LinkId::PARENT && link_io.process.is_some());
+        if let Some(link_io) = link_io.filter(|link_io| link_io.reads_direct && link_io.direct.is_some()) {
+            return link_io.close_channel(turn.registry, turn.targets);
         }
         // What has arrived there is in order; it has no other turn.
-        for _ in 0..ARRIVED {
+        for _ in 0..MAX_FINAL_READS {
             if !self.read_direct(link, true, turn) {
                 break;
             }
@@ -139,25 +143,33 @@ impl Driver {
 
     /// Nothing more comes from the other end of a link.
     pub(super) fn close_link(&mut self, link: LinkId, turn: &mut Turn<'_>) {
-        let Some(port) = self.ports.get_mut(&link).filter(|port| !port.closed) else { return };
-        if port.awaits_farewell() {
+        let Some(link_io) = self.links.get_mut(&link).filter(|link_io| !link_io.closed) else { return };
+        if link_io.awaits_trailer() {
             // It comes on the channel, behind all else.
-            port.follows = true;
-            port.close_direct(turn.registry, turn.targets);
+            link_io.reads_direct = true;
+            link_io.close_direct(turn.registry, turn.targets);
             return self.tell(Event::Closed(link), turn);
         }
-        port.close(turn.registry, turn.targets);
+        link_io.close(turn.registry, turn.targets);
         self.unsent.remove(&link);
         self.tell(Event::Closed(link), turn);
-        self.forget_if_gone(link, turn);
+        self.remove_if_gone(link, turn);
     }
 
     /// Reads what a process prints beside its link. True if there may be more.
-    pub(super) fn read_text(&mut self, link: LinkId, place: usize, most: usize, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn read_printed(
+        &mut self,
+        link: LinkId,
+        place: usize,
+        most: usize,
+        turn: &mut Turn<'_>,
+    ) -> bool {
         let mut total = 0;
         while total < most {
-            let Some(port) = self.ports.get_mut(&link) else { return false };
-            let Some(Some(Registered { it: text, token })) = port.texts.get_mut(place) else { return false };
+            let Some(link_io) = self.links.get_mut(&link) else { return false };
+            let Some(Some(Registered { inner: text, token })) = link_io.print_pipes.get_mut(place) else {
+                return false;
+            };
             let token = *token;
             match text.pipe.read(&mut self.buffer[..16 << 10]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -165,25 +177,28 @@ impl Driver {
                     total += count;
                     let (stream, before) = (text.stream, text.lines.due());
                     let whole = text.lines.push(&self.buffer[..count], turn.now);
-                    let whole =
-                        if port.trailer.is_some() { whole.map(|all| without_progress(&all)) } else { whole };
+                    let whole = if link_io.trailer.is_some() {
+                        whole.map(|all| without_progress(&all))
+                    } else {
+                        whole
+                    };
                     let after = text.lines.due();
                     if before != after {
-                        before.map(|due| self.lines_due.remove(&(due, link, place)));
-                        after.map(|due| self.lines_due.insert((due, link, place)));
+                        before.map(|due| self.line_deadlines.remove(&(due, link, place)));
+                        after.map(|due| self.line_deadlines.insert((due, link, place)));
                     }
                     if let Some(whole) = whole.filter(|whole| !whole.is_empty()) {
                         self.tell(Event::Printed(link, stream, whole), turn);
-                        if most == MOST && !self.node.reads_output() {
-                            self.held_up.push(token);
+                        if most == READ_LIMIT && !self.node.reads_output() {
+                            self.paused_pipes.push(token);
                             return false;
                         }
                     }
                 }
                 Ok(_) | Err(_) => {
-                    self.pass_rest_of_line(link, place, turn);
-                    if let Some(port) = self.ports.get_mut(&link) {
-                        port.close_text(place, turn.registry, turn.targets);
+                    self.flush_partial_line(link, place, turn);
+                    if let Some(link_io) = self.links.get_mut(&link) {
+                        link_io.close_printed(place, turn.registry, turn.targets);
                     }
                     return false;
                 }
@@ -193,15 +208,20 @@ impl Driver {
     }
 
     /// The end of a line may be there, and only not have been read; then it gets more time.
-    pub(super) fn postponed(&mut self, link: LinkId, place: usize, now: Instant) -> Option<Instant> {
-        let text = self.ports.get_mut(&link)?.texts.get_mut(place)?.as_mut()?;
-        is_waiting(&text.it.pipe).then(|| text.it.lines.postpone(now))
+    pub(super) fn postpone_partial_line(
+        &mut self,
+        link: LinkId,
+        place: usize,
+        now: Instant,
+    ) -> Option<Instant> {
+        let text = self.links.get_mut(&link)?.print_pipes.get_mut(place)?.as_mut()?;
+        is_waiting(&text.inner.pipe).then(|| text.inner.lines.postpone(now))
     }
 
-    pub(super) fn pass_rest_of_line(&mut self, link: LinkId, place: usize, turn: &mut Turn<'_>) {
-        let Some(port) = self.ports.get_mut(&link) else { return };
-        let Some(Some(Registered { it: text, .. })) = port.texts.get_mut(place) else { return };
-        text.lines.due().map(|due| self.lines_due.remove(&(due, link, place)));
+    pub(super) fn flush_partial_line(&mut self, link: LinkId, place: usize, turn: &mut Turn<'_>) {
+        let Some(link_io) = self.links.get_mut(&link) else { return };
+        let Some(Some(Registered { inner: text, .. })) = link_io.print_pipes.get_mut(place) else { return };
+        text.lines.due().map(|due| self.line_deadlines.remove(&(due, link, place)));
         let stream = text.stream;
         if let Some(rest) = text.lines.take() {
             self.tell(Event::Printed(link, stream, rest), turn);
@@ -209,42 +229,44 @@ impl Driver {
     }
 
     /// A process seems to have ended: what it has said before comes first.
-    pub(super) fn check_process(&mut self, link: LinkId, turn: &mut Turn<'_>) {
-        let Some(process) = self.ports.get_mut(&link).and_then(|port| port.process.as_mut()) else { return };
-        if process.it.peek().is_none() {
+    pub(super) fn on_process_exit(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) else {
+            return;
+        };
+        if process.inner.peek().is_none() {
             return;
         }
         self.read_link(link, true, turn);
         self.read_direct(link, true, turn);
         for place in 0..2 {
-            self.read_text(link, place, 2 * MOST, turn);
-            self.pass_rest_of_line(link, place, turn);
+            self.read_printed(link, place, 2 * READ_LIMIT, turn);
+            self.flush_partial_line(link, place, turn);
         }
-        let Some(port) = self.ports.get_mut(&link) else { return };
-        let released = port.released;
-        let Some(Registered { it: child, .. }) = &mut port.process else { return };
+        let Some(link_io) = self.links.get_mut(&link) else { return };
+        let released = link_io.released;
+        let Some(Registered { inner: child, .. }) = &mut link_io.process else { return };
         if !released {
             // What it has left running is not to outlive it.
             let _ = child.signal_group(Signal::KILL);
         }
         let ended = child.try_wait();
-        let exit = match (&port.trailer, ended) {
-            (Some(trailer), ended) => trailer.exit().unwrap_or_else(|| cut_off(ended)),
+        let exit = match (&link_io.trailer, ended) {
+            (Some(trailer), ended) => trailer.exit().unwrap_or_else(|| shell_exit(ended)),
             (None, Some(process::Exit::Code(code))) => Exit::Code(code),
             (None, Some(process::Exit::Signal { signal, .. })) => Exit::Signal(signal.number()),
             (None, Some(process::Exit::Unknown) | None) => Exit::Unknown,
         };
-        port.close_process(turn.registry, turn.targets);
+        link_io.close_process(turn.registry, turn.targets);
         for place in 0..2 {
-            port.close_text(place, turn.registry, turn.targets);
+            link_io.close_printed(place, turn.registry, turn.targets);
         }
         self.tell(Event::Exited(link, exit), turn);
-        self.forget_if_gone(link, turn);
+        self.remove_if_gone(link, turn);
     }
 }
 
 /// What is known of a program when the remote shell has ended, and nobody has said more.
-fn cut_off(shell: Option<process::Exit>) -> Exit {
+fn shell_exit(shell: Option<process::Exit>) -> Exit {
     match shell {
         Some(process::Exit::Code(code)) => Exit::Shell(code),
         Some(process::Exit::Signal { signal, .. }) => Exit::Shell(128 + signal.number()),

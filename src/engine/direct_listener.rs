@@ -1,8 +1,8 @@
 //! Direct connections until they are proven: those that strangers make to us, and those that we make to a parent.
 //!
 //! Whoever connects has [`TIMEOUT`] to prove himself, and costs a descriptor and some hundred bytes until then. There
-//! are never more than [`MOST_GUESTS`] of whom nothing is known: one more sends away the one that has been silent for longest. Who
-//! has made a genuine opening, or has seen one and repeats it, is not sent away for strangers; there are [`MOST_GENUINE`] of
+//! are never more than [`MAX_UNVERIFIED`] of whom nothing is known: one more sends away the one that has been silent for longest. Who
+//! has made a genuine opening, or has seen one and repeats it, is not sent away for strangers; there are [`MAX_VERIFIED`] of
 //! those at most. Whatever is wrong with a guest, he sees the connection close and not a byte. None of this holds up anything else.
 //!
 //! Who dials tries all addresses at once and takes the first that proves itself. An address where somebody has answered, and has
@@ -20,52 +20,52 @@ use libi_launch::machine::LinkId;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 
-use super::Id;
+use super::NodeId;
 use super::addresses::own_addresses;
-use super::ports::{Part, Targets};
-use super::sealed::Sealed;
+use super::direct_stream::DirectStream;
 use super::stream::Stream;
+use super::targets::{FdRole, Targets};
 
 /// How long a stranger has to prove himself.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 /// How many strangers are looked at at a time.
-const MOST_GUESTS: usize = 64;
+const MAX_UNVERIFIED: usize = 64;
 /// How many guests there are at a time whose opening was genuine.
-const MOST_GENUINE: usize = 64;
+const MAX_VERIFIED: usize = 64;
 /// How long nobody is let in when the system has no descriptor for him.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Where children connect.
-pub(super) struct Door {
+pub(super) struct DirectListener {
     listener: TcpListener,
     token: Token,
     keys: BTreeMap<KeyId, (LinkId, LinkKey)>,
-    guests: BTreeMap<u32, Guest>,
+    peers: BTreeMap<u32, PendingPeer>,
     last: u32,
     /// Somebody waits outside for whom there was no descriptor; nothing will report him again.
-    paused: Option<Instant>,
+    accept_retry_at: Option<Instant>,
 }
 
-struct Guest {
+struct PendingPeer {
     stream: Stream,
     token: Token,
     until: Instant,
-    state: Knock,
+    state: Handshake,
     out: Vec<u8>,
 }
 
-enum Knock {
+enum Handshake {
     Opening(AwaitOpening),
     Proof(LinkId, KeyId, AwaitProof),
 }
 
-impl Door {
+impl DirectListener {
     /// Listens, and says under which addresses.
     pub(super) fn open(
         loopback: bool,
         registry: &Registry,
         targets: &mut Targets,
-        id: Id,
+        id: NodeId,
     ) -> io::Result<(Self, Vec<SocketAddr>)> {
         use std::os::fd::AsRawFd;
         let any = |address: IpAddr| TcpListener::bind(SocketAddr::new(address, 0));
@@ -77,13 +77,13 @@ impl Door {
         let port = listener.local_addr()?.port();
         let hosts = if loopback { vec![Ipv4Addr::LOCALHOST.into()] } else { own_addresses() };
         let addresses = hosts.into_iter().map(|host| SocketAddr::new(host, port)).collect();
-        let at = (id, LinkId::PARENT, Part::Door);
+        let at = (id, LinkId::PARENT, FdRole::DirectListener);
         let token = targets.add(registry, listener.as_raw_fd(), Interest::READABLE, at)?;
-        let (keys, guests) = Default::default();
-        Ok((Self { listener, token, keys, guests, last: 0, paused: None }, addresses))
+        let (keys, peers) = Default::default();
+        Ok((Self { listener, token, keys, peers, last: 0, accept_retry_at: None }, addresses))
     }
 
-    pub(super) fn admit(&mut self, link: LinkId, key: LinkKey) {
+    pub(super) fn add_key(&mut self, link: LinkId, key: LinkKey) {
         self.keys.insert(key.id(), (link, key));
     }
 
@@ -92,17 +92,17 @@ impl Door {
     }
 
     /// Whether somebody outside is to have another chance now.
-    pub(super) fn is_due(&mut self, now: Instant) -> bool {
-        self.paused.take_if(|at| *at <= now).is_some()
+    pub(super) fn take_due_retry(&mut self, now: Instant) -> bool {
+        self.accept_retry_at.take_if(|at| *at <= now).is_some()
     }
 
-    pub(super) fn refuse(&mut self, link: LinkId) {
+    pub(super) fn remove_key(&mut self, link: LinkId) {
         self.keys.retain(|_, (of, _)| *of != link);
     }
 
     /// When the next guest has had his time.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.guests.values().map(|guest| guest.until).chain(self.paused).min()
+        self.peers.values().map(|peer| peer.until).chain(self.accept_retry_at).min()
     }
 
     /// Somebody has connected, perhaps several: adds the links of those who have proved themselves at once. True if there
@@ -110,10 +110,10 @@ impl Door {
     pub(super) fn accept(
         &mut self,
         now: Instant,
-        (registry, targets, id): (&Registry, &mut Targets, Id),
-        proven: &mut Vec<(LinkId, Sealed)>,
+        (registry, targets, id): (&Registry, &mut Targets, NodeId),
+        authenticated: &mut Vec<(LinkId, DirectStream)>,
     ) -> bool {
-        for _ in 0..MOST_GUESTS {
+        for _ in 0..MAX_UNVERIFIED {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) => match error.kind() {
@@ -124,83 +124,88 @@ impl Door {
                     | io::ErrorKind::ConnectionReset => continue,
                     // The system has no descriptor, and will not say when it has one.
                     _ => {
-                        self.paused = Some(now + PAUSE);
+                        self.accept_retry_at = Some(now + ACCEPT_RETRY);
                         return false;
                     }
                 },
             };
             let _ = stream.set_nodelay(true);
-            self.make_room(|state| matches!(state, Knock::Opening(_)), MOST_GUESTS, registry, targets);
+            self.evict_oldest(
+                |state| matches!(state, Handshake::Opening(_)),
+                MAX_UNVERIFIED,
+                registry,
+                targets,
+            );
             self.last = self.last.wrapping_add(1);
             let number = self.last;
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;
-            let at = (id, LinkId::PARENT, Part::Guest(number));
+            let at = (id, LinkId::PARENT, FdRole::PendingPeer(number));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
-            let state = Knock::Opening(AwaitOpening::new());
-            let guest = Guest { stream, token, until: now + TIMEOUT, state, out: Vec::new() };
-            self.guests.insert(number, guest);
+            let state = Handshake::Opening(AwaitOpening::new());
+            let peer = PendingPeer { stream, token, until: now + TIMEOUT, state, out: Vec::new() };
+            self.peers.insert(number, peer);
             // What is genuine begins with its opening. To look at once keeps it from being sent away for others.
-            proven.extend(self.attend(number, registry, targets));
+            authenticated.extend(self.on_ready(number, registry, targets));
         }
         true
     }
 
     /// Sends away the oldest of these guests if there are as many as there may be.
-    fn make_room(
+    fn evict_oldest(
         &mut self,
-        which: impl Fn(&Knock) -> bool,
+        which: impl Fn(&Handshake) -> bool,
         most: usize,
         registry: &Registry,
         targets: &mut Targets,
     ) {
-        let these = || self.guests.iter().filter(|(_, guest)| which(&guest.state));
-        if these().count() >= most
-            && let Some((&oldest, _)) = these().min_by_key(|(_, guest)| guest.until)
+        let matching = || self.peers.iter().filter(|(_, peer)| which(&peer.state));
+        if matching().count() >= most
+            && let Some((&oldest, _)) = matching().min_by_key(|(_, peer)| peer.until)
         {
-            self.send_away(oldest, registry, targets);
+            self.drop_peer(oldest, registry, targets);
         }
     }
 
     /// A guest may have said something: the link that it is the other end of, if it has proved that.
-    pub(super) fn attend(
+    pub(super) fn on_ready(
         &mut self,
         number: u32,
         registry: &Registry,
         targets: &mut Targets,
-    ) -> Option<(LinkId, Sealed)> {
-        let mut guest = self.guests.remove(&number)?;
-        match self.listen_to(&mut guest) {
+    ) -> Option<(LinkId, DirectStream)> {
+        let mut peer = self.peers.remove(&number)?;
+        match self.advance(&mut peer) {
             Ok(None) => {
-                if matches!(guest.state, Knock::Proof(..)) {
-                    let genuine = |state: &Knock| matches!(state, Knock::Proof(..));
-                    self.make_room(genuine, MOST_GENUINE, registry, targets);
+                if matches!(peer.state, Handshake::Proof(..)) {
+                    let genuine = |state: &Handshake| matches!(state, Handshake::Proof(..));
+                    self.evict_oldest(genuine, MAX_VERIFIED, registry, targets);
                 }
-                self.guests.insert(number, guest);
+                self.peers.insert(number, peer);
                 None
             }
             Ok(Some((link, key, secured, early))) => {
-                targets.remove(registry, guest.stream.number(), guest.token);
+                targets.remove(registry, peer.stream.number(), peer.token);
                 // A ticket is spent by a proof: who comes later with the same, or after it was taken back, is nobody.
                 self.keys.remove(&key)?;
-                Some((link, Sealed::new(guest.stream, secured, early)))
+                Some((link, DirectStream::new(peer.stream, secured, early)))
             }
             Err(_) => {
-                targets.remove(registry, guest.stream.number(), guest.token);
+                targets.remove(registry, peer.stream.number(), peer.token);
                 None
             }
         }
     }
 
     #[allow(clippy::type_complexity, reason = "what a proof gives, taken apart at once")]
-    fn listen_to(
+    fn advance(
         &self,
-        guest: &mut Guest,
+        peer: &mut PendingPeer,
     ) -> io::Result<Option<(LinkId, KeyId, libi_core::secure::Secured, Vec<u8>)>> {
         loop {
-            write_all(&guest.stream, &mut guest.out)?;
+            write_all(&peer.stream, &mut peer.out)?;
             let mut buffer = [0; 256];
-            let count = match guest.stream.read(&mut buffer) {
+            let count = match peer.stream.read(&mut buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
@@ -208,10 +213,10 @@ impl Door {
             };
             let mut input = &buffer[..count];
             while !input.is_empty() {
-                let state = std::mem::replace(&mut guest.state, Knock::Opening(AwaitOpening::new()));
+                let state = std::mem::replace(&mut peer.state, Handshake::Opening(AwaitOpening::new()));
                 match state {
-                    Knock::Opening(state) => match state.step(&mut input) {
-                        Step::Wait(state) => guest.state = Knock::Opening(state),
+                    Handshake::Opening(state) => match state.step(&mut input) {
+                        Step::Wait(state) => peer.state = Handshake::Opening(state),
                         Step::Done(opening) => {
                             let known = self.keys.get(&opening.link());
                             let id = opening.link();
@@ -220,13 +225,13 @@ impl Door {
                             let Some((link, _)) = known else {
                                 return Err(io::ErrorKind::PermissionDenied.into());
                             };
-                            guest.out.extend_from_slice(&reply);
-                            guest.state = Knock::Proof(*link, id, proof);
+                            peer.out.extend_from_slice(&reply);
+                            peer.state = Handshake::Proof(*link, id, proof);
                         }
                     },
-                    Knock::Proof(link, id, state) => {
+                    Handshake::Proof(link, id, state) => {
                         match state.step(&mut input).map_err(io::Error::other)? {
-                            Step::Wait(state) => guest.state = Knock::Proof(link, id, state),
+                            Step::Wait(state) => peer.state = Handshake::Proof(link, id, state),
                             Step::Done(secured) => {
                                 return Ok(Some((link, id, secured, input.to_vec())));
                             }
@@ -237,17 +242,17 @@ impl Door {
         }
     }
 
-    fn send_away(&mut self, number: u32, registry: &Registry, targets: &mut Targets) {
-        if let Some(guest) = self.guests.remove(&number) {
-            targets.remove(registry, guest.stream.number(), guest.token);
+    fn drop_peer(&mut self, number: u32, registry: &Registry, targets: &mut Targets) {
+        if let Some(peer) = self.peers.remove(&number) {
+            targets.remove(registry, peer.stream.number(), peer.token);
         }
     }
 
     /// Sends away those who have had their time.
     pub(super) fn expire(&mut self, now: Instant, registry: &Registry, targets: &mut Targets) {
-        let late = self.guests.iter().filter(|(_, guest)| guest.until <= now);
+        let late = self.peers.iter().filter(|(_, peer)| peer.until <= now);
         let late: Vec<_> = late.map(|(&number, _)| number).collect();
-        late.into_iter().for_each(|number| self.send_away(number, registry, targets));
+        late.into_iter().for_each(|number| self.drop_peer(number, registry, targets));
     }
 
     pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {

@@ -6,37 +6,37 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use crate::engine::sys::identity;
+use crate::engine::sys::file_identity;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct ReadyFd {
     reader: PipeReader,
     writer: PipeWriter,
     /// Both ends are of the same pipe, and no two files have the same at a time.
     identity: Option<(u64, u64)>,
-    rings: bool,
+    ready: bool,
 }
 
-impl Bell {
+impl ReadyFd {
     pub(crate) fn new() -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
-        let identity = identity(reader.as_raw_fd());
-        Ok(Self { reader, writer, identity, rings: false })
+        let identity = file_identity(reader.as_raw_fd());
+        Ok(Self { reader, writer, identity, ready: false })
     }
 
     /// Whether there is something to be had.
-    pub(crate) fn set(&mut self, rings: bool) {
-        let end = if rings { self.writer.as_raw_fd() } else { self.reader.as_raw_fd() };
-        if std::mem::replace(&mut self.rings, rings) == rings || identity(end) != self.identity {
+    pub(crate) fn set(&mut self, ready: bool) {
+        let end = if ready { self.writer.as_raw_fd() } else { self.reader.as_raw_fd() };
+        if std::mem::replace(&mut self.ready, ready) == ready || file_identity(end) != self.identity {
             return;
         }
         // There is room for one byte, and it is there when it is read.
-        let _ = if rings { self.writer.write(&[0]) } else { self.reader.read(&mut [0]) };
+        let _ = if ready { self.writer.write(&[0]) } else { self.reader.read(&mut [0]) };
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for ReadyFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }
@@ -49,12 +49,12 @@ mod tests {
 
     #[test]
     fn a_file_that_has_its_number_is_left_alone() {
-        let mut bell = Bell::new().unwrap();
-        bell.set(true);
+        let mut ready_fd = ReadyFd::new().unwrap();
+        ready_fd.set(true);
         let (other, _writer) = io::pipe().unwrap();
         (&_writer).write_all(&[7]).unwrap();
-        crate::engine::sys::replace(other.as_fd(), bell.reader.as_raw_fd()).unwrap();
-        bell.set(false);
+        crate::engine::sys::replace(other.as_fd(), ready_fd.reader.as_raw_fd()).unwrap();
+        ready_fd.set(false);
         let mut byte = [0];
         assert_eq!((&other).read(&mut byte).unwrap(), 1, "it is still there");
         assert_eq!(byte, [7]);
@@ -62,12 +62,13 @@ mod tests {
 
     #[test]
     fn it_is_readable_as_long_as_there_is_something() {
-        let mut bell = Bell::new().unwrap();
-        let readable =
-            |bell: &Bell| poll(&mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
-        for rings in [false, true, true, false, false, true] {
-            bell.set(rings);
-            assert_eq!(readable(&bell), Ok(i32::from(rings)));
+        let mut ready_fd = ReadyFd::new().unwrap();
+        let readable = |ready_fd: &ReadyFd| {
+            poll(&mut [PollFd::new(ready_fd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO)
+        };
+        for ready in [false, true, true, false, false, true] {
+            ready_fd.set(ready);
+            assert_eq!(readable(&ready_fd), Ok(i32::from(ready)));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Two kinds of bytes wait: messages of the launch half, which are short, and frames of the communication half, which may be many
 //! and long. A message goes before all frames but the one that is begun; frames keep their order. The last message on a
-//! lane that [ends](Lane::end), its goodbye, goes behind everything. Nothing is copied that is in a frame.
+//! lane that [ends](SendQueue::end), its goodbye, goes behind everything. Nothing is copied that is in a frame.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,9 +16,9 @@ use super::memory::descriptor;
 use super::stream::Stream;
 
 /// How many pieces are written in one call at most.
-const PIECES: usize = 64;
+const MAX_PIECES: usize = 64;
 /// How much room for messages is kept when none waits.
-const SPARE: usize = 4096;
+const KEPT_CAPACITY: usize = 4096;
 
 /// How the writing of what waits has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ pub(super) enum Flushed {
 
 /// See the [module](self).
 #[derive(Default)]
-pub(super) struct Lane {
+pub(super) struct SendQueue {
     /// Messages, and how much of them is written.
     messages: Vec<u8>,
     written: usize,
@@ -50,7 +50,7 @@ pub(super) struct Lane {
     goodbye: Vec<u8>,
 }
 
-impl Lane {
+impl SendQueue {
     /// Takes a message.
     pub(super) fn queue(&mut self, message: &[u8]) {
         // It may hold a secret: a buffer that grows by itself leaves its beginning in freed memory.
@@ -210,7 +210,7 @@ impl Lane {
     /// What was written may have held a secret, and may have been large.
     fn forget_messages(&mut self) {
         self.messages.zeroize();
-        self.messages.shrink_to(SPARE);
+        self.messages.shrink_to(KEPT_CAPACITY);
         self.written = 0;
     }
 }
@@ -223,7 +223,7 @@ struct Next<'a> {
 
 impl<'a> Next<'a> {
     fn has_room(&self) -> bool {
-        self.room > 0 && self.pieces.len() < PIECES
+        self.room > 0 && self.pieces.len() < MAX_PIECES
     }
 
     fn add(&mut self, bytes: &'a [u8]) {
@@ -251,12 +251,12 @@ mod tests {
     }
 
     /// Takes so much off a lane.
-    fn take(lane: &mut Lane, most: usize, out: &mut Vec<u8>) {
+    fn take(send_queue: &mut SendQueue, most: usize, out: &mut Vec<u8>) {
         let before = out.len();
-        for piece in lane.next(most) {
+        for piece in send_queue.next(most) {
             out.extend_from_slice(piece);
         }
-        lane.advance(out.len() - before);
+        send_queue.advance(out.len() - before);
     }
 
     /// The kinds, first bytes and lengths of the frames in a stream.
@@ -276,15 +276,15 @@ mod tests {
 
     #[test]
     fn a_message_waits_for_the_frame_that_is_begun_and_for_no_other() {
-        let mut lane = Lane::default();
+        let mut send_queue = SendQueue::default();
         let mut out = Vec::new();
-        lane.queue_frame(frame(1, &[10, 0, 100_000]));
-        lane.queue_frame(frame(2, &[]));
-        lane.queue_frame(frame(3, &[7]));
-        take(&mut lane, 50_000, &mut out);
-        lane.queue(&message(9));
-        while !lane.is_empty() {
-            take(&mut lane, 3, &mut out);
+        send_queue.queue_frame(frame(1, &[10, 0, 100_000]));
+        send_queue.queue_frame(frame(2, &[]));
+        send_queue.queue_frame(frame(3, &[7]));
+        take(&mut send_queue, 50_000, &mut out);
+        send_queue.queue(&message(9));
+        while !send_queue.is_empty() {
+            take(&mut send_queue, 3, &mut out);
         }
         let expected =
             [(Kind::Data, 1, 100_010), (Kind::Control, 9, 1), (Kind::Data, 0, 0), (Kind::Data, 3, 7)];
@@ -294,18 +294,18 @@ mod tests {
     #[test]
     fn a_goodbye_goes_behind_everything_that_waits() {
         for gone in [0, 5, 18, 20, 40, 70] {
-            let mut lane = Lane::default();
+            let mut send_queue = SendQueue::default();
             let mut out = Vec::new();
-            lane.queue(&message(1));
-            lane.queue_frame(frame(2, &[30]));
-            lane.queue_frame(frame(3, &[20]));
-            take(&mut lane, gone, &mut out);
-            lane.queue(&message(4));
-            lane.queue(&GOODBYE);
-            lane.end();
-            assert!(!lane.is_empty());
-            while !lane.is_empty() {
-                take(&mut lane, 11, &mut out);
+            send_queue.queue(&message(1));
+            send_queue.queue_frame(frame(2, &[30]));
+            send_queue.queue_frame(frame(3, &[20]));
+            take(&mut send_queue, gone, &mut out);
+            send_queue.queue(&message(4));
+            send_queue.queue(&GOODBYE);
+            send_queue.end();
+            assert!(!send_queue.is_empty());
+            while !send_queue.is_empty() {
+                take(&mut send_queue, 11, &mut out);
             }
             let frames = frames(&out);
             assert_eq!(frames.len(), 5, "{frames:?} with {gone} gone before");
@@ -320,26 +320,26 @@ mod tests {
     fn whatever_is_queued_whenever_goes_whole_and_in_order() {
         for seed in 0..200 {
             let mut rng = libi_core::sim::rng::Rng::new(seed);
-            let mut lane = Lane::default();
+            let mut send_queue = SendQueue::default();
             let (mut out, mut numbers) = (Vec::new(), [0u8; 2]);
             for _ in 0..200 {
                 match rng.below(4) {
                     0 => {
-                        lane.queue(&message(numbers[0]));
+                        send_queue.queue(&message(numbers[0]));
                         numbers[0] += 1;
                     }
                     1 => {
-                        lane.queue_frame(frame(
+                        send_queue.queue_frame(frame(
                             numbers[1],
                             &[1 + rng.below(4) as usize, rng.below(90) as usize],
                         ));
                         numbers[1] += 1;
                     }
-                    _ => take(&mut lane, rng.below(150) as usize, &mut out),
+                    _ => take(&mut send_queue, rng.below(150) as usize, &mut out),
                 }
             }
-            while !lane.is_empty() {
-                take(&mut lane, usize::MAX, &mut out);
+            while !send_queue.is_empty() {
+                take(&mut send_queue, usize::MAX, &mut out);
             }
             let frames = frames(&out);
             for (kind, count) in [(Kind::Control, numbers[0]), (Kind::Data, numbers[1])] {

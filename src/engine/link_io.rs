@@ -1,55 +1,55 @@
 //! One link of a node as it is here: its descriptors, what waits to be written, and the process at its other end.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use libi_comm::Frame;
 use libi_comm::memory::Lent;
 use libi_launch::exit_trailer::ExitTrailer;
-use libi_launch::machine::Stream as Standard;
+use libi_launch::machine::Stream as StdStream;
 use libi_launch::process::Child;
 use mio::{Interest, Registry, Token};
 
-use super::Id;
-use super::lane::{Flushed, Lane};
-use super::lines::Lines;
-use super::ports::{Part, Targets};
-use super::sealed::Sealed;
+use super::NodeId;
+use super::direct_stream::DirectStream;
+use super::line_buffer::LineBuffer;
+use super::send_queue::{Flushed, SendQueue};
 use super::stream::Stream;
+use super::targets::{FdRole, Targets};
 use libi_launch::machine::LinkId;
 
 /// A descriptor with the token under which it is reported.
 #[derive(Debug)]
 pub(super) struct Registered<T> {
-    pub(super) it: T,
+    pub(super) inner: T,
     pub(super) token: Token,
 }
 
 /// A pipe that a process prints into.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(super) struct PrintPipe {
     pub(super) pipe: Stream,
-    pub(super) stream: Standard,
-    pub(super) lines: Lines,
+    pub(super) stream: StdStream,
+    pub(super) lines: LineBuffer,
 }
 
 /// See the [module](self).
 #[derive(Default)]
-pub(super) struct Port {
+pub(super) struct LinkIo {
     pub(super) input: Option<Registered<Stream>>,
     /// Where bytes go to, if that is another descriptor than where they come from.
     pub(super) output: Option<Registered<Stream>>,
     /// The direct connection, once it is proven; whether we send there, and whether we read there.
-    pub(super) direct: Option<Registered<Sealed>>,
-    pub(super) switched: bool,
-    pub(super) follows: bool,
+    pub(super) direct: Option<Registered<DirectStream>>,
+    pub(super) sends_direct: bool,
+    pub(super) reads_direct: bool,
     /// What waits to be written to the channel.
-    lane: Lane,
+    send_queue: SendQueue,
     /// Whether the system says when the channel, and the direct connection, can be written to.
-    watched: (bool, bool),
+    write_interest: (bool, bool),
     /// What was read last was a long frame: another is likely to follow.
     pub(super) expects_long: bool,
     pub(super) process: Option<Registered<Child>>,
-    pub(super) texts: [Option<Registered<Text>>; 2],
+    pub(super) print_pipes: [Option<Registered<PrintPipe>>; 2],
     /// What looks for how the program over there has ended, if it is said on the channel.
     pub(super) trailer: Option<ExitTrailer>,
     /// Nothing is to be received or sent any more.
@@ -59,97 +59,98 @@ pub(super) struct Port {
 }
 
 /// How much is written to one descriptor in one turn.
-pub(super) const AT_ONCE: usize = 512 << 10;
+pub(super) const WRITE_LIMIT: usize = 512 << 10;
 
-impl Port {
+impl LinkIo {
     /// Takes a message to be sent.
     pub(super) fn queue(&mut self, message: &[u8]) {
-        if !self.closed && !self.has_hung_up() {
-            self.sends_on().queue(message);
+        if !self.closed && !self.has_exited() {
+            self.active_queue().queue(message);
         }
     }
 
     /// Has this said before everything else; nothing has been written yet.
     pub(super) fn begin_with(&mut self, first: &[u8]) {
-        self.lane.begin_with(first);
+        self.send_queue.begin_with(first);
     }
 
     /// Takes a frame of the communication half to be sent.
     pub(super) fn queue_frame(&mut self, frame: Frame) {
-        if !self.closed && !self.has_hung_up() {
-            self.sends_on().queue_frame(frame);
+        if !self.closed && !self.has_exited() {
+            self.active_queue().queue_frame(frame);
         }
     }
 
     /// Takes a frame to be sent with memory that is lent.
     pub(super) fn queue_loan(&mut self, frame: Frame, lent: Lent) {
-        if !self.closed && !self.has_hung_up() {
-            self.sends_on().queue_loan(frame, lent);
+        if !self.closed && !self.has_exited() {
+            self.active_queue().queue_loan(frame, lent);
         }
     }
 
     /// Where what is sent now waits.
-    fn sends_on(&mut self) -> &mut Lane {
+    fn active_queue(&mut self) -> &mut SendQueue {
         match &mut self.direct {
-            Some(direct) if self.switched => &mut direct.it.lane,
-            _ => &mut self.lane,
+            Some(direct) if self.sends_direct => &mut direct.inner.send_queue,
+            _ => &mut self.send_queue,
         }
     }
 
     /// From now on sends directly. What was sent last is the goodbye of the channel: it goes there behind all that waits.
     pub(super) fn switch(&mut self) {
-        if self.direct.is_some() && !std::mem::replace(&mut self.switched, true) {
-            self.lane.end();
+        if self.direct.is_some() && !std::mem::replace(&mut self.sends_direct, true) {
+            self.send_queue.end();
         }
     }
 
     /// Whether what was sent directly is still on its way.
-    pub(super) fn is_on_its_way(&self) -> bool {
-        self.direct.as_ref().is_some_and(|direct| !direct.it.has_arrived())
+    pub(super) fn has_unacknowledged(&self) -> bool {
+        self.direct.as_ref().is_some_and(|direct| !direct.inner.is_acknowledged())
     }
 
     pub(super) fn has_unsent(&self) -> bool {
-        !self.lane.is_empty() || self.direct.as_ref().is_some_and(|direct| direct.it.has_unsent())
+        !self.send_queue.is_empty() || self.direct.as_ref().is_some_and(|direct| direct.inner.has_unsent())
     }
 
     /// Whether frames of the communication half wait.
     pub(super) fn has_frames(&self) -> bool {
-        self.lane.has_frames() || self.direct.as_ref().is_some_and(|direct| direct.it.has_frames())
+        self.send_queue.has_frames() || self.direct.as_ref().is_some_and(|direct| direct.inner.has_frames())
     }
 
     /// Has the system say when more can be written, if something waits for that, and only then: every byte that the other
     /// side takes would be reported.
-    pub(super) fn watch(&mut self, registry: &Registry) {
-        let waits = !self.lane.is_empty();
-        if let Some(Registered { it, token }) = self.input.as_ref().filter(|input| input.it.is_socket()) {
-            Self::watch_one(&mut self.watched.0, waits, it.number(), *token, registry);
+    pub(super) fn update_interest(&mut self, registry: &Registry) {
+        let waits = !self.send_queue.is_empty();
+        if let Some(Registered { inner, token }) = self.input.as_ref().filter(|input| input.inner.is_socket())
+        {
+            Self::update_one(&mut self.write_interest.0, waits, inner.number(), *token, registry);
         }
-        if let Some(Registered { it, token }) = &self.direct {
-            let waits = it.has_unsent();
-            Self::watch_one(&mut self.watched.1, waits, it.stream.number(), *token, registry);
+        if let Some(Registered { inner, token }) = &self.direct {
+            let waits = inner.has_unsent();
+            Self::update_one(&mut self.write_interest.1, waits, inner.stream.number(), *token, registry);
         }
     }
 
-    fn watch_one(watched: &mut bool, waits: bool, number: i32, token: Token, registry: &Registry) {
-        if *watched != waits {
+    fn update_one(write_interest: &mut bool, waits: bool, number: i32, token: Token, registry: &Registry) {
+        if *write_interest != waits {
             let more = if waits { Some(Interest::WRITABLE) } else { None };
             let interest = more.map_or(Interest::READABLE, |more| Interest::READABLE | more);
             if Targets::watch(registry, number, token, interest).is_ok() {
-                *watched = waits;
+                *write_interest = waits;
             }
         }
     }
 
     /// Writes what can be written now.
     pub(super) fn flush(&mut self) -> Flushed {
-        let direct = self.direct.as_mut().map_or(Flushed::Everything, |direct| direct.it.flush());
+        let direct = self.direct.as_mut().map_or(Flushed::Everything, |direct| direct.inner.flush());
         if direct == Flushed::Broken {
             return direct;
         }
         let channel = match self.output.as_ref().or(self.input.as_ref()) {
-            Some(Registered { it: stream, .. }) => self.lane.flush(stream, AT_ONCE),
+            Some(Registered { inner: stream, .. }) => self.send_queue.flush(stream, WRITE_LIMIT),
             // It is to be made yet, or is closed and has no more to say.
-            None if self.lane.is_empty() => Flushed::Everything,
+            None if self.send_queue.is_empty() => Flushed::Everything,
             None => Flushed::Waits,
         };
         channel.max(direct)
@@ -161,10 +162,10 @@ impl Port {
         stream: Stream,
         registry: &Registry,
         targets: &mut Targets,
-        (id, link): (Id, LinkId),
+        (id, link): (NodeId, LinkId),
     ) -> std::io::Result<()> {
-        let token = targets.add(registry, stream.number(), Interest::READABLE, (id, link, Part::In))?;
-        self.input = Some(Registered { it: stream, token });
+        let token = targets.add(registry, stream.number(), Interest::READABLE, (id, link, FdRole::In))?;
+        self.input = Some(Registered { inner: stream, token });
         Ok(())
     }
 
@@ -174,24 +175,24 @@ impl Port {
         stream: Stream,
         registry: &Registry,
         targets: &mut Targets,
-        (id, link): (Id, LinkId),
+        (id, link): (NodeId, LinkId),
     ) -> std::io::Result<()> {
-        let token = targets.add(registry, stream.number(), Interest::WRITABLE, (id, link, Part::Out))?;
-        self.output = Some(Registered { it: stream, token });
+        let token = targets.add(registry, stream.number(), Interest::WRITABLE, (id, link, FdRole::Out))?;
+        self.output = Some(Registered { inner: stream, token });
         Ok(())
     }
 
     /// Has a proven connection reported.
     pub(super) fn set_direct(
         &mut self,
-        direct: Sealed,
+        direct: DirectStream,
         registry: &Registry,
         targets: &mut Targets,
-        (id, link): (Id, LinkId),
+        (id, link): (NodeId, LinkId),
     ) -> std::io::Result<Token> {
-        let at = (id, link, Part::Direct);
+        let at = (id, link, FdRole::Direct);
         let token = targets.add(registry, direct.stream.number(), Interest::READABLE, at)?;
-        self.direct = Some(Registered { it: direct, token });
+        self.direct = Some(Registered { inner: direct, token });
         Ok(token)
     }
 
@@ -201,51 +202,51 @@ impl Port {
         child: Child,
         registry: &Registry,
         targets: &mut Targets,
-        (id, link): (Id, LinkId),
+        (id, link): (NodeId, LinkId),
     ) -> std::io::Result<()> {
-        use std::os::fd::AsFd;
         let fd = child.as_fd().as_raw_fd();
-        let token = targets.add(registry, fd, Interest::READABLE, (id, link, Part::Process));
+        let token = targets.add(registry, fd, Interest::READABLE, (id, link, FdRole::Process));
         let (token, result) = match token {
             Ok(token) => (token, Ok(())),
             Err(error) => (Token(usize::MAX - 1), Err(error)),
         };
         // Even if its end will not be reported, it is ours to end.
-        self.process = Some(Registered { it: child, token });
+        self.process = Some(Registered { inner: child, token });
         result
     }
 
     /// Has a pipe reported that a process prints into.
-    pub(super) fn set_text(
+    pub(super) fn set_printed(
         &mut self,
         pipe: Stream,
-        stream: Standard,
+        stream: StdStream,
         registry: &Registry,
         targets: &mut Targets,
-        (id, link): (Id, LinkId),
+        (id, link): (NodeId, LinkId),
     ) -> std::io::Result<()> {
-        let place = self.texts.iter().position(Option::is_none).unwrap_or(0);
+        let place = self.print_pipes.iter().position(Option::is_none).unwrap_or(0);
         let token =
-            targets.add(registry, pipe.number(), Interest::READABLE, (id, link, Part::Text(place)))?;
-        self.texts[place] = Some(Registered { it: Text { pipe, stream, lines: Lines::default() }, token });
+            targets.add(registry, pipe.number(), Interest::READABLE, (id, link, FdRole::PrintPipe(place)))?;
+        self.print_pipes[place] =
+            Some(Registered { inner: PrintPipe { pipe, stream, lines: LineBuffer::default() }, token });
         Ok(())
     }
 
     /// Sends nothing more on the channel, whose other end waits for that.
-    pub(super) fn hang_up(&mut self, registry: &Registry, targets: &mut Targets) {
-        self.lane.clear();
-        if let Some(Registered { it, token }) = self.output.take() {
-            targets.remove(registry, it.number(), token);
+    pub(super) fn close_output(&mut self, registry: &Registry, targets: &mut Targets) {
+        self.send_queue.clear();
+        if let Some(Registered { inner, token }) = self.output.take() {
+            targets.remove(registry, inner.number(), token);
         }
     }
 
     /// Whether nobody is there any more whom something could be told on the channel.
-    fn has_hung_up(&self) -> bool {
+    fn has_exited(&self) -> bool {
         self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_some())
     }
 
     /// Whether its direct connection is the lesser part of it: how the program has ended is still to be said on the channel.
-    pub(super) fn awaits_farewell(&self) -> bool {
+    pub(super) fn awaits_trailer(&self) -> bool {
         let unsaid = self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_none());
         unsaid && self.process.is_some() && self.input.is_some() && self.direct.is_some()
     }
@@ -261,30 +262,29 @@ impl Port {
 
     /// Closes the channel alone.
     pub(super) fn close_channel(&mut self, registry: &Registry, targets: &mut Targets) {
-        self.lane.clear();
-        for Registered { it, token } in self.input.take().into_iter().chain(self.output.take()) {
-            targets.remove(registry, it.number(), token);
+        self.send_queue.clear();
+        for Registered { inner, token } in self.input.take().into_iter().chain(self.output.take()) {
+            targets.remove(registry, inner.number(), token);
         }
     }
 
     /// Closes the direct connection alone.
     pub(super) fn close_direct(&mut self, registry: &Registry, targets: &mut Targets) {
-        if let Some(Registered { it, token }) = self.direct.take() {
-            targets.remove(registry, it.stream.number(), token);
+        if let Some(Registered { inner, token }) = self.direct.take() {
+            targets.remove(registry, inner.stream.number(), token);
         }
     }
 
     /// Closes a pipe that nothing more will come from.
-    pub(super) fn close_text(&mut self, place: usize, registry: &Registry, targets: &mut Targets) {
-        if let Some(Registered { it, token }) = self.texts.get_mut(place).and_then(Option::take) {
-            targets.remove(registry, it.pipe.number(), token);
+    pub(super) fn close_printed(&mut self, place: usize, registry: &Registry, targets: &mut Targets) {
+        if let Some(Registered { inner, token }) = self.print_pipes.get_mut(place).and_then(Option::take) {
+            targets.remove(registry, inner.pipe.number(), token);
         }
     }
 
     /// Lets go of a process, which ends if it has not and was not released.
     pub(super) fn close_process(&mut self, registry: &Registry, targets: &mut Targets) {
-        use std::os::fd::AsFd;
-        if let Some(Registered { it: mut child, token }) = self.process.take() {
+        if let Some(Registered { inner: mut child, token }) = self.process.take() {
             if self.released {
                 child.release();
             }
@@ -294,22 +294,25 @@ impl Port {
     }
 
     /// Gives away a process that was released and has not ended, as far as is known.
-    pub(super) fn part_with_released(&mut self, registry: &Registry, targets: &mut Targets) -> Option<Child> {
-        use std::os::fd::AsFd;
+    pub(super) fn take_released_child(
+        &mut self,
+        registry: &Registry,
+        targets: &mut Targets,
+    ) -> Option<Child> {
         if !self.released {
             return None;
         }
-        let Registered { it: mut child, token } = self.process.take()?;
+        let Registered { inner: mut child, token } = self.process.take()?;
         child.release();
         targets.remove(registry, child.as_fd().as_raw_fd(), token);
         Some(child)
     }
 
     /// Lets go of all of it.
-    pub(super) fn let_go(&mut self, registry: &Registry, targets: &mut Targets) {
+    pub(super) fn close_all(&mut self, registry: &Registry, targets: &mut Targets) {
         self.close(registry, targets);
         self.close_process(registry, targets);
-        (0..2).for_each(|place| self.close_text(place, registry, targets));
+        (0..2).for_each(|place| self.close_printed(place, registry, targets));
     }
 
     /// Whether nothing is left of it.

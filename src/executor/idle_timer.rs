@@ -10,24 +10,24 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(super) struct IdleTimer {
     timer: TimerFd,
 }
 
-impl Alarm {
+impl IdleTimer {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)? })
     }
 
     /// Rings after this time, whatever it was to do before; at once if that is nothing.
-    pub(super) fn ring_in(&self, time: Duration) {
+    pub(super) fn arm(&self, time: Duration) {
         let time = Expiration::OneShot(TimeSpec::from_duration(time.max(Duration::from_nanos(1))));
         // There is such a clock and such a time.
         let _ = self.timer.set(time, TimerSetTimeFlags::empty());
     }
 
     /// Does not ring, unless it has.
-    pub(super) fn hush(&self) {
+    pub(super) fn disarm(&self) {
         let _ = self.timer.unset();
     }
 

@@ -12,29 +12,29 @@ use libi_launch::machine::LinkId;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
-use super::Id;
+use super::NodeId;
 use super::addresses::MOST_ADDRESSES;
-use super::direct::{fresh, write_all};
-use super::ports::{Part, Targets};
-use super::sealed::Sealed;
+use super::direct_listener::{fresh, write_all};
+use super::direct_stream::DirectStream;
 use super::stream::Stream;
+use super::targets::{FdRole, Targets};
 
 /// How long a member tries to reach its parent.
-const DIALLING: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// After how long an address is tried again.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// A member's attempts to reach its parent.
-pub(super) struct Dialler {
+pub(super) struct DirectConnector {
     key: LinkKey,
-    attempts: BTreeMap<u32, Attempt>,
+    attempts: BTreeMap<u32, ConnectAttempt>,
     last: u32,
     /// Addresses that are to be tried again.
-    again: Vec<(Instant, SocketAddr)>,
+    retries: Vec<(Instant, SocketAddr)>,
     until: Instant,
 }
 
-struct Attempt {
+struct ConnectAttempt {
     address: SocketAddr,
     stream: Stream,
     token: Token,
@@ -42,74 +42,76 @@ struct Attempt {
     out: Vec<u8>,
 }
 
-impl Dialler {
+impl DirectConnector {
     /// Dials all addresses.
-    pub(super) fn dial(
+    pub(super) fn start(
         addresses: &[SocketAddr],
         key: LinkKey,
         now: Instant,
-        at: (&Registry, &mut Targets, Id),
+        at: (&Registry, &mut Targets, NodeId),
     ) -> Self {
-        let again = addresses.iter().take(MOST_ADDRESSES).map(|address| (now, *address)).collect();
-        let mut dialler = Self { key, attempts: BTreeMap::new(), last: 0, again, until: now + DIALLING };
-        dialler.dial_again(now, at);
-        dialler
+        let retries = addresses.iter().take(MOST_ADDRESSES).map(|address| (now, *address)).collect();
+        let mut connector =
+            Self { key, attempts: BTreeMap::new(), last: 0, retries, until: now + CONNECT_TIMEOUT };
+        connector.retry_due(now, at);
+        connector
     }
 
     /// Dials the addresses whose turn has come.
-    pub(super) fn dial_again(
+    pub(super) fn retry_due(
         &mut self,
         now: Instant,
-        (registry, targets, id): (&Registry, &mut Targets, Id),
+        (registry, targets, id): (&Registry, &mut Targets, NodeId),
     ) {
-        let due: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();
+        let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
         for (_, address) in due {
             let (Ok(stream), Ok(fresh)) = (TcpStream::connect(address), fresh()) else { continue };
             let _ = stream.set_nodelay(true);
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.last += 1;
-            let at = (id, LinkId::PARENT, Part::Dial(self.last));
+            let at = (id, LinkId::PARENT, FdRole::Dial(self.last));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
             let (state, opening) = AwaitReply::begin(&self.key, fresh);
-            let attempt = Attempt { address, stream, token, state: Some(state), out: opening.to_vec() };
+            let attempt =
+                ConnectAttempt { address, stream, token, state: Some(state), out: opening.to_vec() };
             self.attempts.insert(self.last, attempt);
         }
     }
 
     /// Whether nobody can answer any more.
-    pub(super) fn is_hopeless(&self, now: Instant) -> bool {
-        self.attempts.is_empty() && self.again.is_empty() || self.until <= now
+    pub(super) fn has_failed(&self, now: Instant) -> bool {
+        self.attempts.is_empty() && self.retries.is_empty() || self.until <= now
     }
 
     /// When it has to be looked at even if nothing happens.
     pub(super) fn deadline(&self) -> Instant {
-        self.again.iter().map(|(at, _)| *at).min().unwrap_or(self.until).min(self.until)
+        self.retries.iter().map(|(at, _)| *at).min().unwrap_or(self.until).min(self.until)
     }
 
     /// Something has happened to an attempt: the connection, if it is proven now.
-    pub(super) fn attend(
+    pub(super) fn on_ready(
         &mut self,
         number: u32,
         now: Instant,
         registry: &Registry,
         targets: &mut Targets,
-    ) -> Option<Sealed> {
+    ) -> Option<DirectStream> {
         let mut attempt = self.attempts.remove(&number)?;
-        match attempt.go_on() {
+        match attempt.advance() {
             Ok(None) => {
                 self.attempts.insert(number, attempt);
                 None
             }
             Ok(Some((secured, early))) => {
                 targets.remove(registry, attempt.stream.number(), attempt.token);
-                Some(Sealed::new(attempt.stream, secured, early))
+                Some(DirectStream::new(attempt.stream, secured, early))
             }
             Err(error) => {
                 targets.remove(registry, attempt.stream.number(), attempt.token);
                 use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
                 if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
-                    self.again.push((now + AGAIN, attempt.address));
+                    self.retries.push((now + RETRY_DELAY, attempt.address));
                 }
                 None
             }
@@ -123,8 +125,8 @@ impl Dialler {
     }
 }
 
-impl Attempt {
-    fn go_on(&mut self) -> io::Result<Option<(libi_core::secure::Secured, Vec<u8>)>> {
+impl ConnectAttempt {
+    fn advance(&mut self) -> io::Result<Option<(libi_core::secure::Secured, Vec<u8>)>> {
         loop {
             match write_all(&self.stream, &mut self.out) {
                 // It is not connected yet.

@@ -9,54 +9,54 @@ use libi_core::hosts::HostList;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 use libi_launch::exit_trailer::ExitTrailer;
-use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as Standard};
+use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as StdStream};
 use libi_launch::process::{Child, Environment, Signal};
 use mio::Registry;
 
 use super::Turn;
-use super::dialling::Dialler;
-use super::direct::Door;
-use super::lane::Flushed;
-use super::memory::Lending;
-use super::port::Port;
-use super::ports::{Part, Target, Targets};
+use super::direct_connector::DirectConnector;
+use super::direct_listener::DirectListener;
+use super::link_io::LinkIo;
+use super::memory::MemfdMemory;
+use super::send_queue::Flushed;
 use super::stream::Stream;
+use super::targets::{FdRole, Target, Targets};
 use input::Input;
-use starting::{Refused, Started};
+use starting::{StartFailure, Started};
 pub(crate) use starting::{inherited, inherited_by_members};
 
-mod connecting;
+mod direct_links;
+mod group_io;
 mod input;
 mod reading;
 mod starting;
-mod talking;
 #[cfg(test)]
 mod tests;
 
 /// How much is read of one descriptor in one turn.
-const MOST: usize = 256 << 10;
+const READ_LIMIT: usize = 256 << 10;
 
 /// Carries out what one node wants, and tells it what happens.
-pub(crate) struct Driver {
+pub(crate) struct SessionIo {
     node: Node,
     group: Group,
-    ports: BTreeMap<LinkId, Port>,
-    starts: VecDeque<(LinkId, Job)>,
+    links: BTreeMap<LinkId, LinkIo>,
+    pending_starts: VecDeque<(LinkId, Job)>,
     wake_at: Option<Instant>,
     /// When the beginnings of lines have waited long enough.
-    lines_due: BTreeSet<(Instant, LinkId, usize)>,
+    line_deadlines: BTreeSet<(Instant, LinkId, usize)>,
     /// When what has led to a program that has ended by its own account is to have ended as well.
-    shells_due: BTreeSet<(Instant, LinkId)>,
+    shell_deadlines: BTreeSet<(Instant, LinkId)>,
     /// Pipes that are not read because the node has no room for output.
-    held_up: Vec<mio::Token>,
+    paused_pipes: Vec<mio::Token>,
     /// Ports with something to write.
     unsent: BTreeSet<LinkId>,
     /// What is this program's standard input, if it was given one.
     input: Option<Input>,
     /// Where children connect directly, once that is wanted.
-    door: Option<Door>,
+    listener: Option<DirectListener>,
     /// A member's attempts to reach its parent directly.
-    dialler: Option<Dialler>,
+    connector: Option<DirectConnector>,
     /// What the processes it starts inherit.
     environment: Environment,
     /// Hosts that are this machine: what is started on them here needs nothing that leads to others.
@@ -66,22 +66,22 @@ pub(crate) struct Driver {
     buffer: Vec<u8>,
 }
 
-impl Driver {
+impl SessionIo {
     /// Of a node that starts processes in this environment, to which they get their own variables.
     pub(crate) fn new(node: Node, environment: Environment, lasting_thread: bool) -> Self {
         Self {
             node,
-            group: Group::with_memory(Box::new(Lending)),
-            ports: BTreeMap::new(),
-            starts: VecDeque::new(),
+            group: Group::with_memory(Box::new(MemfdMemory)),
+            links: BTreeMap::new(),
+            pending_starts: VecDeque::new(),
             wake_at: None,
-            lines_due: BTreeSet::new(),
-            shells_due: BTreeSet::new(),
-            held_up: Vec::new(),
+            line_deadlines: BTreeSet::new(),
+            shell_deadlines: BTreeSet::new(),
+            paused_pipes: Vec::new(),
             unsent: BTreeSet::new(),
             input: None,
-            door: None,
-            dialler: None,
+            listener: None,
+            connector: None,
             environment,
             here: HostList::new(),
             lasting_thread,
@@ -102,20 +102,20 @@ impl Driver {
     /// Whether everything that was sent to the parent has left this process, as well as what was printed here and what
     /// the communication half has to send.
     pub(crate) fn has_sent_everything(&self) -> bool {
-        let printed = |port: &Port| port.texts.iter().flatten().any(|text| is_waiting(&text.it.pipe));
+        let printed =
+            |link_io: &LinkIo| link_io.print_pipes.iter().flatten().any(|text| is_waiting(&text.inner.pipe));
         self.node.has_passed_output_on()
             && self.group.is_quiet()
-            && !self.ports.values().any(Port::has_frames)
-            && self.lines_due.is_empty()
-            && self
-                .ports
-                .get(&LinkId::PARENT)
-                .is_none_or(|port| !port.has_unsent() && !port.is_on_its_way() && !printed(port))
+            && !self.links.values().any(LinkIo::has_frames)
+            && self.line_deadlines.is_empty()
+            && self.links.get(&LinkId::PARENT).is_none_or(|link_io| {
+                !link_io.has_unsent() && !link_io.has_unacknowledged() && !printed(link_io)
+            })
     }
 
     /// Whether something that was sent to the parent is still on its way, of whose arrival nothing will be reported.
-    pub(crate) fn awaits_arrival(&self) -> bool {
-        self.ports.get(&LinkId::PARENT).is_some_and(Port::is_on_its_way)
+    pub(crate) fn awaits_acknowledgement(&self) -> bool {
+        self.links.get(&LinkId::PARENT).is_some_and(LinkIo::has_unacknowledged)
     }
 
     pub(super) fn begin(&mut self, turn: &mut Turn<'_>) {
@@ -129,11 +129,11 @@ impl Driver {
         output: Option<Stream>,
         turn: &mut Turn<'_>,
     ) -> io::Result<()> {
-        let port = self.ports.entry(LinkId::PARENT).or_default();
+        let link_io = self.links.entry(LinkId::PARENT).or_default();
         let at = (turn.id, LinkId::PARENT);
-        port.set_input(input, turn.registry, turn.targets, at)?;
+        link_io.set_input(input, turn.registry, turn.targets, at)?;
         if let Some(output) = output {
-            port.set_output(output, turn.registry, turn.targets, at)?;
+            link_io.set_output(output, turn.registry, turn.targets, at)?;
         }
         Ok(())
     }
@@ -141,12 +141,12 @@ impl Driver {
     /// Has something that is printed here read, and passed on.
     pub(super) fn add_printed(
         &mut self,
-        stream: Standard,
+        stream: StdStream,
         pipe: Stream,
         turn: &mut Turn<'_>,
     ) -> io::Result<()> {
-        let port = self.ports.entry(LinkId::PARENT).or_default();
-        port.set_text(pipe, stream, turn.registry, turn.targets, (turn.id, LinkId::PARENT))
+        let link_io = self.links.entry(LinkId::PARENT).or_default();
+        link_io.set_printed(pipe, stream, turn.registry, turn.targets, (turn.id, LinkId::PARENT))
     }
 
     /// Hands an event to the node, and does what it wants.
@@ -156,41 +156,41 @@ impl Driver {
         while let Some(event) = events.pop_front() {
             self.node.on(event, turn.now, &mut effects);
             for effect in effects.drain(..) {
-                self.carry_out(effect, &mut events, turn);
+                self.apply(effect, &mut events, turn);
             }
         }
     }
 
-    fn carry_out(&mut self, effect: Effect, events: &mut VecDeque<Event>, turn: &mut Turn<'_>) {
+    fn apply(&mut self, effect: Effect, events: &mut VecDeque<Event>, turn: &mut Turn<'_>) {
         match effect {
             Effect::Start(link, job) => {
-                self.ports.insert(link, Port::default());
-                self.starts.push_back((link, job));
+                self.links.insert(link, LinkIo::default());
+                self.pending_starts.push_back((link, job));
             }
             Effect::Send(link, bytes) => {
-                if let Some(port) = self.ports.get_mut(&link) {
-                    port.queue(&bytes);
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.queue(&bytes);
                     self.unsent.insert(link);
                 }
                 let mut bytes = bytes;
                 zeroize::Zeroize::zeroize(&mut bytes);
             }
             Effect::Close(link) => {
-                if let Some(door) = &mut self.door {
-                    door.refuse(link);
+                if let Some(listener) = &mut self.listener {
+                    listener.remove_key(link);
                 }
-                if let Some(port) = self.ports.get_mut(&link) {
-                    port.close(turn.registry, turn.targets);
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.close(turn.registry, turn.targets);
                     self.unsent.remove(&link);
                 }
-                self.forget_if_gone(link, turn);
+                self.remove_if_gone(link, turn);
             }
             Effect::Kill(link) => self.kill(link, events),
             Effect::Release(link) => {
-                if let Some(port) = self.ports.get_mut(&link) {
-                    port.released = true;
-                    if let Some(process) = &mut port.process {
-                        process.it.release();
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.released = true;
+                    if let Some(process) = &mut link_io.process {
+                        process.inner.release();
                     }
                 }
             }
@@ -206,117 +206,117 @@ impl Driver {
             | Effect::Refuse(_)
             | Effect::Dial(..)
             | Effect::Switch(_)
-            | Effect::Follow(_) => self.connect_directly(effect, events, turn),
-            Effect::Tree(tree) => self.rise(tree, turn),
+            | Effect::Follow(_) => self.on_direct_effect(effect, events, turn),
+            Effect::Tree(tree) => self.session_up(tree, turn),
             Effect::Deliver(link, frame) => self.tell_group(Said::Frame(link, frame.into()), turn),
             Effect::Cut(link) => self.tell_group(Said::Cut(link), turn),
             Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
-            Effect::Tell(notice) => turn.owner.notice(turn.id, notice, &self.node, turn.now),
+            Effect::Tell(notice) => turn.sink.notice(turn.id, notice, &self.node, turn.now),
         }
     }
 
     fn kill(&mut self, link: LinkId, events: &mut VecDeque<Event>) {
-        if let Some(place) = self.starts.iter().position(|(waiting, _)| *waiting == link) {
-            self.starts.remove(place);
-            self.ports.remove(&link);
+        if let Some(place) = self.pending_starts.iter().position(|(waiting, _)| *waiting == link) {
+            self.pending_starts.remove(place);
+            self.links.remove(&link);
             events.push_back(Event::NotStarted(link, "its turn had not come".to_owned()));
-        } else if let Some(process) = self.ports.get_mut(&link).and_then(|port| port.process.as_mut()) {
+        } else if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
             // One that has ended needs no killing, and one that cannot be killed will not end by anything else.
-            let _ = process.it.signal_group(Signal::KILL);
+            let _ = process.inner.signal_group(Signal::KILL);
         }
     }
 
     /// Whether it has something to do that nothing will report.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(super) fn has_immediate_work(&self) -> bool {
         // What cannot be written now is not there: the system says when it can.
-        !self.starts.is_empty()
+        !self.pending_starts.is_empty()
             || !self.unsent.is_empty()
-            || !self.held_up.is_empty() && self.node.reads_output()
+            || !self.paused_pipes.is_empty() && self.node.reads_output()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let lines = self.lines_due.first().map(|due| due.0);
-        let guests = self.door.as_ref().and_then(Door::deadline);
-        let dialler = self.dialler.as_ref().map(Dialler::deadline);
-        let shells = self.shells_due.first().map(|due| due.0);
-        [self.wake_at, lines, shells, guests, dialler].into_iter().flatten().min()
+        let lines = self.line_deadlines.first().map(|due| due.0);
+        let guests = self.listener.as_ref().and_then(DirectListener::deadline);
+        let connector = self.connector.as_ref().map(DirectConnector::deadline);
+        let shells = self.shell_deadlines.first().map(|due| due.0);
+        [self.wake_at, lines, shells, guests, connector].into_iter().flatten().min()
     }
 
     /// A descriptor may have something for us. True if there is more than fits into a turn.
-    pub(super) fn service(&mut self, target: Target, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn on_ready(&mut self, target: Target, turn: &mut Turn<'_>) -> bool {
         let Target { link, part, token, .. } = target;
         turn.refresh();
         match part {
-            Part::In => {
+            FdRole::In => {
                 self.unsent.insert(link);
                 self.read_link(link, false, turn)
             }
-            Part::Out => {
+            FdRole::Out => {
                 self.unsent.insert(link);
                 false
             }
-            Part::Process => {
-                self.check_process(link, turn);
+            FdRole::Process => {
+                self.on_process_exit(link, turn);
                 false
             }
-            Part::Direct => {
+            FdRole::Direct => {
                 self.unsent.insert(link);
-                self.check_unconfirmed(link, turn);
+                self.check_unconfirmed_direct(link, turn);
                 self.read_direct(link, false, turn)
             }
-            Part::Input => {
+            FdRole::Input => {
                 let mut events = VecDeque::new();
                 self.feed_input(&mut events, turn);
                 events.into_iter().for_each(|event| self.tell(event, turn));
                 false
             }
-            Part::Door => self.answer_door(turn),
-            Part::Guest(number) => {
-                self.attend_guest(number, turn);
+            FdRole::DirectListener => self.accept_peers(turn),
+            FdRole::PendingPeer(number) => {
+                self.on_peer_ready(number, turn);
                 false
             }
-            Part::Dial(number) => {
-                self.attend_dialler(number, turn);
+            FdRole::Dial(number) => {
+                self.on_connect_ready(number, turn);
                 false
             }
-            Part::Text(_) if !self.may_read_texts(link) => {
-                self.held_up.push(token);
+            FdRole::PrintPipe(_) if !self.may_read_printed(link) => {
+                self.paused_pipes.push(token);
                 false
             }
-            Part::Text(place) => self.read_text(link, place, MOST, turn),
+            FdRole::PrintPipe(place) => self.read_printed(link, place, READ_LIMIT, turn),
         }
     }
 
-    fn may_read_texts(&self, link: LinkId) -> bool {
+    fn may_read_printed(&self, link: LinkId) -> bool {
         self.node.reads_output() && (link != LinkId::PARENT || self.node.rank().is_some())
     }
 
     /// What no descriptor reports: deadlines, starts, what can be written.
-    pub(super) fn go_on(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn run_due_work(&mut self, turn: &mut Turn<'_>) {
         turn.refresh();
         if self.wake_at.is_some_and(|at| at <= turn.now) {
             self.wake_at = None;
             self.tell(Event::Woken, turn);
         }
-        while let Some(&(due, link, place)) = self.lines_due.first()
+        while let Some(&(due, link, place)) = self.line_deadlines.first()
             && due <= turn.now
         {
-            self.lines_due.pop_first();
-            match self.postponed(link, place, turn.now) {
-                Some(later) => drop(self.lines_due.insert((later, link, place))),
-                None => self.pass_rest_of_line(link, place, turn),
+            self.line_deadlines.pop_first();
+            match self.postpone_partial_line(link, place, turn.now) {
+                Some(later) => drop(self.line_deadlines.insert((later, link, place))),
+                None => self.flush_partial_line(link, place, turn),
             }
         }
-        self.end_shells(turn.now);
-        self.expire_connections(turn);
+        self.kill_lingering_shells(turn.now);
+        self.expire_handshakes(turn);
         if self.node.reads_output() {
-            for token in std::mem::take(&mut self.held_up) {
+            for token in std::mem::take(&mut self.paused_pipes) {
                 if turn.targets.queue(token) {
                     turn.ready.push_back(token);
                 }
             }
         }
-        if let Some((link, job)) = self.starts.pop_front() {
+        if let Some((link, job)) = self.pending_starts.pop_front() {
             self.start(link, &job, turn);
         }
         self.write(turn);
@@ -325,9 +325,9 @@ impl Driver {
     /// Writes what can be written.
     pub(super) fn write(&mut self, turn: &mut Turn<'_>) {
         for link in std::mem::take(&mut self.unsent) {
-            let Some(port) = self.ports.get_mut(&link) else { continue };
-            let flushed = port.flush();
-            port.watch(turn.registry);
+            let Some(link_io) = self.links.get_mut(&link) else { continue };
+            let flushed = link_io.flush();
+            link_io.update_interest(turn.registry);
             match flushed {
                 Flushed::Everything | Flushed::Waits => {}
                 Flushed::Partly => drop(self.unsent.insert(link)),
@@ -341,14 +341,14 @@ impl Driver {
     }
 
     fn start(&mut self, link: LinkId, job: &Job, turn: &mut Turn<'_>) {
-        let open = self.ports.len();
+        let open = self.links.len();
         match starting::start(&self.node, job, &self.environment, &self.here, self.lasting_thread, open) {
             Ok(started) => {
                 if let Err(error) = self.follow(link, started, turn) {
                     let what = format_args!("cannot be watched: {error}");
-                    let refused = Refused::by_system(what, error.raw_os_error());
-                    if let Some(mut port) = self.ports.remove(&link) {
-                        port.let_go(turn.registry, turn.targets);
+                    let refused = StartFailure::by_system(what, error.raw_os_error());
+                    if let Some(mut link_io) = self.links.remove(&link) {
+                        link_io.close_all(turn.registry, turn.targets);
                     }
                     return self.tell(refused.event(link), turn);
                 }
@@ -356,60 +356,60 @@ impl Driver {
                 self.tell(Event::Started(link), turn);
             }
             Err(refused) => {
-                self.ports.remove(&link);
+                self.links.remove(&link);
                 self.tell(refused.event(link), turn);
             }
         }
     }
 
     fn follow(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {
-        let port = self.ports.entry(link).or_default();
+        let link_io = self.links.entry(link).or_default();
         let at = (turn.id, link);
-        port.begin_with(&started.first);
-        port.trailer = started.trailer.map(ExitTrailer::new);
-        port.set_process(started.child, turn.registry, turn.targets, at)?;
-        port.set_input(started.input, turn.registry, turn.targets, at)?;
+        link_io.begin_with(&started.first);
+        link_io.trailer = started.trailer.map(ExitTrailer::new);
+        link_io.set_process(started.child, turn.registry, turn.targets, at)?;
+        link_io.set_input(started.input, turn.registry, turn.targets, at)?;
         if let Some(output) = started.output {
-            port.set_output(output, turn.registry, turn.targets, at)?;
+            link_io.set_output(output, turn.registry, turn.targets, at)?;
         }
-        for (stream, pipe) in started.texts {
-            port.set_text(pipe, stream, turn.registry, turn.targets, at)?;
+        for (stream, pipe) in started.print_pipes {
+            link_io.set_printed(pipe, stream, turn.registry, turn.targets, at)?;
         }
         self.unsent.insert(link);
         Ok(())
     }
 
-    fn forget_if_gone(&mut self, link: LinkId, turn: &mut Turn<'_>) {
-        if link != LinkId::PARENT && self.ports.get(&link).is_some_and(Port::is_gone) {
+    fn remove_if_gone(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        if link != LinkId::PARENT && self.links.get(&link).is_some_and(LinkIo::is_gone) {
             for place in 0..2 {
-                if let Some(port) = self.ports.get_mut(&link) {
-                    port.close_text(place, turn.registry, turn.targets);
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.close_printed(place, turn.registry, turn.targets);
                 }
             }
-            self.ports.remove(&link);
+            self.links.remove(&link);
         }
     }
 
     /// Lets go of everything. Processes that were not released are killed; those that were, and may not have ended, are given back.
     pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) -> Vec<Child> {
-        if let Some(mut door) = self.door.take() {
-            door.close(registry, targets);
+        if let Some(mut listener) = self.listener.take() {
+            listener.close(registry, targets);
         }
-        if let Some(mut dialler) = self.dialler.take() {
-            dialler.close(registry, targets);
+        if let Some(mut connector) = self.connector.take() {
+            connector.close(registry, targets);
         }
         // All at once before anybody is waited for.
-        for port in self.ports.values_mut().filter(|port| !port.released) {
-            if let Some(process) = &mut port.process {
-                let _ = process.it.signal_group(Signal::KILL);
+        for link_io in self.links.values_mut().filter(|link_io| !link_io.released) {
+            if let Some(process) = &mut link_io.process {
+                let _ = process.inner.signal_group(Signal::KILL);
             }
         }
         let mut released = Vec::new();
-        for port in self.ports.values_mut() {
-            released.extend(port.part_with_released(registry, targets));
-            port.let_go(registry, targets);
+        for link_io in self.links.values_mut() {
+            released.extend(link_io.take_released_child(registry, targets));
+            link_io.close_all(registry, targets);
         }
-        self.ports.clear();
+        self.links.clear();
         released
     }
 }

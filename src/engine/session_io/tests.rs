@@ -17,10 +17,10 @@ use libi_core::sim::rng::Rng;
 use libi_launch::machine::{Carried, Direct, HostSpec, LinkPolicy, Notice, Plan, Program};
 
 use super::*;
-use crate::engine::{Engine, Id, Owner};
+use crate::engine::{Engine, EngineSink, NodeId};
 
-const FRONT: Id = Id(1);
-const MEMBER: Id = Id(2);
+const FRONT: NodeId = NodeId(1);
+const MEMBER: NodeId = NodeId(2);
 const CHILD: LinkId = LinkId(1);
 /// What frames of tests begin with: nothing that a group says.
 const MARK: [u8; 4] = [0xff; 4];
@@ -36,18 +36,18 @@ enum Heard {
 }
 
 thread_local! {
-    static HEARD: RefCell<Vec<(Id, Heard)>> = const { RefCell::new(Vec::new()) };
+    static HEARD: RefCell<Vec<(NodeId, Heard)>> = const { RefCell::new(Vec::new()) };
 }
 
-fn note(id: Id, heard: Heard) {
+fn note(id: NodeId, heard: Heard) {
     HEARD.with_borrow_mut(|all| all.push((id, heard)));
 }
 
-fn heard_by(id: Id) -> Vec<Heard> {
+fn heard_by(id: NodeId) -> Vec<Heard> {
     HEARD.with_borrow(|all| all.iter().filter(|(of, _)| *of == id).map(|(_, heard)| *heard).collect())
 }
 
-fn frames_heard_by(id: Id) -> Vec<u32> {
+fn frames_heard_by(id: NodeId) -> Vec<u32> {
     let number = |heard| match heard {
         Heard::Frame(number) => Some(number),
         _ => None,
@@ -56,7 +56,7 @@ fn frames_heard_by(id: Id) -> Vec<u32> {
 }
 
 /// Notes what a group is told; true if it is not meant for it.
-pub(super) fn overhear(id: Id, event: &Said) -> bool {
+pub(super) fn overhear(id: NodeId, event: &Said) -> bool {
     match event {
         Said::Frame(_, bytes) => {
             let Some(bytes) = bytes.strip_prefix(&MARK) else { return false };
@@ -84,8 +84,8 @@ fn frame(number: u32, length: usize) -> Frame {
 
 struct Notes;
 
-impl Owner for Notes {
-    fn notice(&mut self, id: Id, notice: Notice, _: &Node, _: Instant) {
+impl EngineSink for Notes {
+    fn notice(&mut self, id: NodeId, notice: Notice, _: &Node, _: Instant) {
         match notice {
             Notice::Up => note(id, Heard::Up),
             Notice::Signal(_) => note(id, Heard::Signal),
@@ -94,9 +94,9 @@ impl Owner for Notes {
         }
     }
 
-    fn finished(&mut self, _: Id, _: CallId, _: Result<Outcome, CommError>) {}
+    fn finished(&mut self, _: NodeId, _: CallId, _: Result<Outcome, CommError>) {}
 
-    fn lost(&mut self, _: Id, _: Ranks) {}
+    fn lost(&mut self, _: NodeId, _: Ranks) {}
 }
 
 /// A front end and its member.
@@ -123,20 +123,20 @@ impl Pair {
         let cost = Cost::new(Duration::from_millis(1), Duration::from_millis(1));
         let plan = Plan { direct, ..Plan::new(vec![task], vec![program], 1, cost) };
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let driver = |node| Driver::new(node, inherited(), false);
+        let session_io = |node| SessionIo::new(node, inherited(), false);
         let (mut front, mut member) = (Engine::new().unwrap(), Engine::new().unwrap());
         member.last = FRONT.0;
-        assert_eq!(front.add(driver(Node::front(SessionKey(1), &plan, 1)), &mut Notes), FRONT);
-        front.with(FRONT, &mut Notes, |driver, turn| {
+        assert_eq!(front.add(session_io(Node::front(SessionKey(1), &plan, 1)), &mut Notes), FRONT);
+        front.with(FRONT, &mut Notes, |session_io, turn| {
             // Nothing is started: it is here.
-            assert_eq!(driver.starts.pop_front().map(|start| start.0), Some(CHILD));
-            let port = driver.ports.get_mut(&CHILD).unwrap();
+            assert_eq!(session_io.pending_starts.pop_front().map(|start| start.0), Some(CHILD));
+            let link_io = session_io.links.get_mut(&CHILD).unwrap();
             let input = Stream::ours(ours.into(), true);
-            port.set_input(input, turn.registry, turn.targets, (turn.id, CHILD)).unwrap();
-            driver.unsent.insert(CHILD);
-            driver.tell(Event::Started(CHILD), turn);
+            link_io.set_input(input, turn.registry, turn.targets, (turn.id, CHILD)).unwrap();
+            session_io.unsent.insert(CHILD);
+            session_io.tell(Event::Started(CHILD), turn);
         });
-        let node = driver(Node::member(1, "here".to_owned(), 2));
+        let node = session_io(Node::member(1, "here".to_owned(), 2));
         let input = Stream::ours(theirs.into(), true);
         let id = member.add_connected(node, input, None, Vec::new(), &mut Notes).unwrap();
         assert_eq!(id, MEMBER);
@@ -155,24 +155,24 @@ impl Pair {
         panic!("that did not come: {:?}", HEARD.take());
     }
 
-    fn turn(&mut self, id: Id, most: Duration) {
+    fn turn(&mut self, id: NodeId, most: Duration) {
         self.engine(id).turn(Some(most), &mut Notes).unwrap();
     }
 
-    fn engine(&mut self, id: Id) -> &mut Engine {
+    fn engine(&mut self, id: NodeId) -> &mut Engine {
         if id == FRONT { &mut self.front } else { &mut self.member }
     }
 
     /// Has this node's half of the link send a frame.
-    fn send(&mut self, from: Id, frame: Frame) {
-        let (driver, link) = self.driver(from);
-        driver.ports.get_mut(&link).unwrap().queue_frame(frame);
-        driver.unsent.insert(link);
+    fn send(&mut self, from: NodeId, frame: Frame) {
+        let (session_io, link) = self.session_io(from);
+        session_io.links.get_mut(&link).unwrap().queue_frame(frame);
+        session_io.unsent.insert(link);
     }
 
-    fn driver(&mut self, id: Id) -> (&mut Driver, LinkId) {
+    fn session_io(&mut self, id: NodeId) -> (&mut SessionIo, LinkId) {
         let link = if id == FRONT { CHILD } else { LinkId::PARENT };
-        (self.engine(id).drivers.get_mut(&id).unwrap(), link)
+        (self.engine(id).sessions.get_mut(&id).unwrap(), link)
     }
 
     fn is_up(&self) -> bool {
@@ -190,8 +190,8 @@ fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
         (0..64).for_each(|number| pair.send(from, frame(number, LENGTH)));
         // Nobody reads, until no more can be written.
         (0..100).for_each(|_| pair.turn(from, Duration::ZERO));
-        let (driver, link) = pair.driver(from);
-        assert!(driver.ports[&link].has_frames() && !driver.has_sent_everything());
+        let (session_io, link) = pair.session_io(from);
+        assert!(session_io.links[&link].has_frames() && !session_io.has_sent_everything());
         let event = if from == FRONT { Event::Signal(10) } else { Event::Detach };
         pair.engine(from).tell(from, event, &mut Notes);
         pair.until(|_| frames_heard_by(to).len() == 64);
@@ -200,7 +200,7 @@ fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
         let before = heard.iter().position(|heard| *heard == message);
         assert!(before.is_some_and(|before| before <= 1), "{heard:?}");
         assert_eq!(frames_heard_by(to), (0..64).collect::<Vec<_>>());
-        assert!(pair.driver(from).0.has_sent_everything());
+        assert!(pair.session_io(from).0.has_sent_everything());
     }
 }
 
@@ -216,8 +216,8 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
         let mut sent = [0; 2];
         let has_moved = |pair: &mut Pair| {
             [FRONT, MEMBER].into_iter().all(|id| {
-                let (driver, link) = pair.driver(id);
-                driver.ports[&link].switched && driver.ports[&link].follows
+                let (session_io, link) = pair.session_io(id);
+                session_io.links[&link].sends_direct && session_io.links[&link].reads_direct
             })
         };
         let mut left = 20;
@@ -255,10 +255,10 @@ fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
     let mode = LinkSecurity::Authenticated;
     let mut pair = Pair::new(Direct { links: LinkPolicy::Auto, loopback: true, mode, secret });
     pair.until(|pair| {
-        let has_moved = |port: &Port| port.switched && port.follows;
-        pair.is_up() && pair.member.drivers[&MEMBER].ports.get(&LinkId::PARENT).is_some_and(has_moved)
+        let has_moved = |link_io: &LinkIo| link_io.sends_direct && link_io.reads_direct;
+        pair.is_up() && pair.member.sessions[&MEMBER].links.get(&LinkId::PARENT).is_some_and(has_moved)
     });
-    pair.until(|pair| pair.front.drivers[&FRONT].ports[&CHILD].follows);
+    pair.until(|pair| pair.front.sessions[&FRONT].links[&CHILD].reads_direct);
     // Systems keep more of a connection that has carried much.
     (0..200).for_each(|number| pair.send(MEMBER, frame(number, 256 << 10)));
     pair.until(|_| frames_heard_by(FRONT).len() == 200);
@@ -266,8 +266,8 @@ fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
     (0..16).for_each(|number| pair.send(MEMBER, frame(number, 64 << 10)));
     for _ in 0..10_000 {
         pair.turn(MEMBER, Duration::from_micros(100));
-        let driver = pair.driver(MEMBER).0;
-        if driver.has_sent_everything() && !driver.awaits_arrival() {
+        let session_io = pair.session_io(MEMBER).0;
+        if session_io.has_sent_everything() && !session_io.awaits_acknowledgement() {
             break;
         }
     }

@@ -12,12 +12,12 @@ const LONGEST: usize = 8 << 10;
 
 /// The beginning of a line that is still to come.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineBuffer {
     begun: Vec<u8>,
     due: Option<Instant>,
 }
 
-impl Lines {
+impl LineBuffer {
     /// Takes what was read, and gives what can be passed on.
     pub(super) fn push(&mut self, text: &[u8], now: Instant) -> Option<Vec<u8>> {
         self.begun.extend_from_slice(text);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn lines_are_passed_on_whole_and_at_once() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         assert_eq!(lines.push(b"one\ntwo\nth", NOW), Some(b"one\ntwo\n".to_vec()));
         assert_eq!(lines.push(b"r", NOW), None);
         assert_eq!(lines.push(b"ee\n", NOW), Some(b"three\n".to_vec()));
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_waits_from_its_beginning_and_not_for_ever() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         assert_eq!(lines.push(b"prompt", NOW), None);
         assert_eq!(lines.push(b"> ", NOW + TIMEOUT / 2), None);
         assert_eq!(lines.due(), Some(NOW + TIMEOUT));

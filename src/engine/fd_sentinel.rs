@@ -14,44 +14,44 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::{Arc, OnceLock};
 
-use super::sys::{close_number, duplicate, identity};
+use super::sys::{close_number, duplicate, file_identity};
 
 /// The place of an anchor, before and after it is there.
-pub(crate) type Mooring = Arc<OnceLock<Anchor>>;
+pub(crate) type SentinelSlot = Arc<OnceLock<FdSentinel>>;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Anchor {
+pub(crate) struct FdSentinel {
     number: RawFd,
     /// No two files have the same at a time.
-    identity: (u64, u64),
+    file_identity: (u64, u64),
 }
 
-impl Anchor {
+impl FdSentinel {
     pub(crate) fn new() -> io::Result<Self> {
         let (end, _) = io::pipe()?;
         // Above the numbers that programs expect things of.
         let number = duplicate(end.as_raw_fd())?.into_raw_fd();
-        let identity = identity(number).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { number, identity })
+        let file_identity = file_identity(number).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { number, file_identity })
     }
 
-    fn holds(&self) -> bool {
-        identity(self.number) == Some(self.identity)
+    fn is_intact(&self) -> bool {
+        file_identity(self.number) == Some(self.file_identity)
     }
 }
 
-impl Drop for Anchor {
+impl Drop for FdSentinel {
     fn drop(&mut self) {
-        if self.holds() {
+        if self.is_intact() {
             close_number(self.number);
         }
     }
 }
 
 /// Whether there was an anchor, and it is gone.
-pub(crate) fn is_adrift(mooring: &Mooring) -> bool {
-    mooring.get().is_some_and(|anchor| !anchor.holds())
+pub(crate) fn fds_were_closed(fd_sentinel: &SentinelSlot) -> bool {
+    fd_sentinel.get().is_some_and(|fd_sentinel| !fd_sentinel.is_intact())
 }
 
 #[cfg(test)]
@@ -61,15 +61,15 @@ mod tests {
 
     #[test]
     fn who_closes_the_anchor_or_puts_another_file_there_is_adrift() {
-        let mooring = Mooring::default();
-        assert!(!is_adrift(&mooring));
-        let number = mooring.get_or_init(|| Anchor::new().unwrap()).number;
-        assert!(!is_adrift(&mooring));
+        let fd_sentinel = SentinelSlot::default();
+        assert!(!fds_were_closed(&fd_sentinel));
+        let number = fd_sentinel.get_or_init(|| FdSentinel::new().unwrap()).number;
+        assert!(!fds_were_closed(&fd_sentinel));
         let other = std::fs::File::open("/dev/null").unwrap();
         crate::engine::sys::replace(other.as_fd(), number).unwrap();
-        assert!(is_adrift(&mooring));
-        drop(mooring);
-        assert!(identity(number).is_some(), "what is not ours is not closed");
+        assert!(fds_were_closed(&fd_sentinel));
+        drop(fd_sentinel);
+        assert!(file_identity(number).is_some(), "what is not ours is not closed");
         close_number(number);
     }
 }

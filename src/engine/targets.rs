@@ -7,11 +7,11 @@ use libi_launch::machine::LinkId;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-use super::Id;
+use super::NodeId;
 
 /// What a descriptor is to its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum FdRole {
     /// Where bytes of the link come from, and where they go to if it is a socket.
     In,
     /// Where bytes of the link go to, if that is another descriptor.
@@ -23,21 +23,21 @@ pub(super) enum Part {
     /// The direct connection.
     Direct,
     /// Where children connect.
-    Door,
+    DirectListener,
     /// Somebody who has connected there.
-    Guest(u32),
+    PendingPeer(u32),
     /// A connection to the parent that is being tried.
     Dial(u32),
     /// What is printed beside the link: standard output, standard error.
-    Text(usize),
+    PrintPipe(usize),
 }
 
 /// What a token stands for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
-    pub(super) id: Id,
+    pub(super) id: NodeId,
     pub(super) link: LinkId,
-    pub(super) part: Part,
+    pub(super) part: FdRole,
     pub(super) token: Token,
 }
 
@@ -47,7 +47,7 @@ struct Entry {
     /// It waits for its turn.
     queued: bool,
     /// The system has said that nothing will come any more behind what is there.
-    ends: bool,
+    mark_ended: bool,
 }
 
 /// All descriptors of an engine. A number is given again only after the turn in which it became free, because
@@ -65,7 +65,7 @@ impl Targets {
         registry: &Registry,
         fd: RawFd,
         interest: Interest,
-        (id, link, part): (Id, LinkId, Part),
+        (id, link, part): (NodeId, LinkId, FdRole),
     ) -> io::Result<Token> {
         let number = self.free.pop().unwrap_or(self.entries.len());
         let token = Token(number);
@@ -75,7 +75,8 @@ impl Targets {
             }
             return Err(error);
         }
-        let entry = Entry { target: Some(Target { id, link, part, token }), queued: false, ends: false };
+        let entry =
+            Entry { target: Some(Target { id, link, part, token }), queued: false, mark_ended: false };
         match self.entries.get_mut(number) {
             Some(free) => *free = entry,
             None => self.entries.push(entry),
@@ -103,15 +104,15 @@ impl Targets {
     }
 
     /// Nothing will come from it behind what is there.
-    pub(super) fn ends(&mut self, token: Token) {
+    pub(super) fn mark_ended(&mut self, token: Token) {
         if let Some(entry) = self.entries.get_mut(token.0) {
-            entry.ends = true;
+            entry.mark_ended = true;
         }
     }
 
     /// Whether a read that does not fill its buffer may have left something: an end is not reported again.
     pub(super) fn may_end(&self, token: Token) -> bool {
-        self.entries.get(token.0).is_none_or(|entry| entry.ends)
+        self.entries.get(token.0).is_none_or(|entry| entry.mark_ended)
     }
 
     /// It has to have its turn: true if it was not queued for that before.
@@ -123,14 +124,14 @@ impl Targets {
     }
 
     /// Its turn has come.
-    pub(super) fn take(&mut self, token: Token) -> Option<Target> {
+    pub(super) fn dequeue(&mut self, token: Token) -> Option<Target> {
         let entry = self.entries.get_mut(token.0)?;
         entry.queued = false;
         entry.target
     }
 
     /// It has another turn.
-    pub(super) fn keep(&mut self, token: Token) {
+    pub(super) fn requeue(&mut self, token: Token) {
         if let Some(entry) = self.entries.get_mut(token.0) {
             entry.queued = true;
         }

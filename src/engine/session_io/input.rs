@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use libi_launch::machine::{Event, LinkId};
 use mio::{Interest, Token};
 
-use super::Driver;
+use super::SessionIo;
 use crate::engine::Turn;
-use crate::engine::ports::Part;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, replace};
+use crate::engine::targets::FdRole;
 
 /// The end of the pipe that we write, and what waits to be written.
 pub(super) struct Input {
@@ -28,13 +28,13 @@ impl Input {
     }
 }
 
-impl Driver {
+impl SessionIo {
     /// From now on standard input is what comes from the front end. If that cannot be, it stays empty.
     pub(super) fn take_input(&mut self, turn: &mut Turn<'_>) {
         let Ok((reader, writer)) = io::pipe() else { return };
         let Ok(ours) = duplicate(writer.as_raw_fd()) else { return };
         let stream = Stream::ours(ours, false);
-        let at = (turn.id, LinkId::PARENT, Part::Input);
+        let at = (turn.id, LinkId::PARENT, FdRole::Input);
         let token = turn.targets.add(turn.registry, stream.number(), Interest::WRITABLE, at);
         let (Ok(token), Ok(())) = (token, replace(reader.as_fd(), 0)) else { return };
         self.input = Some(Input { pipe: Some((stream, token)), waiting: VecDeque::new(), ended: false });

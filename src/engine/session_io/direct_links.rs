@@ -1,0 +1,196 @@
+//! A driver's part in direct links: listening, dialling, and moving a link from its channel to a connection.
+
+use std::collections::VecDeque;
+use std::io;
+
+use libi_launch::machine::{Effect, Event, LinkId};
+
+use super::{READ_LIMIT, SessionIo};
+use crate::engine::Turn;
+use crate::engine::direct_connector::DirectConnector;
+use crate::engine::direct_listener::DirectListener;
+use crate::engine::direct_stream::DirectStream;
+
+impl SessionIo {
+    pub(super) fn on_direct_effect(
+        &mut self,
+        effect: Effect,
+        events: &mut VecDeque<Event>,
+        turn: &mut Turn<'_>,
+    ) {
+        match effect {
+            Effect::Listen { loopback } if self.listener.is_none() => {
+                // Who cannot listen has no direct links; the channels are still there.
+                if let Ok((listener, addresses)) =
+                    DirectListener::open(loopback, turn.registry, turn.targets, turn.id)
+                {
+                    self.listener = Some(listener);
+                    events.push_back(Event::Listening(addresses));
+                }
+            }
+            Effect::Admit(link, key) => {
+                if let Some(listener) = &mut self.listener {
+                    listener.add_key(link, key);
+                }
+            }
+            Effect::Refuse(link) => {
+                if let Some(listener) = &mut self.listener {
+                    listener.remove_key(link);
+                }
+            }
+            Effect::Dial(addresses, key) => {
+                let place = (turn.registry, &mut *turn.targets, turn.id);
+                self.connector = Some(DirectConnector::start(&addresses, key, turn.now, place));
+            }
+            Effect::Switch(link) => {
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.switch();
+                    self.unsent.insert(link);
+                }
+            }
+            Effect::Follow(link) => {
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.reads_direct = true;
+                    // What has come there before was not read.
+                    if let Some(direct) = &link_io.direct
+                        && turn.targets.queue(direct.token)
+                    {
+                        turn.ready.push_back(direct.token);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_peer_ready(&mut self, number: u32, turn: &mut Turn<'_>) {
+        let Some(listener) = &mut self.listener else { return };
+        if let Some((link, sealed)) = listener.on_ready(number, turn.registry, turn.targets) {
+            self.add_direct(link, sealed, turn);
+        }
+    }
+
+    fn add_direct(&mut self, link: LinkId, sealed: DirectStream, turn: &mut Turn<'_>) {
+        if self.attach_direct(link, sealed, turn) {
+            self.tell(Event::Proven(link), turn);
+        }
+    }
+
+    /// Lets in whoever has connected. True if there may be more.
+    pub(super) fn accept_peers(&mut self, turn: &mut Turn<'_>) -> bool {
+        let mut authenticated = Vec::new();
+        let Some(listener) = &mut self.listener else { return false };
+        let more = listener.accept(turn.now, (turn.registry, turn.targets, turn.id), &mut authenticated);
+        for (link, sealed) in authenticated {
+            self.add_direct(link, sealed, turn);
+        }
+        more
+    }
+
+    /// Notices that the connection to a parent has ended before the parent has moved: then the link stays where it is.
+    pub(super) fn check_unconfirmed_direct(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        let Some(link_io) =
+            self.links.get_mut(&link).filter(|link_io| !link_io.reads_direct && !link_io.sends_direct)
+        else {
+            return;
+        };
+        if link == LinkId::PARENT && link_io.direct.as_ref().is_some_and(|direct| direct.inner.has_ended()) {
+            link_io.close_direct(turn.registry, turn.targets);
+            self.tell(Event::Dialled(false), turn);
+        }
+    }
+
+    pub(super) fn on_connect_ready(&mut self, number: u32, turn: &mut Turn<'_>) {
+        let Some(connector) = &mut self.connector else { return };
+        let reached = connector.on_ready(number, turn.now, turn.registry, turn.targets);
+        if reached.is_none() && !connector.has_failed(turn.now) {
+            return;
+        }
+        self.stop_connecting(turn);
+        let reached = reached.is_some_and(|sealed| self.attach_direct(LinkId::PARENT, sealed, turn));
+        self.tell(Event::Dialled(reached), turn);
+    }
+
+    fn attach_direct(&mut self, link: LinkId, sealed: DirectStream, turn: &mut Turn<'_>) -> bool {
+        let Some(link_io) = self.links.get_mut(&link).filter(|link_io| !link_io.closed) else { return false };
+        let token = link_io.set_direct(sealed, turn.registry, turn.targets, (turn.id, link));
+        if let Ok(token) = token
+            && turn.targets.queue(token)
+        {
+            turn.ready.push_back(token);
+        }
+        token.is_ok()
+    }
+
+    fn stop_connecting(&mut self, turn: &mut Turn<'_>) {
+        if let Some(mut connector) = self.connector.take() {
+            connector.close(turn.registry, turn.targets);
+        }
+    }
+
+    /// Sends away who has not proved himself in time, and gives up a parent who has not answered.
+    pub(super) fn expire_handshakes(&mut self, turn: &mut Turn<'_>) {
+        if let Some(listener) = &mut self.listener {
+            listener.expire(turn.now, turn.registry, turn.targets);
+            if listener.take_due_retry(turn.now) {
+                let token = listener.token();
+                if turn.targets.queue(token) {
+                    turn.ready.push_back(token);
+                }
+            }
+        }
+        if let Some(connector) = &mut self.connector {
+            connector.retry_due(turn.now, (turn.registry, turn.targets, turn.id));
+        }
+        if self.connector.as_ref().is_some_and(|connector| connector.has_failed(turn.now)) {
+            self.stop_connecting(turn);
+            self.tell(Event::Dialled(false), turn);
+        }
+    }
+
+    /// Reads a direct connection, once it is its turn. True if there may be more.
+    pub(super) fn read_direct(&mut self, link: LinkId, to_the_end: bool, turn: &mut Turn<'_>) -> bool {
+        let mut total = 0;
+        while total < READ_LIMIT {
+            let Some(link_io) = self.links.get_mut(&link).filter(|link_io| link_io.reads_direct) else {
+                return false;
+            };
+            let Some(direct) = &mut link_io.direct else { return false };
+            let to_the_end = to_the_end || turn.targets.may_end(direct.token);
+            let landing = self.node.landing(link).filter(|_| direct.inner.is_plaintext());
+            if let Some((place, missing)) = landing {
+                let most = missing.min(READ_LIMIT - total);
+                match direct.inner.stream.read_into(place, most) {
+                    Ok(count @ 1..) => {
+                        total += count;
+                        self.tell(Event::Landed(link), turn);
+                        if count < most && !to_the_end {
+                            return false;
+                        }
+                        continue;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                    Ok(_) | Err(_) => {
+                        self.close_link(link, turn);
+                        return false;
+                    }
+                }
+            }
+            let mut bytes = Vec::new();
+            let more = direct.inner.read(&mut self.buffer, &mut bytes, to_the_end);
+            total += bytes.len().max(1);
+            if !bytes.is_empty() {
+                self.tell(Event::Received(link, bytes), turn);
+            }
+            match more {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(_) => {
+                    self.close_link(link, turn);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
