@@ -16,7 +16,7 @@ pub struct libi_data {
 handle!(libi_data, "data", Vec<Bytes>);
 
 /// Gives them to C.
-pub(crate) fn given(parts: Vec<Bytes>) -> *mut libi_data {
+pub(crate) fn give_data(parts: Vec<Bytes>) -> *mut libi_data {
     give(parts)
 }
 
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn parts_are_there_even_if_they_are_empty() {
-        let data = given(vec![Bytes::from_static(b"one"), Bytes::new()]);
+        let data = give_data(vec![Bytes::from_static(b"one"), Bytes::new()]);
         // SAFETY: the data are alive until they are freed.
         unsafe {
             assert_eq!(libi_data_count(data), 2);

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use libc::c_char;
 use libi::{Distribution, EnvVar, HostList, OsBytes, SessionId};
 
-use crate::given;
+use crate::args;
 use crate::hosts::{self, libi_hosts};
 use crate::object::{self, ask_one, give, handle, with_one};
-use crate::result::{Fault, Outcome, libi_result};
+use crate::result::{CallError, CallResult, libi_result};
 
 /// A set of equal processes of one session: what they are, and where they run. It may be used by one thread at a time.
 /// Since 0.1.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn libi_distribution_new(
     executable: *const c_char,
 ) -> *mut libi_distribution {
     // SAFETY: as the header asks.
-    let Ok(executable) = (unsafe { given::word(executable, "the executable") }) else { return null_mut() };
+    let Ok(executable) = (unsafe { args::os_bytes(executable, "the executable") }) else { return null_mut() };
     let hosts = HostList::parse("localhost").unwrap_or_default();
     give(Mutex::new(Distribution::new(SessionId(session), executable, hosts)))
 }
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn libi_distribution_set_host_list(
     // SAFETY: as the header asks.
     unsafe {
         with_one(distribution, |distribution| {
-            distribution.hosts = hosts::parse(given::text(text, "the host list")?)?;
+            distribution.hosts = hosts::parse(args::text(text, "the host list")?)?;
             Ok(())
         })
     }
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn libi_distribution_add_arg(
     // SAFETY: as the header asks.
     unsafe {
         with_one(distribution, |distribution| {
-            distribution.args.push(given::word(arg, "the argument")?);
+            distribution.args.push(args::os_bytes(arg, "the argument")?);
             Ok(())
         })
     }
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn libi_distribution_set_args(
 ///
 /// # Safety
 /// It is NULL, or such an array of strings.
-unsafe fn words(array: *const *const c_char) -> Outcome<Vec<OsBytes>> {
+unsafe fn words(array: *const *const c_char) -> CallResult<Vec<OsBytes>> {
     let mut words = Vec::new();
     if array.is_null() {
         return Ok(words);
@@ -125,7 +125,7 @@ unsafe fn words(array: *const *const c_char) -> Outcome<Vec<OsBytes>> {
     // SAFETY: nothing behind the NULL is looked at.
     unsafe {
         while !array.add(words.len()).read().is_null() {
-            words.push(given::word(array.add(words.len()).read(), "an argument")?);
+            words.push(args::os_bytes(array.add(words.len()).read(), "an argument")?);
         }
     }
     Ok(words)
@@ -143,8 +143,9 @@ pub unsafe extern "C" fn libi_distribution_set_env(
     // SAFETY: as the header asks.
     unsafe {
         with_one(distribution, |distribution| {
-            let (name, value) = (given::word(name, "the name")?, given::word(value, "the value")?);
-            let variable = EnvVar::new(name, value).map_err(|error| Fault::argument(error.to_string()))?;
+            let (name, value) = (args::os_bytes(name, "the name")?, args::os_bytes(value, "the value")?);
+            let variable =
+                EnvVar::new(name, value).map_err(|error| CallError::argument(error.to_string()))?;
             distribution.env.push(variable);
             Ok(())
         })
@@ -160,7 +161,7 @@ pub unsafe extern "C" fn libi_distribution_set_directory(
     // SAFETY: as the header asks.
     unsafe {
         with_one(distribution, |distribution| {
-            distribution.cwd = given::optional(directory, |path| given::word(path, "the directory"))?;
+            distribution.cwd = args::optional(directory, |path| args::os_bytes(path, "the directory"))?;
             Ok(())
         })
     }
@@ -180,9 +181,9 @@ pub unsafe extern "C" fn libi_distribution_session(distribution: *const libi_dis
 pub(crate) unsafe fn copies(
     array: *const *const libi_distribution,
     count: usize,
-) -> Outcome<Vec<Distribution>> {
+) -> CallResult<Vec<Distribution>> {
     if array.is_null() && count > 0 {
-        return Err(Fault::null("the array of distributions"));
+        return Err(CallError::null("the array of distributions"));
     }
     let copy = |place| {
         // SAFETY: as this function asks.

@@ -6,30 +6,32 @@ use std::ptr::null;
 use libc::{c_char, c_void};
 use libi::{Event, Rank, Stream};
 
-use crate::failure::{LIBI_EXIT_NONE, Told, exit, libi_exit, libi_failure};
-use crate::given::c_string;
-use crate::object::{self, Part, ask, give, handle};
+use crate::args::c_string;
+use crate::failure::{FailureView, LIBI_EXIT_NONE, exit, libi_exit, libi_failure};
+use crate::object::{self, OwnedPart, ask, give, handle};
 
 /// Something that has happened in a session. It does not change any more, and any number of threads may use it. Since 0.1.
 pub struct libi_event {
     _opaque: (),
 }
 
-handle!(libi_event, "event", Happened);
+handle!(libi_event, "event", EventView);
 
 /// An event, and what it has for C.
-pub struct Happened {
+pub struct EventView {
     event: Event,
-    lost: Option<(CString, Part<libi_failure>)>,
+    lost: Option<(CString, OwnedPart<libi_failure>)>,
 }
 
 /// An event for C.
 pub(crate) fn give_event(event: Event) -> *mut libi_event {
     let lost = match &event {
-        Event::Lost { name, failure, .. } => Some((c_string(name), Part::new(Told::new(failure)))),
+        Event::Lost { name, failure, .. } => {
+            Some((c_string(name), OwnedPart::new(FailureView::new(failure))))
+        }
         _ => None,
     };
-    give(Happened { event, lost })
+    give(EventView { event, lost })
 }
 
 /// What has happened. Later versions may have more kinds: pass over what you do not know. Since 0.1.

@@ -7,7 +7,7 @@ use libc::c_char;
 use libi::time::Rounded;
 use libi::{Cause, Exit, Failure, Phase};
 
-use crate::given::{c_string, micros};
+use crate::args::{c_string, micros};
 use crate::object::{ask, handle};
 use crate::result::libi_micros;
 
@@ -17,10 +17,10 @@ pub struct libi_failure {
     _opaque: (),
 }
 
-handle!(libi_failure, "failure", Told);
+handle!(libi_failure, "failure", FailureView);
 
 /// A failure, and its texts.
-pub struct Told {
+pub struct FailureView {
     failure: Failure,
     text: CString,
     evidence: CString,
@@ -28,7 +28,7 @@ pub struct Told {
     shell_error: Option<CString>,
 }
 
-impl Told {
+impl FailureView {
     pub(crate) fn new(failure: &Failure) -> Self {
         let evidence = failure.evidence();
         let mut text =

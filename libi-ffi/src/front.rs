@@ -10,18 +10,18 @@ use libi::dist::Distribution;
 use libi::dist::layout::{Layout, lay_out};
 use libi::{Error, FrontEnd, LaunchOptions, LaunchReport, Session};
 
-use crate::caller::{Own, Thread};
+use crate::args::{self, OutParam, timeout};
 use crate::distribution::{self, libi_distribution};
 use crate::event::{give_event, libi_event};
-use crate::given::{self, Place, timeout};
 use crate::layout::{give_layout, libi_layout};
-use crate::object::{self, Part, ask, give, handle, with};
+use crate::object::{self, OwnedPart, ask, give, handle, with};
 use crate::options::{self, libi_options};
 use crate::progress::{libi_progress, progress};
+use crate::reentry::{ProcessLocal, ThreadId};
 use crate::report::{give_report, libi_report};
 use crate::result::{
-    Fault, LIBI_ERR_BUSY, LIBI_ERR_ENDED, LIBI_ERR_LAYOUT, LIBI_ERR_LENGTH, LIBI_ERR_STATE, LIBI_FOREVER,
-    LIBI_NONE, LIBI_NOT_YET, LIBI_OK, Outcome, libi_millis, libi_result,
+    CallError, CallResult, LIBI_ERR_BUSY, LIBI_ERR_ENDED, LIBI_ERR_LAYOUT, LIBI_ERR_LENGTH, LIBI_ERR_STATE,
+    LIBI_FOREVER, LIBI_NONE, LIBI_NOT_YET, LIBI_OK, libi_millis, libi_result,
 };
 use crate::session::{give_session, libi_session};
 
@@ -38,12 +38,12 @@ handle!(libi_front, "front end", Front);
 /// A front end, and what C has to do with it.
 pub struct Front {
     /// Nothing if it could not be made.
-    front: Option<Own<FrontEnd>>,
+    front: Option<ProcessLocal<FrontEnd>>,
     /// Of the last launch that did not succeed.
     failed: Mutex<Option<Arc<LaunchReport>>>,
     callback: Mutex<Option<Callback>>,
     /// Who is telling the callback what has happened.
-    telling: Mutex<Option<Thread>>,
+    telling: Mutex<Option<ThreadId>>,
     /// It is to be freed when that is over.
     doomed: AtomicBool,
 }
@@ -62,8 +62,8 @@ struct Callback {
 const MOST_TOLD: usize = 1_000;
 
 impl Front {
-    fn front(&self) -> Outcome<&FrontEnd> {
-        let none = || Fault::new(LIBI_ERR_STATE, "this front end could not be made");
+    fn front(&self) -> CallResult<&FrontEnd> {
+        let none = || CallError::new(LIBI_ERR_STATE, "this front end could not be made");
         self.front.as_ref().ok_or_else(none)?.get()
     }
 
@@ -72,7 +72,7 @@ impl Front {
     }
 
     /// Who is telling, as far as anybody is.
-    fn telling(&self) -> MutexGuard<'_, Option<Thread>> {
+    fn telling(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.telling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,19 +81,19 @@ impl Front {
     }
 
     /// Keeps the report, if it is one, and says what else there is to be said.
-    fn fault(&self, error: Error) -> Fault {
+    fn fault(&self, error: Error) -> CallError {
         if let Error::NotLaunched(report) = &error {
             *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(report));
         }
-        Fault::from(error)
+        CallError::from(error)
     }
 
     /// Tells the callback what has happened, as long as it wants to hear it.
-    fn tell(&self) -> Outcome {
+    fn tell(&self) -> CallResult {
         for _ in 0..MOST_TOLD {
             let Some(Callback { userdata, function }) = self.callback() else { break };
             let Some(event) = self.front()?.next_event(Duration::ZERO) else { break };
-            let event = Part::<libi_event>::from(give_event(event));
+            let event = OwnedPart::<libi_event>::from(give_event(event));
             // SAFETY: who has given the function has promised that it may be called so.
             unsafe { function(userdata, event.shown()) };
             if self.doomed.load(Ordering::Acquire) {
@@ -112,13 +112,13 @@ impl Front {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_front_new(who: libi_progress, front: *mut *mut libi_front) -> libi_result {
     // SAFETY: as the header asks.
-    let place = match unsafe { Place::new(front, std::ptr::null_mut(), "front") } {
+    let place = match unsafe { OutParam::new(front, std::ptr::null_mut(), "front") } {
         Ok(place) => place,
         Err(fault) => return fault.code,
     };
-    let made = progress(who).and_then(|who| FrontEnd::with(who).map_err(Fault::from));
+    let made = progress(who).and_then(|who| FrontEnd::with(who).map_err(CallError::from));
     let (made, fault) = match made {
-        Ok(front) => (Some(Own::new(front)), None),
+        Ok(front) => (Some(ProcessLocal::new(front)), None),
         Err(fault) => (None, Some(fault)),
     };
     let new = give(Front {
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn libi_front_free(front: *mut libi_front) {
     // SAFETY: as the header asks.
     unsafe {
         let from_callback = ask(front, false, |front| {
-            let own = *front.telling() == Some(Thread::this());
+            let own = *front.telling() == Some(ThreadId::this());
             front.doomed.store(own, Ordering::Release);
             own
         });
@@ -206,7 +206,7 @@ unsafe fn begin(
     let body = |front: &Front| {
         // SAFETY: as this function asks.
         let (places, distributions, options) = unsafe {
-            let places = given::places(sessions, room, "sessions")?;
+            let places = args::places(sessions, room, "sessions")?;
             (places, distribution::copies(distributions, count)?, options::copy(options)?)
         };
         laid_out(&distributions, room)?;
@@ -221,10 +221,10 @@ unsafe fn begin(
 }
 
 /// The sessions of these distributions, for which there has to be room.
-fn laid_out(distributions: &[Distribution], room: usize) -> Outcome<Vec<Layout>> {
-    let laid = lay_out(distributions).map_err(|error| Fault::of(LIBI_ERR_LAYOUT, &error))?;
+fn laid_out(distributions: &[Distribution], room: usize) -> CallResult<Vec<Layout>> {
+    let laid = lay_out(distributions).map_err(|error| CallError::of(LIBI_ERR_LAYOUT, &error))?;
     if laid.len() > room {
-        return Err(Fault::new(LIBI_ERR_LENGTH, format!("there is room for {room} of {}", laid.len())));
+        return Err(CallError::new(LIBI_ERR_LENGTH, format!("there is room for {room} of {}", laid.len())));
     }
     Ok(laid)
 }
@@ -240,9 +240,9 @@ pub unsafe extern "C" fn libi_front_report(
     // SAFETY: as the header asks.
     unsafe {
         with(front, |front| {
-            let place = Place::new(report, std::ptr::null_mut(), "report")?;
+            let place = OutParam::new(report, std::ptr::null_mut(), "report")?;
             let failed = front.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let failed = failed.ok_or_else(|| Fault::new(LIBI_NONE, "no launch has failed"))?;
+            let failed = failed.ok_or_else(|| CallError::new(LIBI_NONE, "no launch has failed"))?;
             place.put(give_report(failed));
             Ok(())
         })
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn libi_front_lay_out(
     // SAFETY: as the header asks.
     unsafe {
         with(front, |_| {
-            let places = given::places(layouts, room, "layouts")?;
+            let places = args::places(layouts, room, "layouts")?;
             let distributions = distribution::copies(distributions, count)?;
             let laid = laid_out(&distributions, room)?;
             for (place, layout) in places.iter().zip(laid) {
@@ -286,10 +286,10 @@ pub unsafe extern "C" fn libi_front_next_event(
     // SAFETY: as the header asks.
     unsafe {
         with(front, |front| {
-            let place = Place::new(event, std::ptr::null_mut(), "event")?;
+            let place = OutParam::new(event, std::ptr::null_mut(), "event")?;
             let next = front.front()?.next_event(timeout(most)).ok_or_else(|| match most {
-                0.. => Fault::new(LIBI_NOT_YET, "nothing has happened in this time"),
-                _ => Fault::new(LIBI_ERR_ENDED, "nothing comes any more"),
+                0.. => CallError::new(LIBI_NOT_YET, "nothing has happened in this time"),
+                _ => CallError::new(LIBI_ERR_ENDED, "nothing comes any more"),
             })?;
             place.put(give_event(next));
             Ok(())
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn libi_front_patience(front: *const libi_front) -> libi_m
     unsafe {
         ask(front, -1, |front| {
             let timeout = front.look().and_then(FrontEnd::next_timeout);
-            timeout.map_or(LIBI_FOREVER, given::millis)
+            timeout.map_or(LIBI_FOREVER, args::millis)
         })
     }
 }
@@ -347,12 +347,12 @@ pub unsafe extern "C" fn libi_front_dispatch(front: *mut libi_front) -> libi_res
     // SAFETY: as the header asks.
     let result = unsafe {
         with(front, |front| {
-            let this = Some(Thread::this());
+            let this = Some(ThreadId::this());
             match &mut *front.telling() {
-                Some(_) => return Err(Fault::new(LIBI_ERR_BUSY, "the front end is being dispatched")),
+                Some(_) => return Err(CallError::new(LIBI_ERR_BUSY, "the front end is being dispatched")),
                 free => *free = this,
             }
-            let done = front.front().and_then(|inner| inner.dispatch().map_err(Fault::from));
+            let done = front.front().and_then(|inner| inner.dispatch().map_err(CallError::from));
             let told = done.and_then(|()| front.tell());
             doomed = front.doomed.load(Ordering::Acquire);
             *front.telling() = None;

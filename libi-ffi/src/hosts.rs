@@ -10,9 +10,9 @@ use libi::HostList;
 use libi::dist::placement::{Overflow, Placement, place};
 use libi::hosts::{HostListError, HostRef, job};
 
-use crate::given::{self, c_string};
+use crate::args::{self, c_string};
 use crate::object::{self, ask_one, give, handle, with_one};
-use crate::result::{Fault, LIBI_ERR_HOSTS, LIBI_NONE, Outcome, libi_result};
+use crate::result::{CallError, CallResult, LIBI_ERR_HOSTS, LIBI_NONE, libi_result};
 
 /// Hosts, and how many processes on each. It may be used by one thread at a time. Since 0.1.
 pub struct libi_hosts {
@@ -37,14 +37,14 @@ impl Hosts {
         Some(place.get_or_insert_with(|| [c_string(host.name), c_string(host.user.unwrap_or_default())]))
     }
 
-    fn append(&mut self, more: &HostList) -> Outcome {
+    fn append(&mut self, more: &HostList) -> CallResult {
         let before = self.list.len();
         for host in more {
             if let Err(kind) = self.list.push(host) {
                 let mut as_before = HostList::new();
                 self.list.iter().take(before).try_for_each(|host| as_before.push(host)).unwrap_or_default();
                 self.list = as_before;
-                return Err(Fault::of(LIBI_ERR_HOSTS, &kind));
+                return Err(CallError::of(LIBI_ERR_HOSTS, &kind));
             }
         }
         Ok(())
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn libi_hosts_error(hosts: *const libi_hosts) -> *const c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_hosts_parse(hosts: *mut libi_hosts, text: *const c_char) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { with_one(hosts, |hosts| hosts.append(&parse(given::text(text, "the text")?)?)) }
+    unsafe { with_one(hosts, |hosts| hosts.append(&parse(args::text(text, "the text")?)?)) }
 }
 
 /// Appends the hosts of a host file's contents: one or more on a line, with comments behind #.
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn libi_hosts_parse_file(
     // SAFETY: as the header asks.
     unsafe {
         with_one(hosts, |hosts| {
-            let text = given::text(contents, "the contents")?;
+            let text = args::text(contents, "the contents")?;
             let more = libi::hosts::file::parse_host_file(text).map_err(|error| pointed(&error, text))?;
             hosts.append(&more)
         })
@@ -108,9 +108,9 @@ pub unsafe extern "C" fn libi_hosts_add_job(hosts: *mut libi_hosts) -> libi_resu
     unsafe {
         with_one(hosts, |hosts| {
             let found = job::job_hosts(|name| std::env::var(name).ok(), |path| std::fs::read_to_string(path));
-            match found.map_err(|error| Fault::of(LIBI_ERR_HOSTS, &error))? {
+            match found.map_err(|error| CallError::of(LIBI_ERR_HOSTS, &error))? {
                 Some(job) => hosts.append(&job.hosts),
-                None => Err(Fault::new(LIBI_NONE, "this process is in no job that is known")),
+                None => Err(CallError::new(LIBI_NONE, "this process is in no job that is known")),
             }
         })
     }
@@ -130,10 +130,10 @@ pub unsafe extern "C" fn libi_hosts_add(
     // SAFETY: as the header asks.
     unsafe {
         with_one(hosts, |hosts| {
-            let name = given::text(name, "the name")?;
-            let user = given::optional(user, |user| given::text(user, "the user"))?;
+            let name = args::text(name, "the name")?;
+            let user = args::optional(user, |user| args::text(user, "the user"))?;
             let host = HostRef { user, name, port: (port > 0).then_some(port), count };
-            hosts.list.push(host).map_err(|kind| Fault::of(LIBI_ERR_HOSTS, &kind))
+            hosts.list.push(host).map_err(|kind| CallError::of(LIBI_ERR_HOSTS, &kind))
         })
     }
 }
@@ -221,12 +221,12 @@ pub unsafe extern "C" fn libi_hosts_place(
                 (LIBI_PLACE_BLOCK, _) => Placement::Block,
                 (LIBI_PLACE_CYCLIC, _) => Placement::Cyclic,
                 (LIBI_PLACE_PLANE, Some(plane)) => Placement::Plane(plane),
-                (LIBI_PLACE_PLANE, None) => return Err(Fault::argument("a plane has to be 1 or more")),
-                _ => return Err(Fault::argument(format!("there is no placement {placement}"))),
+                (LIBI_PLACE_PLANE, None) => return Err(CallError::argument("a plane has to be 1 or more")),
+                _ => return Err(CallError::argument(format!("there is no placement {placement}"))),
             };
             let overflow = if repeat { Overflow::Repeat } else { Overflow::Refuse };
             let placed = place(&hosts.list, processes, placement, overflow);
-            let list = placed.map_err(|error| Fault::argument(error.to_string()))?;
+            let list = placed.map_err(|error| CallError::argument(error.to_string()))?;
             *hosts = Hosts { list, ..Hosts::default() };
             Ok(())
         })
@@ -237,17 +237,17 @@ pub unsafe extern "C" fn libi_hosts_place(
 ///
 /// # Safety
 /// It is NULL, or what C was given.
-pub(crate) unsafe fn copy(hosts: *const libi_hosts) -> Outcome<HostList> {
+pub(crate) unsafe fn copy(hosts: *const libi_hosts) -> CallResult<HostList> {
     // SAFETY: as this function asks.
     unsafe { object::read(hosts, "the host list", |hosts| hosts.list.clone()) }
 }
 
 /// A list that was given as a text.
-pub(crate) fn parse(text: &str) -> Outcome<HostList> {
+pub(crate) fn parse(text: &str) -> CallResult<HostList> {
     HostList::parse(text).map_err(|error| pointed(&error, text))
 }
 
 /// A mistake with the text around it and a caret below.
-fn pointed(error: &HostListError, text: &str) -> Fault {
-    Fault::new(LIBI_ERR_HOSTS, format!("{error}\n{}", error.excerpt(text)))
+fn pointed(error: &HostListError, text: &str) -> CallError {
+    CallError::new(LIBI_ERR_HOSTS, format!("{error}\n{}", error.excerpt(text)))
 }

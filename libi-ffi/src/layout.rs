@@ -7,7 +7,7 @@ use libc::c_char;
 use libi::dist::layout::Layout;
 use libi::{HostIndex, Rank};
 
-use crate::given::c_string;
+use crate::args::c_string;
 use crate::object::{self, ask, give, handle};
 
 /// Where the ranks of a session are; that does not depend on how it is launched. It does not change, and any number of threads
@@ -16,10 +16,10 @@ pub struct libi_layout {
     _opaque: (),
 }
 
-handle!(libi_layout, "layout", Laid);
+handle!(libi_layout, "layout", LayoutView);
 
 /// A layout, and its names.
-pub struct Laid {
+pub struct LayoutView {
     layout: Layout,
     names: Vec<CString>,
 }
@@ -27,7 +27,7 @@ pub struct Laid {
 /// A layout for C.
 pub(crate) fn give_layout(layout: Layout) -> *mut libi_layout {
     let names = layout.hosts().iter().map(|host| c_string(host.name)).collect();
-    give(Laid { layout, names })
+    give(LayoutView { layout, names })
 }
 
 /// Frees it; NULL is fine. Since 0.1.

@@ -12,8 +12,8 @@
 //! | a panic does not cross, and what it left half done is not used again | [`object`]: the object is poisoned, and every later call on it says so |
 //! | each object has the text of what failed last, for each thread that uses it | [`object`] |
 //! | an object that only one may use at a time says so to the second | [`object`]: its value is a `Mutex`, which nobody waits for |
-//! | a function that the library has called cannot wait for itself; a child that was forked says nothing over its parent's links | [`caller`] |
-//! | strings and bytes are copied in; what a getter gives is the object's, until that is freed or changed | [`given`] |
+//! | a function that the library has called cannot wait for itself; a child that was forked says nothing over its parent's links | [`reentry`] |
+//! | strings and bytes are copied in; what a getter gives is the object's, until that is freed or changed | [`args`] |
 //! | codes are never used again for anything else | [`result`] |
 //!
 //! # Where things are
@@ -36,11 +36,11 @@
 #![allow(unreachable_pub, reason = "C reaches it")]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all: see the head of this crate")]
 
-mod caller;
-mod given;
+mod args;
 /// cbindgen:ignore
 mod legacy;
 mod object;
+mod reentry;
 
 // In the order of the header.
 mod result;

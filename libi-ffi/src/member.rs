@@ -2,18 +2,18 @@
 //!
 //! | module | functions |
 //! |---|---|
-//! | [`everybody`] | collective calls with data of any length: barrier, fence, broadcast, gather, scatter |
+//! | [`collectives`] | collective calls with data of any length: barrier, fence, broadcast, gather, scatter |
 //! | [`exchange`] | the same, where everybody gets something of everybody: allgather, alltoall, ring |
-//! | [`buffers`] | broadcast, gather, scatter and allgather into memory of the caller's own |
-//! | [`numbers`], [`fold`] | reductions, by the library's operations and by functions of the program's |
-//! | [`mail`] | messages between two, and keys |
+//! | [`into`] | broadcast, gather, scatter and allgather into memory of the caller's own |
+//! | [`reduce`], [`reduce_by`] | reductions, by the library's operations and by functions of the program's |
+//! | [`p2p`] | messages between two, and keys |
 
-mod buffers;
-mod everybody;
+mod collectives;
 mod exchange;
-mod fold;
-mod mail;
-mod numbers;
+mod into;
+mod p2p;
+mod reduce;
+mod reduce_by;
 
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
@@ -23,13 +23,13 @@ use std::sync::OnceLock;
 use libc::c_char;
 use libi::{Bytes, Member, MemberOptions, Pending};
 
-use crate::caller::{self, Own};
+use crate::args::{self, OutParam, c_string};
 use crate::data::{self, libi_data};
-use crate::given::{self, Place, c_string};
 use crate::object::{self, ask, give, handle, with};
-use crate::pending::{self, Came, libi_pending};
+use crate::pending::{self, Outcome, libi_pending};
 use crate::progress::{self, libi_progress};
-use crate::result::{Fault, LIBI_ERR_STATE, LIBI_FOREVER, Outcome, libi_millis, libi_result};
+use crate::reentry::{self, ProcessLocal};
+use crate::result::{CallError, CallResult, LIBI_ERR_STATE, LIBI_FOREVER, libi_millis, libi_result};
 
 /// This process, as a member of a session. Any number of threads may use it at a time.
 ///
@@ -51,30 +51,31 @@ pub struct libi_member {
     _opaque: (),
 }
 
-handle!(libi_member, "member", Seat);
+handle!(libi_member, "member", MemberHandle);
 
 /// The place, or that there is none.
-pub(crate) struct Seat(Own<OnceLock<Taken>>);
+pub(crate) struct MemberHandle(ProcessLocal<OnceLock<JoinedMember>>);
 
-struct Taken {
+struct JoinedMember {
     member: Member,
     host_name: CString,
 }
 
-impl Seat {
+impl MemberHandle {
     /// The member, for a call that starts something or waits.
-    fn member(&self) -> Outcome<&Member> {
-        let none = || Fault::new(LIBI_ERR_STATE, "this process has no place: libi_member_init() has failed");
+    fn member(&self) -> CallResult<&Member> {
+        let none =
+            || CallError::new(LIBI_ERR_STATE, "this process has no place: libi_member_init() has failed");
         Ok(&self.0.get()?.get().ok_or_else(none)?.member)
     }
 
     /// What it was told of itself, which does not change; nothing if it has no place.
-    fn told<R>(&self, nothing: R, of: impl FnOnce(&Taken) -> R) -> R {
+    fn told<R>(&self, nothing: R, of: impl FnOnce(&JoinedMember) -> R) -> R {
         self.0.fixed().get().map_or(nothing, of)
     }
 
     /// How it is by now; nothing if it has no place, or another process has it.
-    fn now<R>(&self, nothing: R, of: impl FnOnce(&Taken) -> R) -> R {
+    fn now<R>(&self, nothing: R, of: impl FnOnce(&JoinedMember) -> R) -> R {
         self.0.look().and_then(OnceLock::get).map_or(nothing, of)
     }
 }
@@ -104,18 +105,18 @@ pub unsafe extern "C" fn libi_member_init(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = match Place::new(member, null_mut(), "member") {
+        let place = match OutParam::new(member, null_mut(), "member") {
             Ok(place) => place,
             Err(fault) => return fault.code,
         };
-        let handle = give::<libi_member>(Seat(Own::new(OnceLock::new())));
+        let handle = give::<libi_member>(MemberHandle(ProcessLocal::new(OnceLock::new())));
         let code = with(handle, |seat| {
             let place = seat.0.get()?;
             let options = MemberOptions { progress: progress::progress(progress)? };
             let member = Member::with(&options)?;
             let host_name = c_string(member.host_name());
             // It is nobody else's yet.
-            let _ = place.set(Taken { member, host_name });
+            let _ = place.set(JoinedMember { member, host_name });
             Ok(())
         });
         place.put(handle);
@@ -172,7 +173,7 @@ pub unsafe extern "C" fn libi_member_absent(
 ) -> usize {
     // SAFETY: as the header asks.
     unsafe {
-        ask(member, 0, |seat| seat.told(0, |taken| given::write_ranks(taken.member.absent(), ranks, room)))
+        ask(member, 0, |seat| seat.told(0, |taken| args::write_ranks(taken.member.absent(), ranks, room)))
     }
 }
 
@@ -184,7 +185,7 @@ pub unsafe extern "C" fn libi_member_absent(
 pub unsafe extern "C" fn libi_member_lost(member: *const libi_member, ranks: *mut u32, room: usize) -> usize {
     // SAFETY: as the header asks.
     unsafe {
-        ask(member, 0, |seat| seat.now(0, |taken| given::write_ranks(&taken.member.lost(), ranks, room)))
+        ask(member, 0, |seat| seat.now(0, |taken| args::write_ranks(&taken.member.lost(), ranks, room)))
     }
 }
 
@@ -198,7 +199,7 @@ pub unsafe extern "C" fn libi_member_lost(member: *const libi_member, ranks: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_finish(member: *mut libi_member, timeout: libi_millis) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { with(member, |seat| Ok(seat.member()?.drain(given::timeout(timeout))?)) }
+    unsafe { with(member, |seat| Ok(seat.member()?.drain(args::timeout(timeout))?)) }
 }
 
 /// Releases this process from the session, to live on: from now on it is not signalled and not ended by it, and does not end when the
@@ -219,7 +220,7 @@ pub unsafe extern "C" fn libi_member_finish(member: *mut libi_member, timeout: l
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_finalize(member: *mut libi_member, timeout: libi_millis) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { with(member, |seat| Ok(seat.member()?.detach(given::timeout(timeout))?)) }
+    unsafe { with(member, |seat| Ok(seat.member()?.detach(args::timeout(timeout))?)) }
 }
 
 /// What failed last with this member in this thread, or why libi_member_init() has failed; empty if nothing has. Since 0.1.
@@ -236,7 +237,7 @@ pub unsafe extern "C" fn libi_member_error(member: *const libi_member) -> *const
 pub unsafe extern "C" fn libi_member_free(member: *mut libi_member) {
     // SAFETY: as the header asks.
     unsafe {
-        if !caller::is_called() || ask(member, false, |seat| seat.0.fixed().get().is_none()) {
+        if !reentry::is_called() || ask(member, false, |seat| seat.0.fixed().get().is_none()) {
             object::free(member);
         }
     }
@@ -255,7 +256,7 @@ pub unsafe extern "C" fn libi_member_descriptor(member: *const libi_member) -> l
 /// is not limited, as with LIBI_PROGRESS_THREAD. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_patience(member: *const libi_member) -> libi_millis {
-    let millis = |taken: &Taken| taken.member.next_timeout().map_or(LIBI_FOREVER, given::millis);
+    let millis = |taken: &JoinedMember| taken.member.next_timeout().map_or(LIBI_FOREVER, args::millis);
     // SAFETY: as the header asks.
     unsafe { ask(member, -1, |seat| seat.now(-1, millis)) }
 }
@@ -276,26 +277,26 @@ pub unsafe extern "C" fn libi_member_dispatch(member: *mut libi_member) -> libi_
 unsafe fn wait<T>(
     member: *mut libi_member,
     timeout: libi_millis,
-    begin: impl FnOnce(&Member) -> Outcome<Pending<T>>,
-    put: impl FnOnce(T) -> Outcome,
+    begin: impl FnOnce(&Member) -> CallResult<Pending<T>>,
+    put: impl FnOnce(T) -> CallResult,
 ) -> libi_result {
     // SAFETY: as this function asks.
-    unsafe { with(member, |seat| put(begin(seat.member()?)?.wait(given::timeout(timeout))?)) }
+    unsafe { with(member, |seat| put(begin(seat.member()?)?.wait(args::timeout(timeout))?)) }
 }
 
 /// Starts an operation, and gives it.
 ///
 /// # Safety
-/// As of [`with`], and of [`Place::new`].
+/// As of [`with`], and of [`OutParam::new`].
 unsafe fn start<T: Send + 'static>(
     member: *mut libi_member,
     pending: *mut *mut libi_pending,
-    begin: impl FnOnce(&Member) -> Outcome<Pending<T>>,
-    read: fn(T) -> Came,
+    begin: impl FnOnce(&Member) -> CallResult<Pending<T>>,
+    read: fn(T) -> Outcome,
 ) -> libi_result {
     // SAFETY: as this function asks.
     unsafe {
-        let place = Place::new(pending, null_mut(), "pending");
+        let place = OutParam::new(pending, null_mut(), "pending");
         with(member, |seat| {
             let place = place?;
             place.put(pending::started(begin(seat.member()?)?, read));
@@ -305,27 +306,27 @@ unsafe fn start<T: Send + 'static>(
 }
 
 /// A place for data, which those who get none may leave out.
-struct Wanted(Option<Place<*mut libi_data>>);
+struct DataOut(Option<OutParam<*mut libi_data>>);
 
-impl Wanted {
+impl DataOut {
     /// # Safety
-    /// As of [`Place::new`].
+    /// As of [`OutParam::new`].
     unsafe fn new(data: *mut *mut libi_data) -> Self {
         // SAFETY: as this function asks.
-        Self(unsafe { Place::new(data, null_mut(), "data") }.ok())
+        Self(unsafe { OutParam::new(data, null_mut(), "data") }.ok())
     }
 
     /// It is there, for one who gets something.
-    fn check(&self, gets: bool) -> Outcome {
+    fn check(&self, gets: bool) -> CallResult {
         if gets && self.0.is_none() {
-            return Err(Fault::null("data, the place for the result,"));
+            return Err(CallError::null("data, the place for the result,"));
         }
         Ok(())
     }
 
     fn put(&self, parts: Vec<Bytes>) {
         if let Some(place) = &self.0 {
-            place.put(data::given(parts));
+            place.put(data::give_data(parts));
         }
     }
 }

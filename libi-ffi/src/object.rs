@@ -19,9 +19,9 @@ use std::sync::{Mutex, PoisonError};
 
 use libc::c_char;
 
-use crate::caller::Thread;
+use crate::reentry::ThreadId;
 use crate::result::{
-    Fault, LIBI_ERR_BUSY, LIBI_ERR_HANDLE, LIBI_ERR_POISONED, LIBI_NONE, LIBI_OK, Outcome, libi_result,
+    CallError, CallResult, LIBI_ERR_BUSY, LIBI_ERR_HANDLE, LIBI_ERR_POISONED, LIBI_NONE, LIBI_OK, libi_result,
 };
 
 /// A type that C has pointers to, and does not look into. It stands for an [`Object`] of its value.
@@ -60,20 +60,20 @@ struct Object<T> {
     mark: AtomicU64,
     poisoned: AtomicBool,
     /// What failed last, for each thread.
-    said: Mutex<HashMap<Thread, CString>>,
+    said: Mutex<HashMap<ThreadId, CString>>,
     value: T,
 }
 
 impl<T> Object<T> {
     fn say(&self, text: &str) {
-        let text = crate::given::c_string(text);
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(Thread::this(), text);
+        let text = crate::args::c_string(text);
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(ThreadId::this(), text);
     }
 
     /// It holds until this thread is told something else.
     fn said(&self) -> *const c_char {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.get(&Thread::this()).map_or(c"".as_ptr(), |text| text.as_ptr())
+        said.get(&ThreadId::this()).map_or(c"".as_ptr(), |text| text.as_ptr())
     }
 
     fn guarded<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
@@ -99,12 +99,12 @@ pub(crate) fn give<H: Handle>(value: H::Value) -> *mut H {
 ///
 /// # Safety
 /// The pointer is NULL, or one that C was given. What was freed is told from what is alive only as long as its memory is not used again.
-unsafe fn look<'a, H: Handle>(handle: *const H) -> Outcome<&'a Object<H::Value>> {
+unsafe fn look<'a, H: Handle>(handle: *const H) -> CallResult<&'a Object<H::Value>> {
     let object: *const Object<H::Value> = handle.cast();
     if object.is_null() {
-        return Err(Fault::null(H::NAME));
+        return Err(CallError::null(H::NAME));
     }
-    let stranger = || Fault::new(LIBI_ERR_HANDLE, format!("this is no {}, or it was freed", H::NAME));
+    let stranger = || CallError::new(LIBI_ERR_HANDLE, format!("this is no {}, or it was freed", H::NAME));
     if !object.is_aligned() {
         return Err(stranger());
     }
@@ -120,7 +120,7 @@ unsafe fn look<'a, H: Handle>(handle: *const H) -> Outcome<&'a Object<H::Value>>
 /// It is NULL, or what C was given.
 pub(crate) unsafe fn with<H: Handle>(
     handle: *const H,
-    body: impl FnOnce(&H::Value) -> Outcome,
+    body: impl FnOnce(&H::Value) -> CallResult,
 ) -> libi_result {
     // SAFETY: as this function asks.
     let object = match unsafe { look(handle) } {
@@ -150,12 +150,12 @@ pub(crate) unsafe fn with<H: Handle>(
 /// As of [`with`].
 pub(crate) unsafe fn with_one<T, H: Handle<Value = Mutex<T>>>(
     handle: *const H,
-    body: impl FnOnce(&mut T) -> Outcome,
+    body: impl FnOnce(&mut T) -> CallResult,
 ) -> libi_result {
     let body = |value: &Mutex<T>| match value.try_lock() {
         Ok(mut value) => body(&mut value),
         // A panic has poisoned the object as well, which is not looked into any more.
-        Err(_) => Err(Fault::new(LIBI_ERR_BUSY, format!("the {} is in use elsewhere", H::NAME))),
+        Err(_) => Err(CallError::new(LIBI_ERR_BUSY, format!("the {} is in use elsewhere", H::NAME))),
     };
     // SAFETY: as this function asks.
     unsafe { with(handle, body) }
@@ -169,7 +169,7 @@ pub(crate) unsafe fn read<T, R, H: Handle<Value = Mutex<T>>>(
     handle: *const H,
     whose: &str,
     body: impl FnOnce(&T) -> R,
-) -> Outcome<R> {
+) -> CallResult<R> {
     let mut found = None;
     // SAFETY: as this function asks.
     let code = unsafe {
@@ -178,7 +178,7 @@ pub(crate) unsafe fn read<T, R, H: Handle<Value = Mutex<T>>>(
             Ok(())
         })
     };
-    found.ok_or_else(|| Fault::new(code, format!("{whose} is NULL, was freed or is in use")))
+    found.ok_or_else(|| CallError::new(code, format!("{whose} is NULL, was freed or is in use")))
 }
 
 /// What a getter gives; `nothing` if there is no object, or one that must not be used.
@@ -236,14 +236,14 @@ pub(crate) unsafe fn free<H: Handle>(handle: *mut H) {
 }
 
 /// An object that belongs to another, which C gets to see and does not free.
-pub(crate) struct Part<H: Handle>(*mut H);
+pub(crate) struct OwnedPart<H: Handle>(*mut H);
 
 // SAFETY: it is a box of the value, and whoever may send or share that may do the same with this.
-unsafe impl<H: Handle<Value: Send + Sync>> Send for Part<H> {}
+unsafe impl<H: Handle<Value: Send + Sync>> Send for OwnedPart<H> {}
 // SAFETY: as above.
-unsafe impl<H: Handle<Value: Send + Sync>> Sync for Part<H> {}
+unsafe impl<H: Handle<Value: Send + Sync>> Sync for OwnedPart<H> {}
 
-impl<H: Handle> Part<H> {
+impl<H: Handle> OwnedPart<H> {
     pub(crate) fn new(value: H::Value) -> Self {
         Self(give(value))
     }
@@ -258,7 +258,7 @@ impl<H: Handle> Part<H> {
     }
 }
 
-impl<H: Handle> Drop for Part<H> {
+impl<H: Handle> Drop for OwnedPart<H> {
     fn drop(&mut self) {
         // SAFETY: C was not to use it longer than what it is a part of.
         unsafe { free(self.0) }
@@ -299,12 +299,12 @@ mod tests {
     fn each_thread_has_the_text_of_its_own_failures() {
         unsafe {
             let thing = give::<Thing>(Mutex::new(5));
-            assert_eq!(with_one(thing, |_| Err(Fault::argument("mine\0"))), LIBI_ERR_ARGUMENT);
+            assert_eq!(with_one(thing, |_| Err(CallError::argument("mine\0"))), LIBI_ERR_ARGUMENT);
             let address = thing as usize;
             let other = std::thread::spawn(move || {
                 let thing = address as *mut Thing;
                 let before = read(thing);
-                with_one(thing, |_| Err(Fault::argument("his")));
+                with_one(thing, |_| Err(CallError::argument("his")));
                 (before, read(thing))
             });
             assert_eq!(other.join().unwrap(), (String::new(), "his".to_owned()));

@@ -12,10 +12,10 @@ use libi::{LaunchOptions, LinkPolicy, LinkSecurity, Output, Policy};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::given;
+use crate::args;
 use crate::hosts::{self, libi_hosts};
 use crate::object::{self, ask_one, give, handle, with_one};
-use crate::result::{Fault, Outcome, libi_micros, libi_millis, libi_result};
+use crate::result::{CallError, CallResult, libi_micros, libi_millis, libi_result};
 
 /// How a launch is to go: at first on this machine, of everything, within two minutes. It may be used by one thread at a
 /// time. Since 0.1.
@@ -29,7 +29,10 @@ handle!(libi_options, "set of options", Mutex<LaunchOptions>);
 ///
 /// # Safety
 /// It is NULL, or what C was given.
-unsafe fn set(options: *mut libi_options, body: impl FnOnce(&mut LaunchOptions) -> Outcome) -> libi_result {
+unsafe fn set(
+    options: *mut libi_options,
+    body: impl FnOnce(&mut LaunchOptions) -> CallResult,
+) -> libi_result {
     // SAFETY: as this function asks.
     unsafe { with_one(options, body) }
 }
@@ -138,10 +141,10 @@ pub unsafe extern "C" fn libi_options_set_deadline(
 }
 
 /// A time that has to have an end.
-pub(super) fn limit(millis: libi_millis, what: &str) -> Outcome<Duration> {
+pub(super) fn limit(millis: libi_millis, what: &str) -> CallResult<Duration> {
     match u64::try_from(millis) {
         Ok(millis) if millis > 0 => Ok(Duration::from_millis(millis)),
-        _ => Err(Fault::argument(format!("{what} cannot be {millis} ms; it has to be 1 or more"))),
+        _ => Err(CallError::argument(format!("{what} cannot be {millis} ms; it has to be 1 or more"))),
     }
 }
 
@@ -194,12 +197,12 @@ pub unsafe extern "C" fn libi_options_set_rule(
         set(options, |options| {
             if rule == LIBI_RULE_ATTEMPTS {
                 let attempts = u16::try_from(value).ok().filter(|attempts| *attempts > 0);
-                let wrong = || Fault::argument(format!("a host cannot be launched {value} times"));
+                let wrong = || CallError::argument(format!("a host cannot be launched {value} times"));
                 options.rules.attempts = attempts.ok_or_else(wrong)?;
                 return Ok(());
             }
             let place = duration(options, rule);
-            let place = place.ok_or_else(|| Fault::argument(format!("there is no rule {rule}")))?;
+            let place = place.ok_or_else(|| CallError::argument(format!("there is no rule {rule}")))?;
             *place = limit(value, "a time")?;
             Ok(())
         })
@@ -213,7 +216,7 @@ pub unsafe extern "C" fn libi_options_rule(options: *const libi_options, rule: l
     unsafe {
         ask_one(options, -1, |options| match rule {
             LIBI_RULE_ATTEMPTS => i64::from(options.rules.attempts),
-            _ => duration(options, rule).map_or(-1, |duration| given::millis(*duration)),
+            _ => duration(options, rule).map_or(-1, |duration| args::millis(*duration)),
         })
     }
 }
@@ -230,7 +233,7 @@ pub unsafe extern "C" fn libi_options_set_cost(
     unsafe {
         set(options, |options| {
             let micros = |micros: libi_micros| {
-                let wrong = || Fault::argument(format!("a cost cannot be {micros} microseconds"));
+                let wrong = || CallError::argument(format!("a cost cannot be {micros} microseconds"));
                 u64::try_from(micros).map(Duration::from_micros).map_err(|_| wrong())
             };
             options.cost = Some(Cost::new(micros(seq)?, micros(rem)?));
@@ -251,9 +254,9 @@ pub unsafe extern "C" fn libi_options_set_tree(
     // SAFETY: as the header asks.
     unsafe {
         set(options, |options| {
-            let tree = given::text(tree, "the tree")?.parse();
+            let tree = args::text(tree, "the tree")?.parse();
             options.strategy =
-                tree.map_err(|error: libi::plan::UnknownStrategy| Fault::argument(error.to_string()))?;
+                tree.map_err(|error: libi::plan::UnknownStrategy| CallError::argument(error.to_string()))?;
             Ok(())
         })
     }
@@ -288,7 +291,7 @@ pub unsafe extern "C" fn libi_options_output_to_files(
     // SAFETY: as the header asks.
     unsafe {
         set_output(options, |()| {
-            let directory = given::string(directory, "the directory")?;
+            let directory = args::string(directory, "the directory")?;
             Ok(Output::Files(PathBuf::from(OsStr::from_bytes(directory.to_bytes()))))
         })
     }
@@ -303,7 +306,10 @@ pub unsafe extern "C" fn libi_options_output_dropped(options: *mut libi_options)
 
 /// # Safety
 /// As of [`set`].
-unsafe fn set_output(options: *mut libi_options, output: impl FnOnce(()) -> Outcome<Output>) -> libi_result {
+unsafe fn set_output(
+    options: *mut libi_options,
+    output: impl FnOnce(()) -> CallResult<Output>,
+) -> libi_result {
     // SAFETY: as this function asks.
     unsafe {
         set(options, |options| {
@@ -335,7 +341,7 @@ pub unsafe extern "C" fn libi_options_set_links(
                 LIBI_LINKS_AUTO => LinkPolicy::Auto,
                 LIBI_LINKS_DIRECT => LinkPolicy::Direct,
                 LIBI_LINKS_CHANNEL => LinkPolicy::Channel,
-                _ => return Err(Fault::argument(format!("there is no choice of links {links}"))),
+                _ => return Err(CallError::argument(format!("there is no choice of links {links}"))),
             };
             Ok(())
         })
@@ -392,7 +398,7 @@ pub unsafe extern "C" fn libi_options_set_loopback(
 ///
 /// # Safety
 /// It is NULL, or what C was given.
-pub(crate) unsafe fn copy(options: *const libi_options) -> Outcome<LaunchOptions> {
+pub(crate) unsafe fn copy(options: *const libi_options) -> CallResult<LaunchOptions> {
     if options.is_null() {
         return Ok(LaunchOptions::default());
     }

@@ -13,12 +13,12 @@ use std::time::Duration;
 use libc::c_char;
 use libi::{Bytes, CommError, Pending, RingPlace};
 
-use crate::caller::Own;
+use crate::args::{self, OutParam};
 use crate::data::{self, libi_data};
-use crate::given::{self, Place};
 use crate::object::{self, give, handle, with_one};
+use crate::reentry::ProcessLocal;
 use crate::result::{
-    Fault, LIBI_ERR_CANCELLED, LIBI_ERR_STATE, LIBI_NONE, LIBI_NOT_YET, LIBI_OK, Outcome, libi_millis,
+    CallError, CallResult, LIBI_ERR_CANCELLED, LIBI_ERR_STATE, LIBI_NONE, LIBI_NOT_YET, LIBI_OK, libi_millis,
     libi_result,
 };
 
@@ -31,10 +31,10 @@ pub struct libi_pending {
     _opaque: (),
 }
 
-handle!(libi_pending, "pending operation", Mutex<Started>);
+handle!(libi_pending, "pending operation", Mutex<PendingOperation>);
 
 /// What has come of an operation.
-pub(crate) enum Came {
+pub(crate) enum Outcome {
     /// It is done, and nothing comes of it here.
     Nothing,
     Parts(Vec<Bytes>),
@@ -43,50 +43,50 @@ pub(crate) enum Came {
     None(&'static str),
 }
 
-pub(crate) fn nothing((): ()) -> Came {
-    Came::Nothing
+pub(crate) fn nothing((): ()) -> Outcome {
+    Outcome::Nothing
 }
 
-pub(crate) fn one(bytes: Bytes) -> Came {
-    Came::Parts(vec![bytes])
+pub(crate) fn one(bytes: Bytes) -> Outcome {
+    Outcome::Parts(vec![bytes])
 }
 
-pub(crate) fn one_or_nothing(bytes: Option<Bytes>) -> Came {
-    bytes.map_or(Came::Nothing, one)
+pub(crate) fn one_or_nothing(bytes: Option<Bytes>) -> Outcome {
+    bytes.map_or(Outcome::Nothing, one)
 }
 
-pub(crate) fn all_or_nothing(parts: Option<Vec<Bytes>>) -> Came {
-    parts.map_or(Came::Nothing, Came::Parts)
+pub(crate) fn all_or_nothing(parts: Option<Vec<Bytes>>) -> Outcome {
+    parts.map_or(Outcome::Nothing, Outcome::Parts)
 }
 
-pub(crate) fn found(value: Option<Bytes>) -> Came {
-    value.map_or(Came::None("nobody has put such a key, as far as is known here"), one)
+pub(crate) fn found(value: Option<Bytes>) -> Outcome {
+    value.map_or(Outcome::None("nobody has put such a key, as far as is known here"), one)
 }
 
 /// An operation, whatever comes of it.
 trait Operation: Send {
-    fn wait(self: Box<Self>, timeout: Duration) -> Result<Came, CommError>;
-    fn wait_for(&mut self, timeout: Duration) -> Option<Result<Came, CommError>>;
-    fn poll(&mut self) -> Option<Result<Came, CommError>>;
+    fn wait(self: Box<Self>, timeout: Duration) -> Result<Outcome, CommError>;
+    fn wait_for(&mut self, timeout: Duration) -> Option<Result<Outcome, CommError>>;
+    fn poll(&mut self) -> Option<Result<Outcome, CommError>>;
     fn cancel(self: Box<Self>);
 }
 
 struct Of<T> {
     pending: Pending<T>,
-    read: fn(T) -> Came,
+    read: fn(T) -> Outcome,
 }
 
 impl<T: Send> Operation for Of<T> {
-    fn wait(self: Box<Self>, timeout: Duration) -> Result<Came, CommError> {
+    fn wait(self: Box<Self>, timeout: Duration) -> Result<Outcome, CommError> {
         let Self { pending, read } = *self;
         pending.wait(timeout).map(read)
     }
 
-    fn wait_for(&mut self, timeout: Duration) -> Option<Result<Came, CommError>> {
+    fn wait_for(&mut self, timeout: Duration) -> Option<Result<Outcome, CommError>> {
         Some(self.pending.wait_for(timeout)?.map(self.read))
     }
 
-    fn poll(&mut self) -> Option<Result<Came, CommError>> {
+    fn poll(&mut self) -> Option<Result<Outcome, CommError>> {
         Some(self.pending.poll()?.map(self.read))
     }
 
@@ -95,27 +95,27 @@ impl<T: Send> Operation for Of<T> {
     }
 }
 
-pub(crate) struct Started(Own<Stage>);
+pub(crate) struct PendingOperation(ProcessLocal<Stage>);
 
 enum Stage {
     Running(Box<dyn Operation>),
     /// With what has come, until that is taken.
-    Done(Option<Came>),
+    Done(Option<Outcome>),
     Failed(libi_result, String),
 }
 
 /// Gives an operation to C; of the result remains what `read` makes of it, such as [`nothing`] or [`one`].
-pub(crate) fn started<T: Send + 'static>(pending: Pending<T>, read: fn(T) -> Came) -> *mut libi_pending {
+pub(crate) fn started<T: Send + 'static>(pending: Pending<T>, read: fn(T) -> Outcome) -> *mut libi_pending {
     let stage = Stage::Running(Box::new(Of { pending, read }));
-    give(Mutex::new(Started(Own::new(stage))))
+    give(Mutex::new(PendingOperation(ProcessLocal::new(stage))))
 }
 
-impl Started {
+impl PendingOperation {
     /// What the operation has come to, or that it has not; after something that may have ended it.
     fn ask(
         &mut self,
-        ask: impl FnOnce(&mut Box<dyn Operation>) -> Option<Result<Came, CommError>>,
-    ) -> Outcome<libi_result> {
+        ask: impl FnOnce(&mut Box<dyn Operation>) -> Option<Result<Outcome, CommError>>,
+    ) -> CallResult<libi_result> {
         let stage = self.0.get_mut()?;
         if let Stage::Running(operation) = stage {
             let Some(result) = ask(operation) else { return Ok(LIBI_NOT_YET) };
@@ -125,34 +125,34 @@ impl Started {
     }
 
     /// What has come, to be taken or looked at.
-    fn came(&mut self) -> Outcome<&mut Option<Came>> {
+    fn came(&mut self) -> CallResult<&mut Option<Outcome>> {
         match self.0.get_mut()? {
             Stage::Running(_) => {
-                Err(Fault::new(LIBI_ERR_STATE, "the operation is not over, or was not asked after"))
+                Err(CallError::new(LIBI_ERR_STATE, "the operation is not over, or was not asked after"))
             }
             Stage::Done(came) => Ok(came),
-            Stage::Failed(code, text) => Err(Fault::new(*code, text.clone())),
+            Stage::Failed(code, text) => Err(CallError::new(*code, text.clone())),
         }
     }
 }
 
 impl Stage {
-    fn of(result: Result<Came, CommError>) -> Self {
+    fn of(result: Result<Outcome, CommError>) -> Self {
         match result {
-            Ok(Came::None(text)) => Self::Failed(LIBI_NONE, text.to_owned()),
+            Ok(Outcome::None(text)) => Self::Failed(LIBI_NONE, text.to_owned()),
             Ok(came) => Self::Done(Some(came)),
             Err(error) => {
-                let fault = Fault::from(error);
+                let fault = CallError::from(error);
                 Self::Failed(fault.code, fault.text)
             }
         }
     }
 
-    fn said(&self) -> Outcome<libi_result> {
+    fn said(&self) -> CallResult<libi_result> {
         match self {
             Self::Running(_) => Ok(LIBI_NOT_YET),
             Self::Done(_) => Ok(LIBI_OK),
-            Self::Failed(code, text) => Err(Fault::new(*code, text.clone())),
+            Self::Failed(code, text) => Err(CallError::new(*code, text.clone())),
         }
     }
 }
@@ -165,8 +165,8 @@ impl Stage {
 /// libi_pending_poll() go on returning the same. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_pending_wait(pending: *mut libi_pending, timeout: libi_millis) -> libi_result {
-    let timeout = given::timeout(timeout);
-    let body = |started: &mut Started| {
+    let timeout = args::timeout(timeout);
+    let body = |started: &mut PendingOperation| {
         let stage = started.0.get_mut()?;
         // If that panics the object is not used again.
         match std::mem::replace(stage, Stage::Done(None)) {
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn libi_pending_wait_for(
     pending: *mut libi_pending,
     timeout: libi_millis,
 ) -> libi_result {
-    let timeout = given::timeout(timeout);
+    let timeout = args::timeout(timeout);
     // SAFETY: as the header asks.
     unsafe { coded(pending, |started| started.ask(|operation| operation.wait_for(timeout))) }
 }
@@ -215,14 +215,14 @@ pub unsafe extern "C" fn libi_pending_take(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Place::new(data, null_mut(), "data");
+        let place = OutParam::new(data, null_mut(), "data");
         with_one(pending, |started| {
             let place = place?;
-            let taken = || Fault::new(LIBI_ERR_STATE, "what has come of the operation was taken before");
+            let taken = || CallError::new(LIBI_ERR_STATE, "what has come of the operation was taken before");
             match started.came()?.take().ok_or_else(taken)? {
-                Came::Parts(parts) => place.put(data::given(parts)),
-                Came::Ring(ring) => place.put(data::given(vec![ring.left, ring.right])),
-                Came::Nothing | Came::None(_) => {}
+                Outcome::Parts(parts) => place.put(data::give_data(parts)),
+                Outcome::Ring(ring) => place.put(data::give_data(vec![ring.left, ring.right])),
+                Outcome::Nothing | Outcome::None(_) => {}
             }
             Ok(())
         })
@@ -243,12 +243,12 @@ pub unsafe extern "C" fn libi_pending_ring(
     // SAFETY: as the header asks.
     unsafe {
         with_one(pending, |started| {
-            let Some(Came::Ring(ring)) = started.came()? else {
-                return Err(Fault::new(LIBI_ERR_STATE, "this is no ring, or its data were taken"));
+            let Some(Outcome::Ring(ring)) = started.came()? else {
+                return Err(CallError::new(LIBI_ERR_STATE, "this is no ring, or its data were taken"));
             };
-            given::put(rank, ring.rank);
-            given::put(size, ring.size);
-            given::put(before, ring.before);
+            args::put(rank, ring.rank);
+            args::put(size, ring.size);
+            args::put(before, ring.before);
             Ok(())
         })
     }
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn libi_pending_free(pending: *mut libi_pending) {
 /// As of [`with_one`].
 unsafe fn coded(
     pending: *mut libi_pending,
-    body: impl FnOnce(&mut Started) -> Outcome<libi_result>,
+    body: impl FnOnce(&mut PendingOperation) -> CallResult<libi_result>,
 ) -> libi_result {
     let mut said = LIBI_OK;
     // SAFETY: as this function asks.

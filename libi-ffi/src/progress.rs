@@ -2,7 +2,7 @@
 
 use libi::Progress;
 
-use crate::result::{Fault, Outcome};
+use crate::result::{CallError, CallResult};
 
 /// Who makes progress: LIBI_PROGRESS_THREAD or LIBI_PROGRESS_MANUAL. Since 0.1.
 pub type libi_progress = i32;
@@ -14,10 +14,10 @@ pub const LIBI_PROGRESS_THREAD: libi_progress = 0;
 pub const LIBI_PROGRESS_MANUAL: libi_progress = 1;
 
 /// Who that is.
-pub(crate) fn progress(given: libi_progress) -> Outcome<Progress> {
+pub(crate) fn progress(given: libi_progress) -> CallResult<Progress> {
     match given {
         LIBI_PROGRESS_THREAD => Ok(Progress::Thread),
         LIBI_PROGRESS_MANUAL => Ok(Progress::Manual),
-        other => Err(Fault::argument(format!("there is no progress {other}"))),
+        other => Err(CallError::argument(format!("there is no progress {other}"))),
     }
 }

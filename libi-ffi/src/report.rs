@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use libc::c_char;
 use libi::{Failure, HostReport, LaunchReport};
 
-use crate::failure::{Told, libi_failure};
-use crate::given::{Place, c_string, micros};
-use crate::object::{self, Part, ask, give, handle, with};
-use crate::result::{Fault, LIBI_NONE, libi_micros, libi_result};
+use crate::args::{OutParam, c_string, micros};
+use crate::failure::{FailureView, libi_failure};
+use crate::object::{self, OwnedPart, ask, give, handle, with};
+use crate::result::{CallError, LIBI_NONE, libi_micros, libi_result};
 
 /// What became of a launch, host by host. It does not change any more, and any number of threads may use it. Since 0.1.
 pub struct libi_report {
@@ -23,9 +23,9 @@ handle!(libi_report, "report", Report);
 pub struct Report {
     report: Arc<LaunchReport>,
     names: Vec<CString>,
-    failures: Vec<Option<Part<libi_failure>>>,
-    replaced: Vec<([CString; 2], Part<libi_failure>)>,
-    flat: Option<(CString, Part<libi_failure>)>,
+    failures: Vec<Option<OwnedPart<libi_failure>>>,
+    replaced: Vec<([CString; 2], OwnedPart<libi_failure>)>,
+    flat: Option<(CString, OwnedPart<libi_failure>)>,
     text: OnceLock<CString>,
     json: OnceLock<CString>,
     svg: OnceLock<CString>,
@@ -33,7 +33,7 @@ pub struct Report {
 
 impl Report {
     fn new(report: Arc<LaunchReport>) -> Self {
-        let part = |failure: &Failure| Part::new(Told::new(failure));
+        let part = |failure: &Failure| OwnedPart::new(FailureView::new(failure));
         let replaced = report.replaced().iter();
         Self {
             names: report.hosts().iter().map(|host| c_string(&host.name)).collect(),
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn libi_report_failure(report: *const libi_report, host: u
     // SAFETY: as the header asks.
     unsafe {
         ask(report, null(), |report| {
-            report.failures.get(host).and_then(Option::as_ref).map_or(null(), Part::shown)
+            report.failures.get(host).and_then(Option::as_ref).map_or(null(), OwnedPart::shown)
         })
     }
 }
@@ -267,9 +267,9 @@ pub unsafe extern "C" fn libi_report_cost(
     // SAFETY: as the header asks.
     unsafe {
         with(report, |report| {
-            let (seq, rem) = (Place::new(seq, -1, "seq")?, Place::new(rem, -1, "rem")?);
+            let (seq, rem) = (OutParam::new(seq, -1, "seq")?, OutParam::new(rem, -1, "rem")?);
             let cost = report.report.cost();
-            let cost = cost.ok_or_else(|| Fault::new(LIBI_NONE, "too few hosts were launched to say"))?;
+            let cost = cost.ok_or_else(|| CallError::new(LIBI_NONE, "too few hosts were launched to say"))?;
             seq.put(micros(cost.seq));
             rem.put(micros(cost.rem));
             Ok(())

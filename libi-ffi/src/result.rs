@@ -107,14 +107,14 @@ pub const LIBI_ERR_GARBLED: libi_result = 59;
 
 /// A code, and the same in words.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct CallError {
     pub(crate) code: libi_result,
     pub(crate) text: String,
 }
 
-pub(crate) type Outcome<T = ()> = Result<T, Fault>;
+pub(crate) type CallResult<T = ()> = Result<T, CallError>;
 
-impl Fault {
+impl CallError {
     pub(crate) fn new(code: libi_result, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
@@ -143,13 +143,13 @@ impl Fault {
     }
 }
 
-impl From<libi::hosts::HostListError> for Fault {
+impl From<libi::hosts::HostListError> for CallError {
     fn from(error: libi::hosts::HostListError) -> Self {
         Self::of(LIBI_ERR_HOSTS, &error)
     }
 }
 
-impl From<libi::Error> for Fault {
+impl From<libi::Error> for CallError {
     fn from(error: libi::Error) -> Self {
         use libi::Error as E;
         let code = match &error {
@@ -167,7 +167,7 @@ impl From<libi::Error> for Fault {
     }
 }
 
-impl From<InitError> for Fault {
+impl From<InitError> for CallError {
     fn from(error: InitError) -> Self {
         let code = match &error {
             InitError::StartedByHand => LIBI_ERR_STARTED_BY_HAND,
@@ -180,7 +180,7 @@ impl From<InitError> for Fault {
     }
 }
 
-impl From<MemberError> for Fault {
+impl From<MemberError> for CallError {
     fn from(error: MemberError) -> Self {
         let code = match &error {
             MemberError::TimedOut(_) => LIBI_ERR_TIMED_OUT,
@@ -191,7 +191,7 @@ impl From<MemberError> for Fault {
     }
 }
 
-impl From<CommError> for Fault {
+impl From<CommError> for CallError {
     fn from(error: CommError) -> Self {
         use CommError as E;
         let code = match &error {

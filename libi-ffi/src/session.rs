@@ -3,25 +3,25 @@
 use libc::{c_char, c_int, c_void};
 use libi::{Error, Session, Stage};
 
-use crate::caller::Own;
+use crate::args::{self, OutParam, timeout};
 use crate::data::{self, libi_data};
-use crate::given::{self, Place, timeout};
 use crate::layout::{give_layout, libi_layout};
 use crate::object::{self, ask, give, handle, with};
 use crate::pending::{self, libi_pending};
+use crate::reentry::ProcessLocal;
 use crate::report::{give_report, libi_report};
-use crate::result::{Fault, LIBI_NONE, Outcome, libi_millis, libi_result};
+use crate::result::{CallError, CallResult, LIBI_NONE, libi_millis, libi_result};
 
 /// A session that was launched, or is being launched. Any number of threads may use it at a time. Since 0.1.
 pub struct libi_session {
     _opaque: (),
 }
 
-handle!(libi_session, "session", Own<Session>);
+handle!(libi_session, "session", ProcessLocal<Session>);
 
 /// A session for C.
 pub(crate) fn give_session(session: Session) -> *mut libi_session {
-    give(Own::new(session))
+    give(ProcessLocal::new(session))
 }
 
 /// How far a session is. Since 0.1.
@@ -99,9 +99,9 @@ pub unsafe extern "C" fn libi_session_tally(
     unsafe {
         act(session, |session| {
             let tally = session.progress();
-            Place::new(joined, tally.joined, "joined")?;
-            Place::new(failed, tally.failed, "failed")?;
-            Place::new(waiting, tally.waiting, "waiting")?;
+            OutParam::new(joined, tally.joined, "joined")?;
+            OutParam::new(failed, tally.failed, "failed")?;
+            OutParam::new(waiting, tally.waiting, "waiting")?;
             Ok(())
         })
     }
@@ -119,8 +119,8 @@ pub unsafe extern "C" fn libi_session_links(
     unsafe {
         act(session, |session| {
             let links = session.links();
-            Place::new(direct, links.direct, "direct")?;
-            Place::new(fell_back, links.fell_back, "fell_back")?;
+            OutParam::new(direct, links.direct, "direct")?;
+            OutParam::new(fell_back, links.fell_back, "fell_back")?;
             Ok(())
         })
     }
@@ -137,9 +137,9 @@ pub unsafe extern "C" fn libi_session_report(
     // SAFETY: as the header asks.
     unsafe {
         act(session, |session| {
-            let place = Place::new(report, std::ptr::null_mut(), "report")?;
+            let place = OutParam::new(report, std::ptr::null_mut(), "report")?;
             let found = session.report();
-            let found = found.ok_or_else(|| Fault::new(LIBI_NONE, "there is no verdict yet"))?;
+            let found = found.ok_or_else(|| CallError::new(LIBI_NONE, "there is no verdict yet"))?;
             place.put(give_report(found));
             Ok(())
         })
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn libi_session_lost(
     room: usize,
 ) -> usize {
     // SAFETY: as the header asks.
-    unsafe { look(session, 0, |session| given::write_ranks(&session.lost(), ranks, room)) }
+    unsafe { look(session, 0, |session| args::write_ranks(&session.lost(), ranks, room)) }
 }
 
 /// Waits until there is a verdict on every host. It comes by the deadline of the launch.
@@ -198,8 +198,8 @@ pub unsafe extern "C" fn libi_session_write(
     // SAFETY: as the header asks.
     unsafe {
         act(session, |session| {
-            let bytes = given::bytes(bytes, length, "bytes")?;
-            session.write(bytes, timeout(most)).map_err(Fault::from)
+            let bytes = args::bytes(bytes, length, "bytes")?;
+            session.write(bytes, timeout(most)).map_err(CallError::from)
         })
     }
 }
@@ -253,8 +253,8 @@ pub unsafe extern "C" fn libi_session_send(
     // SAFETY: as the header asks.
     unsafe {
         act(session, |session| {
-            let message = given::bytes(bytes, length, "bytes")?;
-            session.send(message.to_vec()).wait(timeout(most)).map_err(Fault::from)
+            let message = args::bytes(bytes, length, "bytes")?;
+            session.send(message.to_vec()).wait(timeout(most)).map_err(CallError::from)
         })
     }
 }
@@ -270,8 +270,8 @@ pub unsafe extern "C" fn libi_session_start_send(
     // SAFETY: as the header asks.
     unsafe {
         act(session, |session| {
-            let place = Place::new(pending, std::ptr::null_mut(), "pending")?;
-            let message = given::bytes(bytes, length, "bytes")?;
+            let place = OutParam::new(pending, std::ptr::null_mut(), "pending")?;
+            let message = args::bytes(bytes, length, "bytes")?;
             place.put(pending::started(session.send(message.to_vec()), pending::nothing));
             Ok(())
         })
@@ -290,8 +290,8 @@ pub unsafe extern "C" fn libi_session_recv(
     // SAFETY: as the header asks.
     unsafe {
         act(session, |session| {
-            let place = Place::new(data, std::ptr::null_mut(), "data")?;
-            place.put(data::given(vec![session.recv().wait(timeout(most))?]));
+            let place = OutParam::new(data, std::ptr::null_mut(), "data")?;
+            place.put(data::give_data(vec![session.recv().wait(timeout(most))?]));
             Ok(())
         })
     }
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn libi_session_start_recv(
     // SAFETY: as the header asks.
     unsafe {
         act(session, |session| {
-            let place = Place::new(pending, std::ptr::null_mut(), "pending")?;
+            let place = OutParam::new(pending, std::ptr::null_mut(), "pending")?;
             place.put(pending::started(session.recv(), pending::one));
             Ok(())
         })
@@ -320,12 +320,12 @@ unsafe fn try_with(
     body: impl FnOnce(&Session) -> Result<(), Error>,
 ) -> libi_result {
     // SAFETY: as this function asks.
-    unsafe { act(session, |session| body(session).map_err(Fault::from)) }
+    unsafe { act(session, |session| body(session).map_err(CallError::from)) }
 }
 
 /// # Safety
 /// The session is NULL, or what C was given.
-unsafe fn act(session: *const libi_session, body: impl FnOnce(&Session) -> Outcome) -> libi_result {
+unsafe fn act(session: *const libi_session, body: impl FnOnce(&Session) -> CallResult) -> libi_result {
     // SAFETY: as this function asks.
     unsafe { with(session, |own| body(own.get()?)) }
 }

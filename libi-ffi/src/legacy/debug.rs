@@ -43,7 +43,7 @@ pub(super) fn say(level: u32, text: impl FnOnce() -> String) {
 }
 
 fn file_in(directory: &Path) -> PathBuf {
-    directory.join(format!("libi.{}.{}", super::here::machine(), std::process::id()))
+    directory.join(format!("libi.{}.{}", super::this_machine::machine(), std::process::id()))
 }
 
 /// What is no number says that somebody wants to hear something.

@@ -20,10 +20,10 @@ use libi::plan::{Shape, Strategy};
 use libi::{Backend, Distribution, EnvVar, HostList, LaunchOptions, OsBytes};
 use libi_launch::backend::LaunchMethod;
 
-use super::here::{Here, is_loopback};
+use super::this_machine::{ThisMachine, is_loopback};
 use super::{debug, remote_shell};
 
-const HANDED_ON: [&str; 8] = [
+const FORWARDED: [&str; 8] = [
     "XPLAT_RSH",
     "XPLAT_RSH_ARGS",
     "XPLAT_REMCMD",
@@ -38,7 +38,7 @@ const HANDED_ON: [&str; 8] = [
 pub(super) fn options(
     distributions: &mut [Distribution],
     get: impl Fn(&str) -> Option<OsString>,
-    here: impl FnOnce() -> Here,
+    here: impl FnOnce() -> ThisMachine,
 ) -> LaunchOptions {
     let get = |name: &str| get(name).map(OsString::into_vec).filter(|value| !value.is_empty());
     let word = |name: &str| get(name).and_then(|value| OsBytes::new(value).ok());
@@ -47,10 +47,13 @@ pub(super) fn options(
     let mut options = LaunchOptions::default();
     match word("XPLAT_RSH") {
         Some(program) => {
-            options.backend = remote_shell::named(program, &get("XPLAT_RSH_ARGS").unwrap_or_default());
+            options.backend =
+                remote_shell::backend_named(program, &get("XPLAT_RSH_ARGS").unwrap_or_default());
             options.allow_plain = true; // they have named it
         }
-        None => unnamed(distributions, &mut options, &here(), &get("XPLAT_RSH_ARGS").unwrap_or_default()),
+        None => {
+            choose_shell(distributions, &mut options, &here(), &get("XPLAT_RSH_ARGS").unwrap_or_default())
+        }
     }
     options.strategy = match number("LIBI_TREE_TYPE") {
         Some(0.0) => Strategy::Static(Shape::Greedy),
@@ -67,14 +70,14 @@ pub(super) fn options(
         options.cost = Some(Cost { seq: seq.unwrap_or(usual.seq), rem: rem.unwrap_or(usual.rem), ..usual });
     }
 
-    let handed_on: Vec<EnvVar> = HANDED_ON
+    let forwarded: Vec<EnvVar> = FORWARDED
         .iter()
         .filter_map(|name| EnvVar::new(OsBytes::try_from(*name).ok()?, word(name)?).ok())
         .collect();
     let before = word("XPLAT_REMCMD").filter(|_| !matches!(options.backend, Backend::Local(_)));
     for distribution in distributions {
         // Of equal names the last one counts: the caller's.
-        distribution.env.splice(0..0, handed_on.iter().cloned());
+        distribution.env.splice(0..0, forwarded.iter().cloned());
         if let Some(before) = &before {
             let command = std::mem::replace(&mut distribution.executable, before.clone());
             distribution.args.insert(0, command);
@@ -84,27 +87,32 @@ pub(super) fn options(
 }
 
 /// No remote shell is named: none is needed for this machine, and ssh for all others.
-fn unnamed(distributions: &mut [Distribution], options: &mut LaunchOptions, here: &Here, args: &[u8]) {
+fn choose_shell(
+    distributions: &mut [Distribution],
+    options: &mut LaunchOptions,
+    here: &ThisMachine,
+    args: &[u8],
+) {
     let is_here = |host: HostRef<'_>| host.user.is_none() && host.port.is_none() && here.is(host.name);
     if distributions.iter().all(|distribution| distribution.hosts.iter().all(is_here)) {
         options.backend = Backend::default();
         return;
     }
-    options.backend =
-        OsBytes::try_from("ssh").map_or_else(|_| Backend::default(), |ssh| remote_shell::named(ssh, args));
+    options.backend = OsBytes::try_from("ssh")
+        .map_or_else(|_| Backend::default(), |ssh| remote_shell::backend_named(ssh, args));
     for distribution in distributions {
         let mut hosts = HostList::new();
         for host in &distribution.hosts {
-            let mut named = host;
+            let mut host_named = host;
             if is_here(host) {
                 // Whoever else comes to launch it would mean itself by this.
-                named.name = if is_loopback(host.name) { &here.name } else { host.name };
-                if !options.here.iter().any(|known| known.name == named.name) {
+                host_named.name = if is_loopback(host.name) { &here.name } else { host.name };
+                if !options.here.iter().any(|known| known.name == host_named.name) {
                     // A name of this machine is one that a list can hold, or it is not among them.
-                    let _ = options.here.push(HostRef::new(named.name));
+                    let _ = options.here.push(HostRef::new(host_named.name));
                 }
             }
-            if hosts.push(named).is_err() {
+            if hosts.push(host_named).is_err() {
                 let _ = hosts.push(host);
             }
         }
@@ -122,7 +130,7 @@ mod tests {
         let mut one = [Distribution::new(SessionId(1), text("./daemon"), HostList::parse(hosts).unwrap())];
         one[0].args.push(text("-x"));
         let get = |name: &str| says.iter().find(|says| says.0 == name).map(|says| says.1.into());
-        let options = options(&mut one, get, Here::new);
+        let options = options(&mut one, get, ThisMachine::new);
         let [one] = one;
         (one, options)
     }
@@ -134,7 +142,7 @@ mod tests {
         assert!(matches!(made("me@localhost", &[]).1.backend, Backend::Ssh(_)));
         let (one, options) = made("localhost:2, n1.invalid, localhost", &[]);
         assert!(matches!(options.backend, Backend::Ssh(_)));
-        let here = super::super::here::machine();
+        let here = super::super::this_machine::machine();
         let names: Vec<_> = one.hosts.iter().map(|host| (host.name, host.count)).collect();
         assert_eq!(names, [(here.as_str(), 2), ("n1.invalid", 1), (here.as_str(), 1)]);
         assert_eq!(options.here.iter().map(|host| host.name).collect::<Vec<_>>(), [here.as_str()]);

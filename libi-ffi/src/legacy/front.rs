@@ -9,15 +9,15 @@ use std::time::Instant;
 use libc::{c_char, c_int, c_uint, c_void};
 use libi::{Distribution, Error, FrontEnd, LaunchOptions, Session, SessionId};
 
+use super::args::{self, Handle, env_t, proc_dist_req_t};
 use super::environment;
-use super::given::{self, Handle, env_t, proc_dist_req_t};
-use super::here::Here;
-use super::output::{self, Passed};
-use super::session::{LEAVING, Launched, Sessions};
-use super::{Code, EINIT, EIO, ELAUNCH, Fault, Outcome, debug, done, lock};
+use super::output::{self, ForwardedOutput};
+use super::session::{LEAVE_TIMEOUT, LaunchedSession, Sessions};
+use super::this_machine::ThisMachine;
+use super::{CallError, CallResult, Code, EINIT, EIO, ELAUNCH, debug, done, lock};
 
 /// What `LIBI_fe_getMaxMsgBufLen` says; longer messages are as good.
-const MOST: c_int = 4 << 20;
+const MAX_MESSAGE: c_int = 4 << 20;
 
 /// The front end of this process, once it has one. With the process, and however that ends, it ends.
 static FRONT: Mutex<Option<Front>> = Mutex::new(None);
@@ -27,7 +27,7 @@ struct Front {
     process: u32,
     front_end: Arc<FrontEnd>,
     sessions: Sessions,
-    passed: Arc<Passed>,
+    forwarded: Arc<ForwardedOutput>,
 }
 
 /// Members that are about to leave when this process ends may do so, and what they have printed is passed on: a second is enough
@@ -39,16 +39,16 @@ fn at_exit() {
         if PROCESS.load(Ordering::Acquire) != std::process::id() {
             return;
         }
-        let Ok((launched, passed)) = FRONT.try_lock().map(|front| match &*front {
-            Some(front) => (front.sessions.all_launched(), Some(Arc::clone(&front.passed))),
+        let Ok((launched, forwarded)) = FRONT.try_lock().map(|front| match &*front {
+            Some(front) => (front.sessions.all_launched(), Some(Arc::clone(&front.forwarded))),
             None => Default::default(),
         }) else {
             return;
         };
-        let by = Instant::now() + LEAVING;
+        let by = Instant::now() + LEAVE_TIMEOUT;
         for session in &launched {
-            if let (Some(done), Some(passed)) = (session.wait_done(by), &passed) {
-                passed.wait(done, by);
+            if let (Some(done), Some(forwarded)) = (session.wait_done(by), &forwarded) {
+                forwarded.wait(done, by);
             }
         }
         // They end with the process, if they have not left.
@@ -63,10 +63,10 @@ fn at_exit() {
 }
 
 /// Looks at the front end. Nothing in here waits.
-fn with<T>(body: impl FnOnce(&mut Front) -> Outcome<T>) -> Outcome<T> {
+fn with<T>(body: impl FnOnce(&mut Front) -> CallResult<T>) -> CallResult<T> {
     let mut front = lock(&FRONT);
     let own = front.as_mut().filter(|front| front.process == std::process::id());
-    body(own.ok_or_else(|| Fault::new(EINIT, "LIBI_fe_init has not been called in this process"))?)
+    body(own.ok_or_else(|| CallError::new(EINIT, "LIBI_fe_init has not been called in this process"))?)
 }
 
 #[unsafe(no_mangle)]
@@ -76,12 +76,12 @@ pub extern "C" fn LIBI_fe_init(_version: c_int) -> Code {
         if front.as_ref().is_none_or(|front| front.process != std::process::id()) {
             // That of the process that has forked this one stays as it is: to end it is not ours.
             std::mem::forget(front.take());
-            let front_end = FrontEnd::new().map_err(|error| Fault::io("no front end", &error))?;
+            let front_end = FrontEnd::new().map_err(|error| CallError::io("no front end", &error))?;
             let front_end = Arc::new(front_end);
-            let passed = output::pass_on(Arc::clone(&front_end));
-            let passed = passed.map_err(|error| Fault::io("no thread", &error))?;
+            let forwarded = output::forward(Arc::clone(&front_end));
+            let forwarded = forwarded.map_err(|error| CallError::io("no thread", &error))?;
             let process = std::process::id();
-            *front = Some(Front { process, front_end, sessions: Sessions::default(), passed });
+            *front = Some(Front { process, front_end, sessions: Sessions::default(), forwarded });
             at_exit();
         }
         Ok(())
@@ -91,14 +91,14 @@ pub extern "C" fn LIBI_fe_init(_version: c_int) -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_fe_createSession(session: *mut Handle) -> Code {
     // SAFETY: it is a reference in C++.
-    done("LIBI_fe_createSession", || with(|front| unsafe { given::put(session, front.sessions.create()) }))
+    done("LIBI_fe_createSession", || with(|front| unsafe { args::put(session, front.sessions.create()) }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_fe_addToSessionEnvironment(session: Handle, list: *const env_t) -> Code {
     done("LIBI_fe_addToSessionEnvironment", || {
         // SAFETY: as the header asks.
-        with(|front| front.sessions.add_variables(session, unsafe { given::variables(list) }))
+        with(|front| front.sessions.add_variables(session, unsafe { args::variables(list) }))
     })
 }
 
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn LIBI_fe_launch(requests: *const proc_dist_req_t, count:
             },
             _ => {
                 with(|_| Ok(()))?;
-                return Err(Fault::new(ELAUNCH, "there is nothing to launch"));
+                return Err(CallError::new(ELAUNCH, "there is nothing to launch"));
             }
         };
         // SAFETY: as the header asks.
@@ -135,7 +135,7 @@ impl Launch {
     ///
     /// # Safety
     /// As the header says of `proc_dist_req_t`.
-    unsafe fn prepare(front: &mut Front, requests: &[proc_dist_req_t]) -> Outcome<(Arc<FrontEnd>, Self)> {
+    unsafe fn prepare(front: &mut Front, requests: &[proc_dist_req_t]) -> CallResult<(Arc<FrontEnd>, Self)> {
         let mut known = Vec::with_capacity(requests.len());
         for request in requests {
             // A handle that is none is the first thing to be said.
@@ -147,12 +147,13 @@ impl Launch {
         let (mut distributions, mut names) = (Vec::new(), BTreeMap::<u32, Vec<CString>>::new());
         for (request, (session, variables)) in requests.iter().zip(known) {
             // SAFETY: as this function asks.
-            let (mut distribution, hosts) = unsafe { given::request(request, session) }?;
+            let (mut distribution, hosts) = unsafe { args::request(request, session) }?;
             distribution.env = variables;
             distributions.push(distribution);
             names.entry(session.0).or_default().extend(hosts);
         }
-        let options = environment::options(&mut distributions, |name| std::env::var_os(name), Here::new);
+        let options =
+            environment::options(&mut distributions, |name| std::env::var_os(name), ThisMachine::new);
         debug::say(2, || format!("launching through {} by {}", options.backend, options.strategy));
         let sessions: Vec<SessionId> = names.keys().map(|number| SessionId(*number)).collect();
         front.sessions.begin(&sessions);
@@ -160,15 +161,15 @@ impl Launch {
     }
 
     /// They are up, or are new again.
-    fn settle(&mut self, launched: Result<Vec<Session>, Error>) -> Outcome {
-        let launched = launched.map_err(|error| Fault::new(ELAUNCH, error.to_string()))?;
+    fn settle(&mut self, launched: Result<Vec<Session>, Error>) -> CallResult {
+        let launched = launched.map_err(|error| CallError::new(ELAUNCH, error.to_string()))?;
         for session in launched {
             if let Some(report) = session.report() {
                 debug::say(2, || report.to_string());
             }
             let names = self.names.remove(&session.id().0).unwrap_or_default();
             self.sessions.retain(|open| *open != session.id());
-            let launched = Launched::new(session, names);
+            let launched = LaunchedSession::new(session, names);
             with(|front| {
                 front.sessions.is_up(launched);
                 Ok(())
@@ -189,7 +190,7 @@ impl Drop for Launch {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_fe_getMaxMsgBufLen(most: *mut c_int) -> Code {
     // SAFETY: as the header asks.
-    done("LIBI_fe_getMaxMsgBufLen", || with(|_| unsafe { given::put(most, MOST) }))
+    done("LIBI_fe_getMaxMsgBufLen", || with(|_| unsafe { args::put(most, MAX_MESSAGE) }))
 }
 
 #[unsafe(no_mangle)]
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn LIBI_fe_sendUsrData(session: Handle, buffer: *const c_v
     done("LIBI_fe_sendUsrData", || {
         let launched = with(|front| front.sessions.launched(session))?;
         // SAFETY: as the header asks.
-        launched.send(unsafe { given::bytes(buffer, length) }?)
+        launched.send(unsafe { args::bytes(buffer, length) }?)
     })
 }
 
@@ -210,7 +211,7 @@ pub unsafe extern "C" fn LIBI_fe_recvUsrData(
     done("LIBI_fe_recvUsrData", || {
         let launched = with(|front| front.sessions.launched(session))?;
         // SAFETY: as the header asks.
-        unsafe { given::put_message(&launched.recv()?, buffer, length) }
+        unsafe { args::put_message(&launched.recv()?, buffer, length) }
     })
 }
 
@@ -219,7 +220,7 @@ pub unsafe extern "C" fn LIBI_fe_getHostlistSize(session: Handle, size: *mut c_u
     done("LIBI_fe_getHostlistSize", || {
         let launched = with(|front| front.sessions.launched(session))?;
         // SAFETY: as the header asks.
-        unsafe { given::put(size, launched.names().len() as c_uint) }
+        unsafe { args::put(size, launched.names().len() as c_uint) }
     })
 }
 
@@ -235,20 +236,20 @@ pub unsafe extern "C" fn LIBI_fe_getHostlist(
         // What is not given is freed.
         let mut copies = Copies(Vec::with_capacity(names.len()));
         for name in names {
-            copies.0.push(given::malloc(name.as_bytes_with_nul())?);
+            copies.0.push(args::malloc(name.as_bytes_with_nul())?);
         }
         // SAFETY: an array of pointers is as good as its bytes.
         let bytes = unsafe {
             std::slice::from_raw_parts(copies.0.as_ptr().cast::<u8>(), size_of_val(copies.0.as_slice()))
         };
         if list.is_null() || size.is_null() {
-            return Err(Fault::new(EIO, "the place for the list is NULL"));
+            return Err(CallError::new(EIO, "the place for the list is NULL"));
         }
-        let array = given::malloc(bytes)?;
+        let array = args::malloc(bytes)?;
         // SAFETY: as the header asks.
         unsafe {
-            given::put(list, array.cast())?;
-            given::put(size, names.len() as c_uint)?;
+            args::put(list, array.cast())?;
+            args::put(size, names.len() as c_uint)?;
         }
         copies.0.clear();
         Ok(())

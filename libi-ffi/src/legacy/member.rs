@@ -20,27 +20,27 @@ use std::time::Duration;
 use libc::{c_char, c_int, c_void};
 use libi::{Bytes, CommError, InitError, Member, MemberError, Op, Rank};
 
-use super::given::{self, length_of};
-use super::{Code, EINIT, EIO, Fault, NO, Outcome, YES, answer, debug, descriptors, done, lock};
+use super::args::{self, length_of};
+use super::{CallError, CallResult, Code, EINIT, EIO, NO, YES, answer, debug, descriptors, done, lock};
 
 /// As long as those that are needed are well.
 const TIMEOUT: Duration = Duration::MAX;
 /// How long what was said last may take to get out when the member leaves; then it goes on by itself.
-const LEAVING: Duration = Duration::from_secs(60);
+const DETACH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The place of this process, once it has one.
-static MEMBER: Mutex<Standing> = Mutex::new(Standing::Outside);
+static MEMBER: Mutex<MemberState> = Mutex::new(MemberState::Outside);
 
 /// Which process that was: a child of it has a copy of all this, and must not touch it.
-static JOINED: OnceLock<Joined> = OnceLock::new();
+static JOIN_RECORD: OnceLock<JoinRecord> = OnceLock::new();
 
-struct Joined {
+struct JoinRecord {
     process: u32,
     /// What it had a descriptor for.
     had: Option<(libc::dev_t, libc::ino_t)>,
 }
 
-enum Standing {
+enum MemberState {
     Outside,
     Joining,
     In(Arc<Member>),
@@ -48,14 +48,14 @@ enum Standing {
     Out(Arc<Member>),
 }
 
-fn member() -> Outcome<Arc<Member>> {
+fn member() -> CallResult<Arc<Member>> {
     match &*lock(&MEMBER) {
-        Standing::In(_) if JOINED.get().is_none_or(|joined| joined.process != std::process::id()) => {
-            Err(Fault::new(EINIT, "this process is a child of one that has called LIBI_init"))
+        MemberState::In(_) if JOIN_RECORD.get().is_none_or(|joined| joined.process != std::process::id()) => {
+            Err(CallError::new(EINIT, "this process is a child of one that has called LIBI_init"))
         }
-        Standing::In(member) => Ok(Arc::clone(member)),
-        Standing::Out(_) => Err(Fault::new(EINIT, "LIBI_finalize was called before")),
-        _ => Err(Fault::new(EINIT, "LIBI_init has not been called, or has not come back")),
+        MemberState::In(member) => Ok(Arc::clone(member)),
+        MemberState::Out(_) => Err(CallError::new(EINIT, "LIBI_finalize was called before")),
+        _ => Err(CallError::new(EINIT, "LIBI_init has not been called, or has not come back")),
     }
 }
 
@@ -63,25 +63,25 @@ fn member() -> Outcome<Arc<Member>> {
 pub extern "C" fn LIBI_init(_version: c_int, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Code {
     done("LIBI_init", || {
         {
-            let mut standing = lock(&MEMBER);
-            if !matches!(*standing, Standing::Outside) {
-                return Err(Fault::new(EINIT, "it was called before"));
+            let mut state = lock(&MEMBER);
+            if !matches!(*state, MemberState::Outside) {
+                return Err(CallError::new(EINIT, "it was called before"));
             }
-            *standing = Standing::Joining;
+            *state = MemberState::Joining;
         }
         let joined = descriptors::high(Member::init);
-        let mut standing = lock(&MEMBER);
+        let mut state = lock(&MEMBER);
         match joined {
             Ok(member) => {
                 debug::say(2, || format!("rank {} of {} has joined", member.rank().0, member.size()));
                 at_exit(&member);
-                *standing = Standing::In(Arc::new(member));
+                *state = MemberState::In(Arc::new(member));
                 Ok(())
             }
             Err(error) => {
-                *standing = Standing::Outside;
+                *state = MemberState::Outside;
                 let code = if matches!(error, InitError::Ended | InitError::System(_)) { EIO } else { EINIT };
-                Err(Fault::new(code, error.to_string()))
+                Err(CallError::new(code, error.to_string()))
             }
         }
     })
@@ -92,13 +92,13 @@ pub extern "C" fn LIBI_finalize() -> Code {
     done("LIBI_finalize", || {
         let member = member()?;
         flush();
-        match descriptors::high(|| member.detach(LEAVING)) {
+        match descriptors::high(|| member.detach(DETACH_TIMEOUT)) {
             // What is still on its way goes on by itself.
             Ok(()) | Err(MemberError::TimedOut(_)) => {
-                *lock(&MEMBER) = Standing::Out(member);
+                *lock(&MEMBER) = MemberState::Out(member);
                 Ok(())
             }
-            Err(error) => Err(Fault::io("leaving", &error)),
+            Err(error) => Err(CallError::io("leaving", &error)),
         }
     })
 }
@@ -126,11 +126,11 @@ fn descriptor_of(member: &Member) -> Option<(libc::dev_t, libc::ino_t)> {
 fn at_exit(member: &Member) {
     extern "C" fn wait() {
         // A child that goes on without us has nothing to do with others.
-        let joined = JOINED.get().filter(|joined| joined.process == std::process::id());
-        let Some(Joined { had, .. }) = joined else { return };
+        let joined = JOIN_RECORD.get().filter(|joined| joined.process == std::process::id());
+        let Some(JoinRecord { had, .. }) = joined else { return };
         flush();
         let member = match MEMBER.try_lock().as_deref() {
-            Ok(Standing::In(member) | Standing::Out(member)) => Arc::clone(member),
+            Ok(MemberState::In(member) | MemberState::Out(member)) => Arc::clone(member),
             _ => return,
         };
         if had.is_some() && *had == descriptor_of(&member) {
@@ -140,7 +140,7 @@ fn at_exit(member: &Member) {
         // It would wait for what is printed again.
         std::mem::forget(member);
     }
-    if JOINED.set(Joined { process: std::process::id(), had: descriptor_of(member) }).is_ok() {
+    if JOIN_RECORD.set(JoinRecord { process: std::process::id(), had: descriptor_of(member) }).is_ok() {
         // SAFETY: it is a function without arguments. If there is no room for it, nobody waits.
         unsafe { libc::atexit(wait) };
     }
@@ -154,23 +154,23 @@ pub extern "C" fn LIBI_amIMaster() -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_getMyRank(rank: *mut c_int) -> Code {
     // SAFETY: as the header asks.
-    done("LIBI_getMyRank", || unsafe { given::put(rank, member()?.rank().0.cast_signed()) })
+    done("LIBI_getMyRank", || unsafe { args::put(rank, member()?.rank().0.cast_signed()) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_getSize(size: *mut c_int) -> Code {
     // SAFETY: as the header asks.
-    done("LIBI_getSize", || unsafe { given::put(size, member()?.size().cast_signed()) })
+    done("LIBI_getSize", || unsafe { args::put(size, member()?.size().cast_signed()) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_recvUsrData(buffer: *mut *mut c_void, length: *mut c_int) -> Code {
     done("LIBI_recvUsrData", || {
         let member = member()?;
-        together(&member, "receiving from the front end", || {
+        collectively(&member, "receiving from the front end", || {
             let message = member.recv().wait(TIMEOUT).map_err(io("receiving from the front end"))?;
             // SAFETY: as the header asks of the master.
-            unsafe { given::put_message(&message, buffer, length) }
+            unsafe { args::put_message(&message, buffer, length) }
         })
     })
 }
@@ -179,12 +179,12 @@ pub unsafe extern "C" fn LIBI_recvUsrData(buffer: *mut *mut c_void, length: *mut
 pub unsafe extern "C" fn LIBI_sendUsrData(buffer: *const c_void, length: *const c_int) -> Code {
     done("LIBI_sendUsrData", || {
         let member = member()?;
-        together(&member, "sending to the front end", || {
+        collectively(&member, "sending to the front end", || {
             // SAFETY: as the header asks of the master.
             let message = unsafe {
                 let length =
-                    length.as_ref().ok_or_else(|| Fault::new(EIO, "the place of the length is NULL"))?;
-                given::bytes(buffer, *length)?
+                    length.as_ref().ok_or_else(|| CallError::new(EIO, "the place of the length is NULL"))?;
+                args::bytes(buffer, *length)?
             };
             member.send(Bytes::copy_from_slice(message)).wait(TIMEOUT).map_err(io("sending to the front end"))
         })
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn LIBI_sendUsrData(buffer: *const c_void, length: *const 
 }
 
 /// Has the master do something, and all members return together when it has. If the master could not do it, they all know.
-fn together(member: &Member, what: &str, body: impl FnOnce() -> Outcome) -> Outcome {
+fn collectively(member: &Member, what: &str, body: impl FnOnce() -> CallResult) -> CallResult {
     let own = if member.is_master() { body() } else { Ok(()) };
     let failed = u8::from(own.is_err());
     let all = member.allreduce(&[failed], Op::Max).wait(TIMEOUT).map_err(io(what));
@@ -200,7 +200,7 @@ fn together(member: &Member, what: &str, body: impl FnOnce() -> Outcome) -> Outc
     if all?.first() == Some(&0) {
         Ok(())
     } else {
-        Err(Fault::new(EIO, format!("{what}: the master could not")))
+        Err(CallError::new(EIO, format!("{what}: the master could not")))
     }
 }
 
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn LIBI_broadcast(buffer: *mut c_void, length: c_int) -> C
         let member = member()?;
         let data = if member.is_master() {
             // SAFETY: as the header asks.
-            Some(or_tell(&member, unsafe { given::bytes(buffer, length) })?)
+            Some(or_mismatch(&member, unsafe { args::bytes(buffer, length) })?)
         } else {
             None
         };
@@ -226,9 +226,9 @@ pub unsafe extern "C" fn LIBI_gather(send: *const c_void, length: c_int, receive
     done("LIBI_gather", || {
         let member = member()?;
         // SAFETY: as the header asks.
-        let own = Bytes::copy_from_slice(or_tell(&member, unsafe { given::bytes(send, length) })?);
+        let own = Bytes::copy_from_slice(or_mismatch(&member, unsafe { args::bytes(send, length) })?);
         if member.is_master() && receive.is_null() && length > 0 {
-            or_tell(&member, Err(Fault::new(EIO, "the place for the parts is NULL")))?;
+            or_mismatch(&member, Err(CallError::new(EIO, "the place for the parts is NULL")))?;
         }
         let parts = member.gather_equal(Rank(0), own).wait(TIMEOUT).map_err(io("the gather"))?;
         let length = length_of(length)?;
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn LIBI_scatter(send: *const c_void, length: c_int, receiv
         let member = member()?;
         // SAFETY: as the header asks.
         let parts = if member.is_master() {
-            Some(or_tell(&member, unsafe { parts(send, length, member.size()) })?)
+            Some(or_mismatch(&member, unsafe { parts(send, length, member.size()) })?)
         } else {
             None
         };
@@ -269,12 +269,12 @@ pub extern "C" fn LIBI_barrier() -> Code {
 ///
 /// # Safety
 /// It is NULL, or there are as many parts, one behind the other.
-unsafe fn parts(send: *const c_void, length: c_int, size: u32) -> Outcome<Vec<Bytes>> {
+unsafe fn parts(send: *const c_void, length: c_int, size: u32) -> CallResult<Vec<Bytes>> {
     let (length, size) = (length_of(length)?, size as usize);
     let all = length.checked_mul(size).filter(|all| isize::try_from(*all).is_ok());
-    let all = all.ok_or_else(|| Fault::new(EIO, "nobody has memory for so much"))?;
+    let all = all.ok_or_else(|| CallError::new(EIO, "nobody has memory for so much"))?;
     if send.is_null() && all > 0 {
-        return Err(Fault::new(EIO, "the parts are at NULL"));
+        return Err(CallError::new(EIO, "the parts are at NULL"));
     }
     // SAFETY: as this function asks.
     let all = if all == 0 { &[] } else { unsafe { std::slice::from_raw_parts(send.cast::<u8>(), all) } };
@@ -284,7 +284,7 @@ unsafe fn parts(send: *const c_void, length: c_int, size: u32) -> Outcome<Vec<By
 
 /// What this member was given, if it makes sense. If not, all others hear of it by a call that does not match theirs, and do not
 /// wait for this one.
-fn or_tell<T>(member: &Member, given: Outcome<T>) -> Outcome<T> {
+fn or_mismatch<T>(member: &Member, given: CallResult<T>) -> CallResult<T> {
     if given.is_err() {
         let _ = member.barrier().wait(TIMEOUT);
     }
@@ -295,21 +295,21 @@ fn or_tell<T>(member: &Member, given: Outcome<T>) -> Outcome<T> {
 ///
 /// # Safety
 /// There is room for as many bytes, or it is NULL.
-unsafe fn fill(bytes: &[u8], place: *mut c_void, length: c_int) -> Outcome {
+unsafe fn fill(bytes: &[u8], place: *mut c_void, length: c_int) -> CallResult {
     let length = length_of(length)?;
     if length != bytes.len() {
         let text =
             format!("{} bytes have come where all members were to give the same {length}", bytes.len());
-        return Err(Fault::new(EIO, text));
+        return Err(CallError::new(EIO, text));
     }
     if length > 0 && place.is_null() {
-        return Err(Fault::new(EIO, "the place for the result is NULL"));
+        return Err(CallError::new(EIO, "the place for the result is NULL"));
     }
     // SAFETY: as this function asks; what has come is in memory of ours.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), length) };
     Ok(())
 }
 
-fn io(what: &str) -> impl Fn(CommError) -> Fault {
-    move |error| Fault::io(what, &error)
+fn io(what: &str) -> impl Fn(CommError) -> CallError {
+    move |error| CallError::io(what, &error)
 }

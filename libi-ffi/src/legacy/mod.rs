@@ -38,16 +38,16 @@
 //! There is no text in this interface either. [`LIBI_last_error`] is an addition, and `LIBI_DEBUG=1` has it said as it happens
 //! ([`debug`]).
 
+mod args;
 mod debug;
 mod descriptors;
 mod environment;
 mod front;
-mod given;
-mod here;
 mod member;
 mod output;
 mod remote_shell;
 mod session;
+mod this_machine;
 
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -56,7 +56,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{c_char, c_int};
 
-use crate::given::c_string;
+use crate::args::c_string;
 
 /// What functions return: the header's `libi_rc_e`.
 pub(crate) type Code = c_int;
@@ -72,14 +72,14 @@ const EIO: Code = 9;
 
 /// A code, and the same in words.
 #[derive(Debug)]
-struct Fault {
+struct CallError {
     code: Code,
     text: String,
 }
 
-type Outcome<T = ()> = Result<T, Fault>;
+type CallResult<T = ()> = Result<T, CallError>;
 
-impl Fault {
+impl CallError {
     fn new(code: Code, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
@@ -95,11 +95,11 @@ thread_local! {
 }
 
 /// Does what a function is called for. Whatever comes of it is a code; a panic is one as well.
-fn answer(name: &str, body: impl FnOnce() -> Outcome<Code>) -> Code {
+fn answer(name: &str, body: impl FnOnce() -> CallResult<Code>) -> Code {
     let fault = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => return code,
         Ok(Err(fault)) => fault,
-        Err(_) => Fault::new(EIO, "a defect of the library has shown"),
+        Err(_) => CallError::new(EIO, "a defect of the library has shown"),
     };
     let text = format!("{name}: {}", fault.text);
     debug::say(1, || text.clone());
@@ -109,7 +109,7 @@ fn answer(name: &str, body: impl FnOnce() -> Outcome<Code>) -> Code {
 }
 
 /// As [`answer`], of what is done or is not.
-fn done(name: &str, body: impl FnOnce() -> Outcome) -> Code {
+fn done(name: &str, body: impl FnOnce() -> CallResult) -> Code {
     answer(name, || body().map(|()| OK))
 }
 

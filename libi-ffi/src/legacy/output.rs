@@ -14,12 +14,12 @@ use super::{debug, lock};
 
 /// Of which sessions everything was passed on that members had printed when the last of them left.
 #[derive(Default)]
-pub(super) struct Passed {
+pub(super) struct ForwardedOutput {
     done: Mutex<BTreeSet<u32>>,
     changed: Condvar,
 }
 
-impl Passed {
+impl ForwardedOutput {
     /// Waits until everything of a session was passed on.
     pub(super) fn wait(&self, session: SessionId, by: Instant) {
         let left = by.saturating_duration_since(Instant::now());
@@ -30,9 +30,9 @@ impl Passed {
 }
 
 /// Starts the thread.
-pub(super) fn pass_on(front_end: Arc<FrontEnd>) -> std::io::Result<Arc<Passed>> {
-    let passed = Arc::new(Passed::default());
-    let told = Arc::clone(&passed);
+pub(super) fn forward(front_end: Arc<FrontEnd>) -> std::io::Result<Arc<ForwardedOutput>> {
+    let forwarded = Arc::new(ForwardedOutput::default());
+    let told = Arc::clone(&forwarded);
     let work = move || {
         // Without a limit it comes to an end only if nothing can come any more.
         while let Some(event) = front_end.next_event(Duration::MAX) {
@@ -40,14 +40,14 @@ pub(super) fn pass_on(front_end: Arc<FrontEnd>) -> std::io::Result<Arc<Passed>> 
         }
     };
     let start = || std::thread::Builder::new().name("libi-output".to_owned()).spawn(work);
-    without_signals(start).map(|_| passed)
+    without_signals(start).map(|_| forwarded)
 }
 
-fn take(event: Event, passed: &Passed) {
+fn take(event: Event, forwarded: &ForwardedOutput) {
     match event {
         Event::Done { session } => {
-            lock(&passed.done).insert(session.0);
-            passed.changed.notify_all();
+            lock(&forwarded.done).insert(session.0);
+            forwarded.changed.notify_all();
         }
         Event::Output { stream, bytes, .. } => write(if stream == Stream::Out { 1 } else { 2 }, &bytes),
         Event::Lost { name, failure, .. } => debug::say(1, || format!("{name} is lost: {}", failure.cause)),

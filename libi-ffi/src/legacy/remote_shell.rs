@@ -14,19 +14,19 @@
 use libi::{Backend, OsBytes, Rsh, Shell, Ssh};
 
 /// The remote shell of this name, with these options.
-pub(super) fn named(program: OsBytes, options: &[u8]) -> Backend {
+pub(super) fn backend_named(program: OsBytes, options: &[u8]) -> Backend {
     let words = split(options);
     let name = program.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
     if name == b"ssh" {
         if let Some((options, config)) = configuration(&words) {
             return Backend::Ssh(Ssh { program, options, config, ..Ssh::new() });
         }
-        let args = as_words(without_traps(words));
+        let args = as_words(without_stream_options(words));
         return Backend::Shell(Shell { args, ..Shell::new(program) });
     }
     let shell = Shell::new(program.clone());
     if Backend::Shell(shell.clone()).is_plaintext() {
-        return Backend::Rsh(Rsh { program, args: as_words(without_traps(words)), ..Rsh::new() });
+        return Backend::Rsh(Rsh { program, args: as_words(without_stream_options(words)), ..Rsh::new() });
     }
     Backend::Shell(Shell { args: as_words(words), ..shell })
 }
@@ -57,7 +57,7 @@ fn as_words(words: Vec<Vec<u8>>) -> Vec<OsBytes> {
 }
 
 /// Without what would take our streams away.
-fn without_traps(words: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+fn without_stream_options(words: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let traps: [&[u8]; 5] = [b"-n", b"-f", b"-t", b"-tt", b"-N"];
     words.into_iter().filter(|word| !traps.contains(&word.as_slice())).collect()
 }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn backend(program: &str, options: &str) -> Backend {
-        named(OsBytes::try_from(program).unwrap(), options.as_bytes())
+        backend_named(OsBytes::try_from(program).unwrap(), options.as_bytes())
     }
 
     fn shown(words: &[OsBytes]) -> Vec<String> {

@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use libi::{Bytes, EnvVar, Pending, Rank, Session, SessionId, Stage};
 
-use super::given::Handle;
-use super::{EALREADY, EIO, ELAUNCH, ESESS, Fault, Outcome, lock};
+use super::args::Handle;
+use super::{CallError, CallResult, EALREADY, EIO, ELAUNCH, ESESS, lock};
 
 /// How far a session is; see the [states](super).
-enum Standing {
+enum SessionState {
     New,
     Launching,
-    Up(Arc<Launched>),
+    Up(Arc<LaunchedSession>),
 }
 
 struct Entry {
     variables: Vec<EnvVar>,
-    standing: Standing,
+    state: SessionState,
 }
 
 /// The sessions of a process, by their handles: numbers that are given once.
@@ -33,89 +33,89 @@ fn number(handle: Handle) -> u32 {
     u32::try_from(handle.addr()).unwrap_or(0)
 }
 
-fn unknown() -> Fault {
-    Fault::new(ESESS, "there is no such session")
+fn unknown() -> CallError {
+    CallError::new(ESESS, "there is no such session")
 }
 
 impl Sessions {
     pub(super) fn create(&mut self) -> Handle {
         self.last += 1;
-        self.entries.insert(self.last, Entry { variables: Vec::new(), standing: Standing::New });
+        self.entries.insert(self.last, Entry { variables: Vec::new(), state: SessionState::New });
         std::ptr::without_provenance_mut(self.last as usize)
     }
 
-    fn entry(&mut self, handle: Handle) -> Outcome<&mut Entry> {
+    fn entry(&mut self, handle: Handle) -> CallResult<&mut Entry> {
         self.entries.get_mut(&number(handle)).ok_or_else(unknown)
     }
 
-    pub(super) fn is_known(&mut self, handle: Handle) -> Outcome {
+    pub(super) fn is_known(&mut self, handle: Handle) -> CallResult {
         self.entry(handle).map(|_| ())
     }
 
-    pub(super) fn add_variables(&mut self, handle: Handle, more: Vec<EnvVar>) -> Outcome {
+    pub(super) fn add_variables(&mut self, handle: Handle, more: Vec<EnvVar>) -> CallResult {
         self.entry(handle)?.variables.extend(more);
         Ok(())
     }
 
     /// The variables of a session that can be launched.
-    pub(super) fn launchable(&mut self, handle: Handle) -> Outcome<(SessionId, Vec<EnvVar>)> {
+    pub(super) fn launchable(&mut self, handle: Handle) -> CallResult<(SessionId, Vec<EnvVar>)> {
         let entry = self.entry(handle)?;
-        match entry.standing {
-            Standing::New => Ok((SessionId(number(handle)), entry.variables.clone())),
-            _ => Err(Fault::new(EALREADY, "the session was launched before")),
+        match entry.state {
+            SessionState::New => Ok((SessionId(number(handle)), entry.variables.clone())),
+            _ => Err(CallError::new(EALREADY, "the session was launched before")),
         }
     }
 
     /// These are being launched.
     pub(super) fn begin(&mut self, sessions: &[SessionId]) {
-        self.stand(sessions, || Standing::Launching);
+        self.stand(sessions, || SessionState::Launching);
     }
 
     /// The launch of these has failed.
     pub(super) fn take_back(&mut self, sessions: &[SessionId]) {
-        self.stand(sessions, || Standing::New);
+        self.stand(sessions, || SessionState::New);
     }
 
-    fn stand(&mut self, sessions: &[SessionId], standing: impl Fn() -> Standing) {
+    fn stand(&mut self, sessions: &[SessionId], state: impl Fn() -> SessionState) {
         for session in sessions {
             if let Some(entry) = self.entries.get_mut(&session.0) {
-                entry.standing = standing();
+                entry.state = state();
             }
         }
     }
 
     /// It is up. One that was given up meanwhile ends.
-    pub(super) fn is_up(&mut self, launched: Launched) {
+    pub(super) fn is_up(&mut self, launched: LaunchedSession) {
         if let Some(entry) = self.entries.get_mut(&launched.session.id().0) {
-            entry.standing = Standing::Up(Arc::new(launched));
+            entry.state = SessionState::Up(Arc::new(launched));
         }
     }
 
-    pub(super) fn launched(&mut self, handle: Handle) -> Outcome<Arc<Launched>> {
-        match &self.entry(handle)?.standing {
-            Standing::Up(launched) => Ok(Arc::clone(launched)),
-            _ => Err(Fault::new(ELAUNCH, "the session is not launched")),
+    pub(super) fn launched(&mut self, handle: Handle) -> CallResult<Arc<LaunchedSession>> {
+        match &self.entry(handle)?.state {
+            SessionState::Up(launched) => Ok(Arc::clone(launched)),
+            _ => Err(CallError::new(ELAUNCH, "the session is not launched")),
         }
     }
 
     /// All that were launched.
-    pub(super) fn all_launched(&self) -> Vec<Arc<Launched>> {
-        let standings = self.entries.values().map(|entry| &entry.standing);
-        let up = |standing: &Standing| {
-            if let Standing::Up(launched) = standing { Some(Arc::clone(launched)) } else { None }
+    pub(super) fn all_launched(&self) -> Vec<Arc<LaunchedSession>> {
+        let standings = self.entries.values().map(|entry| &entry.state);
+        let up = |state: &SessionState| {
+            if let SessionState::Up(launched) = state { Some(Arc::clone(launched)) } else { None }
         };
         standings.filter_map(up).collect()
     }
 
     /// Forgets a session; what was launched of it.
-    pub(super) fn remove(&mut self, handle: Handle) -> Outcome<Option<Arc<Launched>>> {
+    pub(super) fn remove(&mut self, handle: Handle) -> CallResult<Option<Arc<LaunchedSession>>> {
         let entry = self.entries.remove(&number(handle)).ok_or_else(unknown)?;
-        Ok(if let Standing::Up(launched) = entry.standing { Some(launched) } else { None })
+        Ok(if let SessionState::Up(launched) = entry.state { Some(launched) } else { None })
     }
 }
 
 /// A session that is up, or was.
-pub(super) struct Launched {
+pub(super) struct LaunchedSession {
     session: Session,
     /// How the caller has written the host of each process, by rank.
     names: Vec<CString>,
@@ -124,11 +124,11 @@ pub(super) struct Launched {
 }
 
 /// How long members have to finalise when their session, or the front end's process, ends.
-pub(super) const LEAVING: Duration = Duration::from_secs(1);
+pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long they have to end when they are told to.
 const GRACE: Duration = Duration::from_secs(2);
 
-impl Launched {
+impl LaunchedSession {
     pub(super) fn new(session: Session, names: Vec<CString>) -> Self {
         Self { session, names, sending: Mutex::default() }
     }
@@ -138,24 +138,24 @@ impl Launched {
     }
 
     /// Sends the master a message, and does not wait until it has that.
-    pub(super) fn send(&self, message: &[u8]) -> Outcome {
+    pub(super) fn send(&self, message: &[u8]) -> CallResult {
         const WHAT: &str = "sending to the master";
         let mut sending = lock(&self.sending);
         while let Some(result) = sending.front_mut().and_then(Pending::poll) {
             sending.pop_front();
-            result.map_err(|error| Fault::io(WHAT, &error))?;
+            result.map_err(|error| CallError::io(WHAT, &error))?;
         }
         if self.session.stage() != Stage::Up || self.session.lost().contains(Rank(0)) {
-            return Err(Fault::new(EIO, format!("{WHAT}: it has ended, or has left the session")));
+            return Err(CallError::new(EIO, format!("{WHAT}: it has ended, or has left the session")));
         }
         sending.push_back(self.session.send(Bytes::copy_from_slice(message)));
         Ok(())
     }
 
     /// Waits for the next message of the master.
-    pub(super) fn recv(&self) -> Outcome<Bytes> {
+    pub(super) fn recv(&self) -> CallResult<Bytes> {
         let message = self.session.recv().wait(Duration::MAX);
-        message.map_err(|error| Fault::io("receiving from the master", &error))
+        message.map_err(|error| CallError::io("receiving from the master", &error))
     }
 
     /// Waits until all members have left, or have ended; which session that was.
@@ -165,10 +165,10 @@ impl Launched {
     }
 
     /// Ends it: who is about to leave can do so; all who stay end.
-    pub(super) fn end(&self) -> Outcome {
-        if self.session.wait_done(LEAVING).is_ok() {
+    pub(super) fn end(&self) -> CallResult {
+        if self.session.wait_done(LEAVE_TIMEOUT).is_ok() {
             return Ok(());
         }
-        self.session.terminate(GRACE).map_err(|error| Fault::io("ending the session", &error))
+        self.session.terminate(GRACE).map_err(|error| CallError::io("ending the session", &error))
     }
 }

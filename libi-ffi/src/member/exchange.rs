@@ -3,12 +3,12 @@
 use libc::c_void;
 use libi::{Member, Pending, RingPlace};
 
-use super::everybody::{copied, parts_of};
-use super::{Wanted, libi_member, start, wait};
+use super::collectives::{copied, parts_of};
+use super::{DataOut, libi_member, start, wait};
+use crate::args;
 use crate::data::libi_data;
-use crate::given;
-use crate::pending::{Came, libi_pending};
-use crate::result::{Outcome, libi_millis, libi_result};
+use crate::pending::{Outcome, libi_pending};
+use crate::result::{CallResult, libi_millis, libi_result};
 
 /// Has everybody get everybody's bytes, of whatever lengths: a part for each rank, empty for those that are absent. Since 0.1.
 #[unsafe(no_mangle)]
@@ -21,12 +21,12 @@ pub unsafe extern "C" fn libi_member_allgather(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             Ok(member.allgather(copied(bytes, length, "bytes")?))
         };
-        wait(member, timeout, begin, |came| place.take(Came::Parts(came)))
+        wait(member, timeout, begin, |came| place.take(Outcome::Parts(came)))
     }
 }
 
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn libi_member_start_allgather(
     // SAFETY: as the header asks.
     unsafe {
         let begin = |member: &Member| Ok(member.allgather(copied(bytes, length, "bytes")?));
-        start(member, pending, begin, Came::Parts)
+        start(member, pending, begin, Outcome::Parts)
     }
 }
 
@@ -56,12 +56,12 @@ pub unsafe extern "C" fn libi_member_allgather_equal(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             Ok(member.allgather_equal(copied(bytes, length, "bytes")?))
         };
-        wait(member, timeout, begin, |came| place.take(Came::Parts(came)))
+        wait(member, timeout, begin, |came| place.take(Outcome::Parts(came)))
     }
 }
 
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn libi_member_start_allgather_equal(
     // SAFETY: as the header asks.
     unsafe {
         let begin = |member: &Member| Ok(member.allgather_equal(copied(bytes, length, "bytes")?));
-        start(member, pending, begin, Came::Parts)
+        start(member, pending, begin, Outcome::Parts)
     }
 }
 
@@ -96,12 +96,12 @@ pub unsafe extern "C" fn libi_member_alltoall(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             Ok(member.alltoall(parts_of(parts, lengths, count)?))
         };
-        wait(member, timeout, begin, |came| place.take(Came::Parts(came)))
+        wait(member, timeout, begin, |came| place.take(Outcome::Parts(came)))
     }
 }
 
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn libi_member_start_alltoall(
     // SAFETY: as the header asks.
     unsafe {
         let begin = |member: &Member| Ok(member.alltoall(parts_of(parts, lengths, count)?));
-        start(member, pending, begin, Came::Parts)
+        start(member, pending, begin, Outcome::Parts)
     }
 }
 
@@ -133,12 +133,12 @@ pub unsafe extern "C" fn libi_member_alltoallv(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             Ok(member.alltoallv(parts_of(parts, lengths, count)?))
         };
-        wait(member, timeout, begin, |came| place.take(Came::Parts(came)))
+        wait(member, timeout, begin, |came| place.take(Outcome::Parts(came)))
     }
 }
 
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn libi_member_start_alltoallv(
     // SAFETY: as the header asks.
     unsafe {
         let begin = |member: &Member| Ok(member.alltoallv(parts_of(parts, lengths, count)?));
-        start(member, pending, begin, Came::Parts)
+        start(member, pending, begin, Outcome::Parts)
     }
 }
 
@@ -177,16 +177,16 @@ pub unsafe extern "C" fn libi_member_ring(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(neighbours);
+        let place = DataOut::new(neighbours);
         let begin = |member: &Member| {
             place.check(true)?;
             ring(member, count, (left, left_length), (right, right_length))
         };
         wait(member, timeout, begin, |ring| {
-            given::put(rank, ring.rank);
-            given::put(size, ring.size);
-            given::put(before, ring.before);
-            place.take(Came::Ring(ring))
+            args::put(rank, ring.rank);
+            args::put(size, ring.size);
+            args::put(before, ring.before);
+            place.take(Outcome::Ring(ring))
         })
     }
 }
@@ -206,18 +206,18 @@ pub unsafe extern "C" fn libi_member_start_ring(
     // SAFETY: as the header asks.
     unsafe {
         let begin = |member: &Member| ring(member, count, (left, left_length), (right, right_length));
-        start(member, pending, begin, Came::Ring)
+        start(member, pending, begin, Outcome::Ring)
     }
 }
 
 /// # Safety
-/// As of [`given::bytes`].
+/// As of [`args::bytes`].
 unsafe fn ring(
     member: &Member,
     count: u64,
     left: (*const c_void, usize),
     right: (*const c_void, usize),
-) -> Outcome<Pending<RingPlace>> {
+) -> CallResult<Pending<RingPlace>> {
     // SAFETY: as this function asks.
     let (left, right) = unsafe { (copied(left.0, left.1, "left")?, copied(right.0, right.1, "right")?) };
     Ok(member.ring(count, left, right))

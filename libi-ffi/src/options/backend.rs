@@ -4,9 +4,9 @@ use libc::c_char;
 use libi::{Backend, LaunchOptions, OsBytes, Rsh, Shell, Ssh, SshHosts, SshProfile};
 
 use super::{libi_options, limit, set};
-use crate::given;
+use crate::args;
 use crate::hosts::{self, libi_hosts};
-use crate::result::{Fault, LIBI_ERR_STATE, Outcome, libi_millis, libi_result};
+use crate::result::{CallError, CallResult, LIBI_ERR_STATE, libi_millis, libi_result};
 
 /// All hosts are this machine, whatever they are called; as at first. Since 0.1.
 #[unsafe(no_mangle)]
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn libi_options_via_shell(
     program: *const c_char,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Backend::Shell(Shell::new(given::word(program, "the program")?)))) }
+    unsafe { choose(options, || Ok(Backend::Shell(Shell::new(args::os_bytes(program, "the program")?)))) }
 }
 
 /// Which program is called as ssh, rsh or the other shell: a path, or a name to be looked up wherever a launch is made.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn libi_options_set_program(
     // SAFETY: as the header asks.
     unsafe {
         set(options, |options| {
-            let program = given::word(program, "the program")?;
+            let program = args::os_bytes(program, "the program")?;
             match &mut options.backend {
                 Backend::Ssh(ssh) => ssh.program = program,
                 Backend::Rsh(rsh) => rsh.program = program,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn libi_options_add_shell_arg(
     // SAFETY: as the header asks.
     unsafe {
         set(options, |options| {
-            let arg = given::word(arg, "the argument")?;
+            let arg = args::os_bytes(arg, "the argument")?;
             match &mut options.backend {
                 Backend::Rsh(rsh) => rsh.args.push(arg),
                 Backend::Shell(shell) => shell.args.push(arg),
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn libi_options_set_rsh_user(
     // SAFETY: as the header asks.
     unsafe {
         set(options, |options| {
-            let user = given::optional(user, |user| given::text(user, "the user"))?.map(str::to_owned);
+            let user = args::optional(user, |user| args::text(user, "the user"))?.map(str::to_owned);
             let Backend::Rsh(rsh) = &mut options.backend else { return Err(wrong("a user", "rsh")) };
             rsh.user = user;
             Ok(())
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn libi_options_add_ssh_option(
     // SAFETY: as the header asks.
     unsafe {
         with_ssh(options, |ssh| {
-            ssh.options.push(given::word(option, "the option")?);
+            ssh.options.push(args::os_bytes(option, "the option")?);
             Ok(())
         })
     }
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn libi_options_add_ssh_option_for(
     // SAFETY: as the header asks.
     unsafe {
         with_ssh(options, |ssh| {
-            let options = vec![given::word(option, "the option")?];
+            let options = vec![args::os_bytes(option, "the option")?];
             ssh.hosts.push(SshHosts { hosts: hosts::copy(hosts)?, options });
             Ok(())
         })
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn libi_options_set_ssh_timeout(
 
 /// # Safety
 /// As of [`set`].
-unsafe fn choose(options: *mut libi_options, backend: impl FnOnce() -> Outcome<Backend>) -> libi_result {
+unsafe fn choose(options: *mut libi_options, backend: impl FnOnce() -> CallResult<Backend>) -> libi_result {
     let body = |options: &mut LaunchOptions| {
         options.backend = backend()?;
         Ok(())
@@ -233,7 +233,7 @@ unsafe fn choose(options: *mut libi_options, backend: impl FnOnce() -> Outcome<B
 
 /// # Safety
 /// As of [`set`].
-unsafe fn with_ssh(options: *mut libi_options, body: impl FnOnce(&mut Ssh) -> Outcome) -> libi_result {
+unsafe fn with_ssh(options: *mut libi_options, body: impl FnOnce(&mut Ssh) -> CallResult) -> libi_result {
     let body = |options: &mut LaunchOptions| match &mut options.backend {
         Backend::Ssh(ssh) => body(ssh),
         _ => Err(wrong("an option of ssh", "ssh")),
@@ -246,11 +246,11 @@ unsafe fn with_ssh(options: *mut libi_options, body: impl FnOnce(&mut Ssh) -> Ou
 ///
 /// # Safety
 /// It is NULL, or a string.
-unsafe fn optional(given: *const c_char) -> Outcome<Option<OsBytes>> {
+unsafe fn optional(given: *const c_char) -> CallResult<Option<OsBytes>> {
     // SAFETY: as this function asks.
-    given::optional(given, |given| unsafe { given::word(given, "it") })
+    args::optional(given, |given| unsafe { args::os_bytes(given, "it") })
 }
 
-fn wrong(what: &str, backend: &str) -> Fault {
-    Fault::new(LIBI_ERR_STATE, format!("{what} can be set after libi_options_via_ has chosen {backend}"))
+fn wrong(what: &str, backend: &str) -> CallError {
+    CallError::new(LIBI_ERR_STATE, format!("{what} can be set after libi_options_via_ has chosen {backend}"))
 }

@@ -5,9 +5,9 @@ use std::cell::Cell;
 use libc::c_void;
 use libi::{Bytes, Member, Pending, Rank};
 
-use super::everybody::{broadcast, copied};
+use super::collectives::{broadcast, copied};
 use super::{libi_member, wait};
-use crate::result::{Fault, LIBI_ERR_LENGTH, Outcome, libi_millis, libi_result};
+use crate::result::{CallError, CallResult, LIBI_ERR_LENGTH, libi_millis, libi_result};
 
 /// Has everybody get what the root has in its buffer into his own, which is equally long: LIBI_ERR_LENGTH if what the root gives is not,
 /// with both lengths in the text, and the buffer as it was. Since 0.1.
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn libi_member_broadcast_into(
     timeout: libi_millis,
 ) -> libi_result {
     let begin = |member: &Member| {
-        let room = Room::new(buffer, length, "buffer")?;
+        let room = CallerBuffer::new(buffer, length, "buffer")?;
         // SAFETY: as the header asks.
         let pending = unsafe { broadcast(member, root, buffer, length) }?;
         Ok((pending, (member.rank().0 != root).then_some(room)))
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn libi_member_gather_into(
 ) -> libi_result {
     let begin = |member: &Member| {
         let mine = root == member.rank().0;
-        let room = if mine { Some(Room::new(recv, all(member, each)?, "recv")?) } else { None };
+        let room = if mine { Some(CallerBuffer::new(recv, all(member, each)?, "recv")?) } else { None };
         // SAFETY: as the header asks.
         let bytes = unsafe { copied(send, each, "send") }?;
         Ok((member.gather_equal(Rank(root), bytes), room))
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn libi_member_scatter_into(
     timeout: libi_millis,
 ) -> libi_result {
     let begin = |member: &Member| {
-        let room = Room::new(recv, each, "recv")?;
+        let room = CallerBuffer::new(recv, each, "recv")?;
         let parts = if root == member.rank().0 {
             // SAFETY: as the header asks.
             let whole = unsafe { copied(send, all(member, each)?, "send") }?;
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn libi_member_allgather_into(
     timeout: libi_millis,
 ) -> libi_result {
     let begin = |member: &Member| {
-        let room = Room::new(recv, all(member, each)?, "recv")?;
+        let room = CallerBuffer::new(recv, all(member, each)?, "recv")?;
         // SAFETY: as the header asks.
         let bytes = unsafe { copied(send, each, "send") }?;
         Ok((member.allgather_equal(bytes), Some(room)))
@@ -110,22 +110,22 @@ pub unsafe extern "C" fn libi_member_allgather_into(
 
 /// Memory of the caller's.
 #[derive(Clone, Copy)]
-pub(super) struct Room(*mut u8);
+pub(super) struct CallerBuffer(*mut u8);
 
-impl Room {
+impl CallerBuffer {
     /// So much memory; NULL is fine if it is none.
-    pub(super) fn new(memory: *mut c_void, length: usize, what: &str) -> Outcome<Self> {
+    pub(super) fn new(memory: *mut c_void, length: usize, what: &str) -> CallResult<Self> {
         if memory.is_null() && length > 0 {
-            return Err(Fault::null(what));
+            return Err(CallError::null(what));
         }
         Ok(Self(memory.cast()))
     }
 
     /// Puts what has come at a place, of which so many bytes were said before.
-    pub(super) fn put(self, at: usize, length: usize, came: &[u8]) -> Outcome {
+    pub(super) fn put(self, at: usize, length: usize, came: &[u8]) -> CallResult {
         if came.len() != length {
             let text = format!("{} bytes have come, and there is room for {length}", came.len());
-            return Err(Fault::new(LIBI_ERR_LENGTH, text));
+            return Err(CallError::new(LIBI_ERR_LENGTH, text));
         }
         if length > 0 {
             // SAFETY: as the header asks of the memory for which `new` was called; what has come is the library's.
@@ -135,17 +135,17 @@ impl Room {
     }
 
     /// Puts each part at its place; one of nothing is that of somebody who is absent.
-    fn put_all(self, each: usize, parts: &[Bytes]) -> Outcome {
+    fn put_all(self, each: usize, parts: &[Bytes]) -> CallResult {
         let mut present = parts.iter().enumerate().filter(|(_, part)| !part.is_empty());
         present.try_for_each(|(rank, part)| self.put(rank * each, each, part))
     }
 }
 
 /// How long it is for all members together.
-fn all(member: &Member, each: usize) -> Outcome<usize> {
+fn all(member: &Member, each: usize) -> CallResult<usize> {
     let all = each.checked_mul(member.size() as usize).filter(|all| isize::try_from(*all).is_ok());
     all.ok_or_else(|| {
-        Fault::argument(format!("{each} bytes for each of {} members are too much", member.size()))
+        CallError::argument(format!("{each} bytes for each of {} members are too much", member.size()))
     })
 }
 
@@ -156,8 +156,8 @@ fn all(member: &Member, each: usize) -> Outcome<usize> {
 pub(super) unsafe fn wait_into<T>(
     member: *mut libi_member,
     timeout: libi_millis,
-    begin: impl FnOnce(&Member) -> Outcome<(Pending<T>, Option<Room>)>,
-    put: impl FnOnce(Room, T) -> Outcome,
+    begin: impl FnOnce(&Member) -> CallResult<(Pending<T>, Option<CallerBuffer>)>,
+    put: impl FnOnce(CallerBuffer, T) -> CallResult,
 ) -> libi_result {
     let room = Cell::new(None);
     let begin = |member: &Member| {

@@ -28,14 +28,14 @@ pub(super) fn machine() -> String {
 }
 
 /// This machine, by its names and addresses.
-pub(super) struct Here {
+pub(super) struct ThisMachine {
     pub(super) name: String,
     addresses: Vec<IpAddr>,
     /// What has come of names that were looked up.
     answers: RefCell<BTreeMap<String, bool>>,
 }
 
-impl Here {
+impl ThisMachine {
     pub(super) fn new() -> Self {
         Self::called(machine(), libi::own_addresses())
     }
@@ -86,13 +86,13 @@ mod tests {
 
     #[test]
     fn a_machine_knows_its_names_and_addresses_and_takes_no_others_for_its_own() {
-        let here = Here::called("Node7".to_owned(), vec!["192.0.2.7".parse().unwrap()]);
+        let here = ThisMachine::called("Node7".to_owned(), vec!["192.0.2.7".parse().unwrap()]);
         for own in ["localhost", "localhost.localdomain", "127.3.2.1", "::1", "node7", "192.0.2.7"] {
             assert!(here.is(own), "{own}");
         }
         for other in ["node8", "192.0.2.8", "node7.invalid", "local", "1.2.3", "", "2001:db8::7"] {
             assert!(!here.is(other), "{other}");
         }
-        assert!(Here::new().is(&machine()));
+        assert!(ThisMachine::new().is(&machine()));
     }
 }

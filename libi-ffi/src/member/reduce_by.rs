@@ -3,14 +3,15 @@
 use libc::c_void;
 use libi::{Member, Rank};
 
-use super::everybody::copied;
-use super::{Wanted, libi_member, start, wait};
-use crate::caller;
+use super::collectives::copied;
+use super::{DataOut, libi_member, start, wait};
+use crate::args;
 use crate::data::libi_data;
-use crate::given;
 use crate::pending::{libi_pending, one, one_or_nothing};
+use crate::reentry;
 use crate::result::{
-    Fault, LIBI_ERR_HANDLE, LIBI_ERR_NO_MEMORY, LIBI_ERR_NULL, LIBI_OK, Outcome, libi_millis, libi_result,
+    CallError, CallResult, LIBI_ERR_HANDLE, LIBI_ERR_NO_MEMORY, LIBI_ERR_NULL, LIBI_OK, libi_millis,
+    libi_result,
 };
 
 /// A value that a libi_fold makes into that of more members. Only the function to which it is given may use it, and until it comes
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn libi_value_set(
 ) -> libi_result {
     // SAFETY: as the header asks.
     let set = |value: &mut Value<'_>| unsafe {
-        let bytes = given::bytes(bytes, length, "bytes")?;
+        let bytes = args::bytes(bytes, length, "bytes")?;
         let mut new = Vec::new();
         new.try_reserve_exact(length).map_err(|_| no_memory(length))?;
         new.extend_from_slice(bytes);
@@ -116,10 +117,10 @@ pub unsafe extern "C" fn libi_member_reduce_by(
     data: *mut *mut libi_data,
     timeout: libi_millis,
 ) -> libi_result {
-    let own = Own { fold, userdata, release };
+    let own = FoldFunction { fold, userdata, release };
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(root == member.rank().0)?;
             let bytes = copied(bytes, length, "bytes")?;
@@ -141,7 +142,7 @@ pub unsafe extern "C" fn libi_member_start_reduce_by(
     length: usize,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    let own = Own { fold, userdata, release };
+    let own = FoldFunction { fold, userdata, release };
     // SAFETY: as the header asks.
     unsafe {
         let begin = |member: &Member| {
@@ -164,10 +165,10 @@ pub unsafe extern "C" fn libi_member_allreduce_by(
     data: *mut *mut libi_data,
     timeout: libi_millis,
 ) -> libi_result {
-    let own = Own { fold, userdata, release };
+    let own = FoldFunction { fold, userdata, release };
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             let bytes = copied(bytes, length, "bytes")?;
@@ -188,7 +189,7 @@ pub unsafe extern "C" fn libi_member_start_allreduce_by(
     length: usize,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    let own = Own { fold, userdata, release };
+    let own = FoldFunction { fold, userdata, release };
     // SAFETY: as the header asks.
     unsafe {
         let begin = |member: &Member| {
@@ -200,21 +201,21 @@ pub unsafe extern "C" fn libi_member_start_allreduce_by(
 }
 
 /// A function of the program's own, and what it needs.
-struct Own {
+struct FoldFunction {
     fold: libi_fold,
     userdata: *mut c_void,
     release: libi_release,
 }
 
 // SAFETY: the header says that both functions are called in any thread.
-unsafe impl Send for Own {}
+unsafe impl Send for FoldFunction {}
 // SAFETY: as above.
-unsafe impl Sync for Own {}
+unsafe impl Sync for FoldFunction {}
 
-impl Own {
-    fn function(self) -> Outcome<impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static> {
+impl FoldFunction {
+    fn function(self) -> CallResult<impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static> {
         if self.fold.is_none() {
-            return Err(Fault::null("fold"));
+            return Err(CallError::null("fold"));
         }
         Ok(move |into: &mut Vec<u8>, other: &[u8]| self.combine(into, other))
     }
@@ -224,41 +225,41 @@ impl Own {
         let mut value = Value { mark: MARK, bytes: into };
         let handle = (&raw mut value).cast();
         // SAFETY: it is such a function, as the header asks; the value is there until it comes back.
-        caller::call(|| unsafe { fold(self.userdata, handle, other.as_ptr().cast(), other.len()) });
+        reentry::call(|| unsafe { fold(self.userdata, handle, other.as_ptr().cast(), other.len()) });
         // SAFETY: it is this function's. Nobody who keeps to the header looks at the mark any more.
         unsafe { (&raw mut value.mark).write_volatile(0) };
     }
 }
 
-impl Drop for Own {
+impl Drop for FoldFunction {
     fn drop(&mut self) {
         if let Some(release) = self.release {
             // SAFETY: it is such a function, as the header asks, and is called once.
-            caller::call(|| unsafe { release(self.userdata) });
+            reentry::call(|| unsafe { release(self.userdata) });
         }
     }
 }
 
 /// # Safety
 /// It is NULL, or what a function was given that has not come back. Of one that has, it is likely to be told.
-unsafe fn look<'a>(value: *mut libi_value) -> Outcome<&'a mut Value<'a>> {
+unsafe fn look<'a>(value: *mut libi_value) -> CallResult<&'a mut Value<'a>> {
     let value: *mut Value<'a> = value.cast();
     if value.is_null() {
-        return Err(Fault::new(LIBI_ERR_NULL, ""));
+        return Err(CallError::new(LIBI_ERR_NULL, ""));
     }
     // SAFETY: as this function asks; values begin with their mark.
     if !value.is_aligned() || unsafe { (&raw const (*value).mark).read_volatile() } != MARK {
-        return Err(Fault::new(LIBI_ERR_HANDLE, ""));
+        return Err(CallError::new(LIBI_ERR_HANDLE, ""));
     }
     // SAFETY: it has the mark of one that is there, and its function's thread alone uses it.
     Ok(unsafe { &mut *value })
 }
 
-fn no_memory(length: usize) -> Fault {
-    Fault::new(LIBI_ERR_NO_MEMORY, format!("{length} bytes"))
+fn no_memory(length: usize) -> CallError {
+    CallError::new(LIBI_ERR_NO_MEMORY, format!("{length} bytes"))
 }
 
 /// There is no object that could keep the text.
-fn code(outcome: Outcome) -> libi_result {
+fn code(outcome: CallResult) -> libi_result {
     outcome.map_or_else(|fault| fault.code, |()| LIBI_OK)
 }

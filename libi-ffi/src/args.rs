@@ -6,7 +6,7 @@ use std::time::Duration;
 use libc::{c_char, c_void};
 use libi::{OsBytes, Ranks};
 
-use crate::result::{Fault, LIBI_ERR_NULL, Outcome, libi_micros, libi_millis};
+use crate::result::{CallError, CallResult, LIBI_ERR_NULL, libi_micros, libi_millis};
 
 /// How long that is.
 pub(crate) fn timeout(millis: libi_millis) -> Duration {
@@ -32,9 +32,9 @@ pub(crate) fn c_string(text: &str) -> CString {
 ///
 /// # Safety
 /// It is NULL, or ends with a NUL and stays as it is for `'a`.
-pub(crate) unsafe fn string<'a>(string: *const c_char, what: &str) -> Outcome<&'a CStr> {
+pub(crate) unsafe fn string<'a>(string: *const c_char, what: &str) -> CallResult<&'a CStr> {
     if string.is_null() {
-        return Err(Fault::null(what));
+        return Err(CallError::null(what));
     }
     // SAFETY: as this function asks.
     Ok(unsafe { CStr::from_ptr(string) })
@@ -44,27 +44,27 @@ pub(crate) unsafe fn string<'a>(string: *const c_char, what: &str) -> Outcome<&'
 ///
 /// # Safety
 /// As of [`string`].
-pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Outcome<&'a str> {
+pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> CallResult<&'a str> {
     // SAFETY: as this function asks.
     let text = unsafe { string(given, what) }?;
-    text.to_str().map_err(|_| Fault::argument(format!("{what} is not UTF-8")))
+    text.to_str().map_err(|_| CallError::argument(format!("{what} is not UTF-8")))
 }
 
 /// The string, as a path, an argument or the like.
 ///
 /// # Safety
 /// As of [`string`].
-pub(crate) unsafe fn word(given: *const c_char, what: &str) -> Outcome<OsBytes> {
+pub(crate) unsafe fn os_bytes(given: *const c_char, what: &str) -> CallResult<OsBytes> {
     // SAFETY: as this function asks.
     let text = unsafe { string(given, what) }?;
-    OsBytes::new(text.to_bytes()).map_err(|_| Fault::argument(format!("{what} has a NUL in it")))
+    OsBytes::new(text.to_bytes()).map_err(|_| CallError::argument(format!("{what} has a NUL in it")))
 }
 
 /// What may be NULL.
 pub(crate) fn optional<T>(
     given: *const c_char,
-    read: impl FnOnce(*const c_char) -> Outcome<T>,
-) -> Outcome<Option<T>> {
+    read: impl FnOnce(*const c_char) -> CallResult<T>,
+) -> CallResult<Option<T>> {
     if given.is_null() { Ok(None) } else { read(given).map(Some) }
 }
 
@@ -72,12 +72,12 @@ pub(crate) fn optional<T>(
 ///
 /// # Safety
 /// There are as many, and they stay as they are for `'a`.
-pub(crate) unsafe fn bytes<'a>(bytes: *const c_void, length: usize, what: &str) -> Outcome<&'a [u8]> {
+pub(crate) unsafe fn bytes<'a>(bytes: *const c_void, length: usize, what: &str) -> CallResult<&'a [u8]> {
     match (bytes.is_null(), length) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(Fault::null(what)),
+        (true, _) => Err(CallError::null(what)),
         (_, length) if isize::try_from(length).is_err() => {
-            Err(Fault::argument(format!("{what} cannot be {length} bytes long")))
+            Err(CallError::argument(format!("{what} cannot be {length} bytes long")))
         }
         // SAFETY: as this function asks.
         _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
@@ -85,16 +85,16 @@ pub(crate) unsafe fn bytes<'a>(bytes: *const c_void, length: usize, what: &str) 
 }
 
 /// A place for a result.
-pub(crate) struct Place<T>(*mut T);
+pub(crate) struct OutParam<T>(*mut T);
 
-impl<T> Place<T> {
+impl<T> OutParam<T> {
     /// The place, with this in it until something comes. A NULL is a fault.
     ///
     /// # Safety
     /// It is NULL, or may be written to as long as this lives.
-    pub(crate) unsafe fn new(place: *mut T, empty: T, what: &str) -> Outcome<Self> {
+    pub(crate) unsafe fn new(place: *mut T, empty: T, what: &str) -> CallResult<Self> {
         if place.is_null() {
-            return Err(Fault::new(LIBI_ERR_NULL, format!("{what}, the place for the result, is NULL")));
+            return Err(CallError::new(LIBI_ERR_NULL, format!("{what}, the place for the result, is NULL")));
         }
         // SAFETY: as this function asks; what was there before is the caller's, who is not asked to have put anything there.
         unsafe { place.write(empty) };
@@ -112,12 +112,16 @@ impl<T> Place<T> {
 ///
 /// # Safety
 /// There are as many, which may be written to as long as these live.
-pub(crate) unsafe fn places<T>(first: *mut *mut T, room: usize, what: &str) -> Outcome<Vec<Place<*mut T>>> {
+pub(crate) unsafe fn places<T>(
+    first: *mut *mut T,
+    room: usize,
+    what: &str,
+) -> CallResult<Vec<OutParam<*mut T>>> {
     // SAFETY: as this function asks.
     (0..room)
         .map(|place| unsafe {
             let place = if first.is_null() { first } else { first.add(place) };
-            Place::new(place, std::ptr::null_mut(), what)
+            OutParam::new(place, std::ptr::null_mut(), what)
         })
         .collect()
 }

@@ -6,7 +6,7 @@ use libc::{c_char, c_int, c_uint, c_void};
 use libi::hosts::HostRef;
 use libi::{Distribution, EnvVar, HostList, OsBytes, SessionId};
 
-use super::{EIO, ELAUNCH, Fault, Outcome};
+use super::{CallError, CallResult, EIO, ELAUNCH};
 
 /// The header's `LIBI::host_t`.
 #[repr(C)]
@@ -37,7 +37,7 @@ pub struct proc_dist_req_t {
 pub(super) type Handle = *mut c_void;
 
 /// No list is longer: one that is bites its own tail.
-const MOST: usize = 10_000_000;
+const MAX_ENTRIES: usize = 10_000_000;
 
 /// The string without its NUL; nothing for NULL.
 ///
@@ -60,7 +60,7 @@ fn word(text: &CStr) -> OsBytes {
 pub(super) unsafe fn variables(mut list: *const env_t) -> Vec<EnvVar> {
     let mut variables = Vec::new();
     // SAFETY: as this function asks.
-    while let Some(entry) = unsafe { list.as_ref() }.filter(|_| variables.len() < MOST) {
+    while let Some(entry) = unsafe { list.as_ref() }.filter(|_| variables.len() < MAX_ENTRIES) {
         // SAFETY: as this function asks.
         let (name, value) = unsafe { (string(entry.name), string(entry.value)) };
         let (name, value) = (name.map(word).unwrap_or_default(), value.map(word).unwrap_or_default());
@@ -77,10 +77,10 @@ pub(super) unsafe fn variables(mut list: *const env_t) -> Vec<EnvVar> {
 pub(super) unsafe fn request(
     request: &proc_dist_req_t,
     session: SessionId,
-) -> Outcome<(Distribution, Vec<CString>)> {
+) -> CallResult<(Distribution, Vec<CString>)> {
     // SAFETY: as this function asks.
     let path = unsafe { string(request.path) }.filter(|path| !path.is_empty());
-    let path = path.ok_or_else(|| Fault::new(ELAUNCH, "no program is named"))?;
+    let path = path.ok_or_else(|| CallError::new(ELAUNCH, "no program is named"))?;
     // SAFETY: as this function asks.
     let (hosts, names) = unsafe { hosts(request.hosts) }?;
     let mut distribution = Distribution::new(session, word(path), hosts);
@@ -97,16 +97,16 @@ pub(super) unsafe fn request(
 ///
 /// # Safety
 /// As the header says of `host_dist_t`.
-unsafe fn hosts(mut list: *const host_t) -> Outcome<(HostList, Vec<CString>)> {
+unsafe fn hosts(mut list: *const host_t) -> CallResult<(HostList, Vec<CString>)> {
     let (mut hosts, mut names, mut seen) = (HostList::new(), Vec::new(), 0);
     // SAFETY: as this function asks.
     while let Some(entry) = unsafe { list.as_ref() } {
         // SAFETY: as this function asks.
         let name = unsafe { string(entry.hostname) };
-        let name = name.ok_or_else(|| Fault::new(ELAUNCH, "a host has no name"))?;
+        let name = name.ok_or_else(|| CallError::new(ELAUNCH, "a host has no name"))?;
         seen += 1;
-        if seen > MOST || names.len().saturating_add(entry.nproc as usize) > MOST {
-            return Err(Fault::new(ELAUNCH, "the list of hosts has no end, or too many processes"));
+        if seen > MAX_ENTRIES || names.len().saturating_add(entry.nproc as usize) > MAX_ENTRIES {
+            return Err(CallError::new(ELAUNCH, "the list of hosts has no end, or too many processes"));
         }
         if entry.nproc > 0 {
             push(&mut hosts, &name.to_string_lossy(), entry.nproc)?;
@@ -118,40 +118,40 @@ unsafe fn hosts(mut list: *const host_t) -> Outcome<(HostList, Vec<CString>)> {
 }
 
 /// Adds a host as callers write it: an IPv6 address may be in brackets, a user may stand before an `@`.
-fn push(hosts: &mut HostList, text: &str, count: u32) -> Outcome {
+fn push(hosts: &mut HostList, text: &str, count: u32) -> CallResult {
     let (user, name) = text.rsplit_once('@').map_or((None, text), |(user, name)| (Some(user), name));
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     let pushed = hosts.push(HostRef { user, name: bare, port: None, count });
-    pushed.map_err(|kind| Fault::new(ELAUNCH, format!("the host {text:?}: {kind}")))
+    pushed.map_err(|kind| CallError::new(ELAUNCH, format!("the host {text:?}: {kind}")))
 }
 
 /// The bytes of a message or a part; none if there are none to be.
 ///
 /// # Safety
 /// There are as many, and they stay as they are for `'a`.
-pub(super) unsafe fn bytes<'a>(bytes: *const c_void, length: c_int) -> Outcome<&'a [u8]> {
+pub(super) unsafe fn bytes<'a>(bytes: *const c_void, length: c_int) -> CallResult<&'a [u8]> {
     let length = length_of(length)?;
     match (bytes.is_null(), length) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(Fault::new(EIO, format!("{length} bytes are said to be at NULL"))),
+        (true, _) => Err(CallError::new(EIO, format!("{length} bytes are said to be at NULL"))),
         // SAFETY: as this function asks.
         _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
     }
 }
 
-pub(super) fn length_of(length: c_int) -> Outcome<usize> {
-    usize::try_from(length).map_err(|_| Fault::new(EIO, format!("nothing is {length} bytes long")))
+pub(super) fn length_of(length: c_int) -> CallResult<usize> {
+    usize::try_from(length).map_err(|_| CallError::new(EIO, format!("nothing is {length} bytes long")))
 }
 
 /// Memory that the caller gives to `free`, with these bytes; nothing if there are none.
-pub(super) fn malloc(bytes: &[u8]) -> Outcome<*mut c_void> {
+pub(super) fn malloc(bytes: &[u8]) -> CallResult<*mut c_void> {
     if bytes.is_empty() {
         return Ok(std::ptr::null_mut());
     }
     // SAFETY: it is no request for nothing.
     let memory = unsafe { libc::malloc(bytes.len()) };
     if memory.is_null() {
-        return Err(Fault::new(EIO, format!("there is no memory for {} bytes", bytes.len())));
+        return Err(CallError::new(EIO, format!("there is no memory for {} bytes", bytes.len())));
     }
     // SAFETY: there is room for them, which nobody else knows of.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.cast(), bytes.len()) };
@@ -162,12 +162,12 @@ pub(super) fn malloc(bytes: &[u8]) -> Outcome<*mut c_void> {
 ///
 /// # Safety
 /// The places may be written to, or are NULL.
-pub(super) unsafe fn put_message(message: &[u8], buffer: *mut *mut c_void, length: *mut c_int) -> Outcome {
+pub(super) unsafe fn put_message(message: &[u8], buffer: *mut *mut c_void, length: *mut c_int) -> CallResult {
     if buffer.is_null() || length.is_null() {
-        return Err(Fault::new(EIO, "the place for a message is NULL"));
+        return Err(CallError::new(EIO, "the place for a message is NULL"));
     }
     let count = c_int::try_from(message.len());
-    let count = count.map_err(|_| Fault::new(EIO, "a message is longer than an int can say"))?;
+    let count = count.map_err(|_| CallError::new(EIO, "a message is longer than an int can say"))?;
     let memory = malloc(message)?;
     // SAFETY: as this function asks.
     unsafe {
@@ -181,9 +181,9 @@ pub(super) unsafe fn put_message(message: &[u8], buffer: *mut *mut c_void, lengt
 ///
 /// # Safety
 /// The place may be written to, or is NULL.
-pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Outcome {
+pub(super) unsafe fn put<T>(place: *mut T, value: T) -> CallResult {
     if place.is_null() {
-        return Err(Fault::new(EIO, "the place for the result is NULL"));
+        return Err(CallError::new(EIO, "the place for the result is NULL"));
     }
     // SAFETY: as this function asks.
     unsafe { place.write(value) };

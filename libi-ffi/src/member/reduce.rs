@@ -3,11 +3,11 @@
 use libc::c_void;
 use libi::{Bytes, Member, Number, Op, Rank};
 
-use super::buffers::{Room, wait_into};
+use super::into::{CallerBuffer, wait_into};
 use super::{libi_member, start};
 use crate::object::with;
-use crate::pending::{Came, libi_pending, nothing};
-use crate::result::{Fault, Outcome, libi_millis, libi_result};
+use crate::pending::{Outcome, libi_pending, nothing};
+use crate::result::{CallError, CallResult, libi_millis, libi_result};
 
 /// What the elements of an array are: one of LIBI_ELEMENT_…. Since 0.1.
 pub type libi_element = i32;
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn libi_member_reduce(
     timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { blocking(member, Some(root), Given { element, op, numbers, count }, result, timeout) }
+    unsafe { blocking(member, Some(root), ArrayArg { element, op, numbers, count }, result, timeout) }
 }
 
 /// As libi_member_reduce(), and does not wait: the root gets the array in part 0 of what libi_pending_take() gives. Since 0.1.
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn libi_member_start_reduce(
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { started(member, Some(root), Given { element, op, numbers, count }, pending) }
+    unsafe { started(member, Some(root), ArrayArg { element, op, numbers, count }, pending) }
 }
 
 /// As libi_member_reduce(), with the result for everybody. Since 0.1.
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn libi_member_allreduce(
     timeout: libi_millis,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { blocking(member, None, Given { element, op, numbers, count }, result, timeout) }
+    unsafe { blocking(member, None, ArrayArg { element, op, numbers, count }, result, timeout) }
 }
 
 /// As libi_member_allreduce(), and does not wait: the array is in part 0 of what libi_pending_take() gives. Since 0.1.
@@ -102,30 +102,30 @@ pub unsafe extern "C" fn libi_member_start_allreduce(
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { started(member, None, Given { element, op, numbers, count }, pending) }
+    unsafe { started(member, None, ArrayArg { element, op, numbers, count }, pending) }
 }
 
 /// What C gives of an array.
 #[derive(Clone, Copy)]
-struct Given {
+struct ArrayArg {
     element: libi_element,
     op: libi_op,
     numbers: *const c_void,
     count: usize,
 }
 
-impl Given {
-    fn op(&self) -> Outcome<Op> {
+impl ArrayArg {
+    fn op(&self) -> CallResult<Op> {
         let op = match self.op {
             LIBI_OP_SUM => Op::Sum,
             LIBI_OP_MIN => Op::Min,
             LIBI_OP_MAX => Op::Max,
             LIBI_OP_AND => Op::And,
             LIBI_OP_OR => Op::Or,
-            other => return Err(Fault::argument(format!("there is no operation {other}"))),
+            other => return Err(CallError::argument(format!("there is no operation {other}"))),
         };
         if matches!(op, Op::And | Op::Or) && matches!(self.element, LIBI_ELEMENT_F32 | LIBI_ELEMENT_F64) {
-            return Err(Fault::argument("bits of floating-point numbers cannot be combined"));
+            return Err(CallError::argument("bits of floating-point numbers cannot be combined"));
         }
         Ok(op)
     }
@@ -134,14 +134,14 @@ impl Given {
     ///
     /// # Safety
     /// There are as many.
-    unsafe fn array<T: Number>(&self) -> Outcome<Vec<T>> {
+    unsafe fn array<T: Number>(&self) -> CallResult<Vec<T>> {
         let Some(length) =
             self.count.checked_mul(size_of::<T>()).filter(|length| isize::try_from(*length).is_ok())
         else {
-            return Err(Fault::argument(format!("there cannot be {} numbers", self.count)));
+            return Err(CallError::argument(format!("there cannot be {} numbers", self.count)));
         };
         if self.numbers.is_null() && length > 0 {
-            return Err(Fault::null("numbers"));
+            return Err(CallError::null("numbers"));
         }
         let mut array: Vec<T> = Vec::with_capacity(self.count);
         if length > 0 {
@@ -162,12 +162,12 @@ fn bytes_of<T: Number>(numbers: &[T]) -> &[u8] {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it takes what has come")]
-fn array<T: Number>(numbers: Vec<T>) -> Came {
-    Came::Parts(vec![Bytes::copy_from_slice(bytes_of(&numbers))])
+fn array<T: Number>(numbers: Vec<T>) -> Outcome {
+    Outcome::Parts(vec![Bytes::copy_from_slice(bytes_of(&numbers))])
 }
 
-fn array_or_nothing<T: Number>(numbers: Option<Vec<T>>) -> Came {
-    numbers.map_or(Came::Nothing, array)
+fn array_or_nothing<T: Number>(numbers: Option<Vec<T>>) -> Outcome {
+    numbers.map_or(Outcome::Nothing, array)
 }
 
 /// Calls the function for the type of an element.
@@ -181,7 +181,7 @@ macro_rules! for_element {
             LIBI_ELEMENT_U64 => $function::<u64>($($argument),*),
             LIBI_ELEMENT_F32 => $function::<f32>($($argument),*),
             LIBI_ELEMENT_F64 => $function::<f64>($($argument),*),
-            other => $none(Fault::argument(format!("there is no element {other}"))),
+            other => $none(CallError::argument(format!("there is no element {other}"))),
         }
     };
 }
@@ -191,7 +191,7 @@ macro_rules! for_element {
 unsafe fn blocking(
     member: *mut libi_member,
     root: Option<u32>,
-    given: Given,
+    given: ArrayArg,
     result: *mut c_void,
     timeout: libi_millis,
 ) -> libi_result {
@@ -207,18 +207,18 @@ unsafe fn blocking(
 unsafe fn blocking_of<T: Number>(
     member: *mut libi_member,
     root: Option<u32>,
-    given: Given,
+    given: ArrayArg,
     result: *mut c_void,
     timeout: libi_millis,
 ) -> libi_result {
-    let prepare = |member: &Member| -> Outcome<(Op, Vec<T>, Option<Room>)> {
+    let prepare = |member: &Member| -> CallResult<(Op, Vec<T>, Option<CallerBuffer>)> {
         let gets = root.is_none_or(|root| root == member.rank().0);
         // SAFETY: as this function asks.
         let (op, numbers) = (given.op()?, unsafe { given.array::<T>() }?);
-        let room = Room::new(result, size_of_val(&*numbers), "result");
+        let room = CallerBuffer::new(result, size_of_val(&*numbers), "result");
         Ok((op, numbers, if gets { Some(room?) } else { None }))
     };
-    let put = |room: Room, came: &[T]| room.put(0, given.count * size_of::<T>(), bytes_of(came));
+    let put = |room: CallerBuffer, came: &[T]| room.put(0, given.count * size_of::<T>(), bytes_of(came));
     // SAFETY: as this function asks.
     unsafe {
         if let Some(root) = root {
@@ -242,7 +242,7 @@ unsafe fn blocking_of<T: Number>(
 unsafe fn started(
     member: *mut libi_member,
     root: Option<u32>,
-    given: Given,
+    given: ArrayArg,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as this function asks.
@@ -257,7 +257,7 @@ unsafe fn started(
 unsafe fn started_of<T: Number>(
     member: *mut libi_member,
     root: Option<u32>,
-    given: Given,
+    given: ArrayArg,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as this function asks.

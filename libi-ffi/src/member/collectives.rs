@@ -3,11 +3,11 @@
 use libc::c_void;
 use libi::{Bytes, Member, Pending, Rank};
 
-use super::{Wanted, libi_member, start, wait};
+use super::{DataOut, libi_member, start, wait};
+use crate::args;
 use crate::data::libi_data;
-use crate::given;
-use crate::pending::{Came, all_or_nothing, libi_pending, nothing, one};
-use crate::result::{Fault, Outcome, libi_millis, libi_result};
+use crate::pending::{Outcome, all_or_nothing, libi_pending, nothing, one};
+use crate::result::{CallError, CallResult, libi_millis, libi_result};
 
 /// Waits until all members have called it. Since 0.1.
 #[unsafe(no_mangle)]
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn libi_member_broadcast(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             broadcast(member, root, bytes, length)
@@ -80,13 +80,13 @@ pub unsafe extern "C" fn libi_member_start_broadcast(
 }
 
 /// # Safety
-/// As of [`given::bytes`].
+/// As of [`args::bytes`].
 pub(super) unsafe fn broadcast(
     member: &Member,
     root: u32,
     bytes: *const c_void,
     length: usize,
-) -> Outcome<Pending<Bytes>> {
+) -> CallResult<Pending<Bytes>> {
     let mine = root == member.rank().0;
     // SAFETY: as this function asks.
     let bytes = if mine { Some(unsafe { copied(bytes, length, "bytes") }?) } else { None };
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn libi_member_gather(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(root == member.rank().0)?;
             Ok(member.gather(Rank(root), copied(bytes, length, "bytes")?))
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn libi_member_gather_equal(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(root == member.rank().0)?;
             Ok(member.gather_equal(Rank(root), copied(bytes, length, "bytes")?))
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn libi_member_scatter(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             scatter(member, root, parts, lengths, count)
@@ -219,21 +219,21 @@ unsafe fn scatter(
     parts: *const *const c_void,
     lengths: *const usize,
     count: usize,
-) -> Outcome<Pending<Bytes>> {
+) -> CallResult<Pending<Bytes>> {
     let mine = root == member.rank().0;
     // SAFETY: as this function asks.
     let parts = if mine { Some(unsafe { parts_of(parts, lengths, count) }?) } else { None };
     Ok(member.scatter(Rank(root), parts))
 }
 
-impl Wanted {
+impl DataOut {
     /// Gives what has come, if anything has.
-    pub(super) fn take(&self, came: Came) -> Outcome {
+    pub(super) fn take(&self, came: Outcome) -> CallResult {
         match came {
-            Came::Parts(parts) => self.put(parts),
-            Came::Ring(ring) => self.put(vec![ring.left, ring.right]),
-            Came::None(text) => return Err(Fault::new(crate::result::LIBI_NONE, text)),
-            Came::Nothing => {}
+            Outcome::Parts(parts) => self.put(parts),
+            Outcome::Ring(ring) => self.put(vec![ring.left, ring.right]),
+            Outcome::None(text) => return Err(CallError::new(crate::result::LIBI_NONE, text)),
+            Outcome::Nothing => {}
         }
         Ok(())
     }
@@ -242,10 +242,10 @@ impl Wanted {
 /// Bytes of the library's own.
 ///
 /// # Safety
-/// As of [`given::bytes`].
-pub(super) unsafe fn copied(bytes: *const c_void, length: usize, what: &str) -> Outcome<Bytes> {
+/// As of [`args::bytes`].
+pub(super) unsafe fn copied(bytes: *const c_void, length: usize, what: &str) -> CallResult<Bytes> {
     // SAFETY: as this function asks.
-    Ok(Bytes::copy_from_slice(unsafe { given::bytes(bytes, length, what) }?))
+    Ok(Bytes::copy_from_slice(unsafe { args::bytes(bytes, length, what) }?))
 }
 
 /// As many parts as are given.
@@ -256,20 +256,20 @@ pub(super) unsafe fn parts_of(
     parts: *const *const c_void,
     lengths: *const usize,
     count: usize,
-) -> Outcome<Vec<Bytes>> {
+) -> CallResult<Vec<Bytes>> {
     if count == 0 {
         return Ok(Vec::new());
     }
     if parts.is_null() || lengths.is_null() {
-        return Err(Fault::null(if parts.is_null() { "parts" } else { "lengths" }));
+        return Err(CallError::null(if parts.is_null() { "parts" } else { "lengths" }));
     }
     if u32::try_from(count).is_err() {
-        return Err(Fault::argument(format!("no session has {count} members")));
+        return Err(CallError::argument(format!("no session has {count} members")));
     }
     let part = |at| {
         // SAFETY: as this function asks.
         let part = unsafe { copied(*parts.add(at), *lengths.add(at), "it") };
-        part.map_err(|fault| Fault::new(fault.code, format!("part {at}: {}", fault.text)))
+        part.map_err(|fault| CallError::new(fault.code, format!("part {at}: {}", fault.text)))
     };
     (0..count).map(part).collect()
 }

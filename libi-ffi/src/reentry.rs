@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::result::{Fault, LIBI_ERR_BUSY, LIBI_ERR_STATE, Outcome};
+use crate::result::{CallError, CallResult, LIBI_ERR_BUSY, LIBI_ERR_STATE};
 
 thread_local! {
     /// Whether a function of the program's runs in this thread that the library has called.
@@ -32,9 +32,9 @@ pub(crate) fn is_called() -> bool {
 /// The thread that calls, among those there are. That of the standard library is an allocation which nobody frees when a program in C
 /// ends, so that whoever looks for leaks finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Thread(usize);
+pub(crate) struct ThreadId(usize);
 
-impl Thread {
+impl ThreadId {
     pub(crate) fn this() -> Self {
         // SAFETY: takes nothing, and cannot fail.
         Self(unsafe { libc::pthread_self() } as usize)
@@ -43,9 +43,9 @@ impl Thread {
 
 /// The process that an object is of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Process(u32);
+pub(crate) struct ProcessId(u32);
 
-impl Process {
+impl ProcessId {
     pub(crate) fn this() -> Self {
         Self(process_id())
     }
@@ -55,14 +55,14 @@ impl Process {
     }
 
     /// Whoever calls may start something with this process's object, and wait for it.
-    pub(crate) fn may_call(self) -> Outcome {
+    pub(crate) fn may_call(self) -> CallResult {
         if is_called() {
             let text = "a function that the library has called cannot call this: it would wait for itself";
-            return Err(Fault::new(LIBI_ERR_BUSY, text));
+            return Err(CallError::new(LIBI_ERR_BUSY, text));
         }
         if !self.is_this() {
             let text = format!("this is of process {}, which has forked this one", self.0);
-            return Err(Fault::new(LIBI_ERR_STATE, text));
+            return Err(CallError::new(LIBI_ERR_STATE, text));
         }
         Ok(())
     }
@@ -70,24 +70,24 @@ impl Process {
 
 /// Something that only the process uses which has made it, and that is left alone in children that were forked: they have nothing to
 /// say over the links of their parent, and their locks may be locked.
-pub(crate) struct Own<T> {
-    process: Process,
+pub(crate) struct ProcessLocal<T> {
+    process: ProcessId,
     value: ManuallyDrop<T>,
 }
 
-impl<T> Own<T> {
+impl<T> ProcessLocal<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { process: Process::this(), value: ManuallyDrop::new(value) }
+        Self { process: ProcessId::this(), value: ManuallyDrop::new(value) }
     }
 
     /// To start something with, or to wait for.
-    pub(crate) fn get(&self) -> Outcome<&T> {
+    pub(crate) fn get(&self) -> CallResult<&T> {
         self.process.may_call()?;
         Ok(&self.value)
     }
 
     /// To start something with, or to wait for.
-    pub(crate) fn get_mut(&mut self) -> Outcome<&mut T> {
+    pub(crate) fn get_mut(&mut self) -> CallResult<&mut T> {
         self.process.may_call()?;
         Ok(&mut self.value)
     }
@@ -103,7 +103,7 @@ impl<T> Own<T> {
     }
 }
 
-impl<T> Drop for Own<T> {
+impl<T> Drop for ProcessLocal<T> {
     fn drop(&mut self) {
         if self.process.is_this() {
             // SAFETY: nobody uses it after this.
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_the_library_has_called_is_refused_until_it_has_come_back() {
-        let process = Process::this();
+        let process = ProcessId::this();
         assert!(process.may_call().is_ok());
         let (outer, inner) = call(|| (call(|| process.may_call().unwrap_err().code), process.may_call()));
         assert_eq!((outer, outer), (LIBI_ERR_BUSY, inner.unwrap_err().code));
@@ -161,12 +161,12 @@ mod tests {
 
     #[test]
     fn a_child_knows_that_it_is_another() {
-        let process = Process::this();
+        let process = ProcessId::this();
         assert!(process.is_this());
         // SAFETY: the child does nothing but to compare numbers, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let right = !process.is_this() && Process::this().is_this();
+            let right = !process.is_this() && ProcessId::this().is_this();
             // SAFETY: it ends the child, and nothing of the parent's.
             unsafe { libc::_exit(i32::from(!right)) };
         }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn objects_of_another_process_are_refused() {
-        let fault = Process(u32::MAX).may_call().unwrap_err();
+        let fault = ProcessId(u32::MAX).may_call().unwrap_err();
         assert_eq!(fault.code, LIBI_ERR_STATE);
     }
 }

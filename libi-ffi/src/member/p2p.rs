@@ -3,12 +3,12 @@
 use libc::{c_char, c_void};
 use libi::{KeyScope, Member, Pending, Rank};
 
-use super::everybody::copied;
-use super::{Wanted, libi_member, start, wait};
+use super::collectives::copied;
+use super::{DataOut, libi_member, start, wait};
+use crate::args;
 use crate::data::libi_data;
-use crate::given;
 use crate::pending::{found, libi_pending, nothing, one};
-use crate::result::{Fault, Outcome, libi_millis, libi_result};
+use crate::result::{CallError, CallResult, libi_millis, libi_result};
 
 /// How a key reaches those who ask for it: LIBI_SPREAD_DENSE or LIBI_SPREAD_SPARSE. Since 0.1.
 pub type libi_spread = i32;
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn libi_member_recv_from(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             Ok(member.recv_from(Rank(rank), tag))
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn libi_member_recv(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
             Ok(member.recv())
@@ -180,20 +180,20 @@ pub unsafe extern "C" fn libi_member_start_put(
 }
 
 /// # Safety
-/// As of [`given::text`] and [`given::bytes`].
+/// As of [`args::text`] and [`args::bytes`].
 unsafe fn put(
     member: &Member,
     key: *const c_char,
     value: (*const c_void, usize),
     spread: libi_spread,
-) -> Outcome<Pending<()>> {
+) -> CallResult<Pending<()>> {
     let spread = match spread {
         LIBI_SPREAD_DENSE => KeyScope::Replicated,
         LIBI_SPREAD_SPARSE => KeyScope::Local,
-        other => return Err(Fault::argument(format!("there is no spread {other}"))),
+        other => return Err(CallError::argument(format!("there is no spread {other}"))),
     };
     // SAFETY: as this function asks.
-    let (key, value) = unsafe { (given::text(key, "the key")?, copied(value.0, value.1, "bytes")?) };
+    let (key, value) = unsafe { (args::text(key, "the key")?, copied(value.0, value.1, "bytes")?) };
     Ok(member.put(key, value, spread))
 }
 
@@ -209,10 +209,10 @@ pub unsafe extern "C" fn libi_member_get(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
-            Ok(member.get(given::text(key, "the key")?))
+            Ok(member.get(args::text(key, "the key")?))
         };
         wait(member, timeout, begin, |came| place.take(one(came)))
     }
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn libi_member_start_get(
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { start(member, pending, |member| Ok(member.get(given::text(key, "the key")?)), one) }
+    unsafe { start(member, pending, |member| Ok(member.get(args::text(key, "the key")?)), one) }
 }
 
 /// Gets the value of a key, in part 0 of *data, if there is one; LIBI_NONE if there is none.
@@ -241,10 +241,10 @@ pub unsafe extern "C" fn libi_member_find(
 ) -> libi_result {
     // SAFETY: as the header asks.
     unsafe {
-        let place = Wanted::new(data);
+        let place = DataOut::new(data);
         let begin = |member: &Member| {
             place.check(true)?;
-            Ok(member.find(given::text(key, "the key")?))
+            Ok(member.find(args::text(key, "the key")?))
         };
         wait(member, timeout, begin, |came| place.take(found(came)))
     }
@@ -258,5 +258,5 @@ pub unsafe extern "C" fn libi_member_start_find(
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { start(member, pending, |member| Ok(member.find(given::text(key, "the key")?)), found) }
+    unsafe { start(member, pending, |member| Ok(member.find(args::text(key, "the key")?)), found) }
 }
