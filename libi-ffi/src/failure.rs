@@ -144,7 +144,7 @@ pub unsafe extern "C" fn libi_failure_phase(failure: *const libi_failure) -> lib
         ask(failure, -1, |told| match told.failure.phase {
             Phase::Waiting => LIBI_PHASE_WAITING,
             Phase::Starting => LIBI_PHASE_STARTING,
-            Phase::Greeting => LIBI_PHASE_GREETING,
+            Phase::Handshaking => LIBI_PHASE_GREETING,
             Phase::Joining => LIBI_PHASE_JOINING,
             Phase::Joined => LIBI_PHASE_JOINED,
         })

@@ -11,7 +11,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use libi_core::dist::OsBytes;
-use libi_launch::process::{Environment, Start, Watching};
+use libi_launch::process::{Environment, Start, WatchMethod};
 
 const RUNS: usize = 7;
 const RUN: Duration = Duration::from_millis(250);
@@ -31,7 +31,7 @@ fn main() {
 /// The median rates of all ways.
 fn measure(what: &str) -> Vec<(&'static str, f64)> {
     let start = Start::new(OsBytes::new(*b"/bin/true").unwrap_or_default(), Environment::inherited());
-    let thread = Start { watching: Watching::Thread, ..start.clone() };
+    let thread = Start { watch_method: WatchMethod::Thread, ..start.clone() };
     let ways: [(&str, &dyn Fn()); 5] = [
         ("libi", &|| libi(&start)),
         ("libi, without pidfds", &|| libi(&thread)),

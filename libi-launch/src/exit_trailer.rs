@@ -7,7 +7,7 @@
 //!   0x1e  "libi ended "  mark: 32 hexadecimal digits  " "  status: 0 to 255  "\n"
 //! ```
 //!
-//! The [mark](TrailerTag) is drawn anew for each session, so nothing else looks like this but by intent, and whoever knows the mark can
+//! The [tag](TrailerTag) is drawn anew for each session, so nothing else looks like this but by intent, and whoever knows the mark can
 //! end with any status anyway. Whoever has read the line hangs up; the host waits for that, so that nothing is lost.
 //! [`ExitTrailer`] finds the line in what arrives, also where it follows half a frame, and takes it
 //! out. A status beyond 128 is the signal of that number plus 128, as shells have it; programs that end with such a status by
@@ -23,11 +23,11 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Exit;
 
 /// What stands before the mark.
-const WORDS: &[u8] = b"\x1elibi ended ";
+const PREFIX: &[u8] = b"\x1elibi ended ";
 /// How many bytes of a line have to be there for them to be held back.
-const TELLING: usize = 4;
+const MIN_HELD: usize = 4;
 /// The most digits of a status.
-const DIGITS: usize = 3;
+const MAX_DIGITS: usize = 3;
 
 /// What tells a session's last lines from everything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,13 +41,13 @@ impl fmt::Display for TrailerTag {
 
 impl TrailerTag {
     /// How the line begins, up to the status.
-    fn beginning(self) -> Vec<u8> {
-        [WORDS, format!("{self} ").as_bytes()].concat()
+    fn prefix(self) -> Vec<u8> {
+        [PREFIX, format!("{self} ").as_bytes()].concat()
     }
 
     /// What a POSIX shell is told in order to write the line to this descriptor, with the status of what it did before.
     pub(crate) fn write_to(self, descriptor: u8) -> String {
-        let words = String::from_utf8_lossy(&WORDS[1..]);
+        let words = String::from_utf8_lossy(&PREFIX[1..]);
         format!(r"printf '\036{words}{self} %d\n' $? >&{descriptor}")
     }
 }
@@ -55,7 +55,7 @@ impl TrailerTag {
 /// Finds the last line in what arrives on a channel.
 #[derive(Clone, Debug)]
 pub struct ExitTrailer {
-    beginning: Vec<u8>,
+    prefix: Vec<u8>,
     /// What has arrived of a line: some of it may have been passed on, the rest is held.
     passed: usize,
     held: Vec<u8>,
@@ -65,14 +65,14 @@ pub struct ExitTrailer {
 impl ExitTrailer {
     /// Looks for the line with this mark.
     #[must_use]
-    pub fn new(mark: TrailerTag) -> Self {
-        Self { beginning: mark.beginning(), passed: 0, held: Vec::new(), exit: None }
+    pub fn new(tag: TrailerTag) -> Self {
+        Self { prefix: tag.prefix(), passed: 0, held: Vec::new(), exit: None }
     }
 
     /// Takes what has arrived, and leaves what the program has said. Behind the line nothing is the program's.
-    pub fn pass(&mut self, bytes: &mut Vec<u8>) {
+    pub fn filter(&mut self, bytes: &mut Vec<u8>) {
         let is_idle = self.passed == 0 && self.held.is_empty() && self.exit.is_none();
-        if is_idle && !bytes.contains(&WORDS[0]) {
+        if is_idle && !bytes.contains(&PREFIX[0]) {
             return;
         }
         let mut out = Vec::with_capacity(self.held.len() + bytes.len());
@@ -82,7 +82,7 @@ impl ExitTrailer {
             }
             self.take(byte, &mut out);
         }
-        if self.passed + self.held.len() < TELLING {
+        if self.passed + self.held.len() < MIN_HELD {
             self.passed += self.held.len();
             out.append(&mut self.held);
         }
@@ -91,10 +91,10 @@ impl ExitTrailer {
 
     fn take(&mut self, byte: u8, out: &mut Vec<u8>) {
         let place = self.passed + self.held.len();
-        let digits = place.saturating_sub(self.beginning.len());
-        let fits = match self.beginning.get(place) {
+        let digits = place.saturating_sub(self.prefix.len());
+        let fits = match self.prefix.get(place) {
             Some(expected) => byte == *expected,
-            None => byte.is_ascii_digit() && digits < DIGITS,
+            None => byte.is_ascii_digit() && digits < MAX_DIGITS,
         };
         if fits {
             return self.held.push(byte);
@@ -109,11 +109,11 @@ impl ExitTrailer {
         self.passed = 0;
         out.append(&mut self.held);
         // No byte of a line but its first is this one.
-        if byte == WORDS[0] { self.held.push(byte) } else { out.push(byte) }
+        if byte == PREFIX[0] { self.held.push(byte) } else { out.push(byte) }
     }
 
     /// What has been held back when nothing more can arrive.
-    pub fn rest(&mut self) -> Vec<u8> {
+    pub fn take_held(&mut self) -> Vec<u8> {
         self.passed = 0;
         std::mem::take(&mut self.held)
     }
@@ -138,22 +138,22 @@ mod tests {
 
     use super::*;
 
-    const MARK: TrailerTag = TrailerTag([0x5a; 16]);
+    const TAG: TrailerTag = TrailerTag([0x5a; 16]);
 
     fn line(status: &str) -> Vec<u8> {
-        [&MARK.beginning()[..], status.as_bytes(), b"\n"].concat()
+        [&TAG.prefix()[..], status.as_bytes(), b"\n"].concat()
     }
 
     /// What is passed on of these pieces, and what was said.
     fn passed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Option<Exit>) {
-        let mut trailer = ExitTrailer::new(MARK);
+        let mut trailer = ExitTrailer::new(TAG);
         let mut all = Vec::new();
         for piece in pieces {
             let mut bytes = piece.to_vec();
-            trailer.pass(&mut bytes);
+            trailer.filter(&mut bytes);
             all.extend(bytes);
         }
-        all.extend(trailer.rest());
+        all.extend(trailer.take_held());
         (all, trailer.exit())
     }
 
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_line_is_passed_on() {
-        let other = [&TrailerTag([1; 16]).beginning()[..], b"0\n"].concat();
+        let other = [&TrailerTag([1; 16]).prefix()[..], b"0\n"].concat();
         let without_status = line("");
         let beyond = [line("256"), line("1234"), line("1x")].concat();
         for text in [&other[..], &without_status, &beyond, b"\x1e\x1e\x1elibi ended ", b"\x1elibi"] {
@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn the_end_of_a_frame_is_passed_on_at_once_whatever_byte_it_is() {
-        let mut trailer = ExitTrailer::new(MARK);
+        let mut trailer = ExitTrailer::new(TAG);
         for end in [&b"frame\x1e"[..], b"\x1el", b"\x1eli"] {
             let mut bytes = end.to_vec();
-            trailer.pass(&mut bytes);
+            trailer.filter(&mut bytes);
             assert_eq!(bytes, end);
         }
     }
@@ -206,7 +206,7 @@ mod tests {
             let (out, exit) = passed(all.chunks(size));
             prop_assert_eq!(exit, Some(Exit::Code(status.into())));
             // Where it arrives byte by byte, its first three are not known for what they are.
-            prop_assert!(out.starts_with(&before) && out.len() < before.len() + TELLING);
+            prop_assert!(out.starts_with(&before) && out.len() < before.len() + MIN_HELD);
             let (out, _) = passed([&all[..]]);
             prop_assert_eq!(out, before);
         }

@@ -17,7 +17,7 @@ pub enum Phase {
     /// It was started; nothing in our protocol has come from it.
     Starting,
     /// It speaks our protocol, but has not said hello.
-    Greeting,
+    Handshaking,
     /// Its leader is up, and its further members are joining.
     Joining,
     /// All its members are up.
@@ -29,7 +29,7 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Self::Waiting => "waiting for its launch",
             Self::Starting => "starting",
-            Self::Greeting => "saying hello",
+            Self::Handshaking => "saying hello",
             Self::Joining => "joining",
             Self::Joined => "joined",
         })
@@ -118,7 +118,7 @@ pub struct LaunchTiming {
     /// How long the launcher had been up when it began to launch it.
     pub started: Duration,
     /// How long after that it said hello.
-    pub greeted: Option<Duration>,
+    pub hello: Option<Duration>,
     /// How long after that all its members were up.
     pub joined: Option<Duration>,
 }
@@ -136,7 +136,7 @@ pub struct Failure {
     pub exit: Option<Exit>,
     /// Whether that was said by the host itself, as with `rsh`: then a status is that of the program or its command, and never of
     /// the remote shell.
-    pub carried: bool,
+    pub exit_from_host: bool,
     /// The end of what it printed.
     pub tail: String,
     /// From its start until it had failed.
@@ -150,7 +150,7 @@ impl Failure {
     #[must_use]
     pub fn without_evidence(phase: Phase, cause: Cause, elapsed: Duration) -> Self {
         let (tail, timing) = Default::default();
-        Self { member: None, phase, cause, exit: None, carried: false, tail, elapsed, timing }
+        Self { member: None, phase, cause, exit: None, exit_from_host: false, tail, elapsed, timing }
     }
 
     /// What the remote shell, or the command that it was to run, has failed at, if it is one of those that has failed.
@@ -159,17 +159,17 @@ impl Failure {
     /// nothing has been heard of the program.
     #[must_use]
     pub fn shell_error(&self) -> Option<ShellError> {
-        self.told().0
+        self.diagnosis().0
     }
 
     /// The line that says what has gone wrong: that which tells the [shell_error](Self::shell_error), or else the last that was printed.
     #[must_use]
     pub fn evidence(&self) -> &str {
-        self.told().1.or_else(|| shell_error::lines(&self.tail).next()).unwrap_or_default()
+        self.diagnosis().1.or_else(|| shell_error::lines(&self.tail).next()).unwrap_or_default()
     }
 
-    fn told(&self) -> (Option<ShellError>, Option<&str>) {
-        let told = |said: Option<(ShellError, _)>| {
+    fn diagnosis(&self) -> (Option<ShellError>, Option<&str>) {
+        let diagnosis = |said: Option<(ShellError, _)>| {
             said.map_or((None, None), |(what, line)| (Some(what), Some(line)))
         };
         // What a leader starts on its own host is started by no remote shell.
@@ -178,14 +178,14 @@ impl Failure {
         }
         match (&self.cause, self.phase) {
             (Cause::NotStarted(why), _) => {
-                (shell_error::is_missing_shell(why).then_some(ShellError::ShellMissing), None)
+                (shell_error::is_shell_not_found(why).then_some(ShellError::ShellNotFound), None)
             }
             (Cause::Exited(Exit::Shell(status)), Phase::Starting) => {
                 let said = shell_error::of_rshd(&self.tail).or_else(|| shell_error::of_rsh(&self.tail));
-                match told(said.or_else(|| shell_error::of_ssh(&self.tail))) {
+                match diagnosis(said.or_else(|| shell_error::of_ssh(&self.tail))) {
                     // There was somebody, who has said nothing that we know. A server that ends resets the connection as often as
                     // not, for it has not read what the program was to.
-                    (Some(ShellError::Broken), _) => {
+                    (Some(ShellError::ConnectionLost), _) => {
                         (Some(ShellError::LoginEnded), shell_error::before_rsh(&self.tail))
                     }
                     (None, _) if *status == 0 => {
@@ -195,40 +195,42 @@ impl Failure {
                 }
             }
             // It had been let in.
-            (Cause::Exited(Exit::Shell(_)), _) => (Some(ShellError::Broken), None),
-            (Cause::Exited(Exit::Code(1 | 255)), _) if self.carried => (None, None),
+            (Cause::Exited(Exit::Shell(_)), _) => (Some(ShellError::ConnectionLost), None),
+            (Cause::Exited(Exit::Code(1 | 255)), _) if self.exit_from_host => (None, None),
             (Cause::Exited(Exit::Code(255)), Phase::Starting) => {
-                let (what, line) = told(shell_error::of_ssh(&self.tail));
+                let (what, line) = diagnosis(shell_error::of_ssh(&self.tail));
                 (what.or(Some(ShellError::ShellFailed)), line)
             }
             // It had been let in.
             (Cause::Exited(Exit::Code(255)), _) => match shell_error::of_ssh(&self.tail) {
-                Some((ShellError::HungUp | ShellError::Broken, line)) => {
-                    (Some(ShellError::Broken), Some(line))
+                Some((ShellError::ClosedBeforeLogin | ShellError::ConnectionLost, line)) => {
+                    (Some(ShellError::ConnectionLost), Some(line))
                 }
                 _ => (Some(ShellError::ShellFailed), None),
             },
-            (Cause::Exited(Exit::Code(127)), Phase::Starting) => (Some(ShellError::NotFound), None),
-            (Cause::Exited(Exit::Code(126)), Phase::Starting) => (Some(ShellError::NotExecutable), None),
+            (Cause::Exited(Exit::Code(127)), Phase::Starting) => (Some(ShellError::ProgramNotFound), None),
+            (Cause::Exited(Exit::Code(126)), Phase::Starting) => {
+                (Some(ShellError::ProgramNotExecutable), None)
+            }
             (Cause::Exited(Exit::Code(SETUP_FAILED)), Phase::Starting) => {
                 let line =
                     shell_error::lines(&self.tail).find(|line| line.starts_with(NO_DIRECTORY.trim_end()));
-                (line.map(|_| ShellError::NoDirectory), line)
+                (line.map(|_| ShellError::DirectoryNotFound), line)
             }
-            (Cause::Exited(Exit::Code(1)), Phase::Starting) => told(shell_error::of_rsh(&self.tail)),
+            (Cause::Exited(Exit::Code(1)), Phase::Starting) => diagnosis(shell_error::of_rsh(&self.tail)),
             _ => (None, None),
         }
     }
 
     /// Whether another attempt may go better.
     ///
-    /// What a remote shell says it has failed at may pass [or not](ShellError::may_pass). One that was closed or took too long may have been
+    /// What a remote shell says it has failed at may pass [or not](ShellError::is_retryable). One that was closed or took too long may have been
     /// overrun. A command that is not found, may not be executed, or does not speak our protocol will be the same next time.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self.cause {
             Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => {
-                self.shell_error().is_some_and(ShellError::may_pass)
+                self.shell_error().is_some_and(ShellError::is_retryable)
             }
             Cause::Exited(_) => self.phase == Phase::Starting,
             Cause::OutOfResources(_) | Cause::Closed | Cause::TimedOut => true,
@@ -240,14 +242,14 @@ impl Failure {
 
     /// Whether it may be the launcher's fault: nothing shows that it is let in anywhere.
     #[must_use]
-    pub fn may_be_the_launchers(&self) -> bool {
+    pub fn may_be_launcher_fault(&self) -> bool {
         let unreached = match self.cause {
             Cause::NotStarted(_) | Cause::Closed | Cause::TimedOut => true,
             // What remote shells say of themselves, and what becomes of them.
             Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => {
-                self.shell_error().is_some_and(ShellError::is_the_shells)
+                self.shell_error().is_some_and(ShellError::is_from_shell)
             }
-            Cause::Exited(_) if self.carried => false,
+            Cause::Exited(_) if self.exit_from_host => false,
             Cause::Exited(Exit::Signal(_) | Exit::Unknown) => true,
             _ => false,
         };
@@ -255,24 +257,24 @@ impl Failure {
     }
 
     /// Whether the host, or the remote shell where the launch was made, wants to have nothing to do with whoever calls.
-    pub(crate) fn is_not_let_in(&self) -> bool {
-        use ShellError::{BadOptions, HostKeyChanged, HostKeyUnknown, NoAlgorithm, NotLetIn};
-        let refused = [NotLetIn, HostKeyUnknown, HostKeyChanged, NoAlgorithm, BadOptions];
+    pub(crate) fn is_login_denied(&self) -> bool {
+        use ShellError::{BadOptions, HostKeyChanged, HostKeyUnknown, LoginDenied, NoCommonAlgorithm};
+        let refused = [LoginDenied, HostKeyUnknown, HostKeyChanged, NoCommonAlgorithm, BadOptions];
         self.shell_error().is_some_and(|shell_error| refused.contains(&shell_error))
     }
 
     /// Whether what was cut short had come to the same by itself.
-    pub(crate) fn was_not_let_in(&self) -> bool {
+    pub(crate) fn was_login_denied(&self) -> bool {
         let exit = self.exit.filter(|_| self.cause == Cause::Cancelled);
-        exit.is_some_and(|exit| Self { cause: Cause::Exited(exit), ..self.clone() }.is_not_let_in())
+        exit.is_some_and(|exit| Self { cause: Cause::Exited(exit), ..self.clone() }.is_login_denied())
     }
 
     /// Whether there was a server, which hung up before it had looked at who called, or no port to call from. That is what a
     /// server does that has too many callers at a time, as `sshd` with more than `MaxStartups`; also one that wants none of us.
     /// Ports of connections that are over are free again after a while.
     #[must_use]
-    pub fn is_turned_away(&self) -> bool {
-        matches!(self.shell_error(), Some(ShellError::HungUp | ShellError::NoPort))
+    pub fn is_throttled(&self) -> bool {
+        matches!(self.shell_error(), Some(ShellError::ClosedBeforeLogin | ShellError::NoPort))
     }
 
     /// Whether the one that was to make the launch had no room for it; others may.
@@ -284,9 +286,9 @@ impl Failure {
     /// Whether whoever was to be reached, or the way there, or whoever launches, may have been overrun, so that fewer launches at a time
     /// may help.
     #[must_use]
-    pub fn is_overrun(&self) -> bool {
+    pub fn is_overload(&self) -> bool {
         self.cause == Cause::Closed
             || self.is_out_of_resources()
-            || self.shell_error().is_some_and(ShellError::is_overrun)
+            || self.shell_error().is_some_and(ShellError::is_overload)
     }
 }

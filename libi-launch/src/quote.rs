@@ -12,7 +12,7 @@
 //! | `exec /bin/sh -c 'cd …; exec env …'` | what takes a POSIX shell to say: a directory |
 //! | `exec /bin/sh -c 'eval "$(printf %b "$@")"' sh piece …` | other bytes, such as newlines, of which some shells lose some; and what is too long, or too many words, for csh |
 //!
-//! A program that is to [end with its starter](tied_command) takes a POSIX shell as well.
+//! A program that is to [end with its starter](command_with_death_signal) takes a POSIX shell as well.
 //!
 //! In the last form the text of the one before is passed in pieces, where `printf` finds bytes as `\0` and their octal number: one
 //! such byte takes six, and no shell has to understand an encoding.
@@ -43,11 +43,11 @@ pub const SETUP_FAILED: i32 = 125;
 pub const NO_DIRECTORY: &str = "libi: cannot change to directory ";
 
 /// How a directory, variables, a program and its arguments are written down.
-pub(crate) type Written = fn(Option<&OsBytes>, &[EnvVar], &OsBytes, &[OsBytes]) -> OsBytes;
+pub(crate) type CommandWriter = fn(Option<&OsBytes>, &[EnvVar], &OsBytes, &[OsBytes]) -> OsBytes;
 
 /// The longest word that shells get, quotes included, and the most words: csh has room for twice as many.
-const LONGEST: usize = 4_000;
-const MOST: usize = 400;
+const MAX_WORD_LEN: usize = 4_000;
+const MAX_WORDS: usize = 400;
 
 /// The command that runs a program on another host: in this directory, with these variables in addition to those
 /// the host provides (of equal names the last one counts), with these arguments.
@@ -65,49 +65,59 @@ const MOST: usize = 400;
 /// ```
 #[must_use]
 pub fn command(cwd: Option<&OsBytes>, env: &[EnvVar], program: &OsBytes, args: &[OsBytes]) -> OsBytes {
-    written(cwd, &words(env, program, args), false)
+    assemble(cwd, &env_words(env, program, args), false)
 }
 
 /// The same command; but the program is killed when whoever has started the shell ends, if the host is one that has what that
-/// takes: `setpriv` of util-linux, as it is on all usual Linux systems. Then the variable [`TIED`] is set.
+/// takes: `setpriv` of util-linux, as it is on all usual Linux systems. Then the variable [`DEATH_SIGNAL_ENV`] is set.
 ///
 /// It is the process itself that ends so, not those that it has started. It loosens the tie by `prctl` (`PR_SET_PDEATHSIG`), in
 /// the thread that it began with.
 #[must_use]
-pub fn tied_command(cwd: Option<&OsBytes>, env: &[EnvVar], program: &OsBytes, args: &[OsBytes]) -> OsBytes {
-    written(cwd, &words(env, program, args), true)
+pub fn command_with_death_signal(
+    cwd: Option<&OsBytes>,
+    env: &[EnvVar],
+    program: &OsBytes,
+    args: &[OsBytes],
+) -> OsBytes {
+    assemble(cwd, &env_words(env, program, args), true)
 }
 
 /// The variable by which a program knows that it is killed when its starter ends.
-pub const TIED: &str = "LIBI_TIED";
+pub const DEATH_SIGNAL_ENV: &str = "LIBI_TIED";
 
 /// What runs the arguments of a shell by `env`. An old `setpriv`, or that of busybox, would not know the option, and whatever
 /// replaces the shell cannot be taken back: `choom` has been in util-linux for exactly as long, and applets of busybox are links.
-const TIE: &str = "[ -x /usr/bin/choom ] && [ -x /usr/bin/setpriv ] && ! [ -L /usr/bin/setpriv ] && \
+const EXEC_WITH_DEATH_SIGNAL: &str = "[ -x /usr/bin/choom ] && [ -x /usr/bin/setpriv ] && ! [ -L /usr/bin/setpriv ] && \
                    exec /usr/bin/setpriv --pdeathsig KILL env -- LIBI_TIED=1 \"$@\"; exec env -- \"$@\"";
 
 /// A line for a POSIX shell that does what [`command`] does, and is long or not as it comes. What is executed is begun by what
 /// the shell's variable `by` names, if it names something.
-pub(crate) fn line(cwd: Option<&OsBytes>, env: &[EnvVar], program: &OsBytes, args: &[OsBytes]) -> Vec<u8> {
+pub(crate) fn script_line(
+    cwd: Option<&OsBytes>,
+    env: &[EnvVar],
+    program: &OsBytes,
+    args: &[OsBytes],
+) -> Vec<u8> {
     let enter = cwd.map_or_else(Vec::new, |cwd| enter(cwd.as_bytes()));
-    [&enter[..], b"exec $by env -- ", &join(&words(env, program, args))].concat()
+    [&enter[..], b"exec $by env -- ", &join(&env_words(env, program, args))].concat()
 }
 
-/// The command that does what it reads from its standard input: what [`as_input`] makes of a line. It takes nothing from
+/// The command that does what it reads from its standard input: what [`stdin_line`] makes of a line. It takes nothing from
 /// there but that.
-pub(crate) fn obey_input() -> OsBytes {
+pub(crate) fn read_command_from_stdin() -> OsBytes {
     // A shell reads a line byte by byte where it cannot go back.
     let obey: &[u8] = br#"IFS= read -r c && eval "$(printf %b "$c")""#;
     OsBytes::new(join(&[b"exec", &b"/bin/sh"[..], b"-c", obey])).expect("text without a NUL")
 }
 
-/// A line for a POSIX shell as [`obey_input`] reads it.
-pub(crate) fn as_input(line: &[u8]) -> Vec<u8> {
+/// A line for a POSIX shell as [`read_command_from_stdin`] reads it.
+pub(crate) fn stdin_line(line: &[u8]) -> Vec<u8> {
     [&escaped(line)[..], b"\n"].concat()
 }
 
 /// Variables, program and arguments, as `env` takes them.
-fn words<'a>(env: &[EnvVar], program: &'a OsBytes, args: &'a [OsBytes]) -> Vec<Cow<'a, [u8]>> {
+fn env_words<'a>(env: &[EnvVar], program: &'a OsBytes, args: &'a [OsBytes]) -> Vec<Cow<'a, [u8]>> {
     let program = program.as_bytes();
     // What begins with a dash must be no option of what follows.
     let option_like = program.starts_with(b"-") && program.contains(&b'/');
@@ -125,18 +135,18 @@ fn words<'a>(env: &[EnvVar], program: &'a OsBytes, args: &'a [OsBytes]) -> Vec<C
     words
 }
 
-fn written(cwd: Option<&OsBytes>, words: &[Cow<'_, [u8]>], tied: bool) -> OsBytes {
+fn assemble(cwd: Option<&OsBytes>, words: &[Cow<'_, [u8]>], tied: bool) -> OsBytes {
     // Not every shell's `exec` says by its status what was wrong; `env` does.
     let run = if tied {
-        [b"set -- ", &join(words)[..], b"; ", TIE.as_bytes()].concat()
+        [b"set -- ", &join(words)[..], b"; ", EXEC_WITH_DEATH_SIGNAL.as_bytes()].concat()
     } else {
         [b"exec env -- ", &join(words)[..]].concat()
     };
-    let is_plaintext = !tied && words.iter().all(|word| is_safe(word)) && words.len() + 3 <= MOST;
+    let is_plaintext = !tied && words.iter().all(|word| is_safe(word)) && words.len() + 3 <= MAX_WORDS;
     let line = match cwd {
         None if is_plaintext => run,
-        None => by_sh(&run),
-        Some(cwd) => by_sh(&[enter(cwd.as_bytes()), run].concat()),
+        None => via_sh(&run),
+        Some(cwd) => via_sh(&[enter(cwd.as_bytes()), run].concat()),
     };
     OsBytes::new(line).expect("made of Words, which hold no NUL, and of text without")
 }
@@ -174,7 +184,7 @@ pub fn quote(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 /// Whether every shell reads a word as it was before it was [quoted](quote).
 fn is_safe(word: &[u8]) -> bool {
-    word.iter().all(is_printable) && quote(word).len() <= LONGEST
+    word.iter().all(is_printable) && quote(word).len() <= MAX_WORD_LEN
 }
 
 fn is_printable(byte: &u8) -> bool {
@@ -188,13 +198,13 @@ fn join(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
 }
 
 /// Has a POSIX shell read this line, whatever shell passes it on.
-fn by_sh(line: &[u8]) -> Vec<u8> {
+fn via_sh(line: &[u8]) -> Vec<u8> {
     let sh = [b"exec".as_slice(), b"/bin/sh", b"-c"];
     if is_safe(line) {
         return join(&[&sh[..], &[line]].concat());
     }
     // An escape may take six bytes in quotes.
-    let pieces: Vec<Vec<u8>> = line.chunks(LONGEST / 6).map(escaped).collect();
+    let pieces: Vec<Vec<u8>> = line.chunks(MAX_WORD_LEN / 6).map(escaped).collect();
     let pieces = pieces.iter().map(Vec::as_slice);
     let words: Vec<&[u8]> =
         sh.into_iter().chain([br#"eval "$(printf %b "$@")""#.as_slice(), b"sh"]).chain(pieces).collect();

@@ -34,31 +34,31 @@ pub enum ShellError {
     /// This side has no port left to connect from; `rsh` needs one of about 500.
     NoPort,
     /// The server has closed the connection before it let anybody in, as one does that has too many (`MaxStartups`).
-    HungUp,
+    ClosedBeforeLogin,
     /// The two sides have no algorithm in common.
-    NoAlgorithm,
+    NoCommonAlgorithm,
     /// Nobody has said which key the host has, or it is one that was withdrawn from trust.
     HostKeyUnknown,
     /// The host has another key than it had.
     HostKeyChanged,
     /// We were not let in.
-    NotLetIn,
+    LoginDenied,
     /// The remote shell needs a port below 1024, and may not have one: it is not set-user-ID root.
-    NotPrivileged,
+    NoPrivilegedPort,
     /// Somebody was called, and hung up without having begun the program, or without having said so.
     LoginEnded,
     /// The connection ended after we had been let in.
-    Broken,
+    ConnectionLost,
     /// The directory cannot be entered.
-    NoDirectory,
+    DirectoryNotFound,
     /// The program was found, and cannot be executed.
-    NotExecutable,
+    ProgramNotExecutable,
     /// The program was not found.
-    NotFound,
+    ProgramNotFound,
     /// The remote shell does not know an option, or refuses its configuration.
     BadOptions,
     /// There is no such remote shell where the launch was made.
-    ShellMissing,
+    ShellNotFound,
     /// The remote shell has failed, and has not said at what, or not in words that are known.
     ShellFailed,
 }
@@ -66,28 +66,36 @@ pub enum ShellError {
 impl ShellError {
     /// Whether another attempt may go better.
     #[must_use]
-    pub fn may_pass(self) -> bool {
+    pub fn is_retryable(self) -> bool {
         match self {
             Self::NameService | Self::ConnectionRefused | Self::TimedOut | Self::NoRoute | Self::NoPort => {
                 true
             }
-            Self::HungUp | Self::Broken | Self::ShellFailed | Self::LoginEnded => true,
-            Self::NameUnknown | Self::NoAlgorithm | Self::HostKeyUnknown | Self::HostKeyChanged => false,
-            Self::NotLetIn | Self::NoDirectory | Self::NotExecutable | Self::NotFound => false,
-            Self::BadOptions | Self::ShellMissing | Self::NotPrivileged => false,
+            Self::ClosedBeforeLogin | Self::ConnectionLost | Self::ShellFailed | Self::LoginEnded => true,
+            Self::NameUnknown | Self::NoCommonAlgorithm | Self::HostKeyUnknown | Self::HostKeyChanged => {
+                false
+            }
+            Self::LoginDenied
+            | Self::DirectoryNotFound
+            | Self::ProgramNotExecutable
+            | Self::ProgramNotFound => false,
+            Self::BadOptions | Self::ShellNotFound | Self::NoPrivilegedPort => false,
         }
     }
 
     /// Whether it is what somebody does who was asked for too much at once, so that fewer launches at a time may help.
     #[must_use]
-    pub fn is_overrun(self) -> bool {
-        matches!(self, Self::ConnectionRefused | Self::NoPort | Self::HungUp | Self::Broken)
+    pub fn is_overload(self) -> bool {
+        matches!(
+            self,
+            Self::ConnectionRefused | Self::NoPort | Self::ClosedBeforeLogin | Self::ConnectionLost
+        )
     }
 
     /// Whether it is the remote shell that says so by its status, and not the command.
     #[must_use]
-    pub fn is_the_shells(self) -> bool {
-        !matches!(self, Self::NoDirectory | Self::NotExecutable | Self::NotFound)
+    pub fn is_from_shell(self) -> bool {
+        !matches!(self, Self::DirectoryNotFound | Self::ProgramNotExecutable | Self::ProgramNotFound)
     }
 }
 
@@ -100,19 +108,19 @@ impl fmt::Display for ShellError {
             Self::TimedOut => "the connection timed out",
             Self::NoRoute => "there is no way to the host",
             Self::NoPort => "there was no port left to connect from",
-            Self::HungUp => "the server hung up before letting anybody in",
-            Self::NoAlgorithm => "the two sides have no algorithm in common",
+            Self::ClosedBeforeLogin => "the server hung up before letting anybody in",
+            Self::NoCommonAlgorithm => "the two sides have no algorithm in common",
             Self::HostKeyUnknown => "the host's key is not known",
             Self::HostKeyChanged => "the host's key has changed",
-            Self::NotLetIn => "the login was refused",
-            Self::NotPrivileged => "the remote shell may not use a port below 1024",
+            Self::LoginDenied => "the login was refused",
+            Self::NoPrivilegedPort => "the remote shell may not use a port below 1024",
             Self::LoginEnded => "the login ended before the program had begun",
-            Self::Broken => "the connection broke",
-            Self::NoDirectory => "the directory cannot be entered",
-            Self::NotExecutable => "the program cannot be executed",
-            Self::NotFound => "the program was not found",
+            Self::ConnectionLost => "the connection broke",
+            Self::DirectoryNotFound => "the directory cannot be entered",
+            Self::ProgramNotExecutable => "the program cannot be executed",
+            Self::ProgramNotFound => "the program was not found",
             Self::BadOptions => "the remote shell refuses an option or its configuration",
-            Self::ShellMissing => "there is no remote shell to start",
+            Self::ShellNotFound => "there is no remote shell to start",
             Self::ShellFailed => "the remote shell failed",
         })
     }
@@ -152,7 +160,7 @@ pub(crate) fn of_rsh(printed: &str) -> Option<(ShellError, &str)> {
 
 /// What an rshd has failed at that says so where a program would have printed, instead of starting one.
 pub(crate) fn of_rshd(printed: &str) -> Option<(ShellError, &str)> {
-    lines(printed).find(|line| lets_nobody_in(line)).map(|line| (ShellError::NotLetIn, line))
+    lines(printed).find(|line| is_login_denial(line)).map(|line| (ShellError::LoginDenied, line))
 }
 
 /// The last line that rsh has not said itself.
@@ -162,7 +170,7 @@ pub(crate) fn before_rsh(printed: &str) -> Option<&str> {
 
 /// Whether an rshd says this line in the place of a command's output when it lets nobody in.
 #[must_use]
-pub fn lets_nobody_in(line: &str) -> bool {
+pub fn is_login_denial(line: &str) -> bool {
     AUTHENTICATION.contains(&line)
 }
 
@@ -178,7 +186,7 @@ const AUTHENTICATION: [&str; 7] = [
 ];
 
 /// Whether a start that has failed for this reason, as the operating system has it, was that of a remote shell that is not there.
-pub(crate) fn is_missing_shell(why: &str) -> bool {
+pub(crate) fn is_shell_not_found(why: &str) -> bool {
     let Some((program, reason)) = why.strip_prefix("exec ").unwrap_or(why).split_once(": ") else {
         return false;
     };
@@ -193,17 +201,17 @@ pub(crate) fn lines(printed: &str) -> impl Iterator<Item = &str> {
 }
 
 fn search(printed: &str, says: impl Fn(&str) -> Option<ShellError>) -> Option<(ShellError, &str)> {
-    let mut hung_up = None;
+    let mut closed = None;
     for line in lines(printed) {
         match says(line) {
-            Some(shell_error @ (ShellError::HungUp | ShellError::ShellFailed)) => {
-                hung_up = hung_up.or(Some((shell_error, line)));
+            Some(shell_error @ (ShellError::ClosedBeforeLogin | ShellError::ShellFailed)) => {
+                closed = closed.or(Some((shell_error, line)));
             }
             Some(shell_error) => return Some((shell_error, line)),
             None => {}
         }
     }
-    hung_up
+    closed
 }
 
 fn ssh_says(line: &str) -> Option<ShellError> {
@@ -227,10 +235,10 @@ fn ssh_says(line: &str) -> Option<ShellError> {
     if begins(&["Permission denied (", "Access denied "])
         || has(&[": Permission denied (", "Too many authentication failures"])
     {
-        return Some(ShellError::NotLetIn);
+        return Some(ShellError::LoginDenied);
     }
     if begins(&["Unable to negotiate with "]) {
-        return Some(ShellError::NoAlgorithm);
+        return Some(ShellError::NoCommonAlgorithm);
     }
     let configuration = [
         "Bad configuration option",
@@ -253,11 +261,11 @@ fn ssh_says(line: &str) -> Option<ShellError> {
         || begins(&["ssh_dispatch_run_fatal: ", "Received disconnect from "])
         || begins(&["Connection to "]) && line.contains(" closed by remote host")
     {
-        return Some(ShellError::Broken);
+        return Some(ShellError::ConnectionLost);
     }
-    let hung_up =
+    let closed =
         ["Connection closed by ", "Connection reset by ", "Disconnected from ", "Exceeded MaxStartups"];
-    (begins(&hung_up) || has(&["_exchange_identification: "])).then_some(ShellError::HungUp)
+    (begins(&closed) || has(&["_exchange_identification: "])).then_some(ShellError::ClosedBeforeLogin)
 }
 
 fn rsh_says(line: &str) -> Option<ShellError> {
@@ -266,14 +274,14 @@ fn rsh_says(line: &str) -> Option<ShellError> {
         .iter()
         .any(|call| line.starts_with(&format!("{call}: protocol failure in circuit")))
     {
-        return Some(ShellError::HungUp);
+        return Some(ShellError::ClosedBeforeLogin);
     }
     if reason.starts_with("All ports in use") {
         return Some(ShellError::NoPort);
     }
     if line.contains("Could not bind to privileged port") || line.starts_with("rcmd: socket: ") {
         let forbidden = ["Permission denied", "Operation not permitted"].contains(&reason);
-        return Some(if forbidden { ShellError::NotPrivileged } else { ShellError::NoPort });
+        return Some(if forbidden { ShellError::NoPrivilegedPort } else { ShellError::NoPort });
     }
     if line.starts_with("Trying ") {
         return line.contains("... Connection failed: ").then(|| unconnected(reason)).flatten();
@@ -303,14 +311,16 @@ fn rsh_says(line: &str) -> Option<ShellError> {
     }
     match unconnected(reason) {
         // Where the server had begun, no call is named.
-        Some(ShellError::HungUp) if reason == said => Some(ShellError::Broken),
-        None if said.starts_with("Didn't receive NULL byte from server") => Some(ShellError::HungUp),
+        Some(ShellError::ClosedBeforeLogin) if reason == said => Some(ShellError::ConnectionLost),
+        None if said.starts_with("Didn't receive NULL byte from server") => {
+            Some(ShellError::ClosedBeforeLogin)
+        }
         why => rshd_says(said).or(why),
     }
 }
 
 fn rshd_says(words: &str) -> Option<ShellError> {
-    ["Permission denied.", "Login incorrect."].contains(&words).then_some(ShellError::NotLetIn)
+    ["Permission denied.", "Login incorrect."].contains(&words).then_some(ShellError::LoginDenied)
 }
 
 /// A name that has no address, for this reason.
@@ -331,7 +341,7 @@ fn unconnected(reason: &str) -> Option<ShellError> {
         }
         "Network is unreachable" | "Network unreachable" | "Network is down" => ShellError::NoRoute,
         "Cannot assign requested address" | "Address not available" => ShellError::NoPort,
-        "Connection reset by peer" => ShellError::HungUp,
+        "Connection reset by peer" => ShellError::ClosedBeforeLogin,
         "Name or service not known" | "Temporary failure in name resolution" => unresolved(reason),
         _ => return None,
     })

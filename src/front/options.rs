@@ -121,6 +121,6 @@ impl LaunchOptions {
     /// What a launch is believed to cost before anything has been measured.
     #[must_use]
     pub fn believed_cost(&self) -> Cost {
-        self.cost.unwrap_or_else(|| self.backend.usual_cost())
+        self.cost.unwrap_or_else(|| self.backend.default_cost())
     }
 }

@@ -84,7 +84,7 @@ impl LaunchReport {
                 attempts: attempts.next().unwrap_or(0),
                 launcher: timing.launcher,
                 started: started(HostIndex(host), trips, &mut starts, 0).min(took),
-                hello: timing.greeted,
+                hello: timing.hello,
                 joined: timing.joined,
                 direct: links.get(host as usize).copied().flatten(),
                 failure,
@@ -223,7 +223,7 @@ fn started(
     let base = match timing.launcher {
         // Trees are not that deep, unless somebody lies.
         Some(launcher) if depth < 1_000 => {
-            let greeted = trips.get(launcher.0 as usize).and_then(|timing| timing.greeted);
+            let greeted = trips.get(launcher.0 as usize).and_then(|timing| timing.hello);
             started(launcher, trips, known, depth + 1) + greeted.unwrap_or_default()
         }
         _ => Duration::ZERO,

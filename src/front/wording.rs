@@ -27,7 +27,7 @@ impl FailureText {
         };
         let known_by = match &failure.cause {
             Cause::Exited(Exit::Shell(status)) => format!("{shell} exited {status}"),
-            Cause::Exited(_) if shell_error.is_the_shells() => format!("{shell} {}", failure.cause),
+            Cause::Exited(_) if shell_error.is_from_shell() => format!("{shell} {}", failure.cause),
             cause => cause.to_string(),
         };
         Self { cause, known_by: Some(known_by), shell_error: Some(shell_error) }
@@ -70,11 +70,11 @@ pub(super) fn advice(shell_error: ShellError, is_rsh: bool, hosts: &str, one: &s
         ShellError::ConnectionRefused if is_rsh => {
             format!("does {one} have an rsh server, at this port?")
         }
-        ShellError::HungUp if is_rsh => format!(
+        ShellError::ClosedBeforeLogin if is_rsh => format!(
             "the log of {one} says why: its server has to be able to connect back to ports from 512 on; inetd hangs up on everybody for ten minutes \
              when more than 256 calls come in one, or as its inetd.conf has it (nowait.0)"
         ),
-        ShellError::NotLetIn if is_rsh => format!(
+        ShellError::LoginDenied if is_rsh => format!(
             "`{shell} {one} true` has to work, also from hosts that launch others: .rhosts or hosts.equiv of {one} name those hosts and users"
         ),
         ShellError::NoPort if is_rsh => {
@@ -92,10 +92,10 @@ pub(super) fn advice(shell_error: ShellError, is_rsh: bool, hosts: &str, one: &s
             format!("{doctor} finds out how far one gets; hosts that are switched off are best left out of the list")
         }
         ShellError::NoPort => "each host can launch fewer at a time through this shell; use ssh, or a tree".to_owned(),
-        ShellError::HungUp => {
+        ShellError::ClosedBeforeLogin => {
             format!("servers take few logins at once: see MaxStartups in the sshd_config of {one}, and its log")
         }
-        ShellError::NoAlgorithm => {
+        ShellError::NoCommonAlgorithm => {
             "the older side needs an algorithm that the newer one has given up; `man ssh_config` has the options".to_owned()
         }
         ShellError::HostKeyUnknown => {
@@ -104,19 +104,19 @@ pub(super) fn advice(shell_error: ShellError, is_rsh: bool, hosts: &str, one: &s
         ShellError::HostKeyChanged => {
             format!("find out why before you trust it; `ssh-keygen -R {one}` forgets the key that it had")
         }
-        ShellError::NotLetIn => format!(
+        ShellError::LoginDenied => format!(
             "`ssh -o BatchMode=yes {one} true` has to work without a question, also from hosts that launch others"
         ),
-        ShellError::NotPrivileged => format!("{shell} has to be set-user-ID root, as it is when it is installed"),
+        ShellError::NoPrivilegedPort => format!("{shell} has to be set-user-ID root, as it is when it is installed"),
         ShellError::LoginEnded => {
             format!("does the login shell on {one} run commands? `{shell} {one} true` shows it")
         }
-        ShellError::NoDirectory => format!("the directory has to be on {one} as well"),
-        ShellError::NotExecutable => format!("is it executable on {one}, and built for its system?"),
-        ShellError::NotFound => format!("is it installed on {one}, and in the PATH of a login without a terminal?"),
+        ShellError::DirectoryNotFound => format!("the directory has to be on {one} as well"),
+        ShellError::ProgramNotExecutable => format!("is it executable on {one}, and built for its system?"),
+        ShellError::ProgramNotFound => format!("is it installed on {one}, and in the PATH of a login without a terminal?"),
         ShellError::BadOptions => "`ssh -V` says how old it is; look at the options and the configuration".to_owned(),
-        ShellError::ShellMissing => "install the remote shell, or name it with its path".to_owned(),
-        ShellError::Broken | ShellError::ShellFailed => format!("{doctor} goes the way of a launch step by step"),
+        ShellError::ShellNotFound => "install the remote shell, or name it with its path".to_owned(),
+        ShellError::ConnectionLost | ShellError::ShellFailed => format!("{doctor} goes the way of a launch step by step"),
         _ => format!("{doctor} may know more"),
     }
 }

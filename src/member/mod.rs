@@ -37,9 +37,9 @@ use std::time::Duration;
 
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::ranks::Ranks;
-use libi_launch::backend::{ALL_STREAMS, LINK, STREAMS};
+use libi_launch::backend::{LINK_ENV, LINK_STDIO, LINK_STDIO_STDERR};
 use libi_launch::machine::{Event as Input, Node};
-use libi_launch::quote::TIED;
+use libi_launch::quote::DEATH_SIGNAL_ENV;
 
 use crate::engine::session_io::{SessionIo, inherited_by_members};
 use crate::engine::sys::is_main_thread;
@@ -74,13 +74,13 @@ pub struct Member {
 pub enum InitError {
     /// It was started by hand.
     #[error(
-        "this process was not started by libi: there is no {LINK} in its environment. Programs that call \
+        "this process was not started by libi: there is no {LINK_ENV} in its environment. Programs that call \
          Member::init are started by a front end, as by `libi run -n 2 PROGRAM`"
     )]
     StartedByHand,
     /// The variable is there, and the link is not: a process of a member, which has inherited its environment.
     #[error(
-        "{LINK} says that the link is {link}, which is no link ({problem}): was this process started by a member, \
+        "{LINK_ENV} says that the link is {link}, which is no link ({problem}): was this process started by a member, \
          and has inherited its environment?"
     )]
     NoLink {
@@ -138,14 +138,16 @@ impl Member {
     /// As [`init`](Self::init).
     pub fn with(options: &MemberOptions) -> Result<Self, InitError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
-        let link = std::env::var(LINK).map_err(|_| InitError::StartedByHand)?;
+        let link = std::env::var(LINK_ENV).map_err(|_| InitError::StartedByHand)?;
         if TAKEN.swap(true, Ordering::SeqCst) {
             return Err(InitError::Twice);
         }
         let no_link =
             |problem: std::io::Error| InitError::NoLink { link: link.clone(), problem: problem.to_string() };
         let streams = match link.as_str() {
-            STREAMS | ALL_STREAMS => stdio::take_streams(link == ALL_STREAMS).map_err(no_link)?,
+            LINK_STDIO | LINK_STDIO_STDERR => {
+                stdio::take_streams(link == LINK_STDIO_STDERR).map_err(no_link)?
+            }
             number => stdio::take_socket(number).map_err(no_link)?,
         };
         let entropy = getrandom::u64().map_err(std::io::Error::from)?;
@@ -153,7 +155,7 @@ impl Member {
         let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
         let lasting = options.progress == Progress::Thread || is_main_thread();
         let session_io = SessionIo::new(node, inherited_by_members(), lasting);
-        let has_death_signal = streams.output.is_none() || std::env::var_os(TIED).is_some();
+        let has_death_signal = streams.output.is_none() || std::env::var_os(DEATH_SIGNAL_ENV).is_some();
         let runtime = MemberRuntime::new(session_io, streams, has_death_signal, options.progress)?;
         let up = runtime.wait(Duration::MAX, |state| match state.stage {
             MemberStage::Joining => None,

@@ -99,7 +99,7 @@ fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
     });
     let (name, failure) = lost.unwrap();
     assert_eq!((exit, name.as_str()), (Some(Exit::Shell(128 + 9)), "127.0.1.2"));
-    assert_eq!(failure.shell_error(), Some(ShellError::Broken), "{failure:?}");
+    assert_eq!(failure.shell_error(), Some(ShellError::ConnectionLost), "{failure:?}");
     session.terminate(Duration::from_secs(5)).unwrap();
     drop((session, front));
     mark.nothing_is_left();

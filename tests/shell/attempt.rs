@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::config::{Config, Counted, Per};
-use crate::fault::{Fault, ShellError, Stage};
+use crate::fault::{Fault, LoginFault, Stage};
 use crate::line::Call;
 use crate::locks::{Locks, as_one_word};
 use crate::relay::{Ending, Relay};
@@ -64,7 +64,7 @@ impl<'a> Attempt<'a> {
     fn connect(&self) -> Result<u8, Failure> {
         let Some(places) = self.take_places().map_err(failed("counting calls"))? else {
             self.log("limit")?;
-            return Ok(self.refuse(ShellError::Reset));
+            return Ok(self.refuse(LoginFault::Reset));
         };
         let last = self.faults.last().and_then(|fault| Some((*fault, fault.stage()?)));
         if let Some((fault, Stage::Connecting)) = last {
@@ -134,7 +134,7 @@ impl<'a> Attempt<'a> {
         self.log("")?;
         match fault {
             Fault::Refuse(shell_error) => {
-                if let ShellError::TimedOut(after) = shell_error {
+                if let LoginFault::TimedOut(after) = shell_error {
                     self.linger(self.free + *after)?;
                 }
                 Ok(self.refuse(*shell_error))
@@ -156,7 +156,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn refuse(&self, shell_error: ShellError) -> u8 {
+    fn refuse(&self, shell_error: LoginFault) -> u8 {
         say(&shell_error.lines(&self.call).iter().map(|line| format!("{line}\r\n")).collect::<String>());
         FAILED
     }

@@ -221,7 +221,7 @@ fn path(setting: &'static str, words: &mut Words<'_>, directory: &Path) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::ShellError;
+    use crate::fault::LoginFault;
 
     fn parsed(text: &str) -> Result<Config, ConfigError> {
         Config::parse(text, Path::new("/t"))
@@ -250,7 +250,7 @@ mod tests {
             Limit { most: 10, counted: Counted::Starting, per: Per::Target },
         ];
         assert_eq!(config.limits, limits);
-        assert_eq!(config.faults("front", "node1", 1), [&Fault::Refuse(ShellError::Refused)]);
+        assert_eq!(config.faults("front", "node1", 1), [&Fault::Refuse(LoginFault::Refused)]);
         assert_eq!(config.faults("front", "node1", 2), [&Fault::Hang; 0]);
     }
 
@@ -269,10 +269,10 @@ mod tests {
             ("relay", Relay),
             ("cut 9", Cut(9)),
             ("hang-after 0", HangAfter(0)),
-            ("refuse", Refuse(ShellError::Refused)),
-            ("refuse timed-out", Refuse(ShellError::TimedOut(Duration::ZERO))),
-            ("refuse timed-out after 1s", Refuse(ShellError::TimedOut(second))),
-            ("refuse permission", Refuse(ShellError::Permission)),
+            ("refuse", Refuse(LoginFault::Refused)),
+            ("refuse timed-out", Refuse(LoginFault::TimedOut(Duration::ZERO))),
+            ("refuse timed-out after 1s", Refuse(LoginFault::TimedOut(second))),
+            ("refuse permission", Refuse(LoginFault::Permission)),
             ("hang", Hang),
             ("not-found", NotFound),
             ("exit 3", Exit { status: 3, after: Duration::ZERO }),

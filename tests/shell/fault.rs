@@ -37,7 +37,7 @@ pub(crate) enum Fault {
     Relay,
     Cut(u64),
     HangAfter(u64),
-    Refuse(ShellError),
+    Refuse(LoginFault),
     Hang,
     NotFound,
     Exit { status: u8, after: Duration },
@@ -45,7 +45,7 @@ pub(crate) enum Fault {
 
 /// What keeps ssh from logging in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ShellError {
+pub(crate) enum LoginFault {
     Refused,
     TimedOut(Duration),
     UnknownHost,
@@ -129,7 +129,7 @@ impl Fault {
             "relay" => Self::Relay,
             "cut" => Self::Cut(words.number("cut")?),
             "hang-after" => Self::HangAfter(words.number("hang-after")?),
-            "refuse" => Self::Refuse(ShellError::parse(words)?),
+            "refuse" => Self::Refuse(LoginFault::parse(words)?),
             "hang" => Self::Hang,
             "not-found" => Self::NotFound,
             "exit" => Self::Exit {
@@ -163,7 +163,7 @@ impl Fault {
     /// Where the call ends with it, if it does.
     pub(crate) fn stage(&self) -> Option<Stage> {
         match self {
-            Self::Refuse(ShellError::HostKey | ShellError::Permission) => Some(Stage::LoggingIn),
+            Self::Refuse(LoginFault::HostKey | LoginFault::Permission) => Some(Stage::LoggingIn),
             Self::Refuse(_) | Self::Hang => Some(Stage::Connecting),
             Self::NotFound | Self::Exit { .. } => Some(Stage::LoggedIn),
             _ => None,
@@ -171,7 +171,7 @@ impl Fault {
     }
 }
 
-impl ShellError {
+impl LoginFault {
     fn parse(words: &mut Words<'_>) -> Result<Self, Problem> {
         const KINDS: &str = "refused, timed-out, unknown-host, closed, reset, host-key or permission";
         let Some(kind) = words.next() else { return Ok(Self::Refused) };

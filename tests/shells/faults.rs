@@ -96,20 +96,20 @@ const ENDED: &[Case<'_>] = &[
         "close-stdin",
         fails(
             1,
-            &[Phase::Starting, Phase::Greeting],
+            &[Phase::Starting, Phase::Handshaking],
             Why::Exits(&[Exit::Code(70), Exit::Code(128 + 15)], ""),
         ),
     ),
     ("cut 0", fails(2, &[Phase::Starting], CUT)),
     ("cut 10", fails(2, &[Phase::Starting], CUT)),
-    ("cut 40", fails(2, &[Phase::Greeting], CUT)),
+    ("cut 40", fails(2, &[Phase::Handshaking], CUT)),
 ];
 
 const HANGING: &[Case<'_>] = &[
     ("hang", HANGS),
     ("hang-after 0", HANGS),
     ("hang-after 10", HANGS),
-    ("hang-after 40", fails(2, &[Phase::Greeting], Why::Hangs)),
+    ("hang-after 40", fails(2, &[Phase::Handshaking], Why::Hangs)),
 ];
 
 /// Its leader has said hello, and may launch others, when the connection breaks.

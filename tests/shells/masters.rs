@@ -15,10 +15,10 @@ const MASTERS: &[(&str, &[Phase], Option<i32>, &str)] = &[
     ("not-found", &[Phase::Starting], Some(127), "not found"),
     ("exit 3 after 50ms", &[Phase::Starting], Some(3), ""),
     ("cut 0", &[Phase::Starting], Some(255), "closed by remote host"),
-    ("cut 40", &[Phase::Greeting], Some(255), "closed by remote host"),
+    ("cut 40", &[Phase::Handshaking], Some(255), "closed by remote host"),
     ("cut 150", &[Phase::Joining, Phase::Joined], Some(255), "closed by remote host"),
     ("hang-after 0", &[Phase::Starting], None, ""),
-    ("hang-after 40", &[Phase::Greeting], None, ""),
+    ("hang-after 40", &[Phase::Handshaking], None, ""),
     ("hang-after 150", &[Phase::Joining, Phase::Joined], None, ""),
 ];
 

@@ -66,7 +66,7 @@ pub(super) fn options(
     let seconds = |name: &str| number(name).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let (seq, rem) = (seconds("LIBI_SEQUENTIAL_TIME"), seconds("LIBI_REMOTE_TIME"));
     if seq.is_some() || rem.is_some() {
-        let usual = options.backend.usual_cost();
+        let usual = options.backend.default_cost();
         options.cost = Some(Cost { seq: seq.unwrap_or(usual.seq), rem: rem.unwrap_or(usual.rem), ..usual });
     }
 

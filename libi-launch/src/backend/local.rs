@@ -5,7 +5,7 @@ use std::time::Duration;
 use libi_core::cost::Cost;
 use serde::{Deserialize, Serialize};
 
-use super::{Channel, LINK, LaunchMethod, Refused, SOCKET, SpawnSpec, variable};
+use super::{Channel, LINK_ENV, LINK_FD, LaunchMethod, SpawnSpec, SpecError, env_var};
 use crate::machine::{HostSpec, Program};
 
 /// The back-end that needs nothing installed. Users and ports of hosts mean nothing to it.
@@ -17,25 +17,25 @@ impl Local {
     #[must_use]
     pub fn start(program: &Program) -> SpawnSpec {
         let mut env = program.env.clone();
-        env.extend(variable(LINK, &SOCKET.to_string()));
+        env.extend(env_var(LINK_ENV, &LINK_FD.to_string()));
         SpawnSpec {
             program: program.executable.clone(),
             args: program.args.clone(),
             env,
             cwd: program.cwd.clone(),
             channel: Channel::Socket,
-            first: Vec::new(),
+            initial_input: Vec::new(),
             trailer: None,
         }
     }
 }
 
 impl LaunchMethod for Local {
-    fn usual_cost(&self) -> Cost {
+    fn default_cost(&self) -> Cost {
         Cost::new(Duration::from_micros(500), Duration::from_millis(3))
     }
 
-    fn spawn_spec(&self, _: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
+    fn spawn_spec(&self, _: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError> {
         Ok(Self::start(program))
     }
 }

@@ -9,7 +9,7 @@
 //!    the channel how the program has ended ([`SpawnSpec::trailer`]).
 //! 2. There is a [`Channel`] between the two, for bytes in both directions, untouched and in order. Other text may come
 //!    before ours on it, from whatever starts a shell there; our preamble is found behind it.
-//! 3. The program finds in its environment, under [`LINK`], where its end of the channel is.
+//! 3. The program finds in its environment, under [`LINK_ENV`], where its end of the channel is.
 //! 4. When the process here is killed, or whoever started it, the channel ends over there. That is
 //!    how a member learns that nobody wants it any more.
 //! 5. Executable, arguments, variables and directory arrive as they are, whatever bytes they hold.
@@ -49,16 +49,16 @@ pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
 
 use crate::exit_trailer::TrailerTag;
 use crate::machine::{HostSpec, Program};
-use crate::quote::Written;
+use crate::quote::CommandWriter;
 
-/// The variable that tells a program where its link is: the number of a socket, or [`STREAMS`].
-pub const LINK: &str = "LIBI_LINK";
-/// The value of [`LINK`] for standard input and output.
-pub const STREAMS: &str = "stdio";
+/// The variable that tells a program where its link is: the number of a socket, or [`LINK_STDIO`].
+pub const LINK_ENV: &str = "LIBI_LINK";
+/// The value of [`LINK_ENV`] for standard input and output.
+pub const LINK_STDIO: &str = "stdio";
 /// The same where standard error is the same as standard output, and the program has to keep it out of its link.
-pub const ALL_STREAMS: &str = "stdio+stderr";
+pub const LINK_STDIO_STDERR: &str = "stdio+stderr";
 /// The number of the socket that a program started on this machine inherits.
-pub const SOCKET: u16 = 3;
+pub const LINK_FD: u16 = 3;
 
 /// What to start here so that a program starts on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub struct SpawnSpec {
     /// What its first link is.
     pub channel: Channel,
     /// What is to be said on the channel before everything else.
-    pub first: Vec<u8>,
+    pub initial_input: Vec<u8>,
     /// If the host says on the channel how the program has ended: the mark of the line that does. Then the status of what
     /// is started here means nothing for the program.
     pub trailer: Option<TrailerTag>,
@@ -83,7 +83,7 @@ pub struct SpawnSpec {
 /// The first link to a started process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// A socket that it inherits as [`SOCKET`]; its standard output and error are its own.
+    /// A socket that it inherits as [`LINK_FD`]; its standard output and error are its own.
     Socket,
     /// Its standard input and output; only its standard error is its own.
     Streams,
@@ -91,7 +91,7 @@ pub enum Channel {
 
 /// A launch that a back-end cannot make, and never will.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum SpecError {
     /// The remote shell would take it for something else.
     #[error("the {what} {text:?} begins with a dash, which a remote shell takes for an option")]
     OptionLike {
@@ -119,7 +119,7 @@ pub enum Backend {
 }
 
 /// Programs that send everything as it is, by which a [`Shell`] may be called.
-const PLAIN: [&str; 4] = ["rsh", "remsh", "rsh-redone-rsh", "netkit-rsh"];
+const PLAINTEXT_SHELLS: [&str; 4] = ["rsh", "remsh", "rsh-redone-rsh", "netkit-rsh"];
 
 impl Backend {
     /// Whether others on the network can read what goes over its channels, and change it.
@@ -130,7 +130,7 @@ impl Backend {
             Self::Rsh(_) => true,
             Self::Shell(shell) => {
                 let name = shell.program.as_bytes().rsplit(|byte| *byte == b'/').next();
-                PLAIN.iter().any(|plain| name == Some(plain.as_bytes()))
+                PLAINTEXT_SHELLS.iter().any(|operand| name == Some(operand.as_bytes()))
             }
         }
     }
@@ -143,9 +143,9 @@ impl Backend {
 
     /// Takes the mark of a session, if it needs one.
     #[must_use]
-    pub fn with_trailer_tag(self, mark: TrailerTag) -> Self {
+    pub fn with_trailer_tag(self, trailer_tag: TrailerTag) -> Self {
         match self {
-            Self::Rsh(rsh) => Self::Rsh(Rsh { mark, ..rsh }),
+            Self::Rsh(rsh) => Self::Rsh(Rsh { trailer_tag, ..rsh }),
             other => other,
         }
     }
@@ -160,31 +160,31 @@ impl Default for Backend {
 /// What every back-end provides; see the [module](self).
 pub trait LaunchMethod {
     /// What a launch usually costs, to begin with; measurements take its place.
-    fn usual_cost(&self) -> Cost;
+    fn default_cost(&self) -> Cost;
 
     /// What to start here for this program to start on that host.
     ///
     /// # Errors
     /// The launch cannot be expressed.
-    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused>;
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError>;
 
     /// How many hosts whoever launches can hold at a time; no limit of its own if nothing is said.
-    fn most(&self) -> Option<usize> {
+    fn max_children(&self) -> Option<usize> {
         None
     }
 }
 
 impl LaunchMethod for Backend {
-    fn usual_cost(&self) -> Cost {
+    fn default_cost(&self) -> Cost {
         match self {
-            Self::Local(local) => local.usual_cost(),
-            Self::Shell(shell) => shell.usual_cost(),
-            Self::Ssh(ssh) => ssh.usual_cost(),
-            Self::Rsh(rsh) => rsh.usual_cost(),
+            Self::Local(local) => local.default_cost(),
+            Self::Shell(shell) => shell.default_cost(),
+            Self::Ssh(ssh) => ssh.default_cost(),
+            Self::Rsh(rsh) => rsh.default_cost(),
         }
     }
 
-    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError> {
         match self {
             Self::Local(local) => local.spawn_spec(host, program),
             Self::Shell(shell) => shell.spawn_spec(host, program),
@@ -193,10 +193,10 @@ impl LaunchMethod for Backend {
         }
     }
 
-    fn most(&self) -> Option<usize> {
+    fn max_children(&self) -> Option<usize> {
         match self {
             Self::Local(_) | Self::Shell(_) | Self::Ssh(_) => None,
-            Self::Rsh(rsh) => rsh.most(),
+            Self::Rsh(rsh) => rsh.max_children(),
         }
     }
 }
@@ -213,22 +213,22 @@ impl fmt::Display for Backend {
 }
 
 /// A variable of ours: both parts are known to be words.
-fn variable(name: &str, value: &str) -> Vec<EnvVar> {
+fn env_var(name: &str, value: &str) -> Vec<EnvVar> {
     let word = |text: &str| OsBytes::try_from(text).ok();
-    let variable = word(name).zip(word(value)).and_then(|(name, value)| EnvVar::new(name, value).ok());
-    variable.into_iter().collect()
+    let env_var = word(name).zip(word(value)).and_then(|(name, value)| EnvVar::new(name, value).ok());
+    env_var.into_iter().collect()
 }
 
 /// What a remote shell is to be told to run, if our link is its standard streams.
-fn remote_command(program: &Program, written: Written) -> OsBytes {
+fn remote_command(program: &Program, written: CommandWriter) -> OsBytes {
     let mut env = program.env.clone();
-    env.extend(variable(LINK, STREAMS));
+    env.extend(env_var(LINK_ENV, LINK_STDIO));
     written(program.cwd.as_ref(), &env, &program.executable, &program.args)
 }
 
 /// A word that no option parser takes for an option.
-fn plain(what: &'static str, text: &str) -> Result<OsBytes, Refused> {
-    let refused = || Refused::OptionLike { what, text: text.to_owned() };
+fn operand(what: &'static str, text: &str) -> Result<OsBytes, SpecError> {
+    let refused = || SpecError::OptionLike { what, text: text.to_owned() };
     if text.starts_with('-') {
         return Err(refused());
     }

@@ -9,7 +9,7 @@ use libi_core::cost::Cost;
 use libi_core::dist::OsBytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Channel, LaunchMethod, Refused, SpawnSpec, plain, remote_command};
+use super::{Channel, LaunchMethod, SpawnSpec, SpecError, operand, remote_command};
 use crate::machine::{HostSpec, Program};
 use crate::quote;
 
@@ -43,23 +43,23 @@ impl Shell {
         option: Option<&OsBytes>,
         value: Option<String>,
         what: &'static str,
-    ) -> Result<Vec<OsBytes>, Refused> {
+    ) -> Result<Vec<OsBytes>, SpecError> {
         let Some(value) = value else { return Ok(Vec::new()) };
-        let option = option.ok_or_else(|| Refused::NoOption(self.program.clone(), what))?;
-        Ok(vec![option.clone(), plain(what, &value)?])
+        let option = option.ok_or_else(|| SpecError::NoOption(self.program.clone(), what))?;
+        Ok(vec![option.clone(), operand(what, &value)?])
     }
 }
 
 impl LaunchMethod for Shell {
-    fn usual_cost(&self) -> Cost {
+    fn default_cost(&self) -> Cost {
         self.cost
     }
 
-    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError> {
         let mut args = self.args.clone();
         args.extend(self.option(self.user.as_ref(), host.user.clone(), "user")?);
         args.extend(self.option(self.port.as_ref(), host.port.map(|port| port.to_string()), "port")?);
-        args.push(plain("host", &host.name)?);
+        args.push(operand("host", &host.name)?);
         args.push(remote_command(program, quote::command));
         Ok(SpawnSpec {
             program: self.program.clone(),
@@ -67,7 +67,7 @@ impl LaunchMethod for Shell {
             env: Vec::new(),
             cwd: None,
             channel: Channel::Streams,
-            first: Vec::new(),
+            initial_input: Vec::new(),
             trailer: None,
         })
     }

@@ -24,7 +24,7 @@
 //!
 //! # What ends over there
 //! sshd has no terminal to hang up, and only closes its pipes when the connection ends: members notice, and end, but a program
-//! that has never joined and does not read its input would stay. So each is [tied](crate::quote::tied_command) to
+//! that has never joined and does not read its input would stay. So each is [tied](crate::quote::command_with_death_signal) to
 //! the process of sshd that has started it, where the host can do that. What such a program has started by itself can stay
 //! all the same.
 //!
@@ -54,12 +54,12 @@ use libi_core::dist::OsBytes;
 use libi_core::hosts::HostList;
 use serde::{Deserialize, Serialize};
 
-use super::{Channel, LaunchMethod, Refused, SpawnSpec, plain, remote_command, variable};
+use super::{Channel, LaunchMethod, SpawnSpec, SpecError, env_var, operand, remote_command};
 use crate::machine::{HostSpec, Program};
 use crate::quote;
 
 /// What comes first, and cannot be changed.
-const ALWAYS: [&str; 7] = [
+const FORCED_OPTIONS: [&str; 7] = [
     "BatchMode=yes",
     "EscapeChar=none",
     "ClearAllForwardings=yes",
@@ -70,7 +70,7 @@ const ALWAYS: [&str; 7] = [
 ];
 
 /// What [`SshProfile::Fast`] adds.
-const FAST: [&str; 4] = [
+const FAST_OPTIONS: [&str; 4] = [
     "KexAlgorithms=^curve25519-sha256,curve25519-sha256@libssh.org",
     "GSSAPIAuthentication=no",
     "Compression=no",
@@ -78,7 +78,7 @@ const FAST: [&str; 4] = [
 ];
 
 /// The environment in which no ssh asks anybody anything.
-const NO_QUESTIONS: [(&str, &str); 2] = [("SSH_ASKPASS", "false"), ("SSH_ASKPASS_REQUIRE", "force")];
+const NO_PROMPT_ENV: [(&str, &str); 2] = [("SSH_ASKPASS", "false"), ("SSH_ASKPASS_REQUIRE", "force")];
 
 /// How to call `ssh`. [`Default`] is `ssh` as it is configured.
 ///
@@ -204,9 +204,9 @@ impl Ssh {
         // None at all would be for ever.
         let seconds = self.connect_timeout.as_millis().div_ceil(1_000).clamp(1, 86_400);
         let timeout = text(&format!("ConnectTimeout={seconds}"));
-        let fast: &'static [&str] = if self.profile == SshProfile::Fast { &FAST } else { &[] };
+        let fast: &'static [&str] = if self.profile == SshProfile::Fast { &FAST_OPTIONS } else { &[] };
         let set = |options: &'static [&str]| options.iter().copied().filter_map(text);
-        set(&ALWAYS).chain(given).chain(timeout).chain(set(fast))
+        set(&FORCED_OPTIONS).chain(given).chain(timeout).chain(set(fast))
     }
 }
 
@@ -221,31 +221,34 @@ impl SshHosts {
 }
 
 impl LaunchMethod for Ssh {
-    fn usual_cost(&self) -> Cost {
+    fn default_cost(&self) -> Cost {
         self.cost
     }
 
-    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, Refused> {
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError> {
         let mut args: Vec<OsBytes> = text("-T").into_iter().collect();
         let mut option = |option: &str, value: OsBytes| args.extend(text(option).into_iter().chain([value]));
         if let Some(user) = &host.user {
-            option("-l", plain("user", user)?);
+            option("-l", operand("user", user)?);
         }
         if let Some(port) = host.port {
-            option("-p", plain("port", &port.to_string())?);
+            option("-p", operand("port", &port.to_string())?);
         }
         if let Some(config) = &self.config {
             option("-F", config.clone());
         }
         self.options_for(host).for_each(|value| option("-o", value));
-        args.extend([plain("host", &host.name)?, remote_command(program, quote::tied_command)]);
+        args.extend([
+            operand("host", &host.name)?,
+            remote_command(program, quote::command_with_death_signal),
+        ]);
         Ok(SpawnSpec {
             program: self.program.clone(),
             args,
-            env: NO_QUESTIONS.iter().flat_map(|(name, value)| variable(name, value)).collect(),
+            env: NO_PROMPT_ENV.iter().flat_map(|(name, value)| env_var(name, value)).collect(),
             cwd: None,
             channel: Channel::Streams,
-            first: Vec::new(),
+            initial_input: Vec::new(),
             trailer: None,
         })
     }

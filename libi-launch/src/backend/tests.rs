@@ -3,7 +3,7 @@ use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::late::Attempt;
 
-use super::{Backend, Channel, LaunchMethod, Local, Refused, Shell};
+use super::{Backend, Channel, LaunchMethod, Local, Shell, SpecError};
 use crate::machine::{HostSpec, Program};
 use crate::quote;
 
@@ -56,7 +56,7 @@ fn what_a_shell_would_take_for_an_option_is_refused() {
     let shell = Shell::new(word("ssh"));
     for task in [host("-oProxyCommand=x", None, None), host("n", Some("-v"), None)] {
         let refused = shell.spawn_spec(&task, &program()).unwrap_err();
-        assert!(matches!(refused, Refused::OptionLike { .. }), "{refused}");
+        assert!(matches!(refused, SpecError::OptionLike { .. }), "{refused}");
     }
 }
 

@@ -142,7 +142,7 @@ impl Child {
     pub(super) fn phase(&self) -> Phase {
         match &self.state {
             State::Starting => Phase::Starting,
-            State::Greeting => Phase::Greeting,
+            State::Greeting => Phase::Handshaking,
             State::Up { joined: false } => Phase::Joining,
             State::Up { joined: true } => Phase::Joined,
             State::Ending { phase, .. } => *phase,
@@ -203,14 +203,14 @@ impl Child {
 
     /// When it was launched, by a leader that has been up since then.
     pub(super) fn timing(&self, launcher: Option<HostIndex>, since: Instant) -> LaunchTiming {
-        let greeted = self.greeted.map(|at| at.since(self.started));
-        LaunchTiming { launcher, started: self.started.since(since), greeted, joined: None }
+        let hello = self.greeted.map(|at| at.since(self.started));
+        LaunchTiming { launcher, started: self.started.since(since), hello, joined: None }
     }
 
     /// What became of it, once it is gone.
     ///
-    /// `carried` says whether hosts themselves say how their programs end.
-    pub(super) fn failure(&self, timing: LaunchTiming, carried: bool, now: Instant) -> Failure {
+    /// `exit_from_host` says whether hosts themselves say how their programs end.
+    pub(super) fn failure(&self, timing: LaunchTiming, exit_from_host: bool, now: Instant) -> Failure {
         let elapsed = now.since(self.started);
         if let Some(verdict) = &self.verdict {
             return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, timing, ..verdict.clone() };
@@ -225,7 +225,7 @@ impl Child {
         };
         let tail = String::from_utf8_lossy(&self.tail).into_owned();
         let member = self.launch.is_none().then(|| self.rank()).flatten();
-        let carried = carried && member.is_none();
-        Failure { member, phase: self.phase(), cause, exit: self.exit, carried, tail, elapsed, timing }
+        let exit_from_host = exit_from_host && member.is_none();
+        Failure { member, phase: self.phase(), cause, exit: self.exit, exit_from_host, tail, elapsed, timing }
     }
 }

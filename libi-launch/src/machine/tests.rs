@@ -182,9 +182,9 @@ fn news_of_hosts_that_are_not_in_the_session_change_nothing() {
 
 #[test]
 fn only_what_may_go_better_is_tried_again() {
-    let may_pass = |cause| failure(cause, Phase::Starting).may_pass();
+    let is_retryable = |cause| failure(cause, Phase::Starting).is_retryable();
     for cause in [Cause::TimedOut, Cause::Closed, Cause::Exited(Exit::Code(255)), Cause::HeartbeatLost] {
-        assert!(may_pass(cause.clone()), "{cause}");
+        assert!(is_retryable(cause.clone()), "{cause}");
     }
     let hopeless = [
         Cause::Exited(Exit::Code(127)),
@@ -196,7 +196,7 @@ fn only_what_may_go_better_is_tried_again() {
         Cause::Cancelled,
     ];
     for cause in hopeless {
-        assert!(!may_pass(cause.clone()), "{cause}");
+        assert!(!is_retryable(cause.clone()), "{cause}");
     }
 }
 
@@ -204,7 +204,7 @@ fn only_what_may_go_better_is_tried_again() {
 fn a_shell_that_is_not_let_in_is_not_tried_again() {
     let refused = |tail: &str| {
         let failure = failure(Cause::Exited(Exit::Code(255)), Phase::Starting);
-        !Failure { tail: tail.to_owned(), ..failure }.may_pass()
+        !Failure { tail: tail.to_owned(), ..failure }.is_retryable()
     };
     assert!(refused("Banner\r\nme@n1: Permission denied (publickey).\r\n"));
     assert!(refused("No ED25519 host key is known for n1\r\nHost key verification failed.\r\n"));
@@ -219,13 +219,13 @@ fn a_shell_that_is_not_let_in_is_not_tried_again() {
 fn a_server_that_hangs_up_before_it_asks_who_calls_has_turned_away_and_no_other() {
     let turned_away = |tail: &str, phase| {
         let failure = failure(Cause::Exited(Exit::Code(255)), phase);
-        Failure { tail: tail.to_owned(), ..failure }.is_turned_away()
+        Failure { tail: tail.to_owned(), ..failure }.is_throttled()
     };
     let closed = "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by ::1 port 22\r\n";
     assert!(turned_away(closed, Phase::Starting));
     assert!(turned_away("Connection reset by 10.0.0.1 port 22\r\n\r\n", Phase::Starting));
     assert!(turned_away("kex_exchange_identification: read: Connection reset by peer\r\n", Phase::Starting));
-    assert!(!turned_away(closed, Phase::Greeting), "it was let in");
+    assert!(!turned_away(closed, Phase::Handshaking), "it was let in");
     for other in [
         "",
         "Connection to n1 closed by remote host.",

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::error::{Errno, SignalError};
-use super::exit::{Exit, Signal};
-use super::sys::{self, Status, Target};
+use super::exit::{ExitStatus, Signal};
+use super::sys::{self, Target, WaitMode};
 use super::watch::Watch;
 
 /// A process that was started here. Dropping it ends the process, with its group if it has one of its own,
@@ -21,7 +21,7 @@ pub struct Child {
     own_group: bool,
     released: bool,
     /// Known once the status has been collected, by us or by somebody else.
-    exit: Option<Exit>,
+    exit: Option<ExitStatus>,
 }
 
 impl Child {
@@ -41,17 +41,17 @@ impl Child {
     }
 
     /// How it ended, if it has, without collecting its status: its group can still be signalled.
-    pub fn peek(&mut self) -> Option<Exit> {
-        self.look(Status::Left)
+    pub fn peek(&mut self) -> Option<ExitStatus> {
+        self.look(WaitMode::Leave)
     }
 
     /// How it ended, if it has. After that its number is free, and signals are refused.
-    pub fn try_wait(&mut self) -> Option<Exit> {
-        self.look(Status::Collected)
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.look(WaitMode::Collect)
     }
 
     /// How it ended, if it does within this time.
-    pub fn wait_for(&mut self, timeout: Duration) -> Option<Exit> {
+    pub fn wait_for(&mut self, timeout: Duration) -> Option<ExitStatus> {
         if self.exit.is_none() {
             sys::await_readable(self.watch.as_fd(), timeout);
         }
@@ -82,10 +82,10 @@ impl Child {
         self.released = true;
     }
 
-    fn look(&mut self, status: Status) -> Option<Exit> {
+    fn look(&mut self, status: WaitMode) -> Option<ExitStatus> {
         if self.exit.is_none() {
             let seen = sys::exit_of(self.target(), status);
-            if status == Status::Left && seen != Some(Exit::Unknown) {
+            if status == WaitMode::Leave && seen != Some(ExitStatus::Unknown) {
                 return seen;
             }
             self.exit = seen;
@@ -115,7 +115,7 @@ impl Child {
         }
         // A number is not given to anybody else before its status has been collected. Only the embedding
         // program could do that behind our back, and would have to do it between these two calls.
-        if self.peek() == Some(Exit::Unknown) {
+        if self.peek() == Some(ExitStatus::Unknown) {
             return Err(SignalError::Ended);
         }
         sys::kill(if group { -self.pid } else { self.pid }, signal).map_err(|errno| match errno {

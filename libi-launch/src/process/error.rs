@@ -37,7 +37,7 @@ pub enum StartError {
     #[error("{step}: {errno}")]
     Refused {
         /// The step.
-        step: Step,
+        step: StartStep,
         /// Its reason.
         errno: Errno,
     },
@@ -46,7 +46,7 @@ pub enum StartError {
 /// The steps of a start that the system can refuse, in their order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Step {
+pub enum StartStep {
     /// In the parent: `/dev/null`, for a descriptor that gets it.
     #[error("cannot open /dev/null")]
     Null,

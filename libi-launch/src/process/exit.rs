@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Exit {
+pub enum ExitStatus {
     /// It exited with this status.
     Code(i32),
     /// A signal ended it.
@@ -86,7 +86,7 @@ impl fmt::Display for Signal {
     }
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ExitStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exited with status {code}"),
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn an_exit_is_told_in_words() {
-        assert_eq!(Exit::Code(3).to_string(), "exited with status 3");
-        let killed = Exit::Signal { signal: Signal::KILL, core_dumped: false };
+        assert_eq!(ExitStatus::Code(3).to_string(), "exited with status 3");
+        let killed = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
         assert_eq!(killed.to_string(), "ended by SIGKILL");
-        let crashed = Exit::Signal { signal: Signal(libc::SIGSEGV), core_dumped: true };
+        let crashed = ExitStatus::Signal { signal: Signal(libc::SIGSEGV), core_dumped: true };
         assert_eq!(crashed.to_string(), "ended by SIGSEGV, core dumped");
         assert_eq!(Signal(40).to_string(), "signal 40");
     }

@@ -12,9 +12,9 @@ use std::ptr;
 use libi_core::dist::OsBytes;
 
 use super::environment::Environment;
-use super::error::{Errno, StartError, Step};
+use super::error::{Errno, StartError, StartStep};
 use super::exit::Signal;
-use super::start::{Source, Start};
+use super::start::{FdSource, Start};
 use super::sys;
 
 /// What the child does before it executes the program, and the program.
@@ -23,16 +23,16 @@ pub(super) struct Image {
     pub(super) argv: Strings,
     pub(super) envp: Strings,
     pub(super) cwd: Option<CString>,
-    pub(super) moves: Vec<Move>,
+    pub(super) moves: Vec<FdMove>,
     pub(super) own_group: bool,
     pub(super) death_signal: Option<i32>,
     pub(super) open_files: Option<libc::rlimit>,
-    pub(super) closing: Closing,
+    pub(super) close_method: CloseMethod,
     _null: Option<File>,
 }
 
 /// A descriptor on its way to its place. The child walks the list in ascending order of places.
-pub(super) struct Move {
+pub(super) struct FdMove {
     pub(super) from: RawFd,
     pub(super) to: u16,
     /// Where it is now is another one's place: it has to get out of the way first.
@@ -41,7 +41,7 @@ pub(super) struct Move {
 
 /// By which means the child closes what it is not given. What the kernel does not know is followed by the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
-pub enum Closing {
+pub enum CloseMethod {
     /// `close_range`, Linux 5.9.
     #[default]
     Range,
@@ -55,7 +55,7 @@ impl Image {
     /// Of this start, with this file as the program.
     pub(super) fn new(start: &Start<'_>, file: &OsBytes) -> Result<Self, StartError> {
         let (moves, null) = moves(&start.fds)?;
-        let refused = |errno| StartError::Refused { step: Step::Limit, errno };
+        let refused = |errno| StartError::Refused { step: StartStep::Limit, errno };
         Ok(Self {
             path: c_string(file.as_bytes()),
             argv: Strings::new(
@@ -65,9 +65,9 @@ impl Image {
             cwd: start.cwd.as_ref().map(|cwd| c_string(cwd.as_bytes())),
             moves,
             own_group: start.own_group,
-            death_signal: start.die_with_starter.map(Signal::number),
+            death_signal: start.parent_death_signal.map(Signal::number),
             open_files: start.open_files.map(sys::open_files_limit).transpose().map_err(refused)?,
-            closing: start.closing,
+            close_method: start.close_method,
             _null: null,
         })
     }
@@ -116,17 +116,17 @@ fn c_string(bytes: &[u8]) -> CString {
 }
 
 /// The moves that put every source into its place, and `/dev/null` if one is needed.
-fn moves(fds: &BTreeMap<u16, Source<'_>>) -> Result<(Vec<Move>, Option<File>), StartError> {
+fn moves(fds: &BTreeMap<u16, FdSource<'_>>) -> Result<(Vec<FdMove>, Option<File>), StartError> {
     let mut null = None;
     let mut moves = Vec::with_capacity(fds.len());
     for (&to, source) in fds {
         let from = match source {
-            Source::File(file) => file.as_raw_fd(),
-            Source::Inherit if sys::is_open(to) => RawFd::from(to),
-            Source::Inherit | Source::Null => open_null(&mut null)?,
+            FdSource::File(file) => file.as_raw_fd(),
+            FdSource::Inherit if sys::is_open(to) => RawFd::from(to),
+            FdSource::Inherit | FdSource::Null => open_null(&mut null)?,
         };
         let aside = from != RawFd::from(to) && u16::try_from(from).is_ok_and(|from| fds.contains_key(&from));
-        moves.push(Move { from, to, aside });
+        moves.push(FdMove { from, to, aside });
     }
     Ok((moves, null))
 }
@@ -136,6 +136,6 @@ fn open_null(null: &mut Option<File>) -> Result<RawFd, StartError> {
         return Ok(file.as_raw_fd());
     }
     let opened = OpenOptions::new().read(true).write(true).open("/dev/null");
-    let refused = |error| StartError::Refused { step: Step::Null, errno: Errno::of(&error) };
+    let refused = |error| StartError::Refused { step: StartStep::Null, errno: Errno::of(&error) };
     Ok(null.insert(opened.map_err(refused)?).as_raw_fd())
 }

@@ -31,12 +31,12 @@
 //! | what fails | what happens |
 //! |---|---|
 //! | a step of the start | [`StartError`] names step and reason; the process that tried is gone and was never seen |
-//! | the program, later | an [`Exit`]; 127 and 126 have no special meaning here, that is shells' language |
-//! | the embedding program collects all children, or ignores `SIGCHLD` | [`Exit::Unknown`], no hang |
+//! | the program, later | an [`ExitStatus`]; 127 and 126 have no special meaning here, that is shells' language |
+//! | the embedding program collects all children, or ignores `SIGCHLD` | [`ExitStatus::Unknown`], no hang |
 //! | there are no pidfds (before Linux 5.4, sandboxes) | a thread per process waits for its end |
 //! | a pidfd does not take signals | they are sent by number, after a check that the number is still its own |
 //! | there is no `close_range` (before Linux 5.9) | `/proc/self/fd` is read; without `/proc`, every number is closed |
-//! | we are killed | processes started with [`die_with_starter`](Start::die_with_starter) get their signal |
+//! | we are killed | processes started with [`parent_death_signal`](Start::parent_death_signal) get their signal |
 //! | a killed process does not end (it is stuck in the kernel) | dropping gives up after a second |
 //!
 //! Without pidfds a number is all there is to know a process by. If the embedding program then collects one behind our
@@ -65,9 +65,9 @@ mod tests;
 
 pub use child::Child;
 pub use environment::Environment;
-pub use error::{Errno, SignalError, StartError, Step};
-pub use exit::{Exit, Signal};
-pub use image::Closing;
-pub use spawn::LONG;
-pub use start::{Source, Start};
-pub use watch::Watching;
+pub use error::{Errno, SignalError, StartError, StartStep};
+pub use exit::{ExitStatus, Signal};
+pub use image::CloseMethod;
+pub use spawn::LONG_FD_TABLE;
+pub use start::{FdSource, Start};
+pub use watch::WatchMethod;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use libi_core::dist::OsBytes;
 
 use super::environment::Environment;
-use super::error::{Errno, StartError, Step};
+use super::error::{Errno, StartError, StartStep};
 use super::sys;
 
 /// Where `execvp` looks if there is no `PATH`.
@@ -42,7 +42,7 @@ pub(super) fn find(
         }
     }
     match denied {
-        Some(file) => Err(StartError::Refused { step: Step::Exec(file), errno: Errno(libc::EACCES) }),
+        Some(file) => Err(StartError::Refused { step: StartStep::Exec(file), errno: Errno(libc::EACCES) }),
         None => Err(StartError::NotFound {
             program: program.clone(),
             path: OsBytes::new(path).unwrap_or_default(), // was one, or the default
@@ -64,7 +64,7 @@ pub(super) fn explain_missing(file: OsBytes, cwd: Option<&OsBytes>) -> StartErro
     }
     match head.strip_prefix(b"#!").map(interpreter) {
         Some(interpreter) => StartError::InterpreterMissing { program: file, interpreter },
-        None => StartError::Refused { step: Step::Exec(file), errno: Errno(libc::ENOENT) },
+        None => StartError::Refused { step: StartStep::Exec(file), errno: Errno(libc::ENOENT) },
     }
 }
 

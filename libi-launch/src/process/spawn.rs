@@ -28,7 +28,7 @@ use std::ptr;
 
 use super::error::Errno;
 use super::exit::Signal;
-use super::image::{Closing, Image};
+use super::image::{CloseMethod, Image};
 use super::sys;
 
 /// A process that has executed its program.
@@ -40,14 +40,14 @@ pub(super) struct Spawned {
 
 /// A step that the system refused.
 #[derive(Clone, Copy)]
-pub(super) struct Failure {
-    pub(super) at: Point,
+pub(super) struct SpawnFailure {
+    pub(super) at: SpawnStep,
     pub(super) errno: Errno,
 }
 
 /// Where a start can fail from here on.
 #[derive(Clone, Copy)]
-pub(super) enum Point {
+pub(super) enum SpawnStep {
     Stack,
     Clone,
     DeathSignal,
@@ -64,21 +64,21 @@ struct Shared<'a> {
     parent: i32,
     /// The table of descriptors is the parent's, and not to be changed.
     borrows_descriptors: bool,
-    failure: Option<Failure>,
+    failure: Option<SpawnFailure>,
 }
 
 /// A table of descriptors in which this number is taken is long. Of a long table, a process that is started copies only
 /// the part up to what it is given: who starts many gives them descriptors below this number, by keeping his own above.
-pub const LONG: u16 = 512;
+pub const LONG_FD_TABLE: u16 = 512;
 
 /// Starts this, and returns when the program has been executed or a step has failed.
-pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Failure> {
-    let stack = sys::Stack::new().map_err(|errno| Failure { at: Point::Stack, errno })?;
+pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, SpawnFailure> {
+    let stack = sys::Stack::new().map_err(|errno| SpawnFailure { at: SpawnStep::Stack, errno })?;
     let parent = std::process::id().cast_signed();
     let mut shared = Shared {
         image,
         parent,
-        borrows_descriptors: sys::is_open(LONG) && !is_under_valgrind(),
+        borrows_descriptors: sys::is_open(LONG_FD_TABLE) && !is_under_valgrind(),
         failure: None,
     };
     let signals = sys::SignalsBlocked::here();
@@ -91,7 +91,7 @@ pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Fail
         created = clone(&stack, libc::SIGCHLD, &mut shared);
     }
     drop(signals);
-    let (pid, pidfd) = created.map_err(|errno| Failure { at: Point::Clone, errno })?;
+    let (pid, pidfd) = created.map_err(|errno| SpawnFailure { at: SpawnStep::Clone, errno })?;
     // SAFETY: the kernel has made it for us, and nobody else knows of it.
     let mut pidfd = (pidfd != -1).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
     if shared.borrows_descriptors {
@@ -117,7 +117,7 @@ fn is_under_valgrind() -> bool {
 /// Moves a descriptor into the long part of the table, if there is room.
 fn aside(fd: OwnedFd) -> OwnedFd {
     // SAFETY: numbers.
-    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, c_int::from(LONG)) };
+    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, c_int::from(LONG_FD_TABLE)) };
     // SAFETY: made by this call, so that nobody else knows of it.
     if moved == -1 { fd } else { unsafe { OwnedFd::from_raw_fd(moved) } }
 }
@@ -146,33 +146,33 @@ extern "C" fn child(shared: *mut c_void) -> c_int {
     unsafe { libc::_exit(127) }
 }
 
-fn become_program(image: &mut Image, parent: i32) -> Result<std::convert::Infallible, Failure> {
+fn become_program(image: &mut Image, parent: i32) -> Result<std::convert::Infallible, SpawnFailure> {
     reset_dispositions();
     if let Some(signal) = image.death_signal {
         die_with_parent(signal, parent)?;
     }
     if image.own_group {
         // SAFETY: numbers.
-        check(unsafe { libc::setpgid(0, 0) }, Point::Group)?;
+        check(unsafe { libc::setpgid(0, 0) }, SpawnStep::Group)?;
     }
     move_descriptors(image)?;
     close_others(image);
     if let Some(limit) = &image.open_files {
         // SAFETY: the limit outlives the call.
-        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) }, Point::Limit)?;
+        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) }, SpawnStep::Limit)?;
     }
     if let Some(cwd) = &image.cwd {
         // SAFETY: a string with an end.
-        check(unsafe { libc::chdir(cwd.as_ptr()) }, Point::Directory)?;
+        check(unsafe { libc::chdir(cwd.as_ptr()) }, SpawnStep::Directory)?;
     }
     sys::set_signal_mask(0);
     // SAFETY: a string with an end, and two tables of such strings with an end, all of them kept by the image.
     unsafe { libc::execve(image.path.as_ptr(), image.argv.as_ptr(), image.envp.as_ptr()) };
-    Err(Failure { at: Point::Exec, errno: sys::last_error() })
+    Err(SpawnFailure { at: SpawnStep::Exec, errno: sys::last_error() })
 }
 
-fn check(result: c_int, at: Point) -> Result<c_int, Failure> {
-    if result == -1 { Err(Failure { at, errno: sys::last_error() }) } else { Ok(result) }
+fn check(result: c_int, at: SpawnStep) -> Result<c_int, SpawnFailure> {
+    if result == -1 { Err(SpawnFailure { at, errno: sys::last_error() }) } else { Ok(result) }
 }
 
 /// `exec` would keep what is ignored; and no handler may run when signals are unblocked.
@@ -195,9 +195,9 @@ fn reset_dispositions() {
     }
 }
 
-fn die_with_parent(signal: c_int, parent: i32) -> Result<(), Failure> {
+fn die_with_parent(signal: c_int, parent: i32) -> Result<(), SpawnFailure> {
     // SAFETY: numbers.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) }, Point::DeathSignal)?;
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) }, SpawnStep::DeathSignal)?;
     // SAFETY: takes nothing.
     let now = unsafe { libc::getppid() };
     // A parent that died before the call above will never be reported. Zero is a parent in another pid namespace.
@@ -209,22 +209,24 @@ fn die_with_parent(signal: c_int, parent: i32) -> Result<(), Failure> {
 }
 
 /// Makes the table of descriptors the child's own: of what lies behind the last that it needs, nothing is copied.
-fn own_descriptors(image: &Image) -> Result<(), Failure> {
+fn own_descriptors(image: &Image) -> Result<(), SpawnFailure> {
     let needed = image.moves.iter().map(|step| step.from.max(c_int::from(step.to))).max().unwrap_or(-1);
     let behind = needed.cast_unsigned().wrapping_add(1);
-    if image.closing <= Closing::Range && close_range(behind, u32::MAX, libc::CLOSE_RANGE_UNSHARE).is_ok() {
+    if image.close_method <= CloseMethod::Range
+        && close_range(behind, u32::MAX, libc::CLOSE_RANGE_UNSHARE).is_ok()
+    {
         return Ok(());
     }
     // SAFETY: a number.
-    check(unsafe { libc::unshare(libc::CLONE_FILES) }, Point::Clone).map(drop)
+    check(unsafe { libc::unshare(libc::CLONE_FILES) }, SpawnStep::Clone).map(drop)
 }
 
-fn move_descriptors(image: &mut Image) -> Result<(), Failure> {
+fn move_descriptors(image: &mut Image) -> Result<(), SpawnFailure> {
     let above = image.moves.last().map_or(0, |last| c_int::from(last.to) + 1);
     for step in image.moves.iter_mut().filter(|step| step.aside) {
         // SAFETY: numbers; the table of descriptors is the child's own.
         let copy = unsafe { libc::fcntl(step.from, libc::F_DUPFD_CLOEXEC, above) };
-        step.from = check(copy, Point::Fd(step.to))?;
+        step.from = check(copy, SpawnStep::Fd(step.to))?;
     }
     for step in &image.moves {
         let to = c_int::from(step.to);
@@ -232,17 +234,17 @@ fn move_descriptors(image: &mut Image) -> Result<(), Failure> {
         let result = unsafe {
             if step.from == to { libc::fcntl(to, libc::F_SETFD, 0) } else { libc::dup2(step.from, to) }
         };
-        check(result, Point::Fd(step.to))?;
+        check(result, SpawnStep::Fd(step.to))?;
     }
     Ok(())
 }
 
 /// Closes every descriptor that is nobody's place.
 fn close_others(image: &Image) {
-    if image.closing <= Closing::Range && close_gaps(image).is_ok() {
+    if image.close_method <= CloseMethod::Range && close_gaps(image).is_ok() {
         return;
     }
-    if image.closing <= Closing::Listed && close_listed(image).is_ok() {
+    if image.close_method <= CloseMethod::Listed && close_listed(image).is_ok() {
         return;
     }
     // SAFETY: takes a number.

@@ -7,13 +7,13 @@ use libi_core::dist::OsBytes;
 
 use super::child::Child;
 use super::environment::Environment;
-use super::error::{Errno, StartError, Step};
+use super::error::{Errno, StartError, StartStep};
 use super::exit::Signal;
-use super::image::{Closing, Image};
+use super::image::{CloseMethod, Image};
 use super::search;
-use super::spawn::{self, Failure, Point, Spawned};
-use super::sys::{self, Status, Target};
-use super::watch::{Waiter, Watch, Watching};
+use super::spawn::{self, SpawnFailure, SpawnStep, Spawned};
+use super::sys::{self, Target, WaitMode};
+use super::watch::{Waiter, Watch, WatchMethod};
 
 /// A process to be started. It can be started any number of times.
 ///
@@ -31,26 +31,26 @@ pub struct Start<'a> {
     /// Its working directory; ours if none is given.
     pub cwd: Option<OsBytes>,
     /// Its descriptors, by number. It has no others, not even those that somebody forgot to mark close-on-exec.
-    pub fds: BTreeMap<u16, Source<'a>>,
+    pub fds: BTreeMap<u16, FdSource<'a>>,
     /// Whether it leads a process group of its own, which can be signalled, and ends, as a whole. A terminal's ^C
     /// does not reach it then, and it cannot read from the terminal.
     pub own_group: bool,
     /// The signal it gets when the *thread* that started it ends, even if the process of that thread goes on, and
     /// however it ends. A program with set-user-id, and whatever the child starts itself, does not get it.
-    pub die_with_starter: Option<Signal>,
+    pub parent_death_signal: Option<Signal>,
     /// Its soft limit of open files, at most the hard one; ours if none is given. For a front end that has raised its
     /// own: programs that use `select` break above 1024.
     pub open_files: Option<u64>,
     /// How its end is noticed.
-    pub watching: Watching,
-    /// How the descriptors it does not get are closed: [`Closing::Range`] unless a test wants to know whether the
+    pub watch_method: WatchMethod,
+    /// How the descriptors it does not get are closed: [`CloseMethod::Range`] unless a test wants to know whether the
     /// other ways work.
-    pub closing: Closing,
+    pub close_method: CloseMethod,
 }
 
 /// Where a descriptor of the child leads.
 #[derive(Clone, Copy, Debug)]
-pub enum Source<'a> {
+pub enum FdSource<'a> {
     /// Where ours of the same number leads; to `/dev/null` if we have none.
     Inherit,
     /// To `/dev/null`.
@@ -70,19 +70,19 @@ impl<'a> Start<'a> {
             args: Vec::new(),
             env,
             cwd: None,
-            fds: BTreeMap::from([(0, Source::Null), (1, Source::Inherit), (2, Source::Inherit)]),
+            fds: BTreeMap::from([(0, FdSource::Null), (1, FdSource::Inherit), (2, FdSource::Inherit)]),
             own_group: true,
-            die_with_starter: None,
+            parent_death_signal: None,
             open_files: None,
-            watching: Watching::Best,
-            closing: Closing::Range,
+            watch_method: WatchMethod::Best,
+            close_method: CloseMethod::Range,
         }
     }
 
     /// With this file as the descriptor of this number.
     #[must_use]
     pub fn fd(mut self, number: u16, file: BorrowedFd<'a>) -> Self {
-        self.fds.insert(number, Source::File(file));
+        self.fds.insert(number, FdSource::File(file));
         self
     }
 
@@ -92,12 +92,14 @@ impl<'a> Start<'a> {
     /// The step that the system refused, and why.
     pub fn start(&self) -> Result<Child, StartError> {
         let file = search::find(&self.program, &self.env, self.cwd.as_ref())?;
-        let thread = self.watching == Watching::Thread || !sys::knows_pidfds();
+        let thread = self.watch_method == WatchMethod::Thread || !sys::knows_pidfds();
         let waiter = if thread { Some(Waiter::new()?) } else { None };
         let pidfd = waiter.is_none();
         let spawned = match spawn::spawn(&mut Image::new(self, &file)?, pidfd) {
             // Only now it is known that the kernel cannot execute it by itself.
-            Err(Failure { at: Point::Exec, errno: Errno(libc::ENOEXEC) }) => self.by_shell(&file, pidfd)?,
+            Err(SpawnFailure { at: SpawnStep::Exec, errno: Errno(libc::ENOEXEC) }) => {
+                self.by_shell(&file, pidfd)?
+            }
             other => other.map_err(|failure| self.explain(&file, failure))?,
         };
         let watch = match (waiter, spawned.pidfd) {
@@ -111,35 +113,35 @@ impl<'a> Start<'a> {
     /// Starts a script that names no interpreter.
     fn by_shell(&self, file: &OsBytes, pidfd: bool) -> Result<Spawned, StartError> {
         if !search::is_shell_script(file, self.cwd.as_ref()) {
-            return Err(refused(Step::Exec(file.clone()), Errno(libc::ENOEXEC)));
+            return Err(refused(StartStep::Exec(file.clone()), Errno(libc::ENOEXEC)));
         }
         let mut image = Image::new(self, file)?;
         image.run_by_shell(self, file);
         spawn::spawn(&mut image, pidfd).map_err(|failure| match failure.at {
-            Point::Exec => refused(Step::Shell(file.clone()), failure.errno),
+            SpawnStep::Exec => refused(StartStep::Shell(file.clone()), failure.errno),
             _ => self.explain(file, failure),
         })
     }
 
-    fn explain(&self, file: &OsBytes, Failure { at, errno }: Failure) -> StartError {
+    fn explain(&self, file: &OsBytes, SpawnFailure { at, errno }: SpawnFailure) -> StartError {
         let step = match at {
-            Point::Stack => Step::Stack,
-            Point::Clone => Step::Clone,
-            Point::DeathSignal => Step::DeathSignal,
-            Point::Group => Step::Group,
-            Point::Fd(number) => Step::Fd(number),
-            Point::Limit => Step::Limit,
-            Point::Directory => Step::Directory(self.cwd.clone().unwrap_or_default()),
-            Point::Exec if errno == Errno(libc::ENOENT) => {
+            SpawnStep::Stack => StartStep::Stack,
+            SpawnStep::Clone => StartStep::Clone,
+            SpawnStep::DeathSignal => StartStep::DeathSignal,
+            SpawnStep::Group => StartStep::Group,
+            SpawnStep::Fd(number) => StartStep::Fd(number),
+            SpawnStep::Limit => StartStep::Limit,
+            SpawnStep::Directory => StartStep::Directory(self.cwd.clone().unwrap_or_default()),
+            SpawnStep::Exec if errno == Errno(libc::ENOENT) => {
                 return search::explain_missing(file.clone(), self.cwd.as_ref());
             }
-            Point::Exec => Step::Exec(file.clone()),
+            SpawnStep::Exec => StartStep::Exec(file.clone()),
         };
         refused(step, errno)
     }
 }
 
-fn refused(step: Step, errno: Errno) -> StartError {
+fn refused(step: StartStep, errno: Errno) -> StartError {
     StartError::Refused { step, errno }
 }
 
@@ -149,6 +151,6 @@ fn watch_after_all(pid: i32) -> Result<Watch, StartError> {
         // Nobody would notice its end.
         let _ = sys::kill(pid, Signal::KILL);
         sys::await_end(pid);
-        sys::exit_of(Target::Pid(pid), Status::Collected);
+        sys::exit_of(Target::Pid(pid), WaitMode::Collect);
     })
 }

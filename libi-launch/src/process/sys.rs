@@ -11,7 +11,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::error::Errno;
-use super::exit::{Exit, Signal};
+use super::exit::{ExitStatus, Signal};
 
 /// Bytes of the kernel's set of signals, which is not libc's: libc hides two signals of its own, and these
 /// have to be blocked and reset as well.
@@ -50,38 +50,38 @@ pub(super) enum Target<'a> {
 
 /// What becomes of the status of a child that has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum WaitMode {
     /// It is left: the child stays a zombie, and its number stays its own.
-    Left,
+    Leave,
     /// It is collected: the child is no more.
-    Collected,
+    Collect,
 }
 
 /// How this child ended; `None` while it runs, `Unknown` if it is no child of ours any more.
-pub(super) fn exit_of(child: Target<'_>, status: Status) -> Option<Exit> {
+pub(super) fn exit_of(child: Target<'_>, status: WaitMode) -> Option<ExitStatus> {
     let (kind, id) = match child {
         Target::Pidfd(fd) => (libc::P_PIDFD, fd.as_raw_fd()),
         Target::Pid(pid) => (libc::P_PID, pid),
     };
     // No other error is possible: the arguments are right, and the system has been asked whether it knows pidfds.
-    wait(kind, id, status, libc::WNOHANG).unwrap_or(Some(Exit::Unknown))
+    wait(kind, id, status, libc::WNOHANG).unwrap_or(Some(ExitStatus::Unknown))
 }
 
 /// Waits for the end of a child, whose status is left.
 pub(super) fn await_end(pid: i32) {
     // An error says that there is nothing to wait for.
-    let _ = wait(libc::P_PID, pid, Status::Left, NO_FLAGS);
+    let _ = wait(libc::P_PID, pid, WaitMode::Leave, NO_FLAGS);
 }
 
 /// Whether this kernel, and what filters calls to it, lets us wait for a pidfd (Linux 5.4). One that does can make
 /// and poll them as well.
 pub(super) fn knows_pidfds() -> bool {
     // No limit allows this number, so that it is not open. A kernel without pidfds finds fault with the kind.
-    wait(libc::P_PIDFD, RawFd::MAX, Status::Left, libc::WNOHANG) == Err(Errno(libc::EBADF))
+    wait(libc::P_PIDFD, RawFd::MAX, WaitMode::Leave, libc::WNOHANG) == Err(Errno(libc::EBADF))
 }
 
-fn wait(kind: libc::idtype_t, id: i32, status: Status, flags: c_int) -> Result<Option<Exit>, Errno> {
-    let keep = if status == Status::Left { libc::WNOWAIT } else { NO_FLAGS };
+fn wait(kind: libc::idtype_t, id: i32, status: WaitMode, flags: c_int) -> Result<Option<ExitStatus>, Errno> {
+    let keep = if status == WaitMode::Leave { libc::WNOWAIT } else { NO_FLAGS };
     // SAFETY: all zeros are a `siginfo_t`, the one that says "nothing happened".
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     loop {
@@ -97,8 +97,8 @@ fn wait(kind: libc::idtype_t, id: i32, status: Status, flags: c_int) -> Result<O
     // SAFETY: `waitid` has filled in what it fills in for a child, or left the zeros.
     let (pid, what) = unsafe { (info.si_pid(), info.si_status()) };
     Ok((pid != 0).then(|| match info.si_code {
-        libc::CLD_EXITED => Exit::Code(what),
-        code => Exit::Signal { signal: Signal::of_kernel(what), core_dumped: code == libc::CLD_DUMPED },
+        libc::CLD_EXITED => ExitStatus::Code(what),
+        code => ExitStatus::Signal { signal: Signal::of_kernel(what), core_dumped: code == libc::CLD_DUMPED },
     }))
 }
 

@@ -10,12 +10,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use super::error::{Errno, StartError, Step};
+use super::error::{Errno, StartError, StartStep};
 use super::sys;
 
 /// By which means the end of a process is to be noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Watching {
+pub enum WatchMethod {
     /// By a pidfd if the system has them, otherwise by a thread.
     #[default]
     Best,
@@ -53,7 +53,7 @@ impl Waiter {
     const STACK: usize = 32 << 10;
 
     pub(super) fn new() -> Result<Self, StartError> {
-        let refused = |error| StartError::Refused { step: Step::Waiter, errno: Errno::of(&error) };
+        let refused = |error| StartError::Refused { step: StartStep::Waiter, errno: Errno::of(&error) };
         let (pipe, mut ended) = std::io::pipe().map_err(refused)?;
         let (sender, receiver) = sync_channel(1);
         let work = move || {

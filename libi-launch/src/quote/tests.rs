@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::process::{Environment, Exit, Start};
+use crate::process::{Environment, ExitStatus, Start};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -42,12 +42,12 @@ pub(crate) fn shells() -> Vec<Vec<&'static str>> {
 }
 
 /// The two ways to write a command, which mean the same as long as the starter lives.
-const WAYS: [Written; 2] = [command, tied_command];
+const WRITERS: [CommandWriter; 2] = [command, command_with_death_signal];
 
 struct Seen {
     out: Vec<u8>,
     err: String,
-    exit: Exit,
+    exit: ExitStatus,
 }
 
 /// What a shell makes of a command, begun in this directory.
@@ -121,8 +121,8 @@ fn file_name() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// A way to write a command, and a shell that reads it: all of them with each would take long.
-fn way_and_shell() -> impl Strategy<Value = (Written, Vec<&'static str>)> {
-    (proptest::sample::select(WAYS.to_vec()), proptest::sample::select(shells()))
+fn way_and_shell() -> impl Strategy<Value = (CommandWriter, Vec<&'static str>)> {
+    (proptest::sample::select(WRITERS.to_vec()), proptest::sample::select(shells()))
 }
 
 proptest! {
@@ -211,7 +211,10 @@ fn whatever_is_in_it_a_command_is_printable_and_made_of_words_that_csh_has_room_
         assert!(bytes.iter().all(is_printable), "{command}");
         // An upper bound: there are blanks in words as well.
         let words: Vec<_> = bytes.split(|byte| *byte == b' ').collect();
-        assert!(bytes.len() < 128 << 10 && words.iter().all(|word| word.len() <= LONGEST + 1), "{command}");
+        assert!(
+            bytes.len() < 128 << 10 && words.iter().all(|word| word.len() <= MAX_WORD_LEN + 1),
+            "{command}"
+        );
     }
     assert!(
         commands[1].to_string().starts_with(r#"exec /bin/sh -c 'eval "$(printf %b "$@")"' sh 'exec env"#)
@@ -240,7 +243,11 @@ fn a_directory_that_is_not_there_is_named_and_nothing_is_run() {
         let command = command(Some(&word(directory)), &[], &word("echo"), &[word("ran")]);
         for shell in shells() {
             let seen = run(&shell, &command, Path::new("/"));
-            assert_eq!((seen.exit, seen.out.as_slice()), (Exit::Code(SETUP_FAILED), &b""[..]), "{shell:?}");
+            assert_eq!(
+                (seen.exit, seen.out.as_slice()),
+                (ExitStatus::Code(SETUP_FAILED), &b""[..]),
+                "{shell:?}"
+            );
             let last = seen.err.lines().last().and_then(|line| line.strip_prefix(NO_DIRECTORY));
             assert_eq!(last, Some(named), "{shell:?}: {}", seen.err);
         }
@@ -253,11 +260,11 @@ fn a_missing_program_is_127_and_one_that_cannot_be_executed_126() {
         for (program, status) in
             [("no-such-program", 127), ("-no-such", 127), ("/nonexistent/x", 127), ("/etc/passwd", 126)]
         {
-            let commands = WAYS.map(|way| way(None, &env, &word(program), &[]));
+            let commands = WRITERS.map(|way| way(None, &env, &word(program), &[]));
             for (shell, command) in shells().iter().flat_map(|shell| commands.iter().map(move |c| (shell, c)))
             {
                 let seen = run(shell, command, Path::new("/"));
-                assert_eq!(seen.exit, Exit::Code(status), "{shell:?} {command} {}", seen.err);
+                assert_eq!(seen.exit, ExitStatus::Code(status), "{shell:?} {command} {}", seen.err);
                 assert!(seen.err.contains(program), "{shell:?}: {}", seen.err);
             }
         }
@@ -269,13 +276,13 @@ fn the_program_takes_the_place_of_the_shell() {
     let command = command(None, &[variable("A", "b")], &word("dash"), &[word("-c"), word("kill -TERM $$")]);
     for shell in shells() {
         let seen = run(&shell, &command, Path::new("/"));
-        assert!(matches!(seen.exit, Exit::Signal { .. }), "{shell:?}: {}", seen.exit);
+        assert!(matches!(seen.exit, ExitStatus::Signal { .. }), "{shell:?}: {}", seen.exit);
     }
 }
 
 #[test]
 fn a_tied_program_ends_with_the_one_that_has_started_its_shell() {
-    let tied = tied_command(None, &[], &word("sleep"), &[word("1000")]);
+    let tied = command_with_death_signal(None, &[], &word("sleep"), &[word("1000")]);
     for shell in shells() {
         let scratch = Scratch::new();
         // Somebody who starts the shell, says which process it is, and ends.
@@ -287,7 +294,7 @@ fn a_tied_program_ends_with_the_one_that_has_started_its_shell() {
             quoted(&tied.to_string())
         );
         let seen = run(&["dash", "-c"], &word(starter), &scratch.0);
-        assert_eq!(seen.exit, Exit::Code(0), "{shell:?}: {}", seen.err);
+        assert_eq!(seen.exit, ExitStatus::Code(0), "{shell:?}: {}", seen.err);
         let pid = fs::read_to_string(scratch.0.join("started")).unwrap();
         let deadline = std::time::Instant::now() + TIMEOUT;
         while lives(pid.trim()) {

@@ -18,7 +18,9 @@ fn shell_error(status: i32, tail: &str) -> Option<ShellError> {
 
 #[test]
 fn what_ssh_says_of_a_connection_that_is_not_made() {
-    use ShellError::{ConnectionRefused, HungUp, NameService, NameUnknown, NoPort, NoRoute, TimedOut};
+    use ShellError::{
+        ClosedBeforeLogin, ConnectionRefused, NameService, NameUnknown, NoPort, NoRoute, TimedOut,
+    };
     for (reason, expected) in [
         ("Connection refused", ConnectionRefused),
         ("Connection timed out", TimedOut),
@@ -27,7 +29,7 @@ fn what_ssh_says_of_a_connection_that_is_not_made() {
         ("Network is unreachable", NoRoute),
         ("Permission denied", NoRoute),
         ("Cannot assign requested address", NoPort),
-        ("Connection reset by peer", HungUp),
+        ("Connection reset by peer", ClosedBeforeLogin),
     ] {
         let said = format!("Welcome\nssh: connect to host n1 port 22: {reason}\r\n");
         assert_eq!(shell_error(255, &said), Some(expected), "{said}");
@@ -52,35 +54,37 @@ fn what_ssh_says_of_a_connection_that_is_not_made() {
 
 #[test]
 fn what_ssh_says_of_a_server_that_does_not_let_it_in() {
-    use ShellError::{HostKeyChanged, HostKeyUnknown, HungUp, NoAlgorithm, NotLetIn, TimedOut};
+    use ShellError::{
+        ClosedBeforeLogin, HostKeyChanged, HostKeyUnknown, LoginDenied, NoCommonAlgorithm, TimedOut,
+    };
     for (said, expected) in [
         (
             "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by ::1 port 22\r\n",
-            HungUp,
+            ClosedBeforeLogin,
         ),
         (
             "kex_exchange_identification: read: Connection reset by peer\r\nConnection reset by ::1 port 22\r\n",
-            HungUp,
+            ClosedBeforeLogin,
         ),
-        ("ssh_exchange_identification: read: Connection reset by peer\r\n", HungUp),
-        ("ssh_exchange_identification: Connection closed by remote host\r\n", HungUp),
-        ("Exceeded MaxStartups\r\n", HungUp),
-        ("Connection closed by 10.0.0.1 port 22\r\n", HungUp),
-        ("Connection reset by 10.0.0.1 port 22\r\n", HungUp),
+        ("ssh_exchange_identification: read: Connection reset by peer\r\n", ClosedBeforeLogin),
+        ("ssh_exchange_identification: Connection closed by remote host\r\n", ClosedBeforeLogin),
+        ("Exceeded MaxStartups\r\n", ClosedBeforeLogin),
+        ("Connection closed by 10.0.0.1 port 22\r\n", ClosedBeforeLogin),
+        ("Connection reset by 10.0.0.1 port 22\r\n", ClosedBeforeLogin),
         ("Connection timed out during banner exchange\r\nConnection to ::1 port 22 timed out\r\n", TimedOut),
-        ("me@n1: Permission denied (publickey,password).\r\n", NotLetIn),
-        ("Permission denied (publickey,gssapi-with-mic).\r\n", NotLetIn),
+        ("me@n1: Permission denied (publickey,password).\r\n", LoginDenied),
+        ("Permission denied (publickey,gssapi-with-mic).\r\n", LoginDenied),
         (
             "Received disconnect from ::1 port 22:2: Too many authentication failures\r\nDisconnected from ::1 port 22\r\n",
-            NotLetIn,
+            LoginDenied,
         ),
         (
             "Access denied by pam_slurm_adopt: you have no active jobs on this node\r\nConnection closed by ::1 port 22\r\n",
-            NotLetIn,
+            LoginDenied,
         ),
         (
             "Unable to negotiate with ::1 port 22: no matching host key type found. Their offer: x\r\n",
-            NoAlgorithm,
+            NoCommonAlgorithm,
         ),
         ("Host key verification failed.\r\n", HostKeyUnknown),
         (
@@ -99,7 +103,7 @@ fn what_ssh_says_of_a_server_that_does_not_let_it_in() {
 
 #[test]
 fn what_ssh_says_of_itself_and_of_connections_that_break() {
-    use ShellError::{BadOptions, Broken, ShellFailed};
+    use ShellError::{BadOptions, ConnectionLost, ShellFailed};
     for (said, expected) in [
         ("command-line: line 0: Bad configuration option: foo\r\n", BadOptions),
         ("command-line line 0: invalid time value.\r\n", BadOptions),
@@ -115,14 +119,14 @@ fn what_ssh_says_of_itself_and_of_connections_that_break() {
         ("Can't open user config file /x: No such file or directory\r\n", BadOptions),
         ("Bad owner or permissions on /h/.ssh/config\r\n", BadOptions),
         ("Cannot execute command-line and remote command.\r\n", BadOptions),
-        ("half a line of output Connection\nConnection to n1 closed by remote host.\r\n", Broken),
-        ("client_loop: send disconnect: Broken pipe\r\n", Broken),
+        ("half a line of output Connection\nConnection to n1 closed by remote host.\r\n", ConnectionLost),
+        ("client_loop: send disconnect: Broken pipe\r\n", ConnectionLost),
         (
             "Read from remote host n1: Connection reset by peer\r\nclient_loop: send disconnect: Broken pipe\r\n",
-            Broken,
+            ConnectionLost,
         ),
-        ("packet_write_wait: Connection to ::1 port 22: Broken pipe\r\n", Broken),
-        ("Timeout, server n1 not responding.\r\n", Broken),
+        ("packet_write_wait: Connection to ::1 port 22: Broken pipe\r\n", ConnectionLost),
+        ("Timeout, server n1 not responding.\r\n", ConnectionLost),
         ("", ShellFailed),
         ("Something else.\n\n", ShellFailed),
     ] {
@@ -133,8 +137,8 @@ fn what_ssh_says_of_itself_and_of_connections_that_break() {
 #[test]
 fn once_the_program_was_heard_of_a_server_that_hangs_up_has_broken_the_connection() {
     let said = "Connection reset by ::1 port 22\r\n";
-    for phase in [Phase::Greeting, Phase::Joining, Phase::Joined] {
-        assert_eq!(failure(phase, 255, said).shell_error(), Some(ShellError::Broken), "{phase}");
+    for phase in [Phase::Handshaking, Phase::Joining, Phase::Joined] {
+        assert_eq!(failure(phase, 255, said).shell_error(), Some(ShellError::ConnectionLost), "{phase}");
         assert_eq!(
             failure(phase, 255, "me@n1: Permission denied (x).").shell_error(),
             Some(ShellError::ShellFailed)
@@ -147,7 +151,9 @@ fn once_the_program_was_heard_of_a_server_that_hangs_up_has_broken_the_connectio
 
 #[test]
 fn what_rsh_says() {
-    use ShellError::{ConnectionRefused, HungUp, NameUnknown, NoPort, NoRoute, NotLetIn, ShellFailed};
+    use ShellError::{
+        ClosedBeforeLogin, ConnectionRefused, LoginDenied, NameUnknown, NoPort, NoRoute, ShellFailed,
+    };
     for (said, expected) in [
         ("rsh: unknown host n1\n", NameUnknown),
         ("n1: Unknown host\n", NameUnknown),
@@ -156,11 +162,11 @@ fn what_rsh_says() {
         ("connect to address 10.0.0.1: Connection refused\n", ConnectionRefused),
         ("connect: Connection refused\n", ConnectionRefused),
         ("rsh: connect: No route to host\n", NoRoute),
-        ("poll: protocol failure in circuit setup\n", HungUp),
+        ("poll: protocol failure in circuit setup\n", ClosedBeforeLogin),
         ("rcmd: socket: All ports in use\n", NoPort),
-        ("Permission denied.\n", NotLetIn),
-        ("rshd: Permission denied.\n", NotLetIn),
-        ("rcmd: Permission denied.\n", NotLetIn),
+        ("Permission denied.\n", LoginDenied),
+        ("rshd: Permission denied.\n", LoginDenied),
+        ("rcmd: Permission denied.\n", LoginDenied),
         ("/usr/bin/rsh: Could not make a connection.\n", ShellFailed),
     ] {
         assert_eq!(shell_error(1, said), Some(expected), "{said}");
@@ -176,14 +182,14 @@ fn what_rsh_says() {
 fn cut_off(phase: Phase, status: i32, tail: &str) -> Failure {
     let exit = Exit::Shell(status);
     let failure = Failure::without_evidence(phase, Cause::Exited(exit), Duration::from_secs(1));
-    Failure { exit: Some(exit), carried: true, tail: tail.to_owned(), ..failure }
+    Failure { exit: Some(exit), exit_from_host: true, tail: tail.to_owned(), ..failure }
 }
 
 #[test]
 fn what_the_rsh_and_rshd_of_debian_say() {
     use ShellError::{
-        BadOptions, Broken, ConnectionRefused, HungUp, LoginEnded, NameService, NameUnknown, NoPort, NoRoute,
-        NotLetIn, NotPrivileged, ShellFailed, TimedOut,
+        BadOptions, ClosedBeforeLogin, ConnectionLost, ConnectionRefused, LoginDenied, LoginEnded,
+        NameService, NameUnknown, NoPort, NoPrivilegedPort, NoRoute, ShellFailed, TimedOut,
     };
     let trying = |reason: &str| {
         format!(
@@ -210,30 +216,44 @@ fn what_the_rsh_and_rshd_of_debian_say() {
             BadOptions,
             false,
         ),
-        (1, connected("rsh: Didn't receive NULL byte from server: Success\n"), HungUp, true),
-        (1, connected("rsh: Didn't receive NULL byte from server: Connection reset by peer\n"), HungUp, true),
+        (1, connected("rsh: Didn't receive NULL byte from server: Success\n"), ClosedBeforeLogin, true),
+        (
+            1,
+            connected("rsh: Didn't receive NULL byte from server: Connection reset by peer\n"),
+            ClosedBeforeLogin,
+            true,
+        ),
         (1, connected("rsh: Didn't receive NULL byte from server: Connection timed out\n"), TimedOut, true),
         (1, connected("rsh: Connection reset by peer\n"), LoginEnded, true),
         (1, "rsh: Could not bind to privileged port: Address already in use\n".to_owned(), NoPort, true),
-        (1, "rsh: Could not bind to privileged port: Permission denied\n".to_owned(), NotPrivileged, false),
+        (
+            1,
+            "rsh: Could not bind to privileged port: Permission denied\n".to_owned(),
+            NoPrivilegedPort,
+            false,
+        ),
         (
             1,
             "rsh: invalid option -- 'x'\nrsh: Unknown option!\nUsage: rsh [-46vn] …\n".to_owned(),
             BadOptions,
             false,
         ),
-        (0, connected("Authentication failure\n"), NotLetIn, false),
-        (0, "Authentication failure\n".to_owned(), NotLetIn, false),
-        (1, connected("Authentication failure\nrsh: Connection reset by peer\n"), NotLetIn, false),
+        (0, connected("Authentication failure\n"), LoginDenied, false),
+        (0, "Authentication failure\n".to_owned(), LoginDenied, false),
+        (1, connected("Authentication failure\nrsh: Connection reset by peer\n"), LoginDenied, false),
         (0, connected("This account is currently not available.\n"), LoginEnded, true),
         (0, String::new(), LoginEnded, true),
         (1, String::new(), ShellFailed, true),
     ];
     for (status, said, expected, again) in cases {
         let failure = cut_off(Phase::Starting, status, &said);
-        assert_eq!((failure.shell_error(), failure.may_pass()), (Some(expected), again), "{status}: {said}");
+        assert_eq!(
+            (failure.shell_error(), failure.is_retryable()),
+            (Some(expected), again),
+            "{status}: {said}"
+        );
         let later = cut_off(Phase::Joining, status, &said);
-        assert_eq!(later.shell_error(), Some(Broken), "{said}");
+        assert_eq!(later.shell_error(), Some(ConnectionLost), "{said}");
     }
 }
 
@@ -249,28 +269,34 @@ fn what_a_login_shell_has_said_before_it_ended_is_the_evidence() {
 
 #[test]
 fn what_a_host_says_of_its_programs_end_is_never_the_shells() {
-    let carried = |status, tail: &str| Failure { carried: true, ..failure(Phase::Starting, status, tail) };
+    let from_host =
+        |status, tail: &str| Failure { exit_from_host: true, ..failure(Phase::Starting, status, tail) };
     for (status, tail) in
         [(1, "Permission denied.\n"), (255, "ssh: connect to host x port 22: Connection refused")]
     {
-        assert_eq!(carried(status, tail).shell_error(), None);
-        assert!(!carried(status, tail).may_pass() && !carried(status, tail).may_be_the_launchers());
+        assert_eq!(from_host(status, tail).shell_error(), None);
+        assert!(!from_host(status, tail).is_retryable() && !from_host(status, tail).may_be_launcher_fault());
     }
-    assert_eq!(carried(127, "").shell_error(), Some(ShellError::NotFound));
-    assert_eq!(carried(126, "").shell_error(), Some(ShellError::NotExecutable));
+    assert_eq!(from_host(127, "").shell_error(), Some(ShellError::ProgramNotFound));
+    assert_eq!(from_host(126, "").shell_error(), Some(ShellError::ProgramNotExecutable));
     let killed = Cause::Exited(Exit::Signal(11));
     let killed = Failure::without_evidence(Phase::Starting, killed, Duration::ZERO);
-    assert!(killed.may_be_the_launchers() && !Failure { carried: true, ..killed }.may_be_the_launchers());
+    assert!(
+        killed.may_be_launcher_fault() && !Failure { exit_from_host: true, ..killed }.may_be_launcher_fault()
+    );
 }
 
 #[test]
 fn what_the_command_says_is_its_status() {
     assert_eq!(
         shell_error(127, "bash: line 1: ./x: Datei oder Verzeichnis nicht gefunden"),
-        Some(ShellError::NotFound)
+        Some(ShellError::ProgramNotFound)
     );
-    assert_eq!(shell_error(126, ""), Some(ShellError::NotExecutable));
-    assert_eq!(shell_error(125, &format!("noise\n{NO_DIRECTORY}/data/run\n")), Some(ShellError::NoDirectory));
+    assert_eq!(shell_error(126, ""), Some(ShellError::ProgramNotExecutable));
+    assert_eq!(
+        shell_error(125, &format!("noise\n{NO_DIRECTORY}/data/run\n")),
+        Some(ShellError::DirectoryNotFound)
+    );
     assert_eq!(shell_error(125, "anything else"), None);
     for status in [0, 2, 124, 128, 137, 254] {
         assert_eq!(shell_error(status, "Connection refused"), None);
@@ -290,7 +316,7 @@ fn a_remote_shell_that_is_not_there_is_told_from_a_program_that_is_not() {
         "exec /opt/bin/ssh: No such file or directory",
         "rsh: not found in PATH=",
     ] {
-        assert_eq!(missing(why), Some(ShellError::ShellMissing), "{why}");
+        assert_eq!(missing(why), Some(ShellError::ShellNotFound), "{why}");
     }
     for why in [
         "./ssh-tool: not found in PATH=/bin",
@@ -331,12 +357,12 @@ fn only_what_helps_is_tried_again_and_only_a_crowd_is_thinned_out() {
     ];
     for (said, again, fewer) in cases {
         let failure = failure(Phase::Starting, 255, said);
-        assert_eq!((failure.may_pass(), failure.is_overrun()), (again, fewer), "{said}");
+        assert_eq!((failure.is_retryable(), failure.is_overload()), (again, fewer), "{said}");
     }
     for status in [125, 126, 127] {
         let failure = failure(Phase::Starting, status, NO_DIRECTORY);
-        assert_eq!((failure.may_pass(), failure.is_overrun()), (false, false), "{status}");
+        assert_eq!((failure.is_retryable(), failure.is_overload()), (false, false), "{status}");
     }
-    let closed = Failure::without_evidence(Phase::Greeting, Cause::Closed, Duration::ZERO);
-    assert!(closed.may_pass() && closed.is_overrun());
+    let closed = Failure::without_evidence(Phase::Handshaking, Cause::Closed, Duration::ZERO);
+    assert!(closed.is_retryable() && closed.is_overload());
 }

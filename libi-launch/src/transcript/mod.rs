@@ -17,7 +17,7 @@
 //!
 //! A server can have text printed that looks like a line of `ssh`. It can deceive nobody but whoever asks about that server.
 
-mod trouble;
+mod login_error;
 
 #[cfg(test)]
 mod tests;
@@ -26,11 +26,11 @@ use std::time::Duration;
 
 use libi_core::time::Instant;
 
-pub use trouble::Trouble;
+pub use login_error::LoginError;
 
 /// How far a login has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reached {
+pub enum LoginStage {
     /// Nothing is known of a connection.
     Nothing,
     /// There is a connection.
@@ -45,7 +45,7 @@ pub enum Reached {
 
 /// How long each part of a login has taken, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
+pub struct LoginTiming {
     /// Until there was a connection.
     pub connect: Option<Duration>,
     /// From then until the new keys were in use.
@@ -58,7 +58,7 @@ pub struct Parts {
 
 /// What has been learnt of a login, as far as the words were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct LoginDetails {
     /// The client, as it calls itself.
     pub client: Option<String>,
     /// The server, as it calls itself.
@@ -88,17 +88,17 @@ pub struct Facts {
 pub struct Transcript {
     began: Instant,
     connected: Option<Instant>,
-    keyed: Option<Instant>,
-    let_in: Option<Instant>,
-    spoke: Option<Instant>,
-    facts: Facts,
-    trouble: Option<(Trouble, String)>,
+    keys_agreed: Option<Instant>,
+    authenticated: Option<Instant>,
+    shell_answered: Option<Instant>,
+    details: LoginDetails,
+    error: Option<(LoginError, String)>,
     last: String,
 }
 
 impl Transcript {
     /// The longest piece of a line that is kept.
-    const MOST: usize = 400;
+    const MAX_KEPT: usize = 400;
 
     /// Of a program that was started now.
     #[must_use]
@@ -106,11 +106,11 @@ impl Transcript {
         Self {
             began: now,
             connected: None,
-            keyed: None,
-            let_in: None,
-            spoke: None,
-            facts: Facts::default(),
-            trouble: None,
+            keys_agreed: None,
+            authenticated: None,
+            shell_answered: None,
+            details: LoginDetails::default(),
+            error: None,
             last: String::new(),
         }
     }
@@ -126,92 +126,92 @@ impl Transcript {
     }
 
     /// The shell over there has said something.
-    pub fn shell(&mut self, now: Instant) {
-        self.spoke.get_or_insert(now);
+    pub fn shell_answered(&mut self, now: Instant) {
+        self.shell_answered.get_or_insert(now);
     }
 
     /// How far it has come.
     #[must_use]
-    pub fn reached(&self) -> Reached {
+    pub fn stage(&self) -> LoginStage {
         match self {
-            Self { spoke: Some(_), .. } => Reached::Shell,
-            Self { let_in: Some(_), .. } => Reached::Login,
-            Self { keyed: Some(_), .. } => Reached::Keys,
-            Self { connected: Some(_), .. } => Reached::Connection,
-            _ => self.trouble().map_or(Reached::Nothing, |(trouble, _)| trouble.came_to()),
+            Self { shell_answered: Some(_), .. } => LoginStage::Shell,
+            Self { authenticated: Some(_), .. } => LoginStage::Login,
+            Self { keys_agreed: Some(_), .. } => LoginStage::Keys,
+            Self { connected: Some(_), .. } => LoginStage::Connection,
+            _ => self.error().map_or(LoginStage::Nothing, |(error, _)| error.stage()),
         }
     }
 
     /// How long each part has taken.
     #[must_use]
-    pub fn parts(&self) -> Parts {
+    pub fn timing(&self) -> LoginTiming {
         let between = |from: Option<Instant>, to: Option<Instant>| Some(to?.since(from?));
-        Parts {
+        LoginTiming {
             connect: between(Some(self.began), self.connected),
-            key_exchange: between(self.connected, self.keyed),
-            authentication: between(self.keyed, self.let_in),
-            session: between(self.let_in, self.spoke),
+            key_exchange: between(self.connected, self.keys_agreed),
+            authentication: between(self.keys_agreed, self.authenticated),
+            session: between(self.authenticated, self.shell_answered),
         }
     }
 
     /// From the start until the shell has said something.
     #[must_use]
-    pub fn set_up(&self) -> Option<Duration> {
-        Some(self.spoke?.since(self.began))
+    pub fn setup_time(&self) -> Option<Duration> {
+        Some(self.shell_answered?.since(self.began))
     }
 
     /// What has been learnt.
     #[must_use]
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    pub fn details(&self) -> &LoginDetails {
+        &self.details
     }
 
     /// What stood in the way, if it was recognised, and the line that says so.
     #[must_use]
-    pub fn trouble(&self) -> Option<(Trouble, &str)> {
-        self.trouble.as_ref().map(|(trouble, line)| (*trouble, line.as_str()))
+    pub fn error(&self) -> Option<(LoginError, &str)> {
+        self.error.as_ref().map(|(error, line)| (*error, line.as_str()))
     }
 
     /// The last line that was not a detail: what people are shown if nothing was recognised.
     #[must_use]
-    pub fn last_words(&self) -> &str {
+    pub fn last_line(&self) -> &str {
         &self.last
     }
 
     /// A line of `-v`.
     fn detail(&mut self, line: &str, now: Instant) {
-        let facts = &mut self.facts;
+        let details = &mut self.details;
         if let Some(to) = line.strip_prefix("Connecting to ") {
             // "host [address] port 22."
             let address = to
                 .trim_end_matches('.')
                 .split_once('[')
                 .map(|(_, rest)| rest.replacen("] port ", " port ", 1));
-            facts.address = address.or(facts.address.take());
+            details.address = address.or(details.address.take());
         } else if line.starts_with("Executing proxy command: ") {
-            facts.by_proxy = true;
+            details.by_proxy = true;
         } else if line.starts_with("Connection established.") {
             self.connected.get_or_insert(now);
         } else if let Some(remote) = line.strip_prefix("Remote protocol version ") {
             let server = remote.split_once("remote software version ").map(|(_, software)| kept(software));
-            self.greeted(server, now);
+            self.banner(server, now);
         } else if let Some(algorithm) = line.strip_prefix("kex: algorithm: ") {
-            facts.key_exchange = Some(kept(algorithm)).filter(|name| name != "(no match)");
+            details.key_exchange = Some(kept(algorithm)).filter(|name| name != "(no match)");
         } else if let Some(rest) = line.strip_prefix("kex: server->client cipher: ") {
-            facts.cipher = rest.split_whitespace().next().map(kept);
+            details.cipher = rest.split_whitespace().next().map(kept);
         } else if let Some(key) = line.strip_prefix("Server host key: ") {
-            facts.host_key = Some(kept(key));
+            details.host_key = Some(kept(key));
         } else if line.starts_with("SSH2_MSG_NEWKEYS received") {
             // Keys are changed later as well, on long connections.
-            self.keyed.get_or_insert(now);
+            self.keys_agreed.get_or_insert(now);
         } else if line.starts_with("Offering public key: ") {
-            facts.offered = facts.offered.saturating_add(1);
+            details.offered = details.offered.saturating_add(1);
         } else if let Some(key) = line.strip_prefix("Server accepts key: ") {
-            facts.key = Some(kept(key));
+            details.key = Some(kept(key));
         } else if let Some(method) = line.strip_prefix("Authentication succeeded (") {
-            self.let_in(method.split(')').next(), now);
+            self.authenticated(method.split(')').next(), now);
         } else if line.starts_with("mux_client_request_session: ") {
-            facts.shared = true;
+            details.shared = true;
         }
     }
 
@@ -219,41 +219,41 @@ impl Transcript {
     fn statement(&mut self, line: &str, now: Instant) {
         if let Some(rest) = line.strip_prefix("Authenticated to ") {
             let method = rest.split_once("using \"").and_then(|(_, method)| method.split('"').next());
-            return self.let_in(method, now);
+            return self.authenticated(method, now);
         }
-        if self.facts.client.is_none() && line.starts_with("OpenSSH_") {
-            self.facts.client = line.split(',').next().map(kept);
+        if self.details.client.is_none() && line.starts_with("OpenSSH_") {
+            self.details.client = line.split(',').next().map(kept);
             return;
         }
         if line.starts_with("Transferred: ") || line.starts_with("Bytes per second: ") || line.is_empty() {
             return;
         }
         // Whoever is let in is in no trouble of ours; what follows is what is said over there.
-        if self.let_in.is_none() && self.spoke.is_none() && self.trouble.is_none() {
+        if self.authenticated.is_none() && self.shell_answered.is_none() && self.error.is_none() {
             // One of them is framed by these.
             let plain = line.trim_matches(['@', ' ']);
-            self.trouble = Trouble::recognise(line).map(|trouble| (trouble, kept(plain)));
+            self.error = LoginError::of_line(line).map(|error| (error, kept(plain)));
         }
         self.last = kept(line);
     }
 
     /// The other side has said what it is: here a login begins, perhaps behind that of a jump host.
-    fn greeted(&mut self, server: Option<String>, now: Instant) {
-        let facts = &mut self.facts;
-        if facts.by_proxy {
+    fn banner(&mut self, server: Option<String>, now: Instant) {
+        let details = &mut self.details;
+        if details.by_proxy {
             self.connected = Some(now);
-            (self.keyed, self.let_in) = (None, None);
-            (facts.key, facts.method, facts.offered) = (None, None, 0);
+            (self.keys_agreed, self.authenticated) = (None, None);
+            (details.key, details.method, details.offered) = (None, None, 0);
         } else {
             self.connected.get_or_insert(now);
         }
-        facts.server = server;
+        details.server = server;
     }
 
-    fn let_in(&mut self, method: Option<&str>, now: Instant) {
-        self.let_in.get_or_insert(now);
+    fn authenticated(&mut self, method: Option<&str>, now: Instant) {
+        self.authenticated.get_or_insert(now);
         if let Some(method) = method {
-            self.facts.method.get_or_insert_with(|| kept(method));
+            self.details.method.get_or_insert_with(|| kept(method));
         }
     }
 }
@@ -261,5 +261,5 @@ impl Transcript {
 /// As much of a text as is kept, with nothing in it that a terminal would obey.
 fn kept(text: &str) -> String {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.trim().chars().take(Transcript::MOST).map(plain).collect()
+    text.trim().chars().take(Transcript::MAX_KEPT).map(plain).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libi_core::time::Instant;
 
-use super::{Reached, Transcript, Trouble};
+use super::{LoginError, LoginStage, Transcript};
 
 fn seconds(text: &str) -> Instant {
     let micros: u64 = text.replacen('.', "", 1).parse().unwrap();
@@ -20,7 +20,7 @@ fn read(recording: &str) -> (Transcript, i32) {
         let (from, text) = rest.split_once(' ').unwrap();
         match from {
             "err" => transcript.line(text, seconds(at)),
-            "out" if text == "marker" => transcript.shell(seconds(at)),
+            "out" if text == "marker" => transcript.shell_answered(seconds(at)),
             "end" => return (transcript, text.parse().unwrap()),
             _ => panic!("{line}"),
         }
@@ -29,8 +29,8 @@ fn read(recording: &str) -> (Transcript, i32) {
 }
 
 fn micros(transcript: &Transcript) -> [u128; 4] {
-    let parts = transcript.parts();
-    [parts.connect, parts.key_exchange, parts.authentication, parts.session]
+    let timing = transcript.timing();
+    [timing.connect, timing.key_exchange, timing.authentication, timing.session]
         .map(|part| part.unwrap().as_micros())
 }
 
@@ -43,9 +43,9 @@ fn the_parts_of_a_login_add_up_to_its_set_up() {
         include_str!("recordings/9.2-jumped.txt"),
     ] {
         let (transcript, status) = read(recording);
-        assert_eq!((status, transcript.reached(), transcript.trouble()), (0, Reached::Shell, None));
+        assert_eq!((status, transcript.stage(), transcript.error()), (0, LoginStage::Shell, None));
         let sum: u128 = micros(&transcript).iter().sum();
-        assert_eq!(sum, transcript.set_up().unwrap().as_micros());
+        assert_eq!(sum, transcript.setup_time().unwrap().as_micros());
     }
 }
 
@@ -60,61 +60,65 @@ fn each_part_ends_with_the_line_that_says_so() {
 #[test]
 fn what_was_agreed_on_is_known() {
     let (old, _) = read(include_str!("recordings/8.4-works.txt"));
-    let facts = old.facts();
-    assert_eq!(facts.client.as_deref(), Some("OpenSSH_8.4p1 Debian-5+deb11u3"));
-    assert_eq!(facts.server.as_deref(), Some("OpenSSH_9.2p1 Debian-2+deb12u10"));
-    assert_eq!(facts.address.as_deref(), Some("127.0.0.1 port 22022"));
-    assert_eq!(facts.key_exchange.as_deref(), Some("curve25519-sha256"));
-    assert_eq!(facts.cipher.as_deref(), Some("chacha20-poly1305@openssh.com"));
-    assert_eq!(facts.method.as_deref(), Some("publickey"));
-    assert!(facts.host_key.as_deref().unwrap().starts_with("ssh-ed25519 SHA256:"));
+    let details = old.details();
+    assert_eq!(details.client.as_deref(), Some("OpenSSH_8.4p1 Debian-5+deb11u3"));
+    assert_eq!(details.server.as_deref(), Some("OpenSSH_9.2p1 Debian-2+deb12u10"));
+    assert_eq!(details.address.as_deref(), Some("127.0.0.1 port 22022"));
+    assert_eq!(details.key_exchange.as_deref(), Some("curve25519-sha256"));
+    assert_eq!(details.cipher.as_deref(), Some("chacha20-poly1305@openssh.com"));
+    assert_eq!(details.method.as_deref(), Some("publickey"));
+    assert!(details.host_key.as_deref().unwrap().starts_with("ssh-ed25519 SHA256:"));
     let (new, _) = read(include_str!("recordings/9.2-two-keys.txt"));
-    assert_eq!(new.facts().key_exchange.as_deref(), Some("sntrup761x25519-sha512"));
-    assert_eq!((new.facts().offered, new.facts().method.as_deref()), (2, Some("publickey")));
-    assert!(new.facts().key.as_deref().unwrap().starts_with("id ED25519 SHA256:"), "{:?}", new.facts().key);
+    assert_eq!(new.details().key_exchange.as_deref(), Some("sntrup761x25519-sha512"));
+    assert_eq!((new.details().offered, new.details().method.as_deref()), (2, Some("publickey")));
+    assert!(
+        new.details().key.as_deref().unwrap().starts_with("id ED25519 SHA256:"),
+        "{:?}",
+        new.details().key
+    );
 }
 
 #[test]
 fn behind_a_jump_host_the_second_login_counts() {
     let (transcript, _) = read(include_str!("recordings/9.2-jumped.txt"));
-    let facts = transcript.facts();
-    assert!(facts.by_proxy);
-    assert_eq!(facts.offered, 1, "the key that the jump host was offered is not counted");
+    let details = transcript.details();
+    assert!(details.by_proxy);
+    assert_eq!(details.offered, 1, "the key that the jump host was offered is not counted");
     // Its greeting comes when the jump host has let us in.
-    assert_eq!(transcript.parts().connect, Some(Duration::from_micros(190_955)));
+    assert_eq!(transcript.timing().connect, Some(Duration::from_micros(190_955)));
 }
 
 #[test]
 fn of_a_connection_that_was_there_nothing_is_measured() {
     let (transcript, _) = read(include_str!("recordings/9.2-shared.txt"));
-    assert!(transcript.facts().shared);
-    assert_eq!(transcript.parts().connect.or(transcript.parts().session), None);
-    assert_eq!(transcript.set_up(), Some(Duration::from_micros(91_030)));
+    assert!(transcript.details().shared);
+    assert_eq!(transcript.timing().connect.or(transcript.timing().session), None);
+    assert_eq!(transcript.setup_time(), Some(Duration::from_micros(91_030)));
 }
 
 #[test]
 fn what_stood_in_the_way_is_recognised() {
-    use Reached::{Connection, Keys, Nothing};
+    use LoginStage::{Connection, Keys, Nothing};
     let cases = [
-        (include_str!("recordings/9.2-unresolved.txt"), Trouble::Unresolved, Nothing),
-        (include_str!("recordings/9.2-refused.txt"), Trouble::Refused, Nothing),
-        (include_str!("recordings/8.4-refused.txt"), Trouble::Refused, Nothing),
-        (include_str!("recordings/9.2-timed-out.txt"), Trouble::NoAnswer, Nothing),
-        (include_str!("recordings/9.2-mute.txt"), Trouble::Mute, Connection),
-        (include_str!("recordings/9.2-turned-away.txt"), Trouble::TurnedAway, Connection),
-        (include_str!("recordings/9.2-no-common-algorithm.txt"), Trouble::NoCommonAlgorithm, Connection),
-        (include_str!("recordings/9.2-host-key-unknown.txt"), Trouble::HostKeyUnknown, Connection),
-        (include_str!("recordings/9.2-host-key-changed.txt"), Trouble::HostKeyChanged, Connection),
-        (include_str!("recordings/8.4-host-key-changed.txt"), Trouble::HostKeyChanged, Connection),
-        (include_str!("recordings/9.2-denied.txt"), Trouble::Denied, Keys),
-        (include_str!("recordings/8.4-denied.txt"), Trouble::Denied, Keys),
-        (include_str!("recordings/9.2-bad-option.txt"), Trouble::Options, Nothing),
+        (include_str!("recordings/9.2-unresolved.txt"), LoginError::NameUnknown, Nothing),
+        (include_str!("recordings/9.2-refused.txt"), LoginError::ConnectionRefused, Nothing),
+        (include_str!("recordings/8.4-refused.txt"), LoginError::ConnectionRefused, Nothing),
+        (include_str!("recordings/9.2-timed-out.txt"), LoginError::TimedOut, Nothing),
+        (include_str!("recordings/9.2-mute.txt"), LoginError::NoBanner, Connection),
+        (include_str!("recordings/9.2-turned-away.txt"), LoginError::ClosedBeforeLogin, Connection),
+        (include_str!("recordings/9.2-no-common-algorithm.txt"), LoginError::NoCommonAlgorithm, Connection),
+        (include_str!("recordings/9.2-host-key-unknown.txt"), LoginError::HostKeyUnknown, Connection),
+        (include_str!("recordings/9.2-host-key-changed.txt"), LoginError::HostKeyChanged, Connection),
+        (include_str!("recordings/8.4-host-key-changed.txt"), LoginError::HostKeyChanged, Connection),
+        (include_str!("recordings/9.2-denied.txt"), LoginError::Denied, Keys),
+        (include_str!("recordings/8.4-denied.txt"), LoginError::Denied, Keys),
+        (include_str!("recordings/9.2-bad-option.txt"), LoginError::BadOptions, Nothing),
     ];
-    for (recording, trouble, reached) in cases {
+    for (recording, error, stage) in cases {
         let (transcript, status) = read(recording);
-        let seen = (status, transcript.trouble().map(|(trouble, _)| trouble), transcript.reached());
-        assert_eq!(seen, (255, Some(trouble), reached));
-        assert_eq!(transcript.set_up(), None);
+        let seen = (status, transcript.error().map(|(error, _)| error), transcript.stage());
+        assert_eq!(seen, (255, Some(error), stage));
+        assert_eq!(transcript.setup_time(), None);
     }
 }
 
@@ -126,8 +130,8 @@ fn trouble_is_recognised_and_nothing_else_is_known_without_details() {
     {
         let quiet: Vec<_> = recording.lines().filter(|line| !line.contains("debug1")).collect();
         let (transcript, _) = read(&quiet.join("\n"));
-        assert_eq!(transcript.trouble().map(|(t, _)| t), read(recording).0.trouble().map(|(t, _)| t));
-        assert_eq!(transcript.parts(), super::Parts::default());
+        assert_eq!(transcript.error().map(|(t, _)| t), read(recording).0.error().map(|(t, _)| t));
+        assert_eq!(transcript.timing(), super::LoginTiming::default());
     }
 }
 
@@ -139,9 +143,12 @@ fn other_words_lead_to_no_guess() {
     {
         transcript.line(line, Instant::from_nanos(5));
     }
-    assert_eq!((transcript.reached(), transcript.parts()), (Reached::Nothing, super::Parts::default()));
-    assert_eq!(transcript.facts(), &super::Facts::default());
-    assert_eq!((transcript.trouble(), transcript.last_words()), (None, "\u{fffd}[31mhello"));
+    assert_eq!(
+        (transcript.stage(), transcript.timing()),
+        (LoginStage::Nothing, super::LoginTiming::default())
+    );
+    assert_eq!(transcript.details(), &super::LoginDetails::default());
+    assert_eq!((transcript.error(), transcript.last_line()), (None, "\u{fffd}[31mhello"));
 }
 
 /// A command that is not allowed to do something is not a login that was refused.
@@ -149,8 +156,8 @@ fn other_words_lead_to_no_guess() {
 fn what_is_said_over_there_is_no_trouble_of_the_login() {
     let (mut transcript, _) = read(include_str!("recordings/9.2-works.txt"));
     transcript.line("sh: 1: ./daemon: Permission denied", Instant::FAR_FUTURE);
-    assert_eq!(transcript.trouble(), None);
-    assert_eq!(transcript.last_words(), "sh: 1: ./daemon: Permission denied");
+    assert_eq!(transcript.error(), None);
+    assert_eq!(transcript.last_line(), "sh: 1: ./daemon: Permission denied");
 }
 
 /// As `ControlMaster auto` has it the first time.
@@ -158,12 +165,12 @@ fn what_is_said_over_there_is_no_trouble_of_the_login() {
 fn a_connection_that_was_only_looked_for_is_not_shared() {
     let mut transcript = Transcript::begin(Instant::ZERO);
     transcript.line("debug1: auto-mux: Trying existing master", Instant::ZERO);
-    assert!(!transcript.facts().shared);
+    assert!(!transcript.details().shared);
 }
 
 #[test]
 fn a_long_line_is_not_kept_whole() {
     let mut transcript = Transcript::begin(Instant::ZERO);
     transcript.line(&format!("Permission denied {}", "x".repeat(1 << 20)), Instant::ZERO);
-    assert_eq!(transcript.last_words().len(), Transcript::MOST);
+    assert_eq!(transcript.last_line().len(), Transcript::MAX_KEPT);
 }

@@ -298,7 +298,8 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]
         let tried = world.fates.iter().filter(|((place, _), _)| *place == MemberRole::Leader(host));
         let tried: Vec<_> = tried.map(|((_, attempt), fate)| (*attempt, *fate)).collect();
         let Some((last, fate)) = tried.last() else { continue };
-        let may_pass = matches!(fate, Fate::Refused | Fate::Hangs | Fate::HangsWithBanner | Fate::ClosesOnly);
+        let is_retryable =
+            matches!(fate, Fate::Refused | Fate::Hangs | Fate::HangsWithBanner | Fate::ClosesOnly);
         // Of those that a leader has handed back, some may count.
         let latest = tried.iter().filter(|(attempt, _)| attempt.lost == last.lost);
         let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
@@ -306,7 +307,7 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]
         let was_up = tried.iter().any(|(_, fate)| fate.joins());
         let own =
             !matches!(failure.cause, Cause::Cancelled | Cause::LauncherLost(_) | Cause::OutOfResources(_));
-        if up && own && may_pass && !was_up && times != usize::from(rules.attempts) {
+        if up && own && is_retryable && !was_up && times != usize::from(rules.attempts) {
             return Err(format!("{host} is given up after {times} launches: {tried:?}, {failure:?}"));
         }
     }

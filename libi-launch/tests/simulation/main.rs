@@ -243,7 +243,7 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known], up: bo
                     return Err(format!("host {host} has met with nothing bad, but: {failure:?}"));
                 }
                 // What was cut short says nothing of the host.
-                let own = matches!(failure.phase, Phase::Starting | Phase::Greeting);
+                let own = matches!(failure.phase, Phase::Starting | Phase::Handshaking);
                 if up && in_time && own && !last.is_some_and(|fate| fate.explains(failure)) {
                     return Err(format!("host {host} met with {tried:?}, but is said to have: {failure:?}"));
                 }

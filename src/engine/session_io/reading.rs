@@ -95,7 +95,7 @@ impl SessionIo {
             return;
         };
         let known = trailer.exit().is_some();
-        trailer.pass(bytes);
+        trailer.filter(bytes);
         if !known && trailer.exit().is_some() {
             self.shell_deadlines.insert((turn.now + SHELL_EXIT_TIMEOUT, link));
             self.unsent.remove(&link);
@@ -122,8 +122,10 @@ impl SessionIo {
     /// the exit of what was started. A parent is gone with its channel.
     pub(super) fn on_channel_end(&mut self, link: LinkId, turn: &mut Turn<'_>) {
         let link_io = self.links.get_mut(&link).filter(|link_io| !link_io.reads_direct);
-        let held =
-            link_io.and_then(|link_io| link_io.trailer.as_mut()).map(ExitTrailer::rest).unwrap_or_default();
+        let held = link_io
+            .and_then(|link_io| link_io.trailer.as_mut())
+            .map(ExitTrailer::take_held)
+            .unwrap_or_default();
         if !held.is_empty() {
             self.tell(Event::Received(link, held), turn);
         }
@@ -252,9 +254,9 @@ impl SessionIo {
         let ended = child.try_wait();
         let exit = match (&link_io.trailer, ended) {
             (Some(trailer), ended) => trailer.exit().unwrap_or_else(|| shell_exit(ended)),
-            (None, Some(process::Exit::Code(code))) => Exit::Code(code),
-            (None, Some(process::Exit::Signal { signal, .. })) => Exit::Signal(signal.number()),
-            (None, Some(process::Exit::Unknown) | None) => Exit::Unknown,
+            (None, Some(process::ExitStatus::Code(code))) => Exit::Code(code),
+            (None, Some(process::ExitStatus::Signal { signal, .. })) => Exit::Signal(signal.number()),
+            (None, Some(process::ExitStatus::Unknown) | None) => Exit::Unknown,
         };
         link_io.close_process(turn.registry, turn.targets);
         for place in 0..2 {
@@ -266,10 +268,10 @@ impl SessionIo {
 }
 
 /// What is known of a program when the remote shell has ended, and nobody has said more.
-fn shell_exit(shell: Option<process::Exit>) -> Exit {
+fn shell_exit(shell: Option<process::ExitStatus>) -> Exit {
     match shell {
-        Some(process::Exit::Code(code)) => Exit::Shell(code),
-        Some(process::Exit::Signal { signal, .. }) => Exit::Shell(128 + signal.number()),
-        Some(process::Exit::Unknown) | None => Exit::Unknown,
+        Some(process::ExitStatus::Code(code)) => Exit::Shell(code),
+        Some(process::ExitStatus::Signal { signal, .. }) => Exit::Shell(128 + signal.number()),
+        Some(process::ExitStatus::Unknown) | None => Exit::Unknown,
     }
 }

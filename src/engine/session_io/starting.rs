@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 
 use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
-use libi_launch::backend::{Channel, LINK, LaunchMethod, Local, SOCKET};
+use libi_launch::backend::{Channel, LINK_ENV, LINK_FD, LaunchMethod, Local};
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{Event, HostSpec, Job, LinkId, Node, Program, Stream as StdStream};
-use libi_launch::process::{Child, Environment, LONG, Signal, Source, Start, StartError};
-use libi_launch::quote::TIED;
+use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start, StartError};
+use libi_launch::quote::DEATH_SIGNAL_ENV;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::Ends;
@@ -101,20 +101,20 @@ pub(super) fn start(
     };
     let (stderr, its_stderr) = pipe(open).map_err(failed_to_make("pipe"))?;
     let mut start = Start::new(spec.program, environment.clone().with(spec.env));
-    let (first, trailer) = (spec.first, spec.trailer);
+    let (first, trailer) = (spec.initial_input, spec.trailer);
     start.args = spec.args;
     start.cwd = spec.cwd;
     start.open_files = open_files;
     // The signal is bound to the thread; one that might end earlier than this process must not take them with it.
-    start.die_with_starter = lasting_thread.then_some(Signal::KILL);
-    start.fds.insert(2, Source::File(its_stderr.as_fd()));
+    start.parent_death_signal = lasting_thread.then_some(Signal::KILL);
+    start.fds.insert(2, FdSource::File(its_stderr.as_fd()));
     let mut print_pipes = vec![(StdStream::Err, stderr)];
     match spec.channel {
         Channel::Socket => {
             let (ours, theirs) = UnixStream::pair().map_err(failed_to_make("socket pair"))?;
             let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
-            start.fds.insert(1, Source::File(its_stdout.as_fd()));
-            start.fds.insert(SOCKET, Source::File(theirs.as_fd()));
+            start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
+            start.fds.insert(LINK_FD, FdSource::File(theirs.as_fd()));
             let child = start.start()?;
             print_pipes.push((StdStream::Out, stdout));
             let input = Stream::ours(move_up(ours.into(), open), true);
@@ -123,8 +123,8 @@ pub(super) fn start(
         Channel::Streams => {
             let (its_stdin, stdin) = io::pipe().map_err(failed_to_make("pipe"))?;
             let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
-            start.fds.insert(0, Source::File(its_stdin.as_fd()));
-            start.fds.insert(1, Source::File(its_stdout.as_fd()));
+            start.fds.insert(0, FdSource::File(its_stdin.as_fd()));
+            start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
             let child = start.start()?;
             Ok(Started {
                 child,
@@ -158,7 +158,7 @@ fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
         return fd;
     }
     // Where there is no room it can stay.
-    duplicate_from(fd.as_raw_fd(), LONG.into()).unwrap_or(fd)
+    duplicate_from(fd.as_raw_fd(), LONG_FD_TABLE.into()).unwrap_or(fd)
 }
 
 /// Raises the soft limit of open files if it is near. What is started gets it as it was: programs that use `select`
@@ -209,7 +209,8 @@ pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&EnvVar| {
         let name = variable.name().as_bytes();
-        ![LINK, TIED, OWN].map(str::as_bytes).contains(&name) && !name.starts_with(BEFORE.as_bytes())
+        ![LINK_ENV, DEATH_SIGNAL_ENV, OWN].map(str::as_bytes).contains(&name)
+            && !name.starts_with(BEFORE.as_bytes())
     };
     all.variables().iter().filter(meant).cloned().collect()
 }

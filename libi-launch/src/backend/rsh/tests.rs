@@ -25,7 +25,7 @@ fn rsh_gets_options_a_host_and_a_command_that_is_short_and_says_nothing_of_the_p
         Backend::Rsh(Rsh::redone()).spawn_spec(&host("n1", Some("me"), Some(514)), &program()).unwrap();
     let args = words(&spec);
     assert_eq!(args[..6], ["-v", "-l", "me", "-p", "514", "n1"]);
-    assert_eq!(args[6..], [quote::obey_input().to_string()]);
+    assert_eq!(args[6..], [quote::read_command_from_stdin().to_string()]);
     assert!(args[6].len() < 100, "servers have room for 1 KiB with everything");
     let session = Backend::Rsh(Rsh { user: Some("all".to_owned()), ..Rsh::new() }).with_trailer_tag(MARK);
     let spec = session.spawn_spec(&host("n1", None, None), &program()).unwrap();
@@ -44,7 +44,7 @@ fn what_rsh_would_take_for_an_option_and_ports_without_one_are_refused() {
 fn rsh_is_plain_by_whatever_means_it_is_called() {
     use crate::backend::{Local, Shell, Ssh};
     let shell = |name: &str| Backend::Shell(Shell::new(text(name)));
-    for (backend, plain) in [
+    for (backend, operand) in [
         (Backend::Rsh(Rsh::new()), true),
         (shell("rsh"), true),
         (shell("/usr/bin/rsh"), true),
@@ -53,14 +53,14 @@ fn rsh_is_plain_by_whatever_means_it_is_called() {
         (Backend::Ssh(Ssh::new()), false),
         (Backend::Local(Local), false),
     ] {
-        assert_eq!(backend.is_plaintext(), plain, "{backend}");
+        assert_eq!(backend.is_plaintext(), operand, "{backend}");
     }
 }
 
 /// What comes back of a program, which finds this on its input, through a login shell; and what is left of the shell's own
 /// standard error.
 fn run(shell: &[&str], program: &Program, input: &[u8]) -> (Vec<u8>, Option<Exit>, String) {
-    let rsh = Rsh { mark: MARK, ..Rsh::new() };
+    let rsh = Rsh { trailer_tag: MARK, ..Rsh::new() };
     let spec = rsh.spawn_spec(&host("n1", None, None), program).unwrap();
     let (theirs, mut ours) = io::pipe().unwrap();
     let (mut out, their_out) = io::pipe().unwrap();
@@ -70,7 +70,7 @@ fn run(shell: &[&str], program: &Program, input: &[u8]) -> (Vec<u8>, Option<Exit
     let start = start.fd(0, theirs.as_fd()).fd(1, their_out.as_fd()).fd(2, their_err.as_fd());
     let mut child = start.start().unwrap();
     drop((theirs, their_out, their_err));
-    let writes = [&spec.first[..], input].concat();
+    let writes = [&spec.initial_input[..], input].concat();
     // More than fits into the pipe must not wait for us. With what is written the input ends.
     let writer = std::thread::spawn(move || ours.write_all(&writes));
     let (mut bytes, mut said) = (Vec::new(), String::new());
@@ -79,8 +79,8 @@ fn run(shell: &[&str], program: &Program, input: &[u8]) -> (Vec<u8>, Option<Exit
     child.wait_for(Duration::from_secs(60)).expect("it ends in time");
     let _ = writer.join().unwrap();
     let mut trailer = ExitTrailer::new(MARK);
-    trailer.pass(&mut bytes);
-    bytes.extend(trailer.rest());
+    trailer.filter(&mut bytes);
+    bytes.extend(trailer.take_held());
     (bytes, trailer.exit(), said)
 }
 
@@ -155,7 +155,7 @@ fn a_shell_whose_caller_leaves_before_all_was_said_runs_nothing() {
         start.args = shell[1..].iter().map(|word| text(word)).chain(spec.args.last().cloned()).collect();
         let mut child = start.fd(0, theirs.as_fd()).start().unwrap();
         drop(theirs);
-        ours.write_all(&spec.first[..spec.first.len() - 1]).unwrap();
+        ours.write_all(&spec.initial_input[..spec.initial_input.len() - 1]).unwrap();
         drop(ours);
         child.wait_for(Duration::from_secs(60)).expect("it ends in time");
         assert!(!fs::exists(&scratch).unwrap(), "{shell:?}");

@@ -164,9 +164,9 @@ fn the_fast_profile_sets_what_it_says_and_nothing_else() {
     assert_eq!(fast["updatehostkeys"], "false");
 
     // Everything that ssh would offer by itself is still offered.
-    let plain = Config::new("");
-    let plain = Ssh { config: Some(plain.word()), ..Ssh::new() };
-    let all = settings(&plain, &host("n1", None, None)).unwrap();
+    let operand = Config::new("");
+    let operand = Ssh { config: Some(operand.word()), ..Ssh::new() };
+    let all = settings(&operand, &host("n1", None, None)).unwrap();
     let sorted = |list: &str| {
         let mut all: Vec<_> = list.split(',').map(str::to_owned).collect();
         all.sort_unstable();
@@ -213,7 +213,7 @@ fn user_port_and_address_are_those_of_the_host_list() {
         assert_eq!(seen, ["me", "2222", name]);
     }
     for task in [host("-oProxyCommand=x", None, None), host("n", Some("-v"), None)] {
-        assert!(matches!(ssh.spawn_spec(&task, &program()), Err(Refused::OptionLike { .. })));
+        assert!(matches!(ssh.spawn_spec(&task, &program()), Err(SpecError::OptionLike { .. })));
     }
 }
 

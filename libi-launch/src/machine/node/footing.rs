@@ -160,7 +160,7 @@ impl Footing {
         suspect.timed_out = failure.cause == Cause::TimedOut;
         suspect.weight = match failure.cause {
             Cause::NotStarted(_) => NOT_STARTED,
-            _ if failure.is_not_let_in() => NOT_LET_IN,
+            _ if failure.is_login_denied() => NOT_LET_IN,
             _ => NOT_REACHED,
         };
         suspect.held = !is_repeated;

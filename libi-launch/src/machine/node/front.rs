@@ -205,7 +205,7 @@ impl Node {
                 ChildMessage::Joined(host, _, timing)
                 | ChildMessage::Failed(host, _, Failure { timing, .. }) => {
                     if let Some(known) = front.trips.get_mut(host.0 as usize)
-                        && (timing.greeted.is_some() || known.greeted.is_none())
+                        && (timing.hello.is_some() || known.hello.is_none())
                     {
                         *known = *timing;
                     }

@@ -25,8 +25,8 @@ impl Node {
     fn retry(&mut self, launch: Launch, failure: &Failure) -> Retry {
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
-        let another = self.stage == Stage::Launching && failure.may_pass();
-        let turned_away = failure.is_turned_away();
+        let another = self.stage == Stage::Launching && failure.is_retryable();
+        let turned_away = failure.is_throttled();
         let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
         if another && made.saturating_add(1) < self.rules.attempts.saturating_mul(refusals) {
             let back_off = self.back_off(made);
@@ -54,7 +54,7 @@ impl Node {
         if !failure.is_out_of_resources() {
             self.footing.fills(false);
         }
-        if failure.is_overrun() {
+        if failure.is_overload() {
             let rem = self.queue.estimate().cost().rem;
             self.window.refused(now, self.queue.in_flight(), rem);
         }

@@ -72,7 +72,7 @@ impl Node {
 
     /// A launch has failed, and would be repeated or not.
     pub(super) fn judge(&mut self, launch: Launch, failure: Failure, retry: Retry) {
-        let speaks_of_here = failure.may_be_the_launchers();
+        let speaks_of_here = failure.may_be_launcher_fault();
         let given_up = retry == Retry::Never;
         if self.stage != Stage::Launching {
             return self.give_host_up(launch, failure);
@@ -81,7 +81,7 @@ impl Node {
             // It was cut short, or would be launched again: but not here.
             if speaks_of_here || !given_up || failure.cause == Cause::Cancelled {
                 let was_silent = failure.elapsed > self.timeout();
-                let tried = speaks_of_here || failure.was_not_let_in() || was_silent;
+                let tried = speaks_of_here || failure.was_login_denied() || was_silent;
                 self.news.push(ChildMessage::Back(launch.host, anew(launch.attempt), tried));
             } else {
                 self.give_host_up(launch, failure);
@@ -200,7 +200,7 @@ impl Node {
         let Role::Front(front) = &self.role else { return None };
         let (host, why) = front.flat.as_deref()?;
         let mut others = self.trips().iter().skip(1);
-        let is_true = others.any(|timing| timing.launcher.is_none() && timing.greeted.is_some());
+        let is_true = others.any(|timing| timing.launcher.is_none() && timing.hello.is_some());
         is_true.then_some((*host, why))
     }
 }

@@ -68,7 +68,7 @@ impl Node {
     /// How many launches may be in flight if all that is launched takes something of which there is not enough: one always may,
     /// to find out, and to say so of the host.
     fn most_in_flight(&self) -> usize {
-        let Some(most) = self.backend.most() else { return MOST_IN_FLIGHT };
+        let Some(most) = self.backend.max_children() else { return MOST_IN_FLIGHT };
         let held = self.children.values().filter(|child| child.launch.is_some()).count();
         let up = held.saturating_sub(self.queue.in_flight());
         most.saturating_sub(up).clamp(1, MOST_IN_FLIGHT)

@@ -1,15 +1,15 @@
 //! Signals, groups, and what is left when a child is dropped.
 
-use super::super::{Signal, SignalError, Watching};
+use super::super::{Signal, SignalError, WatchMethod};
 use super::*;
 
-const KILLED: Exit = Exit::Signal { signal: Signal::KILL, core_dumped: false };
+const KILLED: ExitStatus = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
 
 /// A shell with a process in the background that both write to the pipe, when the background process is there.
-fn family(watching: Watching, last: &str) -> (Child, PipeReader) {
+fn family(watch_method: WatchMethod, last: &str) -> (Child, PipeReader) {
     let (mut pipe, theirs) = std::io::pipe().unwrap();
     let mut start = shell(&format!("sleep 1000 & echo; {last}")).fd(1, theirs.as_fd());
-    start.watching = watching;
+    start.watch_method = watch_method;
     let child = start.start().unwrap();
     drop(theirs);
     assert!(sys::await_readable(pipe.as_fd(), TIMEOUT));
@@ -17,15 +17,15 @@ fn family(watching: Watching, last: &str) -> (Child, PipeReader) {
     (child, pipe)
 }
 
-fn both(check: impl Fn(Watching)) {
-    check(Watching::Best);
-    check(Watching::Thread);
+fn both(check: impl Fn(WatchMethod)) {
+    check(WatchMethod::Best);
+    check(WatchMethod::Thread);
 }
 
 #[test]
 fn a_dropped_process_takes_its_group_along() {
-    both(|watching| {
-        let (child, pipe) = family(watching, "wait");
+    both(|watch_method| {
+        let (child, pipe) = family(watch_method, "wait");
         let pid = child.pid();
         drop(child);
         assert_eq!(read(pipe), "", "both are gone");
@@ -35,8 +35,8 @@ fn a_dropped_process_takes_its_group_along() {
 
 #[test]
 fn what_a_process_left_running_is_killed_when_it_is_dropped() {
-    both(|watching| {
-        let (child, pipe) = family(watching, "exit 0");
+    both(|watch_method| {
+        let (child, pipe) = family(watch_method, "exit 0");
         assert!(sys::await_readable(child.as_fd(), TIMEOUT));
         drop(child);
         assert_eq!(read(pipe), "");
@@ -45,14 +45,14 @@ fn what_a_process_left_running_is_killed_when_it_is_dropped() {
 
 #[test]
 fn what_a_process_left_running_can_be_signalled_until_its_status_is_collected() {
-    both(|watching| {
-        let (mut child, pipe) = family(watching, "exit 5");
+    both(|watch_method| {
+        let (mut child, pipe) = family(watch_method, "exit 5");
         assert!(sys::await_readable(child.as_fd(), TIMEOUT));
-        assert_eq!(child.peek(), Some(Exit::Code(5)));
+        assert_eq!(child.peek(), Some(ExitStatus::Code(5)));
         assert_eq!(child.signal(Signal::TERM), Ok(()), "to no effect");
         assert_eq!(child.signal_group(Signal::TERM), Ok(()));
         assert_eq!(read(pipe), "");
-        assert_eq!(child.try_wait(), Some(Exit::Code(5)));
+        assert_eq!(child.try_wait(), Some(ExitStatus::Code(5)));
         assert_eq!(child.signal(Signal::TERM), Err(SignalError::Ended));
         assert_eq!(child.signal_group(Signal::TERM), Err(SignalError::Ended));
     });
@@ -60,8 +60,8 @@ fn what_a_process_left_running_can_be_signalled_until_its_status_is_collected() 
 
 #[test]
 fn a_signal_to_the_process_spares_its_group() {
-    both(|watching| {
-        let (mut child, pipe) = family(watching, "wait");
+    both(|watch_method| {
+        let (mut child, pipe) = family(watch_method, "wait");
         child.signal(Signal::KILL).unwrap();
         assert!(sys::await_readable(child.as_fd(), TIMEOUT));
         assert!(!sys::await_readable(pipe.as_fd(), Duration::ZERO), "the other one still has the pipe");
@@ -73,9 +73,9 @@ fn a_signal_to_the_process_spares_its_group() {
 
 #[test]
 fn without_a_group_of_its_own_it_is_signalled_alone() {
-    both(|watching| {
+    both(|watch_method| {
         let mut start = start("sleep", &["1000"]);
-        (start.own_group, start.watching) = (false, watching);
+        (start.own_group, start.watch_method) = (false, watch_method);
         let mut child = start.start().unwrap();
         assert_eq!(child.signal_group(Signal::TERM), Err(SignalError::NoGroup));
         let pid = child.pid();
@@ -86,9 +86,9 @@ fn without_a_group_of_its_own_it_is_signalled_alone() {
 
 #[test]
 fn a_stopped_process_is_ended_all_the_same() {
-    both(|watching| {
+    both(|watch_method| {
         let mut start = start("sleep", &["1000"]);
-        start.watching = watching;
+        start.watch_method = watch_method;
         let mut child = start.start().unwrap();
         child.signal(Signal::new(libc::SIGSTOP).unwrap()).unwrap();
         let pid = child.pid();
@@ -99,11 +99,11 @@ fn a_stopped_process_is_ended_all_the_same() {
 
 #[test]
 fn a_released_process_outlives_its_child() {
-    both(|watching| {
+    both(|watch_method| {
         let (theirs, gate) = std::io::pipe().unwrap();
         let (pipe, out) = std::io::pipe().unwrap();
         let mut start = shell("read line; echo lives").fd(0, theirs.as_fd()).fd(1, out.as_fd());
-        start.watching = watching;
+        start.watch_method = watch_method;
         let mut child = start.start().unwrap();
         let pid = child.pid();
         child.release();
@@ -116,9 +116,9 @@ fn a_released_process_outlives_its_child() {
 
 #[test]
 fn a_released_process_that_has_ended_leaves_no_zombie() {
-    both(|watching| {
+    both(|watch_method| {
         let mut start = shell("");
-        start.watching = watching;
+        start.watch_method = watch_method;
         let mut child = start.start().unwrap();
         child.release();
         assert!(sys::await_readable(child.as_fd(), TIMEOUT));
@@ -131,7 +131,7 @@ fn a_released_process_that_has_ended_leaves_no_zombie() {
 #[test]
 fn a_process_bound_to_its_starter_ends_with_the_thread_that_started_it() {
     let mut start = start("sleep", &["1000"]);
-    start.die_with_starter = Some(Signal::TERM);
+    start.parent_death_signal = Some(Signal::TERM);
     let mut child = std::thread::spawn(move || start.start().unwrap()).join().unwrap();
-    assert_eq!(ends(&mut child), Exit::Signal { signal: Signal::TERM, core_dumped: false });
+    assert_eq!(ends(&mut child), ExitStatus::Signal { signal: Signal::TERM, core_dumped: false });
 }

@@ -1,6 +1,6 @@
 //! Starts that fail, step by step, and what is said of them.
 
-use super::super::{Signal, Watching};
+use super::super::{Signal, WatchMethod};
 use super::*;
 
 fn shell_error(start: &Start<'_>) -> String {
@@ -76,14 +76,14 @@ fn arguments_that_are_too_many_are_refused() {
 #[test]
 fn a_signal_that_the_system_will_not_have_is_refused_by_name_of_the_step() {
     let mut start = shell("");
-    start.die_with_starter = Some(Signal::of_kernel(200));
+    start.parent_death_signal = Some(Signal::of_kernel(200));
     assert_eq!(shell_error(&start), "cannot be told of the end of the starting thread: Invalid argument");
 }
 
 #[test]
 fn the_same_failures_are_seen_without_pidfds() {
     let mut start = shell("");
-    start.watching = Watching::Thread;
+    start.watch_method = WatchMethod::Thread;
     start.cwd = Some(word("/nonexistent"));
     assert_eq!(shell_error(&start), "cannot change to directory /nonexistent: No such file or directory");
 }

@@ -6,7 +6,7 @@ mod ending;
 mod failing;
 mod roles;
 mod starting;
-mod watching;
+mod watch;
 
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Read};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use libi_core::dist::{EnvVar, OsBytes};
 
-use super::{Child, Environment, Exit, Source, Start, sys};
+use super::{Child, Environment, ExitStatus, FdSource, Start, sys};
 
 /// Much more than anything here takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,12 +40,12 @@ fn shell(script: &str) -> Start<'static> {
     start("/bin/sh", &["-c", script])
 }
 
-fn ends(child: &mut Child) -> Exit {
+fn ends(child: &mut Child) -> ExitStatus {
     child.wait_for(TIMEOUT).expect("it ends in time")
 }
 
 /// What a process writes to its standard output, and how it ends.
-fn output(start: &Start<'_>) -> (String, Exit) {
+fn output(start: &Start<'_>) -> (String, ExitStatus) {
     let (pipe, theirs) = std::io::pipe().unwrap();
     let mut child = start.clone().fd(1, theirs.as_fd()).start().unwrap();
     drop(theirs);
@@ -132,7 +132,7 @@ impl Scratch {
         drop(theirs);
         std::io::Write::write_all(&mut &ours, content).unwrap();
         drop(ours);
-        assert_eq!(ends(&mut child), Exit::Code(0));
+        assert_eq!(ends(&mut child), ExitStatus::Code(0));
         path
     }
 

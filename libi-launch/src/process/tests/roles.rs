@@ -7,11 +7,11 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::AtomicUsize;
 
-use super::super::{Signal, SignalError, Watching};
+use super::super::{Signal, SignalError, WatchMethod};
 use super::*;
 
 const ROLE: &str = "LIBI_TEST_ROLE";
-const WATCHINGS: [Watching; 2] = [Watching::Best, Watching::Thread];
+const WATCH_METHODS: [WatchMethod; 2] = [WatchMethod::Best, WatchMethod::Thread];
 
 /// The start of this test program in a role. Where it reports, if it does, is descriptor 3.
 fn role(name: &str) -> Start<'static> {
@@ -25,7 +25,7 @@ fn role(name: &str) -> Start<'static> {
 
 fn plays(role: &Start<'_>) {
     let (seen, exit) = output(role);
-    assert_eq!(exit, Exit::Code(0), "{seen}");
+    assert_eq!(exit, ExitStatus::Code(0), "{seen}");
     assert!(seen.contains("1 passed"), "{seen}");
 }
 
@@ -49,9 +49,9 @@ fn a_parent_that_collects_every_child_gets_unknown_instead_of_a_hang() {
 }
 
 fn collector() {
-    for watching in WATCHINGS {
+    for watch_method in WATCH_METHODS {
         let mut start = shell("read line; exit 3");
-        start.watching = watching;
+        start.watch_method = watch_method;
         let (theirs, gate) = std::io::pipe().unwrap();
         let start = start.fd(0, theirs.as_fd());
         let mut children = [start.start().unwrap(), start.start().unwrap()];
@@ -60,8 +60,8 @@ fn collector() {
         while unsafe { libc::waitpid(-1, ptr::null_mut(), 0) } != -1 {}
         assert!(!children.iter().any(|child| exists(child.pid())), "taken away");
         assert!(sys::await_readable(children[0].as_fd(), TIMEOUT));
-        assert_eq!(children[0].peek(), Some(Exit::Unknown));
-        assert_eq!(children[0].try_wait(), Some(Exit::Unknown));
+        assert_eq!(children[0].peek(), Some(ExitStatus::Unknown));
+        assert_eq!(children[0].try_wait(), Some(ExitStatus::Unknown));
         assert_eq!(children[0].signal(Signal::TERM), Err(SignalError::Ended));
         assert_eq!(children[1].signal(Signal::TERM), Err(SignalError::Ended), "noticed by the signal itself");
         assert_eq!(children[1].signal_group(Signal::TERM), Err(SignalError::Ended));
@@ -76,16 +76,16 @@ fn a_parent_that_ignores_sigchld_gets_unknown_too() {
 fn ignorer() {
     // SAFETY: no handler of ours is installed.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
-    for watching in WATCHINGS {
+    for watch_method in WATCH_METHODS {
         let (theirs, gate) = std::io::pipe().unwrap();
         let mut start = shell("read line; exit 3").fd(0, theirs.as_fd());
-        start.watching = watching;
+        start.watch_method = watch_method;
         let mut child = start.start().unwrap();
         assert_eq!(child.try_wait(), None);
         drop(gate);
-        assert_eq!(ends(&mut child), Exit::Unknown);
+        assert_eq!(ends(&mut child), ExitStatus::Unknown);
         let mut start = shell("");
-        start.watching = watching;
+        start.watch_method = watch_method;
         start.cwd = Some(word("/nonexistent"));
         assert!(start.start().is_err(), "a failure is collected although it cannot be");
     }
@@ -105,9 +105,9 @@ extern "C" fn on_sigchld(_: libc::c_int) {
 fn careless_handler() {
     // SAFETY: the handler does nothing but count.
     unsafe { libc::signal(libc::SIGCHLD, on_sigchld as *const () as libc::sighandler_t) };
-    for watching in WATCHINGS {
+    for watch_method in WATCH_METHODS {
         let mut start = start("/nonexistent", &[]);
-        start.watching = watching;
+        start.watch_method = watch_method;
         assert!(start.start().is_err());
         // SAFETY: takes numbers, and no place for a status.
         let left = unsafe { libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG | libc::__WALL) };
@@ -133,7 +133,7 @@ fn mortal() {
     // SAFETY: descriptor 3 is what we were started with; nobody else closes it.
     let mut report = unsafe { fs::File::from_raw_fd(3) };
     let mut start = start("sleep", &["1000"]).fd(3, report.as_fd());
-    start.die_with_starter = Some(Signal::KILL);
+    start.parent_death_signal = Some(Signal::KILL);
     let mut child = start.start().unwrap();
     report.write_all(b"!").unwrap();
     child.wait_for(TIMEOUT);
@@ -177,7 +177,7 @@ fn crowd() {
     assert!(children.iter_mut().all(|child| child.peek().is_none()));
     drop(gate);
     for child in &mut children {
-        assert_eq!(ends(child), Exit::Code(7));
+        assert_eq!(ends(child), ExitStatus::Code(7));
     }
 }
 

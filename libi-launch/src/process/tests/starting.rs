@@ -15,7 +15,7 @@ fn arguments_and_variables_arrive_byte_by_byte_and_in_order() {
     start.args = vec![word("-c"), word("cat /proc/$$/cmdline /proc/$$/environ; :"), word(""), word("x\ny *")];
     start.env = start.env.with([variable("PATH", "/bin:/usr/bin")]);
     let (seen, exit) = output(&start);
-    assert_eq!(exit, Exit::Code(0));
+    assert_eq!(exit, ExitStatus::Code(0));
     let script = "cat /proc/$$/cmdline /proc/$$/environ; :";
     let expected = ["/bin/sh", "-c", script, "", "x\ny *", "Z=1", "a.b= '\n", "A=", "PATH=/bin:/usr/bin", ""];
     assert_eq!(seen, expected.join("\0"));
@@ -77,9 +77,9 @@ fn a_script_without_an_interpreter_is_run_by_the_shell() {
     let mut start = start("-script", &["a", "b c"]);
     start.env = start.env.with([variable("PATH", "")]);
     start.cwd = Some(scratch.word());
-    assert_eq!(output(&start), ("./-script 2:b c\n".into(), Exit::Code(0)));
+    assert_eq!(output(&start), ("./-script 2:b c\n".into(), ExitStatus::Code(0)));
     let slash = scratch.file("empty", 0o755, b"");
-    assert_eq!(output(&super::start(&slash, &[])), (String::new(), Exit::Code(0)));
+    assert_eq!(output(&super::start(&slash, &[])), (String::new(), ExitStatus::Code(0)));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_channel_is_inherited_under_the_number_that_was_asked_for() {
     ours.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut answer = String::new();
     (&ours).read_to_string(&mut answer).unwrap();
-    assert_eq!((answer.as_str(), ends(&mut child)), ("got hello\n", Exit::Code(0)));
+    assert_eq!((answer.as_str(), ends(&mut child)), ("got hello\n", ExitStatus::Code(0)));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn descriptors_that_are_in_each_others_place_are_exchanged() {
     }
     start.args[1] =
         word(format!("cat /dev/fd/0 /dev/fd/{} /dev/fd/{} /dev/fd/{}", number(0), number(1), number(2)));
-    assert_eq!(output(&start), ("acab".into(), Exit::Code(0)));
+    assert_eq!(output(&start), ("acab".into(), ExitStatus::Code(0)));
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn a_descriptor_that_is_in_its_place_already_survives_the_start() {
     let start = shell(&format!("echo here > /dev/fd/{number}")).fd(number, theirs.as_fd());
     let mut child = start.start().unwrap();
     drop(theirs);
-    assert_eq!((read(pipe).as_str(), ends(&mut child)), ("here\n", Exit::Code(0)));
+    assert_eq!((read(pipe).as_str(), ends(&mut child)), ("here\n", ExitStatus::Code(0)));
 }
 
 #[test]
 fn standard_input_is_empty_and_a_descriptor_we_lack_is_dev_null_instead_of_missing() {
     assert_eq!(output(&shell("cat; readlink /proc/self/fd/0")).0, "/dev/null\n");
     let mut start = shell("readlink /proc/$$/fd/999; :");
-    start.fds.insert(999, Source::Inherit);
+    start.fds.insert(999, FdSource::Inherit);
     assert!(!sys::is_open(999), "nothing here opens as many files");
     assert_eq!(output(&start).0, "/dev/null\n");
 }

@@ -8,7 +8,7 @@ use libi::dist::OsBytes;
 use libi::hosts::HostRef;
 use libi::ids::HostIndex;
 use libi::{Backend, Shell, Ssh, SshProfile};
-use libi_launch::backend::{LaunchMethod, Refused, SpawnSpec};
+use libi_launch::backend::{LaunchMethod, SpawnSpec, SpecError};
 use libi_launch::machine::{HostSpec, Program};
 
 /// The back-end that this program stands for; none is this machine. `ssh` says what it does, and gives up connecting
@@ -33,7 +33,7 @@ pub(super) fn is_ssh(program: &OsBytes) -> bool {
 }
 
 /// What to start here so that the shell of a host runs a script.
-pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> Result<SpawnSpec, Refused> {
+pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> Result<SpawnSpec, SpecError> {
     // None of these holds a NUL.
     let word = |text: &str| OsBytes::try_from(text).unwrap_or_default();
     let program = Program {

@@ -20,9 +20,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use libi::time::Instant;
-use libi_launch::process::Exit;
-use libi_launch::shell_error::lets_nobody_in;
-use libi_launch::transcript::{Reached, Transcript, Trouble};
+use libi_launch::process::ExitStatus;
+use libi_launch::shell_error::is_login_denial;
+use libi_launch::transcript::{LoginError, LoginStage, Transcript};
 
 use super::finding::{Clock, Direct, Finding, Problem};
 use super::lines::Lines;
@@ -127,7 +127,7 @@ impl Exam {
             match probe::reply(&line) {
                 Some(reply) if self.step != Step::Calling => self.reply(reply, now, effects),
                 Some(Reply::Marker) => {
-                    self.transcript.shell(now);
+                    self.transcript.shell_answered(now);
                     self.step = Step::Telling;
                 }
                 _ => self.noise(&line),
@@ -154,7 +154,7 @@ impl Exam {
     }
 
     /// What calls the host has ended; all that it has said was heard before.
-    pub(super) fn ended(&mut self, exit: Exit, now: Instant, effects: &mut Vec<Effect>) {
+    pub(super) fn ended(&mut self, exit: ExitStatus, now: Instant, effects: &mut Vec<Effect>) {
         if let Some(line) = self.err.rest() {
             self.transcript.line(&line, now);
         }
@@ -163,10 +163,10 @@ impl Exam {
         }
         let problem = match self.step {
             Step::Leaving { .. } | Step::Over => None,
-            Step::Calling => Some(match self.transcript.trouble() {
+            Step::Calling => Some(match self.transcript.error() {
                 Some((trouble, _)) => Problem::Login(trouble),
                 // Only the server of rsh ends like this.
-                None if lets_nobody_in(&self.finding.noise.line) => Problem::Login(Trouble::Denied),
+                None if is_login_denial(&self.finding.noise.line) => Problem::Login(LoginError::Denied),
                 None => Problem::Ended(exit.into()),
             }),
             Step::Echoes { number: 0, .. } => Some(Problem::Deaf),
@@ -182,10 +182,10 @@ impl Exam {
             Step::Dialling { until } if until <= now => self.dialled_enough(now, effects),
             Step::Leaving { .. } | Step::Dialling { .. } | Step::Over => {}
             step if self.deadline <= now => {
-                let problem = match (step, self.transcript.trouble()) {
+                let problem = match (step, self.transcript.error()) {
                     (Step::Calling, Some((trouble, _))) => Problem::Login(trouble),
                     (Step::Echoes { number: 0, .. }, _) => Problem::Deaf,
-                    _ => Problem::HeartbeatLost(self.transcript.reached()),
+                    _ => Problem::HeartbeatLost(self.transcript.stage()),
                 };
                 self.conclude(Some(problem), now, effects);
             }
@@ -355,24 +355,22 @@ impl Exam {
     /// Writes down what is known by now.
     fn note(&mut self, now: Instant) {
         let finding = &mut self.finding;
-        (finding.reached, finding.parts) = (self.transcript.reached(), self.transcript.parts());
-        (finding.set_up, finding.facts) = (self.transcript.set_up(), self.transcript.facts().clone());
+        (finding.reached, finding.parts) = (self.transcript.stage(), self.transcript.timing());
+        (finding.set_up, finding.facts) = (self.transcript.setup_time(), self.transcript.details().clone());
         finding.took = now.since(self.began);
     }
 
     fn evidence(&self, problem: &Problem) -> String {
         match problem {
-            Problem::Login(_) => self
-                .transcript
-                .trouble()
-                .map_or(self.finding.noise.line.as_str(), |(_, line)| line)
-                .to_owned(),
+            Problem::Login(_) => {
+                self.transcript.error().map_or(self.finding.noise.line.as_str(), |(_, line)| line).to_owned()
+            }
             Problem::Interrupted | Problem::Terminal => String::new(),
             // What the shell over there has printed, if what calls it has nothing to say.
-            _ if self.transcript.last_words().is_empty() && self.transcript.reached() < Reached::Shell => {
+            _ if self.transcript.last_line().is_empty() && self.transcript.stage() < LoginStage::Shell => {
                 self.finding.noise.line.clone()
             }
-            _ => self.transcript.last_words().to_owned(),
+            _ => self.transcript.last_line().to_owned(),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use libi_launch::process::Exit;
-use libi_launch::transcript::{Facts, Parts, Reached, Trouble};
+use libi_launch::process::ExitStatus;
+use libi_launch::transcript::{LoginDetails, LoginError, LoginStage, LoginTiming};
 
 use super::probe::Program;
 
@@ -14,13 +14,13 @@ pub(super) struct Finding {
     /// Why a launch on it would not work, with the words that say so; nothing if it would.
     pub(super) problem: Option<(Problem, String)>,
     /// How far the login came.
-    pub(super) reached: Reached,
+    pub(super) reached: LoginStage,
     /// What its parts have taken.
-    pub(super) parts: Parts,
+    pub(super) parts: LoginTiming,
     /// What all of them have taken.
     pub(super) set_up: Option<Duration>,
     /// What was learnt of it.
-    pub(super) facts: Facts,
+    pub(super) facts: LoginDetails,
     /// What its shell has printed by itself.
     pub(super) noise: Noise,
     pub(super) kernel: Option<String>,
@@ -71,7 +71,7 @@ pub(super) enum Problem {
     /// The program that reaches hosts cannot be started.
     NotStarted,
     /// The login was refused in a way that is known.
-    Login(Trouble),
+    Login(LoginError),
     /// What reaches the host has ended before the shell over there has spoken.
     Ended(Ending),
     /// Nothing has happened for too long; the login had come so far.
@@ -96,18 +96,18 @@ pub(super) enum Ending {
     Unknown,
 }
 
-impl From<Exit> for Ending {
-    fn from(exit: Exit) -> Self {
+impl From<ExitStatus> for Ending {
+    fn from(exit: ExitStatus) -> Self {
         match exit {
-            Exit::Code(code) => Self::Code(code),
-            Exit::Signal { signal, .. } => Self::Signal(signal.number()),
-            Exit::Unknown => Self::Unknown,
+            ExitStatus::Code(code) => Self::Code(code),
+            ExitStatus::Signal { signal, .. } => Self::Signal(signal.number()),
+            ExitStatus::Unknown => Self::Unknown,
         }
     }
 }
 
 /// Where a login waits.
-pub(super) type Stage = Reached;
+pub(super) type Stage = LoginStage;
 
 impl Problem {
     /// Said of hosts.
@@ -121,11 +121,11 @@ impl Problem {
             }
             Self::Ended(Ending::Unknown) => "ended before its shell has spoken".to_owned(),
             Self::HeartbeatLost(stage) => match stage {
-                Reached::Nothing => "does not answer in time",
-                Reached::Connection => "accepts the connection, and agrees on no key in time",
-                Reached::Keys => "does not decide in time whether to let us in",
-                Reached::Login => "lets us in, and its shell says nothing in time",
-                Reached::Shell => "does not go on in time",
+                LoginStage::Nothing => "does not answer in time",
+                LoginStage::Connection => "accepts the connection, and agrees on no key in time",
+                LoginStage::Keys => "does not decide in time whether to let us in",
+                LoginStage::Login => "lets us in, and its shell says nothing in time",
+                LoginStage::Shell => "does not go on in time",
             }
             .to_owned(),
             Self::Deaf => "does not get what is sent to it".to_owned(),
@@ -149,11 +149,11 @@ impl Problem {
                     .to_owned()
             }
             Self::Ended(_) => format!("try it by hand: {shell} {host} echo hello"),
-            Self::HeartbeatLost(Reached::Nothing) => {
+            Self::HeartbeatLost(LoginStage::Nothing) => {
                 format!("is it up, and does a firewall let us through? ping {host}; {shell} -v {host}")
             }
-            Self::HeartbeatLost(Reached::Connection) => "the host is overloaded, or a firewall cuts long packets (MTU)".to_owned(),
-            Self::HeartbeatLost(Reached::Keys) => {
+            Self::HeartbeatLost(LoginStage::Connection) => "the host is overloaded, or a firewall cuts long packets (MTU)".to_owned(),
+            Self::HeartbeatLost(LoginStage::Keys) => {
                 "a directory service that does not answer over there, a key that waits to be touched, or an agent \
                  that hangs: ssh-add -l"
                     .to_owned()
@@ -176,9 +176,9 @@ impl Problem {
             Self::NotStarted => "not-started",
             Self::Login(trouble) => trouble.name(),
             Self::Ended(_) => "ended",
-            Self::HeartbeatLost(Reached::Nothing) => "silent",
-            Self::HeartbeatLost(Reached::Connection) => "silent-after-connection",
-            Self::HeartbeatLost(Reached::Keys) => "silent-after-keys",
+            Self::HeartbeatLost(LoginStage::Nothing) => "silent",
+            Self::HeartbeatLost(LoginStage::Connection) => "silent-after-connection",
+            Self::HeartbeatLost(LoginStage::Keys) => "silent-after-keys",
             Self::HeartbeatLost(_) => "silent-after-login",
             Self::Deaf => "deaf",
             Self::Broke => "broke",
@@ -194,54 +194,54 @@ fn is_rsh(shell: &str) -> bool {
     shell.rsplit('/').next() == Some("rsh")
 }
 
-fn rsh_hint(trouble: Trouble, host: &str, shell: &str) -> String {
+fn rsh_hint(trouble: LoginError, host: &str, shell: &str) -> String {
     match trouble {
-        Trouble::Unresolved => format!("getent hosts {host}"),
-        Trouble::Refused => {
+        LoginError::NameUnknown => format!("getent hosts {host}"),
+        LoginError::ConnectionRefused => {
             "does it have an rsh server, at this port? a port is written host:port:count".to_owned()
         }
-        Trouble::TurnedAway => {
+        LoginError::ClosedBeforeLogin => {
             "its log says why: it has to be able to connect back to ports from 512 on; inetd takes so many calls in a minute"
                 .to_owned()
         }
-        Trouble::Denied => {
+        LoginError::Denied => {
             format!("{shell} {host} true has to work: .rhosts or hosts.equiv over there name this host and user")
         }
-        Trouble::Options => "man rsh has its options; that of rsh-redone alone knows ports".to_owned(),
+        LoginError::BadOptions => "man rsh has its options; that of rsh-redone alone knows ports".to_owned(),
         trouble => login_hint(trouble, host),
     }
 }
 
-fn login_hint(trouble: Trouble, host: &str) -> String {
+fn login_hint(trouble: LoginError, host: &str) -> String {
     match trouble {
-        Trouble::Options => format!("ssh -G {host} shows what it is called with"),
-        Trouble::Unresolved => format!("getent hosts {host}; or HostName in ~/.ssh/config"),
-        Trouble::NoRoute => format!("ip route get {host}; is the network up, here and there?"),
-        Trouble::NoAnswer => format!("is it up, and does a firewall let us through? ping {host}"),
-        Trouble::Refused => {
+        LoginError::BadOptions => format!("ssh -G {host} shows what it is called with"),
+        LoginError::NameUnknown => format!("getent hosts {host}; or HostName in ~/.ssh/config"),
+        LoginError::NoRoute => format!("ip route get {host}; is the network up, here and there?"),
+        LoginError::TimedOut => format!("is it up, and does a firewall let us through? ping {host}"),
+        LoginError::ConnectionRefused => {
             "does sshd run there, at this port? a port is written host:port:count, or is in ~/.ssh/config"
                 .to_owned()
         }
-        Trouble::Mute => "is it a remote shell that listens there? or it is overloaded".to_owned(),
-        Trouble::TurnedAway => {
+        LoginError::NoBanner => "is it a remote shell that listens there? or it is overloaded".to_owned(),
+        LoginError::ClosedBeforeLogin => {
             "too many logins at a time, or we are not welcome: --at-once 1; MaxStartups in its sshd_config"
                 .to_owned()
         }
-        Trouble::NoCommonAlgorithm => {
+        LoginError::NoCommonAlgorithm => {
             format!("ssh -Q kex has ours; ssh -G {host} has those that are allowed")
         }
-        Trouble::HostKeyUnknown => {
+        LoginError::HostKeyUnknown => {
             format!("ssh-keyscan {host} >> ~/.ssh/known_hosts, once you have compared the key")
         }
-        Trouble::HostKeyChanged => {
+        LoginError::HostKeyChanged => {
             format!(
                 "was it installed anew? if nobody can say so, beware; ssh-keygen -R {host} forgets the old key"
             )
         }
-        Trouble::TooManyKeys => {
+        LoginError::TooManyKeys => {
             format!("ssh-add -l has the keys; IdentityFile and IdentitiesOnly for {host}")
         }
-        Trouble::Denied => {
+        LoginError::Denied => {
             format!(
                 "ssh-add -l has the keys that are offered; ssh-copy-id {host} takes one there; nobody is asked for passwords"
             )
@@ -254,10 +254,10 @@ impl Finding {
     pub(super) fn nothing() -> Self {
         Self {
             problem: None,
-            reached: Reached::Nothing,
-            parts: Parts::default(),
+            reached: LoginStage::Nothing,
+            parts: LoginTiming::default(),
             set_up: None,
-            facts: Facts::default(),
+            facts: LoginDetails::default(),
             noise: Noise::default(),
             kernel: None,
             machine: None,

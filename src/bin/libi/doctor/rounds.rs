@@ -190,7 +190,7 @@ fn call(
     let mut start = Start::new(spec.program, Environment::inherited().with(spec.env));
     start.args = spec.args;
     start.cwd = spec.cwd;
-    start.die_with_starter = Some(Kill::KILL);
+    start.parent_death_signal = Some(Kill::KILL);
     let start = start.fd(0, theirs.as_fd()).fd(1, their_out.as_fd()).fd(2, their_err.as_fd());
     let child = start.start().map_err(|error| error.to_string())?;
     let ours = |fd: OwnedFd| -> io::Result<File> {
@@ -204,7 +204,7 @@ fn call(
         exam,
         child,
         input: Some(input),
-        unsent: spec.first,
+        unsent: spec.initial_input,
         trailer: spec.trailer.map(ExitTrailer::new),
         closing: false,
         out: Some(out),
@@ -242,7 +242,7 @@ impl Patient {
         read(&mut self.out, pieces, |bytes| {
             let mut bytes = bytes.to_vec();
             if let Some(trailer) = trailer {
-                trailer.pass(&mut bytes);
+                trailer.filter(&mut bytes);
             }
             exam.out(&bytes, now, &mut effects);
         });

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use libi::time::Rounded;
-use libi_launch::transcript::{Reached, Trouble};
+use libi_launch::transcript::{LoginError, LoginStage};
 
 use super::finding::{Direct, Finding, Problem};
 use super::gain::{Cost, Gain};
@@ -80,20 +80,22 @@ fn findings(report: &Report<'_>) -> String {
 
 fn reachable(found: &Finding, is_ssh: bool) -> &'static str {
     match &found.problem {
-        _ if found.reached >= Reached::Connection => "yes",
-        Some((Problem::Login(Trouble::Options), _) | (Problem::NotStarted | Problem::Interrupted, _)) => "?",
+        _ if found.reached >= LoginStage::Connection => "yes",
+        Some(
+            (Problem::Login(LoginError::BadOptions), _) | (Problem::NotStarted | Problem::Interrupted, _),
+        ) => "?",
         Some((Problem::Login(_), _)) => "no",
-        Some((Problem::HeartbeatLost(Reached::Nothing), _)) if is_ssh => "no",
+        Some((Problem::HeartbeatLost(LoginStage::Nothing), _)) if is_ssh => "no",
         _ => "?",
     }
 }
 
 fn let_in(found: &Finding) -> &'static str {
     match &found.problem {
-        _ if found.reached >= Reached::Login => "yes",
-        Some((Problem::Login(Trouble::Denied | Trouble::TooManyKeys), _)) => "no",
-        Some((Problem::Login(Trouble::HostKeyUnknown | Trouble::HostKeyChanged), _)) => "no",
-        Some((Problem::HeartbeatLost(Reached::Keys), _)) => "no",
+        _ if found.reached >= LoginStage::Login => "yes",
+        Some((Problem::Login(LoginError::Denied | LoginError::TooManyKeys), _)) => "no",
+        Some((Problem::Login(LoginError::HostKeyUnknown | LoginError::HostKeyChanged), _)) => "no",
+        Some((Problem::HeartbeatLost(LoginStage::Keys), _)) => "no",
         Some((Problem::Ended(_), _)) => "?",
         _ => NOTHING,
     }
@@ -104,7 +106,7 @@ fn shell(found: &Finding) -> String {
     match &found.problem {
         Some((Problem::Program(_), _)) | None if found.noise.bytes > 0 => format!("{name}, noisy"),
         Some((Problem::Program(_), _)) | None => name.to_owned(),
-        _ if found.reached >= Reached::Login => "no".to_owned(),
+        _ if found.reached >= LoginStage::Login => "no".to_owned(),
         Some((Problem::Ended(_), _)) => "no".to_owned(),
         _ => NOTHING.to_owned(),
     }

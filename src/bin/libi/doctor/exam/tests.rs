@@ -1,5 +1,5 @@
 use super::*;
-use libi_launch::transcript::Trouble;
+use libi_launch::transcript::LoginError;
 
 use crate::doctor::finding::{Ending, Noise};
 
@@ -32,7 +32,7 @@ impl Scene {
     }
 
     fn ended(&mut self, code: i32, millis: u64) -> &mut Self {
-        self.exam.ended(Exit::Code(code), at(millis), &mut self.effects);
+        self.exam.ended(ExitStatus::Code(code), at(millis), &mut self.effects);
         self
     }
 
@@ -87,7 +87,7 @@ fn a_healthy_host_is_measured_and_left() {
     assert_eq!(scene.sent(), "end\n(closed)");
     scene.ended(0, now + 1);
     let found = scene.exam.finding();
-    assert_eq!((found.problem, found.reached), (None, Reached::Shell));
+    assert_eq!((found.problem, found.reached), (None, LoginStage::Shell));
     assert_eq!(found.round_trips, [Duration::from_millis(2); ECHOES as usize]);
     let clock = found.clock.unwrap();
     assert_eq!((clock.ahead_ns, clock.within), (1_000_000_000, Duration::from_millis(1)));
@@ -172,7 +172,7 @@ fn each_way_to_fail_has_its_verdict() {
                 scene.exam.err(b"ssh: connect to host n1 port 22: Connection refused\r\n", at(1));
                 scene.ended(255, 2);
             },
-            Problem::Login(Trouble::Refused),
+            Problem::Login(LoginError::ConnectionRefused),
             "ssh: connect to host n1 port 22: Connection refused",
         ),
         (
@@ -189,18 +189,18 @@ fn each_way_to_fail_has_its_verdict() {
             Problem::Ended(Ending::Code(127)),
             "sh: exec: not found",
         ),
-        (&|scene| _ = scene.tick(10_000), Problem::HeartbeatLost(Reached::Nothing), ""),
+        (&|scene| _ = scene.tick(10_000), Problem::HeartbeatLost(LoginStage::Nothing), ""),
         (
             &|scene| {
                 scene.exam.err(b"debug1: Connection established.\n", at(1));
                 scene.tick(10_000);
             },
-            Problem::HeartbeatLost(Reached::Connection),
+            Problem::HeartbeatLost(LoginStage::Connection),
             "",
         ),
         (
             &|scene| _ = scene.out("libi-doctor 1\n", 1).tick(10_000),
-            Problem::HeartbeatLost(Reached::Shell),
+            Problem::HeartbeatLost(LoginStage::Shell),
             "",
         ),
         (&|scene| _ = scene.out("libi-doctor 1\nready\n", 1).ended(0, 2), Problem::Deaf, ""),

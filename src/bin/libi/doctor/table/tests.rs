@@ -13,7 +13,7 @@ fn millis(count: u64) -> Duration {
 /// A host without a problem, that takes so long.
 fn fine(took: u64) -> Finding {
     Finding {
-        reached: Reached::Shell,
+        reached: LoginStage::Shell,
         set_up: Some(millis(took)),
         kernel: Some("Linux 6.1".to_owned()),
         machine: Some("x86_64".to_owned()),
@@ -27,9 +27,9 @@ fn fine(took: u64) -> Finding {
 
 fn denied(name: &str) -> Finding {
     Finding {
-        reached: Reached::Keys,
+        reached: LoginStage::Keys,
         problem: Some((
-            Problem::Login(Trouble::Denied),
+            Problem::Login(LoginError::Denied),
             format!("me@{name}: Permission denied (publickey)."),
         )),
         ..Finding::nothing()

@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-use super::Reached;
+use super::LoginStage;
 use crate::shell_error::{self, ShellError};
 
 /// What stood in the way of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Trouble {
+pub enum LoginError {
     /// The program does not accept its options or its configuration.
-    Options,
+    BadOptions,
     /// The name of the host has no address.
-    Unresolved,
+    NameUnknown,
     /// There is no way to the address.
     NoRoute,
     /// Nothing has answered at the address.
-    NoAnswer,
+    TimedOut,
     /// Something has answered that nobody listens there.
-    Refused,
+    ConnectionRefused,
     /// There is a connection, and nothing greets us on it.
-    Mute,
+    NoBanner,
     /// The connection was closed before the login: too many were coming in, or we are not welcome.
-    TurnedAway,
+    ClosedBeforeLogin,
     /// There is no algorithm that both sides know and allow.
     NoCommonAlgorithm,
     /// The key of the host is not known here.
@@ -34,43 +34,45 @@ pub enum Trouble {
     Denied,
 }
 
-impl Trouble {
+impl LoginError {
     /// What a line says, if it is one of those that are known: by the words that [verdicts](crate::shell_error) go by.
-    pub(super) fn recognise(line: &str) -> Option<Self> {
+    pub(super) fn of_line(line: &str) -> Option<Self> {
         Some(match shell_error::of_line(line)? {
-            ShellError::NameUnknown | ShellError::NameService => Self::Unresolved,
+            ShellError::NameUnknown | ShellError::NameService => Self::NameUnknown,
             ShellError::NoRoute | ShellError::NoPort => Self::NoRoute,
-            ShellError::TimedOut if line.contains("during banner exchange") => Self::Mute,
-            ShellError::TimedOut => Self::NoAnswer,
-            ShellError::ConnectionRefused => Self::Refused,
-            ShellError::HungUp => Self::TurnedAway,
-            ShellError::NoAlgorithm => Self::NoCommonAlgorithm,
+            ShellError::TimedOut if line.contains("during banner exchange") => Self::NoBanner,
+            ShellError::TimedOut => Self::TimedOut,
+            ShellError::ConnectionRefused => Self::ConnectionRefused,
+            ShellError::ClosedBeforeLogin => Self::ClosedBeforeLogin,
+            ShellError::NoCommonAlgorithm => Self::NoCommonAlgorithm,
             ShellError::HostKeyUnknown => Self::HostKeyUnknown,
             ShellError::HostKeyChanged => Self::HostKeyChanged,
-            ShellError::NotLetIn if line.contains("Too many authentication failures") => Self::TooManyKeys,
-            ShellError::NotLetIn => Self::Denied,
-            ShellError::BadOptions => Self::Options,
+            ShellError::LoginDenied if line.contains("Too many authentication failures") => Self::TooManyKeys,
+            ShellError::LoginDenied => Self::Denied,
+            ShellError::BadOptions => Self::BadOptions,
             // That is behind a login, or says nothing of it.
-            ShellError::Broken
-            | ShellError::NoDirectory
-            | ShellError::NotExecutable
-            | ShellError::NotFound => {
+            ShellError::ConnectionLost
+            | ShellError::DirectoryNotFound
+            | ShellError::ProgramNotExecutable
+            | ShellError::ProgramNotFound => {
                 return None;
             }
-            ShellError::NotPrivileged | ShellError::LoginEnded => return None,
-            ShellError::ShellMissing | ShellError::ShellFailed => return None,
+            ShellError::NoPrivilegedPort | ShellError::LoginEnded => return None,
+            ShellError::ShellNotFound | ShellError::ShellFailed => return None,
         })
     }
 
     /// How far a login must have come for this to be in its way.
-    pub(super) fn came_to(self) -> Reached {
+    pub(super) fn stage(self) -> LoginStage {
         match self {
-            Self::Options | Self::Unresolved | Self::NoRoute | Self::NoAnswer | Self::Refused => {
-                Reached::Nothing
-            }
-            Self::Mute | Self::TurnedAway | Self::NoCommonAlgorithm => Reached::Connection,
-            Self::HostKeyUnknown | Self::HostKeyChanged => Reached::Connection,
-            Self::TooManyKeys | Self::Denied => Reached::Keys,
+            Self::BadOptions
+            | Self::NameUnknown
+            | Self::NoRoute
+            | Self::TimedOut
+            | Self::ConnectionRefused => LoginStage::Nothing,
+            Self::NoBanner | Self::ClosedBeforeLogin | Self::NoCommonAlgorithm => LoginStage::Connection,
+            Self::HostKeyUnknown | Self::HostKeyChanged => LoginStage::Connection,
+            Self::TooManyKeys | Self::Denied => LoginStage::Keys,
         }
     }
 
@@ -78,13 +80,13 @@ impl Trouble {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Options => "options",
-            Self::Unresolved => "unresolved",
+            Self::BadOptions => "options",
+            Self::NameUnknown => "unresolved",
             Self::NoRoute => "no-route",
-            Self::NoAnswer => "no-answer",
-            Self::Refused => "refused",
-            Self::Mute => "mute",
-            Self::TurnedAway => "turned-away",
+            Self::TimedOut => "no-answer",
+            Self::ConnectionRefused => "refused",
+            Self::NoBanner => "mute",
+            Self::ClosedBeforeLogin => "turned-away",
             Self::NoCommonAlgorithm => "no-common-algorithm",
             Self::HostKeyUnknown => "host-key-unknown",
             Self::HostKeyChanged => "host-key-changed",
@@ -95,16 +97,16 @@ impl Trouble {
 }
 
 /// Said of a host.
-impl fmt::Display for Trouble {
+impl fmt::Display for LoginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Options => "cannot be called with these options",
-            Self::Unresolved => "has a name without an address",
+            Self::BadOptions => "cannot be called with these options",
+            Self::NameUnknown => "has a name without an address",
             Self::NoRoute => "cannot be reached",
-            Self::NoAnswer => "does not answer",
-            Self::Refused => "refuses the connection",
-            Self::Mute => "accepts the connection and says nothing",
-            Self::TurnedAway => "closes the connection before the login",
+            Self::TimedOut => "does not answer",
+            Self::ConnectionRefused => "refuses the connection",
+            Self::NoBanner => "accepts the connection and says nothing",
+            Self::ClosedBeforeLogin => "closes the connection before the login",
             Self::NoCommonAlgorithm => "has no algorithm in common with us",
             Self::HostKeyUnknown => "has a key that is not known here",
             Self::HostKeyChanged => "has another key than it had",

@@ -1,11 +1,11 @@
 //! How the end of a process is noticed, by a pidfd and by a thread.
 
-use super::super::{Signal, Watching};
+use super::super::{Signal, WatchMethod};
 use super::*;
 
 fn both(mut start: Start<'_>, mut check: impl FnMut(&Start<'_>)) {
-    for watching in [Watching::Best, Watching::Thread] {
-        start.watching = watching;
+    for watch_method in [WatchMethod::Best, WatchMethod::Thread] {
+        start.watch_method = watch_method;
         check(&start);
     }
 }
@@ -22,8 +22,11 @@ fn the_descriptor_is_readable_from_the_end_on_and_stays_so() {
         }
         gate = None;
         assert!(sys::await_readable(child.as_fd(), TIMEOUT));
-        assert_eq!((child.peek(), child.peek()), (Some(Exit::Code(3)), Some(Exit::Code(3))));
-        assert_eq!((child.try_wait(), child.try_wait()), (Some(Exit::Code(3)), Some(Exit::Code(3))));
+        assert_eq!((child.peek(), child.peek()), (Some(ExitStatus::Code(3)), Some(ExitStatus::Code(3))));
+        assert_eq!(
+            (child.try_wait(), child.try_wait()),
+            (Some(ExitStatus::Code(3)), Some(ExitStatus::Code(3)))
+        );
         assert!(sys::await_readable(child.as_fd(), Duration::ZERO));
         assert!(!exists(child.pid()), "its status has been collected");
     });
@@ -32,10 +35,10 @@ fn the_descriptor_is_readable_from_the_end_on_and_stays_so() {
 #[test]
 fn an_end_by_a_signal_is_told_from_an_exit_with_the_number_a_shell_would_make_of_it() {
     both(shell("kill -TERM $$"), |start| {
-        let expected = Exit::Signal { signal: Signal::TERM, core_dumped: false };
+        let expected = ExitStatus::Signal { signal: Signal::TERM, core_dumped: false };
         assert_eq!(ends(&mut start.start().unwrap()), expected);
     });
-    both(shell("exit 143"), |start| assert_eq!(ends(&mut start.start().unwrap()), Exit::Code(143)));
+    both(shell("exit 143"), |start| assert_eq!(ends(&mut start.start().unwrap()), ExitStatus::Code(143)));
 }
 
 #[test]
@@ -43,7 +46,7 @@ fn what_it_leaves_in_the_background_does_not_delay_the_news_of_its_end() {
     both(shell("sleep 1000 & exit 3"), |start| {
         let mut child = start.start().unwrap();
         assert!(sys::await_readable(child.as_fd(), TIMEOUT));
-        assert_eq!(child.peek(), Some(Exit::Code(3)));
+        assert_eq!(child.peek(), Some(ExitStatus::Code(3)));
     });
 }
 
@@ -66,6 +69,6 @@ fn both_ways_are_what_they_are_called() {
     let thread = |start: &Start<'_>| format!("{:?}", start.start().unwrap()).contains("Thread(");
     let mut start = shell("");
     assert_eq!(thread(&start), !sys::knows_pidfds());
-    start.watching = Watching::Thread;
+    start.watch_method = WatchMethod::Thread;
     assert!(thread(&start));
 }
