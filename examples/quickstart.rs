@@ -1,8 +1,11 @@
-//! Launches 16 hosts with 4 processes each on this machine, says what became of it, and draws it.
+//! Launches 16 hosts with 4 processes each on this machine, prints the report, and draws the
+//! timeline of the launch.
 //!
-//! `cargo run --release --example quickstart [DIRECTORY]` writes `timeline.svg` and `timeline.json` there, or here.
+//! `cargo run --release --example quickstart [DIRECTORY]` writes `timeline.svg` and `timeline.json`
+//! to the directory, by default the current one.
 //!
-//! The program is its own member: started by hand it is the front end; started by that, it takes its place.
+//! The program is both sides: started by a user it is the front end; started by the front end it is
+//! a member.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -23,7 +26,7 @@ fn work(member: &Member) -> Result<(), Box<dyn Error>> {
     if member.is_master() {
         println!("hello from rank 0 of {} on {}", member.size(), member.host_name());
     }
-    // Others may still need this process to reach the front end.
+    // Other members may still need this process to reach the front end.
     member.drain(Duration::from_secs(10))?;
     Ok(())
 }

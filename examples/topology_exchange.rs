@@ -1,5 +1,6 @@
-//! How an overlay network comes up: eight processes learn their places in a tree of the front end's choice, tell one another
-//! where they listen, connect by themselves, and add something up over their own connections.
+//! Starts an overlay network: eight processes learn their places in a tree that the front end
+//! chooses, exchange their addresses, connect to each other, and compute a sum over their own
+//! connections.
 //!
 //! `cargo run --release --example topology_exchange`
 //!
@@ -9,11 +10,12 @@
 //!                         broadcast  ----------->  learns its parent
 //!                         gather  <--------------  opens a port
 //!     prints    <-------  send
-//!                         broadcast  ----------->  learns where its parent listens, connects, passes its sum up
+//!                         broadcast  ----------->  connects to its parent, passes its sum up
 //!     prints    <-------  send
 //! ```
 //!
-//! The program is its own member: started by hand it is the front end; started by that, it takes its place.
+//! The program is both sides: started by a user it is the front end; started by the front end it is
+//! a member.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -26,10 +28,10 @@ use libi::{
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Every call of libi has an end.
+/// The timeout of every call.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Who is whose parent: `child parent`, a line for each but the root.
+/// The tree: a line `child parent` for each rank but the root.
 const TOPOLOGY: &str = "1 0\n2 0\n3 1\n4 1\n5 2\n6 2\n7 3\n";
 
 fn main() -> Done {
@@ -65,7 +67,7 @@ fn launch() -> Done {
 
 /// What each member does.
 fn work(member: &Member) -> Done {
-    // Only the master hears the front end; it tells the others.
+    // Only the master communicates with the front end.
     let topology = member.recv().wait(TIMEOUT)?;
     let topology = member.broadcast(Rank(0), Some(topology)).wait(TIMEOUT)?;
     let topology = std::str::from_utf8(&topology)?;
@@ -97,7 +99,7 @@ fn work(member: &Member) -> Done {
     }
     match &mut up {
         Some(parent) => parent.write_all(&sum.to_be_bytes())?,
-        // The root is the master, which alone talks to the front end.
+        // The root is the master, which alone communicates with the front end.
         None => member.send(sum.to_string()).wait(TIMEOUT)?,
     }
 

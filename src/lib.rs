@@ -1,37 +1,39 @@
-//! libi starts a set of processes on many hosts and lets them talk to one another until they can talk for
-//! themselves. Debuggers, profilers, overlay networks and parallel runtimes link it for their start.
+//! libi starts a set of processes on many hosts and lets them communicate until they can do so by
+//! themselves. Debuggers, profilers, overlay networks and parallel runtimes link it for their
+//! start-up.
 //!
-//! A [`FrontEnd`] launches sessions: a list of [`Distribution`]s says what runs where, [`LaunchOptions`] say how, and a
-//! [`LaunchReport`] has a verdict on every host. What it starts calls [`Member::init`] and takes its place.
-//! `examples/quickstart.rs` is both in one program. Members [talk] to one another and to the front end over the tree that
-//! launched them, as `examples/topology_exchange.rs` shows.
+//! A [`FrontEnd`] launches sessions: a list of [`Distribution`]s says what runs where,
+//! [`LaunchOptions`] say how, and a [`LaunchReport`] has the outcome for every host. A started
+//! program calls [`Member::init`] to join its session. `examples/quickstart.rs` is both in one
+//! program. Members [communicate](talk) with each other and with the front end over the launch
+//! tree, as `examples/topology_exchange.rs` shows.
 //!
 //! | to find out | look at |
 //! |---|---|
 //! | how to launch, what may fail, how a session ends | [`FrontEnd`], [`Session`], [`Event`] |
 //! | how hosts are reached: ssh and its options, rsh, others | [`Backend`], [`Ssh`], [`Rsh`], [`Shell`], [`libi_launch::backend`] |
 //! | what a started program has to do | [`Member`] |
-//! | how they talk: collective calls, messages, keys | [`talk`], [`Pending`], [`CommError`] |
+//! | collective operations, messages, keys | [`talk`], [`Pending`], [`CommError`] |
 //! | how hosts are written | [`hosts`] |
-//! | what runs where, and who gets which rank | [`dist`] |
-//! | who launches whom, and why | [`plan`] |
+//! | what runs where, and which process gets which rank | [`dist`] |
+//! | which host launches which, and why | [`plan`] |
 //! | what a launch spent its time on | [`trace`] |
-//! | how a call proceeds, and what each failure does to it | [`libi_comm::group`] |
+//! | how a collective operation proceeds, and what each failure does to it | [`libi_comm::group`] |
 //! | how a launch proceeds, and what each failure does | [`libi_launch::machine`] |
-//! | what goes over a link, and how it is kept from others | [`wire`], [`secure`] |
+//! | what is sent over a link, and how it is protected | [`wire`], [`secure`] |
 //!
-//! Crates, and who knows whom:
+//! The crates and their dependencies:
 //!
 //! ```text
 //!     libi (this crate: facade and command line)  <-  libi-ffi (C)
 //!       |                 |
-//!     libi-launch      libi-comm          neither knows the other
+//!     libi-launch      libi-comm          independent of each other
 //!       |                 |
 //!     libi-core (pure)
 //! ```
 //!
-//! The program `libi` is built with the feature `cli`, which is off by default: who embeds the library
-//! compiles none of it.
+//! The program `libi` is built with the feature `cli`, which is off by default, so that embedding
+//! the library does not compile it.
 #![deny(missing_docs)]
 
 mod engine;
@@ -65,7 +67,7 @@ pub use libi_launch::shell_error::ShellError;
 pub use member::{InitError, Member, MemberError, MemberOptions};
 pub use talk::{Number, Pending};
 
-/// The examples of the README, so that they stay true.
+/// The examples of the README, compiled as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

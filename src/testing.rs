@@ -1,8 +1,9 @@
-//! For libi's own tests, and only compiled for them: what they have to know to look for it where it must not be.
+//! For libi's own tests, and only compiled for them: the session secret that tests search for in
+//! places where it must not be.
 
 use std::sync::{Mutex, PoisonError};
 
-/// The secret of the latest session, every bit of it inverted.
+/// The secret of the latest session, with every bit inverted.
 static INVERTED: Mutex<[u8; 32]> = Mutex::new([0; 32]);
 
 pub(crate) fn note_secret(secret: &[u8; 32]) {

@@ -1,4 +1,4 @@
-//! Threads of ours: no signal of the embedding program is ever handled in one.
+//! Threads of libi, in which no signal of the embedding program is ever handled.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 /// Starts a thread in which all signals are blocked.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    // A new thread has the mask of the one that makes it: there is no moment in which it has another.
+    // A new thread inherits the signal mask, so there is no moment with another mask.
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))?;
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);

@@ -1,4 +1,4 @@
-//! What a front end tells its user, one thing after the other.
+//! Events that a front end reports to its caller.
 
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_launch::failure::{Exit, Failure};
@@ -6,21 +6,22 @@ use libi_launch::machine::Stream;
 
 use super::session::SessionNumber;
 
-/// Something has happened in a session.
+/// An event of a session, taken with [`FrontEnd::next_event`](super::FrontEnd::next_event).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The session is up; its [report](super::Session::report) is there.
+    /// The session is up, and its [report](super::Session::report) is available.
     Up {
         /// Which session.
         session: SessionId,
     },
-    /// The session did not come up; its report says why. What was left of it is being ended.
+    /// The session did not come up; its report says why. What was started of it is being ended.
     GivenUp {
         /// Which session.
         session: SessionId,
     },
-    /// A member has printed this. It waits for you: what you do not take holds up who prints, and nobody else.
+    /// Output of a member. Until the caller takes it, it exerts backpressure on the member that
+    /// printed it, and on no other.
     #[non_exhaustive]
     Output {
         /// Which session.
@@ -29,9 +30,9 @@ pub enum Event {
         number: SessionNumber,
         /// Which member.
         rank: Rank,
-        /// To which of its streams.
+        /// The stream it was printed to.
         stream: Stream,
-        /// What it has printed: whole lines, unless they are long or slow to end.
+        /// The bytes: whole lines, except for lines that are very long or take long to end.
         bytes: Vec<u8>,
     },
     /// A member has ended.
@@ -40,17 +41,19 @@ pub enum Event {
         session: SessionId,
         /// Which member.
         rank: Rank,
-        /// How.
+        /// The exit status, or the signal that ended the process.
         exit: Exit,
     },
-    /// A member was released: it has finalised, and lives on without us.
+    /// A member has [detached](crate::Member::detach): its process lives on and is no longer part
+    /// of the session.
     Released {
         /// Which session.
         session: SessionId,
         /// Which member.
         rank: Rank,
     },
-    /// A host was lost after the session was up, with every member on it that was still ours.
+    /// A host was lost after the session was up, with all its members that had neither ended nor
+    /// detached.
     Lost {
         /// Which session.
         session: SessionId,
@@ -61,8 +64,8 @@ pub enum Event {
         /// Why.
         failure: Failure,
     },
-    /// Every member has ended, was released, or is lost.
-    /// It comes behind all output, so not before that is taken.
+    /// Every member has ended, has detached, or is lost. This event follows all output of the
+    /// session, so it arrives only after that output has been taken.
     Done {
         /// Which session.
         session: SessionId,
@@ -70,7 +73,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Which session it happened in.
+    /// The session that the event belongs to.
     #[must_use]
     pub fn session(&self) -> SessionId {
         match self {

@@ -1,4 +1,4 @@
-//! What a front end and the master of a session say to each other.
+//! Messages between a front end and the master of a session.
 
 use libi_comm::{Address, Bytes, Call};
 use libi_core::ids::Rank;
@@ -8,23 +8,25 @@ use super::Session;
 use crate::talk::{FRONT_TAG, Pending, data, done};
 
 impl Session {
-    /// Sends the master a message, which gets it by [`Member::recv`](crate::Member::recv). Before the session is up it waits for that;
-    /// messages arrive in the order in which they were sent. It is over when it need not be held here any more, which says
-    /// nothing of whether it was received.
+    /// Sends a message to the master, which receives it with [`Member::recv`](crate::Member::recv).
+    /// Messages sent before the session is up are delivered once it is. They arrive in the order in
+    /// which they were sent. The operation completes when the message no longer needs to be
+    /// buffered here; completion does not mean that it was received.
     ///
     /// # Errors
-    /// [`CommError::PeerLost`](crate::CommError::PeerLost) if the master is gone; [`CommError::Ended`](crate::CommError::Ended) if the session
-    /// did not come up (the [report](Self::report) says why), or is over.
+    /// [`CommError::PeerLost`](crate::CommError::PeerLost) if the master is gone;
+    /// [`CommError::Ended`](crate::CommError::Ended) if the session did not come up (the
+    /// [report](Self::report) says why), or is over.
     pub fn send(&self, message: impl Into<Bytes>) -> Pending<()> {
         let call = Call::Send { to: Address::Rank(Rank(0)), tag: FRONT_TAG, data: message.into() };
         self.runtime.call(self.number, "sending to the master", call, Box::new(done))
     }
 
-    /// Receives the next message that the master has [sent](crate::Member::send). Several may be asked for at a time; they come
-    /// in their order.
+    /// Receives the next message that the master has [sent](crate::Member::send). Several receives
+    /// may be pending at a time; they complete in order.
     ///
     /// # Errors
-    /// As of [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub fn recv(&self) -> Pending<Bytes> {
         let call = Call::Receive { from: Address::Rank(Rank(0)), tag: FRONT_TAG };
         self.runtime.call(self.number, "receiving from the master", call, Box::new(data))

@@ -1,19 +1,19 @@
-//! The front end: launches sessions, hears of them, ends them.
+//! The front end: launches sessions, reports their events, ends them.
 //!
-//! A [`FrontEnd`] has an engine that drives the launch machines of its sessions, either in a thread of its own or, with
-//! [`Progress::Manual`], whenever the caller [dispatches](FrontEnd::dispatch). Any number of front ends may exist in a process;
-//! they share nothing.
+//! A [`FrontEnd`] drives the launch state machines of its sessions, either in a background thread
+//! or, with [`Progress::Manual`], whenever the caller [dispatches](FrontEnd::dispatch). A process
+//! may have any number of front ends; they share nothing.
 //!
 //! # What may fail
 //!
-//! | what | how it shows |
+//! | what | how it is reported |
 //! |---|---|
-//! | what leads to the hosts can be read by others, as with `rsh`, and is not [allowed](LaunchOptions::allow_plain) | [`Error::Plain`], before anything is started |
-//! | the distributions make no sense | [`Error::Layout`], before anything is started |
-//! | the system has no descriptors or threads left | [`Error::System`] |
-//! | hosts do not join | [`Error::NotLaunched`] with a verdict on each, by the deadline; or they are named in the report, if the [policy](LaunchOptions::policy) allows it |
+//! | the remote shell, such as `rsh`, sends in the clear, and that is not [allowed](LaunchOptions::allow_plain) | [`Error::Plain`], before anything is started |
+//! | the distributions are invalid | [`Error::Layout`], before anything is started |
+//! | no file descriptors or threads are available | [`Error::System`] |
+//! | hosts do not join | [`Error::NotLaunched`] by the deadline, with the cause for each host; or the report names them, if the [policy](LaunchOptions::policy) allows the launch to go on without them |
 //! | a host is lost later | [`Event::Lost`] |
-//! | this process ends, in whatever way | everything that it has started, and that was not released, ends by itself |
+//! | this process ends, for whatever reason | all processes that it started and that have not detached end as well |
 
 mod event;
 mod messages;
@@ -51,77 +51,79 @@ use crate::engine::sys::is_main_thread;
 use runtime::{FrontCommand, FrontRuntime};
 use session::{OutputFiles, SessionStatus};
 
-/// Who makes progress.
+/// How the runtime makes progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// A thread of libi's own, in which all signals are blocked.
+    /// A background thread of libi, in which all signals are blocked.
     #[default]
     Thread,
-    /// The caller: wait until [`FrontEnd::descriptor`] is readable or [`FrontEnd::next_timeout`] is over, then call
-    /// [`FrontEnd::dispatch`]. Calls that wait do it as well. Call from one thread that lives as long as the process,
-    /// best the main one: only then processes that never join are certain to end when this process is killed.
+    /// The caller drives the runtime: wait until [`FrontEnd::descriptor`] is readable or
+    /// [`FrontEnd::next_timeout`] has elapsed, then call [`FrontEnd::dispatch`]. Calls that wait
+    /// drive it as well. Use a thread that lives as long as the process, preferably the main
+    /// thread: otherwise processes that never join may survive when this process is killed.
     Manual,
 }
 
-/// What went wrong.
+/// Why an operation of a front end failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is nothing to launch in what was given. The caller's fault.
+    /// The distributions are invalid: an error of the caller.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The session did not come up; the report has a verdict on every host.
+    /// The session did not come up; the report has the cause for each host.
     #[error("{0}")]
     NotLaunched(Arc<LaunchReport>),
-    /// What was waited for did not come in time.
+    /// The operation did not complete in time.
     #[error("{0} took longer than there was patience")]
     TimedOut(&'static str),
-    /// What leads to the hosts can be read and changed by others, and nobody has said that they may. The caller's fault.
+    /// The remote shell sends everything in the clear, and the options do not allow that: an error
+    /// of the caller.
     #[error(
         "what goes through {0} can be read and changed by everybody on the way: the session's secret, and all that it says. Nothing was \
          started. If the network is trusted, LaunchOptions::allow_plain (--allow-plain) allows it; ssh does without"
     )]
     Plain(String),
-    /// There is no signal of this number.
+    /// The signal number is invalid.
     #[error("there is no signal {0}")]
     NoSignal(i32),
-    /// The launch was not [asked](LaunchOptions::input) to leave the master's standard input open.
+    /// The launch was not [asked](LaunchOptions::input) to keep the master's standard input open.
     #[error("the master has no input")]
     NoInput,
     /// The session, or the front end, has ended.
     #[error("the session has ended")]
     Closed,
-    /// The operating system refused something that every launch needs.
+    /// An operating system call failed that every launch needs.
     #[error("{what}: {why}")]
     System {
-        /// What was wanted.
+        /// What was being done.
         what: &'static str,
-        /// Why it was refused.
+        /// The error of the system call.
         why: std::io::Error,
     },
 }
 
-/// Launches sessions. Dropping it ends them all: members that were not released are killed.
+/// Launches sessions. Dropping it ends them: members that have not detached are killed.
 pub struct FrontEnd {
     runtime: Arc<FrontRuntime>,
     last_number: AtomicU64,
-    /// Whether the thread that starts processes lives as long as this one, as far as anybody knows.
+    /// Whether the thread that starts processes is known to live as long as this process.
     lasting_thread: bool,
 }
 
 impl FrontEnd {
-    /// A front end that makes progress in a thread of its own.
+    /// A front end with a background thread.
     ///
     /// # Errors
-    /// The system has no descriptors or threads left.
+    /// No file descriptors or threads are available.
     pub fn new() -> Result<Self, Error> {
         Self::with(Progress::Thread)
     }
 
-    /// A front end that makes progress in this way.
+    /// A front end that makes progress in the given way.
     ///
     /// # Errors
-    /// The system has no descriptors or threads left.
+    /// No file descriptors or threads are available.
     pub fn with(progress: Progress) -> Result<Self, Error> {
         let runtime = FrontRuntime::new(progress)
             .map_err(|why| Error::System { what: "cannot set up the loop", why })?;
@@ -129,10 +131,11 @@ impl FrontEnd {
         Ok(Self { runtime: Arc::new(runtime), last_number: AtomicU64::new(0), lasting_thread })
     }
 
-    /// Launches the sessions of these distributions side by side, and waits until all of them are up.
+    /// Launches the sessions of these distributions concurrently, and waits until all of them are
+    /// up.
     ///
     /// # Errors
-    /// Nothing could be launched, or one of the sessions did not come up; then the others are ended.
+    /// The arguments are invalid, or a session did not come up; the other sessions are then ended.
     pub fn launch(
         &self,
         distributions: &[Distribution],
@@ -145,10 +148,10 @@ impl FrontEnd {
         Ok(sessions)
     }
 
-    /// Begins to launch the sessions of these distributions, and does not wait.
+    /// Begins to launch the sessions of these distributions, and returns without waiting.
     ///
     /// # Errors
-    /// Nothing could be launched.
+    /// The arguments are invalid, or the launch cannot begin.
     pub fn start(
         &self,
         distributions: &[Distribution],
@@ -209,29 +212,31 @@ impl FrontEnd {
         Ok(Session { runtime: Arc::clone(&self.runtime), number, layout })
     }
 
-    /// The next thing that has happened, if something does within this time.
+    /// The next event, if there is one within `timeout`.
     pub fn next_event(&self, timeout: Duration) -> Option<Event> {
         self.runtime.next_event(timeout)
     }
 
-    /// Is readable as long as [`next_event`](Self::next_event) has something; operations of its sessions are over and nobody has
-    /// [asked after](crate::Pending::poll) them, or [dropped](crate::Pending) them; or, without a thread, there is something to
-    /// [dispatch](Self::dispatch). For `poll` and the like; it is not to be read.
+    /// A file descriptor that is readable while [`next_event`](Self::next_event) has an event,
+    /// while a completed operation has not been [polled](crate::Pending::poll) or
+    /// [dropped](crate::Pending), or, with [`Progress::Manual`], while there is something to
+    /// [dispatch](Self::dispatch). It is for `poll` and the like; do not read from it.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.runtime.descriptor()
     }
 
-    /// Without a thread: how long nothing has to be dispatched unless the descriptor becomes readable.
+    /// With [`Progress::Manual`]: how long the caller may wait for the descriptor before it has to
+    /// dispatch anyway. `None` if there is no deadline.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
         self.runtime.next_timeout()
     }
 
-    /// Without a thread: does what there is to do, and does not wait.
+    /// With [`Progress::Manual`]: does the pending work, and does not wait.
     ///
     /// # Errors
-    /// The system refuses to say what has happened.
+    /// The system call that waits for file descriptors failed.
     pub fn dispatch(&self) -> Result<(), Error> {
         let done = self.runtime.dispatch();
         done.map_err(|why| Error::System { what: "cannot wait for descriptors", why })
@@ -244,7 +249,7 @@ impl Drop for FrontEnd {
     }
 }
 
-/// What travels about direct links. On one machine there is nothing to be gained by them.
+/// The settings of direct links. Between processes of one machine a direct link gains nothing.
 fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
     let links = match (&options.backend, options.links) {
         (Backend::Local(_), LinkPolicy::Auto) => LinkPolicy::Channel,

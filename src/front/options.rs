@@ -1,4 +1,4 @@
-//! How a launch is to go: where, how, how long, and what is enough.
+//! The options of a launch: back end, deadline, policy, output.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,51 +32,58 @@ pub struct LaunchOptions {
     pub backend: Backend,
     /// How many hosts have to join for the session to come up.
     pub policy: Policy,
-    /// After how long there is a verdict, whatever happens.
+    /// The time after which the launch is over in any case: up, or given up.
     pub deadline: Duration,
-    /// Times and numbers that everybody in the launch goes by.
+    /// Timeouts and limits that all hosts of the launch use.
     pub rules: Rules,
-    /// What a launch costs, if you know; otherwise what the back-end says to begin with. What is measured during the
-    /// launch takes its place either way.
+    /// What a launch costs, if known; by default the usual cost of the back end. Measurements made
+    /// during the launch replace it in either case.
     pub cost: Option<Cost>,
-    /// Who launches whom: late commit, unless you insist on a tree that is decided in advance.
+    /// Which host launches which: by default *late commit*, which assigns hosts to launchers as
+    /// these become free; alternatively a tree that is fixed in advance.
     pub strategy: Strategy,
-    /// Hosts that take the places of those that fail, in this order, with the same members. Counts mean nothing here.
+    /// Hosts that replace failed ones, in this order, with the same members. Their process counts
+    /// are ignored.
     ///
-    /// With [several sessions](super::FrontEnd::launch) each may take all of them.
+    /// With [several sessions](super::FrontEnd::launch) each of them may use all spares.
     pub spares: HostList,
-    /// Whether the master's standard input is what you [write](super::Session::write). Everybody else's is empty.
+    /// Whether the master's standard input is fed by [`Session::write`](super::Session::write). The
+    /// standard input of all other members is empty.
     pub input: bool,
     /// What becomes of what members print.
     pub output: Output,
-    /// Whether hosts talk to each other directly, or through the channels that they were started with.
+    /// Whether hosts connect to each other directly, or communicate through the channels that they
+    /// were started with.
     pub links: LinkPolicy,
-    /// What happens to bytes on direct links.
+    /// How direct links are protected.
     pub link_security: LinkSecurity,
-    /// Whether hosts may be reached by means that others on the network can listen to, and interfere with: `rsh`. Without that, such a
-    /// launch is refused; with it, each session says so once, as a warning to whatever logger the program has (crate `log`).
+    /// Whether the remote shell may send in the clear, as `rsh` does. By default such a launch is
+    /// refused. If it is allowed, each session logs one warning (crate `log`).
     ///
-    /// Then the session's secret can be read as well, so that neither the channels nor direct links prove anything to anybody:
-    /// whoever is on the network can take part, and run programs as those who are launched.
+    /// The session's secret then crosses the network in the clear as well, so neither the channels
+    /// nor direct links authenticate anything: anyone on the network can join the session and run
+    /// programs with the privileges of its processes.
     pub allow_plain: bool,
-    /// All hosts are this machine, whatever they are called: direct links are made on its loopback address alone.
+    /// All hosts are this machine, whatever their names: direct links use its loopback address
+    /// only.
     pub loopback: bool,
-    /// Hosts that are this machine: where the front end launches them, as it does the first of a session, it starts them as
-    /// [`Backend::Local`] does, whatever the others are reached by. Another host that comes to launch one of them uses
-    /// [`backend`](Self::backend). An entry is meant if name, user and port are the same.
+    /// Hosts that are this machine. The front end starts them directly, as [`Backend::Local`] does,
+    /// instead of through the remote shell. Another host that launches one of them uses
+    /// [`backend`](Self::backend). An entry matches if name, user and port are equal.
     pub here: HostList,
 }
 
 /// What becomes of what members print.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// It comes as [`Event::Output`](super::Event::Output), for you to take. Who prints waits when you do not.
+    /// It arrives as [`Event::Output`](super::Event::Output). Output that the caller does not take
+    /// exerts backpressure on the member that printed it.
     #[default]
     Events,
-    /// It is written to files in this directory, `RANK.out` and `RANK.err`, on the front end's machine. The directory is made
-    /// if it is missing.
+    /// It is written to files in this directory, `RANK.out` and `RANK.err`, on the machine of the
+    /// front end. The directory is created if it is missing.
     Files(PathBuf),
-    /// It is read and forgotten.
+    /// It is read and discarded.
     Dropped,
 }
 
@@ -102,7 +109,8 @@ impl Default for LaunchOptions {
 }
 
 impl LaunchOptions {
-    /// Waits for hosts that are not up yet: whatever may pass is tried again until the deadline.
+    /// Waits for hosts that are not up yet: failures that may be transient are retried until the
+    /// deadline.
     #[must_use]
     pub fn until_up(mut self) -> Self {
         self.policy = Policy::All;
@@ -110,7 +118,7 @@ impl LaunchOptions {
         self
     }
 
-    /// Goes on with whatever joins, as long as the master does: with spare hosts for those that fail, while there are some.
+    /// Accepts any number of hosts, as long as the master joins; spare hosts replace failed ones.
     #[must_use]
     pub fn best_effort(mut self, spares: HostList) -> Self {
         self.policy = Policy::AtLeast(1);
@@ -118,7 +126,7 @@ impl LaunchOptions {
         self
     }
 
-    /// What a launch is believed to cost before anything has been measured.
+    /// The expected cost of a launch before anything has been measured.
     #[must_use]
     pub fn believed_cost(&self) -> Cost {
         self.cost.unwrap_or_else(|| self.backend.default_cost())

@@ -1,4 +1,5 @@
-//! The reactor of a front end: its engine, and a sink that notes what the nodes report of their sessions.
+//! The reactor of a front end: its engine, and a sink that notes what the nodes of its sessions
+//! report.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -18,24 +19,24 @@ use crate::engine::session_io::SessionIo;
 use crate::engine::{Engine, EngineSink, NodeId};
 use crate::executor::{CallRequest, Reactor};
 
-/// How long sessions have to end when their front end does, before they are ended by force.
+/// How long sessions may take to end when their front end is dropped, before they are killed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The engine, and who is told.
+/// The engine and its sink.
 pub(super) struct FrontReactor {
     engine: Engine,
     sink: FrontSink,
     retired: Vec<SessionNumber>,
-    /// Whether some session is being launched.
+    /// Whether some session is still being launched.
     launching: bool,
 }
 
-/// Takes down what nodes tell.
+/// Notes what nodes report.
 pub(super) struct FrontSink {
     shared: FrontShared,
     numbers: BTreeMap<NodeId, SessionNumber>,
     ids: BTreeMap<SessionNumber, NodeId>,
-    /// Bytes of output that were taken, to be confirmed.
+    /// Bytes of output that were written to files, to be acknowledged.
     consumed: Vec<(SessionNumber, u32)>,
 }
 
@@ -56,7 +57,7 @@ impl Reactor for FrontReactor {
     }
 
     fn callers_may_drive(&self) -> bool {
-        // Processes are started only until there is a verdict.
+        // Processes are started only during a launch.
         !self.launching
     }
 
@@ -96,7 +97,8 @@ impl Reactor for FrontReactor {
 
     fn close(&mut self) {
         let numbers: Vec<_> = self.sink.ids.keys().copied().collect();
-        // Members that are told end what they have started with them; those that are only killed cannot.
+        // Members that receive SIGTERM can end the processes they have started; members that are
+        // killed cannot.
         let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
         numbers.iter().for_each(|number| self.tell(*number, Input::End(ending)));
         let by = Clock::now() + SHUTDOWN_TIMEOUT;
@@ -112,7 +114,7 @@ impl Reactor for FrontReactor {
 
 impl FrontReactor {
     fn add(&mut self, number: SessionNumber, session_io: SessionIo) {
-        // What it tells at once has to find its number.
+        // Reports that the node makes at once already need its number.
         let id = self.engine.next_id();
         self.sink.numbers.insert(id, number);
         self.sink.ids.insert(number, id);
@@ -124,13 +126,13 @@ impl FrontReactor {
         self.engine.add(session_io, &mut self.sink);
     }
 
-    /// Whether somebody of the session may still have something to say.
+    /// Whether members of the session may still answer calls.
     fn is_alive(&self, number: SessionNumber) -> bool {
         let shared = self.sink.shared.lock();
         shared.state.sessions.get(&number).is_some_and(|status| status.stage < Stage::GivenUp)
     }
 
-    /// Notes how far launches are.
+    /// Updates the progress of launches.
     fn count(&mut self) {
         let mut shared = self.sink.shared.lock();
         self.launching = false;
@@ -142,7 +144,7 @@ impl FrontReactor {
                 status.progress = node.progress();
                 self.launching = true;
             }
-            // A session of which nothing is left gives out no more.
+            // A session that is over delivers no more output.
             if status.done_is_due && (node.has_passed_output_on() || status.stage == Stage::Over) {
                 status.done_is_due = false;
                 done.push(status.session());
@@ -177,7 +179,8 @@ impl FrontReactor {
 
     fn tell(&mut self, number: SessionNumber, input: Input) {
         if matches!(input, Input::End(_)) {
-            // That the master is lost with the rest is not what ends them.
+            // Calls that are pending fail with `Ended`, not with the loss of the master that
+            // follows.
             self.sink.shared.end_calls_of(number);
         }
         if let Some(&id) = self.sink.ids.get(&number) {
@@ -251,7 +254,7 @@ impl EngineSink for FrontSink {
             }
             Notice::Done => {
                 status.stage = status.stage.max(Stage::Done);
-                // Whoever hears of the end hears nothing after it: what is printed and not taken yet comes before.
+                // `Done` is the last event of a session: output that was not taken yet comes first.
                 status.done_is_due = !node.has_passed_output_on();
                 if !status.done_is_due {
                     events.push_back(Event::Done { session });

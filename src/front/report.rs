@@ -1,4 +1,4 @@
-//! What became of a launch, host by host, and how it is told to people.
+//! The outcome of a launch, host by host, and its text for users.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ pub struct LaunchReport {
     flat: Option<FlatFallback>,
 }
 
-/// Why hosts were launched from the front end, and not from each other.
+/// Why the front end launched all hosts itself, instead of letting them launch each other.
 #[derive(Clone, Debug)]
 pub struct FlatFallback {
     /// The host that could not launch others.
@@ -40,31 +40,32 @@ pub struct FlatFallback {
     pub failure: Failure,
 }
 
-/// What became of one host.
+/// The outcome for one host.
 #[derive(Clone, Debug)]
 pub struct HostReport {
     /// Its name.
     pub name: String,
     /// How many members it has.
     pub members: u32,
-    /// How often its launch was begun.
+    /// The number of launch attempts.
     pub attempts: u32,
-    /// Whose leader has launched it; nobody's if it was the front end, or nobody has come to it.
+    /// The host that launched it; `None` if it was the front end, or no attempt was made.
     pub launcher: Option<HostIndex>,
-    /// From the beginning of the launch until its own was started.
+    /// From the beginning of the launch until the start of this host's launch.
     pub started: Duration,
-    /// From then until its leader said hello, if it did.
+    /// From there until the hello of its leader, if it arrived.
     pub hello: Option<Duration>,
-    /// From then until all its members were up, if they were.
+    /// From there until all its members were up, if they were.
     pub joined: Option<Duration>,
-    /// Whether the link to whoever has launched it is direct; nothing if it was not to be, or that was not decided yet.
+    /// Whether the link to its launcher is direct; `None` if it was not meant to be, or that is not
+    /// decided yet.
     pub direct: Option<bool>,
-    /// Why it is not in the session; nothing if it is.
+    /// Why it is not part of the session; `None` if it is.
     pub failure: Option<Failure>,
 }
 
 impl LaunchReport {
-    /// Of a session that is up or given up after this time.
+    /// The report of a session that is up or given up after `took`.
     pub(super) fn new(layout: &Layout, node: &Node, took: Duration, up: bool) -> Self {
         let (trips, links) = (node.trips(), node.links());
         let (mut known, mut attempts) = (node.known(), node.attempts());
@@ -100,7 +101,7 @@ impl LaunchReport {
         Self { session, members, up, took, hosts, replaced, shell, is_rsh, flat }
     }
 
-    /// What is known by now of the link of each host.
+    /// Updates which links are direct.
     pub(super) fn update_links(&mut self, links: &[Option<bool>]) {
         for (host, direct) in self.hosts.iter_mut().zip(links) {
             host.direct = *direct;
@@ -119,13 +120,13 @@ impl LaunchReport {
         self.up
     }
 
-    /// How long it took until that was certain.
+    /// How long it took until the session was up or given up.
     #[must_use]
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// What became of each host, by its index.
+    /// The outcome for each host, by its index.
     #[must_use]
     pub fn hosts(&self) -> &[HostReport] {
         &self.hosts
@@ -137,31 +138,33 @@ impl LaunchReport {
         self.hosts.iter().filter(|host| host.failure.is_none()).count()
     }
 
-    /// The hosts whose places were taken by spare ones, with what had become of them.
+    /// The hosts that were replaced by spares, with the cause for each.
     #[must_use]
     pub fn replaced(&self) -> &[Replaced] {
         &self.replaced
     }
 
-    /// If hosts turned out not to be able to launch each other, so that the front end has launched them: how that was
-    /// noticed.
+    /// The evidence that hosts could not launch each other, if the front end therefore launched all
+    /// of them itself.
     #[must_use]
     pub fn flat(&self) -> Option<&FlatFallback> {
         self.flat.as_ref()
     }
 
-    /// The hosts that have not.
+    /// The hosts that have not joined, with the cause for each.
     pub fn failed(&self) -> impl Iterator<Item = (&HostReport, &Failure)> {
         self.hosts.iter().filter_map(|host| Some((host, host.failure.as_ref()?)))
     }
 
-    /// The hosts that were to have direct links, and go on over the channels that they were started with.
+    /// The hosts that could not connect directly, and continue over the channels they were started
+    /// with.
     pub fn fell_back(&self) -> impl Iterator<Item = &HostReport> {
         self.hosts.iter().filter(|host| host.failure.is_none() && host.direct == Some(false))
     }
 
-    /// What a launch has cost, as measured: REM is the median time from a start to a hello; SEQ the median over
-    /// launchers of the time between two hellos. Nothing if too few were launched to say.
+    /// The measured cost of the launch. REM is the median time from a start to its hello; SEQ is
+    /// the median over launchers of the time between two consecutive hellos. `None` if too few
+    /// hosts were launched to tell.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         let median = |mut times: Vec<Duration>| {
@@ -183,8 +186,8 @@ impl LaunchReport {
         Some(Cost::new(median(spacings.collect())?, rem))
     }
 
-    /// Its timeline, to be drawn or written; beside what was measured stands what the best plan would have taken at the
-    /// [costs](Self::cost) that were.
+    /// The timeline of the launch, to be drawn or written to a file. It includes a prediction: the
+    /// best plan at the measured [cost](Self::cost).
     #[must_use]
     pub fn timeline(&self) -> Timeline {
         let line = |host: &HostReport| HostLine {
@@ -209,7 +212,7 @@ impl LaunchReport {
     }
 }
 
-/// When a host's launch was started: its launcher has counted from when it was up itself.
+/// When a host's launch was started. Its launcher counts from its own hello.
 fn started(
     host: HostIndex,
     trips: &[LaunchTiming],
@@ -221,7 +224,7 @@ fn started(
     }
     let Some(timing) = trips.get(host.0 as usize) else { return Duration::ZERO };
     let base = match timing.launcher {
-        // Trees are not that deep, unless somebody lies.
+        // Only a cycle in reported data can be this deep.
         Some(launcher) if depth < 1_000 => {
             let greeted = trips.get(launcher.0 as usize).and_then(|timing| timing.hello);
             started(launcher, trips, known, depth + 1) + greeted.unwrap_or_default()
@@ -232,7 +235,8 @@ fn started(
     base + timing.started
 }
 
-/// For people: what failed is grouped by its cause, with the hosts folded and the evidence quoted; then what to do about it.
+/// The text for users: failures grouped by cause, with folded host names and quoted evidence,
+/// followed by hints.
 impl fmt::Display for LaunchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (joined, all) = (self.joined(), self.hosts.len());
@@ -313,7 +317,7 @@ impl LaunchReport {
         FailureText::of(failure, self.shell.as_deref())
     }
 
-    /// What there is to be said of hosts that have joined.
+    /// Replacements, the flat fallback, and links that fell back.
     fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Replaced { name, by, failure, .. } in &self.replaced {
             write!(f, "\n  {by}  in the place of {name}{}", self.text(failure).replaced_suffix())?;
@@ -341,7 +345,7 @@ impl LaunchReport {
     }
 }
 
-/// Which of the hosts' members it was, where it was not the leaders; of many the first.
+/// The ranks of members that failed, where those are not the leaders; of many only the first few.
 fn write_ranks(members: &[Rank], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     const MOST: usize = 4;
     for (place, rank) in members.iter().take(MOST).enumerate() {
@@ -359,7 +363,7 @@ fn write_ranks(members: &[Rank], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// Hosts, folded; of many groups of names the first.
+/// Folded host names; of a long list only the beginning.
 struct FoldedHosts<'a>(&'a HostList);
 
 impl FoldedHosts<'_> {
@@ -387,7 +391,7 @@ impl fmt::Display for Counted {
     }
 }
 
-/// A line as it may be shown.
+/// The line with control characters replaced.
 fn printable(line: &str) -> String {
     line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,7 +1,7 @@
-//! The machinery of a front end: its engine, and what nodes tell of sessions.
+//! The runtime of a front end, as calls use it.
 //!
-//! Calls send [`FrontCommand`]s and wait, with a deadline, for the [`FrontState`] to be as they want it; who turns the engine meanwhile is
-//! decided by [`Executor`].
+//! Calls send [`FrontCommand`]s to the reactor and wait, with a deadline, for a condition on the
+//! [`FrontState`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,12 +23,12 @@ use crate::engine::sys::duplicate;
 use crate::executor::{CallRequest, Executor, ReadyFd, Shared};
 use crate::talk::{Pending, Reading};
 
-/// What a call wants of the engine.
+/// A command for the reactor.
 pub(super) enum FrontCommand {
     Add(SessionNumber, Box<SessionIo>),
     Tell(SessionNumber, Input),
     Call(CallRequest),
-    /// Nobody has a handle for it any more: forget it when it is over.
+    /// The session's handle was dropped: forget the session when it is over.
     Retire(SessionNumber),
 }
 
@@ -38,11 +38,11 @@ impl From<CallRequest> for FrontCommand {
     }
 }
 
-/// What the engine has found out, and calls want to know.
+/// What the reactor reports to calls.
 pub(super) struct FrontState {
     pub(super) sessions: BTreeMap<SessionNumber, SessionStatus>,
     pub(super) events: VecDeque<Event>,
-    /// Rings while there are events.
+    /// Readable while there are events.
     ready_fd: ReadyFd,
 }
 
@@ -74,19 +74,19 @@ impl FrontRuntime {
                 Some(crate::thread::spawn("libi", move || executor.run_thread())?)
             }
         };
-        // Where there is a thread, what there is to do is its business.
+        // With a thread, pending work concerns only that thread.
         let told = [has_events.as_fd(), has_work.as_fd()];
         let descriptor =
             executor.descriptor(if progress == Progress::Thread { &told[..1] } else { &told })?;
         Ok(Self { executor, thread: Mutex::new(thread), descriptor })
     }
 
-    /// Looks at the state, or changes it.
+    /// Reads or changes the state.
     pub(super) fn with<T>(&self, what: impl FnOnce(&mut FrontState) -> T) -> T {
         what(&mut self.executor.shared().lock().state)
     }
 
-    /// Sends the engine a command; it is carried out soon, in the order of commands.
+    /// Sends a command to the reactor, which executes commands in order.
     pub(super) fn send(&self, command: FrontCommand) {
         self.executor.send(command);
     }
@@ -103,7 +103,8 @@ impl FrontRuntime {
         Pending::called(Arc::clone(&self.executor) as _, id, what, read)
     }
 
-    /// Waits until the state is as it should be, for so long at most. The engine goes on meanwhile.
+    /// Waits until `ready` returns something, for at most `timeout`. The reactor makes progress
+    /// meanwhile.
     pub(super) fn wait<T>(
         &self,
         timeout: Duration,
@@ -112,23 +113,23 @@ impl FrontRuntime {
         self.executor.wait_until(timeout, ready)
     }
 
-    /// Without a thread: does what there is to do, and does not wait.
+    /// With `Progress::Manual`: does the pending work, and does not wait.
     pub(super) fn dispatch(&self) -> io::Result<()> {
         self.executor.dispatch()
     }
 
-    /// Without a thread: how long there is nothing to do unless the descriptor says so.
+    /// With `Progress::Manual`: how long the caller may wait for the descriptor.
     pub(super) fn next_timeout(&self) -> Option<Duration> {
         self.executor.next_timeout()
     }
 
-    /// What is readable when there are events, or calls are over of which nobody has heard; without a thread also when there is
-    /// something to do.
+    /// Readable while there are events or completed calls that were not polled; without a thread
+    /// also while there is pending work.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
-    /// Takes the next event, if there is one within this time.
+    /// Takes the next event, if there is one within `timeout`.
     pub(super) fn next_event(&self, timeout: Duration) -> Option<Event> {
         let event = self.wait(timeout, FrontState::next_event)?;
         if let Event::Output { number, bytes, .. } = &event {
@@ -137,7 +138,7 @@ impl FrontRuntime {
         Some(event)
     }
 
-    /// Ends the engine, and with it every process that was not released.
+    /// Stops the reactor; every process that has not detached is ended.
     pub(super) fn stop(&self) {
         self.executor.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -154,7 +155,7 @@ impl FrontState {
         event
     }
 
-    /// Says whether there are events.
+    /// Updates the readiness of the descriptor.
     pub(super) fn announce(&mut self) {
         self.ready_fd.set(!self.events.is_empty());
     }

@@ -1,4 +1,4 @@
-//! A session, as its front end has it.
+//! A session, as its front end sees it.
 
 use std::fs::{File, create_dir_all};
 use std::io::{self, Write};
@@ -21,38 +21,39 @@ use super::runtime::{FrontCommand, FrontRuntime};
 #[allow(unreachable_pub, reason = "part of an event, but nobody can do anything with it")]
 pub type SessionNumber = u64;
 
-/// How far a session is.
+/// The stage of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// It is being launched.
+    /// The session is being launched.
     Launching,
-    /// It is up.
+    /// The session is up.
     Up,
-    /// Every member has ended, was released, or is lost.
+    /// Every member has ended, has detached, or is lost.
     Done,
-    /// It did not come up, and is being ended.
+    /// The session did not come up, and is being ended.
     GivenUp,
-    /// Nothing is left of it.
+    /// The session is over; no process of it is left.
     Over,
 }
 
-/// How far a launch is, in hosts.
+/// The progress of a launch, in hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchProgress {
-    /// They have joined.
+    /// Hosts that have joined.
     pub joined: u32,
-    /// They are given up.
+    /// Hosts that have failed.
     pub failed: u32,
-    /// There is no verdict on them yet.
+    /// Hosts that have neither joined nor failed yet.
     pub waiting: u32,
 }
 
-/// How the hosts of a session that were to have direct links have got on with that.
+/// The links of a session's hosts that are meant to be direct.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
-    /// They are connected directly to whoever has launched them.
+    /// Hosts that are connected directly to their launcher.
     pub direct: u32,
-    /// They could not connect, and go on over the channels that they were started with.
+    /// Hosts that could not connect directly, and continue over the channels they were started
+    /// with.
     pub fell_back: u32,
 }
 
@@ -63,16 +64,16 @@ pub(super) struct SessionStatus {
     pub(super) stage: Stage,
     pub(super) report: Option<Arc<LaunchReport>>,
     pub(super) files: Option<OutputFiles>,
-    /// It is to be said that it is done when all that was printed has been taken.
+    /// `Event::Done` is to follow when all output has been taken.
     pub(super) done_is_due: bool,
-    /// How much input for the master may be on its way to it, if it is to have any.
+    /// How many bytes of input may still be sent to the master, if its input is open (credit).
     pub(super) input_credit: Option<usize>,
-    /// How many hosts have joined, have failed, and are waited for.
+    /// The numbers of hosts that have joined, have failed, and are pending.
     pub(super) progress: (u32, u32, u32),
     links: LinkCounts,
-    /// What the report does not know yet of the link of each host.
+    /// The state of links, where it is newer than the report.
     new_links: Option<Vec<Option<bool>>>,
-    /// Members that were there and have ended or are lost.
+    /// Members that were up and have ended or are lost.
     pub(super) lost: Ranks,
 }
 
@@ -110,7 +111,7 @@ impl SessionStatus {
         self.began.map_or(Duration::ZERO, |began| now.since(began))
     }
 
-    /// How the hosts get on with their links, which goes on when the report has been written.
+    /// Notes the state of the links, which may still change after the report was made.
     pub(super) fn update_links(&mut self, node: &Node) {
         let (direct, fell_back) = node.link_tally();
         let links = LinkCounts { direct, fell_back };
@@ -133,9 +134,10 @@ impl SessionStatus {
     }
 }
 
-/// A session that was launched, or is being launched. Dropping it ends it: members that were not released are killed.
+/// A session that is up or being launched. Dropping it ends the session: members that have not
+/// detached are killed.
 ///
-/// Every call comes back by its deadline.
+/// Every call returns by its deadline.
 pub struct Session {
     pub(super) runtime: Arc<FrontRuntime>,
     pub(super) number: SessionNumber,
@@ -143,25 +145,25 @@ pub struct Session {
 }
 
 impl Session {
-    /// The number that its distributions bear.
+    /// The id that its distributions have.
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.layout.session()
     }
 
-    /// How many members it has.
+    /// The number of members.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.layout.size()
     }
 
-    /// Where its ranks are.
+    /// Which host has which ranks.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How far it is.
+    /// The current stage.
     #[must_use]
     pub fn stage(&self) -> Stage {
         self.status(|status| status.stage).unwrap_or(Stage::Over)
@@ -171,34 +173,35 @@ impl Session {
         self.runtime.with(|state| state.sessions.get(&self.number).map(what))
     }
 
-    /// How many hosts have joined, have failed, and have no verdict yet, while it is being launched.
+    /// The numbers of hosts that have joined, have failed, and are pending.
     #[must_use]
     pub fn progress(&self) -> LaunchProgress {
         let (joined, failed, waiting) = self.status(|status| status.progress).unwrap_or_default();
         LaunchProgress { joined, failed, waiting }
     }
 
-    /// How many links between hosts are direct, and how many were to be and are not; the others have not been decided, or
-    /// were not to be. A host tries for three seconds, which may go on after the session is up, and holds up nothing. The
-    /// [report](Self::report) says which hosts they are.
+    /// How many links between hosts are direct, and how many were meant to be and are not. Links
+    /// that are undecided, or not meant to be direct, are not counted. A host tries for three
+    /// seconds, possibly beyond the moment when the session is up, and delays nothing. The
+    /// [report](Self::report) names the hosts.
     #[must_use]
     pub fn links(&self) -> LinkCounts {
         self.status(|status| status.links).unwrap_or_default()
     }
 
-    /// What became of each host, as of the moment when the session was up or given up; nothing before that. Only which hosts
-    /// have a [direct](super::HostReport::direct) link is as it is known by now: to find out may take
-    /// [longer](Self::links).
+    /// The outcome for each host when the session came up or was given up; `None` before that. Only
+    /// [`HostReport::direct`](super::HostReport::direct) is updated afterwards, see
+    /// [`links`](Self::links).
     #[must_use]
     pub fn report(&self) -> Option<Arc<LaunchReport>> {
         self.runtime.with(|state| state.sessions.get_mut(&self.number)?.current_report())
     }
 
-    /// Waits until there is a verdict on every host. It comes by the deadline of the launch; only a caller with
-    /// less patience needs another.
+    /// Waits until the session is up or given up, which happens by the deadline of the launch at
+    /// the latest.
     ///
     /// # Errors
-    /// The session did not come up, and the report says why; or your patience ended first.
+    /// The session did not come up, and the report says why; or `timeout` elapsed first.
     pub fn wait_up(&self, timeout: Duration) -> Result<Arc<LaunchReport>, Error> {
         let number = self.number;
         let verdict = self.runtime.wait(timeout, |state| {
@@ -209,10 +212,10 @@ impl Session {
         if report.is_up() { Ok(report) } else { Err(Error::NotLaunched(report)) }
     }
 
-    /// Waits until every member has ended, was released, or is lost.
+    /// Waits until every member has ended, has detached, or is lost.
     ///
     /// # Errors
-    /// Your patience ended first.
+    /// `timeout` elapsed first.
     pub fn wait_done(&self, timeout: Duration) -> Result<(), Error> {
         self.wait_stage(timeout, Stage::Done, "the members")
     }
@@ -226,11 +229,13 @@ impl Session {
         reached.ok_or(Error::TimedOut(what))
     }
 
-    /// Writes to the master's standard input, if the launch was [asked](super::LaunchOptions::input) to leave it open. Comes back when
-    /// everything is on its way, with little of it not yet taken by the program.
+    /// Writes to the master's standard input, if the launch was
+    /// [asked](super::LaunchOptions::input) to keep it open. Returns when everything is sent and at
+    /// most one window of it has not been read by the program.
     ///
     /// # Errors
-    /// The program does not take it in time; part of it may have been written. Or the session has ended, or its master has no input.
+    /// The program does not read it in time, in which case part of it may have been written; the
+    /// session has ended; or its master has no input.
     pub fn write(&self, mut bytes: &[u8], timeout: Duration) -> Result<(), Error> {
         let deadline = std::time::Instant::now().checked_add(timeout);
         while !bytes.is_empty() {
@@ -256,17 +261,17 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the master's standard input.
+    /// Closes the master's standard input.
     pub fn close_input(&self) {
         self.runtime.send(FrontCommand::Tell(self.number, Input::Input(Vec::new())));
     }
 
-    /// Sends this signal to every member that is still ours.
+    /// Sends this signal to every member that has neither ended nor detached.
     ///
-    /// It goes to the member's process alone; what that has started is the member's business.
+    /// The signal goes to the member's process alone, not to processes that it has started.
     ///
     /// # Errors
-    /// There is no such signal.
+    /// The signal number is invalid.
     pub fn kill(&self, signal: i32) -> Result<(), Error> {
         if !(1..=64).contains(&signal) {
             return Err(Error::NoSignal(signal));
@@ -275,11 +280,12 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the session: every member that is still ours is told by SIGTERM, and killed when the grace has passed. Comes
-    /// back when nothing is left of it. Called again meanwhile, also by dropping the session, it can shorten the grace.
+    /// Ends the session: every remaining member receives SIGTERM, and is killed when `grace` has
+    /// elapsed. Returns when no process of the session is left. A second call, and dropping the
+    /// session, can shorten the grace period.
     ///
     /// # Errors
-    /// Not even force was enough in time, on some host.
+    /// Processes on some host could not even be killed in time.
     pub fn terminate(&self, grace: Duration) -> Result<(), Error> {
         self.runtime
             .send(FrontCommand::Tell(self.number, Input::End(Ending { signal: libc::SIGTERM, grace })));
@@ -287,7 +293,7 @@ impl Session {
     }
 }
 
-/// How much longer than its grace an end may take.
+/// How much longer than its grace period the end of a session may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Drop for Session {
@@ -298,13 +304,13 @@ impl Drop for Session {
     }
 }
 
-/// The files that members' output goes to.
+/// The files for members' output.
 pub(super) struct OutputFiles {
     directory: PathBuf,
     open: std::collections::BTreeMap<(Rank, Stream), File>,
 }
 
-/// How many files are open at a time.
+/// The largest number of files that are open at a time.
 const MAX_OPEN_FILES: usize = 64;
 
 impl OutputFiles {
@@ -313,7 +319,8 @@ impl OutputFiles {
         Ok(Self { directory: directory.to_owned(), open: std::collections::BTreeMap::new() })
     }
 
-    /// Appends to a member's file. What cannot be written is lost: the launch does not depend on it.
+    /// Appends to a member's file. What cannot be written is lost: the launch does not depend on
+    /// it.
     pub(super) fn write(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
         if self.open.len() >= MAX_OPEN_FILES && !self.open.contains_key(&(rank, stream)) {
             self.open.clear();

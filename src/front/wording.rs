@@ -1,22 +1,22 @@
-//! Decides how the failure of a host is put into words: the cause, by what it is known, and what to do next.
+//! Decides how the failure of a host is described: the cause, the evidence, and the hint.
 
 use libi_launch::backend::Backend;
 use libi_launch::failure::{Cause, Exit, Failure, Phase};
 use libi_launch::shell_error::ShellError;
 
-/// Failures that are told in one line.
+/// The text of failures that share one line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FailureText {
     /// Why the host is not in the session.
     pub(super) cause: String,
-    /// What says so, where that is not the same.
+    /// How it was noticed, where that is not the cause itself.
     pub(super) known_by: Option<String>,
-    /// What there may be advice on.
+    /// The error of the remote shell that a hint refers to.
     pub(super) shell_error: Option<ShellError>,
 }
 
 impl FailureText {
-    /// What to say of a failure, in a session whose hosts are reached by this remote shell, or by none.
+    /// The text of a failure in a session that uses this remote shell, or none.
     pub(super) fn of(failure: &Failure, shell: Option<&str>) -> Self {
         let Some((shell, shell_error)) = shell.zip(failure.shell_error()) else {
             return Self { cause: plain_cause(failure), known_by: None, shell_error: None };
@@ -33,7 +33,7 @@ impl FailureText {
         Self { cause, known_by: Some(known_by), shell_error: Some(shell_error) }
     }
 
-    /// What follows the name of a machine that was replaced.
+    /// What follows the name of a host that was replaced.
     pub(super) fn replaced_suffix(&self) -> String {
         match self.shell_error {
             Some(_) => format!(": {}", self.cause),
@@ -42,7 +42,7 @@ impl FailureText {
     }
 }
 
-/// How the program that reaches hosts is called; nothing if there is none.
+/// The name of the remote shell; `None` if there is none.
 pub(super) fn shell(backend: &Backend) -> Option<String> {
     let name = backend.to_string();
     let name = name.rsplit('/').next().unwrap_or_default();
@@ -62,7 +62,7 @@ fn plain_cause(failure: &Failure) -> String {
     }
 }
 
-/// What to do about hosts that this has befallen, reached by rsh or not; `one` is one of them.
+/// The hint for hosts with this error; `one` is one of them.
 pub(super) fn advice(shell_error: ShellError, is_rsh: bool, hosts: &str, one: &str) -> String {
     let shell = if is_rsh { "rsh" } else { "ssh" };
     let doctor = format!("`libi doctor {}{hosts}`", if is_rsh { "--shell rsh " } else { "" });

@@ -1,4 +1,4 @@
-//! What a member can say to others. See [`talk`](crate::talk) for what all of this has in common.
+//! The communication operations of a member. See [`talk`](crate::talk) for their common rules.
 
 use libi_comm::fold::Fold;
 use libi_comm::{Address, Bytes, Call, KeyScope, Op, Outcome, RingPlace};
@@ -10,15 +10,15 @@ use crate::CommError;
 use crate::talk::{FRONT_TAG, Number, Pending};
 use crate::talk::{bytes_of, data, done, found, numbers_in, parts, place};
 
-/// Collective calls: all members make them, in the same order.
+/// Collective operations: all members call them, in the same order.
 impl Member {
-    /// Comes back when all members have called it.
+    /// Completes when all members have called it.
     pub fn barrier(&self) -> Pending<()> {
         self.runtime.call("the barrier", Call::Barrier, Box::new(done))
     }
 
-    /// Has everybody get what the root has. The root gives its data; what others give is not looked at, so that every member
-    /// may make the same call.
+    /// Sends the root's data to all members. Only the root's `data` is used, so all members may
+    /// make the same call.
     ///
     /// ```no_run
     /// # use libi::{Member, Rank}; use std::time::Duration;
@@ -29,22 +29,22 @@ impl Member {
     /// ```
     ///
     /// # Errors
-    /// [`CommError::NothingGiven`] if the root gives nothing.
+    /// [`CommError::NothingGiven`] if the root passes `None`.
     pub fn broadcast(&self, root: Rank, data: Option<Bytes>) -> Pending<Bytes> {
         let data = data.filter(|_| root == self.rank());
         self.runtime.call("the broadcast", Call::Broadcast { root, data, length: None }, Box::new(self::data))
     }
 
-    /// Has the root get everybody's data, of whatever lengths: in the order of ranks there, nothing elsewhere. Of members that are
-    /// [absent](Self::absent) it gets no bytes.
+    /// Collects the data of all members at the root, in rank order; other members get `None`.
+    /// Lengths may differ. The data of [absent](Self::absent) members is empty.
     pub fn gather(&self, root: Rank, data: impl Into<Bytes>) -> Pending<Option<Vec<Bytes>>> {
         self.gather_of(root, data.into(), false)
     }
 
-    /// As [`gather`](Self::gather), of data that are equally long everywhere.
+    /// As [`gather`](Self::gather), for data of equal length.
     ///
     /// # Errors
-    /// [`CommError::Mismatch`] if they are not.
+    /// [`CommError::Mismatch`] if lengths differ.
     pub fn gather_equal(&self, root: Rank, data: impl Into<Bytes>) -> Pending<Option<Vec<Bytes>>> {
         self.gather_of(root, data.into(), true)
     }
@@ -56,26 +56,27 @@ impl Member {
         self.runtime.call("the gather", Call::Gather { root, data, equal }, Box::new(read))
     }
 
-    /// Has everybody get his part of what the root has: a part of any length for each rank, also for those that are
-    /// [absent](Self::absent). What others than the root give is not looked at.
+    /// Sends each member its part of the root's data. The root passes one part per rank, of any
+    /// length, also for [absent](Self::absent) members. Only the root's `parts` are used.
     ///
     /// # Errors
-    /// [`CommError::NothingGiven`] or [`CommError::WrongParts`] if the root has not a part for every rank.
+    /// [`CommError::NothingGiven`] or [`CommError::WrongParts`] if the root does not pass one part
+    /// per rank.
     pub fn scatter(&self, root: Rank, parts: Option<Vec<Bytes>>) -> Pending<Bytes> {
         let parts = parts.filter(|_| root == self.rank());
         self.runtime.call("the scatter", Call::Scatter { root, parts, length: None }, Box::new(data))
     }
 
-    /// Has everybody get everybody's data, of whatever lengths, in the order of ranks. Of members that are [absent](Self::absent) they get
-    /// no bytes.
+    /// Collects the data of all members at all members, in rank order. Lengths may differ. The data
+    /// of [absent](Self::absent) members is empty.
     pub fn allgather(&self, data: impl Into<Bytes>) -> Pending<Vec<Bytes>> {
         self.allgather_of(data.into(), false)
     }
 
-    /// As [`allgather`](Self::allgather), of data that are equally long everywhere.
+    /// As [`allgather`](Self::allgather), for data of equal length.
     ///
     /// # Errors
-    /// [`CommError::Mismatch`] if they are not.
+    /// [`CommError::Mismatch`] if lengths differ.
     pub fn allgather_equal(&self, data: impl Into<Bytes>) -> Pending<Vec<Bytes>> {
         self.allgather_of(data.into(), true)
     }
@@ -86,10 +87,10 @@ impl Member {
         self.runtime.call("the allgather", Call::AllGather { data, equal }, Box::new(read))
     }
 
-    /// As [`allgather`](Self::allgather), of text.
+    /// As [`allgather`](Self::allgather), for text.
     ///
     /// # Errors
-    /// [`CommError::Protocol`] if another member has given bytes that are no text.
+    /// [`CommError::Protocol`] if the data of another member is not UTF-8.
     pub fn allgather_str(&self, text: &str) -> Pending<Vec<String>> {
         let every = self.parts_by_rank();
         let text_of = |part: Bytes| String::from_utf8(part.into());
@@ -101,20 +102,20 @@ impl Member {
         self.runtime.call("the allgather", Call::AllGather { data, equal: false }, Box::new(read))
     }
 
-    /// Has everybody get one part of every member: this one gives the `n`-th of its parts to rank `n`, and gets what rank `n` has
-    /// for it in the `n`-th place. All parts of all members are equally long.
+    /// Sends part `n` to rank `n`, and returns the part from each rank, in rank order. All parts of
+    /// all members have equal length.
     ///
     /// # Errors
-    /// [`CommError::WrongParts`] if there is not a part for every rank, [`CommError::Unequal`] or [`CommError::Mismatch`] if their
-    /// lengths differ.
+    /// [`CommError::WrongParts`] if there is not one part per rank; [`CommError::Unequal`] or
+    /// [`CommError::Mismatch`] if lengths differ.
     pub fn alltoall(&self, parts: Vec<Bytes>) -> Pending<Vec<Bytes>> {
         self.alltoall_of(parts, true)
     }
 
-    /// As [`alltoall`](Self::alltoall), with parts of any lengths.
+    /// As [`alltoall`](Self::alltoall), for parts of any length.
     ///
     /// # Errors
-    /// [`CommError::WrongParts`] if there is not a part for every rank.
+    /// [`CommError::WrongParts`] if there is not one part per rank.
     pub fn alltoallv(&self, parts: Vec<Bytes>) -> Pending<Vec<Bytes>> {
         self.alltoall_of(parts, false)
     }
@@ -125,11 +126,12 @@ impl Member {
         self.runtime.call("the alltoall", Call::AllToAll { parts, equal }, Box::new(read))
     }
 
-    /// Has the root get everybody's arrays, combined element by element inside the tree; nothing comes of it elsewhere. A sum
-    /// of floating-point numbers may differ in its last bits from one run to the next.
+    /// Combines the arrays of all members element by element, inside the tree; the root gets the
+    /// result and other members get `None`. A sum of floating-point numbers may differ in its last
+    /// bits from one run to the next.
     ///
     /// # Errors
-    /// [`CommError::Mismatch`] if arrays or operations differ.
+    /// [`CommError::Mismatch`] if array lengths, types or operations differ.
     pub fn reduce<T: Number>(&self, root: Rank, numbers: &[T], op: Op) -> Pending<Option<Vec<T>>> {
         let call =
             Call::Reduce { to: Some(root), data: bytes_of(numbers), fold: Fold::Elements(op, T::ELEMENT) };
@@ -138,21 +140,21 @@ impl Member {
         self.runtime.call("the reduction", call, Box::new(read))
     }
 
-    /// As [`reduce`](Self::reduce), with the result for everybody.
+    /// As [`reduce`](Self::reduce), with the result at all members.
     ///
     /// # Errors
-    /// [`CommError::Mismatch`] if arrays or operations differ.
+    /// [`CommError::Mismatch`] if array lengths, types or operations differ.
     pub fn allreduce<T: Number>(&self, numbers: &[T], op: Op) -> Pending<Vec<T>> {
         let call = Call::Reduce { to: None, data: bytes_of(numbers), fold: Fold::Elements(op, T::ELEMENT) };
         self.runtime.call("the reduction", call, Box::new(|outcome| numbers_in(&data(outcome)?)))
     }
 
-    /// Has the root get everybody's values, combined by a function that is the same at all members: it is given the value of some
-    /// ranks, which it makes into that of more, and the value of those that follow them. It has to be associative; what it works
-    /// on may be of any length.
+    /// Combines the values of all members with a function, which must be the same at all members.
+    /// It gets the value of some consecutive ranks, to be updated in place, and the value of the
+    /// ranks that follow them. It has to be associative. Values may have any length.
     ///
-    /// The function runs in whatever thread turns libi's engine, and others wait for it. One that panics aborts the process: half a
-    /// value would be wrong everywhere.
+    /// The function runs in the thread that drives the runtime, and delays other operations. If it
+    /// panics, the process aborts: a partial value would be wrong at all members.
     pub fn reduce_by(
         &self,
         root: Rank,
@@ -165,7 +167,7 @@ impl Member {
         self.runtime.call("the reduction", call, Box::new(read))
     }
 
-    /// As [`reduce_by`](Self::reduce_by), with the result for everybody.
+    /// As [`reduce_by`](Self::reduce_by), with the result at all members.
     pub fn allreduce_by(
         &self,
         value: impl Into<Bytes>,
@@ -175,14 +177,16 @@ impl Member {
         self.runtime.call("the reduction", call, Box::new(data))
     }
 
-    /// Finds this member's place in a ring of all, in which the members of a host are neighbours: what all before it count for
-    /// together, and what its neighbours have for it.
+    /// Finds this member's position in a ring of all members, in which the members of a host are
+    /// adjacent: the sum of the counts of all members before it, and what its neighbours pass to
+    /// it.
     pub fn ring(&self, count: u64, left: impl Into<Bytes>, right: impl Into<Bytes>) -> Pending<RingPlace> {
         let call = Call::Ring { count, left: left.into(), right: right.into() };
         self.runtime.call("the ring", call, Box::new(place))
     }
 
-    /// Makes what was [put](Self::put) before by anybody visible to everybody who comes back from this.
+    /// Makes all values that members [put](Self::put) before it visible to all members that return
+    /// from it.
     pub fn fence(&self) -> Pending<()> {
         self.runtime.call("the fence", Call::Fence, Box::new(done))
     }
@@ -192,22 +196,25 @@ impl Member {
     }
 }
 
-/// Between two, and with keys: nobody else has to do anything.
+/// Point-to-point messages and the key-value store: other members need not take part.
 impl Member {
-    /// Sends a member a message, about whatever the two of them mean by the tag. Messages with the same tag arrive in their order.
-    /// It is over when this member need not hold the message any more, which says nothing of whether it was received.
+    /// Sends a message to a member. The tag is chosen by the program; messages with the same tag
+    /// arrive in order. The operation completes when the message no longer needs to be buffered
+    /// here; completion does not mean that it was received.
     ///
     /// # Errors
-    /// [`CommError::NoSuchPeer`], [`CommError::Absent`], [`CommError::PeerLost`]: there is nobody to receive it.
+    /// [`CommError::NoSuchPeer`], [`CommError::Absent`] or [`CommError::PeerLost`] if the member
+    /// cannot receive it.
     pub fn send_to(&self, to: Rank, tag: u32, message: impl Into<Bytes>) -> Pending<()> {
         let call = Call::Send { to: Address::Rank(to), tag, data: message.into() };
         self.runtime.call("sending to a member", call, Box::new(done))
     }
 
-    /// Receives the next message that a member has sent to this one with this tag.
+    /// Receives the next message with this tag that the member has sent to this one.
     ///
     /// # Errors
-    /// [`CommError::NoSuchPeer`], [`CommError::Absent`], [`CommError::PeerLost`]: there is nobody to send it.
+    /// [`CommError::NoSuchPeer`], [`CommError::Absent`] or [`CommError::PeerLost`] if the member
+    /// cannot send it.
     pub fn recv_from(&self, from: Rank, tag: u32) -> Pending<Bytes> {
         let call = Call::Receive { from: Address::Rank(from), tag };
         self.runtime.call("receiving from a member", call, Box::new(data))
@@ -241,16 +248,18 @@ impl Member {
         self.runtime.call(WHAT, call, Box::new(data))
     }
 
-    /// Puts a value under a key. Others are certain to see it after the next [`fence`](Self::fence).
+    /// Stores a value under a key. Other members are certain to see it after the next
+    /// [`fence`](Self::fence).
     ///
-    /// A [sparse](KeyScope::Local) value is kept by the first member of this one's host, and goes with it: who asks later gets
-    /// [`CommError::PeerLost`], naming that member. Put what has to outlive a host as [`KeyScope::Replicated`].
+    /// A [local](KeyScope::Local) value is stored by the leader of this host, and is lost with it;
+    /// later lookups fail with [`CommError::PeerLost`], which names the leader. Use
+    /// [`KeyScope::Replicated`] for values that must outlive a host.
     pub fn put(&self, key: impl Into<String>, value: impl Into<Bytes>, spread: KeyScope) -> Pending<()> {
         let call = Call::Put { key: key.into(), value: value.into(), spread };
         self.runtime.call("putting a key", call, Box::new(done))
     }
 
-    /// The value of a key. If there is none, waits until somebody puts one.
+    /// The value of a key. Waits until there is one.
     pub fn get(&self, key: impl Into<String>) -> Pending<Bytes> {
         let read = |outcome| found(outcome)?.ok_or(CommError::Protocol("a key without a value"));
         self.runtime.call("a key", Call::Get { key: key.into(), wait: true }, Box::new(read))
@@ -262,9 +271,9 @@ impl Member {
     }
 }
 
-/// A function of the program's own, of which nothing is left if it panics.
+/// Wraps a function of the program: a panic in it aborts the process.
 fn guarded(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Fold {
-    /// Is dropped only by a panic.
+    /// Dropped only on a panic.
     struct Abort;
     impl Drop for Abort {
         fn drop(&mut self) {
@@ -278,14 +287,14 @@ fn guarded(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Fo
     })
 }
 
-/// Whose data come where everybody's do.
+/// Assigns the parts of an outcome to ranks.
 struct PartsByRank {
     size: u32,
     absent: Ranks,
 }
 
 impl PartsByRank {
-    /// A part for every rank: nothing comes of those that are absent.
+    /// One part per rank; the parts of absent members are empty.
     fn parts(&self, outcome: Outcome) -> Result<Vec<Bytes>, CommError> {
         let parts = parts(outcome)?;
         if self.absent.is_empty() || parts.len() == self.size as usize {

@@ -1,29 +1,31 @@
-//! The other side: a process that was started for a place in a session.
+//! A member: a process that was started as part of a session.
 //!
 //! # States
 //!
 //! ```text
-//!   init()                    the session is up          finalize()
-//!     Joining ----------------------> Member -----------------------> released: lives on by itself
-//!        |                               |
-//!        | the session ends, or the one that has started it is lost
-//!        v                               v
-//!     ended by the session's signal; killed when the grace is over
+//!   init()                    the session is up          detach()
+//!     Joining ----------------------> Up -----------------------> Detached: lives on by itself
+//!        |                            |
+//!        | the session ends, or the link to the parent is lost
+//!        v                            v
+//!     ended by the session's signal; killed when the grace period is over
 //! ```
 //!
-//! # What becomes of standard streams
-//! After [`Member::init`] they are what a program expects, even where the link came through them: input is empty, what
-//! is printed goes to the front end. Until it [finalises](Member::detach), a process that crashes loses no message
-//! that it wrote to standard error; to standard output neither, unless it was started through a remote shell.
+//! # Standard streams
+//! After [`Member::init`] the standard streams are as a program expects, even if the link came
+//! through them: standard input is empty, and output goes to the front end. Until a process
+//! [detaches](Member::detach), nothing that it wrote to standard error is lost if it crashes; the
+//! same holds for standard output, unless the process was started through a remote shell.
 //!
-//! # Talking
-//! Between `init` and `detach` members [talk](crate::talk) to one another and to the front end. Each method starts an operation,
-//! and comes back at once with a [`Pending`](crate::Pending) that can be waited for.
+//! # Communication
+//! Between `init` and `detach` members [communicate](crate::talk) with each other and with the
+//! front end. Each method starts an operation and returns a [`Pending`](crate::Pending) at once.
 //!
 //! # When a leader ends
-//! The first process of each host carries for others. If it ends, so do the members that hang on it. A program that
-//! does its work and ends calls [`Member::drain`] first, which waits until nobody needs this process any more; one that
-//! lives on calls [`Member::detach`].
+//! The first process of each host, its leader, relays for others. If it ends, the members that
+//! depend on it end as well. A program that does its work and ends calls [`Member::drain`] first,
+//! which waits until no other member needs this process; a program that lives on calls
+//! [`Member::detach`].
 
 mod comm;
 mod parent_death;
@@ -46,19 +48,19 @@ use crate::engine::sys::is_main_thread;
 use crate::front::Progress;
 use runtime::{MemberRuntime, MemberStage};
 
-/// How a process takes its place.
+/// Options for joining a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemberOptions {
-    /// Who makes progress. With [`Progress::Manual`] nothing happens unless the process
-    /// [dispatches](Member::dispatch) or waits in a call of ours: nobody below it hears anything, and it does not end
-    /// with its session.
+    /// How the runtime makes progress. With [`Progress::Manual`] nothing happens unless the process
+    /// [dispatches](Member::dispatch) or waits in a call: members below it receive nothing, and it
+    /// does not end with its session.
     pub progress: Progress,
 }
 
-/// A process that has taken its place in a session.
+/// A process that has joined a session.
 ///
-/// Dropping it releases nobody; it passes on what was printed, within a second. Call [`drain`](Self::drain) or
-/// [`detach`](Self::detach).
+/// Dropping it does not detach the process; it passes on the remaining output, for at most one
+/// second. Call [`drain`](Self::drain) or [`detach`](Self::detach).
 pub struct Member {
     runtime: MemberRuntime,
     rank: Rank,
@@ -68,74 +70,76 @@ pub struct Member {
     host_name: String,
 }
 
-/// A process that could not take a place.
+/// Why a process could not join a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
-    /// It was started by hand.
+    /// The process was not started by a front end.
     #[error(
         "this process was not started by libi: there is no {LINK_ENV} in its environment. Programs that call \
          Member::init are started by a front end, as by `libi run -n 2 PROGRAM`"
     )]
     StartedByHand,
-    /// The variable is there, and the link is not: a process of a member, which has inherited its environment.
+    /// The environment variable is set, but the link does not exist: typically a child process of a
+    /// member, which inherited the environment.
     #[error(
         "{LINK_ENV} says that the link is {link}, which is no link ({problem}): was this process started by a member, \
          and has inherited its environment?"
     )]
     NoLink {
-        /// What the variable says.
+        /// The value of the variable.
         link: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// A process has one place.
+    /// A process joins a session once.
     #[error("this process has taken its place already")]
     Twice,
     /// The session ended before it was up.
     #[error("the session has ended before it was up")]
     Ended,
-    /// The operating system refused something.
+    /// A system call failed while joining.
     #[error("cannot join: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// Something a member wanted that did not come about.
+/// Why an operation of a member failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemberError {
-    /// It took too long; it goes on in the background.
+    /// The operation did not complete in time; it continues in the background.
     #[error("{0} took longer than there was patience")]
     TimedOut(&'static str),
-    /// The session ends, and this process with it.
+    /// The session is ending, and this process with it.
     #[error("the session is ending")]
     Ending,
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("{what}: {why}")]
     System {
-        /// What was wanted.
+        /// What was being done.
         what: &'static str,
-        /// Why it was refused.
+        /// The error of the system call.
         why: std::io::Error,
     },
 }
 
 impl Member {
-    /// Takes the place that this process was started for; comes back when the session is up. A launch that goes on
-    /// for long, or wrong, is bounded by the front end's deadline, and by the loss of the link.
+    /// Joins the session that this process was started for, and returns when the session is up. The
+    /// wait is bounded by the deadline of the front end, and by the loss of the link.
     ///
-    /// Call it once, early, and from the main thread: it takes over the standard streams that the link came through.
+    /// Call it once, early, and from the main thread: it takes over the standard streams that the
+    /// link came through.
     ///
     /// # Errors
-    /// The process was started by hand, or the session ended first.
+    /// The process was not started by a front end, or the session ended first.
     pub fn init() -> Result<Self, InitError> {
         Self::with(&MemberOptions::default())
     }
 
-    /// Takes its place in this way.
+    /// Joins with these options.
     ///
     /// # Errors
-    /// As [`init`](Self::init).
+    /// As for [`init`](Self::init).
     pub fn with(options: &MemberOptions) -> Result<Self, InitError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         let link = std::env::var(LINK_ENV).map_err(|_| InitError::StartedByHand)?;
@@ -164,7 +168,7 @@ impl Member {
         });
         let up = up.unwrap_or(Err(InitError::Ended));
         if up.is_err() {
-            // Whoever waits for this process should hear the verdict on it before it ends.
+            // The parent should receive the outcome of the launch before this process ends.
             let _ = runtime.wait_flushed(Duration::from_secs(1), true);
         }
         up?;
@@ -173,99 +177,108 @@ impl Member {
         Ok(Self { runtime, rank, size, absent, host, host_name })
     }
 
-    /// Its rank.
+    /// The rank of this member.
     #[must_use]
     pub fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// How many members the session has.
+    /// The number of members of the session, including absent and lost ones.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// The members that did not come up, where the launch allowed that. They take part in nothing, and what they would have
-    /// given is empty.
+    /// The members that did not come up, if the launch allowed that. They take part in no
+    /// operation; where their data is expected, it is empty.
     #[must_use]
     pub fn absent(&self) -> &Ranks {
         &self.absent
     }
 
-    /// The members that were there and cannot be talked to any more, because they have ended or are lost, as far as this process has
-    /// heard. Calls that need them end with [`CommError::PeerLost`](crate::CommError::PeerLost); others go on.
+    /// The members that were up and have ended or are lost, as far as this process knows. Calls
+    /// that need them fail with [`CommError::PeerLost`](crate::CommError::PeerLost); others are not
+    /// affected.
     #[must_use]
     pub fn lost(&self) -> Ranks {
         self.runtime.with(|state| state.lost.clone())
     }
 
-    /// Which of the session's hosts it is on.
+    /// The host that it runs on.
     #[must_use]
     pub fn host(&self) -> HostIndex {
         self.host
     }
 
-    /// What that host is called in the list that the session was launched with.
+    /// The name of that host in the host list of the launch.
     #[must_use]
     pub fn host_name(&self) -> &str {
         &self.host_name
     }
 
-    /// Whether it is the first of all.
+    /// Whether it is the master, which is rank 0.
     #[must_use]
     pub fn is_master(&self) -> bool {
         self.rank == Rank(0)
     }
 
-    /// Waits until no other member needs this process: call it at the end of a program that ends when its work is
-    /// done. The process stays ours, and how it ends is reported.
+    /// Waits until no other member needs this process. Call it at the end of a program that ends
+    /// when its work is done. The process remains part of the session, and its exit status is
+    /// reported.
     ///
     /// # Errors
-    /// Others go on for longer, or the session ends.
+    /// Other members need this process for longer than `timeout`, or the session is ending.
     pub fn drain(&self, timeout: Duration) -> Result<(), MemberError> {
         self.runtime.wait_flushed(timeout, true)
     }
 
-    /// Releases this process from the session: from now on it is not signalled and not ended by it, and does not end
-    /// when the front end does. Comes back when everything it had to pass on is with the next process, without
-    /// waiting for other members. Members that hang on this process are carried on as long as it lives.
+    /// Detaches this process from the session: from now on the session neither signals nor ends it,
+    /// and it outlives the front end. Returns when everything that it had to pass on is with the
+    /// next process, without waiting for other members. Members that depend on this process are
+    /// relayed as long as it lives.
     ///
-    /// It may close descriptors that it does not know: if it closes all, libi touches none of those any more that have the same numbers,
-    /// nobody is carried any longer, and what comes after that is [`CommError::Ended`](crate::CommError::Ended).
+    /// The process may close file descriptors that it does not know. If it closes all, libi does
+    /// not touch any new descriptor with the same number, relaying ends, and operations fail with
+    /// [`CommError::Ended`](crate::CommError::Ended).
     ///
-    /// What it prints from now on goes to the front end as long as somebody carries it, and is thrown away after
-    /// that. Before the process replaces itself (`exec`) or goes on in a child (`fork`), it has to give its standard
-    /// streams another direction, as daemons do.
+    /// Output that it prints from now on goes to the front end as long as its parent relays it, and
+    /// is discarded after that. Before the process calls `exec`, or continues in a forked child, it
+    /// has to redirect its standard streams, as daemons do.
     ///
     /// # Errors
-    /// It is not everything with the next process in time (it goes on in the background, and this process is
-    /// released all the same); the session is ending; or it is tied to its starter, as it is when that is on the same machine or
-    /// ssh's server, and has called [`init`](Self::init) in another thread than the one it began with, or has no thread of
-    /// libi's: then this is to be called by that one, which alone can loosen that.
+    /// - Not everything is with the next process within `timeout`. It continues in the background,
+    ///   and the process is detached all the same.
+    /// - The session is ending.
+    /// - The process has a parent-death signal that this thread cannot clear. A process has one if
+    ///   its parent is on the same machine, or is a server of ssh. Only the thread that the process
+    ///   began with can clear it; where libi has a thread of its own, and [`init`](Self::init) was
+    ///   called in the first thread, libi does so. Otherwise call this method in the first thread.
     pub fn detach(&self, timeout: Duration) -> Result<(), MemberError> {
         self.runtime.release()?;
         self.runtime.tell(Input::Detach);
         self.runtime.wait_flushed(timeout, false)
     }
 
-    /// Without a thread: does what there is to do, and does not wait.
+    /// With [`Progress::Manual`]: does the pending work, and does not wait.
     ///
     /// # Errors
-    /// The system refuses to say what has happened.
+    /// The system call that waits for file descriptors failed.
     pub fn dispatch(&self) -> Result<(), MemberError> {
         let done = self.runtime.dispatch();
         done.map_err(|why| MemberError::System { what: "cannot wait for descriptors", why })
     }
 
-    /// Without a thread: how long nothing has to be dispatched unless the [descriptor](Self::descriptor) becomes
-    /// readable.
+    /// With [`Progress::Manual`]: how long the caller may wait for the
+    /// [descriptor](Self::descriptor) before it has to dispatch anyway. `None` if there is no
+    /// deadline.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
         self.runtime.next_timeout()
     }
 
-    /// Is readable as long as operations are over and nobody has [asked after](crate::Pending::poll) them, or
-    /// [dropped](crate::Pending) them; or, without a thread, there is something to dispatch.
+    /// A file descriptor that is readable while a completed operation has not been
+    /// [polled](crate::Pending::poll) or [dropped](crate::Pending), or, with [`Progress::Manual`],
+    /// while there is something to dispatch.
     #[must_use]
     pub fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
         self.runtime.descriptor()
@@ -274,7 +287,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // What was printed last is still on its way out of this process.
+        // The last output may still be on its way out of this process.
         let _ = self.runtime.wait_flushed(Duration::from_secs(1), false);
     }
 }

@@ -1,8 +1,10 @@
-//! What ties a member to whoever has started it: the member is killed when that ends, until it is released.
+//! The parent-death signal of a member: the kernel kills the member when its parent ends, until it
+//! detaches.
 //!
-//! The system ties threads, and kills a process by any of its own. A process is tied by the thread that it begins with; that alone can
-//! loosen it, and is the program's. So libi's own thread takes its place, which does what it is told, whichever thread of the program
-//! wants to be released.
+//! The kernel keeps the parent-death signal per thread, and only the thread itself can clear it. A
+//! process gets it in its first thread, which belongs to the program. Therefore libi's own thread
+//! takes it over: it can clear the signal whichever thread of the program calls
+//! [`detach`](crate::Member::detach).
 
 use std::io;
 use std::sync::mpsc::sync_channel;
@@ -12,24 +14,25 @@ use nix::sys::signal::Signal;
 
 use crate::engine::sys::is_main_thread;
 
-/// Which thread is tied.
+/// Which thread has the parent-death signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParentDeathSignal {
-    /// None is.
+    /// No thread.
     Unset,
-    /// The thread that the process began with.
+    /// The first thread of the process.
     MainThread,
-    /// Libi's own.
+    /// Libi's own thread.
     OwnThread,
 }
 
 impl ParentDeathSignal {
-    /// Of a process in which libi has no thread.
+    /// For a process in which libi has no thread.
     pub(super) fn of(was_set: bool) -> Self {
         if was_set { Self::MainThread } else { Self::Unset }
     }
 
-    /// Starts libi's own thread, which ends with the process, and takes over a tie that this thread has.
+    /// Starts libi's own thread, which lives as long as the process, and moves a parent-death
+    /// signal of this thread to it.
     pub(super) fn move_to_own_thread(
         was_set: bool,
         work: impl FnOnce() + Send + 'static,
@@ -37,17 +40,17 @@ impl ParentDeathSignal {
         let signal = if was_set && is_main_thread() { prctl::get_pdeathsig().unwrap_or(None) } else { None };
         let (tell, signalled) = sync_channel(1);
         crate::thread::spawn("libi", move || {
-            // Whoever waits for it is there.
+            // The receiver is waiting below.
             let _ = tell.send(signal.map(prctl::set_pdeathsig));
             work();
         })?;
-        // There is no moment in which neither is tied.
+        // At every moment at least one of the two threads has the signal.
         let is_own = signalled.recv() == Ok(Some(Ok(()))) && clear().is_ok();
         Ok(if is_own { Self::OwnThread } else { Self::of(was_set) })
     }
 }
 
-/// This thread is not tied any more.
+/// Clears the parent-death signal of this thread.
 pub(super) fn clear() -> nix::Result<()> {
     let none: Option<Signal> = None;
     prctl::set_pdeathsig(none)

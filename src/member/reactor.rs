@@ -1,10 +1,10 @@
-//! The engine of a member: what it is told to do, and what a session's signals and end do to this process.
+//! The reactor of a member: its engine, and what the session's signals and end do to this process.
 //!
-//! A signal comes at once if the program handles it; one that would end the process comes only when nobody hangs on it
-//! any more, so that what they say of their own ends still gets through, or when that has taken too long.
-//!
-//! An end comes in two steps: the signal, and SIGKILL when the grace has passed, for everything in the process group that
-//! this process leads.
+//! - A signal that the program handles is delivered at once. A signal that would end the process is
+//!   delivered when no other member depends on it, so that reports about their ends still get
+//!   through, or after [`FLUSH_TIMEOUT`].
+//! - The session's end has two steps: the signal, and SIGKILL when the grace period is over, for
+//!   the process group that this process leads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,30 +25,30 @@ use crate::engine::sys::{kill_group, signal_self};
 use crate::engine::{Engine, EngineSink, NodeId};
 use crate::executor::{CallRequest, Reactor, Shared};
 
-/// The engine, and who is told.
+/// The engine and its sink.
 pub(super) struct MemberReactor {
     engine: Engine,
     id: NodeId,
     sink: MemberSink,
 }
 
-/// Takes down what the node tells.
+/// Notes what the node reports.
 pub(super) struct MemberSink {
     shared: Arc<Shared<MemberState, MemberCommand>>,
-    /// Who did not come up.
+    /// Members that did not come up.
     absent: Ranks,
     termination: Option<Termination>,
     signals: Vec<(Instant, i32)>,
 }
 
-/// The end of this process.
+/// The requested end of this process.
 struct Termination {
     ending: Ending,
     by: Instant,
     signalled: bool,
 }
 
-/// How long a signal waits until what was to be said before it is said.
+/// How long a signal is held back until pending reports are sent.
 pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Reactor for MemberReactor {
@@ -60,7 +60,7 @@ impl Reactor for MemberReactor {
     }
 
     fn callers_may_drive(&self) -> bool {
-        // What is to be started on this host is started before the session is up.
+        // Processes on this host are started before the session is up.
         self.sink.shared.lock().state.stage > MemberStage::Joining
     }
 
@@ -89,7 +89,7 @@ impl Reactor for MemberReactor {
                     self.sink.shared.announce(shared);
                 }
                 MemberCommand::Print(stream, pipe) => {
-                    // If it cannot be read, what is printed waits in the pipe.
+                    // If the pipe cannot be registered, the output stays in it.
                     let _ = self.engine.add_printed(self.id, stream, pipe, &mut self.sink);
                 }
             }
@@ -131,7 +131,7 @@ impl MemberReactor {
         Self { engine, id, sink }
     }
 
-    /// How long this process has until something is due that the engine does not know of.
+    /// The time until something is due that the engine does not know of.
     fn own_timeout(&self) -> Option<Duration> {
         let now = self.engine.now();
         let by = self
@@ -147,7 +147,7 @@ impl MemberReactor {
         [by, signals, arrival].into_iter().flatten().min()
     }
 
-    /// Says what calls may be waiting for, after so many more commands.
+    /// Updates what calls may be waiting for, after this many more commands.
     fn note(&mut self, executed: u64) {
         let mut shared = self.sink.shared.lock();
         shared.state.executed += executed;
@@ -162,7 +162,7 @@ impl MemberReactor {
         }
     }
 
-    /// Gives this process the signals that are due.
+    /// Delivers the signals that are due to this process.
     fn deliver_signals(&mut self) {
         if self.sink.termination.is_none() && self.sink.signals.is_empty() {
             return;
@@ -183,7 +183,8 @@ impl MemberReactor {
             termination.signalled = true;
             signal_self(signal);
         }
-        // Those who hang on it end at the same time, and need it to say so; and to have their own groups ended.
+        // Members below end at the same time. They need this process to report it, and to kill
+        // their own groups.
         if now >= by && (alone && flushed) || now >= by + FLUSH_TIMEOUT {
             kill_group();
         }

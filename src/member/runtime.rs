@@ -1,4 +1,5 @@
-//! The engine of a member as the program meets it: calls, waiting, leaving. What it does by itself is in [`reactor`](super::reactor).
+//! The runtime of a member, as calls use it. What happens by itself is in
+//! [`reactor`](super::reactor).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -24,7 +25,7 @@ use crate::executor::{CallRequest, Executor, Shared};
 use crate::front::Progress;
 use crate::talk::{Pending, Reading};
 
-/// How far this member is.
+/// The stage of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MemberStage {
     Joining,
@@ -32,32 +33,32 @@ pub(super) enum MemberStage {
     Ending,
 }
 
-/// What a member is told of itself.
+/// What a member learns about itself when the session is up.
 #[derive(Clone, Debug)]
 pub(super) struct MemberInfo {
     pub(super) rank: Rank,
     pub(super) size: u32,
-    /// Who did not come up.
+    /// Members that did not come up.
     pub(super) absent: Ranks,
     pub(super) host: HostIndex,
     pub(super) host_name: String,
 }
 
-/// What calls want to know.
+/// What the reactor reports to calls.
 pub(super) struct MemberState {
     pub(super) stage: MemberStage,
     pub(super) place: Option<MemberInfo>,
-    /// Nobody needs this process any more.
+    /// No other member needs this process.
     pub(super) alone: bool,
-    /// Everything that this process had to pass on is with the next.
+    /// Everything that this process had to pass on is with the next process.
     pub(super) flushed: bool,
-    /// How many commands the engine has obeyed; what else is said here holds after them.
+    /// How many commands the reactor has executed; the other fields are valid for that moment.
     pub(super) executed: u64,
-    /// How many calls wait for it to be quiet.
+    /// How many calls wait for `flushed`.
     pub(super) flush_waiters: u32,
-    /// What has come of loosening the tie of the thread.
+    /// The result of clearing the parent-death signal in libi's thread.
     pub(super) parent_death_cleared: Option<Result<(), Errno>>,
-    /// Members that were there and have ended or are lost.
+    /// Members that were up and have ended or are lost.
     pub(super) lost: Ranks,
 }
 
@@ -65,7 +66,7 @@ pub(super) enum MemberCommand {
     Tell(Input),
     Call(CallRequest),
     Print(Standard, Stream),
-    /// The thread, by which this process is tied to its starter, is not to be any more.
+    /// Libi's thread is to clear its parent-death signal.
     ClearParentDeathSignal,
 }
 
@@ -78,20 +79,21 @@ impl From<CallRequest> for MemberCommand {
 /// See the [module](self).
 pub(super) struct MemberRuntime {
     executor: Arc<Executor<MemberReactor>>,
-    /// What says that there is something to do, and what also says that a call is over, once somebody has asked for it.
+    /// Readable while there is work to do. `descriptor`, created on demand, is also readable while
+    /// a completed call was not polled.
     has_work: Arc<OwnedFd>,
     descriptor: OnceLock<Arc<OwnedFd>>,
     progress: Progress,
     fd_sentinel: SentinelSlot,
     parent_death: ParentDeathSignal,
-    /// How many of the two streams that a program prints to are pipes that are read here.
+    /// How many of the two output streams are already pipes that libi reads.
     own_pipes: usize,
 }
 
-/// How long the thread may take to loosen its tie, which it does as soon as it is there.
+/// How long libi's thread may take to clear its parent-death signal, which it does at once.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Of the calls of a member, all are of one party.
+/// All calls of a member belong to one party.
 pub(super) const PARTY: u64 = 0;
 
 impl MemberRuntime {
@@ -151,7 +153,7 @@ impl MemberRuntime {
         })
     }
 
-    /// Looks at the state, or changes it.
+    /// Reads or changes the state.
     pub(super) fn with<T>(&self, what: impl FnOnce(&mut MemberState) -> T) -> T {
         what(&mut self.executor.shared().lock().state)
     }
@@ -169,12 +171,12 @@ impl MemberRuntime {
         self.send(MemberCommand::Tell(input));
     }
 
-    /// Sends a command, and gives its number.
+    /// Sends a command, and returns its number.
     fn send(&self, command: MemberCommand) -> u64 {
         self.executor.send(command)
     }
 
-    /// Takes this process out of what ends with others.
+    /// Detaches this process from its parent and the session's process group.
     pub(super) fn release(&self) -> Result<(), MemberError> {
         if self.with(|state| state.stage) == MemberStage::Ending {
             return Err(MemberError::Ending);
@@ -187,7 +189,7 @@ impl MemberRuntime {
             let why = io::Error::other("this is not the thread that the process began with");
             return Err(refused("cannot be released")(why));
         }
-        // Whoever reads what is printed now may end before this process.
+        // The parent, which reads the output so far, may end before this process.
         let streams = [(Standard::Out, 1), (Standard::Err, 2)];
         for (stream, number) in streams.into_iter().skip(self.own_pipes) {
             let pipe = redirect(number).map_err(refused("cannot make a pipe for what is printed"))?;
@@ -203,18 +205,18 @@ impl MemberRuntime {
         };
         cleared.map_err(io::Error::from).map_err(refused("cannot be released"))?;
         let sentinel = FdSentinel::new().map_err(refused("cannot make a pipe"))?;
-        // Another thread may have been quicker.
+        // Another thread may have been faster.
         let _ = self.fd_sentinel.set(sentinel);
         Ok(())
     }
 
-    /// Waits until what this process had to pass on is with the next, and, if that is asked for, until nobody needs
-    /// it.
+    /// Waits until everything that this process had to pass on is with the next process, and with
+    /// `alone`, until no other member needs this process.
     pub(super) fn wait_flushed(&self, timeout: Duration, alone: bool) -> Result<(), MemberError> {
         if fds_were_closed(&self.fd_sentinel) {
             return Ok(());
         }
-        // What was said before counts as of now.
+        // Operations that were started before count.
         self.with(|state| state.flush_waiters += 1);
         let asked = self.send(MemberCommand::Tell(Input::Woken));
         let is_flushed =
@@ -226,7 +228,8 @@ impl MemberRuntime {
             is_flushed(state).then_some(Ok(()))
         });
         if matches!(flushed, Some(Err(_))) {
-            // The program is likely to end now: not before what is to be said of the end is said.
+            // The program is likely to end now: first pass on what there is to report about its
+            // end.
             self.wait(timeout.min(FLUSH_TIMEOUT), |state| is_flushed(state).then_some(()));
         }
         self.with(|state| state.flush_waiters -= 1);
@@ -234,7 +237,7 @@ impl MemberRuntime {
         flushed.unwrap_or(Err(MemberError::TimedOut(what)))
     }
 
-    /// Waits until the state is as it should be, for so long at most.
+    /// Waits until `ready` returns something, for at most `timeout`.
     pub(super) fn wait<T>(
         &self,
         timeout: Duration,
@@ -243,22 +246,22 @@ impl MemberRuntime {
         self.executor.wait_until(timeout, ready)
     }
 
-    /// Without a thread: does what there is to do, and does not wait.
+    /// With `Progress::Manual`: does the pending work, and does not wait.
     pub(super) fn dispatch(&self) -> io::Result<()> {
         self.executor.dispatch()
     }
 
-    /// Without a thread: how long nothing has to be done unless something happens.
+    /// With `Progress::Manual`: how long the caller may wait for the descriptor.
     pub(super) fn next_timeout(&self) -> Option<Duration> {
         self.executor.next_timeout()
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         let made = self.descriptor.get_or_init(|| {
-            // Where there is a thread, what there is to do is its business.
+            // With a thread, pending work concerns only that thread.
             let others =
                 if self.progress == Progress::Thread { &[][..] } else { &[self.has_work.as_fd()][..] };
-            // Where descriptors are short there is something to look at all the same.
+            // If no descriptors are available, this one is better than none.
             self.executor.descriptor(others).map_or_else(|_| Arc::clone(&self.has_work), Arc::new)
         });
         made.as_fd()
@@ -268,7 +271,7 @@ impl MemberRuntime {
 impl Drop for MemberRuntime {
     fn drop(&mut self) {
         if fds_were_closed(&self.fd_sentinel) {
-            // Nobody closes what are not our descriptors any more.
+            // The program may have reused the numbers of these descriptors, so they are not closed.
             std::mem::forget((
                 Arc::clone(&self.executor),
                 Arc::clone(&self.has_work),

@@ -1,6 +1,6 @@
-//! Says what a signal would do to this process.
+//! The effect that a signal would have on this process.
 
-/// Whether the program does something of its own at this signal, as far as the system tells.
+/// Whether the program has a handler for this signal.
 pub(super) fn is_handled(signal: i32) -> bool {
     is_among("SigCgt:", signal)
 }
@@ -20,7 +20,7 @@ pub(super) fn is_fatal(signal: i32) -> bool {
     !HARMLESS.contains(&signal) && !is_handled(signal) && !is_among("SigIgn:", signal)
 }
 
-/// Whether a signal is in one of the sets that the system tells of a process.
+/// Whether a signal is in one of the masks in `/proc/self/status`.
 fn is_among(set: &str, signal: i32) -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
     let mask = status.lines().find_map(|line| line.strip_prefix(set));

@@ -1,4 +1,5 @@
-//! Takes the link out of where it came, and gives the program the standard streams that it expects.
+//! Extracts the link from where it was passed, and restores the standard streams that a program
+//! expects.
 
 use std::fs::File;
 use std::io;
@@ -9,19 +10,20 @@ use libi_launch::machine::Stream as Standard;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{adopt, duplicate, is_open, replace};
 
-/// The link to whoever has started this process.
+/// The link to the parent.
 pub(super) struct LinkStreams {
     pub(super) input: Stream,
-    /// Where bytes go to, if that is another descriptor.
+    /// The descriptor for writing, if it is not the same.
     pub(super) output: Option<Stream>,
-    /// What is printed here, and is to be passed on.
+    /// Pipes with output of this process, which are passed on.
     pub(super) printed: Vec<(Standard, Stream)>,
 }
 
-/// The link is standard input and output. From now on input is empty, and output a pipe that we read.
+/// The link is standard input and output. From now on input is empty, and output is a pipe that
+/// libi reads.
 ///
-/// Standard error stays what it is, so that the last words of a process that crashes are not lost in it; unless that is where
-/// output goes as well.
+/// Standard error is left as it is, so that the last messages of a process that crashes are not
+/// lost in a pipe of its own, unless output goes to the same place.
 pub(super) fn take_streams(with_stderr: bool) -> io::Result<LinkStreams> {
     let (input, output) = (Stream::new(duplicate(0)?)?, Stream::new(duplicate(1)?)?);
     open_closed()?;
@@ -33,24 +35,24 @@ pub(super) fn take_streams(with_stderr: bool) -> io::Result<LinkStreams> {
     Ok(LinkStreams { input, output: Some(output), printed })
 }
 
-/// The link is a socket of this number; standard streams are pipes that the starter reads.
+/// The link is the socket with this number; the standard streams are pipes that the parent reads.
 pub(super) fn take_socket(number: &str) -> io::Result<LinkStreams> {
     open_closed()?;
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
     let number = number.parse().ok().filter(|number| *number > 2);
     let link = adopt(number.ok_or_else(|| invalid("no number of a descriptor"))?)?;
-    // Where it is, programs expect the first file that they open.
+    // Its number is the one that programs expect for the first file they open.
     let input = Stream::new(duplicate(link.as_raw_fd())?)?.accepting_fds();
     if !input.is_socket() {
-        // It is not ours to close.
+        // The descriptor belongs to the program.
         std::mem::forget(link);
         return Err(invalid("no socket"));
     }
     Ok(LinkStreams { input, output: None, printed: Vec::new() })
 }
 
-/// Opens standard streams that the program has closed: else a descriptor of ours would get the number of one, and what is printed would go
-/// there.
+/// Opens standard streams that are closed. Otherwise a descriptor of libi could get the number of a
+/// standard stream, and output of the program would go there.
 fn open_closed() -> io::Result<()> {
     for number in 0..=2 {
         if !is_open(number) {
@@ -64,10 +66,10 @@ fn open_closed() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a standard stream a pipe, and gives the end that is read.
+/// Makes a standard stream a pipe, and returns its read end.
 pub(super) fn redirect(number: i32) -> io::Result<Stream> {
     let (ours, its) = io::pipe()?;
-    // Above the numbers that programs expect things of, should those be closed.
+    // Above the numbers of standard streams, in case those are closed.
     let ours = duplicate(ours.as_raw_fd())?;
     replace(its.as_fd(), number)?;
     Ok(Stream::ours(ours, false))

@@ -1,44 +1,46 @@
-//! Talking: what members and the front end say to one another over the tree that launched them.
+//! Communication of members with each other and with the front end, over the launch tree.
 //!
-//! Every method that talks starts an operation and comes back at once with a [`Pending`], from which its result is to be
-//! had: by [`wait`](Pending::wait), which blocks for as long as there is patience, or by [`poll`](Pending::poll), which
-//! does not. Any number may be pending at a time.
+//! Every method that communicates starts an operation and returns a [`Pending`] at once.
+//! [`wait`](Pending::wait) blocks until the operation completes or a timeout elapses;
+//! [`poll`](Pending::poll) does not block. Any number of operations may be pending.
 //!
 //! ```no_run
 //! use std::time::Duration;
 //! use libi::{Member, Op, Rank};
 //!
 //! let member = Member::init()?;
-//! let soon = Duration::from_secs(10);
+//! let timeout = Duration::from_secs(10);
 //! let order = member.is_master().then(|| "begin".into());
-//! let order = member.broadcast(Rank(0), order).wait(soon)?;
-//! let loads = member.gather(Rank(0), "0.25").wait(soon)?; // Some at rank 0
-//! let total = member.allreduce(&[1_u64], Op::Sum).wait(soon)?;
+//! let order = member.broadcast(Rank(0), order).wait(timeout)?;
+//! let loads = member.gather(Rank(0), "0.25").wait(timeout)?; // Some at rank 0
+//! let total = member.allreduce(&[1_u64], Op::Sum).wait(timeout)?;
 //! # let _ = (order, loads, total);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Collective calls
-//! `barrier`, `broadcast`, `gather`, `scatter`, `allgather`, `alltoall`, `reduce`, `ring`, `fence` and their variants are called by
-//! all members, and by all in the same order; their results come in that order. Members that are [absent](crate::Member::absent)
-//! are not waited for.
+//! # Collective operations
+//! `barrier`, `broadcast`, `gather`, `scatter`, `allgather`, `alltoall`, `reduce`, `ring`, `fence`
+//! and their variants are called by all members, in the same order, and complete in that order.
+//! [Absent](crate::Member::absent) members are not waited for.
 //!
-//! | what goes wrong | what comes of it |
+//! | failure | result |
 //! |---|---|
-//! | members call different things, or name different roots | [`CommError::Mismatch`] at all of them, naming two |
-//! | a member is lost that is needed | [`CommError::PeerLost`] at all that need it, naming it |
-//! | a member does not wait any longer, or cancels | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at all others that had not finished |
+//! | members call different operations, or name different roots | [`CommError::Mismatch`] at all of them, naming two |
+//! | a member that is needed is lost | [`CommError::PeerLost`] at all members that need it, naming it |
+//! | a member's wait times out, or it cancels | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at all others that had not completed |
 //! | the session ends | [`CommError::Ended`] |
 //!
-//! After a mismatch, a timeout or a cancellation the next collective call is a new chance: all members still count the same calls.
+//! After a mismatch, a timeout or a cancellation the next collective operation works again: all
+//! members still count the same operations.
 //!
-//! # Who makes progress
-//! With [`Progress::Thread`](crate::Progress::Thread) operations go on whether anybody waits or not. While a thread of the program waits,
-//! it turns libi's engine itself, so that nothing has to cross threads. With [`Progress::Manual`](crate::Progress::Manual) they go on in calls
-//! that wait, in `poll` and in `dispatch`.
+//! # Progress
+//! With [`Progress::Thread`](crate::Progress::Thread) operations make progress whether or not the
+//! program waits. While a thread of the program waits, it drives the runtime itself, so that no
+//! data crosses threads. With [`Progress::Manual`](crate::Progress::Manual) operations make
+//! progress in calls that wait, in `poll` and in `dispatch`.
 //!
-//! A `Pending` that is dropped is not waited for: the operation goes on, and what comes of it is forgotten, even a message that was
-//! received; [`cancel`](Pending::cancel) is for what should not be any more.
+//! Dropping a `Pending` abandons its result, not the operation: the result is discarded, even if it
+//! is a received message. [`cancel`](Pending::cancel) ends the operation.
 
 mod number;
 
@@ -54,12 +56,12 @@ pub use libi_comm::{Address, KeyScope, RingPlace};
 pub use number::Number;
 pub(crate) use number::{bytes_of, numbers_in};
 
-/// Makes what was called for of what has come.
+/// Converts the outcome of a call to its result.
 pub(crate) type Reading<T> = Box<dyn FnOnce(Outcome) -> Result<T, CommError> + Send>;
 
-/// An operation that was started: wait for it, ask whether it is over, or cancel it.
+/// A started operation: wait for it, poll it, or cancel it.
 ///
-/// It may be waited for from any thread.
+/// Any thread may wait for it.
 #[must_use = "an operation that nobody waits for may have failed"]
 pub struct Pending<T> {
     what: &'static str,
@@ -82,15 +84,16 @@ impl<T> Pending<T> {
         Self { what, state: PendingState::Called(waiter, id, read) }
     }
 
-    /// Something for which nothing has to be done.
+    /// An operation that is complete from the beginning.
     pub(crate) fn over(what: &'static str, result: Result<T, CommError>) -> Self {
         Self { what, state: PendingState::Done(result) }
     }
 
-    /// Waits until it is over. If that takes longer than this, it is cancelled.
+    /// Waits until the operation completes, for at most `timeout`, and cancels it if it does not.
     ///
     /// # Errors
-    /// What the operation says of itself; or [`CommError::TimedOut`], and a collective call is then over for all members.
+    /// The error of the operation; or [`CommError::TimedOut`], in which case a collective operation
+    /// is over for all members.
     pub fn wait(mut self, timeout: Duration) -> Result<T, CommError> {
         if let Some(result) = self.wait_for(timeout) {
             return result;
@@ -106,20 +109,22 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Waits until it is over, for so long at most, and does not give it up: nothing if it is not over by then, or if its
-    /// result was taken before.
+    /// Waits until the operation completes, for at most `timeout`, and does not cancel it. `None`
+    /// if it is not complete by then, or if its result was taken before.
     pub fn wait_for(&mut self, timeout: Duration) -> Option<Result<T, CommError>> {
         self.take(|waiter, id| waiter.wait(id, timeout))
     }
 
-    /// Whether it is over, and with what result; nothing if it is not, or if its result was taken before. Does not wait; where nobody
-    /// else does, as with [`Progress::Manual`](crate::Progress::Manual), it does what there is to do, as `dispatch` does.
+    /// The result, if the operation is complete and its result was not taken before. Does not wait.
+    /// Where nothing else drives the runtime, as with
+    /// [`Progress::Manual`](crate::Progress::Manual), it does the pending work, as `dispatch` does.
     pub fn poll(&mut self) -> Option<Result<T, CommError>> {
         self.take(|waiter, id| waiter.poll(id))
     }
 
-    /// Gives it up. A collective call is then over for all members that had not finished it, with [`CommError::Cancelled`]; a message
-    /// that was not received is there for the next who asks, and one that was sent may have arrived.
+    /// Cancels the operation. A collective operation is then over for all members that had not
+    /// completed it, with [`CommError::Cancelled`]. A message that was not received stays available
+    /// for the next receive; a message that was sent may have arrived.
     pub fn cancel(self) {
         if let PendingState::Called(waiter, id, _) = &self.state {
             waiter.cancel(*id);
@@ -161,34 +166,34 @@ impl<T> fmt::Debug for Pending<T> {
     }
 }
 
-/// The front end and the master send each other messages with this tag.
+/// The tag of messages between the front end and the master.
 pub(crate) const FRONT_TAG: u32 = 0;
 
-/// What came is not what comes of such a call.
+/// The outcome does not belong to the call.
 const OTHER: CommError = CommError::Protocol("what came of a call is not what was called for");
 
-/// It is done.
+/// Reads an outcome without data.
 #[allow(clippy::needless_pass_by_value, reason = "all readings take what has come")]
 pub(crate) fn done(outcome: Outcome) -> Result<(), CommError> {
     if outcome == Outcome::Done { Ok(()) } else { Err(OTHER) }
 }
 
-/// Data have come.
+/// Reads an outcome with data.
 pub(crate) fn data(outcome: Outcome) -> Result<libi_comm::Bytes, CommError> {
     if let Outcome::Data(bytes) = outcome { Ok(bytes) } else { Err(OTHER) }
 }
 
-/// Everybody's data have come.
+/// Reads an outcome with the data of all members.
 pub(crate) fn parts(outcome: Outcome) -> Result<Vec<libi_comm::Bytes>, CommError> {
     if let Outcome::Parts(parts) = outcome { Ok(parts) } else { Err(OTHER) }
 }
 
-/// The place in a ring has come.
+/// Reads a position in a ring.
 pub(crate) fn place(outcome: Outcome) -> Result<RingPlace, CommError> {
     if let Outcome::Place(place) = outcome { Ok(place) } else { Err(OTHER) }
 }
 
-/// It was found out what is under a key.
+/// Reads the result of a lookup.
 pub(crate) fn found(outcome: Outcome) -> Result<Option<libi_comm::Bytes>, CommError> {
     if let Outcome::Found(value) = outcome { Ok(value) } else { Err(OTHER) }
 }

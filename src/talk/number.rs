@@ -1,9 +1,10 @@
-//! Which numbers can be combined on their way, and how arrays of them travel: as they are in this machine's memory.
+//! The numbers that reductions combine, and the encoding of arrays of them: native byte order.
 
 use libi_comm::fold::Element;
 use libi_comm::{Bytes, CommError};
 
-/// A number that [`reduce`](crate::Member::reduce) and [`allreduce`](crate::Member::allreduce) can combine.
+/// A number that [`reduce`](crate::Member::reduce) and [`allreduce`](crate::Member::allreduce) can
+/// combine.
 pub trait Number: sealed::Number {}
 
 pub(crate) mod sealed {
@@ -36,14 +37,14 @@ macro_rules! number {
 
 number!(u8: U8, i32: I32, u32: U32, i64: I64, u64: U64, f32: F32, f64: F64);
 
-/// An array, as it travels.
+/// Encodes an array.
 pub(crate) fn bytes_of<T: Number>(numbers: &[T]) -> Bytes {
     let mut bytes = Vec::with_capacity(size_of_val(numbers));
     numbers.iter().for_each(|number| number.append(&mut bytes));
     bytes.into()
 }
 
-/// The array that has travelled.
+/// Decodes an array.
 pub(crate) fn numbers_in<T: Number>(bytes: &[u8]) -> Result<Vec<T>, CommError> {
     let numbers = bytes.chunks(T::ELEMENT.size()).map(T::read).collect();
     let no_array = || CommError::NoArray { length: bytes.len(), element: T::ELEMENT.size() };
