@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use libi_core::hosts::file::parse_host_file;
 use libi_core::hosts::{HostList, MAX_HOSTS};
 use libi_core::wire::{
-    Decoder, Event, Frame, FrameError, Header, Kind, Limits, Parsed, PreambleScanner, decode_control,
+    Decoder, Frame, FrameError, FramePart, Header, Kind, Limits, Parsed, PreambleScanner, decode_control,
     encode_control, parse,
 };
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub fn check_frames(data: &[u8]) {
     }
     let after_preamble = whole.map_or(&data[..0], |end| &data[end..]);
     for stream in [data, after_preamble] {
-        for limits in [Limits::BEFORE_PROOF, Limits::PROVEN] {
+        for limits in [Limits::UNAUTHENTICATED, Limits::AUTHENTICATED] {
             let read = read_frames(stream, &limits);
             for size in sizes {
                 let decoded = decode_in_pieces(stream, size, &limits);
@@ -49,7 +49,7 @@ fn scan(data: &[u8], size: usize) -> Option<usize> {
     for piece in data.chunks(size) {
         let scan = scanner.scan(piece);
         foreign.extend_from_slice(&scan.held);
-        foreign.extend_from_slice(scan.text);
+        foreign.extend_from_slice(scan.foreign);
         fed += piece.len();
         if let Some(found) = scan.found {
             let end = fed - found.rest.len();
@@ -74,7 +74,7 @@ fn read_frames<'a>(stream: &'a [u8], limits: &Limits) -> Reading<'a> {
         match parse(input, limits) {
             Ok(Parsed::Frame { frame, consumed }) => {
                 let (header, payload) = (frame.header(), frame.payload());
-                assert!(payload.len() <= limits.longest(header.kind()));
+                assert!(payload.len() <= limits.max_payload(header.kind()));
                 assert_eq!(input[..consumed], [&header.encode()[..], payload].concat());
                 check_beginnings(&input[..consumed], limits);
                 check_message(&frame);
@@ -84,8 +84,8 @@ fn read_frames<'a>(stream: &'a [u8], limits: &Limits) -> Reading<'a> {
             Ok(Parsed::Incomplete { missing }) => {
                 assert!(missing > 0);
                 if input.len() >= Header::LEN {
-                    let longest = Kind::ALL.map(|kind| limits.longest(kind)).into_iter().max();
-                    assert!(input.len() + missing <= Header::LEN + longest.unwrap_or(0));
+                    let max_payload = Kind::ALL.map(|kind| limits.max_payload(kind)).into_iter().max();
+                    assert!(input.len() + missing <= Header::LEN + max_payload.unwrap_or(0));
                 }
                 return (frames, Ok(input.len()));
             }
@@ -126,15 +126,15 @@ fn decode_in_pieces<'a>(stream: &'a [u8], size: usize, limits: &Limits) -> Readi
             let event = decoder.step(&mut input);
             used += before - input.len();
             match event {
-                Ok(Some(Event::Head(header))) => {
+                Ok(Some(FramePart::Head(header))) => {
                     assert!(open.replace(header).is_none(), "a frame begins inside another");
                     payload_at = used;
                 }
-                Ok(Some(Event::Bytes(bytes))) => {
+                Ok(Some(FramePart::Bytes(bytes))) => {
                     assert!(open.is_some() && !bytes.is_empty());
                     assert_eq!(bytes, &stream[used - bytes.len()..used]);
                 }
-                Ok(Some(Event::End)) => {
+                Ok(Some(FramePart::End)) => {
                     let header = open.take().expect("a frame ends that has begun");
                     assert_eq!(used - payload_at, header.length());
                     frames.push((header, &stream[payload_at..used]));
@@ -168,9 +168,9 @@ fn check_message_as<T: Serialize + DeserializeOwned + PartialEq + Debug>(frame: 
     };
     let header = frame.header();
     let mut written = Vec::new();
-    encode_control(&mut written, header.kind(), header.channel(), &message, &Limits::PROVEN)
+    encode_control(&mut written, header.kind(), header.channel(), &message, &Limits::AUTHENTICATED)
         .expect("a message is no longer than the bytes it was read from");
-    let Ok(Parsed::Frame { frame: again, consumed }) = parse(&written, &Limits::PROVEN) else {
+    let Ok(Parsed::Frame { frame: again, consumed }) = parse(&written, &Limits::AUTHENTICATED) else {
         panic!("{written:?} was written as a frame");
     };
     assert_eq!(consumed, written.len());

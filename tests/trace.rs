@@ -21,7 +21,7 @@ fn launch() -> Timeline {
         launcher: launcher.map(HostIndex),
         attempts: 1,
         started: MS(started),
-        greeted: Some(MS(greeted)),
+        hello: Some(MS(greeted)),
         joined: Some(MS(joined)),
         ended: None,
     };
@@ -32,7 +32,7 @@ fn launch() -> Timeline {
         host("n4", Some(0), 394, 0, 0),
     ];
     hosts[2].attempts = 2;
-    (hosts[3].greeted, hosts[3].joined) = (None, None);
+    (hosts[3].hello, hosts[3].joined) = (None, None);
     hosts[3].ended = Some((MS(500), "ssh exited 255: No route to host\u{1b}[2J\n(after 0.1 s)".to_owned()));
     let predicted = Some(Prediction::greedy(4, Cost::new(MS(7), MS(172))));
     Timeline { session: "demo".to_owned(), hosts, up: Some(MS(500)), predicted }

@@ -2,8 +2,8 @@
 
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::secure::{
-    AwaitOpening, AwaitProof, AwaitReply, Awaited, Fresh, HandshakeFault, LinkKey, LinkSecurity, Open,
-    Opening, Parent, RecordFault, Secret, Secured, Step, Terms,
+    AwaitOpening, AwaitProof, AwaitReply, Entropy, HandshakeFault, HandshakeMessage, HandshakeStep, LinkKey,
+    LinkSecurity, Opener, Opening, Parent, RecordFault, Secret, SecuredLink, Terms,
 };
 use libi_core::wire::Version;
 
@@ -40,9 +40,10 @@ impl Genuine {
             mode: LinkSecurity::Encrypted,
         };
         let key = LinkKey::derive(&Secret::from_ticket(&[7; 32]), &terms);
-        let (child, opening) = AwaitReply::begin(&key, Fresh::new(&mut [1; 32]));
+        let (child, opening) = AwaitReply::begin(&key, Entropy::new(&mut [1; 32]));
         let (_, reply) = answer(&key, &opening, opening.len()).expect("a genuine opening");
-        let Ok((Secured::Encrypted { mut seal, .. }, proof)) = take_reply(child, &reply, reply.len()) else {
+        let Ok((SecuredLink::Encrypted { mut seal, .. }, proof)) = take_reply(child, &reply, reply.len())
+        else {
             panic!("a genuine reply is refused");
         };
         let mut records = Vec::new();
@@ -53,16 +54,16 @@ impl Genuine {
     }
 
     fn child(&self) -> AwaitReply {
-        AwaitReply::begin(&self.key, Fresh::new(&mut [1; 32])).0
+        AwaitReply::begin(&self.key, Entropy::new(&mut [1; 32])).0
     }
 
     fn parent(&self) -> AwaitProof {
         answer(&self.key, &self.opening, self.opening.len()).expect("a genuine opening").0
     }
 
-    fn open(&self) -> Open {
+    fn open(&self) -> Opener {
         match take_proof(self.parent(), &self.proof, self.proof.len()) {
-            Ok(Secured::Encrypted { open, .. }) => open,
+            Ok(SecuredLink::Encrypted { open, .. }) => open,
             _ => panic!("a genuine proof is refused"),
         }
     }
@@ -71,19 +72,21 @@ impl Genuine {
 /// Only the genuine message is taken for it; a shorter one is cut. The genuine ones are in the corpus.
 fn check_in_place_of_messages(data: &[u8], size: usize, genuine: &Genuine) {
     let opened = answer(&genuine.key, data, size).map(|_| ());
-    expect(opened, Awaited::Opening, data, &genuine.opening);
+    expect(opened, HandshakeMessage::Opening, data, &genuine.opening);
     let replied = take_reply(genuine.child(), data, size).map(|_| ());
-    expect(replied, Awaited::Reply, data, &genuine.reply);
+    expect(replied, HandshakeMessage::Reply, data, &genuine.reply);
     let proven = take_proof(genuine.parent(), data, size).map(|_| ());
-    expect(proven, Awaited::Proof, data, &genuine.proof);
+    expect(proven, HandshakeMessage::Proof, data, &genuine.proof);
     check_records(data, size, genuine);
 }
 
 #[track_caller]
-fn expect(result: Result<(), HandshakeFault>, awaited: Awaited, data: &[u8], genuine: &[u8]) {
+fn expect(result: Result<(), HandshakeFault>, awaited: HandshakeMessage, data: &[u8], genuine: &[u8]) {
     match result {
         Ok(()) => assert!(data.starts_with(genuine), "a forged {awaited} is taken"),
-        Err(HandshakeFault::Cut { awaited: told, have }) => assert_eq!((told, have), (awaited, data.len())),
+        Err(HandshakeFault::Cut { awaited: opened, have }) => {
+            assert_eq!((opened, have), (awaited, data.len()))
+        }
         Err(_) => assert!(!data.starts_with(genuine) && data.len() >= genuine.len()),
     }
 }
@@ -91,19 +94,19 @@ fn expect(result: Result<(), HandshakeFault>, awaited: Awaited, data: &[u8], gen
 /// Whatever comes, what is told is a beginning of what was said, record by record; and the pieces make no
 /// difference.
 fn check_records(stream: &[u8], size: usize, genuine: &Genuine) {
-    let (told, result) = read(genuine.open(), stream, size);
-    assert_eq!(told, SAID[..told.len()], "something was told that nobody said");
+    let (opened, result) = read(genuine.open(), stream, size);
+    assert_eq!(opened, SAID[..opened.len()], "something was told that nobody said");
     let same = stream.iter().zip(&genuine.records).take_while(|(a, b)| a == b).count();
     let mut end = 0;
     let whole = SAID.iter().take_while(|said| {
         end += 2 + said.len() + 16;
         end <= same
     });
-    assert_eq!(told.len(), whole.count(), "a genuine record is refused");
+    assert_eq!(opened.len(), whole.count(), "a genuine record is refused");
     if result.is_ok() {
         assert!(genuine.records.starts_with(stream));
     }
-    assert_eq!(read(genuine.open(), stream, stream.len().max(1)), (told, result));
+    assert_eq!(read(genuine.open(), stream, stream.len().max(1)), (opened, result));
 }
 
 /// Changes a genuine stream: each three bytes name a place and what to change in it.
@@ -126,11 +129,11 @@ fn check_damage(data: &[u8], size: usize, genuine: &Genuine) {
 }
 
 fn answer(key: &LinkKey, data: &[u8], size: usize) -> Result<(AwaitProof, Vec<u8>), HandshakeFault> {
-    let unknown = opening(data, size)?.answer(None, Fresh::new(&mut [2; 32]));
-    assert_eq!(unknown.err(), Some(HandshakeFault::UnknownLink));
+    let unknown = opening(data, size)?.answer(None, Entropy::new(&mut [2; 32]));
+    assert_eq!(unknown.err(), Some(HandshakeFault::UnknownKey));
     let opening = opening(data, size)?;
-    let found = (opening.link() == key.id()).then_some(key);
-    let (parent, reply) = opening.answer(found, Fresh::new(&mut [2; 32]))?;
+    let found = (opening.key_id() == key.id()).then_some(key);
+    let (parent, reply) = opening.answer(found, Entropy::new(&mut [2; 32]))?;
     Ok((parent, reply.to_vec()))
 }
 
@@ -138,8 +141,8 @@ fn opening(data: &[u8], size: usize) -> Result<Opening, HandshakeFault> {
     let mut waiting = AwaitOpening::new();
     for mut piece in data.chunks(size) {
         match waiting.step(&mut piece) {
-            Step::Wait(next) => waiting = next,
-            Step::Done(opening) => return Ok(opening),
+            HandshakeStep::Wait(next) => waiting = next,
+            HandshakeStep::Done(opening) => return Ok(opening),
         }
     }
     Err(waiting.end())
@@ -149,42 +152,42 @@ fn take_reply(
     mut child: AwaitReply,
     data: &[u8],
     size: usize,
-) -> Result<(Secured, [u8; 16]), HandshakeFault> {
+) -> Result<(SecuredLink, [u8; 16]), HandshakeFault> {
     for mut piece in data.chunks(size) {
         match child.step(&mut piece)? {
-            Step::Wait(next) => child = next,
-            Step::Done(done) => return Ok(done),
+            HandshakeStep::Wait(next) => child = next,
+            HandshakeStep::Done(done) => return Ok(done),
         }
     }
     Err(child.end())
 }
 
-fn take_proof(mut parent: AwaitProof, data: &[u8], size: usize) -> Result<Secured, HandshakeFault> {
+fn take_proof(mut parent: AwaitProof, data: &[u8], size: usize) -> Result<SecuredLink, HandshakeFault> {
     for mut piece in data.chunks(size) {
         match parent.step(&mut piece)? {
-            Step::Wait(next) => parent = next,
-            Step::Done(secured) => return Ok(secured),
+            HandshakeStep::Wait(next) => parent = next,
+            HandshakeStep::Done(secured) => return Ok(secured),
         }
     }
     Err(parent.end())
 }
 
 /// What a stream of records says in pieces of `size` bytes, and how it ends.
-fn read(mut open: Open, stream: &[u8], size: usize) -> (Vec<Vec<u8>>, Result<(), RecordFault>) {
-    let mut told = Vec::new();
+fn read(mut open: Opener, stream: &[u8], size: usize) -> (Vec<Vec<u8>>, Result<(), RecordFault>) {
+    let mut opened = Vec::new();
     let mut stream = stream.to_vec();
     for mut piece in stream.chunks_mut(size) {
         loop {
             match open.step(&mut piece) {
-                Ok(Some(bytes)) => told.push(bytes.to_vec()),
+                Ok(Some(bytes)) => opened.push(bytes.to_vec()),
                 Ok(None) => break,
                 Err(fault) => {
                     assert_eq!(open.step(&mut piece), Err(fault), "an error is forgotten");
-                    return (told, Err(fault));
+                    return (opened, Err(fault));
                 }
             }
         }
         assert!(piece.is_empty());
     }
-    (told, open.end())
+    (opened, open.end())
 }

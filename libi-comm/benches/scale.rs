@@ -25,7 +25,7 @@ use libi_comm::fold::{Element, Op};
 use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Fold, Frame, Group, KeyScope};
 use libi_core::curves::{Curve, Curves};
 use libi_core::ids::{LinkId, Rank};
-use libi_core::sim::{Agenda, Ended, Node as Id, Sim, World};
+use libi_core::sim::{Agenda, MachineId as Id, Sim, StopReason, World};
 use libi_core::time::{Instant, Rounded};
 
 use common::shape::{Placing, Process, Shape, Tree};
@@ -172,7 +172,7 @@ fn run(size: u32, calls: fn(Rank, u32) -> Vec<Call>) -> Duration {
     for at in 0..sim.world.members.len() {
         sim.world.go_on(Id(at as u32), &mut sim.agenda);
     }
-    assert_eq!(sim.run(Instant::FAR_FUTURE, u64::MAX), Ended::Quiet);
+    assert_eq!(sim.run(Instant::FAR_FUTURE, u64::MAX), StopReason::Quiescent);
     assert_eq!(sim.world.open, 0, "somebody waits");
     sim.world.members.iter().map(|member| member.busy_until).max().unwrap().since(Instant::ZERO)
 }
@@ -229,7 +229,7 @@ impl Cluster {
 
 impl World for Cluster {
     type Machine = Group;
-    type Happening = Arrives;
+    type WorldEvent = Arrives;
 
     fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
@@ -242,7 +242,7 @@ impl World for Cluster {
         }
     }
 
-    fn happen(&mut self, Arrives(to, link, frame): Arrives, agenda: &mut Agenda<Self>) {
+    fn on_world_event(&mut self, Arrives(to, link, frame): Arrives, agenda: &mut Agenda<Self>) {
         let at = self.handle(to, frame.len(), agenda.now());
         agenda.tell(at, to, Event::Frame(link, frame));
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::secure::{
-    AwaitOpening, AwaitReply, Fresh, LinkId, LinkKey, LinkSecurity, Open, Opening, Parent, Seal, Secret,
-    Secured, Step, Terms,
+    AwaitOpening, AwaitReply, Entropy, HandshakeStep, KeyId, LinkKey, LinkSecurity, Opener, Opening, Parent,
+    Sealer, Secret, SecuredLink, Terms,
 };
 use libi_core::wire::Version;
 
@@ -70,7 +70,7 @@ fn handshakes() {
     let mut unknown = Vec::new();
     let mut repeated = Vec::new();
     let mut repeats = [0x5a; 64];
-    repeats[..LinkId::LEN].copy_from_slice(&key.id().0);
+    repeats[..KeyId::LEN].copy_from_slice(&key.id().0);
     for _ in 0..=RUNS {
         whole.push(time(|| {
             for _ in 0..COUNT {
@@ -80,13 +80,13 @@ fn handshakes() {
         unknown.push(time(|| {
             for _ in 0..COUNT {
                 let stranger = opening(&[0x5a; 64]);
-                assert!(stranger.answer(black_box(None), fresh(2)).is_err());
+                assert!(stranger.answer(black_box(None), entropy(2)).is_err());
             }
         }));
         repeated.push(time(|| {
             for _ in 0..COUNT {
                 let stranger = opening(&repeats);
-                assert!(stranger.answer(black_box(Some(&key)), fresh(2)).is_err());
+                assert!(stranger.answer(black_box(Some(&key)), entropy(2)).is_err());
             }
         }));
     }
@@ -104,35 +104,35 @@ fn key(mode: LinkSecurity) -> LinkKey {
         parent: Parent::FrontEnd,
         mode,
     };
-    LinkKey::derive(&Secret::new(fresh(7)), &terms)
+    LinkKey::derive(&Secret::new(entropy(7)), &terms)
 }
 
-fn fresh(byte: u8) -> Fresh {
-    Fresh::new(&mut [byte; 32])
+fn entropy(byte: u8) -> Entropy {
+    Entropy::new(&mut [byte; 32])
 }
 
 fn opening(bytes: &[u8]) -> Opening {
     match AwaitOpening::new().step(&mut &*bytes) {
-        Step::Done(opening) => opening,
-        Step::Wait(_) => panic!("an opening is 64 bytes long"),
+        HandshakeStep::Done(opening) => opening,
+        HandshakeStep::Wait(_) => panic!("an opening is 64 bytes long"),
     }
 }
 
-fn handshake(key: &LinkKey) -> (Secured, Secured) {
-    let (child, message) = AwaitReply::begin(key, fresh(1));
-    let (parent, reply) = opening(&message).answer(Some(key), fresh(2)).expect("a genuine opening");
-    let Ok(Step::Done((child, proof))) = child.step(&mut &reply[..]) else {
+fn handshake(key: &LinkKey) -> (SecuredLink, SecuredLink) {
+    let (child, message) = AwaitReply::begin(key, entropy(1));
+    let (parent, reply) = opening(&message).answer(Some(key), entropy(2)).expect("a genuine opening");
+    let Ok(HandshakeStep::Done((child, proof))) = child.step(&mut &reply[..]) else {
         panic!("a genuine reply");
     };
-    let Ok(Step::Done(parent)) = parent.step(&mut &proof[..]) else {
+    let Ok(HandshakeStep::Done(parent)) = parent.step(&mut &proof[..]) else {
         panic!("a genuine proof");
     };
     (child, parent)
 }
 
-fn direction() -> (Seal, Open) {
+fn direction() -> (Sealer, Opener) {
     match handshake(&key(LinkSecurity::Encrypted)) {
-        (Secured::Encrypted { seal, .. }, Secured::Encrypted { open, .. }) => (seal, open),
+        (SecuredLink::Encrypted { seal, .. }, SecuredLink::Encrypted { open, .. }) => (seal, open),
         _ => panic!("the terms say encrypted"),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Above, how many hosts are up at each time. Below, a bar for every launch from its start to the moment when its
 //! host is up, in the order of launches, with the path to the last host marked. A picture holds about
-//! [`MOST_ROWS`] launches; of larger ones it shows every k-th, and of a long path its two ends beside them, and
+//! [`MAX_ROWS`] launches; of larger ones it shows every k-th, and of a long path its two ends beside them, and
 //! says so. The SVG needs nothing but itself.
 
 use alloc::collections::BTreeSet;
@@ -15,17 +15,17 @@ use crate::plan::{Schedule, Tree};
 use crate::time::{Instant, Rounded};
 
 /// How many launches a picture shows, with as many again of the path to the last host.
-pub const MOST_ROWS: u32 = 200;
+pub const MAX_ROWS: u32 = 200;
 
 /// Draws a launch, calling each node by the name that `name` gives it.
 #[must_use]
 pub fn launch(tree: &Tree, schedule: &Schedule, name: &dyn Fn(u32) -> String) -> String {
     let path = explain(tree, schedule).path;
-    let hidden = path.len().saturating_sub(MOST_ROWS as usize);
+    let hidden = path.len().saturating_sub(MAX_ROWS as usize);
     let ends =
-        path.iter().take(MOST_ROWS as usize / 2).chain(path.iter().skip(MOST_ROWS as usize / 2 + hidden));
+        path.iter().take(MAX_ROWS as usize / 2).chain(path.iter().skip(MAX_ROWS as usize / 2 + hidden));
     let path: BTreeSet<u32> = ends.map(|step| step.node).collect();
-    let every = tree.hosts().div_ceil(MOST_ROWS).max(1);
+    let every = tree.hosts().div_ceil(MAX_ROWS).max(1);
     let shown = tree.launches().filter(|(_, node)| node % every == 0 || path.contains(node));
     let rows = shown.clone().count();
     let first_row = TOP + CURVE + 30.0;
@@ -74,14 +74,14 @@ fn bar(
     y: f64,
     schedule: &Schedule,
     node: u32,
-    with_trailer_tag: bool,
+    on_path: bool,
     name: &str,
     launcher: &str,
 ) {
     let seconds = |at: Option<Instant>| at.unwrap_or_default().as_secs_f64();
     let (start, up) = (seconds(schedule.started(node)), seconds(schedule.ready(node)));
     let (x, width) = (canvas.x(start), (canvas.x(up) - canvas.x(start)).max(0.5));
-    let colour = if with_trailer_tag { "#ea580c" } else { "#93c5fd" };
+    let colour = if on_path { "#ea580c" } else { "#93c5fd" };
     canvas.text(LEFT - 8.0, y + 9.0, "end", &shortened(name, NAME));
     canvas.line(format_args!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"10\" fill=\"{colour}\"><title>{}: \
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(drawn(100).matches("<title>").count(), 99);
         let large = drawn(100_000);
         let bars = large.matches("<title>").count() as u32;
-        assert!((MOST_ROWS - 1..MOST_ROWS + 20).contains(&bars), "{bars}");
+        assert!((MAX_ROWS - 1..MAX_ROWS + 20).contains(&bars), "{bars}");
         assert!(large.contains("one launch of 500 is shown"));
         assert!(large.len() < 100_000);
     }
@@ -122,7 +122,7 @@ mod tests {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
         let tree = crate::plan::Shape::Chain.tree(NonZeroU32::new(100_000).unwrap(), &cost);
         let svg = launch(&tree, &tree.schedule(&cost), &|node| format!("n{node}"));
-        assert!((1..=2 * MOST_ROWS as usize).contains(&svg.matches("<title>").count()));
+        assert!((1..=2 * MAX_ROWS as usize).contains(&svg.matches("<title>").count()));
         assert!(svg.contains(">n1<") && svg.contains(">n99999<"));
     }
 
@@ -130,8 +130,8 @@ mod tests {
     fn the_critical_path_is_always_shown_and_marked() {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
         let (tree, schedule) = greedy::plan(NonZeroU32::new(100_000).unwrap(), &cost);
-        let with_trailer_tag = drawn(100_000).matches("#ea580c").count();
-        assert_eq!(with_trailer_tag, explain(&tree, &schedule).path.len());
+        let on_path = drawn(100_000).matches("#ea580c").count();
+        assert_eq!(on_path, explain(&tree, &schedule).path.len());
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::fmt::Write;
 use blake2::{Blake2s256, Digest};
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::secure::{
-    AwaitOpening, AwaitReply, Fresh, LinkKey, LinkSecurity, Parent, Secret, Secured, Step, Terms,
+    AwaitOpening, AwaitReply, Entropy, HandshakeStep, LinkKey, LinkSecurity, Parent, Secret, SecuredLink,
+    Terms,
 };
 use libi_core::wire::Version;
 
@@ -44,16 +45,16 @@ fn terms(version: u16, [session, host, attempt]: [u32; 3], parent: Parent, mode:
 fn link(terms: &Terms) -> Vec<(&'static str, Vec<u8>)> {
     let secret = Secret::from_ticket(&core::array::from_fn(|i| i as u8));
     let key = LinkKey::derive(&secret, terms);
-    let (child, opening) = AwaitReply::begin(&key, Fresh::new(&mut [0x11; 32]));
-    let Step::Done(received) = AwaitOpening::new().step(&mut &opening[..]) else {
+    let (child, opening) = AwaitReply::begin(&key, Entropy::new(&mut [0x11; 32]));
+    let HandshakeStep::Done(received) = AwaitOpening::new().step(&mut &opening[..]) else {
         panic!("an opening is not complete");
     };
     let (parent, reply) =
-        received.answer(Some(&key), Fresh::new(&mut [0x22; 32])).expect("a genuine opening");
-    let Ok(Step::Done((child, proof))) = child.step(&mut &reply[..]) else {
+        received.answer(Some(&key), Entropy::new(&mut [0x22; 32])).expect("a genuine opening");
+    let Ok(HandshakeStep::Done((child, proof))) = child.step(&mut &reply[..]) else {
         panic!("the reply is refused");
     };
-    let Ok(Step::Done(parent)) = parent.step(&mut &proof[..]) else {
+    let Ok(HandshakeStep::Done(parent)) = parent.step(&mut &proof[..]) else {
         panic!("the proof is refused");
     };
     let mut values = vec![
@@ -63,7 +64,7 @@ fn link(terms: &Terms) -> Vec<(&'static str, Vec<u8>)> {
         ("reply", reply.to_vec()),
         ("proof", proof.to_vec()),
     ];
-    if let (Secured::Encrypted { mut seal, .. }, Secured::Encrypted { seal: mut parents, .. }) =
+    if let (SecuredLink::Encrypted { mut seal, .. }, SecuredLink::Encrypted { seal: mut parents, .. }) =
         (child, parent)
     {
         let mut records = [const { Vec::new() }; 3];

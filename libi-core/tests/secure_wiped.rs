@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::secure::{
-    AwaitOpening, AwaitReply, Fresh, LinkKey, LinkSecurity, Parent, Secret, Secured, Step, Terms,
+    AwaitOpening, AwaitReply, Entropy, HandshakeStep, LinkKey, LinkSecurity, Parent, Secret, SecuredLink,
+    Terms,
 };
 use libi_core::wire::Version;
 
@@ -55,7 +56,7 @@ fn no_block_is_freed_with_the_secret_in_it() {
     assert_eq!(freed_with_secret(|| drop(black_box(Secret::from_ticket(&SECRET)))), 0, "a secret is dropped");
     let clones = || drop(black_box(vec![Secret::from_ticket(&SECRET); 3]));
     assert_eq!(freed_with_secret(clones), 0, "clones are dropped");
-    let boxed = || drop(black_box(Box::new(Fresh::new(&mut SECRET.clone()))));
+    let boxed = || drop(black_box(Box::new(Entropy::new(&mut SECRET.clone()))));
     assert_eq!(freed_with_secret(boxed), 0, "randomness is dropped");
     assert_eq!(freed_with_secret(link_that_carries_the_secret), 0, "a link is made, used and dropped");
 }
@@ -72,15 +73,18 @@ fn link_that_carries_the_secret() {
         mode: LinkSecurity::Encrypted,
     };
     let key = Box::new(LinkKey::derive(&secret, &terms));
-    let (child, opening) = AwaitReply::begin(&key, Fresh::new(&mut [1; 32]));
-    let Step::Done(received) = AwaitOpening::new().step(&mut &opening[..]) else {
+    let (child, opening) = AwaitReply::begin(&key, Entropy::new(&mut [1; 32]));
+    let HandshakeStep::Done(received) = AwaitOpening::new().step(&mut &opening[..]) else {
         panic!("an opening is not complete");
     };
-    let (parent, reply) = received.answer(Some(&key), Fresh::new(&mut [2; 32])).expect("a genuine opening");
-    let Ok(Step::Done((Secured::Encrypted { mut seal, .. }, proof))) = child.step(&mut &reply[..]) else {
+    let (parent, reply) = received.answer(Some(&key), Entropy::new(&mut [2; 32])).expect("a genuine opening");
+    let Ok(HandshakeStep::Done((SecuredLink::Encrypted { mut seal, .. }, proof))) =
+        child.step(&mut &reply[..])
+    else {
         panic!("the reply is refused");
     };
-    let Ok(Step::Done(Secured::Encrypted { mut open, .. })) = parent.step(&mut &proof[..]) else {
+    let Ok(HandshakeStep::Done(SecuredLink::Encrypted { mut open, .. })) = parent.step(&mut &proof[..])
+    else {
         panic!("the proof is refused");
     };
     let mut wire = Vec::new();

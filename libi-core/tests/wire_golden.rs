@@ -106,8 +106,8 @@ fn messages_keep_their_bytes() {
 
 #[test]
 fn limits_for_proven_peers_belong_to_version_1() {
-    assert_eq!(Limits::PROVEN, Limits { payload: 1 << 20, control: 4 << 20 });
-    assert_eq!(Limits::BEFORE_PROOF, Limits { payload: 0, control: 4 << 10 });
+    assert_eq!(Limits::AUTHENTICATED, Limits { payload: 1 << 20, control: 4 << 20 });
+    assert_eq!(Limits::UNAUTHENTICATED, Limits { payload: 0, control: 4 << 10 });
 }
 
 #[test]
@@ -122,10 +122,11 @@ fn every_golden_file_is_read_by_a_test_here() {
 /// The frame is written as in the file, and the file reads as the frame.
 #[track_caller]
 fn expect_frame(name: &str, kind: Kind, flags: Flags, channel: u16, payload: &[u8]) {
-    let header = Header::new(kind, flags, channel, payload.len(), &Limits::PROVEN).expect("a sound header");
+    let header =
+        Header::new(kind, flags, channel, payload.len(), &Limits::AUTHENTICATED).expect("a sound header");
     expect_bytes(name, &[&header.encode(), payload].concat());
     let golden = golden(name);
-    let Ok(Parsed::Frame { frame, consumed }) = parse(&golden, &Limits::PROVEN) else {
+    let Ok(Parsed::Frame { frame, consumed }) = parse(&golden, &Limits::AUTHENTICATED) else {
         panic!("{name} is no longer read as a frame");
     };
     assert_eq!((frame.header(), frame.payload(), consumed), (header, payload, golden.len()), "{name}");
@@ -138,11 +139,11 @@ where
     T: Serialize + DeserializeOwned + PartialEq + Debug,
 {
     let mut bytes = Vec::new();
-    encode_control(&mut bytes, kind, channel, message, &Limits::PROVEN).expect("a sound message");
+    encode_control(&mut bytes, kind, channel, message, &Limits::AUTHENTICATED).expect("a sound message");
     expect_bytes(name, &bytes);
     expect_frame(name, kind, Flags::NONE, channel, &bytes[Header::LEN..]);
     let golden = golden(name);
-    let Ok(Parsed::Frame { frame, .. }) = parse(&golden, &Limits::PROVEN) else {
+    let Ok(Parsed::Frame { frame, .. }) = parse(&golden, &Limits::AUTHENTICATED) else {
         panic!("{name} is no longer read as a frame");
     };
     assert_eq!(decode_control::<T>(&frame).as_ref(), Ok(message), "{name}");

@@ -24,7 +24,7 @@ use libi_core::join::SessionKey;
 use libi_core::plan::greedy;
 use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
-use libi_core::sim::{Agenda, Node as Id, Sim, World};
+use libi_core::sim::{Agenda, MachineId as Id, Sim, World};
 use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, HostSpec, LinkId, Node, Notice, Plan, Program};
 
@@ -222,7 +222,7 @@ fn next_turn(from: Id, next: Next, agenda: &mut Agenda<Cluster>) {
 
 impl World for Cluster {
     type Machine = Node;
-    type Happening = Happening;
+    type WorldEvent = Happening;
 
     fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
         let at = agenda.now() + LATENCY;
@@ -245,7 +245,7 @@ impl World for Cluster {
         }
     }
 
-    fn happen(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
+    fn on_world_event(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
         let now = agenda.now();
         match what {
             Happening::Nothing => {}

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use libi_core::secure::{AwaitReply, LinkKey, Step};
+use libi_core::secure::{AwaitReply, HandshakeStep, LinkKey};
 use libi_core::time::Instant;
 use libi_launch::machine::LinkId;
 use mio::net::TcpStream;
@@ -14,7 +14,7 @@ use mio::{Interest, Registry, Token};
 
 use super::NodeId;
 use super::addresses::MOST_ADDRESSES;
-use super::direct_listener::{fresh, write_all};
+use super::direct_listener::{entropy, write_all};
 use super::direct_stream::DirectStream;
 use super::stream::Stream;
 use super::targets::{FdRole, Targets};
@@ -65,14 +65,14 @@ impl DirectConnector {
     ) {
         let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
         for (_, address) in due {
-            let (Ok(stream), Ok(fresh)) = (TcpStream::connect(address), fresh()) else { continue };
+            let (Ok(stream), Ok(entropy)) = (TcpStream::connect(address), entropy()) else { continue };
             let _ = stream.set_nodelay(true);
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.last += 1;
             let at = (id, LinkId::PARENT, FdRole::Dial(self.last));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
-            let (state, opening) = AwaitReply::begin(&self.key, fresh);
+            let (state, opening) = AwaitReply::begin(&self.key, entropy);
             let attempt =
                 ConnectAttempt { address, stream, token, state: Some(state), out: opening.to_vec() };
             self.attempts.insert(self.last, attempt);
@@ -126,7 +126,7 @@ impl DirectConnector {
 }
 
 impl ConnectAttempt {
-    fn advance(&mut self) -> io::Result<Option<(libi_core::secure::Secured, Vec<u8>)>> {
+    fn advance(&mut self) -> io::Result<Option<(libi_core::secure::SecuredLink, Vec<u8>)>> {
         loop {
             match write_all(&self.stream, &mut self.out) {
                 // It is not connected yet.
@@ -144,8 +144,8 @@ impl ConnectAttempt {
             let mut input = &buffer[..count];
             let Some(state) = self.state.take() else { return Err(io::ErrorKind::InvalidData.into()) };
             match state.step(&mut input).map_err(io::Error::other)? {
-                Step::Wait(state) => self.state = Some(state),
-                Step::Done((secured, proof)) => {
+                HandshakeStep::Wait(state) => self.state = Some(state),
+                HandshakeStep::Done((secured, proof)) => {
                     self.out.extend_from_slice(&proof);
                     // Sixteen bytes behind sixty-four: there is room.
                     write_all(&self.stream, &mut self.out)?;

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use libi_core::secure::{AwaitOpening, AwaitProof, Fresh, LinkId as KeyId, LinkKey, Step};
+use libi_core::secure::{AwaitOpening, AwaitProof, Entropy, HandshakeStep, KeyId, LinkKey};
 use libi_core::time::Instant;
 use libi_launch::machine::LinkId;
 use mio::net::TcpListener;
@@ -201,7 +201,7 @@ impl DirectListener {
     fn advance(
         &self,
         peer: &mut PendingPeer,
-    ) -> io::Result<Option<(LinkId, KeyId, libi_core::secure::Secured, Vec<u8>)>> {
+    ) -> io::Result<Option<(LinkId, KeyId, libi_core::secure::SecuredLink, Vec<u8>)>> {
         loop {
             write_all(&peer.stream, &mut peer.out)?;
             let mut buffer = [0; 256];
@@ -216,11 +216,11 @@ impl DirectListener {
                 let state = std::mem::replace(&mut peer.state, Handshake::Opening(AwaitOpening::new()));
                 match state {
                     Handshake::Opening(state) => match state.step(&mut input) {
-                        Step::Wait(state) => peer.state = Handshake::Opening(state),
-                        Step::Done(opening) => {
-                            let known = self.keys.get(&opening.link());
-                            let id = opening.link();
-                            let answer = opening.answer(known.map(|(_, key)| key), fresh()?);
+                        HandshakeStep::Wait(state) => peer.state = Handshake::Opening(state),
+                        HandshakeStep::Done(opening) => {
+                            let known = self.keys.get(&opening.key_id());
+                            let id = opening.key_id();
+                            let answer = opening.answer(known.map(|(_, key)| key), entropy()?);
                             let (proof, reply) = answer.map_err(io::Error::other)?;
                             let Some((link, _)) = known else {
                                 return Err(io::ErrorKind::PermissionDenied.into());
@@ -231,8 +231,8 @@ impl DirectListener {
                     },
                     Handshake::Proof(link, id, state) => {
                         match state.step(&mut input).map_err(io::Error::other)? {
-                            Step::Wait(state) => peer.state = Handshake::Proof(link, id, state),
-                            Step::Done(secured) => {
+                            HandshakeStep::Wait(state) => peer.state = Handshake::Proof(link, id, state),
+                            HandshakeStep::Done(secured) => {
                                 return Ok(Some((link, id, secured, input.to_vec())));
                             }
                         }
@@ -274,8 +274,8 @@ pub(super) fn write_all(stream: &Stream, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn fresh() -> io::Result<Fresh> {
-    let mut bytes = [0; Fresh::LEN];
+pub(super) fn entropy() -> io::Result<Entropy> {
+    let mut bytes = [0; Entropy::LEN];
     getrandom::fill(&mut bytes)?;
-    Ok(Fresh::new(&mut bytes))
+    Ok(Entropy::new(&mut bytes))
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use libi_core::secure::{Open, Secured};
+use libi_core::secure::{Opener, SecuredLink};
 
 use super::link_io::WRITE_LIMIT;
 use super::send_queue::{Flushed, SendQueue};
@@ -18,7 +18,7 @@ const KEPT_CAPACITY: usize = 4 << 10;
 /// A proven connection.
 pub(super) struct DirectStream {
     pub(super) stream: Stream,
-    secured: Secured,
+    secured: SecuredLink,
     /// What waits to be written.
     pub(super) send_queue: SendQueue,
     /// What is sealed, and how much of it is written.
@@ -29,7 +29,7 @@ pub(super) struct DirectStream {
 }
 
 impl DirectStream {
-    pub(super) fn new(stream: Stream, secured: Secured, early: Vec<u8>) -> Self {
+    pub(super) fn new(stream: Stream, secured: SecuredLink, early: Vec<u8>) -> Self {
         Self { stream, secured, send_queue: SendQueue::default(), out: Vec::new(), written: 0, early }
     }
 
@@ -44,7 +44,7 @@ impl DirectStream {
 
     /// Writes what can be written now.
     pub(super) fn flush(&mut self) -> Flushed {
-        let Secured::Encrypted { seal, .. } = &mut self.secured else {
+        let SecuredLink::Encrypted { seal, .. } = &mut self.secured else {
             return self.send_queue.flush(&self.stream, WRITE_LIMIT);
         };
         let mut room = WRITE_LIMIT;
@@ -78,7 +78,7 @@ impl DirectStream {
 
     /// Whether what it carries comes as it is, so that it can be read to wherever it belongs.
     pub(super) fn is_plaintext(&self) -> bool {
-        matches!(self.secured, Secured::Authenticated) && self.early.is_empty()
+        matches!(self.secured, SecuredLink::Authenticated) && self.early.is_empty()
     }
 
     /// Whether everything that was written has arrived at the other host, as far as the system knows. What has not is
@@ -120,15 +120,15 @@ impl DirectStream {
     }
 }
 
-fn open_into(secured: &mut Secured, input: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<()> {
+fn open_into(secured: &mut SecuredLink, input: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<()> {
     match secured {
-        Secured::Authenticated => bytes.extend_from_slice(input),
-        Secured::Encrypted { open, .. } => open_records(open, input, bytes)?,
+        SecuredLink::Authenticated => bytes.extend_from_slice(input),
+        SecuredLink::Encrypted { open, .. } => open_records(open, input, bytes)?,
     }
     Ok(())
 }
 
-fn open_records(open: &mut Open, mut input: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<()> {
+fn open_records(open: &mut Opener, mut input: &mut [u8], bytes: &mut Vec<u8>) -> io::Result<()> {
     while let Some(piece) = open.step(&mut input).map_err(io::Error::other)? {
         bytes.extend_from_slice(piece);
     }

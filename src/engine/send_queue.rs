@@ -79,7 +79,9 @@ impl SendQueue {
     /// Takes a frame. One that is longer than frames may be cannot be sent.
     pub(super) fn queue_frame(&mut self, Frame(parts): Frame) {
         let length = parts.iter().map(Bytes::len).sum();
-        let Ok(header) = Header::new(Kind::Data, Flags::NONE, 1, length, &Limits::PROVEN) else { return };
+        let Ok(header) = Header::new(Kind::Data, Flags::NONE, 1, length, &Limits::AUTHENTICATED) else {
+            return;
+        };
         self.lengths.push_back(Header::LEN + length);
         self.pieces.push_back(Bytes::copy_from_slice(&header.encode()));
         self.pieces.extend(parts.into_iter().filter(|part| !part.is_empty()));
@@ -238,7 +240,7 @@ impl<'a> Next<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libi_core::wire::{Decoder, Event};
+    use libi_core::wire::{Decoder, FramePart};
 
     const GOODBYE: [u8; 8] = [0, 0, 0, 0, 7, 0, 0, 0];
 
@@ -261,12 +263,12 @@ mod tests {
 
     /// The kinds, first bytes and lengths of the frames in a stream.
     fn frames(mut stream: &[u8]) -> Vec<(Kind, u8, usize)> {
-        let mut decoder = Decoder::new(Limits::PROVEN);
+        let mut decoder = Decoder::new(Limits::AUTHENTICATED);
         let mut frames = Vec::new();
         while let Some(event) = decoder.step(&mut stream).unwrap() {
             match (event, frames.last_mut()) {
-                (Event::Head(header), _) => frames.push((header.kind(), 0, header.length())),
-                (Event::Bytes(bytes), Some((_, first, _))) => *first = bytes[0],
+                (FramePart::Head(header), _) => frames.push((header.kind(), 0, header.length())),
+                (FramePart::Bytes(bytes), Some((_, first, _))) => *first = bytes[0],
                 _ => {}
             }
         }

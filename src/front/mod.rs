@@ -34,7 +34,7 @@ use libi_core::dist::layout::{Layout, LayoutError, lay_out};
 use libi_core::ids::HostIndex;
 use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
-use libi_core::secure::{Fresh, Secret};
+use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::Backend;
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{
@@ -257,12 +257,12 @@ fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
     };
     let mut secret = None;
     if links != LinkPolicy::Channel {
-        let mut bytes = [0; Fresh::LEN];
+        let mut bytes = [0; Entropy::LEN];
         getrandom::fill(&mut bytes)
             .map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
         #[cfg(feature = "test-shell")]
         crate::testing::note_secret(&bytes);
-        secret = Some(Carried(Secret::new(Fresh::new(&mut bytes))));
+        secret = Some(Carried(Secret::new(Entropy::new(&mut bytes))));
     }
     Ok(Direct { links, loopback: options.loopback, mode: options.link_security, secret })
 }

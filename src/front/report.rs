@@ -196,7 +196,7 @@ impl LaunchReport {
             launcher: host.launcher,
             attempts: host.attempts,
             started: host.started,
-            greeted: host.hello.map(|hello| host.started + hello),
+            hello: host.hello.map(|hello| host.started + hello),
             joined: host.hello.zip(host.joined).map(|(greeted, joined)| host.started + greeted + joined),
             ended: host
                 .failure

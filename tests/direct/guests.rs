@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use libi::ids::HostIndex;
-use libi::secure::{AwaitReply, Fresh, LinkKey, OPENING_LEN, Parent, Secret, Terms};
+use libi::secure::{AwaitReply, Entropy, LinkKey, OPENING_LEN, Parent, Secret, Terms};
 use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId, wire};
 
 use crate::packets::{Tap, payload};
@@ -23,7 +23,7 @@ const MOST_MEMORY: u64 = 100_000;
 
 /// The opening of somebody who speaks the protocol and has another secret.
 fn forged() -> Vec<u8> {
-    let secret = Secret::new(Fresh::new(&mut [7; 32]));
+    let secret = Secret::new(Entropy::new(&mut [7; 32]));
     let terms = Terms {
         version: wire::PROTOCOL.newest(),
         session: SessionId(0),
@@ -32,7 +32,7 @@ fn forged() -> Vec<u8> {
         parent: Parent::FrontEnd,
         mode: LinkSecurity::Encrypted,
     };
-    let (_, opening) = AwaitReply::begin(&LinkKey::derive(&secret, &terms), Fresh::new(&mut [8; 32]));
+    let (_, opening) = AwaitReply::begin(&LinkKey::derive(&secret, &terms), Entropy::new(&mut [8; 32]));
     opening.to_vec()
 }
 

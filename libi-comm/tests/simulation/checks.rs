@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use libi_comm::message::{CallSignature, Kind, Length};
 use libi_comm::{Address, Call, CommError, Fold};
 use libi_core::ids::Rank;
-use libi_core::sim::{Node as Id, Sim};
+use libi_core::sim::{MachineId as Id, Sim};
 use libi_core::time::Instant;
 
 use crate::common::step::Step;

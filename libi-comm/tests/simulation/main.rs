@@ -13,7 +13,7 @@ mod world;
 use std::ops::Range;
 use std::sync::Arc;
 
-use libi_core::sim::{Ended, Sim};
+use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
 
 use common::Session;
@@ -93,7 +93,7 @@ fn run(session: Session, scenario: Scenario) -> Result<(), String> {
     let session = Arc::new(session);
     let mut sim = Sim::new(Cluster::new(session, scenario));
     sim.world.begin(&mut sim.agenda);
-    if sim.run(Instant::FAR_FUTURE, 50_000_000) != Ended::Quiet {
+    if sim.run(Instant::FAR_FUTURE, 50_000_000) != StopReason::Quiescent {
         return Err(format!("something spins, at {}", sim.agenda.now()));
     }
     checks::all(&sim)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use libi_comm::{CallId, CommError};
 use libi_core::ids::{LinkId, Rank};
-use libi_core::sim::Node as Id;
+use libi_core::sim::MachineId as Id;
 use libi_core::time::Instant;
 
 use crate::common::shape::Process;

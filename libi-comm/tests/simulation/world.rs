@@ -11,7 +11,7 @@ use std::time::Duration;
 use libi_comm::{Address, Bytes, Call, CallId, CommError, Effect, Event, Frame, Group, Outcome};
 use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::rng::Rng;
-use libi_core::sim::{Agenda, Node as Id, World};
+use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 
 use crate::common::heap::Heap;
@@ -284,7 +284,7 @@ impl Cluster {
 
 impl World for Cluster {
     type Machine = Group;
-    type Happening = Happening;
+    type WorldEvent = Happening;
 
     fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
@@ -303,7 +303,7 @@ impl World for Cluster {
         }
     }
 
-    fn happen(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
+    fn on_world_event(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
         match what {
             Happening::Acts(id) => self.act(id, agenda),
             Happening::Expires(id, call) => {

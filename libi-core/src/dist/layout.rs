@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Addresses, Distribution};
+use super::{Distribution, HostNumbers};
 use crate::hosts::{HostList, HostListErrorKind, HostRef};
 use crate::ids::{HostIndex, Rank, SessionId};
 
@@ -47,6 +47,7 @@ pub struct Layout {
 
 /// Distributions that describe no sessions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LayoutError {
     /// There is nothing to launch.
     #[error("a launch needs at least one distribution")]
@@ -88,7 +89,7 @@ impl Layout {
         of_session: &[u32],
         distributions: &[Distribution],
     ) -> Result<Self, LayoutError> {
-        let mut addresses = Addresses::default();
+        let mut addresses = HostNumbers::default();
         let mut firsts: Vec<HostRef<'_>> = Vec::new();
         let mut ranked: Vec<(HostIndex, Block)> = Vec::new();
         let mut size = 0u32;

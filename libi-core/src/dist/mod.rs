@@ -70,11 +70,11 @@ pub fn distinct(hosts: &HostList) -> HostList {
 
 /// Hosts by what makes two entries name the same one.
 #[derive(Default)]
-struct Addresses<'a> {
+struct HostNumbers<'a> {
     known: BTreeMap<(&'a str, Option<&'a str>, Option<u16>), u32>,
 }
 
-impl<'a> Addresses<'a> {
+impl<'a> HostNumbers<'a> {
     /// The number of this host: in the order in which hosts are first asked for.
     fn number(&mut self, host: HostRef<'a>) -> u32 {
         let next = self.known.len() as u32; // lists cannot be that long

@@ -75,13 +75,13 @@ impl Serialize for OsBytes {
 
 impl<'de> Deserialize<'de> for OsBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_byte_buf(Bytes)
+        deserializer.deserialize_byte_buf(BytesVisitor)
     }
 }
 
-struct Bytes;
+struct BytesVisitor;
 
-impl<'de> Visitor<'de> for Bytes {
+impl<'de> Visitor<'de> for BytesVisitor {
     type Value = OsBytes;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,6 +116,7 @@ pub struct EnvVar {
 
 /// No environment can hold this variable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EnvVarError {
     /// A variable has a name.
     #[error("a variable without a name, with the value {0:?}")]

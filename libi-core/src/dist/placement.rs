@@ -2,12 +2,13 @@
 
 use alloc::vec::Vec;
 
-use super::Addresses;
+use super::HostNumbers;
 use crate::hosts::{HostList, HostListErrorKind, HostRef};
 use core::num::NonZeroU32;
 
 /// In what order the hosts are filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Placement {
     /// Each host is filled before the next one gets anything: neighbouring ranks share hosts.
     #[default]
@@ -30,6 +31,7 @@ pub enum Overflow {
 
 /// Processes that cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlacementError {
     /// There is nowhere to put them.
     #[error("there is no host to place {0} processes on")]
@@ -73,7 +75,7 @@ pub fn place(
         Placement::Cyclic => 1,
         Placement::Plane(size) => u64::from(size.get()),
     };
-    let mut placed = Placed { list: HostList::new(), open: None };
+    let mut placed = PlacedList { list: HostList::new(), open: None };
     let mut left = processes;
     if let [(host, _)] = hosts[..] {
         placed.add(host, core::mem::take(&mut left))?; // however often it has to be filled
@@ -90,7 +92,7 @@ fn fill<'a>(
     hosts: &[(HostRef<'a>, u64)],
     turn: u64,
     left: &mut u64,
-    placed: &mut Placed<'a>,
+    placed: &mut PlacedList<'a>,
 ) -> Result<(), PlacementError> {
     let mut free: Vec<_> = hosts.to_vec();
     while *left > 0 && !free.is_empty() {
@@ -109,7 +111,7 @@ fn fill<'a>(
 
 /// The hosts, each named once in its first place, with the sums of their counts.
 pub(super) fn distinct(hosts: &HostList) -> Vec<(HostRef<'_>, u64)> {
-    let mut addresses = Addresses::default();
+    let mut addresses = HostNumbers::default();
     let mut distinct: Vec<(HostRef<'_>, u64)> = Vec::new();
     for host in hosts {
         match distinct.get_mut(addresses.number(host) as usize) {
@@ -121,12 +123,12 @@ pub(super) fn distinct(hosts: &HostList) -> Vec<(HostRef<'_>, u64)> {
 }
 
 /// A host list in the making, whose last entry may still grow.
-struct Placed<'a> {
+struct PlacedList<'a> {
     list: HostList,
     open: Option<(HostRef<'a>, u64)>,
 }
 
-impl<'a> Placed<'a> {
+impl<'a> PlacedList<'a> {
     fn add(&mut self, host: HostRef<'a>, count: u64) -> Result<(), PlacementError> {
         match &mut self.open {
             _ if count == 0 => {}

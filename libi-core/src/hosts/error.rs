@@ -12,10 +12,10 @@ use super::{MAX_DEPTH, MAX_HOSTS, MAX_NAME, MAX_TEXT};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostListError {
     /// The sort of text that was read.
-    pub text: Text,
-    /// The line, from 1. Always 1 except in a [`Text::File`].
+    pub text: InputKind,
+    /// The line, from 1. Always 1 except in a [`InputKind::File`].
     pub line: usize,
-    /// The column, from 1, counted in characters. In a [`Text::File`] it counts from the start of the
+    /// The column, from 1, counted in characters. In a [`InputKind::File`] it counts from the start of the
     /// line, otherwise from the start of the text, line ends included.
     pub column: usize,
     /// The mistake.
@@ -25,7 +25,7 @@ pub struct HostListError {
 /// The sorts of text this module reads, as its errors name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Text {
+pub enum InputKind {
     /// A host list as written on a command line or in an environment variable.
     List,
     /// A file of hosts, one or more on a line.
@@ -120,7 +120,7 @@ pub enum HostListErrorKind {
     UnknownSetting(String),
     /// A host file sets the same thing of a host twice.
     #[error("`{0}` sets what has been set for this host before")]
-    SettingTwice(String),
+    DuplicateSetting(String),
     /// `key=` without a value.
     #[error("`{0}` has no value")]
     MissingValue(String),
@@ -148,25 +148,25 @@ pub enum HostListErrorKind {
 
 /// A mistake and the byte it is about, before lines and columns are counted.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct ListFault {
     pub(super) at: usize,
     pub(super) kind: HostListErrorKind,
 }
 
-impl Fault {
+impl ListFault {
     pub(super) fn new(at: usize, kind: HostListErrorKind) -> Self {
-        Fault { at, kind }
+        ListFault { at, kind }
     }
 
     /// Counts the line and column. Linear, and done once: an error ends the reading.
-    pub(super) fn locate(self, text: Text, input: &str) -> HostListError {
+    pub(super) fn locate(self, text: InputKind, input: &str) -> HostListError {
         let before = &input.as_bytes()[..self.at.min(input.len())];
         let (line, from) = match text {
-            Text::File => {
+            InputKind::File => {
                 let from = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
                 (before.iter().filter(|&&byte| byte == b'\n').count() + 1, from)
             }
-            Text::List | Text::TaskCounts => (1, 0),
+            InputKind::List | InputKind::TaskCounts => (1, 0),
         };
         // Continuation bytes of UTF-8 begin with the bits 10 and start no character.
         let column = before[from..].iter().filter(|&&byte| byte & 0xC0 != 0x80).count() + 1;
@@ -178,9 +178,9 @@ impl fmt::Display for HostListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let HostListError { text, line, column, kind } = self;
         match text {
-            Text::List => write!(f, "host list, column {column}: {kind}"),
-            Text::File => write!(f, "host file, line {line}, column {column}: {kind}"),
-            Text::TaskCounts => write!(f, "tasks per node, column {column}: {kind}"),
+            InputKind::List => write!(f, "host list, column {column}: {kind}"),
+            InputKind::File => write!(f, "host file, line {line}, column {column}: {kind}"),
+            InputKind::TaskCounts => write!(f, "tasks per node, column {column}: {kind}"),
         }
     }
 }
@@ -195,8 +195,8 @@ impl HostListError {
         const BEFORE: usize = 50;
         const AFTER: usize = 25;
         let line = match self.text {
-            Text::File => input.split('\n').nth(self.line.saturating_sub(1)).unwrap_or(""),
-            Text::List | Text::TaskCounts => input,
+            InputKind::File => input.split('\n').nth(self.line.saturating_sub(1)).unwrap_or(""),
+            InputKind::List | InputKind::TaskCounts => input,
         };
         let caret = self.column.saturating_sub(1);
         let skipped = caret.saturating_sub(BEFORE);

@@ -6,10 +6,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::error::{Fault, HostListError, HostListErrorKind as Kind, Text};
+use super::error::{HostListError, HostListErrorKind as Kind, InputKind, ListFault};
 use super::size::Size;
-use super::syntax::{Host, Item, Node, Parser, Span};
-use super::{Entry, HostList, MAX_HOSTS, MAX_TEXT};
+use super::syntax::{Host, Item, NamePart, Parser, Span};
+use super::{HostList, MAX_HOSTS, MAX_TEXT, PackedHost};
 
 /// What is done with the items of a text.
 pub(super) enum Sink {
@@ -21,19 +21,19 @@ pub(super) enum Sink {
 
 /// Runs `walk`, which hands every item to the sink, once for each pass.
 pub(super) fn build(
-    kind: Text,
+    kind: InputKind,
     text: &str,
-    walk: impl Fn(&mut Parser<'_>, &mut Sink) -> Result<(), Fault>,
+    walk: impl Fn(&mut Parser<'_>, &mut Sink) -> Result<(), ListFault>,
 ) -> Result<HostList, HostListError> {
     let pass = |mut sink: Sink| match walk(&mut Parser::new(text), &mut sink) {
         Ok(()) => Ok(sink),
         Err(fault) => Err(fault.locate(kind, text)),
     };
     if u32::try_from(text.len()).is_err() {
-        return Err(Fault::new(0, Kind::TextTooLong).locate(kind, text));
+        return Err(ListFault::new(0, Kind::TextTooLong).locate(kind, text));
     }
     let mut list = HostList::new();
-    if let Sink::Measure(size, _) = pass(Sink::Measure(Size::NOTHING, None))? {
+    if let Sink::Measure(size, _) = pass(Sink::Measure(Size::NO_HOSTS, None))? {
         list.text = String::with_capacity(size.text as usize);
         list.entries = Vec::with_capacity(size.hosts as usize);
     }
@@ -45,10 +45,10 @@ pub(super) fn build(
 
 impl Sink {
     /// Takes the item that the parser has just read.
-    pub(super) fn take(&mut self, parser: &Parser<'_>, item: &Item) -> Result<(), Fault> {
+    pub(super) fn take(&mut self, parser: &Parser<'_>, item: &Item) -> Result<(), ListFault> {
         match self {
             Sink::Measure(total, last_user) => {
-                *total = total.and(item.size);
+                *total = total.union(item.size);
                 // Counted as it is stored: once for neighbours that share it.
                 let user = item.user.map(|user| user.of(parser.text));
                 if user != last_user.map(|user| user.of(parser.text)) {
@@ -57,17 +57,17 @@ impl Sink {
                 *last_user = item.user;
                 let start = item.start as usize;
                 if total.hosts > MAX_HOSTS as u64 {
-                    return Err(Fault::new(start, Kind::TooManyHosts));
+                    return Err(ListFault::new(start, Kind::TooManyHosts));
                 }
                 if total.text > MAX_TEXT as u64 {
-                    return Err(Fault::new(start, Kind::TextTooLong));
+                    return Err(ListFault::new(start, Kind::TextTooLong));
                 }
             }
             Sink::Write(list) => {
                 let user = item.user.map(|user| user.of(parser.text));
                 let template = list.template(user, item.port, item.count.unwrap_or(1));
                 match item.host {
-                    Host::Plain(name) => list.admit(template, name.of(parser.text)),
+                    Host::Plain(name) => list.push_checked(template, name.of(parser.text)),
                     Host::Tree => {
                         let mut expansion = Expansion { parser, template, name: String::new(), list };
                         expansion.walk(0, parser.nodes.len(), None);
@@ -82,16 +82,16 @@ impl Sink {
 /// Writes the names of a tree in order, keeping the current name and changing only its end.
 struct Expansion<'p> {
     parser: &'p Parser<'p>,
-    template: Entry,
+    template: PackedHost,
     name: String,
     list: &'p mut HostList,
 }
 
 /// The parts that follow a group once one of its alternatives is written.
-struct Rest<'a> {
+struct Continuation<'a> {
     at: usize,
     end: usize,
-    outer: Option<&'a Rest<'a>>,
+    outer: Option<&'a Continuation<'a>>,
 }
 
 impl Expansion<'_> {
@@ -99,21 +99,21 @@ impl Expansion<'_> {
     ///
     /// It recurses once for each part of a name. Of those there are at most twice `MAX_NAME`:
     /// every part has a character, but for groups, whose alternatives begin with one.
-    fn walk(&mut self, at: usize, end: usize, rest: Option<&Rest<'_>>) {
+    fn walk(&mut self, at: usize, end: usize, rest: Option<&Continuation<'_>>) {
         if at == end {
             match rest {
-                None => self.list.admit(self.template, &self.name),
+                None => self.list.push_checked(self.template, &self.name),
                 Some(rest) => self.walk(rest.at, rest.end, rest.outer),
             }
             return;
         }
         let length = self.name.len();
         match self.parser.nodes[at] {
-            Node::Literal(span) => {
+            NamePart::Literal(span) => {
                 self.name.push_str(span.of(self.parser.text));
                 self.walk(at + 1, end, rest);
             }
-            Node::Range(index) => {
+            NamePart::Range(index) => {
                 let range = self.parser.ranges[index as usize];
                 push_padded(&mut self.name, range.lo, range.width);
                 for number in range.lo..=range.hi {
@@ -123,12 +123,12 @@ impl Expansion<'_> {
                     }
                 }
             }
-            Node::Group(close) => {
-                let rest = Rest { at: close as usize, end, outer: rest };
+            NamePart::Group(close) => {
+                let rest = Continuation { at: close as usize, end, outer: rest };
                 let mut child = at + 1;
                 while child < close as usize {
                     let (from, to) = match self.parser.nodes[child] {
-                        Node::Alternative(to) => (child + 1, to as usize),
+                        NamePart::Alternative(to) => (child + 1, to as usize),
                         _ => (child, child + 1),
                     };
                     self.walk(from, to, Some(&rest));
@@ -136,7 +136,7 @@ impl Expansion<'_> {
                 }
             }
             // Met only as the child of a group, above.
-            Node::Alternative(_) => {}
+            NamePart::Alternative(_) => {}
         }
         self.name.truncate(length);
     }

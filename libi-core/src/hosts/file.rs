@@ -22,7 +22,7 @@
 use alloc::string::ToString;
 
 use super::HostList;
-use super::error::{Fault, HostListError, HostListErrorKind as Kind, Text};
+use super::error::{HostListError, HostListErrorKind as Kind, InputKind, ListFault};
 use super::expand::{self, Sink};
 use super::name;
 use super::syntax::{Item, Parser, Span};
@@ -32,11 +32,11 @@ use super::syntax::{Item, Parser, Span};
 /// # Errors
 /// The first mistake with its line and column, or the item with which the list exceeds its bounds.
 pub fn parse_host_file(text: &str) -> Result<HostList, HostListError> {
-    expand::build(Text::File, text, |parser, sink| {
+    expand::build(InputKind::File, text, |parser, sink| {
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             let content = line.split('#').next().unwrap_or(line);
-            parser.confine(start, start + content.len());
+            parser.restrict_to(start, start + content.len());
             parse_line(parser, sink)?;
             start += line.len();
         }
@@ -44,7 +44,7 @@ pub fn parse_host_file(text: &str) -> Result<HostList, HostListError> {
     })
 }
 
-fn parse_line(parser: &mut Parser<'_>, sink: &mut Sink) -> Result<(), Fault> {
+fn parse_line(parser: &mut Parser<'_>, sink: &mut Sink) -> Result<(), ListFault> {
     let mut last: Option<Item> = None;
     while parser.seek_item() {
         if let Some(key) = parser.setting() {
@@ -62,18 +62,18 @@ fn parse_line(parser: &mut Parser<'_>, sink: &mut Sink) -> Result<(), Fault> {
 }
 
 /// The text behind `=`, up to white space. The parser stands at the `=`.
-fn value_of(parser: &mut Parser<'_>, key: Span) -> Result<Span, Fault> {
+fn value_of(parser: &mut Parser<'_>, key: Span) -> Result<Span, ListFault> {
     let start = parser.run(parser.at + 1, name::is_space);
     parser.at = parser.run(start, |byte| !name::is_space(byte));
     if parser.at == start {
-        return Err(Fault::new(key.start as usize, Kind::MissingValue(key.of(parser.text).to_string())));
+        return Err(ListFault::new(key.start as usize, Kind::MissingValue(key.of(parser.text).to_string())));
     }
     Ok(Span::new(start, parser.at))
 }
 
-fn set(parser: &Parser<'_>, item: Option<&mut Item>, key: Span, value: Span) -> Result<(), Fault> {
+fn set(parser: &Parser<'_>, item: Option<&mut Item>, key: Span, value: Span) -> Result<(), ListFault> {
     let setting = key.of(parser.text);
-    let fault = |kind: fn(_) -> Kind| Fault::new(key.start as usize, kind(setting.to_string()));
+    let fault = |kind: fn(_) -> Kind| ListFault::new(key.start as usize, kind(setting.to_string()));
     let Some(item) = item else {
         return Err(fault(Kind::SettingWithoutHost));
     };
@@ -91,7 +91,7 @@ fn set(parser: &Parser<'_>, item: Option<&mut Item>, key: Span, value: Span) -> 
         "sockets_per_board" | "sockets-per-board" | "cores_per_socket" | "cores-per-socket" => false,
         _ => return Err(fault(Kind::UnknownSetting)),
     };
-    if again { Err(fault(Kind::SettingTwice)) } else { Ok(()) }
+    if again { Err(fault(Kind::DuplicateSetting)) } else { Ok(()) }
 }
 
 #[cfg(test)]

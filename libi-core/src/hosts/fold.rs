@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{Entry, HostList};
+use super::{HostList, PackedHost};
 
 /// The most brackets a pattern gets.
 const PASSES: usize = 8;
@@ -35,14 +35,14 @@ pub(super) fn fold_list(list: &HostList) -> String {
     let resolve = |index: usize| list.entries[index].resolve(&list.text);
     let name = |index: usize| resolve(index).name;
     // Most neighbours share the stored user; the texts need not be compared then.
-    let bare = |entry: &Entry| (entry.user, entry.user_len, entry.port, entry.count);
-    let alike = |one: usize, other: usize| {
+    let bare = |entry: &PackedHost| (entry.user, entry.user_len, entry.port, entry.count);
+    let same_group = |one: usize, other: usize| {
         let (a, b) = (&list.entries[one], &list.entries[other]);
         bare(a) == bare(b)
             || (a.port, a.count) == (b.port, b.count) && resolve(one).user == resolve(other).user
     };
     let mut out = String::new();
-    fold(list.len(), &name, &alike, |first, pattern| {
+    fold(list.len(), &name, &same_group, |first, pattern| {
         separate(&mut out);
         // A String takes whatever is written.
         let _ = resolve(first).write(pattern, &mut out);
@@ -76,14 +76,14 @@ impl Patterns {
 }
 
 /// Folds `len` names and hands each pattern to `emit` with the index of its first name. Only names
-/// whose indices are `alike` share a pattern.
+/// whose indices are `same_group` share a pattern.
 fn fold<'a>(
     len: usize,
     name: &impl Fn(usize) -> &'a str,
-    alike: &impl Fn(usize, usize) -> bool,
+    same_group: &impl Fn(usize, usize) -> bool,
     mut emit: impl FnMut(usize, &str),
 ) {
-    let (mut patterns, mut brackets) = pass(len, name, alike, &|index| index);
+    let (mut patterns, mut brackets) = pass(len, name, same_group, &|index| index);
     for _ in 1..PASSES {
         // Only brackets can be joined further: whatever has none was compared with its neighbours.
         if brackets < 2 {
@@ -91,7 +91,8 @@ fn fold<'a>(
         }
         let known = patterns;
         let before = known.items.len();
-        (patterns, brackets) = pass(before, &|index| known.at(index), alike, &|index| known.items[index].0);
+        (patterns, brackets) =
+            pass(before, &|index| known.at(index), same_group, &|index| known.items[index].0);
     }
     for index in 0..patterns.items.len() {
         emit(patterns.items[index].0, patterns.at(index));
@@ -102,7 +103,7 @@ fn fold<'a>(
 fn pass<'a>(
     len: usize,
     pattern: &impl Fn(usize) -> &'a str,
-    alike: &impl Fn(usize, usize) -> bool,
+    same_group: &impl Fn(usize, usize) -> bool,
     origin: &impl Fn(usize) -> usize,
 ) -> (Patterns, usize) {
     let mut out = Patterns::default();
@@ -112,11 +113,11 @@ fn pass<'a>(
         let start = index;
         let first = pattern(start);
         let next =
-            |index: usize| (index < len && alike(origin(start), origin(index))).then(|| pattern(index));
+            |index: usize| (index < len && same_group(origin(start), origin(index))).then(|| pattern(index));
         index += 1;
         if let Some(number) = next(index).and_then(|other| differing_number(first, other)) {
             let (before, after) = (&first[..number.start], &first[number.end..]);
-            let mut run = Run::new(&first[number]);
+            let mut run = NumberRun::new(&first[number]);
             out.text.push_str(before);
             out.text.push('[');
             while let Some(digits) = next(index).and_then(|other| between(other, before, after)) {
@@ -169,16 +170,16 @@ fn trailing_digits(bytes: &[u8]) -> usize {
 }
 
 /// Numbers that have been read but not yet written, since the next may prolong their range.
-struct Run<'a> {
+struct NumberRun<'a> {
     first: &'a str,
     last: &'a str,
     /// The number behind `last` and its width, if a range can go on there.
     next: Option<(u64, usize)>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> NumberRun<'a> {
     fn new(digits: &'a str) -> Self {
-        Run { first: digits, last: digits, next: successor(digits) }
+        NumberRun { first: digits, last: digits, next: successor(digits) }
     }
 
     /// Prolongs the range, or writes it and begins another.
@@ -189,7 +190,7 @@ impl<'a> Run<'a> {
         } else {
             self.write(out);
             out.push(',');
-            *self = Run::new(digits);
+            *self = NumberRun::new(digits);
         }
     }
 

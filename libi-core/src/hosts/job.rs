@@ -26,7 +26,7 @@ pub use parse::{
     parse_grid_engine_hostfile, parse_lsf_hostfile, parse_lsf_mcpu_hosts, parse_pbs_nodefile, parse_slurm,
 };
 
-use super::{HostList, HostListError, Text};
+use super::{HostList, HostListError, InputKind};
 
 /// The resource managers whose jobs we recognise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,6 +55,7 @@ impl fmt::Display for JobSource {
 
 /// The hosts of the job we are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct JobHosts {
     /// Who gave them.
     pub source: JobSource,
@@ -164,7 +165,7 @@ fn slurm<E: core::error::Error + 'static>(
         }
         Err(error) => {
             let (variable, value) = match (error.text, tasks) {
-                (Text::TaskCounts, Some(tasks)) => tasks,
+                (InputKind::TaskCounts, Some(tasks)) => tasks,
                 _ => nodes,
             };
             Err(JobError::EnvVar { variable, value, error })

@@ -61,7 +61,7 @@ use core::iter::FusedIterator;
 use core::num::NonZeroU16;
 use core::str::FromStr;
 
-pub use error::{HostListError, HostListErrorKind, Text};
+pub use error::{HostListError, HostListErrorKind, InputKind};
 pub use fold::fold_names;
 
 /// The most entries a list may have.
@@ -91,12 +91,12 @@ pub const MAX_DEPTH: usize = 16;
 #[derive(Clone, Default)]
 pub struct HostList {
     text: String,
-    entries: Vec<Entry>,
+    entries: Vec<PackedHost>,
 }
 
 /// Where in the text an entry's parts lie. `MAX_TEXT` and `MAX_NAME` make the narrow fields wide enough.
 #[derive(Clone, Copy)]
-struct Entry {
+struct PackedHost {
     name: u32,
     user: u32,
     count: u32,
@@ -107,7 +107,7 @@ struct Entry {
 }
 
 const _: () =
-    assert!(size_of::<Entry>() == 16 && MAX_TEXT <= u32::MAX as usize && MAX_NAME <= u8::MAX as usize);
+    assert!(size_of::<PackedHost>() == 16 && MAX_TEXT <= u32::MAX as usize && MAX_NAME <= u8::MAX as usize);
 
 /// One entry of a [`HostList`].
 ///
@@ -167,7 +167,7 @@ impl HostList {
     /// # Errors
     /// The first mistake with its column, or the item with which the list exceeds its bounds.
     pub fn parse(text: &str) -> Result<Self, HostListError> {
-        expand::build(Text::List, text, |parser, sink| {
+        expand::build(InputKind::List, text, |parser, sink| {
             while parser.seek_item() {
                 let item = parser.item()?;
                 sink.take(parser, &item)?;
@@ -232,13 +232,13 @@ impl HostList {
             return Err(HostListErrorKind::TextTooLong);
         }
         let entry = self.template(host.user, port, host.count);
-        self.admit(entry, host.name);
+        self.push_checked(entry, host.name);
         Ok(())
     }
 
     /// Prepares entries that share all but the name. The user is written down unless the last entry has
     /// the same, so that a user in front of a bracket is stored once.
-    fn template(&mut self, user: Option<&str>, port: Option<NonZeroU16>, count: u32) -> Entry {
+    fn template(&mut self, user: Option<&str>, port: Option<NonZeroU16>, count: u32) -> PackedHost {
         let last = self.entries.last().map(|&entry| (entry, entry.resolve(&self.text).user));
         let (start, len) = match (user, last) {
             (None, _) => (0, 0),
@@ -249,18 +249,18 @@ impl HostList {
                 (start, user.len() as u8)
             }
         };
-        Entry { name: 0, user: start, count, port, name_len: 0, user_len: len }
+        PackedHost { name: 0, user: start, count, port, name_len: 0, user_len: len }
     }
 
     /// Adds a name that has passed all checks.
-    fn admit(&mut self, template: Entry, name: &str) {
+    fn push_checked(&mut self, template: PackedHost, name: &str) {
         let start = self.text.len() as u32;
         self.text.push_str(name);
-        self.entries.push(Entry { name: start, name_len: name.len() as u8, ..template });
+        self.entries.push(PackedHost { name: start, name_len: name.len() as u8, ..template });
     }
 }
 
-impl Entry {
+impl PackedHost {
     fn resolve(self, text: &str) -> HostRef<'_> {
         let part = |start: u32, len: u8| &text[start as usize..start as usize + usize::from(len)];
         HostRef {
@@ -276,7 +276,7 @@ impl Entry {
 #[derive(Clone)]
 pub struct Hosts<'a> {
     text: &'a str,
-    entries: core::slice::Iter<'a, Entry>,
+    entries: core::slice::Iter<'a, PackedHost>,
 }
 
 impl<'a> Iterator for Hosts<'a> {

@@ -13,8 +13,8 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) const NOTHING: Size = Size { hosts: 0, text: 0, longest: 0 };
-    /// The neutral element of [`then`](Self::then).
+    pub(super) const NO_HOSTS: Size = Size { hosts: 0, text: 0, longest: 0 };
+    /// The neutral element of [`concat`](Self::concat).
     pub(super) const EMPTY_NAME: Size = Size { hosts: 1, text: 0, longest: 0 };
 
     pub(super) fn literal(len: usize) -> Size {
@@ -38,7 +38,7 @@ impl Size {
     }
 
     /// One after the other in the same name.
-    pub(super) fn then(self, next: Size) -> Size {
+    pub(super) fn concat(self, next: Size) -> Size {
         let with = |text: u64, hosts: u64| text.saturating_mul(hosts);
         Size {
             hosts: self.hosts.saturating_mul(next.hosts),
@@ -48,7 +48,7 @@ impl Size {
     }
 
     /// One or the other, in different names.
-    pub(super) fn and(self, other: Size) -> Size {
+    pub(super) fn union(self, other: Size) -> Size {
         Size {
             hosts: self.hosts.saturating_add(other.hosts),
             text: self.text.saturating_add(other.text),

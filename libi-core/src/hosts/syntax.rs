@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
 
-use super::error::{Fault, HostListErrorKind as Kind};
+use super::error::{HostListErrorKind as Kind, ListFault};
 use super::name::{self, in_name, is_separator, is_space};
 use super::size::Size;
 use super::{MAX_DEPTH, MAX_HOSTS, MAX_NAME};
@@ -31,7 +31,7 @@ impl Span {
 
 /// A part of a name. The parts of a name follow one another; a group is followed by its alternatives.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Node {
+pub(super) enum NamePart {
     Literal(Span),
     /// An index into the ranges.
     Range(u32),
@@ -70,11 +70,11 @@ pub(super) enum Host {
 
 /// Stops an item at the part with which it exceeds the bounds. Every alternative is a host at least
 /// and every literal a character of a name, so this also bounds the tree.
-fn bounded(size: Size, at: usize) -> Result<Size, Fault> {
+fn bounded(size: Size, at: usize) -> Result<Size, ListFault> {
     if size.hosts > MAX_HOSTS as u64 {
-        Err(Fault::new(at, Kind::TooManyHosts))
+        Err(ListFault::new(at, Kind::TooManyHosts))
     } else if size.longest > MAX_NAME as u64 {
-        Err(Fault::new(at, Kind::NameTooLong))
+        Err(ListFault::new(at, Kind::NameTooLong))
     } else {
         Ok(size)
     }
@@ -85,11 +85,11 @@ pub(super) struct Parser<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
     end: usize,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<NamePart>,
     pub(super) ranges: Vec<Range>,
     /// How many bytes were looked at, for the test that it is linear.
     #[cfg(test)]
-    pub(super) looked: core::cell::Cell<usize>,
+    pub(super) bytes_visited: core::cell::Cell<usize>,
 }
 
 impl<'t> Parser<'t> {
@@ -101,12 +101,12 @@ impl<'t> Parser<'t> {
             nodes: Vec::new(),
             ranges: Vec::new(),
             #[cfg(test)]
-            looked: core::cell::Cell::new(0),
+            bytes_visited: core::cell::Cell::new(0),
         }
     }
 
     /// Goes on at `start`, and takes `end` for the end of the text.
-    pub(super) fn confine(&mut self, start: usize, end: usize) {
+    pub(super) fn restrict_to(&mut self, start: usize, end: usize) {
         self.at = start;
         self.end = end;
     }
@@ -124,7 +124,7 @@ impl<'t> Parser<'t> {
         let rest = self.text.as_bytes().get(at..self.end).unwrap_or_default();
         let len = rest.iter().position(|&byte| !wanted(byte)).unwrap_or(rest.len());
         #[cfg(test)]
-        self.looked.set(self.looked.get() + len + 1);
+        self.bytes_visited.set(self.bytes_visited.get() + len + 1);
         at + len
     }
 
@@ -145,11 +145,11 @@ impl<'t> Parser<'t> {
     }
 
     /// The fault of whatever stands at `at`.
-    fn unexpected(&self, at: usize) -> Fault {
+    fn unexpected(&self, at: usize) -> ListFault {
         match self.text.get(at..).and_then(|rest| rest.chars().next()) {
-            Some(']') => Fault::new(at, Kind::StrayBracket),
-            Some(other) => Fault::new(at, Kind::UnexpectedCharacter(other)),
-            None => Fault::new(at, Kind::MissingHost),
+            Some(']') => ListFault::new(at, Kind::StrayBracket),
+            Some(other) => ListFault::new(at, Kind::UnexpectedCharacter(other)),
+            None => ListFault::new(at, Kind::MissingHost),
         }
     }
 
@@ -162,7 +162,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads the item that begins here, up to the separator behind it.
-    pub(super) fn item(&mut self) -> Result<Item, Fault> {
+    pub(super) fn item(&mut self) -> Result<Item, ListFault> {
         let start = self.at;
         self.nodes.clear();
         self.ranges.clear();
@@ -183,7 +183,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A name, an address or an expression; whether it is an address without brackets.
-    fn host(&mut self) -> Result<(Host, Size, bool), Fault> {
+    fn host(&mut self) -> Result<(Host, Size, bool), ListFault> {
         let start = self.at;
         let run = self.run(start, in_name);
         if let Some(address) = self.bracketed_address() {
@@ -202,7 +202,7 @@ impl<'t> Parser<'t> {
         Ok((Host::Tree, self.parts(0, true)?, false))
     }
 
-    fn plain(&mut self, span: Span, end: usize, bare: bool) -> Result<(Host, Size, bool), Fault> {
+    fn plain(&mut self, span: Span, end: usize, bare: bool) -> Result<(Host, Size, bool), ListFault> {
         self.read(span, name::check_host)?;
         self.at = end;
         Ok((Host::Plain(span), Size::literal((span.end - span.start) as usize), bare))
@@ -236,36 +236,36 @@ impl<'t> Parser<'t> {
     }
 
     /// Parts of a name one after the other. `leading` if the name begins here.
-    fn parts(&mut self, depth: usize, mut leading: bool) -> Result<Size, Fault> {
+    fn parts(&mut self, depth: usize, mut leading: bool) -> Result<Size, ListFault> {
         let mut size = Size::EMPTY_NAME;
         loop {
             let start = self.at;
             let part = match self.peek() {
                 Some(b'[') => self.group(depth, leading)?,
-                Some(b'-') if leading => return Err(Fault::new(self.at, Kind::LeadingDash)),
+                Some(b'-') if leading => return Err(ListFault::new(self.at, Kind::LeadingDash)),
                 Some(byte) if in_name(byte) => {
                     let end = self.run(self.at, in_name);
-                    self.nodes.push(Node::Literal(Span::new(self.at, end)));
+                    self.nodes.push(NamePart::Literal(Span::new(self.at, end)));
                     Size::literal(end - core::mem::replace(&mut self.at, end))
                 }
                 _ => return Ok(size),
             };
-            size = bounded(size.then(part), start)?;
+            size = bounded(size.concat(part), start)?;
             leading = false;
         }
     }
 
-    fn group(&mut self, depth: usize, leading: bool) -> Result<Size, Fault> {
+    fn group(&mut self, depth: usize, leading: bool) -> Result<Size, ListFault> {
         let open = self.at;
         if depth == MAX_DEPTH {
-            return Err(Fault::new(open, Kind::NestedTooDeep));
+            return Err(ListFault::new(open, Kind::NestedTooDeep));
         }
         let group = self.nodes.len();
-        self.nodes.push(Node::Group(0));
-        let mut size = Size::NOTHING;
+        self.nodes.push(NamePart::Group(0));
+        let mut size = Size::NO_HOSTS;
         loop {
             self.at += 1;
-            size = bounded(size.and(self.alternative(open, depth, leading)?), open)?;
+            size = bounded(size.union(self.alternative(open, depth, leading)?), open)?;
             match self.peek() {
                 Some(b',') => {}
                 Some(b']') => break,
@@ -273,54 +273,54 @@ impl<'t> Parser<'t> {
             }
         }
         self.at += 1;
-        self.nodes[group] = Node::Group(self.nodes.len() as u32);
+        self.nodes[group] = NamePart::Group(self.nodes.len() as u32);
         Ok(size)
     }
 
-    fn alternative(&mut self, open: usize, depth: usize, leading: bool) -> Result<Size, Fault> {
+    fn alternative(&mut self, open: usize, depth: usize, leading: bool) -> Result<Size, ListFault> {
         match self.peek() {
-            Some(b',' | b']') => return Err(Fault::new(self.at, Kind::EmptyAlternative)),
-            Some(b'[') => return Err(Fault::new(self.at, Kind::BareNestedBracket)),
+            Some(b',' | b']') => return Err(ListFault::new(self.at, Kind::EmptyAlternative)),
+            Some(b'[') => return Err(ListFault::new(self.at, Kind::BareNestedBracket)),
             Some(byte) if in_name(byte) => {}
             _ => return Err(self.inside_brackets(open)),
         }
         let first = self.nodes.len();
-        self.nodes.push(Node::Alternative(0));
+        self.nodes.push(NamePart::Alternative(0));
         let size = match self.range()? {
-            Some(range) => range.then(self.parts(depth + 1, false)?),
+            Some(range) => range.concat(self.parts(depth + 1, false)?),
             None => self.parts(depth + 1, leading)?,
         };
         if self.nodes.len() == first + 2 {
             self.nodes.swap_remove(first);
         } else {
-            self.nodes[first] = Node::Alternative(self.nodes.len() as u32);
+            self.nodes[first] = NamePart::Alternative(self.nodes.len() as u32);
         }
         Ok(size)
     }
 
     /// The fault of something that no bracket may hold.
-    fn inside_brackets(&self, open: usize) -> Fault {
+    fn inside_brackets(&self, open: usize) -> ListFault {
         match self.peek() {
-            None => Fault::new(open, Kind::UnclosedBracket),
-            Some(byte) if is_space(byte) => Fault::new(self.at, Kind::WhiteSpaceInBrackets),
+            None => ListFault::new(open, Kind::UnclosedBracket),
+            Some(byte) if is_space(byte) => ListFault::new(self.at, Kind::WhiteSpaceInBrackets),
             Some(_) => self.unexpected(self.at),
         }
     }
 
     /// Refuses `a-c`, which would be taken for the host of that name.
-    fn no_range_of_letters(&self) -> Result<(), Fault> {
+    fn reject_letter_range(&self) -> Result<(), ListFault> {
         let letter = |at: usize| self.byte(at).is_some_and(|byte| byte.is_ascii_alphabetic());
         let range = letter(self.at) && self.byte(self.at + 1) == Some(b'-') && letter(self.at + 2);
         match self.byte(self.at + 3) {
-            Some(b',' | b']') if range => Err(Fault::new(self.at, Kind::NotARange)),
+            Some(b',' | b']') if range => Err(ListFault::new(self.at, Kind::NotARange)),
             _ => Ok(()),
         }
     }
 
     /// `digits-digits`, if that is what begins here.
-    fn range(&mut self) -> Result<Option<Size>, Fault> {
+    fn range(&mut self) -> Result<Option<Size>, ListFault> {
         let start = self.at;
-        self.no_range_of_letters()?;
+        self.reject_letter_range()?;
         let dash = self.run(start, |byte| byte.is_ascii_digit());
         let end = self.run(dash + 1, |byte| byte.is_ascii_digit());
         if dash == start || self.byte(dash) != Some(b'-') {
@@ -329,35 +329,35 @@ impl<'t> Parser<'t> {
         if end == dash + 1 {
             // `1-x` is hardly meant to be a word; `1-[2-3]` can be nothing else.
             let word = self.byte(end).is_some_and(in_name);
-            return if word { Err(Fault::new(start, Kind::NotARange)) } else { Ok(None) };
+            return if word { Err(ListFault::new(start, Kind::NotARange)) } else { Ok(None) };
         }
         if self.byte(end).is_some_and(in_name) {
-            return Err(Fault::new(end, Kind::RangeTail));
+            return Err(ListFault::new(end, Kind::RangeTail));
         }
         let number = |from: usize, to: usize| {
             let digits = &self.text[from..to];
             let value = if digits.len() > 20 { None } else { digits.parse().ok() };
-            value.ok_or(Fault::new(from, Kind::NumberTooLarge))
+            value.ok_or(ListFault::new(from, Kind::NumberTooLarge))
         };
         let (lo, hi): (u64, u64) = (number(start, dash)?, number(dash + 1, end)?);
         if lo > hi {
-            return Err(Fault::new(start, Kind::RangeBackwards { from: lo, to: hi }));
+            return Err(ListFault::new(start, Kind::RangeBackwards { from: lo, to: hi }));
         }
         let padded = |from: usize, to: usize| to - from > 1 && self.byte(from) == Some(b'0');
         if padded(dash + 1, end) && end - (dash + 1) != dash - start {
-            return Err(Fault::new(start, Kind::RangePadding));
+            return Err(ListFault::new(start, Kind::RangePadding));
         }
         let width = if padded(start, dash) { (dash - start) as u8 } else { 1 };
-        self.nodes.push(Node::Range(self.ranges.len() as u32));
+        self.nodes.push(NamePart::Range(self.ranges.len() as u32));
         self.ranges.push(Range { lo, hi, width });
         self.at = end;
         Ok(Some(Size::range(lo, hi, width)))
     }
 
     /// Count and port, as far as they are written.
-    fn suffix(&mut self, bare: bool) -> Result<(Option<NonZeroU16>, Option<u32>), Fault> {
+    fn suffix(&mut self, bare: bool) -> Result<(Option<NonZeroU16>, Option<u32>), ListFault> {
         match self.peek() {
-            Some(b':') if bare => return Err(Fault::new(self.at, Kind::BareAddressSuffix)),
+            Some(b':') if bare => return Err(ListFault::new(self.at, Kind::BareAddressSuffix)),
             Some(b':' | b'*') => {}
             _ => return Ok((None, None)),
         }
@@ -372,18 +372,18 @@ impl<'t> Parser<'t> {
     }
 
     /// What the text of `span` says, or the fault at its beginning.
-    pub(super) fn read<T>(&self, span: Span, rule: impl Fn(&str) -> Result<T, Kind>) -> Result<T, Fault> {
-        rule(span.of(self.text)).map_err(|kind| Fault::new(span.start as usize, kind))
+    pub(super) fn read<T>(&self, span: Span, rule: impl Fn(&str) -> Result<T, Kind>) -> Result<T, ListFault> {
+        rule(span.of(self.text)).map_err(|kind| ListFault::new(span.start as usize, kind))
     }
 
     /// The digits behind the sign that stands here.
-    fn number(&mut self) -> Result<Span, Fault> {
+    fn number(&mut self) -> Result<Span, ListFault> {
         let start = self.at + 1;
         self.at = self.run(start, |byte| byte.is_ascii_digit());
         if self.at > start {
             Ok(Span::new(start, self.at))
         } else if self.ends_item(start) {
-            Err(Fault::new(start, Kind::MissingNumber))
+            Err(ListFault::new(start, Kind::MissingNumber))
         } else {
             Err(self.unexpected(start))
         }

@@ -1,9 +1,9 @@
 //! What SEQ and REM seem to be, from what launches have cost so far.
 //!
 //! An [`Estimate`] begins with somebody's word (the user's or a default) and moves with every measurement:
-//! at first quickly, then like an average over the last [`MEMORY`] or so, so that a launch that gets slower
+//! at first quickly, then like an average over the last [`AVERAGE_WINDOW`] or so, so that a launch that gets slower
 //! is noticed while it runs. A word that the first measurement puts wrong by more than a factor of
-//! [`BELIEVABLE`] is forgotten. A single stray measurement counts at most as [`STRAY`] times what was
+//! [`PLAUSIBLE_FACTOR`] is forgotten. A single stray measurement counts at most as [`OUTLIER_FACTOR`] times what was
 //! believed, else one host that took a minute would make everybody plan for minutes.
 //!
 //! SEQ is the longer of two things: what a start takes, which is measured, and what a launch's turn takes at whatever
@@ -17,22 +17,22 @@ use crate::cost::Cost;
 use crate::time::nanos;
 
 /// How many measurements the running averages remember.
-pub const MEMORY: u32 = 32;
+pub const AVERAGE_WINDOW: u32 = 32;
 /// How many measurements a word without evidence weighs as much as.
-pub const WORD: u32 = 2;
+pub const ASSUMED_WEIGHT: u32 = 2;
 /// A word that is off by more than this factor is not believed.
-pub const BELIEVABLE: u32 = 2;
+pub const PLAUSIBLE_FACTOR: u32 = 2;
 /// A measurement counts at most as this many times the present estimate.
-pub const STRAY: u32 = 8;
+pub const OUTLIER_FACTOR: u32 = 8;
 
 /// What a word on the length of a turn weighs.
-const WORD_ON_TURNS: u32 = 1;
+const ASSUMED_TURN_WEIGHT: u32 = 1;
 /// Starts that all take more nanoseconds than it takes to start a process have done what launches have to share by
 /// themselves: whatever was said of turns, they are no longer until somebody is seen to wait. One that was quicker shows
 /// that the others were only held up, as they are where the processor is busy.
-const MERE_START: u64 = 2_000_000;
+const SPAWN_NANOS: u64 = 2_000_000;
 /// What the belief in the length of a turn weighs at most.
-const CERTAIN: u32 = 8;
+const MAX_TURN_WEIGHT: u32 = 8;
 
 /// A running estimate of SEQ and REM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +56,8 @@ struct Turn {
 impl Estimate {
     /// An estimate that rests on nothing but this word.
     #[must_use]
-    pub fn from_word(cost: &Cost) -> Self {
-        let turn = Turn { nanos: nanos(cost.seq), weight: WORD_ON_TURNS };
+    pub fn assumed(cost: &Cost) -> Self {
+        let turn = Turn { nanos: nanos(cost.seq), weight: ASSUMED_TURN_WEIGHT };
         let (seq, rem) = (Average::new(nanos(cost.seq)), Average::new(nanos(cost.rem)));
         Self { seq, quickest: None, turn, rem }
     }
@@ -65,24 +65,24 @@ impl Estimate {
     /// What is believed now; an estimate has no constant part.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        let seq = if self.is_by_turns() { self.turn.nanos } else { self.seq.mean };
+        let seq = if self.turns_exceed_starts() { self.turn.nanos } else { self.seq.mean };
         Cost::new(Duration::from_nanos(seq), Duration::from_nanos(self.rem.mean))
     }
 
     /// Whether turns make SEQ what it is. What starts take is known well, so turns have to be clearly longer for that.
-    fn is_by_turns(&self) -> bool {
-        !self.is_by_starts() && self.turn.nanos / 4 > self.seq.mean / 3
+    fn turns_exceed_starts(&self) -> bool {
+        !self.starts_include_turns() && self.turn.nanos / 4 > self.seq.mean / 3
     }
 
     /// Whether starts say how long turns take, of which there is but a word.
-    fn is_by_starts(&self) -> bool {
-        self.turn.weight == WORD_ON_TURNS && self.quickest.is_some_and(|least| least > MERE_START)
+    fn starts_include_turns(&self) -> bool {
+        self.turn.weight == ASSUMED_TURN_WEIGHT && self.quickest.is_some_and(|least| least > SPAWN_NANOS)
     }
 
     /// Whether REM rests on a measurement, rather than on a word alone.
     #[must_use]
     pub fn rem_is_measured(&self) -> bool {
-        !self.rem.word
+        !self.rem.assumed
     }
 
     /// How long a turn takes, in seconds.
@@ -91,7 +91,7 @@ impl Estimate {
     }
 
     fn turn_nanos(&self) -> u64 {
-        if self.is_by_starts() { self.seq.mean } else { self.turn.nanos }
+        if self.starts_include_turns() { self.seq.mean } else { self.turn.nanos }
     }
 
     /// How many measurements the belief in that is worth.
@@ -100,28 +100,28 @@ impl Estimate {
     }
 
     /// So many answers make a turn so many times what was believed before.
-    pub(super) fn believe_turn(&mut self, before: &Self, factor: f64, answers: usize) {
-        let weight = before.turn.weight.saturating_add(answers as u32).min(CERTAIN);
+    pub(super) fn set_turn(&mut self, before: &Self, factor: f64, answers: usize) {
+        let weight = before.turn.weight.saturating_add(answers as u32).min(MAX_TURN_WEIGHT);
         let nanos =
             if factor == 1.0 { before.turn_nanos() } else { (before.turn().max(1e-6) * factor * 1e9) as u64 };
         self.turn = Turn { nanos, weight };
     }
 
     /// Takes a turn to be what another estimate says.
-    pub(super) fn hear_turn(&mut self, other: &Self) {
+    pub(super) fn adopt_turn(&mut self, other: &Self) {
         self.turn = other.turn;
     }
 
     /// Whether it rests on so much that it need not be corrected by others.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        self.turn.weight == CERTAIN
+        self.turn.weight == MAX_TURN_WEIGHT
     }
 
     /// Whether SEQ rests on a word alone.
     #[must_use]
-    pub fn seq_is_a_word(&self) -> bool {
-        self.turn.weight == WORD_ON_TURNS && (self.seq.word || self.is_by_turns())
+    pub fn seq_is_assumed(&self) -> bool {
+        self.turn.weight == ASSUMED_TURN_WEIGHT && (self.seq.assumed || self.turns_exceed_starts())
     }
 
     /// Whether SEQ is clearly another than in that estimate.
@@ -132,7 +132,7 @@ impl Estimate {
     }
 
     /// Takes REM to be what it was before.
-    pub(super) fn forget_rem(&mut self, before: &Self) {
+    pub(super) fn reset_rem(&mut self, before: &Self) {
         self.rem = before.rem;
     }
 
@@ -144,12 +144,12 @@ impl Estimate {
 
     /// A launched process could launch others after so long.
     pub fn observe_rem(&mut self, measured: Duration) {
-        let (word, was_word) = (self.rem.mean, self.rem.word);
+        let (assumed, was_assumed) = (self.rem.mean, self.rem.assumed);
         self.rem.observe(nanos(measured));
-        if was_word && self.rem.weight == 1 && self.turn.weight == WORD_ON_TURNS && word > 0 {
+        if was_assumed && self.rem.weight == 1 && self.turn.weight == ASSUMED_TURN_WEIGHT && assumed > 0 {
             // A word that is wrong by so much speaks of other machines; turns are probably wrong in the same direction.
             let turn = u128::from(self.turn.nanos);
-            let scaled = turn.saturating_mul(turn).saturating_mul(self.rem.mean.into()) / u128::from(word);
+            let scaled = turn.saturating_mul(turn).saturating_mul(self.rem.mean.into()) / u128::from(assumed);
             self.turn.nanos = u64::try_from(scaled.isqrt()).unwrap_or(u64::MAX);
         }
     }
@@ -160,25 +160,25 @@ struct Average {
     mean: u64,
     weight: u32,
     /// Whether nothing has been measured yet.
-    word: bool,
+    assumed: bool,
 }
 
 impl Average {
     fn new(mean: u64) -> Self {
-        Self { mean, weight: WORD, word: true }
+        Self { mean, weight: ASSUMED_WEIGHT, assumed: true }
     }
 
     fn observe(&mut self, measured: u64) {
         let measured = match self.mean {
             0 => measured, // nothing is a multiple of nothing
-            mean => measured.min(mean.saturating_mul(u64::from(STRAY))),
+            mean => measured.min(mean.saturating_mul(u64::from(OUTLIER_FACTOR))),
         };
         let (less, more) = (measured.min(self.mean), measured.max(self.mean));
-        if core::mem::take(&mut self.word) && more / u64::from(BELIEVABLE) > less {
-            *self = Self { mean: measured, weight: 1, word: false };
+        if core::mem::take(&mut self.assumed) && more / u64::from(PLAUSIBLE_FACTOR) > less {
+            *self = Self { mean: measured, weight: 1, assumed: false };
             return;
         }
-        self.weight = self.weight.min(MEMORY - 1) + 1;
+        self.weight = self.weight.min(AVERAGE_WINDOW - 1) + 1;
         let weight = u64::from(self.weight);
         if measured >= self.mean {
             self.mean += (measured - self.mean) / weight;
@@ -194,8 +194,8 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    fn rem_after(word: u64, measured: impl IntoIterator<Item = u64>) -> u64 {
-        let mut estimate = Estimate::from_word(&Cost::new(Duration::ZERO, Duration::from_nanos(word)));
+    fn rem_after(assumed: u64, measured: impl IntoIterator<Item = u64>) -> u64 {
+        let mut estimate = Estimate::assumed(&Cost::new(Duration::ZERO, Duration::from_nanos(assumed)));
         for rem in measured {
             estimate.observe_rem(Duration::from_nanos(rem));
         }
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_start_that_takes_long_has_had_its_turn_and_one_that_returns_at_once_says_nothing_of_it() {
         let seq_after = |micros: u64| {
-            let mut estimate = Estimate::from_word(&Cost::new(Duration::from_millis(21), Duration::ZERO));
+            let mut estimate = Estimate::assumed(&Cost::new(Duration::from_millis(21), Duration::ZERO));
             estimate.observe_seq(Duration::from_micros(micros));
             estimate.cost().seq
         };
@@ -228,18 +228,18 @@ mod tests {
 
     #[test]
     fn starts_that_are_held_up_say_nothing_of_turns_once_one_was_not() {
-        let mut estimate = Estimate::from_word(&Cost::new(MS(21), Duration::ZERO));
+        let mut estimate = Estimate::assumed(&Cost::new(MS(21), Duration::ZERO));
         for micros in [9_000, 300, 9_000, 9_000, 9_000] {
             estimate.observe_seq(Duration::from_micros(micros));
         }
         assert_eq!(estimate.cost().seq, MS(21));
-        assert!(estimate.seq_is_a_word());
+        assert!(estimate.seq_is_assumed());
     }
 
     #[test]
     fn a_word_on_turns_moves_with_a_rem_that_proves_to_be_another() {
         let seq_after = |rem: u64| {
-            let mut estimate = Estimate::from_word(&Cost::new(MS(5), MS(200)));
+            let mut estimate = Estimate::assumed(&Cost::new(MS(5), MS(200)));
             estimate.observe_seq(Duration::from_micros(300));
             estimate.observe_rem(MS(rem));
             estimate.cost().seq

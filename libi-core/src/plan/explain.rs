@@ -5,14 +5,15 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use super::as_index;
 use super::tree::{Schedule, Tree};
-use super::wide;
 use crate::cost::Cost;
 use crate::time::Instant;
 
 /// One launch on the way to the last host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+#[non_exhaustive]
+pub struct PlanStep {
     /// Who launches.
     pub launcher: u32,
     /// Who is launched.
@@ -29,9 +30,10 @@ pub struct Step {
 
 /// The critical path of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The launches from the root to the host that is up last, in their order.
-    pub path: Vec<Step>,
+    pub path: Vec<PlanStep>,
     /// What the launch pays once.
     pub constant: Duration,
     /// How long all of it takes.
@@ -49,7 +51,7 @@ pub fn explain(tree: &Tree, schedule: &Schedule) -> Explanation {
         let (up, started) = (at(schedule.ready(launcher)), at(schedule.started(node)));
         let ready = at(schedule.ready(node));
         let (waited, took) = (started.since(up), ready.since(started));
-        path.push(Step { launcher, node, before: before[wide(node)], waited, took, ready });
+        path.push(PlanStep { launcher, node, before: before[as_index(node)], waited, took, ready });
         node = launcher;
     }
     path.reverse();
@@ -58,10 +60,10 @@ pub fn explain(tree: &Tree, schedule: &Schedule) -> Explanation {
 
 /// For every node, how many others its launcher launches before it.
 fn launches_before(tree: &Tree) -> Vec<u32> {
-    let mut made = vec![0; wide(tree.hosts())];
+    let mut made = vec![0; as_index(tree.hosts())];
     let before = tree.launches().map(|(launcher, _)| {
-        made[wide(launcher)] += 1;
-        made[wide(launcher)] - 1
+        made[as_index(launcher)] += 1;
+        made[as_index(launcher)] - 1
     });
     core::iter::once(0).chain(before).collect()
 }
@@ -94,7 +96,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "host {} is up last:", self.last())?;
         for step in &self.path {
-            let Step { launcher, node, before, waited, took, ready } = step;
+            let PlanStep { launcher, node, before, waited, took, ready } = step;
             write!(f, "  {:>10.3} s  host {node}, launched by host {launcher}: ", ready.as_secs_f64())?;
             writeln!(f, "waited {waited:?} for {before} others, took {took:?}")?;
         }

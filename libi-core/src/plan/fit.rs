@@ -12,7 +12,7 @@ use crate::cost::Cost;
 
 /// One observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct Observation {
     /// How many times SEQ the path waited.
     pub seq_steps: u32,
     /// How many times REM the path waited.
@@ -23,6 +23,7 @@ pub struct Sample {
 
 /// A cost, and how well it explains what was observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Fit {
     /// The cost.
     pub cost: Cost,
@@ -32,6 +33,7 @@ pub struct Fit {
 
 /// Observations from which no cost can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FitError {
     /// There are three numbers to be told.
     #[error("{0} observations cannot tell three costs apart; it takes at least 3")]
@@ -45,11 +47,11 @@ pub enum FitError {
 ///
 /// # Errors
 /// When there are too few of them, or their paths do not differ in ways that tell the three apart.
-pub fn fit(samples: &[Sample]) -> Result<Fit, FitError> {
+pub fn fit(samples: &[Observation]) -> Result<Fit, FitError> {
     if samples.len() < 3 {
         return Err(FitError::TooFew(samples.len()));
     }
-    let rows: Vec<_> = samples.iter().map(Row::from).collect();
+    let rows: Vec<_> = samples.iter().map(Equation::from).collect();
     if solve(&rows, [true; 3]).is_none() {
         return Err(FitError::TooAlike);
     }
@@ -70,26 +72,26 @@ pub fn fit(samples: &[Sample]) -> Result<Fit, FitError> {
     Ok(Fit { cost, r_squared })
 }
 
-struct Row {
+struct Equation {
     /// What constant, SEQ and REM are multiplied with.
     factors: [f64; 3],
     time: f64,
 }
 
-impl From<&Sample> for Row {
-    fn from(sample: &Sample) -> Self {
+impl From<&Observation> for Equation {
+    fn from(sample: &Observation) -> Self {
         let factors = [1.0, f64::from(sample.seq_steps), f64::from(sample.rem_steps)];
         Self { factors, time: sample.time.as_secs_f64() }
     }
 }
 
-fn residual(rows: &[Row], costs: [f64; 3]) -> f64 {
-    let error = |row: &Row| row.time - (0..3).map(|i| row.factors[i] * costs[i]).sum::<f64>();
+fn residual(rows: &[Equation], costs: [f64; 3]) -> f64 {
+    let error = |row: &Equation| row.time - (0..3).map(|i| row.factors[i] * costs[i]).sum::<f64>();
     rows.iter().map(|row| error(row) * error(row)).sum()
 }
 
 /// The least-squares costs where those not used are nothing; none if the rows do not determine them.
-fn solve(rows: &[Row], used: [bool; 3]) -> Option<[f64; 3]> {
+fn solve(rows: &[Equation], used: [bool; 3]) -> Option<[f64; 3]> {
     // The columns are brought to length 1, so that what counts as no difference does not depend on units.
     let length = |i: usize| libm::sqrt(rows.iter().map(|row| row.factors[i] * row.factors[i]).sum());
     let lengths = [length(0), length(1), length(2)];
@@ -149,7 +151,7 @@ mod tests {
     use crate::sim::rng::Rng;
 
     /// Launches of trees of many shapes and sizes at this cost, each time off by up to this fraction.
-    fn observe(cost: &Cost, noise: f64) -> Vec<Sample> {
+    fn observe(cost: &Cost, noise: f64) -> Vec<Observation> {
         let mut rng = Rng::new(1);
         let k = |k| Shape::Kary(NonZeroU32::new(k).unwrap());
         let shapes = [Shape::Flat, Shape::Chain, k(2), k(8), k(32), Shape::Binomial];
@@ -160,7 +162,7 @@ mod tests {
             let explanation = explain(&tree, &tree.schedule(cost));
             let (seq_steps, rem_steps) = explanation.steps();
             let factor = 1.0 + noise * (2.0 * rng.unit() - 1.0);
-            Sample { seq_steps, rem_steps, time: explanation.launch_time.mul_f64(factor) }
+            Observation { seq_steps, rem_steps, time: explanation.launch_time.mul_f64(factor) }
         });
         sample.collect()
     }
@@ -192,7 +194,7 @@ mod tests {
     fn times_that_are_all_the_same_are_explained_by_the_constant() {
         for millis in [1, 100, 300, 700, 3_333] {
             let time = Duration::from_millis(millis);
-            let samples = [(1, 1), (5, 1), (2, 3), (9, 2)].map(|(seq_steps, rem_steps)| Sample {
+            let samples = [(1, 1), (5, 1), (2, 3), (9, 2)].map(|(seq_steps, rem_steps)| Observation {
                 seq_steps,
                 rem_steps,
                 time,
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_cost_is_never_negative() {
-        let sample = |seq_steps, rem_steps, millis| Sample {
+        let sample = |seq_steps, rem_steps, millis| Observation {
             seq_steps,
             rem_steps,
             time: Duration::from_millis(millis),
@@ -226,13 +228,13 @@ mod tests {
 
     #[test]
     fn observations_that_tell_nothing_apart_are_refused() {
-        let same = Sample { seq_steps: 3, rem_steps: 2, time: Duration::from_secs(1) };
+        let same = Observation { seq_steps: 3, rem_steps: 2, time: Duration::from_secs(1) };
         assert_eq!(fit(&[same; 2]), Err(FitError::TooFew(2)));
         assert_eq!(fit(&[same; 9]), Err(FitError::TooAlike));
-        let none = Sample { seq_steps: 0, rem_steps: 0, time: Duration::ZERO };
+        let none = Observation { seq_steps: 0, rem_steps: 0, time: Duration::ZERO };
         assert_eq!(fit(&[none; 9]), Err(FitError::TooAlike));
         // One step of SEQ for every step of REM: only their sum can be told.
-        let line = [1, 2, 3, 4].map(|n| Sample { seq_steps: n, rem_steps: n, time: n * same.time });
+        let line = [1, 2, 3, 4].map(|n| Observation { seq_steps: n, rem_steps: n, time: n * same.time });
         assert_eq!(fit(&line), Err(FitError::TooAlike));
     }
 }

@@ -9,8 +9,8 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use super::as_index;
 use super::tree::{Schedule, Tree};
-use super::wide;
 use crate::cost::Cost;
 use crate::time::{Instant, nanos};
 
@@ -20,7 +20,7 @@ use crate::time::{Instant, nanos};
 /// Of two hosts that could be up at the same time the one with the older launcher comes first, which
 /// keeps the tree shallow.
 #[derive(Clone, Debug)]
-struct Launches {
+struct GreedyOrder {
     seq: u64,
     rem: u64,
     up: Vec<u64>,
@@ -31,7 +31,7 @@ struct Launches {
     first_born: u32,
 }
 
-impl Launches {
+impl GreedyOrder {
     fn new(cost: &Cost, capacity: usize) -> Self {
         let mut up = Vec::with_capacity(capacity.max(1));
         let mut parents = Vec::with_capacity(capacity.max(1));
@@ -42,11 +42,11 @@ impl Launches {
 
     /// Adds the next host to be up.
     fn extend(&mut self) {
-        let first_born = self.up[wide(self.first_born)].saturating_add(self.rem);
-        let sibling = self.up.get(wide(self.sibling)).map(|up| up.saturating_add(self.seq));
+        let first_born = self.up[as_index(self.first_born)].saturating_add(self.rem);
+        let sibling = self.up.get(as_index(self.sibling)).map(|up| up.saturating_add(self.seq));
         match sibling {
             Some(at) if at <= first_born => {
-                self.parents.push(self.parents[wide(self.sibling)]);
+                self.parents.push(self.parents[as_index(self.sibling)]);
                 self.up.push(at);
                 self.sibling += 1;
             }
@@ -62,15 +62,15 @@ impl Launches {
 /// The greedy tree over `hosts` hosts, with its schedule, which costs nothing more.
 #[must_use]
 pub fn plan(hosts: NonZeroU32, cost: &Cost) -> (Tree, Schedule) {
-    let n = wide(hosts.get());
-    let mut launches = Launches::new(cost, n);
+    let n = as_index(hosts.get());
+    let mut launches = GreedyOrder::new(cost, n);
     while launches.up.len() < n {
         launches.extend();
     }
     let ready: Vec<Instant> = launches.up.into_iter().map(Instant::from_nanos).collect();
     let started = ready.iter().map(|at| Instant::from_nanos(at.as_nanos().saturating_sub(launches.rem)));
     let schedule = Schedule { started: started.collect(), ready, constant: cost.constant };
-    (Tree::trusted(launches.parents), schedule)
+    (Tree::from_ordered(launches.parents), schedule)
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     fn by_exhaustion(hosts: u32, cost: &Cost) -> Duration {
         fn grow(parents: &mut Vec<u32>, hosts: usize, cost: &Cost, best: &mut Duration) {
             if parents.len() == hosts {
-                *best = (*best).min(Tree::trusted(parents.clone()).schedule(cost).launch_time());
+                *best = (*best).min(Tree::from_ordered(parents.clone()).schedule(cost).launch_time());
                 return;
             }
             for parent in 0..parents.len() as u32 {
@@ -110,7 +110,7 @@ mod tests {
             }
         }
         let mut best = Duration::MAX;
-        grow(&mut std::vec![0], wide(hosts), cost, &mut best);
+        grow(&mut std::vec![0], as_index(hosts), cost, &mut best);
         best
     }
 

@@ -41,7 +41,7 @@ impl Growth {
 
     /// A(within) - 1, but at most `limit`: how many hosts, itself not counted, a node can have up after
     /// this many nanoseconds.
-    pub(super) fn besides_itself(&self, within: u64, limit: u32) -> u32 {
+    pub(super) fn others_up(&self, within: u64, limit: u32) -> u32 {
         let Some(mut rest) = within.checked_sub(self.rem) else { return 0 };
         let limit = u64::from(limit);
         let (mut up, mut away) = (0, 1u64); // j = 0, the node itself, is not counted
@@ -52,9 +52,9 @@ impl Growth {
             let mut last = away;
             if left_over >= self.rem {
                 last = away.saturating_add(left_over / self.rem); // up to here `others` is the same
-                up += run(others, away, last, limit + 1);
+                up += sum_of_binomials(others, away, last, limit + 1);
             } else {
-                up += choose(others.saturating_add(away), away, limit + 1);
+                up += binomial(others.saturating_add(away), away, limit + 1);
             }
             if up >= limit {
                 return limit as u32; // it was one
@@ -71,16 +71,16 @@ impl Growth {
 ///
 /// It is the bound also where the terms before `first`, and that for j = 0, are needed to get there: the caller has
 /// counted no less for them, but for the one of j = 0, for which its bound is one more than its limit.
-fn run(n: u64, first: u64, last: u64, bound: u64) -> u64 {
+fn sum_of_binomials(n: u64, first: u64, last: u64, bound: u64) -> u64 {
     if n >= bound || last >= bound {
         return bound; // none of the terms is below 1, nor the second below n
     }
-    let all = choose(n + last + 1, last, bound);
-    if all >= bound { bound } else { all - choose(n + first, first - 1, bound) }
+    let all = binomial(n + last + 1, last, bound);
+    if all >= bound { bound } else { all - binomial(n + first, first - 1, bound) }
 }
 
 /// The binomial coefficient C(n, k) for k ≤ n, or the bound if it is not below; the bound is at most 2^32.
-fn choose(n: u64, k: u64, bound: u64) -> u64 {
+fn binomial(n: u64, k: u64, bound: u64) -> u64 {
     let k = k.min(n - k);
     if k > 0 && n >= bound {
         return bound; // C(n, k) is at least n for 0 < k < n
@@ -113,7 +113,7 @@ mod tests {
         // Own children are up at 10, 17, 24, 31; the first child's at 20, 27, 34; the second's at 27.
         let counts = [(0, 0), (9, 0), (10, 1), (17, 2), (19, 2), (20, 3), (24, 4), (27, 6), (26, 4)];
         for (within, expected) in counts {
-            assert_eq!(growth.besides_itself(within, 100), expected, "after {within} ns");
+            assert_eq!(growth.others_up(within, 100), expected, "after {within} ns");
         }
     }
 
@@ -123,7 +123,7 @@ mod tests {
             let growth = Growth::new(&Cost::new(Duration::from_nanos(seq), Duration::from_nanos(rem)));
             for within in [0, 1, 1 << 40, u64::MAX - 1, u64::MAX] {
                 for limit in [0, 1, 2, 1_000, u32::MAX] {
-                    assert!(growth.besides_itself(within, limit) <= limit);
+                    assert!(growth.others_up(within, limit) <= limit);
                 }
             }
         }
@@ -144,7 +144,7 @@ mod tests {
                 (1..1_001).map(|node| schedule.ready(node).unwrap().as_nanos()).collect();
             let within = (times[999] as f64 * part) as u64;
             let laid_out = times.iter().filter(|&&at| at <= within).count() as u32;
-            prop_assert_eq!(Growth::new(&cost).besides_itself(within, limit), laid_out.min(limit));
+            prop_assert_eq!(Growth::new(&cost).others_up(within, limit), laid_out.min(limit));
         }
     }
 }

@@ -66,18 +66,18 @@
 //! allows fewer than REM / SEQ says so with [`Queue::limit`]: the launcher's own slots are then further apart, and it keeps
 //! less.
 
-mod helpers;
+mod capacity;
 mod launch;
-mod returns;
+mod transfer;
 mod turns;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use self::helpers::{Helpers, InFlight};
+use self::capacity::{InFlight, LaunchCapacity};
 pub use self::launch::{Attempt, Launch, Next, QueueError, Retry, Share};
-use self::turns::Turns;
+use self::turns::TurnEstimator;
 use super::estimate::Estimate;
 use super::growth::Growth;
 use super::runs::HostRuns;
@@ -90,9 +90,9 @@ use crate::time::{Instant, nanos};
 pub struct Queue {
     waiting: HostRuns,
     /// Waiting before all others, and given to nobody: somebody else has tried them in vain.
-    own: HostRuns,
+    reserved: HostRuns,
     /// Every host that is neither waiting nor in a share.
-    states: BTreeMap<HostIndex, State>,
+    states: BTreeMap<HostIndex, HostState>,
     /// Hosts that back off, by the end of that.
     backing_off: BTreeSet<(Instant, HostIndex)>,
     in_flight: InFlight,
@@ -101,19 +101,19 @@ pub struct Queue {
     /// How long the launches took that have been answered but not yet counted, by their start.
     answered: BTreeMap<(Instant, HostIndex), Duration>,
     estimate: Estimate,
-    turns: Turns,
+    turns: TurnEstimator,
     /// Whether this node has launched anything.
-    began: bool,
+    has_launched: bool,
     /// How many launches may be in flight, if that is known.
     window: Option<u32>,
     /// When everything could be up, as of the latest share: where the search for the next one begins.
-    finish: u64,
+    earliest_finish: u64,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum HostState {
     BackingOff {
-        own: bool,
+        reserved: bool,
     },
     InFlight {
         since: Instant,
@@ -135,32 +135,32 @@ impl Queue {
     pub fn from_share(share: Share) -> Self {
         Self {
             waiting: share.hosts,
-            own: HostRuns::new(),
+            reserved: HostRuns::new(),
             states: BTreeMap::new(),
             backing_off: BTreeSet::new(),
             in_flight: InFlight::default(),
             attempts: share.attempts,
             answered: BTreeMap::new(),
             estimate: share.estimate,
-            turns: Turns::new(share.estimate),
-            began: false,
+            turns: TurnEstimator::new(share.estimate),
+            has_launched: false,
             window: None,
-            finish: 0,
+            earliest_finish: 0,
         }
     }
 
     /// Decides what to launch now. Call it whenever another launch may be started.
     pub fn next(&mut self, now: Instant) -> Next {
         self.end_back_offs(now);
-        while let Some(host) = self.own.pop_front().or_else(|| self.waiting.pop_front()) {
+        while let Some(host) = self.reserved.pop_front().or_else(|| self.waiting.pop_front()) {
             if self.states.contains_key(&host) {
                 continue; // named twice, against the rule
             }
             let attempt = self.attempts.remove(&host).unwrap_or_default();
-            self.states.insert(host, State::InFlight { since: now, attempt });
+            self.states.insert(host, HostState::InFlight { since: now, attempt });
             let turn = self.turns.start(host, now, &self.estimate);
             self.in_flight.insert(now, host, turn);
-            self.began = true;
+            self.has_launched = true;
             return Next::Launch(Launch { host, attempt });
         }
         self.backing_off.first().map_or(Next::Idle, |&(end, _)| Next::WaitUntil(end))
@@ -172,10 +172,10 @@ impl Queue {
     /// # Errors
     /// When this launch is not in flight.
     pub fn child_ready(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
-        self.answers(launch, now)?;
+        self.record_answer(launch, now)?;
         self.end_back_offs(now);
         let share = self.share(now) as usize;
-        Ok(self.part_with(launch.host, share))
+        Ok(self.give_share(launch.host, share))
     }
 
     /// As [`child_ready`](Self::child_ready), for a launcher that has no room for more children: the child gets all that waits.
@@ -183,16 +183,16 @@ impl Queue {
     /// # Errors
     /// When this launch is not in flight.
     pub fn child_ready_with_all(&mut self, launch: Launch, now: Instant) -> Result<Share, QueueError> {
-        self.answers(launch, now)?;
+        self.record_answer(launch, now)?;
         self.end_back_offs(now);
-        let share = self.disown();
-        Ok(self.part_with(launch.host, share))
+        let share = self.release_reserved();
+        Ok(self.give_share(launch.host, share))
     }
 
     /// Gives so many hosts away.
-    fn part_with(&mut self, child: HostIndex, count: usize) -> Share {
+    fn give_share(&mut self, child: HostIndex, count: usize) -> Share {
         let share = self.split_off(count);
-        self.states.insert(child, State::Up(share.clone()));
+        self.states.insert(child, HostState::Up(share.clone()));
         share
     }
 
@@ -217,9 +217,9 @@ impl Queue {
         now: Instant,
         hosts: HostRuns,
     ) -> Result<Share, QueueError> {
-        self.answers(launch, now)?;
+        self.record_answer(launch, now)?;
         let share = Share { hosts, attempts: BTreeMap::new(), estimate: self.estimate };
-        self.states.insert(launch.host, State::Up(share.clone()));
+        self.states.insert(launch.host, HostState::Up(share.clone()));
         Ok(share)
     }
 
@@ -228,7 +228,7 @@ impl Queue {
     /// # Errors
     /// When this launch is not in flight.
     pub fn child_failed(&mut self, launch: Launch, now: Instant, retry: Retry) -> Result<(), QueueError> {
-        self.land(launch)?;
+        self.end_flight(launch)?;
         self.count_answers(now);
         if let Retry::After(back_off) = retry {
             let Launch { host, attempt } = launch;
@@ -245,7 +245,7 @@ impl Queue {
     /// When this host is not a child that is up.
     pub fn child_lost(&mut self, host: HostIndex) -> Result<Share, QueueError> {
         match self.states.remove(&host) {
-            Some(State::Up(share)) => Ok(share),
+            Some(HostState::Up(share)) => Ok(share),
             Some(other) => {
                 self.states.insert(host, other);
                 Err(QueueError::NotUp(host))
@@ -256,8 +256,8 @@ impl Queue {
 
     /// A host that went away in this child's share is given up: it is nobody's any more, and not lost with the
     /// child. Tells whether it was in that share.
-    pub fn forget(&mut self, child: HostIndex, host: HostIndex) -> bool {
-        let Some(State::Up(share)) = self.states.get_mut(&child) else { return false };
+    pub fn remove_from_share(&mut self, child: HostIndex, host: HostIndex) -> bool {
+        let Some(HostState::Up(share)) = self.states.get_mut(&child) else { return false };
         share.attempts.remove(&host);
         share.hosts.remove(host)
     }
@@ -270,7 +270,7 @@ impl Queue {
     pub fn requeue(&mut self, before: Launch, not_before: Instant) -> Result<Attempt, QueueError> {
         let Launch { host, attempt } = before;
         if self.is_here(host) {
-            return Err(QueueError::Here(host));
+            return Err(QueueError::AlreadyHere(host));
         }
         let next = Attempt { lost: attempt.lost.saturating_add(1), failed: 0 };
         self.back_off(Launch { host, attempt: next }, not_before, false);
@@ -278,9 +278,9 @@ impl Queue {
     }
 
     /// Gives up every host that waits or backs off, with the attempt that would have been next.
-    pub fn abandon(&mut self) -> impl Iterator<Item = Launch> {
+    pub fn give_up_waiting(&mut self) -> impl Iterator<Item = Launch> {
         self.end_back_offs(Instant::FAR_FUTURE);
-        self.disown();
+        self.release_reserved();
         let (hosts, mut attempts) = (core::mem::take(&mut self.waiting), core::mem::take(&mut self.attempts));
         let hosts: Vec<_> = hosts.iter().collect();
         hosts
@@ -291,11 +291,11 @@ impl Queue {
     /// Takes over a further share. Hosts that are here already are left out of it, and what is said of costs is
     /// heard as long as this node knows little of them itself.
     pub fn accept(&mut self, share: Share) {
-        if !self.began {
+        if !self.has_launched {
             self.estimate = share.estimate;
-            self.turns = Turns::new(share.estimate);
-        } else if self.turns.hear(&share.estimate) {
-            self.count_again();
+            self.turns = TurnEstimator::new(share.estimate);
+        } else if self.turns.adopt(&share.estimate) {
+            self.refit();
         }
         for host in share.hosts.iter() {
             if !self.states.contains_key(&host) {
@@ -312,7 +312,7 @@ impl Queue {
     }
 
     /// So many launches may be in flight at once, as long as nothing else is said.
-    pub fn limit(&mut self, window: usize) {
+    pub fn set_window(&mut self, window: usize) {
         self.window = Some(u32::try_from(window).unwrap_or(u32::MAX));
     }
 
@@ -325,7 +325,7 @@ impl Queue {
     /// How many hosts are still to be launched by this node or given to a child.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.own.len() + self.waiting.len() + self.backing_off.len()
+        self.reserved.len() + self.waiting.len() + self.backing_off.len()
     }
 
     /// How many launches of this node have neither become ready nor failed.
@@ -340,17 +340,17 @@ impl Queue {
     }
 
     /// A launch has become ready: how long it took is measured.
-    fn answers(&mut self, launch: Launch, now: Instant) -> Result<(), QueueError> {
-        let started = self.land(launch)?;
+    fn record_answer(&mut self, launch: Launch, now: Instant) -> Result<(), QueueError> {
+        let started = self.end_flight(launch)?;
         self.answered.insert((started, launch.host), now.since(started));
         self.count_answers(now);
         Ok(())
     }
 
     /// Takes a launch out of flight; when it was started.
-    fn land(&mut self, launch: Launch) -> Result<Instant, QueueError> {
+    fn end_flight(&mut self, launch: Launch) -> Result<Instant, QueueError> {
         match self.states.get(&launch.host) {
-            Some(&State::InFlight { since, attempt }) if attempt == launch.attempt => {
+            Some(&HostState::InFlight { since, attempt }) if attempt == launch.attempt => {
                 self.states.remove(&launch.host);
                 self.in_flight.remove(since, launch.host);
                 Ok(since)
@@ -359,9 +359,9 @@ impl Queue {
         }
     }
 
-    fn back_off(&mut self, next: Launch, until: Instant, own: bool) {
+    fn back_off(&mut self, next: Launch, until: Instant, reserved: bool) {
         let Launch { host, attempt } = next;
-        self.states.insert(host, State::BackingOff { own });
+        self.states.insert(host, HostState::BackingOff { reserved });
         self.attempts.insert(host, attempt);
         self.backing_off.insert((until, host));
     }
@@ -372,7 +372,7 @@ impl Queue {
         while let Some(&(end, host)) = self.backing_off.range(..=last_ended).next_back() {
             self.backing_off.remove(&(end, host));
             match self.states.remove(&host) {
-                Some(State::BackingOff { own: true }) => self.own.push_front(host),
+                Some(HostState::BackingOff { reserved: true }) => self.reserved.push_front(host),
                 _ => self.waiting.push_front(host),
             }
         }
@@ -384,18 +384,18 @@ impl Queue {
         while let Some((&(started, host), &took)) = self.answered.first_key_value() {
             // A word that nobody has confirmed does not say how long to wait for those before.
             let rem = if self.estimate.rem_is_measured() { self.estimate.cost().rem } else { took };
-            if self.in_flight.first_not_silent(now, nanos(rem)).is_some_and(|before| before < started) {
+            if self.in_flight.first_expected(now, nanos(rem)).is_some_and(|before| before < started) {
                 break;
             }
             counted |= self.turns.answer(started, host, nanos(took));
             self.answered.pop_first();
         }
         if counted {
-            self.count_again();
+            self.refit();
         }
     }
 
-    fn count_again(&mut self) {
+    fn refit(&mut self) {
         self.turns.estimate(&mut self.estimate);
         self.in_flight.turns(self.turns.iter());
     }
@@ -409,16 +409,16 @@ impl Queue {
         // With too few launches in flight it is their answers that this node waits for.
         let seq = self.window.map_or(cost.seq, |window| cost.seq.max(cost.rem / window.max(1)));
         let growth = Growth::new(&cost);
-        let helpers = Helpers {
+        let capacity = LaunchCapacity {
             growth,
-            own_growth: Growth::new(&Cost { seq, ..cost }),
-            now: now.as_nanos(),
-            slot: self.turns.free(&self.estimate).max(now).as_nanos(),
+            launcher_growth: Growth::new(&Cost { seq, ..cost }),
+            child_ready: now.as_nanos(),
+            launcher_slot: self.turns.next_free(&self.estimate).max(now).as_nanos(),
             in_flight: self.in_flight.expected(now, growth.rem()),
-            rest: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX),
+            remaining: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX),
         };
-        self.finish = helpers.finish(self.finish);
-        growth.besides_itself(self.finish - now.as_nanos(), helpers.rest)
+        self.earliest_finish = capacity.earliest_finish(self.earliest_finish);
+        growth.others_up(self.earliest_finish - now.as_nanos(), capacity.remaining)
     }
 }
 

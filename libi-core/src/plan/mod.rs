@@ -92,6 +92,6 @@ pub use strategy::{STRATEGY_NAMES, Strategy, UnknownStrategy};
 pub use tree::{Schedule, Tree, TreeError};
 
 /// A node's number as an index; `usize` is at least 32 bits wherever an operating system runs.
-pub(crate) const fn wide(node: u32) -> usize {
+pub(crate) const fn as_index(node: u32) -> usize {
     node as usize
 }

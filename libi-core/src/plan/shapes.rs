@@ -36,9 +36,9 @@ impl Shape {
     pub fn tree(self, hosts: NonZeroU32, cost: &Cost) -> Tree {
         let n = hosts.get();
         match self {
-            Self::Chain => Tree::trusted((0..n).map(|node| node.saturating_sub(1)).collect()),
-            Self::Flat => Tree::trusted((0..n).map(|_| 0).collect()),
-            Self::Kary(k) => Tree::trusted((0..n).map(|node| node.saturating_sub(1) / k).collect()),
+            Self::Chain => Tree::from_ordered((0..n).map(|node| node.saturating_sub(1)).collect()),
+            Self::Flat => Tree::from_ordered((0..n).map(|_| 0).collect()),
+            Self::Kary(k) => Tree::from_ordered((0..n).map(|node| node.saturating_sub(1) / k).collect()),
             Self::Binomial => halving(n, |rest| 1 << rest.ilog2()),
             Self::Rdc => halving(n, |rest| rest.div_ceil(2)),
             Self::Greedy => greedy::plan(hosts, cost).0,
@@ -61,7 +61,7 @@ fn halving(hosts: u32, piece: impl Fn(u32) -> u32) -> Tree {
             parents.push(node);
         }
     }
-    Tree::trusted(parents)
+    Tree::from_ordered(parents)
 }
 
 #[cfg(test)]

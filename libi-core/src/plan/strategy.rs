@@ -23,6 +23,7 @@ pub const STRATEGY_NAMES: &str = "chain, flat, kary:K, binomial, rdc, greedy, la
 
 /// This is not the name of a strategy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UnknownStrategy {
     /// No strategy has this name.
     #[error("there is no tree {0:?}; there are {STRATEGY_NAMES}")]

@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::wide;
+use super::as_index;
 use crate::cost::Cost;
 use crate::time::Instant;
 
@@ -21,6 +21,7 @@ pub struct Tree {
 
 /// The parents given do not describe a launch tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TreeError {
     /// A tree has at least its root.
     #[error("a launch tree has at least one node")]
@@ -55,7 +56,7 @@ impl Tree {
     }
 
     /// For planners, which number their nodes in order by construction.
-    pub(super) fn trusted(parents: Vec<u32>) -> Self {
+    pub(super) fn from_ordered(parents: Vec<u32>) -> Self {
         debug_assert!(Self::from_parents(parents.clone()).is_ok());
         Self { parents }
     }
@@ -69,7 +70,7 @@ impl Tree {
     /// Who launches this node; nobody launches the root, or a node that is not in the tree.
     #[must_use]
     pub fn parent(&self, node: u32) -> Option<u32> {
-        if node == 0 { None } else { self.parents.get(wide(node)).copied() }
+        if node == 0 { None } else { self.parents.get(as_index(node)).copied() }
     }
 
     /// Every launch as (launcher, node), a launcher's own in the order in which it makes them.
@@ -82,7 +83,7 @@ impl Tree {
     pub fn children(&self) -> Vec<u32> {
         let mut children = vec![0; self.parents.len()];
         for (parent, _) in self.launches() {
-            children[wide(parent)] += 1;
+            children[as_index(parent)] += 1;
         }
         children
     }
@@ -98,7 +99,7 @@ impl Tree {
     pub fn depth(&self) -> u32 {
         let mut depth = vec![0u32; self.parents.len()];
         for (parent, node) in self.launches() {
-            depth[wide(node)] = depth[wide(parent)] + 1;
+            depth[as_index(node)] = depth[as_index(parent)] + 1;
         }
         depth.into_iter().max().unwrap_or(0)
     }
@@ -110,7 +111,7 @@ impl Tree {
         let mut slot = ready.clone(); // when each node is free for its next launch
         let mut started = ready.clone();
         for (parent, node) in self.launches() {
-            let (parent, node) = (wide(parent), wide(node));
+            let (parent, node) = (as_index(parent), as_index(node));
             started[node] = slot[parent];
             slot[parent] += cost.seq;
             ready[node] = started[node] + cost.rem;
@@ -132,13 +133,13 @@ impl Schedule {
     /// When the node's launch is started; the root's is at the beginning of time.
     #[must_use]
     pub fn started(&self, node: u32) -> Option<Instant> {
-        self.started.get(wide(node)).copied()
+        self.started.get(as_index(node)).copied()
     }
 
     /// When the node can launch others.
     #[must_use]
     pub fn ready(&self, node: u32) -> Option<Instant> {
-        self.ready.get(wide(node)).copied()
+        self.ready.get(as_index(node)).copied()
     }
 
     /// The node that is up last: the first such, if several are.

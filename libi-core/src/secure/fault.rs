@@ -6,12 +6,12 @@ use core::fmt;
 
 use thiserror::Error;
 
-use super::record::{LONGEST_BOX, SHORTEST_BOX};
+use super::record::{MAX_CIPHERTEXT, MIN_CIPHERTEXT};
 use super::{OPENING_LEN, PROOF_LEN, REPLY_LEN};
 
 /// A message of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Awaited {
+pub enum HandshakeMessage {
     /// The child's first message.
     Opening,
     /// The parent's answer to it.
@@ -20,7 +20,7 @@ pub enum Awaited {
     Proof,
 }
 
-impl Awaited {
+impl HandshakeMessage {
     /// How long this message is.
     #[must_use]
     pub const fn length(self) -> usize {
@@ -32,7 +32,7 @@ impl Awaited {
     }
 }
 
-impl fmt::Display for Awaited {
+impl fmt::Display for HandshakeMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Opening => "opening",
@@ -44,33 +44,35 @@ impl fmt::Display for Awaited {
 
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+#[non_exhaustive]
 pub enum HandshakeFault {
     /// The stream ended first.
     #[error("the peer hung up after {have} of the {} bytes of the link's {awaited}", awaited.length())]
     Cut {
         /// What was awaited.
-        awaited: Awaited,
+        awaited: HandshakeMessage,
         /// How much of it had come.
         have: usize,
     },
     /// There is no key for the link id in an opening.
     #[error("awaited a link's opening: no open ticket has the link id that came")]
-    UnknownLink,
+    UnknownKey,
     /// A message of the right length that only somebody without the key can have sent, or that was changed
     /// on its way.
     #[error("awaited a link's {awaited}: what came does not prove that the peer holds the same ticket")]
-    NotProven {
+    NotAuthentic {
         /// What was awaited.
-        awaited: Awaited,
+        awaited: HandshakeMessage,
     },
 }
 
 /// Why a stream of records is at its end. A record's number is its nonce: the parent's first record is 0, the child's
 /// is 1, after its proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+#[non_exhaustive]
 pub enum RecordFault {
     /// A length that no record has.
-    #[error("record {record} claims {length} bytes; a record has {SHORTEST_BOX} to {LONGEST_BOX}")]
+    #[error("record {record} claims {length} bytes; a record has {MIN_CIPHERTEXT} to {MAX_CIPHERTEXT}")]
     Length {
         /// Which record.
         record: u64,

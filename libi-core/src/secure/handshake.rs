@@ -11,12 +11,12 @@
 
 use core::fmt;
 
-use super::noise::{Handshake, Keys, MESSAGE_LEN, NotProven};
-use super::record::{Numbered, TAG_LEN};
-use super::{Awaited, Fresh, HandshakeFault, LinkId, LinkKey, LinkSecurity, Open, Seal};
+use super::noise::{Handshake, MESSAGE_LEN, NotAuthentic, TransportKeys};
+use super::record::{CipherState, TAG_LEN};
+use super::{Entropy, HandshakeFault, HandshakeMessage, KeyId, LinkKey, LinkSecurity, Opener, Sealer};
 
 /// Bytes of the child's first message.
-pub const OPENING_LEN: usize = LinkId::LEN + MESSAGE_LEN;
+pub const OPENING_LEN: usize = KeyId::LEN + MESSAGE_LEN;
 /// Bytes of the parent's answer.
 pub const REPLY_LEN: usize = MESSAGE_LEN;
 /// Bytes of the child's second message.
@@ -24,7 +24,7 @@ pub const PROOF_LEN: usize = TAG_LEN;
 
 /// Where some bytes have led.
 #[derive(Debug)]
-pub enum Step<S, T> {
+pub enum HandshakeStep<S, T> {
     /// All bytes are used up, and more are needed.
     Wait(S),
     /// The message is complete. What follows it is still in the input.
@@ -33,13 +33,13 @@ pub enum Step<S, T> {
 
 /// A link on which both sides have proven themselves.
 #[derive(Debug)]
-pub enum Secured {
+pub enum SecuredLink {
     /// All that follows in either direction travels in records.
     Encrypted {
         /// Makes records of what is to be sent.
-        seal: Seal,
+        seal: Sealer,
         /// Reads the peer's.
-        open: Open,
+        open: Opener,
     },
     /// All that follows travels as it is.
     Authenticated,
@@ -49,13 +49,13 @@ pub enum Secured {
 pub struct AwaitReply {
     handshake: Handshake,
     mode: LinkSecurity,
-    reply: Gathered<REPLY_LEN>,
+    reply: PartialMessage<REPLY_LEN>,
 }
 
 /// The parent has accepted a connection from whomever.
 #[derive(Debug, Default)]
 pub struct AwaitOpening {
-    opening: Gathered<OPENING_LEN>,
+    opening: PartialMessage<OPENING_LEN>,
 }
 
 /// What came may be an opening; the key that its link id names has to tell.
@@ -66,22 +66,22 @@ pub struct Opening {
 
 /// The parent has replied to an opening that is genuine, but may be a repetition.
 pub struct AwaitProof {
-    link: LinkId,
+    key_id: KeyId,
     mode: LinkSecurity,
-    send: Numbered,
-    receive: Numbered,
-    proof: Gathered<PROOF_LEN>,
+    send: CipherState,
+    receive: CipherState,
+    proof: PartialMessage<PROOF_LEN>,
 }
 
 impl AwaitReply {
     /// Begins a handshake as the one who has connected: the state, and the opening to send.
     #[must_use]
-    pub fn begin(key: &LinkKey, fresh: Fresh) -> (Self, [u8; OPENING_LEN]) {
-        let mut handshake = Handshake::initiator(key, fresh);
+    pub fn begin(key: &LinkKey, entropy: Entropy) -> (Self, [u8; OPENING_LEN]) {
+        let mut handshake = Handshake::initiator(key, entropy);
         let mut opening = [0; OPENING_LEN];
-        opening[..LinkId::LEN].copy_from_slice(&key.id().0);
-        opening[LinkId::LEN..].copy_from_slice(&handshake.write());
-        (Self { handshake, mode: key.mode(), reply: Gathered::default() }, opening)
+        opening[..KeyId::LEN].copy_from_slice(&key.id().0);
+        opening[KeyId::LEN..].copy_from_slice(&handshake.write());
+        (Self { handshake, mode: key.mode(), reply: PartialMessage::default() }, opening)
     }
 
     /// Takes the reply, or a part of it, off the front of `input`. Then the link is secured, and the proof is to be
@@ -92,22 +92,22 @@ impl AwaitReply {
     pub fn step(
         mut self,
         input: &mut &[u8],
-    ) -> Result<Step<Self, (Secured, [u8; PROOF_LEN])>, HandshakeFault> {
-        let fault = HandshakeFault::NotProven { awaited: Awaited::Reply };
+    ) -> Result<HandshakeStep<Self, (SecuredLink, [u8; PROOF_LEN])>, HandshakeFault> {
+        let fault = HandshakeFault::NotAuthentic { awaited: HandshakeMessage::Reply };
         let Some(reply) = self.reply.fill(input) else {
-            return Ok(Step::Wait(self));
+            return Ok(HandshakeStep::Wait(self));
         };
-        self.handshake.read(reply).map_err(|NotProven| fault)?;
-        let Keys { mut send, receive } = self.handshake.finish();
+        self.handshake.read(reply).map_err(|NotAuthentic| fault)?;
+        let TransportKeys { mut send, receive } = self.handshake.finish();
         // The first message under a new key, so there is a number left for it.
         let proof = send.seal(&mut []).map_err(|_| fault)?;
-        Ok(Step::Done((Secured::new(self.mode, send, receive), proof)))
+        Ok(HandshakeStep::Done((SecuredLink::new(self.mode, send, receive), proof)))
     }
 
     /// The stream has ended.
     #[must_use]
     pub fn end(self) -> HandshakeFault {
-        HandshakeFault::Cut { awaited: Awaited::Reply, have: self.reply.have }
+        HandshakeFault::Cut { awaited: HandshakeMessage::Reply, have: self.reply.have }
     }
 }
 
@@ -120,26 +120,26 @@ impl AwaitOpening {
 
     /// Takes the opening, or a part of it, off the front of `input`.
     #[must_use]
-    pub fn step(mut self, input: &mut &[u8]) -> Step<Self, Opening> {
+    pub fn step(mut self, input: &mut &[u8]) -> HandshakeStep<Self, Opening> {
         match self.opening.fill(input) {
-            Some(&bytes) => Step::Done(Opening { bytes }),
-            None => Step::Wait(self),
+            Some(&bytes) => HandshakeStep::Done(Opening { bytes }),
+            None => HandshakeStep::Wait(self),
         }
     }
 
     /// The stream has ended.
     #[must_use]
     pub fn end(self) -> HandshakeFault {
-        HandshakeFault::Cut { awaited: Awaited::Opening, have: self.opening.have }
+        HandshakeFault::Cut { awaited: HandshakeMessage::Opening, have: self.opening.have }
     }
 }
 
 impl Opening {
     /// The link that this claims to open: look for its key.
     #[must_use]
-    pub fn link(&self) -> LinkId {
+    pub fn key_id(&self) -> KeyId {
         let (id, _) = self.parts();
-        LinkId(*id)
+        KeyId(*id)
     }
 
     /// Replies with the key that was found under [`Opening::link`], or finds out for `None` what would come of it,
@@ -152,23 +152,23 @@ impl Opening {
     pub fn answer(
         self,
         key: Option<&LinkKey>,
-        fresh: Fresh,
+        entropy: Entropy,
     ) -> Result<(AwaitProof, [u8; REPLY_LEN]), HandshakeFault> {
         let decoy = LinkKey::decoy();
-        let known = key.filter(|key| key.id() == self.link());
+        let known = key.filter(|key| key.id() == self.key_id());
         let (_, message) = self.parts();
-        let mut handshake = Handshake::responder(known.unwrap_or(&decoy), fresh);
+        let mut handshake = Handshake::responder(known.unwrap_or(&decoy), entropy);
         let read = handshake.read(message);
         // In this order, because anybody can make an opening for the decoy.
-        let key = known.ok_or(HandshakeFault::UnknownLink)?;
-        read.map_err(|NotProven| HandshakeFault::NotProven { awaited: Awaited::Opening })?;
+        let key = known.ok_or(HandshakeFault::UnknownKey)?;
+        read.map_err(|NotAuthentic| HandshakeFault::NotAuthentic { awaited: HandshakeMessage::Opening })?;
         let reply = handshake.write();
-        let Keys { send, receive } = handshake.finish();
-        let proof = Gathered::default();
-        Ok((AwaitProof { link: key.id(), mode: key.mode(), send, receive, proof }, reply))
+        let TransportKeys { send, receive } = handshake.finish();
+        let proof = PartialMessage::default();
+        Ok((AwaitProof { key_id: key.id(), mode: key.mode(), send, receive, proof }, reply))
     }
 
-    fn parts(&self) -> (&[u8; LinkId::LEN], &[u8; MESSAGE_LEN]) {
+    fn parts(&self) -> (&[u8; KeyId::LEN], &[u8; MESSAGE_LEN]) {
         let (id, message) = self.bytes.split_first_chunk().expect("an opening begins with an id");
         (id, message.first_chunk().expect("the rest of an opening is a message"))
     }
@@ -177,8 +177,8 @@ impl Opening {
 impl AwaitProof {
     /// The link that will be secured.
     #[must_use]
-    pub const fn link(&self) -> LinkId {
-        self.link
+    pub const fn key_id(&self) -> KeyId {
+        self.key_id
     }
 
     /// Takes the proof, or a part of it, off the front of `input`. Then the link is secured, and its ticket is
@@ -186,26 +186,28 @@ impl AwaitProof {
     ///
     /// # Errors
     /// The proof is not from who holds the key and made the opening now.
-    pub fn step(mut self, input: &mut &[u8]) -> Result<Step<Self, Secured>, HandshakeFault> {
+    pub fn step(mut self, input: &mut &[u8]) -> Result<HandshakeStep<Self, SecuredLink>, HandshakeFault> {
         let Some(&proof) = self.proof.fill(input) else {
-            return Ok(Step::Wait(self));
+            return Ok(HandshakeStep::Wait(self));
         };
-        let fault = HandshakeFault::NotProven { awaited: Awaited::Proof };
+        let fault = HandshakeFault::NotAuthentic { awaited: HandshakeMessage::Proof };
         self.receive.open(&mut { proof }).map_err(|_| fault)?;
-        Ok(Step::Done(Secured::new(self.mode, self.send, self.receive)))
+        Ok(HandshakeStep::Done(SecuredLink::new(self.mode, self.send, self.receive)))
     }
 
     /// The stream has ended.
     #[must_use]
     pub fn end(self) -> HandshakeFault {
-        HandshakeFault::Cut { awaited: Awaited::Proof, have: self.proof.have }
+        HandshakeFault::Cut { awaited: HandshakeMessage::Proof, have: self.proof.have }
     }
 }
 
-impl Secured {
-    fn new(mode: LinkSecurity, send: Numbered, receive: Numbered) -> Self {
+impl SecuredLink {
+    fn new(mode: LinkSecurity, send: CipherState, receive: CipherState) -> Self {
         match mode {
-            LinkSecurity::Encrypted => Self::Encrypted { seal: Seal::new(send), open: Open::new(receive) },
+            LinkSecurity::Encrypted => {
+                Self::Encrypted { seal: Sealer::new(send), open: Opener::new(receive) }
+            }
             LinkSecurity::Authenticated => Self::Authenticated,
         }
     }
@@ -220,19 +222,19 @@ impl fmt::Debug for AwaitReply {
 impl fmt::Debug for AwaitProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AwaitProof")
-            .field("link", &self.link)
+            .field("key_id", &self.key_id)
             .field("proof", &self.proof)
             .finish_non_exhaustive()
     }
 }
 
 /// The part of a message that has come.
-struct Gathered<const N: usize> {
+struct PartialMessage<const N: usize> {
     bytes: [u8; N],
     have: usize,
 }
 
-impl<const N: usize> Gathered<N> {
+impl<const N: usize> PartialMessage<N> {
     /// Moves bytes from the front of `input` until the message is complete.
     fn fill(&mut self, input: &mut &[u8]) -> Option<&[u8; N]> {
         let front = input.split_off(..input.len().min(N - self.have)).unwrap_or_default();
@@ -242,13 +244,13 @@ impl<const N: usize> Gathered<N> {
     }
 }
 
-impl<const N: usize> Default for Gathered<N> {
+impl<const N: usize> Default for PartialMessage<N> {
     fn default() -> Self {
         Self { bytes: [0; N], have: 0 }
     }
 }
 
-impl<const N: usize> fmt::Debug for Gathered<N> {
+impl<const N: usize> fmt::Debug for PartialMessage<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {N} bytes", self.have)
     }

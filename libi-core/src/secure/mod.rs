@@ -75,7 +75,7 @@
 //!   and times of records are visible.
 //! - **No rekeying.** ChaCha20-Poly1305 bears as many records as there are nonces, 2^64 - 1, and then
 //!   refuses ([`RecordFault::Exhausted`]); a forger has one try per link.
-//! - **Wiping.** [`Secret`], [`LinkKey`], [`Fresh`], [`Seal`] and [`Open`] overwrite themselves when dropped. The
+//! - **Wiping.** [`Secret`], [`LinkKey`], [`Entropy`], [`Sealer`] and [`Opener`] overwrite themselves when dropped. The
 //!   cryptographic crates do not clear the stack behind them, and `snow` leaves in freed memory what it needed for
 //!   one handshake: the psk, the private key, the keys that came of them. Hence a psk for each link:
 //!   the session's secret itself is never in `snow`'s hands.
@@ -95,7 +95,7 @@
 //!
 //! let (child, opening) = AwaitReply::begin(&key, random(2));
 //! let Step::Done(claim) = AwaitOpening::new().step(&mut &opening[..]) else { unreachable!() };
-//! let found = (claim.link() == key.id()).then_some(&key);
+//! let found = (claim.key_id() == key.id()).then_some(&key);
 //! let (parent, reply) = claim.answer(found, random(3))?;
 //! let Step::Done((child, proof)) = child.step(&mut &reply[..])? else { unreachable!() };
 //! let Step::Done(parent) = parent.step(&mut &proof[..])? else { unreachable!() };
@@ -120,10 +120,11 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use fault::{Awaited, HandshakeFault, RecordFault};
+pub use fault::{HandshakeFault, HandshakeMessage, RecordFault};
 pub use handshake::{
-    AwaitOpening, AwaitProof, AwaitReply, OPENING_LEN, Opening, PROOF_LEN, REPLY_LEN, Secured, Step,
+    AwaitOpening, AwaitProof, AwaitReply, HandshakeStep, OPENING_LEN, Opening, PROOF_LEN, REPLY_LEN,
+    SecuredLink,
 };
-pub use record::{LONGEST_BOX, LONGEST_PIECE, Open, Seal};
-pub use secret::{Fresh, Secret, in_ticket};
-pub use terms::{LinkId, LinkKey, LinkSecurity, Parent, Terms};
+pub use record::{MAX_CIPHERTEXT, MAX_PLAINTEXT, Opener, Sealer};
+pub use secret::{Entropy, Secret, in_ticket};
+pub use terms::{KeyId, LinkKey, LinkSecurity, Parent, Terms};

@@ -12,8 +12,8 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use zeroize::Zeroizing;
 
-use super::record::Numbered;
-use super::{Fresh, LinkKey};
+use super::record::CipherState;
+use super::{Entropy, LinkKey};
 
 const NAME: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const PSK_AT: u8 = 0;
@@ -26,26 +26,26 @@ pub(super) struct Handshake(Box<HandshakeState>);
 
 /// A message that was not made with this handshake's key.
 #[derive(Debug)]
-pub(super) struct NotProven;
+pub(super) struct NotAuthentic;
 
 /// One end's keys after the handshake.
-pub(super) struct Keys {
-    pub(super) send: Numbered,
-    pub(super) receive: Numbered,
+pub(super) struct TransportKeys {
+    pub(super) send: CipherState,
+    pub(super) receive: CipherState,
 }
 
 impl Handshake {
-    pub(super) fn initiator(key: &LinkKey, fresh: Fresh) -> Self {
-        Self::start(key, fresh, Builder::build_initiator)
+    pub(super) fn initiator(key: &LinkKey, entropy: Entropy) -> Self {
+        Self::start(key, entropy, Builder::build_initiator)
     }
 
-    pub(super) fn responder(key: &LinkKey, fresh: Fresh) -> Self {
-        Self::start(key, fresh, Builder::build_responder)
+    pub(super) fn responder(key: &LinkKey, entropy: Entropy) -> Self {
+        Self::start(key, entropy, Builder::build_responder)
     }
 
     fn start<'a>(
         key: &'a LinkKey,
-        fresh: Fresh,
+        entropy: Entropy,
         build: impl FnOnce(Builder<'a>) -> Result<HandshakeState, snow::Error>,
     ) -> Self {
         // All that could fail is the same for every link, and any test of this module would notice: a name
@@ -53,7 +53,8 @@ impl Handshake {
         let state = NAME
             .parse()
             .and_then(|name| {
-                let builder = Builder::with_resolver(name, Box::new(Injected(fresh.into_bytes())));
+                let builder =
+                    Builder::with_resolver(name, Box::new(InjectedRandomness(entropy.into_bytes())));
                 build(builder.psk(PSK_AT, key.psk())?.prologue(key.prologue())?)
             })
             .expect("the handshake is put together the same way for every link");
@@ -70,28 +71,28 @@ impl Handshake {
     }
 
     /// Takes the peer's next message.
-    pub(super) fn read(&mut self, message: &[u8; MESSAGE_LEN]) -> Result<(), NotProven> {
+    pub(super) fn read(&mut self, message: &[u8; MESSAGE_LEN]) -> Result<(), NotAuthentic> {
         // Whatever `snow` has against it, the peer is to blame: the length is right, and it is the peer's turn.
-        self.0.read_message(message, &mut []).map(|_| ()).map_err(|_| NotProven)
+        self.0.read_message(message, &mut []).map(|_| ()).map_err(|_| NotAuthentic)
     }
 
     /// The keys, once both messages have passed.
-    pub(super) fn finish(mut self) -> Keys {
+    pub(super) fn finish(mut self) -> TransportKeys {
         debug_assert!(self.0.is_handshake_finished());
         let keys = Zeroizing::new(<[[u8; 32]; 2]>::from(self.0.dangerously_get_raw_split()));
         let [initiator, responder] = &*keys;
         let (send, receive) =
             if self.0.is_initiator() { (initiator, responder) } else { (responder, initiator) };
-        Keys { send: Numbered::new(send), receive: Numbered::new(receive) }
+        TransportKeys { send: CipherState::new(send), receive: CipherState::new(receive) }
     }
 }
 
 /// The usual algorithms, and as randomness the bytes that were handed in.
-struct Injected(Zeroizing<[u8; Fresh::LEN]>);
+struct InjectedRandomness(Zeroizing<[u8; Entropy::LEN]>);
 
-impl CryptoResolver for Injected {
+impl CryptoResolver for InjectedRandomness {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(Once(Some(self.0.clone()))))
+        Some(Box::new(OneShotRandom(Some(self.0.clone()))))
     }
 
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
@@ -109,9 +110,9 @@ impl CryptoResolver for Injected {
 
 /// Gives its bytes away once. This handshake asks once, for its private key; if a later `snow` asked again,
 /// it must not get the same.
-struct Once(Option<Zeroizing<[u8; Fresh::LEN]>>);
+struct OneShotRandom(Option<Zeroizing<[u8; Entropy::LEN]>>);
 
-impl Random for Once {
+impl Random for OneShotRandom {
     fn try_fill_bytes(&mut self, wanted: &mut [u8]) -> Result<(), snow::Error> {
         let bytes = self.0.take().filter(|bytes| bytes.len() == wanted.len()).ok_or(snow::Error::Rng)?;
         wanted.copy_from_slice(&*bytes);
@@ -121,14 +122,14 @@ impl Random for Once {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{TERMS, fresh, key};
+    use super::super::tests::{TERMS, entropy, key};
     use super::*;
 
     /// A child of ours and a parent that is `snow` from end to end.
     fn pair() -> (Handshake, Handshake) {
         let key = key(&TERMS);
         let (mut child, mut parent) =
-            (Handshake::initiator(&key, fresh(1)), Handshake::responder(&key, fresh(2)));
+            (Handshake::initiator(&key, entropy(1)), Handshake::responder(&key, entropy(2)));
         parent.read(&child.write()).unwrap();
         child.read(&parent.write()).unwrap();
         (child, parent)
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn randomness_is_given_away_once() {
-        let mut random = Once(Some(fresh(1).into_bytes()));
+        let mut random = OneShotRandom(Some(entropy(1).into_bytes()));
         let mut wanted = [0; 32];
         assert_eq!(random.try_fill_bytes(&mut wanted), Ok(()));
         assert_eq!(wanted, [1; 32]);

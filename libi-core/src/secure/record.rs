@@ -1,7 +1,7 @@
 //! Decides how bytes travel on an encrypted link: cut into records, each sealed under its number.
 //!
-//! [`Seal`] copies what it seals once, out of the caller's buffers, which other links may need as well, and
-//! seals the copy in place. [`Open`] opens a record where it lies, in the piece it came in; only a record that
+//! [`Sealer`] copies what it seals once, out of the caller's buffers, which other links may need as well, and
+//! seals the copy in place. [`Opener`] opens a record where it lies, in the piece it came in; only a record that
 //! is split between pieces is put together first.
 
 use alloc::vec::Vec;
@@ -15,38 +15,38 @@ use super::RecordFault;
 
 /// The most bytes in one record. A relay can pass bytes on only when their record is complete, and this much lies
 /// in the nearest cache while it is worked on; records four times as long are hardly faster.
-pub const LONGEST_PIECE: usize = 16 * 1024;
+pub const MAX_PLAINTEXT: usize = 16 * 1024;
 
 /// The most bytes in the box of one record: the piece and its tag.
-pub const LONGEST_BOX: usize = LONGEST_PIECE + TAG_LEN;
+pub const MAX_CIPHERTEXT: usize = MAX_PLAINTEXT + TAG_LEN;
 
 /// No record is empty: a peer could keep us busy with saying nothing.
-pub(super) const SHORTEST_BOX: usize = 1 + TAG_LEN;
+pub(super) const MIN_CIPHERTEXT: usize = 1 + TAG_LEN;
 
 pub(super) const TAG_LEN: usize = 16;
 const LENGTH_LEN: usize = 2;
 
 /// The sending half of an encrypted link. Its output has to be sent whole and in order.
-pub struct Seal {
-    key: Numbered,
+pub struct Sealer {
+    key: CipherState,
 }
 
 /// The receiving half of an encrypted link.
-pub struct Open {
-    state: State,
+pub struct Opener {
+    state: OpenerState,
     /// A record that is split between pieces, with its length. Empty when none is.
     split: Vec<u8>,
     /// Whether `split` was handed out, and is to be forgotten at the next step.
-    told: bool,
+    handed_out: bool,
 }
 
-enum State {
-    Alive(Numbered),
+enum OpenerState {
+    Alive(CipherState),
     Dead(RecordFault),
 }
 
-impl Seal {
-    pub(super) const fn new(key: Numbered) -> Self {
+impl Sealer {
+    pub(super) const fn new(key: CipherState) -> Self {
         Self { key }
     }
 
@@ -59,13 +59,13 @@ impl Seal {
     /// There are more records to seal than the key still bears. Nothing is appended then, nor ever after.
     pub fn seal(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), RecordFault> {
         let mut left: usize = parts.iter().map(|part| part.len()).sum();
-        let records = left.div_ceil(LONGEST_PIECE);
-        self.key.spare(records as u64)?;
+        let records = left.div_ceil(MAX_PLAINTEXT);
+        self.key.reserve(records as u64)?;
         out.reserve(left + records * (LENGTH_LEN + TAG_LEN));
         let mut parts = parts.iter().copied();
         let mut part: &[u8] = &[];
         while left > 0 {
-            let piece = left.min(LONGEST_PIECE);
+            let piece = left.min(MAX_PLAINTEXT);
             left -= piece;
             // At most LONGEST_BOX, which two bytes hold.
             out.extend_from_slice(&((piece + TAG_LEN) as u16).to_le_bytes());
@@ -90,9 +90,9 @@ impl Seal {
     }
 }
 
-impl Open {
-    pub(super) const fn new(key: Numbered) -> Self {
-        Self { state: State::Alive(key), split: Vec::new(), told: false }
+impl Opener {
+    pub(super) const fn new(key: CipherState) -> Self {
+        Self { state: OpenerState::Alive(key), split: Vec::new(), handed_out: false }
     }
 
     /// Takes the next record off the front of `input` and tells what was sealed in it, never nothing; `None`
@@ -101,22 +101,22 @@ impl Open {
     /// # Errors
     /// The next bytes are not the next record. The same error is given ever after.
     pub fn step<'s, 'i: 's>(&'s mut self, input: &mut &'i mut [u8]) -> Result<Option<&'s [u8]>, RecordFault> {
-        if core::mem::take(&mut self.told) {
+        if core::mem::take(&mut self.handed_out) {
             self.split.clear();
         }
         let key = match &mut self.state {
-            State::Alive(key) => key,
-            State::Dead(fault) => return Err(*fault),
+            OpenerState::Alive(key) => key,
+            OpenerState::Dead(fault) => return Err(*fault),
         };
         let opened = match next_box(&mut self.split, input, key.next) {
             Ok(Some(sealed)) => {
-                self.told = sealed.was_split;
+                self.handed_out = sealed.was_split;
                 key.open(sealed.bytes).map(|plain| Some(&*plain))
             }
             Ok(None) => Ok(None),
             Err(fault) => Err(fault),
         };
-        opened.inspect_err(|fault| self.state = State::Dead(*fault))
+        opened.inspect_err(|fault| self.state = OpenerState::Dead(*fault))
     }
 
     /// The stream has ended.
@@ -125,38 +125,38 @@ impl Open {
     /// It ended inside a record, or there was an error before.
     pub fn end(self) -> Result<(), RecordFault> {
         match &self.state {
-            State::Dead(fault) => Err(*fault),
-            State::Alive(_) if self.told || self.split.is_empty() => Ok(()),
-            State::Alive(key) => Err(RecordFault::Cut { record: key.next, have: self.split.len() }),
+            OpenerState::Dead(fault) => Err(*fault),
+            OpenerState::Alive(_) if self.handed_out || self.split.is_empty() => Ok(()),
+            OpenerState::Alive(key) => Err(RecordFault::Cut { record: key.next, have: self.split.len() }),
         }
     }
 }
 
-impl fmt::Debug for Seal {
+impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seal").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Open {
+impl fmt::Debug for Opener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut open = f.debug_struct("Open");
         match &self.state {
-            State::Alive(_) => open.finish_non_exhaustive(),
-            State::Dead(fault) => open.field("dead", fault).finish_non_exhaustive(),
+            OpenerState::Alive(_) => open.finish_non_exhaustive(),
+            OpenerState::Dead(fault) => open.field("dead", fault).finish_non_exhaustive(),
         }
     }
 }
 
-impl ZeroizeOnDrop for Seal {}
+impl ZeroizeOnDrop for Sealer {}
 
-impl Drop for Open {
+impl Drop for Opener {
     fn drop(&mut self) {
         self.split.zeroize();
     }
 }
 
-impl ZeroizeOnDrop for Open {}
+impl ZeroizeOnDrop for Opener {}
 
 /// A complete box.
 struct Sealed<'a> {
@@ -191,7 +191,7 @@ fn next_box<'s, 'i: 's>(
 
 fn box_length(bytes: [u8; LENGTH_LEN], record: u64) -> Result<usize, RecordFault> {
     let length = usize::from(u16::from_le_bytes(bytes));
-    if (SHORTEST_BOX..=LONGEST_BOX).contains(&length) {
+    if (MIN_CIPHERTEXT..=MAX_CIPHERTEXT).contains(&length) {
         Ok(length)
     } else {
         Err(RecordFault::Length { record, length })
@@ -204,18 +204,18 @@ fn gather(split: &mut Vec<u8>, input: &mut &mut [u8], wanted: usize) {
     let most = missing.min(input.len());
     if let Some(front) = input.split_off_mut(..most) {
         // All that a record may need, at once: growing would leave opened bytes behind in freed memory.
-        split.reserve_exact(LENGTH_LEN + LONGEST_BOX - split.len());
+        split.reserve_exact(LENGTH_LEN + MAX_CIPHERTEXT - split.len());
         split.extend_from_slice(front);
     }
 }
 
 /// A key for one direction, and the number of the next message under it: the transport's half of Noise.
-pub(super) struct Numbered {
+pub(super) struct CipherState {
     cipher: ChaCha20Poly1305,
     next: u64,
 }
 
-impl Numbered {
+impl CipherState {
     pub(super) fn new(key: &[u8; 32]) -> Self {
         Self { cipher: ChaCha20Poly1305::new(key.into()), next: 0 }
     }
@@ -244,7 +244,7 @@ impl Numbered {
     }
 
     /// Makes sure that so many messages can still be sealed; otherwise none ever will.
-    fn spare(&mut self, messages: u64) -> Result<(), RecordFault> {
+    fn reserve(&mut self, messages: u64) -> Result<(), RecordFault> {
         if u64::MAX - self.next < messages {
             self.next = u64::MAX;
             return Err(RecordFault::Exhausted);
@@ -254,7 +254,7 @@ impl Numbered {
 
     fn nonce(&mut self) -> Result<[u8; 12], RecordFault> {
         // Noise keeps the last number for itself.
-        self.spare(1)?;
+        self.reserve(1)?;
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&self.next.to_le_bytes());
         Ok(nonce)

@@ -21,8 +21,8 @@ impl Secret {
 
     /// The secret of a new session.
     #[must_use]
-    pub fn new(fresh: Fresh) -> Self {
-        Self::from_ticket(&fresh.into_bytes())
+    pub fn new(entropy: Entropy) -> Self {
+        Self::from_ticket(&entropy.into_bytes())
     }
 
     /// The secret that came in a ticket.
@@ -64,18 +64,18 @@ impl ZeroizeOnDrop for Secret {}
 ///
 /// Each use takes them away from whoever had them: a handshake with the randomness of another gives its
 /// keys away.
-pub struct Fresh(Zeroizing<[u8; Self::LEN]>);
+pub struct Entropy(Zeroizing<[u8; Self::LEN]>);
 
-impl Fresh {
+impl Entropy {
     /// How many bytes to ask the generator for.
     pub const LEN: usize = 32;
 
     /// Wraps bytes that were just drawn. The caller's copy is wiped.
     #[must_use]
     pub fn new(bytes: &mut [u8; Self::LEN]) -> Self {
-        let fresh = Self(Zeroizing::new(*bytes));
+        let entropy = Self(Zeroizing::new(*bytes));
         bytes.zeroize();
-        fresh
+        entropy
     }
 
     pub(super) fn into_bytes(self) -> Zeroizing<[u8; Self::LEN]> {
@@ -83,13 +83,13 @@ impl Fresh {
     }
 }
 
-impl fmt::Debug for Fresh {
+impl fmt::Debug for Entropy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Fresh(..)")
     }
 }
 
-impl ZeroizeOnDrop for Fresh {}
+impl ZeroizeOnDrop for Entropy {}
 
 /// Serialises a [`Secret`] as its bytes, for the one field that carries it:
 /// `#[serde(with = "libi_core::secure::in_ticket")]`.

@@ -81,23 +81,23 @@ impl Terms {
 /// The name of a link, which it is asked for by before anything is proven. It is not secret, and tells nothing
 /// about the link to who does not know the session's secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(
+pub struct KeyId(
     /// The bytes on the wire.
     pub [u8; Self::LEN],
 );
 
-impl LinkId {
+impl KeyId {
     /// Bytes of a link id.
     pub const LEN: usize = 16;
 }
 
-impl fmt::Display for LinkId {
+impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for LinkId {
+impl fmt::Debug for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LinkId({self})")
     }
@@ -106,7 +106,7 @@ impl fmt::Debug for LinkId {
 /// All that one end needs to prove a link: derived from the secret, and good for this link alone.
 #[derive(Clone)]
 pub struct LinkKey {
-    id: LinkId,
+    id: KeyId,
     mode: LinkSecurity,
     prologue: [u8; Terms::PROLOGUE_LEN],
     psk: Zeroizing<[u8; 32]>,
@@ -119,19 +119,19 @@ impl LinkKey {
         let prologue = terms.prologue();
         let id = keyed_hash(secret, b"libi id ", &prologue);
         let mut key = Self {
-            id: LinkId([0; LinkId::LEN]),
+            id: KeyId([0; KeyId::LEN]),
             mode: terms.mode,
             prologue,
             psk: keyed_hash(secret, b"libi psk", &prologue),
         };
-        key.id.0.copy_from_slice(&id[..LinkId::LEN]);
+        key.id.0.copy_from_slice(&id[..KeyId::LEN]);
         key
     }
 
     /// A key that no link has, to spend on an unknown id the work that a known one costs.
     pub(super) fn decoy() -> Self {
         Self {
-            id: LinkId([0; LinkId::LEN]),
+            id: KeyId([0; KeyId::LEN]),
             mode: LinkSecurity::Encrypted,
             prologue: [0; Terms::PROLOGUE_LEN],
             psk: Zeroizing::new([0; 32]),
@@ -140,7 +140,7 @@ impl LinkKey {
 
     /// The link's id: under this, whoever is connected to keeps the key.
     #[must_use]
-    pub const fn id(&self) -> LinkId {
+    pub const fn id(&self) -> KeyId {
         self.id
     }
 

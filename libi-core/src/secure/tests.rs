@@ -13,11 +13,11 @@ use crate::ids::{HostIndex, SessionId};
 use crate::wire::Version;
 
 pub(super) fn secret(byte: u8) -> Secret {
-    Secret::new(fresh(byte))
+    Secret::new(entropy(byte))
 }
 
-pub(super) fn fresh(byte: u8) -> Fresh {
-    Fresh::new(&mut [byte; 32])
+pub(super) fn entropy(byte: u8) -> Entropy {
+    Entropy::new(&mut [byte; 32])
 }
 
 pub(super) const TERMS: Terms = Terms {
@@ -48,33 +48,33 @@ pub(super) fn key(terms: &Terms) -> LinkKey {
 
 pub(super) fn opening_of(message: &[u8; OPENING_LEN]) -> Opening {
     match AwaitOpening::new().step(&mut &message[..]) {
-        Step::Done(opening) => opening,
-        Step::Wait(_) => panic!("the opening is complete"),
+        HandshakeStep::Done(opening) => opening,
+        HandshakeStep::Wait(_) => panic!("the opening is complete"),
     }
 }
 
 /// Both ends of a link, child first.
-pub(super) fn secured(key: &LinkKey) -> (Secured, Secured) {
-    let (child, opening) = AwaitReply::begin(key, fresh(1));
-    let (parent, reply) = opening_of(&opening).answer(Some(key), fresh(2)).unwrap();
-    let Ok(Step::Done((child, proof))) = child.step(&mut &reply[..]) else {
+pub(super) fn secured(key: &LinkKey) -> (SecuredLink, SecuredLink) {
+    let (child, opening) = AwaitReply::begin(key, entropy(1));
+    let (parent, reply) = opening_of(&opening).answer(Some(key), entropy(2)).unwrap();
+    let Ok(HandshakeStep::Done((child, proof))) = child.step(&mut &reply[..]) else {
         panic!("the reply is genuine");
     };
-    let Ok(Step::Done(parent)) = parent.step(&mut &proof[..]) else {
+    let Ok(HandshakeStep::Done(parent)) = parent.step(&mut &proof[..]) else {
         panic!("the proof is genuine");
     };
     (child, parent)
 }
 
 /// One direction of an encrypted link, without the handshake, which takes longer than what is tested here.
-pub(super) fn one_way() -> (Seal, Open) {
-    let key = || record::Numbered::new(&[9; 32]);
-    (Seal::new(key()), Open::new(key()))
+pub(super) fn one_way() -> (Sealer, Opener) {
+    let key = || record::CipherState::new(&[9; 32]);
+    (Sealer::new(key()), Opener::new(key()))
 }
 
 /// All that a stream of records says, when it comes in pieces cut at `cuts`.
-pub(super) fn read(open: &mut Open, stream: &[u8], cuts: &[usize]) -> (Vec<u8>, Result<(), RecordFault>) {
-    let mut told = Vec::new();
+pub(super) fn read(open: &mut Opener, stream: &[u8], cuts: &[usize]) -> (Vec<u8>, Result<(), RecordFault>) {
+    let mut opened = Vec::new();
     let mut from = 0;
     for to in cuts.iter().copied().chain([stream.len()]) {
         let mut piece = stream[from..to].to_vec();
@@ -83,22 +83,24 @@ pub(super) fn read(open: &mut Open, stream: &[u8], cuts: &[usize]) -> (Vec<u8>, 
             match open.step(&mut input) {
                 Ok(Some(bytes)) => {
                     assert!(!bytes.is_empty());
-                    told.extend_from_slice(bytes);
+                    opened.extend_from_slice(bytes);
                 }
                 Ok(None) => break,
-                Err(fault) => return (told, Err(fault)),
+                Err(fault) => return (opened, Err(fault)),
             }
         }
         assert!(input.is_empty());
         from = to;
     }
-    (told, Ok(()))
+    (opened, Ok(()))
 }
 
 #[test]
 fn what_one_end_seals_the_other_opens_in_both_directions() {
-    let (Secured::Encrypted { mut seal, mut open }, Secured::Encrypted { seal: mut back, open: mut parent }) =
-        secured(&key(&TERMS))
+    let (
+        SecuredLink::Encrypted { mut seal, mut open },
+        SecuredLink::Encrypted { seal: mut back, open: mut parent },
+    ) = secured(&key(&TERMS))
     else {
         panic!("these terms say encrypted");
     };
@@ -115,7 +117,7 @@ fn what_one_end_seals_the_other_opens_in_both_directions() {
 #[test]
 fn an_authenticated_link_has_no_records() {
     let ends = secured(&key(&Terms { mode: LinkSecurity::Authenticated, ..TERMS }));
-    assert!(matches!(ends, (Secured::Authenticated, Secured::Authenticated)));
+    assert!(matches!(ends, (SecuredLink::Authenticated, SecuredLink::Authenticated)));
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn encrypted_is_the_default() {
 
 #[test]
 fn terms_that_differ_give_links_without_visible_relation() {
-    let mut ids: Vec<LinkId> = other_terms().iter().map(|terms| key(terms).id()).collect();
+    let mut ids: Vec<KeyId> = other_terms().iter().map(|terms| key(terms).id()).collect();
     ids.push(key(&TERMS).id());
     ids.push(LinkKey::derive(&secret(8), &TERMS).id());
     for (at, id) in ids.iter().enumerate() {
@@ -140,12 +142,12 @@ fn terms_that_differ_give_links_without_visible_relation() {
 #[test]
 fn no_debug_output_shows_secret_bytes() {
     let key = key(&TERMS);
-    let (child, opening) = AwaitReply::begin(&key, fresh(1));
-    let (parent, _) = opening_of(&opening).answer(Some(&key), fresh(2)).unwrap();
+    let (child, opening) = AwaitReply::begin(&key, entropy(1));
+    let (parent, _) = opening_of(&opening).answer(Some(&key), entropy(2)).unwrap();
     let (one, other) = secured(&key);
     let shown = [
         format!("{:?} {:#?}", secret(7), secret(7)),
-        format!("{:?} {:#?}", fresh(7), fresh(7)),
+        format!("{:?} {:#?}", entropy(7), entropy(7)),
         format!("{key:?} {key:#?}"),
         format!("{child:?} {child:#?}"),
         format!("{:?}", AwaitOpening::new()),
@@ -171,34 +173,34 @@ fn what_holds_keys_wipes_itself() {
         assert!(core::mem::needs_drop::<T>());
     }
     wiped::<Secret>();
-    wiped::<Fresh>();
+    wiped::<Entropy>();
     wiped::<LinkKey>();
-    wiped::<Seal>();
-    wiped::<Open>();
+    wiped::<Sealer>();
+    wiped::<Opener>();
     let mut drawn = [7; 32];
-    drop(Fresh::new(&mut drawn));
+    drop(Entropy::new(&mut drawn));
     assert_eq!(drawn, [0; 32]);
 }
 
 #[test]
 fn a_secret_goes_into_a_ticket_only_where_the_ticket_says_so() {
     #[derive(serde::Serialize, serde::Deserialize)]
-    struct Ticket {
+    struct Carrier {
         #[serde(with = "in_ticket")]
         secret: Secret,
     }
-    let bytes = postcard::to_allocvec(&Ticket { secret: secret(7) }).unwrap();
+    let bytes = postcard::to_allocvec(&Carrier { secret: secret(7) }).unwrap();
     assert_eq!(bytes, [7; 32]);
-    let ticket: Ticket = postcard::from_bytes(&bytes).unwrap();
+    let ticket: Carrier = postcard::from_bytes(&bytes).unwrap();
     assert_eq!(ticket.secret, secret(7));
     assert_ne!(ticket.secret, secret(8));
-    assert!(postcard::from_bytes::<Ticket>(&bytes[..31]).is_err());
+    assert!(postcard::from_bytes::<Carrier>(&bytes[..31]).is_err());
 }
 
 proptest! {
     #[test]
     fn a_stream_says_the_same_however_it_is_sealed_and_cut(
-        parts in proptest::collection::vec((any::<u8>(), 0..3 * LONGEST_PIECE), 0..6),
+        parts in proptest::collection::vec((any::<u8>(), 0..3 * MAX_PLAINTEXT), 0..6),
         group in 1..4usize,
         cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12),
     ) {
@@ -211,9 +213,9 @@ proptest! {
         }
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(wire.len() + 1)).collect();
         cuts.sort_unstable();
-        let (told, result) = read(&mut open, &wire, &cuts);
+        let (opened, result) = read(&mut open, &wire, &cuts);
         prop_assert_eq!(result, Ok(()));
-        prop_assert!(told == parts.concat());
+        prop_assert!(opened == parts.concat());
         prop_assert_eq!(open.end(), Ok(()));
     }
 }

@@ -27,15 +27,15 @@ use core::convert::Infallible;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use self::launcher::{Effect, Event, Launcher, Work};
+use self::launcher::{Assignment, Effect, Event, SimLauncher};
 use super::jitter::{Jitter, scale};
 use super::rng::Rng;
-use super::{Agenda, Ended, Node, Sim, World};
+use super::{Agenda, MachineId, Sim, StopReason, World};
 use crate::cost::Cost;
 use crate::ids::HostIndex;
 use crate::plan::estimate::Estimate;
 use crate::plan::late::{Launch, Queue};
-use crate::plan::{Strategy, Tree, wide};
+use crate::plan::{Strategy, Tree, as_index};
 use crate::time::Instant;
 
 /// What is to be simulated.
@@ -52,7 +52,7 @@ pub struct Setup {
     /// What the whole launch pays once.
     pub constant: Duration,
     /// What planners are told of the costs; by default the means, as from earlier launches.
-    pub word: Option<Cost>,
+    pub assumed: Option<Cost>,
     /// Which fraction of the hosts never answers.
     pub dead: f64,
     /// Which fraction of the launches is refused; the same host may be had the next time.
@@ -77,7 +77,7 @@ impl Setup {
             seq: Jitter::Constant(cost.seq),
             rem: Jitter::Constant(cost.rem),
             constant: cost.constant,
-            word: None,
+            assumed: None,
             dead: 0.0,
             refused: 0.0,
             timeout: Duration::MAX,
@@ -90,12 +90,12 @@ impl Setup {
     /// Simulates one launch.
     #[must_use]
     pub fn run(&self, seed: u64) -> Outcome {
-        let word = self.word.unwrap_or_else(|| Cost::new(self.seq.mean(), self.rem.mean()));
+        let assumed = self.assumed.unwrap_or_else(|| Cost::new(self.seq.mean(), self.rem.mean()));
         let children = match self.strategy {
             Strategy::Late => Vec::new(),
-            Strategy::Static(shape) => children(&shape.tree(self.hosts, &word)),
+            Strategy::Static(shape) => children(&shape.tree(self.hosts, &assumed)),
         };
-        let hosts = wide(self.hosts.get());
+        let hosts = as_index(self.hosts.get());
         let outcome = Outcome {
             constant: self.constant,
             launcher: vec![0; hosts],
@@ -109,16 +109,16 @@ impl Setup {
         let world = Cluster { setup: self, rng: Rng::new(seed), children, host_of: Vec::new(), outcome };
         let mut sim = Sim::new(world);
         let work = match self.strategy {
-            Strategy::Static(_) => Work::Static(sim.world.take_children(HostIndex(0))),
+            Strategy::Static(_) => Assignment::Static(sim.world.take_children(HostIndex(0))),
             Strategy::Late => {
                 let hosts = (1..self.hosts.get()).map(HostIndex).collect();
-                Work::Late(Box::new(Queue::new(hosts, Estimate::from_word(&word))))
+                Assignment::Late(Box::new(Queue::new(hosts, Estimate::assumed(&assumed))))
             }
         };
         sim.world.outcome.up[0] = Some(Instant::ZERO);
         sim.world.begin(HostIndex(0), work, &mut sim.agenda);
         let ended = sim.run(Instant::FAR_FUTURE, u64::MAX);
-        debug_assert_eq!(ended, Ended::Quiet);
+        debug_assert_eq!(ended, StopReason::Quiescent);
         sim.world.outcome
     }
 }
@@ -157,12 +157,12 @@ impl Outcome {
 
     /// Those of the lost whose own launch has failed.
     pub fn given_up(&self) -> impl Iterator<Item = HostIndex> + '_ {
-        self.lost().filter(|host| self.given_up[wide(host.0)])
+        self.lost().filter(|host| self.given_up[as_index(host.0)])
     }
 
     /// Those of the lost that nobody has launched, because their launcher in a static tree was lost.
     pub fn stranded(&self) -> impl Iterator<Item = HostIndex> + '_ {
-        self.lost().filter(|host| !self.given_up[wide(host.0)])
+        self.lost().filter(|host| !self.given_up[as_index(host.0)])
     }
 
     /// How many launches each host made, retries included.
@@ -178,11 +178,11 @@ impl Outcome {
         let hosts = || core::iter::once(0).chain(self.order.iter().copied());
         let mut node = vec![0; self.up.len()];
         for (number, host) in (0..).zip(hosts()) {
-            node[wide(host)] = number;
+            node[as_index(host)] = number;
         }
-        let parents = hosts().map(|host| node[wide(self.launcher[wide(host)])]).collect();
-        let started = hosts().map(|host| self.started[wide(host)]).collect();
-        let ready = hosts().map(|host| self.up[wide(host)]).collect::<Option<_>>()?;
+        let parents = hosts().map(|host| node[as_index(self.launcher[as_index(host)])]).collect();
+        let started = hosts().map(|host| self.started[as_index(host)]).collect();
+        let ready = hosts().map(|host| self.up[as_index(host)]).collect::<Option<_>>()?;
         let tree = Tree::from_parents(parents).ok()?;
         Some((tree, crate::plan::Schedule { started, ready, constant: self.constant }))
     }
@@ -200,29 +200,29 @@ struct Cluster<'a> {
 }
 
 /// What each host's own random numbers are for.
-const FATE: u64 = 1 << 32;
-const COSTS: u64 = 2 << 32;
+const FATE_STREAM: u64 = 1 << 32;
+const COST_STREAM: u64 = 2 << 32;
 
 impl Cluster<'_> {
-    fn begin(&mut self, host: HostIndex, work: Work, agenda: &mut Agenda<Self>) {
-        let node = agenda.start(Launcher::new(work, self.setup.retries));
+    fn begin(&mut self, host: HostIndex, work: Assignment, agenda: &mut Agenda<Self>) {
+        let node = agenda.start(SimLauncher::new(work, self.setup.retries));
         self.host_of.push(host);
         agenda.tell(agenda.now(), node, Event::Begin);
     }
 
     fn take_children(&mut self, host: HostIndex) -> Vec<HostIndex> {
-        self.children.get_mut(wide(host.0)).map(core::mem::take).unwrap_or_default()
+        self.children.get_mut(as_index(host.0)).map(core::mem::take).unwrap_or_default()
     }
 
-    fn launch(&mut self, from: Node, launch: Launch, agenda: &mut Agenda<Self>) {
+    fn launch(&mut self, from: MachineId, launch: Launch, agenda: &mut Agenda<Self>) {
         let now = agenda.now();
-        let launcher = self.host_of[wide(from.0)];
+        let launcher = self.host_of[as_index(from.0)];
         let Launch { host, attempt } = launch;
-        let mut fate = self.rng.fork(FATE | u64::from(host.0));
-        let mut costs = self.rng.fork(COSTS | u64::from(attempt.failed) << 34 | u64::from(host.0));
+        let mut fate = self.rng.fork(FATE_STREAM | u64::from(host.0));
+        let mut costs = self.rng.fork(COST_STREAM | u64::from(attempt.failed) << 34 | u64::from(host.0));
         let seq = self.setup.seq.draw(host, &mut costs);
         agenda.tell(now + seq, from, Event::Free);
-        self.outcome.launches[wide(launcher.0)] += 1;
+        self.outcome.launches[as_index(launcher.0)] += 1;
         let dead = fate.chance(self.setup.dead);
         let mut rem = self.setup.rem.draw(host, &mut costs);
         if fate.chance(self.setup.slow) {
@@ -239,7 +239,7 @@ impl Cluster<'_> {
     }
 
     fn up(&mut self, launcher: HostIndex, Launch { host, .. }: Launch, started: Instant, rem: Duration) {
-        let (at, outcome) = (wide(host.0), &mut self.outcome);
+        let (at, outcome) = (as_index(host.0), &mut self.outcome);
         outcome.launcher[at] = launcher.0;
         outcome.started[at] = started;
         outcome.up[at] = Some(started + rem);
@@ -249,25 +249,25 @@ impl Cluster<'_> {
 }
 
 impl World for Cluster<'_> {
-    type Machine = Launcher;
-    type Happening = Infallible;
+    type Machine = SimLauncher;
+    type WorldEvent = Infallible;
 
-    fn carry_out(&mut self, from: Node, effect: Effect, agenda: &mut Agenda<Self>) {
+    fn carry_out(&mut self, from: MachineId, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
             Effect::Launch(launch) => self.launch(from, launch, agenda),
             Effect::Up(host, share) => {
                 let work = match share {
                     Some(share) if share.hosts.is_empty() => return,
-                    Some(share) => Work::Late(Box::new(Queue::from_share(share))),
+                    Some(share) => Assignment::Late(Box::new(Queue::from_share(share))),
                     None => match self.take_children(host) {
                         children if children.is_empty() => return,
-                        children => Work::Static(children),
+                        children => Assignment::Static(children),
                     },
                 };
                 self.begin(host, work, agenda);
             }
             Effect::GiveUp(host) => {
-                self.outcome.given_up[wide(host.0)] = true;
+                self.outcome.given_up[as_index(host.0)] = true;
                 self.outcome.settled = self.outcome.settled.max(agenda.now());
             }
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
@@ -275,16 +275,16 @@ impl World for Cluster<'_> {
         }
     }
 
-    fn happen(&mut self, never: Infallible, _: &mut Agenda<Self>) {
+    fn on_world_event(&mut self, never: Infallible, _: &mut Agenda<Self>) {
         match never {}
     }
 }
 
 /// Every host's children in a static tree, the last to be launched first.
 fn children(tree: &Tree) -> Vec<Vec<HostIndex>> {
-    let mut children = vec![Vec::new(); wide(tree.hosts())];
+    let mut children = vec![Vec::new(); as_index(tree.hosts())];
     for (launcher, host) in tree.launches() {
-        children[wide(launcher)].push(HostIndex(host));
+        children[as_index(launcher)].push(HostIndex(host));
     }
     children.iter_mut().for_each(|of_one| of_one.reverse());
     children

@@ -22,12 +22,12 @@
 //! 2. write a [`World`] that carries out its effects: *send these bytes on that link* becomes an entry for
 //!    the machine at the other end after a drawn delay, *start this command* becomes a machine
 //!    [started](Agenda::start) later or an exit status reported, *wake me at* becomes an entry for itself;
-//! 3. let faults be the world's own [`World::Happening`]s, drawn from the seed and entered in the agenda:
+//! 3. let faults be the world's own [`World::WorldEvent`]s, drawn from the seed and entered in the agenda:
 //!    a process [ends](Agenda::end) (whatever is still to happen to it is dropped with it), a link is cut
 //!    (entries are delivered or not by what the world knows of the link), a host gets slow, garbage arrives;
 //! 4. check the invariants in the world or after [`Sim::run`], which ends by itself when nothing is left to
 //!    happen, and says so when it had to be stopped: a protocol that waits for ever shows as a machine that is not
-//!    finished in a quiet simulation, one that spins as [`Ended::TooManySteps`].
+//!    finished in a quiet simulation, one that spins as [`StopReason::StepLimit`].
 
 pub mod jitter;
 pub mod launch;
@@ -45,29 +45,29 @@ pub trait World: Sized {
     /// The machines that live in it.
     type Machine: Machine;
     /// What happens to the world itself rather than to a machine.
-    type Happening;
+    type WorldEvent;
 
     /// Carries out what a machine wants, by entering the consequences in the agenda.
     fn carry_out(
         &mut self,
-        from: Node,
+        from: MachineId,
         effect: <Self::Machine as Machine>::Effect,
         agenda: &mut Agenda<Self>,
     );
 
     /// Something that was entered for the world happens.
-    fn happen(&mut self, what: Self::Happening, agenda: &mut Agenda<Self>);
+    fn on_world_event(&mut self, what: Self::WorldEvent, agenda: &mut Agenda<Self>);
 }
 
 /// A machine in a simulation. Numbers are given in the order in which machines start, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Node(pub u32);
+pub struct MachineId(pub u32);
 
 /// What is going to happen, and to whom.
 pub struct Agenda<W: World> {
     now: Instant,
     entered: u64,
-    entries: BinaryHeap<Entry<W>>,
+    entries: BinaryHeap<Scheduled<W>>,
     machines: Vec<Option<W::Machine>>,
 }
 
@@ -79,80 +79,81 @@ impl<W: World> Agenda<W> {
     }
 
     /// Starts a machine.
-    pub fn start(&mut self, machine: W::Machine) -> Node {
-        let node = Node(u32::try_from(self.machines.len()).unwrap_or(u32::MAX));
+    pub fn start(&mut self, machine: W::Machine) -> MachineId {
+        let node = MachineId(u32::try_from(self.machines.len()).unwrap_or(u32::MAX));
         self.machines.push(Some(machine));
         node
     }
 
     /// Ends a machine: it is dropped, and with it whatever was still to happen to it.
-    pub fn end(&mut self, node: Node) -> Option<W::Machine> {
+    pub fn end(&mut self, node: MachineId) -> Option<W::Machine> {
         self.machines.get_mut(node.0 as usize)?.take()
     }
 
     /// The machine, unless it has ended.
     #[must_use]
-    pub fn machine(&self, node: Node) -> Option<&W::Machine> {
+    pub fn machine(&self, node: MachineId) -> Option<&W::Machine> {
         self.machines.get(node.0 as usize)?.as_ref()
     }
 
     /// Enters an event for a machine; the past is taken for now.
-    pub fn tell(&mut self, at: Instant, node: Node, event: <W::Machine as Machine>::Event) {
-        self.enter(at, What::Event(node, event));
+    pub fn tell(&mut self, at: Instant, node: MachineId, event: <W::Machine as Machine>::Event) {
+        self.enter(at, Occurrence::Event(node, event));
     }
 
     /// Enters a happening for the world; the past is taken for now.
-    pub fn plan(&mut self, at: Instant, happening: W::Happening) {
-        self.enter(at, What::Happening(happening));
+    pub fn plan(&mut self, at: Instant, happening: W::WorldEvent) {
+        self.enter(at, Occurrence::WorldEvent(happening));
     }
 
-    fn enter(&mut self, at: Instant, what: What<W>) {
+    fn enter(&mut self, at: Instant, what: Occurrence<W>) {
         self.entered += 1;
-        self.entries.push(Entry { at: at.max(self.now), nth: self.entered, what });
+        self.entries.push(Scheduled { at: at.max(self.now), nth: self.entered, what });
     }
 }
 
-enum What<W: World> {
-    Event(Node, <W::Machine as Machine>::Event),
-    Happening(W::Happening),
+enum Occurrence<W: World> {
+    Event(MachineId, <W::Machine as Machine>::Event),
+    WorldEvent(W::WorldEvent),
 }
 
-struct Entry<W: World> {
+struct Scheduled<W: World> {
     at: Instant,
     nth: u64,
-    what: What<W>,
+    what: Occurrence<W>,
 }
 
-impl<W: World> Ord for Entry<W> {
+impl<W: World> Ord for Scheduled<W> {
     /// The heap gives its greatest: that has to be the earliest, and of those the one entered first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.nth).cmp(&(self.at, self.nth))
     }
 }
 
-impl<W: World> PartialOrd for Entry<W> {
+impl<W: World> PartialOrd for Scheduled<W> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<W: World> PartialEq for Entry<W> {
+impl<W: World> PartialEq for Scheduled<W> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<W: World> Eq for Entry<W> {}
+impl<W: World> Eq for Scheduled<W> {}
 
 /// Why a simulation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+#[non_exhaustive]
+pub enum StopReason {
     /// Nothing is left to happen.
-    Quiet,
+    Quiescent,
     /// The next entry lies beyond the time allowed.
-    OutOfTime,
+    TimeLimit,
     /// More happened than was allowed: something spins.
-    TooManySteps,
+    StepLimit,
 }
 
 /// A simulation: machines, a world, and what is going to happen.
@@ -173,24 +174,24 @@ impl<W: World> Sim<W> {
     }
 
     /// Lets everything happen that is entered for times up to `until`, but no more than `steps` entries.
-    pub fn run(&mut self, until: Instant, steps: u64) -> Ended {
+    pub fn run(&mut self, until: Instant, steps: u64) -> StopReason {
         let mut effects = Vec::new();
         for _ in 0..steps {
             match self.agenda.entries.peek() {
-                None => return Ended::Quiet,
-                Some(entry) if entry.at > until => return Ended::OutOfTime,
+                None => return StopReason::Quiescent,
+                Some(entry) if entry.at > until => return StopReason::TimeLimit,
                 Some(_) => self.step(&mut effects),
             }
         }
-        if self.agenda.entries.is_empty() { Ended::Quiet } else { Ended::TooManySteps }
+        if self.agenda.entries.is_empty() { StopReason::Quiescent } else { StopReason::StepLimit }
     }
 
     fn step(&mut self, effects: &mut Vec<<W::Machine as Machine>::Effect>) {
-        let Some(Entry { at, what, .. }) = self.agenda.entries.pop() else { return };
+        let Some(Scheduled { at, what, .. }) = self.agenda.entries.pop() else { return };
         self.agenda.now = at;
         match what {
-            What::Happening(happening) => self.world.happen(happening, &mut self.agenda),
-            What::Event(node, event) => {
+            Occurrence::WorldEvent(happening) => self.world.on_world_event(happening, &mut self.agenda),
+            Occurrence::Event(node, event) => {
                 let Some(Some(machine)) = self.agenda.machines.get_mut(node.0 as usize) else { return };
                 machine.on(event, at, effects);
                 for effect in effects.drain(..) {

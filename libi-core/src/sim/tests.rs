@@ -33,14 +33,14 @@ struct Court {
 
 impl World for Court {
     type Machine = Player;
-    type Happening = Node;
+    type WorldEvent = MachineId;
 
-    fn carry_out(&mut self, from: Node, ball: u32, agenda: &mut Agenda<Self>) {
+    fn carry_out(&mut self, from: MachineId, ball: u32, agenda: &mut Agenda<Self>) {
         self.thrown.push((agenda.now(), ball));
-        agenda.tell(agenda.now() + SECOND, Node(1 - from.0), ball);
+        agenda.tell(agenda.now() + SECOND, MachineId(1 - from.0), ball);
     }
 
-    fn happen(&mut self, hurt: Node, agenda: &mut Agenda<Self>) {
+    fn on_world_event(&mut self, hurt: MachineId, agenda: &mut Agenda<Self>) {
         agenda.end(hurt);
     }
 }
@@ -56,28 +56,28 @@ fn match_of(throws: u32) -> Sim<Court> {
 #[test]
 fn a_run_ends_by_itself_when_nothing_is_left_to_happen() {
     let mut sim = match_of(2);
-    assert_eq!(sim.run(Instant::FAR_FUTURE, 1_000), Ended::Quiet);
+    assert_eq!(sim.run(Instant::FAR_FUTURE, 1_000), StopReason::Quiescent);
     let seconds: Vec<_> = sim.world.thrown.iter().map(|&(at, ball)| (at.as_secs_f64(), ball)).collect();
     assert_eq!(seconds, [(1.0, 1), (2.0, 2), (3.0, 3), (4.0, 4)]);
 }
 
 #[test]
 fn a_run_that_spins_or_outlasts_its_time_is_stopped_and_says_so() {
-    assert_eq!(match_of(u32::MAX).run(Instant::FAR_FUTURE, 1_000), Ended::TooManySteps);
+    assert_eq!(match_of(u32::MAX).run(Instant::FAR_FUTURE, 1_000), StopReason::StepLimit);
     let mut sim = match_of(u32::MAX);
-    assert_eq!(sim.run(Instant::ZERO + 10 * SECOND, 1_000), Ended::OutOfTime);
+    assert_eq!(sim.run(Instant::ZERO + 10 * SECOND, 1_000), StopReason::TimeLimit);
     assert_eq!(sim.world.thrown.len(), 10);
-    assert_eq!(sim.run(Instant::ZERO + 12 * SECOND, 1_000), Ended::OutOfTime, "and can be resumed");
+    assert_eq!(sim.run(Instant::ZERO + 12 * SECOND, 1_000), StopReason::TimeLimit, "and can be resumed");
     assert_eq!(sim.world.thrown.len(), 12);
 }
 
 #[test]
 fn what_was_to_happen_to_a_machine_is_dropped_when_it_ends() {
     let mut sim = match_of(u32::MAX);
-    sim.agenda.plan(Instant::ZERO + 3 * SECOND + SECOND / 2, Node(1));
-    assert_eq!(sim.run(Instant::FAR_FUTURE, 1_000), Ended::Quiet);
+    sim.agenda.plan(Instant::ZERO + 3 * SECOND + SECOND / 2, MachineId(1));
+    assert_eq!(sim.run(Instant::FAR_FUTURE, 1_000), StopReason::Quiescent);
     assert_eq!(sim.world.thrown.len(), 3);
-    assert!(sim.agenda.machine(Node(1)).is_none() && sim.agenda.machine(Node(0)).is_some());
+    assert!(sim.agenda.machine(MachineId(1)).is_none() && sim.agenda.machine(MachineId(0)).is_some());
 }
 
 /// Notes what it is told, in the order in which it is told.
@@ -97,10 +97,10 @@ struct Nowhere;
 
 impl World for Nowhere {
     type Machine = Diary;
-    type Happening = ();
+    type WorldEvent = ();
 
-    fn carry_out(&mut self, _: Node, (): (), _: &mut Agenda<Self>) {}
-    fn happen(&mut self, (): (), _: &mut Agenda<Self>) {}
+    fn carry_out(&mut self, _: MachineId, (): (), _: &mut Agenda<Self>) {}
+    fn on_world_event(&mut self, (): (), _: &mut Agenda<Self>) {}
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Timeline {
     /// What a viewer draws of a host.
     fn phases(&self, out: &mut Writer, index: HostIndex, host: &HostLine, critical: bool) {
         let critical = if critical { ",\"critical_path\":true" } else { "" };
-        if let (Some(at), true) = (host.greeted, host.attempts > 0) {
+        if let (Some(at), true) = (host.hello, host.attempts > 0) {
             let launcher = host.launcher.and_then(|launcher| self.host(launcher));
             let launcher = launcher.map_or("the front end", |launcher| &launcher.name);
             let (launcher, attempts) = (Quoted(launcher), host.attempts);
@@ -81,7 +81,7 @@ impl Timeline {
         }
         if let Some(at) = host.joined {
             let args = format_args!("\"members\":{}{critical}", host.members);
-            out.phase(index, "joining", host.greeted.unwrap_or(at), at, args);
+            out.phase(index, "joining", host.hello.unwrap_or(at), at, args);
         }
         if let Some((at, cause)) = &host.ended {
             // What was up was not failing all the time until it was lost; nor was what waited.
@@ -115,13 +115,13 @@ fn line(out: &mut Writer, index: HostIndex, host: &HostLine) {
         "\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{},\"libi\":{}}}",
         thread(index),
         Quoted(&host.name),
-        Line(index, host)
+        HostLineJson(index, host)
     ));
 }
 
-struct Line<'a>(HostIndex, &'a HostLine);
+struct HostLineJson<'a>(HostIndex, &'a HostLine);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for HostLineJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(HostIndex(index), host) = *self;
         write!(f, "{{\"host\":{index},\"members\":{},\"attempts\":{}", host.members, host.attempts)?;
@@ -129,7 +129,7 @@ impl fmt::Display for Line<'_> {
             write!(f, ",\"launcher\":{launcher}")?;
         }
         write!(f, ",\"started_ns\":{}", nanos(host.started))?;
-        for (name, at) in [("greeted_ns", host.greeted), ("joined_ns", host.joined)] {
+        for (name, at) in [("greeted_ns", host.hello), ("joined_ns", host.joined)] {
             if let Some(at) = at {
                 write!(f, ",\"{name}\":{}", nanos(at))?;
             }

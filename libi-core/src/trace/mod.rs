@@ -30,9 +30,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 pub use chrome::FORMAT;
-pub use picture::MOST_ROWS;
+pub use picture::MAX_ROWS;
 pub use prediction::Prediction;
-pub use summary::{Launcher, Quartiles, SLOWEST, Step, Summary};
+pub use summary::{BusiestLauncher, PathStep, Quartiles, SLOWEST, Summary};
 
 use crate::ids::HostIndex;
 
@@ -63,7 +63,7 @@ pub struct HostLine {
     /// When its last launch was started; without meaning if there was none.
     pub started: Duration,
     /// When its leader said hello.
-    pub greeted: Option<Duration>,
+    pub hello: Option<Duration>,
     /// When all its members were up.
     pub joined: Option<Duration>,
     /// When it was given up or lost, and why.
@@ -98,7 +98,7 @@ impl HostLine {
     /// From the start of its launch until its leader said hello, which is what REM stands for.
     #[must_use]
     pub fn starting(&self) -> Option<Duration> {
-        self.greeted.map(|at| at.saturating_sub(self.started))
+        self.hello.map(|at| at.saturating_sub(self.started))
     }
 
     /// From the start of its launch until all its members were up.
@@ -109,13 +109,13 @@ impl HostLine {
 
     /// How far it got: when it last entered a phase.
     fn reached(&self) -> Duration {
-        self.joined.or(self.greeted).unwrap_or(self.started)
+        self.joined.or(self.hello).unwrap_or(self.started)
     }
 
     /// The latest time that is known of it.
     fn last(&self) -> Duration {
         let started = if self.attempts > 0 { self.started } else { Duration::ZERO };
-        let known = [self.greeted, self.joined, self.ended.as_ref().map(|&(at, _)| at)];
+        let known = [self.hello, self.joined, self.ended.as_ref().map(|&(at, _)| at)];
         known.into_iter().flatten().fold(started, Duration::max)
     }
 }

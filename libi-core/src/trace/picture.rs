@@ -2,7 +2,7 @@
 //!
 //! Above, how many hosts are up at each time, measured and predicted. Below, a row for every host with its phases, and
 //! under them a thin line for the launch that was predicted for this place in the order. The path to the host that
-//! joined last is marked. Of more than [`MOST_ROWS`] hosts every k-th is shown, and beside those the failed ones and the
+//! joined last is marked. Of more than [`MAX_ROWS`] hosts every k-th is shown, and beside those the failed ones and the
 //! path, up to as many of either; the picture says so. The SVG needs nothing but itself.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::ids::HostIndex;
 use crate::time::Rounded;
 
 /// How many hosts a picture shows, with up to as many of those that failed and of the path to the last host.
-pub const MOST_ROWS: usize = 200;
+pub const MAX_ROWS: usize = 200;
 
 const WAITING: &str = "#e5e7eb";
 const STARTING: &str = "#93c5fd";
@@ -102,15 +102,15 @@ impl Timeline {
         }
     }
 
-    fn row(&self, canvas: &mut Canvas, y: f64, place: usize, host: &HostLine, with_trailer_tag: bool) {
-        let (colour, weight) = if with_trailer_tag { (PATH, "bold") } else { ("#333", "normal") };
+    fn row(&self, canvas: &mut Canvas, y: f64, place: usize, host: &HostLine, on_path: bool) {
+        let (colour, weight) = if on_path { (PATH, "bold") } else { ("#333", "normal") };
         canvas.line(format_args!(
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{colour}\" font-weight=\"{weight}\">{}</text>",
             LEFT - 8.0,
             y + 9.0,
             Escaped(&shortened(&host.name, NAME))
         ));
-        canvas.line(format_args!("<g><title>{}</title>", Escaped(&self.tell(host))));
+        canvas.line(format_args!("<g><title>{}</title>", Escaped(&self.tooltip(host))));
         for (from, to, colour) in phases(host, self.took()) {
             let (x, end) = (canvas.x(from.as_secs_f64()), canvas.x(to.as_secs_f64()));
             let width = (end - x).max(0.5);
@@ -130,7 +130,7 @@ impl Timeline {
     }
 
     /// What is said of a host to whoever points at it.
-    fn tell(&self, host: &HostLine) -> String {
+    fn tooltip(&self, host: &HostLine) -> String {
         let launcher = host.launcher.map(|launcher| self.host(launcher));
         let launcher =
             launcher.map_or("the front end", |host| host.map_or("nobody known", |host| &host.name));
@@ -139,7 +139,7 @@ impl Timeline {
             1 => format!("{}: launched by {launcher} at {}", host.name, Rounded(host.started)),
             n => format!("{}: launched by {launcher} at {}, attempt {n}", host.name, Rounded(host.started)),
         };
-        for (what, at) in [("hello", host.greeted), ("joined", host.joined)] {
+        for (what, at) in [("hello", host.hello), ("joined", host.joined)] {
             if let Some(at) = at {
                 text += &format!(", {what} at {}", Rounded(at));
             }
@@ -170,10 +170,10 @@ fn phases(host: &HostLine, took: Duration) -> impl Iterator<Item = (Duration, Du
     let open = ended.unwrap_or(took);
     let waiting = if host.attempts > 0 { host.started } else { open };
     let known = host.attempts > 0;
-    let starting = (known && (host.greeted.is_some() || ended.is_none()))
-        .then(|| (host.started, host.greeted.or(host.joined).unwrap_or(open), STARTING));
-    let joining = (host.greeted.is_some() && (host.joined.is_some() || ended.is_none()))
-        .then(|| (host.greeted.unwrap_or(open), host.joined.unwrap_or(open), JOINING));
+    let starting = (known && (host.hello.is_some() || ended.is_none()))
+        .then(|| (host.started, host.hello.or(host.joined).unwrap_or(open), STARTING));
+    let joining = (host.hello.is_some() && (host.joined.is_some() || ended.is_none()))
+        .then(|| (host.hello.unwrap_or(open), host.joined.unwrap_or(open), JOINING));
     let failed =
         ended.map(|at| (if host.joined.is_none() && known { host.reached() } else { at }, at, FAILED));
     [Some((Duration::ZERO, waiting, WAITING)), starting, joining, failed].into_iter().flatten()
@@ -197,7 +197,7 @@ fn legend(canvas: &mut Canvas, rows: &Rows) {
         hidden = format!("one host of {} is shown, and beside those ", rows.every);
         hidden += &match rows.failed_hidden {
             0 => "the failed ones and the path".into(),
-            more => format!("the path and {MOST_ROWS} failed ones ({more} more failed)"),
+            more => format!("the path and {MAX_ROWS} failed ones ({more} more failed)"),
         };
         if rows.path_hidden > 0 {
             hidden += &format!(", of which {} in the middle are left out", rows.path_hidden);
@@ -220,13 +220,13 @@ struct Rows {
 impl Rows {
     fn of(timeline: &Timeline) -> Self {
         let path = timeline.critical_path();
-        let path_hidden = path.len().saturating_sub(MOST_ROWS);
-        let ends = path.iter().take(MOST_ROWS / 2).chain(path.iter().skip(MOST_ROWS / 2 + path_hidden));
+        let path_hidden = path.len().saturating_sub(MAX_ROWS);
+        let ends = path.iter().take(MAX_ROWS / 2).chain(path.iter().skip(MAX_ROWS / 2 + path_hidden));
         let path: BTreeSet<_> = ends.copied().collect();
 
         let mut order: Vec<_> = timeline.indexed().collect();
         order.sort_by_key(|&(index, host)| (host.attempts == 0, host.started, index));
-        let every = order.len().div_ceil(MOST_ROWS).max(1);
+        let every = order.len().div_ceil(MAX_ROWS).max(1);
         let mut failed = 0;
         let mut shown = Vec::new();
         for (place, (index, host)) in order.into_iter().enumerate() {
@@ -234,11 +234,11 @@ impl Rows {
                 shown.push((place, index));
             } else if matches!(host.fate(), Fate::Failed | Fate::Lost) {
                 failed += 1;
-                if failed <= MOST_ROWS {
+                if failed <= MAX_ROWS {
                     shown.push((place, index));
                 }
             }
         }
-        Self { shown, path, every, failed_hidden: failed.saturating_sub(MOST_ROWS), path_hidden }
+        Self { shown, path, every, failed_hidden: failed.saturating_sub(MAX_ROWS), path_hidden }
     }
 }

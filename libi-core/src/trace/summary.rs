@@ -13,6 +13,7 @@ pub const SLOWEST: usize = 5;
 
 /// The numbers of a launch.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Summary {
     /// How many hosts were to be launched.
     pub hosts: usize,
@@ -37,9 +38,9 @@ pub struct Summary {
     /// The hosts that took longest from the start of their launch until they joined, the slowest first.
     pub slowest: Vec<HostIndex>,
     /// Why the host that joined last did so then, beginning at the front end.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
     /// Who launched most hosts, and how many.
-    pub most: Option<Launcher>,
+    pub busiest: Option<BusiestLauncher>,
     /// How many launches were repetitions.
     pub retries: u64,
 }
@@ -61,7 +62,7 @@ pub struct Quartiles {
 
 /// How many hosts somebody launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launcher {
+pub struct BusiestLauncher {
     /// Who; nothing is the front end.
     pub host: Option<HostIndex>,
     /// How many hosts.
@@ -70,7 +71,8 @@ pub struct Launcher {
 
 /// One launch on the way to the host that joined last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+#[non_exhaustive]
+pub struct PathStep {
     /// Whose launch.
     pub host: HostIndex,
     /// Who launched it; nothing is the front end.
@@ -84,7 +86,7 @@ pub struct Step {
     /// From that until all its members were up. It matters for the last one only.
     pub joining: Duration,
     /// When its leader said hello, or when it joined if that is not known.
-    pub greeted: Duration,
+    pub hello: Duration,
 }
 
 impl Quartiles {
@@ -121,7 +123,7 @@ impl Summary {
             starting: Quartiles::of(starting.collect()),
             slowest: slowest(timeline),
             path: steps(timeline),
-            most: most(timeline),
+            busiest: busiest(timeline),
             retries: timeline.hosts.iter().map(|host| u64::from(host.attempts.saturating_sub(1))).sum(),
         }
     }
@@ -135,7 +137,7 @@ fn slowest(timeline: &Timeline) -> Vec<HostIndex> {
 }
 
 /// Of several who launched equally many the first, the front end before all others.
-fn most(timeline: &Timeline) -> Option<Launcher> {
+fn busiest(timeline: &Timeline) -> Option<BusiestLauncher> {
     let mut launched = vec![0; timeline.hosts.len()];
     let mut front_end = 0;
     for host in timeline.hosts.iter().filter(|host| host.attempts > 0) {
@@ -151,10 +153,10 @@ fn most(timeline: &Timeline) -> Option<Launcher> {
     let others = (0..).map(|index| Some(HostIndex(index))).zip(launched);
     let all = core::iter::once((None, front_end)).chain(others);
     let (host, launched) = all.min_by_key(|&(_, launched)| Reverse(launched))?;
-    (launched > 0).then_some(Launcher { host, launched })
+    (launched > 0).then_some(BusiestLauncher { host, launched })
 }
 
-fn steps(timeline: &Timeline) -> Vec<Step> {
+fn steps(timeline: &Timeline) -> Vec<PathStep> {
     let path = timeline.critical_path();
     // Who launched how many before what time is counted in one pass for all launchers on the path.
     let place: alloc::collections::BTreeMap<Option<HostIndex>, usize> =
@@ -174,20 +176,20 @@ fn launcher(timeline: &Timeline, index: HostIndex) -> Option<HostIndex> {
     timeline.host(index).and_then(|host| host.launcher)
 }
 
-fn step(timeline: &Timeline, index: HostIndex) -> Option<Step> {
+fn step(timeline: &Timeline, index: HostIndex) -> Option<PathStep> {
     let host = timeline.host(index)?;
     let from = match host.launcher.and_then(|launcher| timeline.host(launcher)) {
-        Some(launcher) => launcher.greeted.unwrap_or(host.started),
+        Some(launcher) => launcher.hello.unwrap_or(host.started),
         None => Duration::ZERO,
     };
-    let greeted = host.greeted.or(host.joined).unwrap_or(host.started);
-    Some(Step {
+    let hello = host.hello.or(host.joined).unwrap_or(host.started);
+    Some(PathStep {
         host: index,
         launcher: host.launcher,
         before: 0,
         waited: host.started.saturating_sub(from),
-        starting: greeted.saturating_sub(host.started),
-        joining: host.joined.map(|at| at.saturating_sub(greeted)).unwrap_or_default(),
-        greeted,
+        starting: hello.saturating_sub(host.started),
+        joining: host.joined.map(|at| at.saturating_sub(hello)).unwrap_or_default(),
+        hello,
     })
 }

@@ -29,7 +29,7 @@ fn exact(hosts: u32, cost: &Cost) -> Timeline {
             launcher: if node == 0 { None } else { tree.parent(node).map(HostIndex) },
             attempts: 1,
             started: up - cost.rem,
-            greeted: Some(up),
+            hello: Some(up),
             joined: Some(up),
             ended: None,
         }
@@ -67,7 +67,7 @@ fn a_launch_at_constant_costs_takes_as_long_as_predicted() {
     assert_eq!((summary.predicted, summary.ratio), (Some(summary.took), Some(1.0)));
     assert_eq!((summary.hosts, summary.joined, summary.members, summary.retries), (1_000, 1_000, 2_000, 0));
     assert_eq!(timeline.joins(), timeline.predicted.as_ref().unwrap().up);
-    assert_eq!(summary.most, Some(Launcher { host: Some(HostIndex(0)), launched: 60 }));
+    assert_eq!(summary.busiest, Some(BusiestLauncher { host: Some(HostIndex(0)), launched: 60 }));
     let Quartiles { least, median, most, .. } = summary.starting.unwrap();
     assert_eq!([least, median, most], [MS172; 3]);
 }
@@ -107,7 +107,7 @@ fn an_empty_timeline_is_written_drawn_and_summed_up() {
     assert!(empty.svg().ends_with("</svg>\n"));
     assert!(empty.chrome_json().contains("\"hosts\":0"));
     let summary = Summary::new(&empty);
-    assert_eq!((summary.hosts, summary.starting, summary.most), (0, None, None));
+    assert_eq!((summary.hosts, summary.starting, summary.busiest), (0, None, None));
     let nobody = Timeline { predicted: Some(Prediction::greedy(0, COST)), ..empty };
     assert_eq!(Summary::new(&nobody).ratio, None);
     assert!(nobody.svg().ends_with("</svg>\n"));
@@ -119,7 +119,7 @@ fn a_launch_in_which_all_fail_has_no_path_and_shows_the_causes() {
     let summary = Summary::new(&timeline);
     assert_eq!((summary.failed, summary.joined, summary.retries), (4, 0, 8));
     assert_eq!((summary.took, summary.path.len(), summary.slowest.len()), (MS(1_900), 0, 0));
-    assert_eq!(summary.most, Some(Launcher { host: None, launched: 4 }));
+    assert_eq!(summary.busiest, Some(BusiestLauncher { host: None, launched: 4 }));
     let svg = timeline.svg();
     assert_eq!(svg.matches("ssh exited 255: &lt;no route to &quot;host&quot;&gt;\u{fffd}]]&gt;").count(), 4);
     let json = timeline.chrome_json();
@@ -163,7 +163,7 @@ fn one_host_that_is_not_launched_waits_until_it_is_given_up() {
     let timeline = Timeline { hosts: [line].into(), ..Timeline::default() };
     assert!(timeline.svg().contains("n: never launched, failed at 5 ms: the launch was given up"));
     assert!(timeline.chrome_json().contains("\"ts\":5000.000,\"dur\":0.000,\"name\":\"failed\""));
-    assert_eq!(Summary::new(&timeline).most, None);
+    assert_eq!(Summary::new(&timeline).busiest, None);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_picture_of_a_hundred_thousand_hosts_is_bounded_and_says_so() {
     }
     let svg = timeline.svg();
     let rows = svg.matches("<title>").count();
-    assert!((2 * MOST_ROWS..=3 * MOST_ROWS).contains(&rows), "{rows}");
+    assert!((2 * MAX_ROWS..=3 * MAX_ROWS).contains(&rows), "{rows}");
     assert!(svg.len() < 400_000, "{}", svg.len());
     assert!(svg.contains("one host of 500 is shown"));
     assert!(svg.contains("200 failed ones (69"), "{}", &svg[..3_000]);
@@ -190,8 +190,8 @@ fn a_path_through_every_host_is_cut_in_the_middle() {
         host.launcher = index.checked_sub(1).map(HostIndex);
     }
     let svg = timeline.svg();
-    assert!(svg.matches("<title>").count() <= 3 * MOST_ROWS);
-    let hidden = timeline.critical_path().len() - MOST_ROWS;
+    assert!(svg.matches("<title>").count() <= 3 * MAX_ROWS);
+    let hidden = timeline.critical_path().len() - MAX_ROWS;
     assert!(svg.contains(&format!("of which {hidden} in the middle are left out")));
 }
 

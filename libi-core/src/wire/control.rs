@@ -57,6 +57,7 @@ pub fn decode_control<'a, T: Deserialize<'a>>(frame: &Frame<'a>) -> Result<T, De
 
 /// Why a message did not become a frame. The caller's fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum EncodeError {
     /// Frames of this kind do not carry messages.
     #[error("a {kind} frame carries no message")]
@@ -87,6 +88,7 @@ pub enum EncodeError {
 
 /// Why a frame is not the message that was awaited. The peer's fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// Frames of this kind do not carry messages.
     #[error("a {kind} frame carries no message")]
@@ -123,7 +125,7 @@ fn append<T: Serialize + ?Sized>(
     // Checks kind and channel before the message is gone through; the length is filled in after it.
     out.extend_from_slice(&Header::new(kind, Flags::NONE, channel, 0, limits)?.encode());
     let body = out.len();
-    let allowed = limits.longest(kind);
+    let allowed = limits.max_payload(kind);
     postcard::serialize_with_flavor(message, Bounded { out: &mut *out, room: allowed }).map_err(
         |source| match source {
             postcard::Error::SerializeBufferFull => EncodeError::TooLong { kind, allowed },
@@ -175,8 +177,9 @@ mod tests {
     const LIMITS: Limits = Limits { payload: 0, control: 16 };
 
     fn control(payload: &[u8]) -> Frame<'_> {
-        let header = Header::new(Kind::Control, Flags::NONE, 0, payload.len(), &Limits::PROVEN).unwrap();
-        Frame::join(header, payload).unwrap()
+        let header =
+            Header::new(Kind::Control, Flags::NONE, 0, payload.len(), &Limits::AUTHENTICATED).unwrap();
+        Frame::from_parts(header, payload).unwrap()
     }
 
     #[test]
@@ -217,7 +220,7 @@ mod tests {
             let refused = encode_control(&mut out, kind, 0, &(), &LIMITS);
             assert_eq!(refused, Err(EncodeError::NoMessage { kind }));
             let header = Header::new(kind, Flags::NONE, 0, 0, &LIMITS).unwrap();
-            let frame = Frame::join(header, &[]).unwrap();
+            let frame = Frame::from_parts(header, &[]).unwrap();
             assert_eq!(decode_control::<()>(&frame), Err(DecodeError::NoMessage { kind }));
         }
     }
@@ -292,8 +295,8 @@ mod tests {
             channel: u16,
         ) {
             let mut out = vec![];
-            encode_control(&mut out, Kind::Control, channel, &message, &Limits::PROVEN).unwrap();
-            let Ok(Parsed::Frame { frame, .. }) = parse(&out, &Limits::PROVEN) else {
+            encode_control(&mut out, Kind::Control, channel, &message, &Limits::AUTHENTICATED).unwrap();
+            let Ok(Parsed::Frame { frame, .. }) = parse(&out, &Limits::AUTHENTICATED) else {
                 panic!("a whole frame was written");
             };
             prop_assert_eq!(frame.header().channel(), channel);

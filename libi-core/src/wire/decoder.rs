@@ -8,7 +8,7 @@ use super::{FrameError, Header, Limits};
 /// What the next bytes of a stream are. A frame is one `Head`, its payload in any number of `Bytes`,
 /// and one `End`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum FramePart<'a> {
     /// A frame begins.
     Head(Header),
     /// The next bytes of its payload, never none.
@@ -21,17 +21,17 @@ pub enum Event<'a> {
 #[derive(Clone, Debug)]
 pub struct Decoder {
     limits: Limits,
-    state: State,
+    state: DecoderState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum DecoderState {
     Head { bytes: [u8; Header::LEN], have: usize },
     Payload { left: usize },
     Refused(FrameError),
 }
 
-impl State {
+impl DecoderState {
     const BETWEEN: Self = Self::Head { bytes: [0; Header::LEN], have: 0 };
 }
 
@@ -39,18 +39,18 @@ impl Decoder {
     /// A decoder at the start of a frame.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
-        Self { limits, state: State::BETWEEN }
+        Self { limits, state: DecoderState::BETWEEN }
     }
 
     /// Puts other limits into force, from the next header on.
-    pub const fn limit(&mut self, limits: Limits) {
+    pub const fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
     /// Whether the stream may end here: not inside a frame, nor after an error.
     #[must_use]
     pub const fn is_between_frames(&self) -> bool {
-        matches!(self.state, State::Head { have: 0, .. })
+        matches!(self.state, DecoderState::Head { have: 0, .. })
     }
 
     /// Takes the next event off the front of `input`; `None` when `input` is used up. Since an `End`
@@ -58,9 +58,9 @@ impl Decoder {
     ///
     /// # Errors
     /// The next bytes are not the header of a frame. The same error is given ever after.
-    pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, FrameError> {
+    pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<FramePart<'a>>, FrameError> {
         match &mut self.state {
-            State::Head { bytes, have } => {
+            DecoderState::Head { bytes, have } => {
                 let piece = split_front(input, Header::LEN - *have);
                 bytes[*have..*have + piece.len()].copy_from_slice(piece);
                 *have += piece.len();
@@ -69,25 +69,25 @@ impl Decoder {
                 }
                 match Header::decode(bytes, &self.limits) {
                     Ok(header) => {
-                        self.state = State::Payload { left: header.length() };
-                        Ok(Some(Event::Head(header)))
+                        self.state = DecoderState::Payload { left: header.length() };
+                        Ok(Some(FramePart::Head(header)))
                     }
                     Err(error) => {
-                        self.state = State::Refused(error);
+                        self.state = DecoderState::Refused(error);
                         Err(error)
                     }
                 }
             }
-            State::Payload { left: 0 } => {
-                self.state = State::BETWEEN;
-                Ok(Some(Event::End))
+            DecoderState::Payload { left: 0 } => {
+                self.state = DecoderState::BETWEEN;
+                Ok(Some(FramePart::End))
             }
-            State::Payload { left } => {
+            DecoderState::Payload { left } => {
                 let piece = split_front(input, *left);
                 *left -= piece.len();
-                Ok((!piece.is_empty()).then_some(Event::Bytes(piece)))
+                Ok((!piece.is_empty()).then_some(FramePart::Bytes(piece)))
             }
-            State::Refused(error) => Err(*error),
+            DecoderState::Refused(error) => Err(*error),
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     use crate::wire::{Flags, Kind};
     use std::vec::Vec;
 
-    fn events<'a>(decoder: &mut Decoder, mut input: &'a [u8]) -> Result<Vec<Event<'a>>, FrameError> {
+    fn events<'a>(decoder: &mut Decoder, mut input: &'a [u8]) -> Result<Vec<FramePart<'a>>, FrameError> {
         let mut events = Vec::new();
         while let Some(event) = decoder.step(&mut input)? {
             events.push(event);
@@ -115,32 +115,32 @@ mod tests {
     }
 
     fn header(kind: Kind, length: usize) -> Header {
-        Header::new(kind, Flags::NONE, 0, length, &Limits::PROVEN).unwrap()
+        Header::new(kind, Flags::NONE, 0, length, &Limits::AUTHENTICATED).unwrap()
     }
 
     #[test]
     fn a_payload_is_handed_out_as_it_arrives() {
-        let mut decoder = Decoder::new(Limits::PROVEN);
+        let mut decoder = Decoder::new(Limits::AUTHENTICATED);
         let head = header(Kind::Data, 5);
         assert_eq!(events(&mut decoder, &head.encode()[..3]), Ok([].into()));
-        assert_eq!(events(&mut decoder, &head.encode()[3..]), Ok([Event::Head(head)].into()));
-        assert_eq!(events(&mut decoder, b"ab"), Ok([Event::Bytes(b"ab")].into()));
+        assert_eq!(events(&mut decoder, &head.encode()[3..]), Ok([FramePart::Head(head)].into()));
+        assert_eq!(events(&mut decoder, b"ab"), Ok([FramePart::Bytes(b"ab")].into()));
         assert!(!decoder.is_between_frames());
-        assert_eq!(events(&mut decoder, b"cde"), Ok([Event::Bytes(b"cde"), Event::End].into()));
+        assert_eq!(events(&mut decoder, b"cde"), Ok([FramePart::Bytes(b"cde"), FramePart::End].into()));
         assert!(decoder.is_between_frames());
     }
 
     #[test]
     fn an_empty_frame_ends_with_its_header() {
-        let mut decoder = Decoder::new(Limits::PROVEN);
+        let mut decoder = Decoder::new(Limits::AUTHENTICATED);
         let head = header(Kind::Heartbeat, 0);
-        assert_eq!(events(&mut decoder, &head.encode()), Ok([Event::Head(head), Event::End].into()));
+        assert_eq!(events(&mut decoder, &head.encode()), Ok([FramePart::Head(head), FramePart::End].into()));
         assert!(decoder.is_between_frames());
     }
 
     #[test]
     fn an_error_is_given_ever_after() {
-        let mut decoder = Decoder::new(Limits::PROVEN);
+        let mut decoder = Decoder::new(Limits::AUTHENTICATED);
         let refused = Err(FrameError::UnknownKind { seen: 0 });
         assert_eq!(events(&mut decoder, &[0; 8]), refused);
         assert_eq!(events(&mut decoder, &header(Kind::Goodbye, 0).encode()), refused);
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn other_limits_hold_from_the_next_header_on() {
-        let mut decoder = Decoder::new(Limits::BEFORE_PROOF);
+        let mut decoder = Decoder::new(Limits::UNAUTHENTICATED);
         let head = header(Kind::Data, 1);
         assert!(events(&mut decoder.clone(), &head.encode()).is_err());
         assert_eq!(events(&mut decoder, &head.encode()[..7]), Ok([].into()));
-        decoder.limit(Limits::PROVEN);
-        assert_eq!(events(&mut decoder, &head.encode()[7..]), Ok([Event::Head(head)].into()));
-        decoder.limit(Limits::BEFORE_PROOF);
-        assert_eq!(events(&mut decoder, b"x"), Ok([Event::Bytes(b"x"), Event::End].into()));
+        decoder.set_limits(Limits::AUTHENTICATED);
+        assert_eq!(events(&mut decoder, &head.encode()[7..]), Ok([FramePart::Head(head)].into()));
+        decoder.set_limits(Limits::UNAUTHENTICATED);
+        assert_eq!(events(&mut decoder, b"x"), Ok([FramePart::Bytes(b"x"), FramePart::End].into()));
     }
 }

@@ -27,7 +27,7 @@ impl<'a> Frame<'a> {
     /// A frame from its two parts, for who has collected the payload elsewhere; `None` if they do not
     /// belong together, because the payload has another length than the header says.
     #[must_use]
-    pub const fn join(header: Header, payload: &'a [u8]) -> Option<Self> {
+    pub const fn from_parts(header: Header, payload: &'a [u8]) -> Option<Self> {
         if header.length() == payload.len() { Some(Self { header, payload }) } else { None }
     }
 }
@@ -79,17 +79,20 @@ mod tests {
 
     #[test]
     fn a_frame_ends_where_its_header_says() {
-        let Ok(Parsed::Frame { frame, consumed }) = parse(DATA, &Limits::PROVEN) else {
+        let Ok(Parsed::Frame { frame, consumed }) = parse(DATA, &Limits::AUTHENTICATED) else {
             panic!("a whole frame is there");
         };
         assert_eq!(consumed, 11);
         assert_eq!(frame.payload(), b"abc");
-        assert_eq!(frame.header(), Header::new(Kind::Data, Flags::MORE, 2, 3, &Limits::PROVEN).unwrap());
+        assert_eq!(
+            frame.header(),
+            Header::new(Kind::Data, Flags::MORE, 2, 3, &Limits::AUTHENTICATED).unwrap()
+        );
     }
 
     #[test]
     fn a_payload_is_not_copied() {
-        let Ok(Parsed::Frame { frame, .. }) = parse(DATA, &Limits::PROVEN) else {
+        let Ok(Parsed::Frame { frame, .. }) = parse(DATA, &Limits::AUTHENTICATED) else {
             panic!("a whole frame is there");
         };
         assert_eq!(frame.payload().as_ptr(), DATA[8..].as_ptr());
@@ -99,14 +102,14 @@ mod tests {
     fn every_part_of_a_frame_tells_what_is_missing() {
         for have in 0..11 {
             let missing = if have < 8 { 8 - have } else { 11 - have };
-            assert_eq!(parse(&DATA[..have], &Limits::PROVEN), Ok(Parsed::Incomplete { missing }));
+            assert_eq!(parse(&DATA[..have], &Limits::AUTHENTICATED), Ok(Parsed::Incomplete { missing }));
         }
     }
 
     #[test]
     fn an_overlong_payload_is_refused_before_its_first_byte() {
         let head = [0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0];
-        let refused = parse(&head, &Limits::BEFORE_PROOF);
+        let refused = parse(&head, &Limits::UNAUTHENTICATED);
         assert_eq!(
             refused,
             Err(FrameError::TooLong { kind: Kind::Ticket, length: 0xffff_ffff, allowed: 4096 })
@@ -115,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_payload_of_another_length_does_not_join_the_header() {
-        let header = Header::new(Kind::Data, Flags::NONE, 0, 3, &Limits::PROVEN).unwrap();
-        assert_eq!(Frame::join(header, b"ab"), None);
-        assert_eq!(Frame::join(header, b"abc").unwrap().payload(), b"abc");
+        let header = Header::new(Kind::Data, Flags::NONE, 0, 3, &Limits::AUTHENTICATED).unwrap();
+        assert_eq!(Frame::from_parts(header, b"ab"), None);
+        assert_eq!(Frame::from_parts(header, b"abc").unwrap().payload(), b"abc");
     }
 }

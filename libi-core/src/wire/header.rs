@@ -23,17 +23,17 @@ impl Limits {
     /// For a peer that has not proven that it belongs to the session. A stranger can make us hold no more
     /// than this; a ticket or a hello, with every address a host may have, fits several times. Raw
     /// bytes are not taken at all.
-    pub const BEFORE_PROOF: Self = Self { payload: 0, control: 4 << 10 };
+    pub const UNAUTHENTICATED: Self = Self { payload: 0, control: 4 << 10 };
 
     /// For a peer that belongs to the session. What such a peer sends is bounded only against accidents.
     /// A control message may have to wait behind a chunk: 1 MiB takes 8 ms at 1 Gbit/s. The largest
     /// message is a share of the launch queue: 4 MiB hold a hundred thousand hosts even if no two names
     /// fold together.
-    pub const PROVEN: Self = Self { payload: 1 << 20, control: 4 << 20 };
+    pub const AUTHENTICATED: Self = Self { payload: 1 << 20, control: 4 << 20 };
 
     /// The longest payload of a frame of this kind.
     #[must_use]
-    pub const fn longest(&self, kind: Kind) -> usize {
+    pub const fn max_payload(&self, kind: Kind) -> usize {
         match kind.content() {
             Content::Message => self.control as usize,
             Content::Bytes => self.payload as usize,
@@ -72,7 +72,7 @@ impl Header {
         if channel != 0 && !kind.has_channel() {
             return Err(FrameError::Channel { kind, seen: channel });
         }
-        let allowed = limits.longest(kind);
+        let allowed = limits.max_payload(kind);
         if length > allowed {
             return Err(FrameError::TooLong { kind, length, allowed });
         }
@@ -132,6 +132,7 @@ impl Header {
 /// Why eight bytes are not the header of a frame. Read from a link, it is the peer's fault and the end
 /// of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+#[non_exhaustive]
 pub enum FrameError {
     /// The kind has no meaning.
     #[error("frame of unknown kind {seen}; known are {} to {}", Kind::Ticket.number(), Kind::Goodbye.number())]
@@ -239,8 +240,8 @@ mod tests {
 
     #[test]
     fn a_stranger_may_send_no_raw_bytes() {
-        assert_eq!(Limits::BEFORE_PROOF.longest(Kind::Data), 0);
-        assert_eq!(Limits::BEFORE_PROOF.longest(Kind::Stdio), 0);
+        assert_eq!(Limits::UNAUTHENTICATED.max_payload(Kind::Data), 0);
+        assert_eq!(Limits::UNAUTHENTICATED.max_payload(Kind::Stdio), 0);
     }
 
     #[test]

@@ -72,9 +72,9 @@ mod version;
 mod tests;
 
 pub use control::{DecodeError, EncodeError, decode_control, encode_control};
-pub use decoder::{Decoder, Event};
+pub use decoder::{Decoder, FramePart};
 pub use frame::{Frame, Parsed, parse};
 pub use header::{FrameError, Header, Limits};
 pub use kind::{Content, Flags, Kind};
-pub use preamble::{Found, Held, Preamble, PreambleScanner, Scan};
+pub use preamble::{HeldBytes, Preamble, PreambleScanner, ProtocolStart, Scan};
 pub use version::{PROTOCOL, Version, VersionMismatch, VersionRange};

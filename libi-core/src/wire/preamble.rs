@@ -37,7 +37,7 @@ impl Preamble {
     /// Reads a preamble; `None` if it is something else.
     #[must_use]
     pub fn decode(bytes: &[u8; Self::LEN]) -> Option<Self> {
-        if !begins_like_one(bytes) {
+        if !matches_prefix(bytes) {
             return None;
         }
         let [.., o0, o1, n0, n1, _, _, _, _] = *bytes;
@@ -53,23 +53,23 @@ impl Preamble {
 /// the rest is told at once. Ordinary text is never held back.
 #[derive(Clone, Debug, Default)]
 pub struct PreambleScanner {
-    held: Held,
+    held: HeldBytes,
 }
 
 /// What a piece of the stream was: first `held`, then `text`, then the preamble, if it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scan<'a> {
     /// The end of earlier pieces, which is now known to be foreign.
-    pub held: Held,
+    pub held: HeldBytes,
     /// The foreign beginning of this piece.
-    pub text: &'a [u8],
+    pub foreign: &'a [u8],
     /// The preamble, if this piece completes it.
-    pub found: Option<Found<'a>>,
+    pub found: Option<ProtocolStart<'a>>,
 }
 
 /// The start of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct ProtocolStart<'a> {
     /// The preamble.
     pub preamble: Preamble,
     /// What follows it in the same piece: the first frames.
@@ -78,7 +78,7 @@ pub struct Found<'a> {
 
 /// Bytes that a scanner has held back. Reads as a slice.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldBytes {
     // Bytes from `len` on are 0, so that equal contents are equal values.
     bytes: [u8; Preamble::LEN - 1],
     len: usize,
@@ -108,7 +108,7 @@ impl PreambleScanner {
             let have = Preamble::LEN.min(total - start);
             window = array::from_fn(|i| if i < have { byte(start + i) } else { 0 });
             if have < Preamble::LEN {
-                return begins_like_one(&window[..have]);
+                return matches_prefix(&window[..have]);
             }
             found = Preamble::decode(&window);
             found.is_some()
@@ -116,25 +116,26 @@ impl PreambleScanner {
         let start = start.unwrap_or(total);
 
         self.held = match found {
-            Some(_) => Held::default(),
-            None => Held::collect((start..total).map(byte)),
+            Some(_) => HeldBytes::default(),
+            None => HeldBytes::collect((start..total).map(byte)),
         };
         Scan {
-            held: Held::collect(held.iter().copied().take(start)),
-            text: &piece[..start.saturating_sub(held.len)],
+            held: HeldBytes::collect(held.iter().copied().take(start)),
+            foreign: &piece[..start.saturating_sub(held.len)],
             // What was held is shorter than a preamble, so the preamble ends inside this piece.
-            found: found.map(|preamble| Found { preamble, rest: &piece[start + Preamble::LEN - held.len..] }),
+            found: found
+                .map(|preamble| ProtocolStart { preamble, rest: &piece[start + Preamble::LEN - held.len..] }),
         }
     }
 
     /// The stream has ended: what is still held was foreign after all.
     #[must_use]
-    pub fn finish(self) -> Held {
+    pub fn finish(self) -> HeldBytes {
         self.held
     }
 }
 
-impl Held {
+impl HeldBytes {
     /// The first bytes of `bytes`, of which a scanner never has more than fit.
     fn collect(bytes: impl Iterator<Item = u8>) -> Self {
         let mut held = Self::default();
@@ -146,7 +147,7 @@ impl Held {
     }
 }
 
-impl Deref for Held {
+impl Deref for HeldBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -154,14 +155,14 @@ impl Deref for Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for HeldBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
 /// Whether these bytes, no more than a preamble's, agree with the beginning of one.
-fn begins_like_one(bytes: &[u8]) -> bool {
+fn matches_prefix(bytes: &[u8]) -> bool {
     bytes.iter().enumerate().all(|(at, &byte)| match at {
         ..VERSIONS_AT => byte == MAGIC[at],
         VERSIONS_AT..CHECK_AT => true,
@@ -186,8 +187,8 @@ mod tests {
         for to in cuts.iter().copied().chain([stream.len()]) {
             let scan = scanner.scan(&stream[from..to]);
             foreign.extend_from_slice(&scan.held);
-            foreign.extend_from_slice(scan.text);
-            if let Some(Found { preamble, rest }) = scan.found {
+            foreign.extend_from_slice(scan.foreign);
+            if let Some(ProtocolStart { preamble, rest }) = scan.found {
                 assert!(scanner.finish().is_empty());
                 let rest = [rest, &stream[to..]].concat();
                 return (foreign, Some((preamble, rest)));
@@ -220,11 +221,11 @@ mod tests {
     fn a_banner_is_told_at_once_and_the_first_frame_is_left_alone() {
         let mut scanner = PreambleScanner::new();
         let banner = scanner.scan("Welcome to n\u{153}ud-017\n".as_bytes());
-        assert_eq!((&*banner.held, banner.text.len(), banner.found), (&[][..], 21, None));
+        assert_eq!((&*banner.held, banner.foreign.len(), banner.found), (&[][..], 21, None));
         let stream = [&OURS.encode()[..], b"frames"].concat();
         let scan = scanner.scan(&stream);
-        assert_eq!(scan.text, b"");
-        assert_eq!(scan.found, Some(Found { preamble: OURS, rest: b"frames" }));
+        assert_eq!(scan.foreign, b"");
+        assert_eq!(scan.found, Some(ProtocolStart { preamble: OURS, rest: b"frames" }));
     }
 
     #[test]

@@ -40,9 +40,9 @@ fn read_decoding(stream: &[u8], cuts: &[usize]) -> Reading {
         from = to;
         loop {
             match decoder.step(&mut piece) {
-                Ok(Some(Event::Head(header))) => open = Some((header, Vec::new())),
-                Ok(Some(Event::Bytes(bytes))) => open.as_mut().unwrap().1.extend_from_slice(bytes),
-                Ok(Some(Event::End)) => frames.push(open.take().unwrap()),
+                Ok(Some(FramePart::Head(header))) => open = Some((header, Vec::new())),
+                Ok(Some(FramePart::Bytes(bytes))) => open.as_mut().unwrap().1.extend_from_slice(bytes),
+                Ok(Some(FramePart::End)) => frames.push(open.take().unwrap()),
                 Ok(None) => break,
                 Err(error) => return Reading { frames, end: Err(error) },
             }
@@ -57,7 +57,7 @@ fn header() -> impl Strategy<Value = Header> {
         |(kind, more, channel, length)| {
             let flags = if more { kind.flags() } else { Flags::NONE };
             let channel = if kind.has_channel() { channel } else { 0 };
-            let length = length.index(LIMITS.longest(kind) + 1);
+            let length = length.index(LIMITS.max_payload(kind) + 1);
             Header::new(kind, flags, channel, length, &LIMITS).expect("made to keep the rules")
         },
     )
@@ -83,7 +83,7 @@ proptest! {
         for bytes in [bytes, likely] {
             if let Ok(header) = Header::decode(&bytes, &LIMITS) {
                 prop_assert_eq!(header.encode(), bytes);
-                prop_assert!(header.length() <= LIMITS.longest(header.kind()));
+                prop_assert!(header.length() <= LIMITS.max_payload(header.kind()));
             }
         }
     }

@@ -130,7 +130,7 @@ impl Node {
     /// The front end's node. `entropy` makes its nonces differ from everybody else's.
     #[must_use]
     pub fn front(session: SessionKey, plan: &Plan, entropy: u64) -> Self {
-        let estimate = Estimate::from_word(&plan.cost);
+        let estimate = Estimate::assumed(&plan.cost);
         let (rules, size) = (plan.rules, plan.size);
         let programs = plan.programs.clone();
         let first = HostRuns::from_iter([HostIndex(0)]);
@@ -182,7 +182,7 @@ impl Node {
             deadlines: BTreeSet::new(),
             tasks: BTreeMap::new(),
             places: Places::default(),
-            queue: Queue::new(HostRuns::new(), Estimate::from_word(&Cost::default())),
+            queue: Queue::new(HostRuns::new(), Estimate::assumed(&Cost::default())),
             fixed: false,
             below: Below::default(),
             faults: BTreeMap::new(),
@@ -216,7 +216,7 @@ impl Node {
         out: &mut Vec<Effect>,
     ) -> bool {
         let mut bytes = Vec::with_capacity(length);
-        let fits = encode_control(&mut bytes, kind, 0, message, &Limits::PROVEN).is_ok();
+        let fits = encode_control(&mut bytes, kind, 0, message, &Limits::AUTHENTICATED).is_ok();
         if fits {
             out.push(Effect::Send(link, bytes));
         }
@@ -241,7 +241,7 @@ impl Node {
             }
         }
         self.next_beat = now + self.beat_every();
-        let beat = Header::new(Kind::Heartbeat, libi_core::wire::Flags::NONE, 0, 0, &Limits::PROVEN);
+        let beat = Header::new(Kind::Heartbeat, libi_core::wire::Flags::NONE, 0, 0, &Limits::AUTHENTICATED);
         let Ok(beat) = beat else { return };
         let mut silent = Vec::new();
         for (&link, child) in self.children.iter().filter(|(_, child)| child.is_up()) {

@@ -4,7 +4,7 @@
 //! [there](Reader::landing) at once.
 
 use libi_core::wire::{
-    Decoder, Event, FrameError, Header, Kind, Limits, PROTOCOL, PreambleScanner, Version, VersionMismatch,
+    Decoder, FrameError, FramePart, Header, Kind, Limits, PROTOCOL, PreambleScanner, Version, VersionMismatch,
 };
 use zeroize::Zeroize;
 
@@ -57,7 +57,7 @@ impl Reader {
     /// From now on the peer may send frames of these sizes.
     pub(super) fn trust(&mut self, limits: Limits) {
         if let Self::Framed { decoder, .. } = self {
-            decoder.limit(limits);
+            decoder.set_limits(limits);
         }
     }
 
@@ -69,14 +69,14 @@ impl Reader {
                     return Ok(None);
                 }
                 let scan = scanner.scan(bytes);
-                let text = [&scan.held[..], scan.text].concat();
+                let text = [&scan.held[..], scan.foreign].concat();
                 let Some(found) = scan.found else {
                     *bytes = &[];
                     return Ok((!text.is_empty()).then_some(Item::Text(text)));
                 };
                 *bytes = found.rest;
                 let version = PROTOCOL.agree(found.preamble.versions)?;
-                *self = Self::Framed { decoder: Decoder::new(Limits::BEFORE_PROOF), open: None };
+                *self = Self::Framed { decoder: Decoder::new(Limits::UNAUTHENTICATED), open: None };
                 Ok(Some(Item::Preamble(text, version)))
             }
             Self::Framed { decoder, open } => {
@@ -91,12 +91,12 @@ impl Reader {
                 while let Some(event) = decoder.step(bytes)? {
                     match (event, open.as_mut()) {
                         // A payload is set aside for as it comes, not for what its header claims.
-                        (Event::Head(header), _) => {
+                        (FramePart::Head(header), _) => {
                             *open = Some(Open { header, payload: Vec::new(), have: 0 });
                         }
-                        (Event::Bytes(more), Some(open)) => open.gather(more),
-                        (Event::Bytes(_), None) => {}
-                        (Event::End, _) => {
+                        (FramePart::Bytes(more), Some(open)) => open.gather(more),
+                        (FramePart::Bytes(_), None) => {}
+                        (FramePart::End, _) => {
                             if let Some(Open { header, payload, .. }) = open.take() {
                                 return Ok(Some(Item::Frame(header, payload)));
                             }

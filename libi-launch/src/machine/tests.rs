@@ -41,7 +41,7 @@ fn text(items: &[Item]) -> Vec<u8> {
 fn a_banner_in_front_of_the_protocol_is_text_wherever_the_stream_is_cut() {
     let mut stream = b"Last login: never\r\n\xff".to_vec();
     stream.extend(Preamble { versions: PROTOCOL }.encode());
-    encode_control(&mut stream, Kind::Control, 0, &"news", &Limits::PROVEN).unwrap();
+    encode_control(&mut stream, Kind::Control, 0, &"news", &Limits::AUTHENTICATED).unwrap();
     for cut in 0..=stream.len() {
         let (a, b) = stream.split_at(cut);
         let items = read(&[a, b]).unwrap();
@@ -63,21 +63,21 @@ fn a_peer_of_another_version_is_told_apart_from_noise() {
 #[test]
 fn before_its_hello_a_peer_cannot_make_us_keep_more_than_a_strangers_message() {
     let mut stream = Preamble { versions: PROTOCOL }.encode().to_vec();
-    let long = "x".repeat(Limits::BEFORE_PROOF.control as usize + 1);
-    encode_control(&mut stream, Kind::Hello, 0, &long, &Limits::PROVEN).unwrap();
+    let long = "x".repeat(Limits::UNAUTHENTICATED.control as usize + 1);
+    encode_control(&mut stream, Kind::Hello, 0, &long, &Limits::AUTHENTICATED).unwrap();
     assert!(matches!(read(&[&stream]), Err(ReadError::Frame(_))));
 }
 
 #[test]
 fn a_long_frame_is_the_same_however_much_of_it_lands_by_itself() {
     let payload: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
-    let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::PROVEN).unwrap();
+    let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::AUTHENTICATED).unwrap();
     let frame = [&header.encode()[..], &payload].concat();
     for first in [3, 8, 9, 70_000, 190_000, frame.len()] {
         for most in [1_000, 50_000, usize::MAX] {
             let mut reader = Reader::new();
             reader.next(&mut &Preamble { versions: PROTOCOL }.encode()[..]).unwrap();
-            reader.trust(Limits::PROVEN);
+            reader.trust(Limits::AUTHENTICATED);
             let (mut now, mut later) = frame.split_at(first);
             let mut whole = reader.next(&mut now).unwrap();
             while whole.is_none() {
@@ -101,7 +101,7 @@ fn a_long_frame_is_the_same_however_much_of_it_lands_by_itself() {
 #[test]
 fn the_window_is_as_wide_as_the_launcher_is_kept_busy_by() {
     let window = Window::new();
-    let limit = |seq, rem| window.limit(&Estimate::from_word(&Cost::new(MS(seq), MS(rem))));
+    let limit = |seq, rem| window.limit(&Estimate::assumed(&Cost::new(MS(seq), MS(rem))));
     assert_eq!(limit(10, 200), 20, "20 at a time keep it busy");
     assert_eq!((limit(2, 200), limit(2, 600)), (48, 100), "as long as nobody knows");
     assert_eq!(limit(500, 20), 4, "with fewer nobody would ever have to wait, and show what is waited for");
@@ -111,7 +111,7 @@ fn the_window_is_as_wide_as_the_launcher_is_kept_busy_by() {
 fn refusals_narrow_the_window_once_in_a_launch_time_and_answers_widen_it_again() {
     let mut window = Window::new();
     let at = |millis| Instant::ZERO + MS(millis);
-    let limit = |window: &Window| window.limit(&Estimate::from_word(&Cost::new(MS(4), MS(200))));
+    let limit = |window: &Window| window.limit(&Estimate::assumed(&Cost::new(MS(4), MS(200))));
     window.refused(at(1_000), 64, MS(200));
     assert_eq!(limit(&window), 32);
     window.refused(at(1_100), 32, MS(200));

@@ -52,8 +52,11 @@ impl Window {
     pub(super) fn limit(&self, estimate: &Estimate) -> usize {
         let cost = estimate.cost();
         let busy = cost.rem.as_secs_f64() / cost.seq.as_secs_f64().max(1e-9);
-        let wanted =
-            if estimate.seq_is_a_word() { busy.min(ON_A_WORD.max(busy / WORD_OFF_BY)) } else { busy * AHEAD };
+        let wanted = if estimate.seq_is_assumed() {
+            busy.min(ON_A_WORD.max(busy / WORD_OFF_BY))
+        } else {
+            busy * AHEAD
+        };
         wanted.clamp(LEAST, MOST).min(self.ceiling).ceil() as usize
     }
 
@@ -88,5 +91,5 @@ impl Window {
 /// The time between two starts.
 fn pace(estimate: &Estimate) -> Duration {
     let seq = estimate.cost().seq;
-    if estimate.seq_is_a_word() { seq } else { seq.div_f64(FASTER) }
+    if estimate.seq_is_assumed() { seq } else { seq.div_f64(FASTER) }
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use libi_core::secure::{LinkId as KeyId, LinkKey};
+use libi_core::secure::{KeyId, LinkKey};
 use libi_core::sim::rng::Rng;
-use libi_core::sim::{Agenda, Node as Id};
+use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, LinkId};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libi_core::ids::Rank;
 use libi_core::join::MemberRole;
-use libi_core::sim::{Agenda, Node as Id};
+use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Phase};
 use libi_launch::machine::{Event, LinkId, Notice, Stream};

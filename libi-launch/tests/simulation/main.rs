@@ -20,7 +20,7 @@ use std::time::Duration;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::{MemberRole, SessionKey};
 use libi_core::plan::Strategy;
-use libi_core::sim::{Ended, Sim};
+use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
 use libi_launch::failure::Phase;
 use libi_launch::machine::{Event, Known, Node, Notice, Policy};
@@ -88,7 +88,7 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     // Until just before the user ends the session.
     let steps = 500_000 + 5_000 * u64::from(scenario.hosts);
     let before_end = at(scenario.ends - Duration::from_millis(1));
-    if sim.run(before_end, steps) == Ended::TooManySteps {
+    if sim.run(before_end, steps) == StopReason::StepLimit {
         return Err(format!("something spins: {steps} steps by {}", sim.agenda.now()));
     }
     check_verdict(scenario, &sim)?;
@@ -98,7 +98,7 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     // From then on everything has to end, without help.
     let rules = &scenario.rules;
     let bound = rules.peer_timeout * 3 + rules.hello_timeout + rules.kill_grace * 8;
-    if sim.run(at(scenario.ends) + bound, steps) == Ended::TooManySteps {
+    if sim.run(at(scenario.ends) + bound, steps) == StopReason::StepLimit {
         return Err("something spins at the end".to_owned());
     }
     let released = |id| sim.world.is_released(id, &sim.agenda);

@@ -11,8 +11,8 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::MemberRole;
 use libi_core::plan::late::Attempt;
 use libi_core::plan::{Shape, Strategy, Tree};
-use libi_core::secure::{Fresh, Secret};
-use libi_core::sim::Node as Id;
+use libi_core::secure::{Entropy, Secret};
+use libi_core::sim::MachineId as Id;
 use libi_core::sim::rng::Rng;
 use libi_launch::backend::Backend;
 use libi_launch::failure::{Cause, Exit, Failure};
@@ -311,9 +311,9 @@ impl Scenario {
 
     /// What travels about direct links.
     fn direct(&self) -> Direct {
-        let mut bytes = [self.seed as u8; Fresh::LEN];
+        let mut bytes = [self.seed as u8; Entropy::LEN];
         let secret =
-            (self.links != LinkPolicy::Channel).then(|| Carried(Secret::new(Fresh::new(&mut bytes))));
+            (self.links != LinkPolicy::Channel).then(|| Carried(Secret::new(Entropy::new(&mut bytes))));
         Direct { links: self.links, secret, ..Direct::default() }
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use libi_core::ids::Rank;
 use libi_core::join::MemberRole;
 use libi_core::ranks::Ranks;
-use libi_core::sim::{Agenda, Node as Id};
+use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind, Limits};
 use libi_launch::machine::{Known, LinkId, Node, Tree};
@@ -52,7 +52,7 @@ impl Cluster {
         let said = self.trees.said.entry((id, link)).or_default();
         let payload = [id.0.to_le_bytes(), said.to_le_bytes()].concat();
         *said += 1;
-        let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::PROVEN).unwrap();
+        let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::AUTHENTICATED).unwrap();
         self.send(id, link, [&header.encode()[..], &payload].concat(), agenda);
     }
 

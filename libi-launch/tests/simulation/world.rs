@@ -13,7 +13,7 @@ use libi_core::ids::HostIndex;
 use libi_core::join::MemberRole;
 use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
-use libi_core::sim::{Agenda, Node as Id, World};
+use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Effect, Ending, Event, Job, Known, LinkId, Node, Notice};
@@ -315,7 +315,7 @@ impl Cluster {
 
 impl World for Cluster {
     type Machine = Node;
-    type Happening = Happening;
+    type WorldEvent = Happening;
 
     fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
@@ -378,7 +378,7 @@ impl World for Cluster {
         }
     }
 
-    fn happen(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
+    fn on_world_event(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
         match what {
             Happening::Runs(from, link, job, fate) => self.runs(from, link, job, fate, agenda),
             Happening::Turn(from, changes) => {

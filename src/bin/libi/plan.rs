@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libi::cost::Cost;
-use libi::plan::explain::{Explanation, Step, explain};
+use libi::plan::explain::{Explanation, PlanStep, explain};
 use libi::plan::{STRATEGY_NAMES, Strategy};
 use libi::ranking::{Plan, rank};
 use libi::time::{Instant, Rounded};
@@ -106,7 +106,7 @@ fn summary(plan: &Plan) -> Value {
     })
 }
 
-fn step_json(step: &Step, names: &Hosts) -> Value {
+fn step_json(step: &PlanStep, names: &Hosts) -> Value {
     json!({
         "host": names.json(step.node),
         "launcher": names.json(step.launcher),

@@ -12,7 +12,7 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
-use libi_core::secure::{Fresh, LinkSecurity, Secret};
+use libi_core::secure::{Entropy, LinkSecurity, Secret};
 use libi_core::sim::rng::Rng;
 use libi_launch::machine::{Carried, Direct, HostSpec, LinkPolicy, Notice, Plan, Program};
 
@@ -210,7 +210,7 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
     for seed in 0..30 {
         let mut rng = Rng::new(seed);
         let mode = if rng.chance(0.5) { LinkSecurity::Encrypted } else { LinkSecurity::Authenticated };
-        let secret = Some(Carried(Secret::new(Fresh::new(&mut [7; Fresh::LEN]))));
+        let secret = Some(Carried(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
         let mut pair = Pair::new(Direct { links: LinkPolicy::Auto, loopback: true, mode, secret });
         let longest = [100, 20_000, 200_000][rng.below(3) as usize];
         let mut sent = [0; 2];
@@ -251,7 +251,7 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
 
 #[test]
 fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
-    let secret = Some(Carried(Secret::new(Fresh::new(&mut [7; Fresh::LEN]))));
+    let secret = Some(Carried(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
     let mode = LinkSecurity::Authenticated;
     let mut pair = Pair::new(Direct { links: LinkPolicy::Auto, loopback: true, mode, secret });
     pair.until(|pair| {

@@ -4,7 +4,7 @@
 //! and nothing passed over. Memory grows with the text, but for Slurm's brackets, which have the bounds
 //! of every host list.
 
-use super::super::error::{Fault, HostListError, HostListErrorKind as Kind, Text};
+use super::super::error::{HostListError, HostListErrorKind as Kind, InputKind, ListFault};
 use super::super::{HostList, HostRef, name};
 
 /// Reads Slurm's node list, `node[001-064,100]`, with its tasks per node, `2(x3),1`. Without the
@@ -17,14 +17,14 @@ pub fn parse_slurm(nodes: &str, tasks_per_node: Option<&str>) -> Result<HostList
     // Slurm writes neither; a count taken from here would be overwritten below without a word.
     if hosts.iter().any(|host| host.user.is_some() || host.port.is_some() || host.count != 1) {
         let at = nodes.find(['@', ':', '*']).unwrap_or(0);
-        return Err(Fault::new(at, Kind::PlainNameExpected).locate(Text::List, nodes));
+        return Err(ListFault::new(at, Kind::PlainNameExpected).locate(InputKind::List, nodes));
     }
     let Some(text) = tasks_per_node else { return Ok(hosts) };
-    let located = |fault: Fault| fault.locate(Text::TaskCounts, text);
+    let located = |fault: ListFault| fault.locate(InputKind::TaskCounts, text);
     let mut named: u64 = 0;
     for (at, field) in fields(text, |c| c == ',' || c.is_ascii_whitespace()) {
         let (count, repeat) =
-            task_count(field).map_err(|(offset, kind)| located(Fault::new(at + offset, kind)))?;
+            task_count(field).map_err(|(offset, kind)| located(ListFault::new(at + offset, kind)))?;
         let from = usize::try_from(named).unwrap_or(usize::MAX).min(hosts.len());
         let entries = hosts.entries[from..].iter_mut();
         entries.take(repeat as usize).for_each(|entry| entry.count = count);
@@ -32,7 +32,7 @@ pub fn parse_slurm(nodes: &str, tasks_per_node: Option<&str>) -> Result<HostList
     }
     if named != hosts.len() as u64 {
         let kind = Kind::TaskMismatch { hosts: hosts.len(), counts: named };
-        return Err(located(Fault::new(0, kind)));
+        return Err(located(ListFault::new(0, kind)));
     }
     Ok(hosts)
 }
@@ -74,9 +74,9 @@ pub fn parse_lsf_hostfile(text: &str) -> Result<HostList, HostListError> {
 /// The first host that is not a plain name or has no number of slots behind it.
 pub fn parse_lsf_mcpu_hosts(text: &str) -> Result<HostList, HostListError> {
     let mut list = HostList::new();
-    let mut line = Line::new(text, 0);
+    let mut line = Fields::new(text, 0);
     while !line.is_done() {
-        line.host_and_slots(&mut list).map_err(|fault| fault.locate(Text::List, text))?;
+        line.host_and_slots(&mut list).map_err(|fault| fault.locate(InputKind::List, text))?;
     }
     Ok(list)
 }
@@ -87,20 +87,20 @@ pub fn parse_lsf_mcpu_hosts(text: &str) -> Result<HostList, HostListError> {
 /// # Errors
 /// The first line that does not begin with a plain host name and a number of slots.
 pub fn parse_grid_engine_hostfile(text: &str) -> Result<HostList, HostListError> {
-    parse_lines(text, Line::host_and_slots)
+    parse_lines(text, Fields::host_and_slots)
 }
 
 /// Hands each line that is not blank to `parse`.
 fn parse_lines<'t>(
     text: &'t str,
-    parse: impl Fn(&mut Line<'t>, &mut HostList) -> Result<(), Fault>,
+    parse: impl Fn(&mut Fields<'t>, &mut HostList) -> Result<(), ListFault>,
 ) -> Result<HostList, HostListError> {
     let mut list = HostList::new();
     let mut start = 0;
     for content in text.split_inclusive('\n') {
-        let mut line = Line::new(content, start);
+        let mut line = Fields::new(content, start);
         if !line.is_done() {
-            parse(&mut line, &mut list).map_err(|fault| fault.locate(Text::File, text))?;
+            parse(&mut line, &mut list).map_err(|fault| fault.locate(InputKind::File, text))?;
         }
         start += content.len();
     }
@@ -119,16 +119,16 @@ fn fields(text: &str, separator: impl Fn(char) -> bool) -> impl Iterator<Item = 
 }
 
 /// The fields of a line, taken one by one.
-struct Line<'t> {
+struct Fields<'t> {
     rest: &'t str,
     /// Where `rest` begins in the whole text.
     at: usize,
 }
 
-impl<'t> Line<'t> {
+impl<'t> Fields<'t> {
     fn new(text: &'t str, at: usize) -> Self {
         let rest = text.trim_ascii_start();
-        Line { rest, at: at + text.len() - rest.len() }
+        Fields { rest, at: at + text.len() - rest.len() }
     }
 
     fn is_done(&self) -> bool {
@@ -139,34 +139,34 @@ impl<'t> Line<'t> {
         let end = self.rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(self.rest.len());
         let (field, rest) = self.rest.split_at(end);
         let at = self.at;
-        *self = Line::new(rest, at + end);
+        *self = Fields::new(rest, at + end);
         (at, field)
     }
 
-    fn host(&mut self, list: &mut HostList, count: u32) -> Result<(), Fault> {
+    fn host(&mut self, list: &mut HostList, count: u32) -> Result<(), ListFault> {
         let (at, name) = self.field();
         // A count behind the name, as other files have it; an address has more colons.
         match name.split_once(':') {
-            Some((_, rest)) if !rest.contains(':') => Err(Fault::new(at, Kind::PlainNameExpected)),
+            Some((_, rest)) if !rest.contains(':') => Err(ListFault::new(at, Kind::PlainNameExpected)),
             _ => push(list, at, name, count),
         }
     }
 
-    fn host_and_slots(&mut self, list: &mut HostList) -> Result<(), Fault> {
+    fn host_and_slots(&mut self, list: &mut HostList) -> Result<(), ListFault> {
         let (at, name) = self.field();
         if self.is_done() {
-            return Err(Fault::new(at + name.len(), Kind::MissingSlots));
+            return Err(ListFault::new(at + name.len(), Kind::MissingSlots));
         }
         let (digits_at, digits) = self.field();
-        let count = name::parse_count(digits).map_err(|kind| Fault::new(digits_at, kind))?;
+        let count = name::parse_count(digits).map_err(|kind| ListFault::new(digits_at, kind))?;
         push(list, at, name, count)
     }
 
-    fn end(&self) -> Result<(), Fault> {
-        if self.is_done() { Ok(()) } else { Err(Fault::new(self.at, Kind::TrailingText)) }
+    fn end(&self) -> Result<(), ListFault> {
+        if self.is_done() { Ok(()) } else { Err(ListFault::new(self.at, Kind::TrailingText)) }
     }
 }
 
-fn push(list: &mut HostList, at: usize, name: &str, count: u32) -> Result<(), Fault> {
-    list.push(HostRef { count, ..HostRef::new(name) }).map_err(|kind| Fault::new(at, kind))
+fn push(list: &mut HostList, at: usize, name: &str, count: u32) -> Result<(), ListFault> {
+    list.push(HostRef { count, ..HostRef::new(name) }).map_err(|kind| ListFault::new(at, kind))
 }

@@ -63,7 +63,7 @@ fn slurm_lists_of_different_lengths_are_refused_saying_both() {
     {
         let error = parse_slurm("n[1-4]", Some(tasks)).expect_err(tasks);
         assert_eq!(error.kind, Kind::TaskMismatch { hosts: 4, counts });
-        assert_eq!(error.text, Text::TaskCounts);
+        assert_eq!(error.text, InputKind::TaskCounts);
     }
     let job = [("SLURM_JOB_NODELIST", "n[1-4]"), ("SLURM_TASKS_PER_NODE", "2(x3)")];
     let error = find(&job, &[]).expect_err("too few");

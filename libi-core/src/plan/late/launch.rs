@@ -50,6 +50,7 @@ pub enum Retry {
 
 /// A call that does not fit the state of the host it names; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum QueueError {
     /// Only the launch in flight can become ready or fail.
     #[error("{} has no launch {:?} in flight here", .0.host, .0.attempt)]
@@ -62,7 +63,7 @@ pub enum QueueError {
     NotGiven(HostIndex, HostIndex),
     /// A host is in one place at a time.
     #[error("{0} is here already: waiting, in flight, up, or in a child's share")]
-    Here(HostIndex),
+    AlreadyHere(HostIndex),
 }
 
 /// What a child that is ready gets from its launcher: hosts, and what launching them should cost.

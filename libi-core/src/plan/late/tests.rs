@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn queue(hosts: u32, seq: u64, rem: u64) -> Queue {
-    Queue::new((1..=hosts).map(HostIndex).collect(), Estimate::from_word(&Cost::new(MS(seq), MS(rem))))
+    Queue::new((1..=hosts).map(HostIndex).collect(), Estimate::assumed(&Cost::new(MS(seq), MS(rem))))
 }
 
 fn launch(queue: &mut Queue, millis: u64) -> Launch {
@@ -152,8 +152,8 @@ fn a_host_that_is_given_up_below_a_child_is_not_lost_with_it_and_may_be_queued_a
     let first = launch(&mut queue, 0);
     let share = queue.child_ready(first, at(100)).unwrap();
     let given_up = share.hosts.iter().nth(1).unwrap();
-    assert!(queue.forget(first.host, given_up));
-    assert!(!queue.forget(first.host, given_up) && !queue.forget(given_up, first.host));
+    assert!(queue.remove_from_share(first.host, given_up));
+    assert!(!queue.remove_from_share(first.host, given_up) && !queue.remove_from_share(given_up, first.host));
     let before = Launch { host: given_up, attempt: Attempt::default() };
     assert!(queue.requeue(before, at(200)).is_ok());
     let lost = queue.child_lost(first.host).unwrap();
@@ -184,7 +184,7 @@ fn a_host_cannot_be_queued_where_it_already_is() {
     let before = (queue.waiting(), queue.in_flight());
     for host in [up.host, flying.host, backing_off.host, given, HostIndex(4)] {
         let launch = Launch { host, attempt: Attempt::default() };
-        assert_eq!(queue.requeue(launch, at(30)), Err(QueueError::Here(host)));
+        assert_eq!(queue.requeue(launch, at(30)), Err(QueueError::AlreadyHere(host)));
     }
     assert_eq!((queue.waiting(), queue.in_flight()), before);
 }
@@ -192,7 +192,7 @@ fn a_host_cannot_be_queued_where_it_already_is() {
 #[test]
 fn a_host_that_is_named_twice_is_launched_once() {
     let twice = [1, 2, 1].map(HostIndex).into_iter().collect();
-    let mut queue = Queue::new(twice, Estimate::from_word(&Cost::new(MS(10), MS(100))));
+    let mut queue = Queue::new(twice, Estimate::assumed(&Cost::new(MS(10), MS(100))));
     launch(&mut queue, 0);
     launch(&mut queue, 10);
     assert_eq!(queue.next(at(20)), Next::Idle);
@@ -268,7 +268,7 @@ fn a_launcher_that_may_have_few_in_flight_keeps_little() {
     let given = |window: Option<usize>| {
         let mut queue = queue(1_000, 10, 100);
         let first = launch(&mut queue, 0);
-        window.into_iter().for_each(|window| queue.limit(window));
+        window.into_iter().for_each(|window| queue.set_window(window));
         queue.child_ready(first, at(100)).unwrap().hosts.len()
     };
     assert_eq!(given(Some(10)), given(None), "ten in flight keep it busy");

@@ -27,37 +27,37 @@ use crate::plan::estimate::Estimate;
 use crate::time::Instant;
 
 /// How many answers are remembered, and how many launches at most; of what is too much the earlier half is forgotten.
-const MEMORY: usize = 64;
-const MOST: usize = 1_024;
+const MAX_ANSWERS: usize = 64;
+const MAX_LAUNCHES: usize = 1_024;
 /// Suppositions are further apart than the one before by this factor; and by a quarter of it around the best.
-const STEP: f64 = 1.25;
+const GRID_FACTOR: f64 = 1.25;
 /// How many steps they go up and down from what was believed.
-const STEPS: u32 = 22;
+const GRID_STEPS: u32 = 22;
 /// The least SEQ that is supposed.
-const LEAST: f64 = 1e-6;
+const MIN_SEQ: f64 = 1e-6;
 /// By how much of itself REM is thought to vary, as long as little is known of it.
-const VARIES: f64 = 0.1;
+const ASSUMED_SPREAD: f64 = 0.1;
 /// From how many answers on there is anything to be found.
-const ENOUGH: usize = 2;
+const MIN_ANSWERS: usize = 2;
 /// A belief that is not more unlikely than this is not worth to be doubted.
-const CLEAR: f64 = 0.05;
+const GOOD_FIT: f64 = 0.05;
 /// After so many answers only each fourth makes a difference.
-const PLENTY: usize = 16;
+const REFIT_EACH: usize = 16;
 /// How much more likely (as -2 log) the other order has to be for it to be believed.
-const ANOTHER_ORDER: f64 = 3.0;
+const DISCIPLINE_PENALTY: f64 = 3.0;
 
 /// In which order turns are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
+enum Discipline {
     /// One after the other.
     #[default]
-    Queue,
+    Fifo,
     /// All who are there at once, at a part of the speed.
-    Shared,
+    Sharing,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Past {
+struct PastLaunch {
     started: Instant,
     host: HostIndex,
     /// The time to its hello, once that may be counted.
@@ -66,25 +66,25 @@ struct Past {
 
 /// What the latest launches say of turns.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(super) struct TurnEstimator {
     /// What was believed before the launches that are remembered, and from when on turns were free.
     before: Estimate,
-    free_before: Instant,
-    order: Order,
+    free_from: Instant,
+    discipline: Discipline,
     /// What a turn is believed to be now, as a multiple of what was believed before.
     factor: f64,
-    past: VecDeque<Past>,
+    past: VecDeque<PastLaunch>,
     answers: usize,
     /// When each of them had its turn under the present estimate.
     turns: Vec<Instant>,
 }
 
-impl Turns {
+impl TurnEstimator {
     pub(super) fn new(before: Estimate) -> Self {
         Self {
             before,
-            free_before: Instant::ZERO,
-            order: Order::default(),
+            free_from: Instant::ZERO,
+            discipline: Discipline::default(),
             factor: 1.0,
             past: VecDeque::new(),
             answers: 0,
@@ -94,18 +94,18 @@ impl Turns {
 
     /// A launch is started; when it will have its turn.
     pub(super) fn start(&mut self, host: HostIndex, now: Instant, estimate: &Estimate) -> Instant {
-        if self.answers >= MEMORY || self.past.len() >= MOST {
+        if self.answers >= MAX_ANSWERS || self.past.len() >= MAX_LAUNCHES {
             self.forget(estimate);
         }
-        let turn = self.free(estimate).max(now);
-        self.past.push_back(Past { started: now, host, took: None });
+        let turn = self.next_free(estimate).max(now);
+        self.past.push_back(PastLaunch { started: now, host, took: None });
         self.turns.push(turn);
         turn
     }
 
     /// When the next turn is free.
-    pub(super) fn free(&self, estimate: &Estimate) -> Instant {
-        self.turns.last().map_or(self.free_before, |turn| *turn + estimate.cost().seq)
+    pub(super) fn next_free(&self, estimate: &Estimate) -> Instant {
+        self.turns.last().map_or(self.free_from, |turn| *turn + estimate.cost().seq)
     }
 
     /// The remembered launches, and when they had their turns.
@@ -129,10 +129,10 @@ impl Turns {
     }
 
     /// Somebody who knows more says what turns take. Tells whether that is heard.
-    pub(super) fn hear(&mut self, other: &Estimate) -> bool {
-        let knows_less = self.answers < ENOUGH;
+    pub(super) fn adopt(&mut self, other: &Estimate) -> bool {
+        let knows_less = self.answers < MIN_ANSWERS;
         if knows_less {
-            self.before.hear_turn(other);
+            self.before.adopt_turn(other);
             self.factor = 1.0;
         }
         knows_less
@@ -140,14 +140,14 @@ impl Turns {
 
     /// Makes the estimate what the remembered launches, and what was believed before, say.
     pub(super) fn estimate(&mut self, estimate: &mut Estimate) {
-        if self.answers >= ENOUGH && (self.answers < PLENTY || self.answers.is_multiple_of(4)) {
-            (self.factor, self.order) = self.fit();
-            estimate.believe_turn(&self.before, self.factor, self.answers);
-        } else if self.answers < ENOUGH {
-            estimate.hear_turn(&self.before);
+        if self.answers >= MIN_ANSWERS && (self.answers < REFIT_EACH || self.answers.is_multiple_of(4)) {
+            (self.factor, self.discipline) = self.fit();
+            estimate.set_turn(&self.before, self.factor, self.answers);
+        } else if self.answers < MIN_ANSWERS {
+            estimate.adopt_turn(&self.before);
         }
         self.replay(estimate);
-        estimate.forget_rem(&self.before);
+        estimate.reset_rem(&self.before);
         for rem in self.rems(self.past.len()) {
             estimate.observe_rem(Duration::from_nanos(rem));
         }
@@ -157,18 +157,18 @@ impl Turns {
     fn replay(&mut self, estimate: &Estimate) {
         let seq = estimate.cost().seq;
         self.turns.clear();
-        match self.order {
-            Order::Queue => {
-                let mut free = self.free_before;
+        match self.discipline {
+            Discipline::Fifo => {
+                let mut free = self.free_from;
                 for past in &self.past {
                     let turn = past.started.max(free);
                     self.turns.push(turn);
                     free = turn + seq;
                 }
             }
-            Order::Shared => {
+            Discipline::Sharing => {
                 let mut ends = Vec::new();
-                shared(&self.starts(), seq.as_secs_f64(), &mut ends);
+                sharing_ends(&self.starts(), seq.as_secs_f64(), &mut ends);
                 let origin = self.origin();
                 for (past, end) in self.past.iter().zip(&ends) {
                     let turn = origin + Duration::from_secs_f64((end - seq.as_secs_f64()).max(0.0));
@@ -188,18 +188,19 @@ impl Turns {
 
     fn forget(&mut self, estimate: &Estimate) {
         let mut answers = 0;
-        let enough = |past: &Past| {
+        let enough = |past: &PastLaunch| {
             answers += usize::from(past.took.is_some());
-            answers == MEMORY / 2
+            answers == MAX_ANSWERS / 2
         };
-        let half = self.past.iter().position(enough).map_or(MOST / 2, |last| last + 1).min(self.past.len());
+        let half =
+            self.past.iter().position(enough).map_or(MAX_LAUNCHES / 2, |last| last + 1).min(self.past.len());
         let mut before = *estimate;
-        before.forget_rem(&self.before);
+        before.reset_rem(&self.before);
         for rem in self.rems(half) {
             before.observe_rem(Duration::from_nanos(rem));
         }
         if let Some(last) = self.turns.get(half - 1) {
-            self.free_before = *last + estimate.cost().seq;
+            self.free_from = *last + estimate.cost().seq;
         }
         self.before = before;
         self.factor = 1.0;
@@ -215,13 +216,13 @@ impl Turns {
     /// The starts in seconds; what was started while the turns were not free yet has waited for that.
     fn starts(&self) -> Vec<f64> {
         let origin = self.origin();
-        let start = |past: &Past| past.started.max(self.free_before).since(origin).as_secs_f64();
+        let start = |past: &PastLaunch| past.started.max(self.free_from).since(origin).as_secs_f64();
         self.past.iter().map(start).collect()
     }
 
     /// The most likely SEQ, as a multiple of what was believed before, and the order of turns.
-    fn fit(&self) -> (f64, Order) {
-        let believed = self.before.turn().max(LEAST);
+    fn fit(&self) -> (f64, Discipline) {
+        let believed = self.before.turn().max(MIN_SEQ);
         let certain = f64::from(self.before.turn_weight());
         let starts = self.starts();
         let origin = self.origin();
@@ -233,49 +234,50 @@ impl Turns {
             })
             .collect();
         let least = answers.iter().map(|&(i, hello)| hello - starts[i]).fold(f64::MAX, f64::min);
-        let sample = Sample {
+        let sample = TurnSamples {
             starts: &starts,
             answers: &answers,
             rem: self.before.rem_is_measured().then(|| self.before.cost().rem.as_secs_f64()),
-            scatter: (VARIES * least * VARIES * least).max(1e-10),
+            scatter: (ASSUMED_SPREAD * least * ASSUMED_SPREAD * least).max(1e-10),
         };
         let mut ends = Vec::new();
-        let mut best = (f64::MAX, 1.0, Order::Queue);
-        let mut consider = |factor: f64, order: Order, best: &mut (f64, f64, Order)| {
-            if believed * factor < LEAST {
+        let mut best = (f64::MAX, 1.0, Discipline::Fifo);
+        let mut consider = |factor: f64, discipline: Discipline, best: &mut (f64, f64, Discipline)| {
+            if believed * factor < MIN_SEQ {
                 return;
             }
-            let other = if order == self.order { 0.0 } else { ANOTHER_ORDER };
+            let other = if discipline == self.discipline { 0.0 } else { DISCIPLINE_PENALTY };
             let change = ln(factor);
-            let unlikely =
-                sample.unlikely(believed * factor, order, &mut ends) + certain * change * change + other;
-            if unlikely < best.0 - 1e-9 {
-                *best = (unlikely, factor, order);
+            let neg_log_likelihood = sample.neg_log_likelihood(believed * factor, discipline, &mut ends)
+                + certain * change * change
+                + other;
+            if neg_log_likelihood < best.0 - 1e-9 {
+                *best = (neg_log_likelihood, factor, discipline);
             }
         };
-        consider(self.factor, self.order, &mut best);
-        if best.0 < CLEAR {
+        consider(self.factor, self.discipline, &mut best);
+        if best.0 < GOOD_FIT {
             return (best.1, best.2);
         }
-        for order in [Order::Queue, Order::Shared] {
+        for discipline in [Discipline::Fifo, Discipline::Sharing] {
             let mut factor = 1.0;
-            for _ in 0..=STEPS {
-                consider(factor, order, &mut best);
-                consider(1.0 / factor, order, &mut best);
-                factor *= STEP;
+            for _ in 0..=GRID_STEPS {
+                consider(factor, discipline, &mut best);
+                consider(1.0 / factor, discipline, &mut best);
+                factor *= GRID_FACTOR;
             }
         }
-        let (_, around, order) = best;
-        let quarter = 1.0 + (STEP - 1.0) / 4.0;
+        let (_, around, discipline) = best;
+        let quarter = 1.0 + (GRID_FACTOR - 1.0) / 4.0;
         for nearby in [quarter, quarter * quarter, 1.0 / quarter, 1.0 / (quarter * quarter)] {
-            consider(around * nearby, order, &mut best);
+            consider(around * nearby, discipline, &mut best);
         }
         (best.1, best.2)
     }
 }
 
 /// What the suppositions are held against, in seconds.
-struct Sample<'a> {
+struct TurnSamples<'a> {
     starts: &'a [f64],
     /// Whose hello came when.
     answers: &'a [(usize, f64)],
@@ -285,12 +287,12 @@ struct Sample<'a> {
     scatter: f64,
 }
 
-impl Sample<'_> {
+impl TurnSamples<'_> {
     /// How unlikely a SEQ is, as -2 log of its likelihood.
-    fn unlikely(&self, seq: f64, order: Order, ends: &mut Vec<f64>) -> f64 {
-        match order {
-            Order::Queue => queued(self.starts, seq, ends),
-            Order::Shared => shared(self.starts, seq, ends),
+    fn neg_log_likelihood(&self, seq: f64, discipline: Discipline, ends: &mut Vec<f64>) -> f64 {
+        match discipline {
+            Discipline::Fifo => fifo_ends(self.starts, seq, ends),
+            Discipline::Sharing => sharing_ends(self.starts, seq, ends),
         }
         let rems = || self.answers.iter().map(|&(i, hello)| hello - ends[i] + seq).chain(self.rem);
         let count = rems().count() as f64;
@@ -312,7 +314,7 @@ fn ln(x: f64) -> f64 {
 }
 
 /// When turns end if one is taken after the other.
-fn queued(starts: &[f64], seq: f64, ends: &mut Vec<f64>) {
+fn fifo_ends(starts: &[f64], seq: f64, ends: &mut Vec<f64>) {
     ends.clear();
     let mut free = 0.0f64;
     ends.extend(starts.iter().map(|start| {
@@ -322,7 +324,7 @@ fn queued(starts: &[f64], seq: f64, ends: &mut Vec<f64>) {
 }
 
 /// When turns end if all who are there share the speed. Who came first ends first, because all have the same to do.
-fn shared(starts: &[f64], seq: f64, ends: &mut Vec<f64>) {
+fn sharing_ends(starts: &[f64], seq: f64, ends: &mut Vec<f64>) {
     ends.clear();
     // What somebody has done who was there from the beginning.
     let (mut done, mut now) = (0.0f64, 0.0f64);

@@ -3,11 +3,11 @@
 use std::vec;
 use std::vec::Vec;
 
-use super::super::Secured;
+use super::super::SecuredLink;
 use super::super::tests::{TERMS, key, one_way, read, secured};
 use super::*;
 
-fn sealed(seal: &mut Seal, parts: &[&[u8]]) -> Vec<u8> {
+fn sealed(seal: &mut Sealer, parts: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     seal.seal(parts, &mut out).unwrap();
     out
@@ -23,7 +23,7 @@ fn no_bytes_make_no_record() {
 #[test]
 fn records_are_as_long_as_the_protocol_allows_and_no_longer() {
     let (mut seal, mut open) = one_way();
-    let lengths = [1, LONGEST_PIECE - 1, LONGEST_PIECE, LONGEST_PIECE + 1, (1 << 20) + 8];
+    let lengths = [1, MAX_PLAINTEXT - 1, MAX_PLAINTEXT, MAX_PLAINTEXT + 1, (1 << 20) + 8];
     for (length, records) in lengths.into_iter().zip([1, 1, 1, 2, 65]) {
         let plain = vec![0x5a; length];
         let wire = sealed(&mut seal, &[&plain]);
@@ -38,21 +38,21 @@ fn a_whole_record_opens_where_it_lies() {
     let mut wire = sealed(&mut seal, &[b"in place"]);
     let range = wire.as_ptr_range();
     let mut input = &mut wire[..];
-    let told = open.step(&mut input).unwrap().unwrap();
-    assert_eq!(told, b"in place");
-    assert!(range.contains(&told.as_ptr()));
+    let opened = open.step(&mut input).unwrap().unwrap();
+    assert_eq!(opened, b"in place");
+    assert!(range.contains(&opened.as_ptr()));
     assert_eq!(open.split.capacity(), 0);
 }
 
 #[test]
 fn a_split_record_takes_one_buffer_of_fixed_size() {
     let (mut seal, mut open) = one_way();
-    for length in [1, 300, LONGEST_PIECE, 3 * LONGEST_PIECE] {
+    for length in [1, 300, MAX_PLAINTEXT, 3 * MAX_PLAINTEXT] {
         let plain = vec![1; length];
         let wire = sealed(&mut seal, &[&plain]);
         let everywhere: Vec<usize> = (0..wire.len()).collect();
         assert_eq!(read(&mut open, &wire, &everywhere), (plain, Ok(())));
-        assert_eq!(open.split.capacity(), LENGTH_LEN + LONGEST_BOX);
+        assert_eq!(open.split.capacity(), LENGTH_LEN + MAX_CIPHERTEXT);
     }
 }
 
@@ -63,8 +63,8 @@ fn a_length_that_no_record_has_is_refused_before_space_is_set_aside() {
             let (_, mut open) = one_way();
             let bytes = u16::try_from(length).unwrap().to_le_bytes();
             let cuts: &[usize] = if piece == 1 { &[1] } else { &[] };
-            let (told, result) = read(&mut open, &bytes, cuts);
-            assert_eq!((told.len(), result), (0, Err(RecordFault::Length { record: 0, length })));
+            let (opened, result) = read(&mut open, &bytes, cuts);
+            assert_eq!((opened.len(), result), (0, Err(RecordFault::Length { record: 0, length })));
         }
     }
 }
@@ -80,8 +80,8 @@ fn every_flipped_bit_is_refused_and_the_link_is_dead_from_then_on() {
             let next = sealed(&mut seal, &[b"the next"]);
             wire[bit / 8] ^= 1 << (bit % 8);
             let all = [&wire[..], &next].concat();
-            let (told, result) = read(&mut open, &all, cuts);
-            assert_eq!(told, b"");
+            let (opened, result) = read(&mut open, &all, cuts);
+            assert_eq!(opened, b"");
             // A longer claim may only make it wait for more.
             let Err(fault) = result else {
                 assert!(bit < 16, "bit {bit} goes unnoticed");
@@ -104,15 +104,15 @@ fn records_left_out_repeated_or_swapped_are_refused() {
     for (order, good) in orders {
         let (_, mut open) = one_way();
         let wire: Vec<u8> = order.iter().flat_map(|&at| records[at].clone()).collect();
-        let (told, result) = read(&mut open, &wire, &[]);
-        assert_eq!(told.len(), good, "{order:?}");
+        let (opened, result) = read(&mut open, &wire, &[]);
+        assert_eq!(opened.len(), good, "{order:?}");
         assert_eq!(result, Err(RecordFault::Damaged { record: good as u64 }), "{order:?}");
     }
 }
 
 #[test]
 fn a_record_of_the_other_direction_is_refused() {
-    let (Secured::Encrypted { mut seal, mut open }, _) = secured(&key(&TERMS)) else {
+    let (SecuredLink::Encrypted { mut seal, mut open }, _) = secured(&key(&TERMS)) else {
         panic!("these terms say encrypted");
     };
     let wire = sealed(&mut seal, &[b"back at you"]);
@@ -151,7 +151,7 @@ fn more_records_than_nonces_are_left_seal_nothing_then_or_later() {
     let (mut seal, _) = one_way();
     seal.skip_to(u64::MAX - 2);
     let mut out = Vec::new();
-    assert_eq!(seal.seal(&[&[0; 2 * LONGEST_PIECE + 1]], &mut out), Err(RecordFault::Exhausted));
+    assert_eq!(seal.seal(&[&[0; 2 * MAX_PLAINTEXT + 1]], &mut out), Err(RecordFault::Exhausted));
     assert_eq!(seal.seal(&[b"one"], &mut out), Err(RecordFault::Exhausted));
     assert!(out.is_empty());
 }

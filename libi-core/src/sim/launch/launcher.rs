@@ -10,15 +10,15 @@ use crate::plan::late::{Attempt, Launch, Next, Queue, Retry, Share};
 use crate::time::Instant;
 
 /// The hosts a launcher has to see launched.
-pub(super) enum Work {
+pub(super) enum Assignment {
     Late(Box<Queue>),
     /// The children of its place in a static tree, the next one last.
     Static(Vec<HostIndex>),
 }
 
 /// A host that is up and has hosts to launch.
-pub(super) struct Launcher {
-    work: Work,
+pub(super) struct SimLauncher {
+    work: Assignment,
     /// When the launch that it is busy with was started.
     busy: Option<Instant>,
     in_flight: u32,
@@ -55,7 +55,7 @@ pub(super) enum Effect {
     Done,
 }
 
-impl Machine for Launcher {
+impl Machine for SimLauncher {
     type Event = Event;
     type Effect = Effect;
 
@@ -72,21 +72,21 @@ impl Machine for Launcher {
     }
 }
 
-impl Launcher {
-    pub(super) fn new(work: Work, retries: u16) -> Self {
+impl SimLauncher {
+    pub(super) fn new(work: Assignment, retries: u16) -> Self {
         Self { work, busy: None, in_flight: 0, retries }
     }
 
     fn free(&mut self, now: Instant) {
-        if let (Some(since), Work::Late(queue)) = (self.busy.take(), &mut self.work) {
+        if let (Some(since), Assignment::Late(queue)) = (self.busy.take(), &mut self.work) {
             queue.observe_seq(now.since(since));
         }
     }
 
     fn answered(&mut self, launch: Launch, now: Instant, effects: &mut Vec<Effect>) {
         let share = match &mut self.work {
-            Work::Static(_) => None,
-            Work::Late(queue) => match queue.child_ready(launch, now) {
+            Assignment::Static(_) => None,
+            Assignment::Late(queue) => match queue.child_ready(launch, now) {
                 Ok(share) => Some(share),
                 Err(_) => return, // it was given up before
             },
@@ -97,7 +97,7 @@ impl Launcher {
 
     fn failed(&mut self, launch: Launch, now: Instant, effects: &mut Vec<Effect>) {
         let mut retry = Retry::Never;
-        if let Work::Late(queue) = &mut self.work {
+        if let Assignment::Late(queue) = &mut self.work {
             if launch.attempt.failed < self.retries {
                 retry = Retry::After(Duration::ZERO);
             }
@@ -113,8 +113,8 @@ impl Launcher {
 
     fn launch(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let next = match &mut self.work {
-            Work::Late(queue) => queue.next(now),
-            Work::Static(children) => {
+            Assignment::Late(queue) => queue.next(now),
+            Assignment::Static(children) => {
                 let first = |host| Next::Launch(Launch { host, attempt: Attempt::default() });
                 children.pop().map_or(Next::Idle, first)
             }

@@ -67,7 +67,7 @@ proptest! {
         (setup.seq, setup.rem) = (Jitter::Constant(MS(seq)), Jitter::Uniform { middle: MS(50), within: 0.5 });
         let outcome = setup.run(seed);
         let rng = Rng::new(seed);
-        let is_dead = |host: &HostIndex| rng.fork(FATE | u64::from(host.0)).chance(dead);
+        let is_dead = |host: &HostIndex| rng.fork(FATE_STREAM | u64::from(host.0)).chance(dead);
         let expected: Vec<_> = (1..n).map(HostIndex).filter(is_dead).collect();
         prop_assert_eq!(outcome.lost().collect::<Vec<_>>(), expected.clone());
         prop_assert_eq!(outcome.given_up().count(), expected.len());
@@ -175,7 +175,7 @@ fn a_wrong_word_costs_late_commit_little_once_it_has_measured() {
     let right = nanos(greedy::plan(hosts(1_000), &Cost::new(MS(7), MS(172))).1.launch_time());
     for (seq, rem) in [(1, 172), (50, 172), (7, 20), (7, 2_000)] {
         let mut setup = setup(1_000, Strategy::Late);
-        setup.word = Some(Cost::new(MS(seq), MS(rem)));
+        setup.assumed = Some(Cost::new(MS(seq), MS(rem)));
         let ratio = nanos(setup.run(0).launch_time()) as f64 / right as f64;
         assert!(ratio < 1.3, "told SEQ {seq} ms and REM {rem} ms: {ratio:.2} times the optimum");
     }

@@ -72,7 +72,7 @@ impl Node {
         let Some(child) = self.children.get(&link) else { return Ok(()) };
         let unexpected =
             |awaited: &str| Cause::Protocol(format!("a {} where {awaited} was awaited", header.kind()));
-        let frame = Frame::join(header, payload).ok_or_else(|| unexpected("a frame"))?;
+        let frame = Frame::from_parts(header, payload).ok_or_else(|| unexpected("a frame"))?;
         match (&child.state, header.kind()) {
             (_, Kind::Heartbeat) => Ok(()),
             // It moves when we have.
@@ -119,7 +119,7 @@ impl Node {
         let Some(child) = self.children.get_mut(&link) else { return };
         child.state = State::Up { joined: false };
         child.greeted = Some(now);
-        child.reader.trust(Limits::PROVEN);
+        child.reader.trust(Limits::AUTHENTICATED);
         let (blocks, launch) = (child.blocks.clone(), child.launch);
         let is_local = launch.is_none();
         self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
@@ -236,7 +236,9 @@ impl Node {
             }
             // Given up for good by somebody below: should he be lost, that says nothing of it any more.
             (ChildMessage::Failed(host, ..), Some(own))
-                if self.stage == Stage::Launching && self.queue.forget(own, *host) && !self.is_front() =>
+                if self.stage == Stage::Launching
+                    && self.queue.remove_from_share(own, *host)
+                    && !self.is_front() =>
             {
                 self.tasks.remove(host);
             }

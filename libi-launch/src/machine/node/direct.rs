@@ -232,7 +232,7 @@ impl Node {
 
     /// Says that this was the last on the channel, and goes on directly.
     fn move_on(link: LinkId, out: &mut Vec<Effect>) {
-        if let Ok(goodbye) = Header::new(Kind::Goodbye, Flags::NONE, 0, 0, &Limits::PROVEN) {
+        if let Ok(goodbye) = Header::new(Kind::Goodbye, Flags::NONE, 0, 0, &Limits::AUTHENTICATED) {
             out.push(Effect::Send(link, goodbye.encode().to_vec()));
             out.push(Effect::Switch(link));
         }

@@ -81,7 +81,7 @@ impl Node {
             self.give_host_up(launch, failure);
         } else if waits || self.is_front() {
             let back_off = self.back_off(launch.attempt.lost);
-            if self.queue.take(next, (!waits).then(|| now + back_off)).is_ok() {
+            if self.queue.adopt(next, (!waits).then(|| now + back_off)).is_ok() {
                 self.again_by(next, None);
             }
         } else {

@@ -106,7 +106,7 @@ impl Node {
         out: &mut Vec<Effect>,
     ) -> Option<()> {
         let Role::Member(upstream) = &mut self.role else { return None };
-        let frame = Frame::join(header, payload)?;
+        let frame = Frame::from_parts(header, payload)?;
         match (header.kind(), upstream.state) {
             (Kind::Heartbeat, _) => Some(()),
             (Kind::Goodbye, _) => self.parent_moved(out),
@@ -115,7 +115,7 @@ impl Node {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 upstream.state = State::Greeted(ticket);
                 upstream.by = now + self.rules.hello_timeout;
-                upstream.reader.trust(Limits::PROVEN);
+                upstream.reader.trust(Limits::AUTHENTICATED);
                 self.session = ticket.session;
                 let hello = Hello { ticket, process: upstream.process, machine: upstream.machine.clone() };
                 Self::send(super::LinkId::PARENT, Kind::Hello, &hello, out);

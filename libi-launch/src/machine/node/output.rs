@@ -118,7 +118,7 @@ impl Node {
         let Some((&link, _)) = master.filter(|_| self.input && self.stage == Stage::Up) else { return };
         // No bytes are the end of the input: there is a frame for them, too.
         for part in bytes.chunks(CHUNK).chain(bytes.is_empty().then_some(bytes)) {
-            let header = Header::new(Kind::Stdio, Flags::NONE, 0, part.len(), &Limits::PROVEN);
+            let header = Header::new(Kind::Stdio, Flags::NONE, 0, part.len(), &Limits::AUTHENTICATED);
             if let Ok(header) = header {
                 out.push(Effect::Send(link, [&header.encode()[..], part].concat()));
             }
@@ -127,7 +127,7 @@ impl Node {
 
     fn send_output(piece: &Piece, out: &mut Vec<Effect>) {
         let payload = piece.encode();
-        let header = Header::new(Kind::Stdio, Flags::NONE, 0, payload.len(), &Limits::PROVEN);
+        let header = Header::new(Kind::Stdio, Flags::NONE, 0, payload.len(), &Limits::AUTHENTICATED);
         if let Ok(header) = header {
             out.push(Effect::Send(LinkId::PARENT, [&header.encode()[..], &payload].concat()));
         }

@@ -162,7 +162,7 @@ impl Node {
         // Unless it is older than what was heard of already.
         let next = if attempt < task.attempt { anew(task.attempt) } else { attempt };
         if self.stage != Stage::Launching {
-            if self.queue.forget(child, host) || self.is_front() {
+            if self.queue.remove_from_share(child, host) || self.is_front() {
                 let elapsed = now.since(self.began);
                 let failure = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);
                 self.news.push(ChildMessage::Failed(host, next, failure));
@@ -176,7 +176,7 @@ impl Node {
         let launch = Launch { host, attempt: next };
         let taken = match &self.role {
             // What the master has is not noted in the front end's queue.
-            Role::Front(_) => self.queue.take(launch, not_before),
+            Role::Front(_) => self.queue.adopt(launch, not_before),
             Role::Member(_) => self.queue.hand_back(child, launch, not_before),
         };
         // Otherwise it is not the child's to hand back.

@@ -162,7 +162,7 @@ impl Node {
             return;
         }
         if let Some((link, child)) = self.heir()
-            && let Ok(share) = self.queue.hand_down(child)
+            && let Ok(share) = self.queue.give_waiting_to(child)
         {
             let order: Vec<_> = share.hosts.iter().map(|host| (host, 0)).collect();
             self.send_tasks(link, &order, &share, out);
@@ -240,7 +240,7 @@ impl Node {
 
     /// Everybody who will not be launched any more, with the attempt that would have been next.
     pub(super) fn not_launched(&mut self) -> Vec<Launch> {
-        let mut launches: Vec<Launch> = self.queue.abandon().collect();
+        let mut launches: Vec<Launch> = self.queue.give_up_waiting().collect();
         let below: Vec<HostIndex> = self.below.abandon().collect();
         launches.extend(below.into_iter().map(|host| Launch { host, attempt: self.attempt(host) }));
         launches

@@ -54,7 +54,7 @@ impl Node {
             return Err(Some(at));
         }
         let limit = self.window.limit(&estimate);
-        self.queue.limit(limit);
+        self.queue.set_window(limit);
         let timeout = self.timeout();
         let since = Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(timeout)).as_nanos() as u64);
         let mut counted = self.queue.in_flight_since(since);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use libi_core::ids::HostIndex;
 use libi_core::join::{Hello, MemberRole, Nonce, SessionKey, Ticket};
 use libi_core::plan::late::Attempt;
-use libi_core::sim::{Agenda, Node as Id};
+use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, Job, Known, LinkId, Node, Notice, Stream};
@@ -165,6 +165,6 @@ const NOBODYS: Ticket = Ticket {
 /// What a link begins with if this is the first message on it.
 fn opening<T: Serialize>(kind: Kind, message: &T) -> Vec<u8> {
     let mut bytes = Preamble { versions: PROTOCOL }.encode().to_vec();
-    encode_control(&mut bytes, kind, 0, message, &Limits::PROVEN).unwrap();
+    encode_control(&mut bytes, kind, 0, message, &Limits::AUTHENTICATED).unwrap();
     bytes
 }

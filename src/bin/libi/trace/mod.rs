@@ -11,7 +11,7 @@ use std::time::Duration;
 use libi::hosts::HostList;
 use libi::ids::HostIndex;
 use libi::time::Rounded;
-use libi::trace::{HostLine, Quartiles, Step, Summary, Timeline};
+use libi::trace::{HostLine, PathStep, Quartiles, Summary, Timeline};
 use serde_json::{Value, json};
 
 use crate::output::{Failure, counted, hosts, print, print_json};
@@ -90,7 +90,7 @@ fn document(timeline: &Timeline, summary: &Summary) -> Value {
         let line = timeline.host(index);
         json!({ "host": host(Some(index)), "took_s": seconds(line.and_then(HostLine::took)) })
     };
-    let step = |step: &Step| {
+    let step = |step: &PathStep| {
         json!({
             "host": host(Some(step.host)),
             "launcher": host(step.launcher),
@@ -98,7 +98,7 @@ fn document(timeline: &Timeline, summary: &Summary) -> Value {
             "waited_s": step.waited.as_secs_f64(),
             "starting_s": step.starting.as_secs_f64(),
             "joining_s": step.joining.as_secs_f64(),
-            "hello_s": step.greeted.as_secs_f64(),
+            "hello_s": step.hello.as_secs_f64(),
         })
     };
     let cause = |(cause, hosts): (&str, Vec<HostIndex>)| {
@@ -123,7 +123,7 @@ fn document(timeline: &Timeline, summary: &Summary) -> Value {
         "start_to_hello_s": summary.starting.as_ref().map(quartiles),
         "slowest": summary.slowest.iter().map(slow).collect::<Value>(),
         "critical_path": summary.path.iter().map(step).collect::<Value>(),
-        "most_launches": summary.most.map(|most| json!({"launcher": host(most.host), "hosts": most.launched})),
+        "most_launches": summary.busiest.map(|most| json!({"launcher": host(most.host), "hosts": most.launched})),
         "retries": summary.retries,
         "failures": causes(timeline).into_iter().map(cause).collect::<Value>(),
     })
@@ -152,7 +152,7 @@ fn tell(timeline: &Timeline, summary: &Summary) -> String {
             "start to hello median {median}, half of them {lower} to {upper}, all {least} to {most}"
         );
     }
-    if let Some(most) = summary.most {
+    if let Some(most) = summary.busiest {
         let (launcher, launched) = (name(timeline, most.host), hosts(most.launched));
         let retries = counted(u32::try_from(summary.retries).unwrap_or(u32::MAX), "retry", "retries");
         let _ = writeln!(text, "launches       most by {launcher}: {launched}; {retries}");
@@ -211,7 +211,7 @@ fn path(text: &mut String, timeline: &Timeline, summary: &Summary) {
             continue;
         }
         let (launcher, host) = (name(timeline, step.launcher), name(timeline, Some(step.host)));
-        let _ = write!(text, "  {:>9}  {launcher} launched {host}", Rounded(step.greeted));
+        let _ = write!(text, "  {:>9}  {launcher} launched {host}", Rounded(step.hello));
         let waited = Rounded(step.waited);
         let _ = match step.before {
             0 if step.waited.is_zero() => Ok(()),

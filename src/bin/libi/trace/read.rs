@@ -180,7 +180,7 @@ impl Line {
             launcher: self.launcher.map(HostIndex),
             attempts: self.attempts,
             started: Duration::from_nanos(self.started_ns),
-            greeted: self.greeted_ns.map(Duration::from_nanos),
+            hello: self.greeted_ns.map(Duration::from_nanos),
             joined: self.joined_ns.map(Duration::from_nanos),
             ended: self.ended_ns.map(|at| (Duration::from_nanos(at), self.cause)),
         }
@@ -211,7 +211,7 @@ mod tests {
                                 launcher: None,
                                 attempts,
                                 started,
-                                greeted,
+                                hello: greeted,
                                 joined,
                                 ended,
                             },

@@ -7,39 +7,39 @@ use crate::sim::rng::Rng;
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// Launches of one launcher.
-struct Launches {
-    order: Order,
+struct Scenario {
+    discipline: Discipline,
     /// How far apart they are started, and what a turn takes.
     apart: Duration,
     seq: Duration,
     /// By how much of itself REM, which is 172 ms, varies.
     varies: f64,
-    word: Duration,
+    assumed: Duration,
     /// Each of so many is never answered.
     silent: usize,
 }
 
-const SHELLS: Launches = Launches {
-    order: Order::Queue,
+const SHELLS: Scenario = Scenario {
+    discipline: Discipline::Fifo,
     apart: Duration::from_millis(2),
     seq: Duration::from_millis(7),
     varies: 0.0,
-    word: Duration::from_millis(3),
+    assumed: Duration::from_millis(3),
     silent: usize::MAX,
 };
 
-impl Launches {
+impl Scenario {
     /// What is believed after so many of them.
     fn estimate(&self, count: usize) -> Cost {
-        let mut estimate = Estimate::from_word(&Cost::new(self.word, MS(172)));
+        let mut estimate = Estimate::assumed(&Cost::new(self.assumed, MS(172)));
         // Whoever has launched this launcher has measured one.
         estimate.observe_rem(MS(172));
-        let mut turns = Turns::new(estimate);
+        let mut turns = TurnEstimator::new(estimate);
         let starts: Vec<f64> = (0..count).map(|i| self.apart.as_secs_f64() * i as f64).collect();
         let mut ends = Vec::new();
-        match self.order {
-            Order::Queue => queued(&starts, self.seq.as_secs_f64(), &mut ends),
-            Order::Shared => shared(&starts, self.seq.as_secs_f64(), &mut ends),
+        match self.discipline {
+            Discipline::Fifo => fifo_ends(&starts, self.seq.as_secs_f64(), &mut ends),
+            Discipline::Sharing => sharing_ends(&starts, self.seq.as_secs_f64(), &mut ends),
         }
         let mut rng = Rng::new(1);
         let at = |seconds: f64| Instant::from_nanos((seconds * 1e9).round() as u64);
@@ -75,46 +75,46 @@ impl Launches {
 #[test]
 fn hellos_of_those_that_waited_tell_how_long_a_turn_is_and_rem_is_without_the_wait() {
     SHELLS.check(10, 6..8, 165..180);
-    Launches { word: MS(21), ..SHELLS }.check(10, 6..8, 165..180);
-    Launches { apart: Duration::ZERO, ..SHELLS }.check(10, 6..8, 165..180);
+    Scenario { assumed: MS(21), ..SHELLS }.check(10, 6..8, 165..180);
+    Scenario { apart: Duration::ZERO, ..SHELLS }.check(10, 6..8, 165..180);
 }
 
 #[test]
 fn whoever_shares_a_processor_is_told_from_whoever_waits_for_a_lock() {
-    let shared = Launches { order: Order::Shared, ..SHELLS };
-    shared.check(30, 6..8, 160..185);
-    Launches { apart: Duration::ZERO, ..shared }.check(30, 6..8, 160..185);
+    let sharing_ends = Scenario { discipline: Discipline::Sharing, ..SHELLS };
+    sharing_ends.check(30, 6..8, 160..185);
+    Scenario { apart: Duration::ZERO, ..sharing_ends }.check(30, 6..8, 160..185);
 }
 
 #[test]
 fn turns_show_through_rems_that_vary_by_half() {
-    Launches { varies: 0.5, ..SHELLS }.check(40, 5..10, 130..210);
+    Scenario { varies: 0.5, ..SHELLS }.check(40, 5..10, 130..210);
 }
 
 #[test]
 fn those_that_are_never_answered_have_had_their_turn() {
-    Launches { silent: 3, ..SHELLS }.check(20, 6..8, 165..180);
+    Scenario { silent: 3, ..SHELLS }.check(20, 6..8, 165..180);
 }
 
 #[test]
 fn if_nobody_waits_the_belief_remains_as_long_as_it_agrees_with_that() {
-    let unhurried = Launches { apart: MS(10), ..SHELLS };
+    let unhurried = Scenario { apart: MS(10), ..SHELLS };
     assert_eq!(unhurried.estimate(20), Cost::new(MS(3), MS(172)), "nothing contradicts it");
-    Launches { word: MS(30), ..unhurried }.check(20, 5..12, 165..180);
+    Scenario { assumed: MS(30), ..unhurried }.check(20, 5..12, 165..180);
 }
 
 #[test]
 fn more_launches_than_are_remembered_leave_it_right() {
-    Launches { apart: MS(6), ..SHELLS }.check(200, 6..8, 150..195);
-    Launches { apart: MS(7), word: MS(7), silent: 2, ..SHELLS }.check(2_500, 6..8, 165..180);
+    Scenario { apart: MS(6), ..SHELLS }.check(200, 6..8, 150..195);
+    Scenario { apart: MS(7), assumed: MS(7), silent: 2, ..SHELLS }.check(2_500, 6..8, 165..180);
 }
 
 #[test]
 fn absurd_times_do_no_harm() {
     let far = Instant::FAR_FUTURE;
-    for word in [Duration::ZERO, Duration::MAX] {
-        let mut estimate = Estimate::from_word(&Cost::new(word, word));
-        let mut turns = Turns::new(estimate);
+    for assumed in [Duration::ZERO, Duration::MAX] {
+        let mut estimate = Estimate::assumed(&Cost::new(assumed, assumed));
+        let mut turns = TurnEstimator::new(estimate);
         for (host, at) in [(1, Instant::ZERO), (2, Instant::ZERO), (3, far), (4, far)] {
             turns.start(HostIndex(host), at, &estimate);
             turns.answer(at, HostIndex(host), u64::MAX >> host);

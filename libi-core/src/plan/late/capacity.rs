@@ -8,49 +8,49 @@ use crate::plan::growth::Growth;
 use crate::time::Instant;
 
 /// An overdue launch is expected after one part in this many of its age.
-const OVERDUE: u64 = 8;
+const OVERDUE_DIVISOR: u64 = 8;
 /// Nothing is expected of a launch that has taken this many times its estimate, though it may still answer.
-const SILENT: u64 = 2;
+const SILENT_AFTER: u64 = 2;
 
 /// Everybody who can launch, and from when on.
-pub(super) struct Helpers {
+pub(super) struct LaunchCapacity {
     /// How many hosts each of them can have up, by when.
     pub(super) growth: Growth,
     /// And how many the launcher itself.
-    pub(super) own_growth: Growth,
+    pub(super) launcher_growth: Growth,
     /// The child that is ready is one of them, from now on.
-    pub(super) now: u64,
+    pub(super) child_ready: u64,
     /// The launcher itself is another, from here on.
-    pub(super) slot: u64,
+    pub(super) launcher_slot: u64,
     /// And so are those that will be ready: when, in order but for those that are overdue, who come first.
     pub(super) in_flight: Vec<u64>,
     /// How many hosts there are to be had up.
-    pub(super) rest: u32,
+    pub(super) remaining: u32,
 }
 
-impl Helpers {
+impl LaunchCapacity {
     /// Whether everything can be up at this time.
-    fn done_by(&self, finish: u64) -> bool {
-        let up_from = |ready: u64| self.growth.besides_itself(finish.saturating_sub(ready), self.rest);
-        let own = self.own_growth.besides_itself(finish.saturating_sub(self.slot), self.rest);
-        let mut up = up_from(self.now).saturating_add(own);
+    fn can_finish_by(&self, finish: u64) -> bool {
+        let up_from = |ready: u64| self.growth.others_up(finish.saturating_sub(ready), self.remaining);
+        let own = self.launcher_growth.others_up(finish.saturating_sub(self.launcher_slot), self.remaining);
+        let mut up = up_from(self.child_ready).saturating_add(own);
         for &ready in &self.in_flight {
-            if up >= self.rest {
+            if up >= self.remaining {
                 break;
             }
             up = up.saturating_add(up_from(ready));
         }
-        up >= self.rest
+        up >= self.remaining
     }
 
     /// The least time at which everything can be up, searched for outwards from a guess. It is always
     /// later than now, because nobody launches anything in no time.
-    pub(super) fn finish(&self, guess: u64) -> u64 {
-        let mut early = self.now; // too early
-        let mut late = guess.max(self.now.saturating_add(1)); // late enough, once the step is found
+    pub(super) fn earliest_finish(&self, guess: u64) -> u64 {
+        let mut early = self.child_ready; // too early
+        let mut late = guess.max(self.child_ready.saturating_add(1)); // late enough, once the step is found
         let mut step = 1u64;
-        if self.done_by(late) {
-            while late - early > step && self.done_by(late - step) {
+        if self.can_finish_by(late) {
+            while late - early > step && self.can_finish_by(late - step) {
                 late -= step;
                 step = step.saturating_mul(4);
             }
@@ -59,7 +59,7 @@ impl Helpers {
             while late < u64::MAX {
                 early = late;
                 late = late.saturating_add(step);
-                if self.done_by(late) {
+                if self.can_finish_by(late) {
                     break;
                 }
                 step = step.saturating_mul(4);
@@ -67,7 +67,7 @@ impl Helpers {
         }
         while late - early > 1 {
             let middle = early + (late - early) / 2;
-            if self.done_by(middle) {
+            if self.can_finish_by(middle) {
                 late = middle;
             } else {
                 early = middle;
@@ -99,15 +99,15 @@ impl InFlight {
     /// The turns are given out again.
     pub(super) fn turns(&mut self, turns: impl Iterator<Item = (Instant, HostIndex, Instant)>) {
         for (started, host, turn) in turns {
-            if let Some(own) = self.turns.get_mut(&(started, host)) {
-                *own = turn;
+            if let Some(known) = self.turns.get_mut(&(started, host)) {
+                *known = turn;
             }
         }
     }
 
     /// The start of the first that has not been silent for so long that nothing is expected of it any more.
-    pub(super) fn first_not_silent(&self, now: Instant, rem: u64) -> Option<Instant> {
-        self.not_silent(now, rem).next().map(|(started, _)| started)
+    pub(super) fn first_expected(&self, now: Instant, rem: u64) -> Option<Instant> {
+        self.expected_launches(now, rem).next().map(|(started, _)| started)
     }
 
     /// When those are expected to be ready of whom anything is.
@@ -116,16 +116,16 @@ impl InFlight {
         let ready = |turn: Instant| {
             let age = now_nanos.saturating_sub(turn.as_nanos());
             if age > rem {
-                now_nanos.saturating_add(age / OVERDUE)
+                now_nanos.saturating_add(age / OVERDUE_DIVISOR)
             } else {
                 turn.as_nanos().saturating_add(rem)
             }
         };
-        self.not_silent(now, rem).map(|(_, turn)| ready(turn)).collect()
+        self.expected_launches(now, rem).map(|(_, turn)| ready(turn)).collect()
     }
 
-    fn not_silent(&self, now: Instant, rem: u64) -> impl Iterator<Item = (Instant, Instant)> + '_ {
-        let since = Instant::from_nanos(now.as_nanos().saturating_sub(rem.saturating_mul(SILENT)));
+    fn expected_launches(&self, now: Instant, rem: u64) -> impl Iterator<Item = (Instant, Instant)> + '_ {
+        let since = Instant::from_nanos(now.as_nanos().saturating_sub(rem.saturating_mul(SILENT_AFTER)));
         let turns = self.turns.iter().map(|(&(started, _), &turn)| (started, turn));
         turns.skip_while(move |&(_, turn)| turn < since)
     }

@@ -10,7 +10,7 @@
 
 use alloc::collections::BTreeSet;
 
-use super::{Launch, Queue, QueueError, Share, State};
+use super::{HostState, Launch, Queue, QueueError, Share};
 use crate::ids::HostIndex;
 use crate::time::Instant;
 
@@ -26,7 +26,7 @@ impl Queue {
         next: Launch,
         not_before: Option<Instant>,
     ) -> Result<(), QueueError> {
-        if !self.forget(child, next.host) {
+        if !self.remove_from_share(child, next.host) {
             return Err(QueueError::NotGiven(next.host, child));
         }
         self.put(next, not_before);
@@ -37,13 +37,13 @@ impl Queue {
     ///
     /// # Errors
     /// When this host is not a child that is up.
-    pub fn hand_down(&mut self, child: HostIndex) -> Result<Share, QueueError> {
-        if !matches!(self.states.get(&child), Some(State::Up(_))) {
+    pub fn give_waiting_to(&mut self, child: HostIndex) -> Result<Share, QueueError> {
+        if !matches!(self.states.get(&child), Some(HostState::Up(_))) {
             return Err(QueueError::NotUp(child));
         }
-        let all = self.disown();
+        let all = self.release_reserved();
         let more = self.split_off(all);
-        if let Some(State::Up(share)) = self.states.get_mut(&child) {
+        if let Some(HostState::Up(share)) = self.states.get_mut(&child) {
             share.hosts = share.hosts.iter().chain(more.hosts.iter()).collect();
             share.attempts.extend(more.attempts.iter().map(|(host, attempt)| (*host, *attempt)));
         }
@@ -55,9 +55,9 @@ impl Queue {
     ///
     /// # Errors
     /// When the host is here already.
-    pub fn take(&mut self, next: Launch, not_before: Option<Instant>) -> Result<(), QueueError> {
+    pub fn adopt(&mut self, next: Launch, not_before: Option<Instant>) -> Result<(), QueueError> {
         if self.is_here(next.host) {
-            return Err(QueueError::Here(next.host));
+            return Err(QueueError::AlreadyHere(next.host));
         }
         self.put(next, not_before);
         Ok(())
@@ -67,24 +67,24 @@ impl Queue {
     #[must_use]
     pub fn hosts(&self) -> BTreeSet<HostIndex> {
         let given = self.states.values().filter_map(|state| match state {
-            State::Up(share) => Some(share.hosts.iter()),
-            State::BackingOff { .. } | State::InFlight { .. } => None,
+            HostState::Up(share) => Some(share.hosts.iter()),
+            HostState::BackingOff { .. } | HostState::InFlight { .. } => None,
         });
-        let waiting = self.own.iter().chain(self.waiting.iter());
+        let waiting = self.reserved.iter().chain(self.waiting.iter());
         waiting.chain(self.states.keys().copied()).chain(given.flatten()).collect()
     }
 
     pub(super) fn is_here(&self, host: HostIndex) -> bool {
-        let given = |state: &State| matches!(state, State::Up(share) if share.hosts.contains(host));
-        let waits = self.own.contains(host) || self.waiting.contains(host);
+        let given = |state: &HostState| matches!(state, HostState::Up(share) if share.hosts.contains(host));
+        let waits = self.reserved.contains(host) || self.waiting.contains(host);
         waits || self.states.contains_key(&host) || self.states.values().any(given)
     }
 
     /// Hosts that were to be launched here may be given away like all others from now on; how many wait in all.
-    pub(super) fn disown(&mut self) -> usize {
-        let own = core::mem::take(&mut self.own);
-        if !own.is_empty() {
-            self.waiting = own.iter().chain(self.waiting.iter()).collect();
+    pub(super) fn release_reserved(&mut self) -> usize {
+        let reserved = core::mem::take(&mut self.reserved);
+        if !reserved.is_empty() {
+            self.waiting = reserved.iter().chain(self.waiting.iter()).collect();
         }
         self.waiting.len()
     }
@@ -121,7 +121,7 @@ mod tests {
 
     fn queue(hosts: u32) -> Queue {
         let cost = Cost::new(Duration::from_millis(10), Duration::from_millis(20));
-        Queue::new((1..=hosts).map(HostIndex).collect(), Estimate::from_word(&cost))
+        Queue::new((1..=hosts).map(HostIndex).collect(), Estimate::assumed(&cost))
     }
 
     fn launch(queue: &mut Queue, millis: u64) -> Launch {
@@ -165,22 +165,22 @@ mod tests {
         let vain = |host| Launch { host: HostIndex(host), attempt: AGAIN };
         let mut queue = queue(3);
         let children = [launch(&mut queue, 0), launch(&mut queue, 10), launch(&mut queue, 20)];
-        queue.take(vain(7), Some(at(25))).unwrap();
-        queue.take(vain(8), Some(at(25))).unwrap();
-        queue.take(vain(9), None).unwrap();
+        queue.adopt(vain(7), Some(at(25))).unwrap();
+        queue.adopt(vain(8), Some(at(25))).unwrap();
+        queue.adopt(vain(9), None).unwrap();
         let share = queue.child_ready(children[0], at(30)).unwrap();
         assert_eq!(share.hosts.iter().filter(|host| host.0 != 9).count(), 0, "{share:?}");
         assert!(queue.waiting() >= 2 && queue.hosts().contains(&HostIndex(7)));
-        assert_eq!(queue.take(vain(7), None), Err(QueueError::Here(HostIndex(7))));
+        assert_eq!(queue.adopt(vain(7), None), Err(QueueError::AlreadyHere(HostIndex(7))));
         let first = launch(&mut queue, 40);
         assert!(first == vain(7) || first == vain(8), "{first:?}");
         let share = queue.child_ready_with_all(children[1], at(50)).unwrap();
         let other = 7 + 8 - first.host.0;
         assert_eq!(share.attempts[&HostIndex(other)], AGAIN);
         assert_eq!(queue.waiting(), 0);
-        queue.take(vain(10), Some(at(60))).unwrap();
+        queue.adopt(vain(10), Some(at(60))).unwrap();
         assert_eq!(queue.next(at(55)), Next::WaitUntil(at(60)));
-        assert_eq!(queue.abandon().collect::<Vec<_>>(), [vain(10)]);
+        assert_eq!(queue.give_up_waiting().collect::<Vec<_>>(), [vain(10)]);
     }
 
     #[test]
@@ -193,9 +193,9 @@ mod tests {
         assert_eq!(here, (1..=100).map(HostIndex).collect());
         for host in [up.host, flying.host, given, HostIndex(50)] {
             let next = Launch { host, attempt: AGAIN };
-            assert_eq!(queue.take(next, None), Err(QueueError::Here(host)));
+            assert_eq!(queue.adopt(next, None), Err(QueueError::AlreadyHere(host)));
         }
-        queue.take(Launch { host: HostIndex(101), attempt: AGAIN }, None).unwrap();
+        queue.adopt(Launch { host: HostIndex(101), attempt: AGAIN }, None).unwrap();
         assert_eq!(queue.hosts().len(), 101);
     }
 
@@ -204,8 +204,8 @@ mod tests {
         let mut queue = queue(100);
         let (first, second) = (launch(&mut queue, 0), launch(&mut queue, 10));
         let before = queue.child_ready(first, at(20)).unwrap();
-        assert_eq!(queue.hand_down(second.host).unwrap_err(), QueueError::NotUp(second.host));
-        let more = queue.hand_down(first.host).unwrap();
+        assert_eq!(queue.give_waiting_to(second.host).unwrap_err(), QueueError::NotUp(second.host));
+        let more = queue.give_waiting_to(first.host).unwrap();
         assert_eq!((queue.waiting(), queue.next(at(30))), (0, Next::Idle));
         let lost = queue.child_lost(first.host).unwrap().hosts;
         let all: HostRuns = before.hosts.iter().chain(more.hosts.iter()).collect();
@@ -256,7 +256,7 @@ mod tests {
                     3 if !children.is_empty() => {
                         let number = number % children.len();
                         let child = &mut children[number];
-                        for Launch { host, attempt } in child.queue.abandon().collect::<Vec<_>>() {
+                        for Launch { host, attempt } in child.queue.give_up_waiting().collect::<Vec<_>>() {
                             let next = Attempt { lost: attempt.lost + 1, failed: 0 };
                             let not_before = (host.0 % 2 == 0).then(|| at(now + 5));
                             parent.hand_back(child.host, Launch { host, attempt: next }, not_before).unwrap();
@@ -269,14 +269,14 @@ mod tests {
                             // Nobody has told the parent of attempts that children have begun from their shares.
                             let before = newest.get(&host).copied().unwrap_or_default();
                             let next = Attempt { lost: before.lost + 1, failed: 0 };
-                            parent.take(Launch { host, attempt: next }, None).unwrap();
+                            parent.adopt(Launch { host, attempt: next }, None).unwrap();
                         }
                     }
                     _ => {}
                 }
                 prop_assert_eq!(parent.hosts().len() as u32, hosts);
-                let own: usize = children.iter().map(|child| 1 + child.queue.hosts().len()).sum();
-                prop_assert_eq!((parent.waiting() + flying.len() + own) as u32, hosts);
+                let below: usize = children.iter().map(|child| 1 + child.queue.hosts().len()).sum();
+                prop_assert_eq!((parent.waiting() + flying.len() + below) as u32, hosts);
                 prop_assert_eq!(parent.in_flight(), flying.len());
             }
         }
