@@ -1,10 +1,12 @@
-//! What launching hosts takes that are far from each other, by late commit, by trees that are decided in advance, and by the model.
+//! Measures launches across high latency: late commit, trees that are decided in advance, and the
+//! prediction.
 //!
-//! `LIBI_LABS=1 cargo bench --features test-shell --bench far [HOSTS] [ROUNDS]` sets up the laboratory of hosts with networks of
-//! their own that the tests use (as root, with openssh-server and nftables; see `tests/lab/netns`), where every packet takes 86 ms
-//! to arrive. 64 hosts, unless another number is given, are launched through their sshds, with one member each. In each round all
-//! ways take turns; medians over rounds (5 unless given) are printed, with the least and the most. The model is the greedy
-//! schedule, which is the best for constant costs, at the SEQ and REM that the launch by late commit has measured.
+//! `LIBI_LABS=1 cargo bench --features test-shell --bench far [HOSTS] [ROUNDS]` sets up hosts with
+//! network namespaces of their own (as root, with openssh-server and nftables; see
+//! `tests/lab/netns`), between which every packet takes 86 ms. It launches hosts (64 unless given)
+//! through their sshds with one member each. Each round runs all strategies once. The output is the
+//! median, minimum and maximum over rounds (5 unless given). The prediction is the greedy schedule,
+//! which is optimal for constant costs, at the SEQ and REM measured by the late-commit launch.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 use std::time::{Duration, Instant};
@@ -23,7 +25,7 @@ mod lab;
 #[path = "../tests/processes/mod.rs"]
 mod processes;
 
-/// How long a packet takes from any host to any other.
+/// The latency of a packet between any two hosts.
 const FAR: Duration = Duration::from_millis(86);
 const TIMEOUT: Duration = Duration::from_secs(300);
 const WAYS: [&str; 4] = ["late", "greedy", "kary:16", "flat"];
@@ -60,7 +62,8 @@ fn main() {
     );
 }
 
-/// Until all have joined; and what a launch has cost, as it was measured meanwhile. Comes back when all have ended.
+/// Launches the hosts and waits until all members have ended. Returns how long it took until all
+/// had joined, and the measured costs.
 fn launch(network: &Network, hosts: u32, way: &str) -> (Duration, Cost) {
     let word = |text: &str| OsBytes::try_from(text).unwrap();
     let list = HostList::parse(&format!("h[1-{hosts}]")).unwrap();

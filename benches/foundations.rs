@@ -1,8 +1,8 @@
-//! How fast the foundations are: plans, host lists, simulated launches.
+//! Measures the foundations: plans, host lists, simulated launches.
 //!
-//! `cargo bench --bench foundations` prints medians over several runs in one process, with the least and the most
-//! time, beside what the figure may be at most and, for plans, beside the textbook way with a heap. It needs
-//! about a minute and 1 GB of memory.
+//! `cargo bench --bench foundations` prints the median, minimum and maximum over several runs in
+//! one process, beside the upper limit of each figure. Plans are also compared with the textbook
+//! algorithm, which uses a heap. The benchmark needs about a minute and 1 GB of memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cmp::Reverse;
@@ -68,7 +68,7 @@ fn simulations() {
     report("  the same, REM ±50 %", &time(3, || setup.run(0)), BOUND);
 }
 
-/// The greedy tree as it is usually made: who can launch next is taken from a heap.
+/// The greedy tree by the textbook algorithm: a heap yields the host that can launch next.
 fn plan_with_heap(hosts: u32) -> (Vec<u32>, Vec<u64>) {
     let (seq, rem) = (SEQ.as_nanos() as u64, REM.as_nanos() as u64);
     let mut free = BinaryHeap::from([Reverse((0u64, 0u32))]);
@@ -90,7 +90,7 @@ fn count(hosts: u32) -> NonZeroU32 {
     NonZeroU32::new(hosts).unwrap_or(NonZeroU32::MIN)
 }
 
-/// How long each of some runs took, in ascending order; what they return is dropped outside the clock.
+/// The durations of several runs in ascending order. Results are dropped outside the measured time.
 fn time<T>(runs: usize, mut work: impl FnMut() -> T) -> Vec<Duration> {
     black_box(work()); // the first run pays for the memory of all
     let mut times: Vec<_> = (0..runs)
@@ -116,18 +116,19 @@ fn report(what: &str, times: &[Duration], bound: &str) {
     println!("{what:<58} {:>6.1} ms  {range:>21}  {bound}", millis(median(times)));
 }
 
-/// Counts what is allocated.
+/// Counts allocated bytes.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is passed on to the system's allocator as it came; counting touches no memory of its.
+// SAFETY: passes every call on to the system's allocator unchanged; counting touches none of its
+// memory.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         PEAK.fetch_max(NOW.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system's as well.
+        // SAFETY: the caller keeps the contract of `alloc`, which is also the system's.
         unsafe { System.alloc(layout) }
     }
 
@@ -141,7 +142,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most memory that was in use during the work beyond what was in use before.
+/// The peak of memory used during the work, beyond what was in use before.
 fn peak_memory<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);

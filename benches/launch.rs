@@ -1,17 +1,19 @@
-//! How long whole launches take on this machine, and what they keep in memory, beside what is done by hand.
+//! Measures whole launches on this machine, and the memory they use, beside hand-written baselines.
 //!
-//! `cargo bench --features test-shell --bench launch [PART] [ROUNDS]` prints medians over rounds (5 unless given), with the
-//! least and the most. In a round everything of a table has its turn once, so that whatever else the machine does
-//! meets all of it alike; a ratio is the median of those of the rounds. The parts, all of them unless one is named:
+//! `cargo bench --features test-shell --bench launch [PART] [ROUNDS]` prints the median, minimum
+//! and maximum over rounds (5 unless given). Each round runs every row of a table once, so that
+//! other load on the machine affects all rows alike; a ratio is the median of the ratios of the
+//! rounds. The parts, all of them unless one is named:
 //!
 //! - `local`: 1,000 members on this machine, beside a loop around `posix_spawn`;
-//! - `model`: 512 hosts through a stand-in for ssh whose costs are known, beside what the model says;
-//! - `trees`: the same where REM varies by 50 %, beside trees that are decided in advance;
-//! - `busy`: the same while two processes a core keep the machine busy;
+//! - `model`: 512 hosts through a stand-in for ssh with known costs, beside the prediction;
+//! - `trees`: the same with REM varying by 50 %, beside trees that are decided in advance;
+//! - `busy`: the same while two processes per core keep the machine busy;
 //! - `shell`: 512 hosts through the stand-in at no cost, beside a loop that calls it 32 at a time;
-//! - `memory`: what a front end keeps for a host, and how large members are.
+//! - `memory`: the memory of a front end per host, and of members.
 //!
-//! All of it takes about ten minutes. The program launches itself. Launches of 10,000 hosts are simulated: `cargo bench -p libi-launch --bench launches`.
+//! All parts take about ten minutes. The program launches itself. Launches of 10,000 hosts are
+//! simulated: `cargo bench -p libi-launch --bench launches`.
 #![allow(unsafe_code, reason = "the baselines are calls to the operating system")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
@@ -35,7 +37,7 @@ use libi::{
 const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
 const SEQ: Duration = Duration::from_millis(7);
 const REM: Duration = Duration::from_millis(172);
-/// What a launch costs once, besides.
+/// The constant cost of a launch.
 const CONSTANT: Duration = Duration::from_millis(20);
 const HOSTS: u32 = 512;
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -69,10 +71,10 @@ fn main() {
 
 /// The argument of a process that ends at once.
 const NOTHING: &str = "nothing";
-/// The argument of a member that says how large it is.
+/// The argument of a member that prints its memory use.
 const MEMORY: &str = "memory";
 
-/// What each member does.
+/// The program of a member.
 fn work() {
     let member = Member::init().unwrap();
     if std::env::args().nth(1).as_deref() == Some(MEMORY) {
@@ -100,7 +102,8 @@ fn local(rounds: usize) {
     take_turns(rounds, &mut ways);
 }
 
-/// Launches of 512 hosts burn this machine's processor for long: with few cores only slow ones go by the model.
+/// Factors for SEQ and REM. Launching 512 hosts takes much processor time here: with few cores only
+/// slow launches follow the model.
 const TIMES: [u32; 2] = [1, 4];
 
 fn model(rounds: usize) {
@@ -140,8 +143,8 @@ fn model(rounds: usize) {
 
 const LINKS: [(&str, LinkPolicy); 2] = [("channel", LinkPolicy::Channel), ("direct", LinkPolicy::Auto)];
 
-/// Launches 512 hosts through the stand-in at so many times the costs, of which REM varies by as much as is said. What
-/// is said of them to begin with is right, as it is at their default.
+/// Launches 512 hosts through the stand-in, with SEQ and REM multiplied by `times` and REM varying
+/// as given. The launcher is told the mean costs in advance.
 fn through_lab(
     links: LinkPolicy,
     strategy: &str,
@@ -156,7 +159,7 @@ fn through_lab(
     joined("n[001-512]", &options)
 }
 
-/// As the model has it, on a machine that has other things to do.
+/// The `model` launches on a busy machine.
 fn busy(rounds: usize) {
     println!(
         "\n512 hosts at SEQ 28 ms, REM 688 ms beside two busy processes a core; the model says {:.0} ms",
@@ -271,7 +274,8 @@ fn memory(_: usize) {
     }
 }
 
-/// Launches them, and says how long it took until all had joined; comes back when all have ended.
+/// Launches the hosts, waits until all members have ended, and returns how long it took until all
+/// had joined.
 fn joined(hosts: &str, options: &LaunchOptions) -> (Duration, Arc<LaunchReport>) {
     let distribution = distribution(hosts, "");
     let began = Instant::now();
@@ -303,7 +307,7 @@ fn this_program() -> CString {
     CString::new(std::env::current_exe().unwrap().into_os_string().into_encoded_bytes()).unwrap()
 }
 
-/// What the stand-in shell is to cost, as long as this lives.
+/// Sets the costs of the stand-in shell while it lives.
 struct Lab {
     directory: PathBuf,
 }
@@ -332,7 +336,7 @@ unsafe extern "C" {
     static environ: *const *mut libc::c_char;
 }
 
-/// Starts and awaits so many processes, so many at a time.
+/// Starts and waits for `count` processes, `at_once` at a time.
 fn by_hand(count: u32, at_once: u32, argv: impl Fn(u32) -> Vec<CString>) -> Duration {
     let began = Instant::now();
     for number in 0..count {
@@ -343,7 +347,8 @@ fn by_hand(count: u32, at_once: u32, argv: impl Fn(u32) -> Vec<CString>) -> Dura
         let mut words: Vec<_> = argv.iter().map(|word| word.as_ptr().cast_mut()).collect();
         words.push(ptr::null_mut());
         let mut pid = 0;
-        // SAFETY: tables of strings with an end, which outlive the call; nobody changes the environment meanwhile.
+        // SAFETY: NULL-terminated tables of strings that outlive the call; no thread changes the
+        // environment meanwhile.
         let error = unsafe {
             libc::posix_spawn(&raw mut pid, words[0], ptr::null(), ptr::null(), words.as_ptr(), environ)
         };
@@ -355,12 +360,12 @@ fn by_hand(count: u32, at_once: u32, argv: impl Fn(u32) -> Vec<CString>) -> Dura
 
 fn await_one() {
     let mut status = 0;
-    // SAFETY: the status outlives the call; whatever children there are, they are those of `by_hand`.
+    // SAFETY: the status outlives the call; all children of this process are those of `by_hand`.
     let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
     assert!(pid > 0 && status == 0, "a process by hand has ended with status {status:#x}");
 }
 
-/// Runs all of them in turns, and prints how long they took beside the first.
+/// Runs all ways in turns, and prints their durations and their ratio to the first.
 fn take_turns(rounds: usize, ways: &mut [(&str, &dyn Fn() -> Duration)]) {
     let mut times = vec![Vec::new(); ways.len()];
     for _ in 0..rounds {
@@ -395,24 +400,25 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What the system says of this process, in KiB.
+/// A value of `/proc/self/status`, in KiB.
 fn kib(what: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Counts what is allocated.
+/// Counts allocated bytes.
 struct Counting;
 
 static HEAP: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is passed on to the system's allocator as it came; counting touches no memory of its.
+// SAFETY: passes every call on to the system's allocator unchanged; counting touches none of its
+// memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         PEAK.fetch_max(HEAP.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system's as well.
+        // SAFETY: the caller keeps the contract of `alloc`, which is also the system's.
         unsafe { System.alloc(layout) }
     }
 

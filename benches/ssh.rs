@@ -1,10 +1,11 @@
-//! What launching through real ssh takes, beside a bare loop of `ssh HOST true`.
+//! Measures launches through real ssh, beside a plain loop of `ssh HOST true`.
 //!
-//! `cargo bench --features test-shell --bench ssh [HOSTS] [ROUNDS]` sets up the laboratory of ssh servers that the tests use (as
-//! root, with openssh-server; see `tests/lab/sshd`), launches so many hosts (128 unless given) with one member each, and takes the
-//! laboratory down. In each round ours and the loop take turns; medians over rounds (5 unless given) are printed, with the least and
-//! the most. The loop runs as many at a time as proved fastest before. Beside wall time stands what the machine's processors have
-//! done, for each host: all together, and the part of it that was done in processes of ours, which leaves ssh's and sshd's.
+//! `cargo bench --features test-shell --bench ssh [HOSTS] [ROUNDS]` sets up the ssh servers that
+//! the tests use (as root, with openssh-server; see `tests/lab/sshd`), launches hosts (128 unless
+//! given) with one member each, and removes the servers. Launches and loops take turns. The output
+//! is the median, minimum and maximum over rounds (5 unless given). The loop runs as many ssh at a
+//! time as proved fastest in a first pass. Beside wall time it prints the processor time of the
+//! machine per host, and the part of it spent in libi's processes; the rest is ssh and sshd.
 #![allow(unsafe_code, reason = "what a process has used is asked of the operating system")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
@@ -52,7 +53,7 @@ fn main() {
     row("launch, all members joined", &ours, hosts, base);
 }
 
-/// What each member does: says at the end what its process has used.
+/// The program of a member: reports the processor time of its process at the end.
 fn work() {
     let member = Member::init().unwrap();
     let used = own_time().as_micros() as u64;
@@ -63,12 +64,12 @@ fn work() {
     member.drain(TIMEOUT).unwrap();
 }
 
-/// What one of them has taken: until the last had joined, or ended.
+/// A measured launch or loop. `wall` ends when the last member has joined, or the last ssh ended.
 struct Taken {
     wall: Duration,
-    /// Of all processors.
+    /// Processor time of the whole machine.
     machine: Duration,
-    /// Of that, in our processes.
+    /// The part of it spent in libi's processes.
     own: Duration,
 }
 
@@ -107,21 +108,21 @@ fn by_hand(hosts: u32, at_once: u32) -> Taken {
     Taken { wall: began.elapsed(), machine: machine_time() - machine, own: Duration::ZERO }
 }
 
-/// What all processors have done since the machine was started.
+/// The time that all processors have been busy since boot.
 fn machine_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let numbers = stat.lines().next().unwrap().split_whitespace().skip(1);
     let ticks: Vec<u64> = numbers.map(|word| word.parse().unwrap()).collect();
-    // Waiting, for nothing and for disks, is in the fourth and fifth column.
+    // The fourth and fifth columns are idle time and waiting for I/O.
     let busy: u64 = ticks.iter().take(7).sum::<u64>() - ticks[3] - ticks[4];
-    // SAFETY: it reads a number.
+    // SAFETY: returns a number.
     let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
     Duration::from_millis(busy * 1_000 / a_second)
 }
 
-/// What this process has used.
+/// The processor time of this process.
 fn own_time() -> Duration {
-    // SAFETY: a record of numbers, for which zeros are values, is filled in.
+    // SAFETY: fills in a record of numbers, for which zeros are valid.
     let used = unsafe {
         let mut used: libc::rusage = std::mem::zeroed();
         assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut used), 0);
@@ -155,7 +156,7 @@ fn row(what: &str, all: &[Taken], hosts: u32, base: Duration) {
     );
 }
 
-/// Ends with this.
+/// Removes the servers when dropped.
 struct Lab;
 
 impl Lab {

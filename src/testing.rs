@@ -1,9 +1,9 @@
-//! For libi's own tests, and only compiled for them: the session secret that tests search for in
-//! places where it must not be.
+//! Support for libi's own tests: the session secret, so that tests can search for it where it must
+//! not be. Compiled only for them.
 
 use std::sync::{Mutex, PoisonError};
 
-/// The secret of the latest session, with every bit inverted.
+/// The secret of the latest session with every bit inverted, so that this copy is not found.
 static INVERTED: Mutex<[u8; 32]> = Mutex::new([0; 32]);
 
 pub(crate) fn note_secret(secret: &[u8; 32]) {
@@ -13,13 +13,13 @@ pub(crate) fn note_secret(secret: &[u8; 32]) {
     }
 }
 
-/// The secret of the session that was started last in this process, inverted.
+/// The inverted secret of the session that was started last in this process.
 #[must_use]
 pub fn last_secret_inverted() -> [u8; 32] {
     *INVERTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The secret itself.
+/// The secret of that session.
 #[must_use]
 pub fn last_secret() -> [u8; 32] {
     last_secret_inverted().map(|byte| !byte)

@@ -1,4 +1,5 @@
-//! Threads of libi, in which no signal of the embedding program is ever handled.
+//! Threads of the library. They block all signals, so that no handler of the embedding program runs
+//! in them.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -7,7 +8,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 /// Starts a thread in which all signals are blocked.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    // A new thread inherits the signal mask, so there is no moment with another mask.
+    // A new thread inherits the mask of its creator, so it never runs with another.
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))?;
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);

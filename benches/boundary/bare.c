@@ -1,4 +1,4 @@
-/* The least that a process can do to be known: it connects to where its argument says, and waits until that hangs up. */
+/* Connects to the socket named by its argument and waits until the other end closes it. */
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,13 +1,16 @@
-//! What it costs to come from C: calls, size, and the time until a process has joined.
+//! Measures what the C interface costs: calls, and the time until a process has joined.
 //!
-//! `cargo bench --bench boundary [ROUNDS]` prints medians over rounds (15 unless given), with the least and the most.
-//! Members in C and in Rust take turns in the same run:
+//! `cargo bench --bench boundary [ROUNDS]` prints the median, minimum and maximum over rounds (15
+//! unless given). Members in C and in Rust take turns in the same run:
 //!
-//! - 2,000 barriers, and as many broadcasts of 64 bytes, in sessions of 2 members on one host and of 16 on 4: what one takes;
-//! - from the start of a process until it has joined, for a program in C with the shared library, one with the static library in it,
-//!   the same in Rust; beside one that connects a socket and does nothing else.
+//! - one barrier, and one broadcast of 64 bytes, each as the mean of 2,000, in sessions of 2
+//!   members on one host and of 16 on 4;
+//! - the time from the start of a process until it has joined, for a program in C with the shared
+//!   library, one with the static library, and one in Rust, beside a process that only connects a
+//!   socket.
 //!
-//! It needs a C compiler. The library is built as a release; `packaging/README.md` has the sizes of what is installed.
+//! It needs a C compiler. The library is built in release mode; `packaging/README.md` lists the
+//! sizes of what is installed.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 #[path = "../../tests/native/mod.rs"]
@@ -47,7 +50,7 @@ fn compile(name: &str, source: &str, link: Link) -> PathBuf {
     native::compile(name, &[&format!("benches/boundary/{source}")], link, &[])
 }
 
-/// What a member in Rust does.
+/// The program of a member in Rust.
 fn work() {
     let member = Member::init().unwrap();
     while std::env::args().len() == 1 {
@@ -63,7 +66,7 @@ fn work() {
             let data = Bytes::from(vec![0; 64]);
             for _ in 0..times {
                 let mut bytes = [0_u8; 64];
-                // As much as C has: bytes of one's own to send, and a place of one's own for what has come.
+                // As in C: the member owns the bytes to send, and a place for the received ones.
                 let given = member.is_master().then(|| Bytes::copy_from_slice(&data));
                 bytes.copy_from_slice(&member.broadcast(Rank(0), given).wait(TIMEOUT).unwrap());
                 std::hint::black_box(bytes);
@@ -84,7 +87,7 @@ fn launch(front: &FrontEnd, program: &Path, hosts: &str, args: &[&str]) -> Sessi
     front.launch(&[members], &LaunchOptions::default()).unwrap().remove(0)
 }
 
-/// What calls take, in sessions that are up side by side and take turns.
+/// Measures calls, in sessions that are up side by side and take turns.
 fn calls(hosts: &str, programs: &[(&str, &Path)], rounds: usize) {
     let front = FrontEnd::new().unwrap();
     let sessions: Vec<Session> =
@@ -112,7 +115,7 @@ fn calls(hosts: &str, programs: &[(&str, &Path)], rounds: usize) {
     }
 }
 
-/// What passes until a process has joined.
+/// Measures the time until a process has joined.
 fn joining(programs: &[(&str, &Path)], rounds: usize) {
     let bare = compile("bare", "bare.c", Link::Static);
     let front = FrontEnd::new().unwrap();
@@ -134,7 +137,7 @@ fn joining(programs: &[(&str, &Path)], rounds: usize) {
     }
 }
 
-/// From the start of a process until it has connected.
+/// The time from the start of a process until it has connected.
 fn connect(program: &PathBuf) -> Duration {
     let place = native::scratch().join(format!("bare.{}.socket", std::process::id()));
     let listener = UnixListener::bind(&place).unwrap();

@@ -1,11 +1,11 @@
-/* What a member in C measures: see main.rs. It does as the member in Rust there does. */
+/* The member in C of main.rs, which does the same as the member in Rust there. */
 #include <libi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE 60000
+#define TIMEOUT 60000
 
 static void done(libi_member *me, libi_result result)
 {
@@ -30,33 +30,33 @@ int main(int argc, char **argv)
   long times, at;
   (void)argv;
   done(me, libi_member_init(LIBI_PROGRESS_THREAD, &me));
-  if (argc > 1) { /* it was to join, and no more */
-    done(me, libi_member_finish(me, PATIENCE));
+  if (argc > 1) { /* only the time to join is measured */
+    done(me, libi_member_finish(me, TIMEOUT));
     libi_member_free(me);
     return 0;
   }
-  for (;;) { /* orders are "barrier N" and "broadcast N", until an empty one comes */
+  for (;;) { /* orders are "barrier N" and "broadcast N"; an empty one is the last */
     memset(order, 0, sizeof order);
     if (libi_member_is_master(me)) {
       libi_data *data;
-      done(me, libi_member_recv(me, &data, PATIENCE));
+      done(me, libi_member_recv(me, &data, TIMEOUT));
       memcpy(order, libi_data_bytes(data, 0), libi_data_length(data, 0));
       libi_data_free(data);
     }
-    done(me, libi_member_broadcast_into(me, 0, order, sizeof order, PATIENCE));
+    done(me, libi_member_broadcast_into(me, 0, order, sizeof order, TIMEOUT));
     if (!order[0]) break;
     times = atol(strchr(order, ' '));
     began = now();
     if (!strncmp(order, "barrier", 7)) {
-      for (at = 0; at < times; at++) done(me, libi_member_barrier(me, PATIENCE));
+      for (at = 0; at < times; at++) done(me, libi_member_barrier(me, TIMEOUT));
     } else {
-      for (at = 0; at < times; at++) done(me, libi_member_broadcast_into(me, 0, bytes, sizeof bytes, PATIENCE));
-      done(me, libi_member_barrier(me, PATIENCE));
+      for (at = 0; at < times; at++) done(me, libi_member_broadcast_into(me, 0, bytes, sizeof bytes, TIMEOUT));
+      done(me, libi_member_barrier(me, TIMEOUT));
     }
     snprintf(answer, sizeof answer, "%.0f", (now() - began) / (double)times);
-    done(me, libi_member_send(me, answer, strlen(answer), PATIENCE));
+    done(me, libi_member_send(me, answer, strlen(answer), TIMEOUT));
   }
-  done(me, libi_member_finish(me, PATIENCE));
+  done(me, libi_member_finish(me, TIMEOUT));
   libi_member_free(me);
   return 0;
 }

@@ -1,12 +1,12 @@
-//! The addresses of this machine that other hosts are told to reach it at.
+//! The addresses at which other hosts reach this machine.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// How many addresses are told and dialled at most.
-pub(super) const MOST_ADDRESSES: usize = 16;
+/// The most addresses that are announced and tried.
+pub(super) const MAX_ADDRESSES: usize = 16;
 
-/// The addresses of this machine that others may reach it at: those at which members are told to connect directly, the
-/// likely ones first. Loopback and those that mean something on one link alone are left out, unless there is no other.
+/// The addresses at which members on other hosts connect to this machine, the likely ones first.
+/// Loopback and link-local addresses are left out, unless there is no other.
 #[must_use]
 pub fn own_addresses() -> Vec<IpAddr> {
     use nix::net::if_::InterfaceFlags;
@@ -19,27 +19,28 @@ pub fn own_addresses() -> Vec<IpAddr> {
         let address = interface.address?;
         let four = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
         let six = || {
-            // An address of one link means nothing on another host.
+            // A link-local address means nothing on another host.
             let ip = address.as_sockaddr_in6()?.ip();
             (ip.segments()[0] & 0xffc0 != 0xfe80).then_some(IpAddr::V6(ip))
         };
         Some((interface.interface_name, four.or_else(six)?))
     });
     let mut addresses = likely_first(addresses.collect());
-    addresses.truncate(MOST_ADDRESSES);
+    addresses.truncate(MAX_ADDRESSES);
     if addresses.is_empty() {
-        // A machine without a network: whoever is on it can still be reached.
+        // Without a network, programs on this machine can still connect.
         addresses.push(Ipv4Addr::LOCALHOST.into());
     }
     addresses
 }
 
-/// Addresses with the names of their interfaces, in the order in which it is likely that others reach them: those of networks
-/// that are only on this machine, for containers and virtual ones, come last, whatever their number.
+/// Sorts addresses with the names of their interfaces by how likely other hosts reach them.
+/// Networks inside this machine, for containers and virtual machines, come last.
 fn likely_first(mut addresses: Vec<(String, IpAddr)>) -> Vec<IpAddr> {
     const INSIDE: [&str; 10] =
         ["docker", "br-", "veth", "virbr", "vnet", "lxc", "lxd", "cni", "flannel", "podman"];
-    // The order is otherwise that of the system, which has the machine's own interfaces first.
+    // The sort is stable: otherwise the order of the system remains, with physical interfaces
+    // first.
     addresses.sort_by_key(|(name, _)| INSIDE.iter().any(|inside| name.starts_with(inside)));
     addresses.into_iter().map(|(_, address)| address).collect()
 }

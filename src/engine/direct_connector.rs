@@ -1,4 +1,8 @@
-//! A member's attempts to connect to its parent: all addresses at once, and the first that proves itself is taken.
+//! Connects a member directly to its parent: tries all addresses at once, and takes the first that
+//! authenticates itself.
+//!
+//! An address that accepts a connection and closes it without an answer is tried again: the
+//! listener may have had too many peers. See `direct_listener.rs` for the other side.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +17,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
 use super::NodeId;
-use super::addresses::MOST_ADDRESSES;
+use super::addresses::MAX_ADDRESSES;
 use super::direct_listener::{entropy, write_all};
 use super::direct_stream::DirectStream;
 use super::stream::Stream;
@@ -21,15 +25,15 @@ use super::targets::{FdRole, Targets};
 
 /// How long a member tries to reach its parent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// After how long an address is tried again.
+/// The delay before an address is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A member's attempts to reach its parent.
+/// See the [module](self).
 pub(super) struct DirectConnector {
     key: LinkKey,
     attempts: BTreeMap<u32, ConnectAttempt>,
     last: u32,
-    /// Addresses that are to be tried again.
+    /// Addresses to be tried, and when.
     retries: Vec<(Instant, SocketAddr)>,
     until: Instant,
 }
@@ -43,21 +47,21 @@ struct ConnectAttempt {
 }
 
 impl DirectConnector {
-    /// Dials all addresses.
+    /// Starts an attempt for each address.
     pub(super) fn start(
         addresses: &[SocketAddr],
         key: LinkKey,
         now: Instant,
         at: (&Registry, &mut Targets, NodeId),
     ) -> Self {
-        let retries = addresses.iter().take(MOST_ADDRESSES).map(|address| (now, *address)).collect();
+        let retries = addresses.iter().take(MAX_ADDRESSES).map(|address| (now, *address)).collect();
         let mut connector =
             Self { key, attempts: BTreeMap::new(), last: 0, retries, until: now + CONNECT_TIMEOUT };
         connector.retry_due(now, at);
         connector
     }
 
-    /// Dials the addresses whose turn has come.
+    /// Starts the attempts that are due.
     pub(super) fn retry_due(
         &mut self,
         now: Instant,
@@ -79,17 +83,19 @@ impl DirectConnector {
         }
     }
 
-    /// Whether nobody can answer any more.
+    /// Whether no attempt can succeed any more.
     pub(super) fn has_failed(&self, now: Instant) -> bool {
         self.attempts.is_empty() && self.retries.is_empty() || self.until <= now
     }
 
-    /// When it has to be looked at even if nothing happens.
+    /// When [`retry_due`](Self::retry_due) or [`has_failed`](Self::has_failed) is to be called even
+    /// if nothing happens.
     pub(super) fn deadline(&self) -> Instant {
         self.retries.iter().map(|(at, _)| *at).min().unwrap_or(self.until).min(self.until)
     }
 
-    /// Something has happened to an attempt: the connection, if it is proven now.
+    /// Continues an attempt whose descriptor is ready. Returns the connection once it is
+    /// authenticated.
     pub(super) fn on_ready(
         &mut self,
         number: u32,
@@ -129,7 +135,7 @@ impl ConnectAttempt {
     fn advance(&mut self) -> io::Result<Option<(libi_core::secure::SecuredLink, Vec<u8>)>> {
         loop {
             match write_all(&self.stream, &mut self.out) {
-                // It is not connected yet.
+                // The connection is not established yet.
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(None),
                 other => other?,
             }
@@ -147,7 +153,7 @@ impl ConnectAttempt {
                 HandshakeStep::Wait(state) => self.state = Some(state),
                 HandshakeStep::Done((secured, proof)) => {
                     self.out.extend_from_slice(&proof);
-                    // Sixteen bytes behind sixty-four: there is room.
+                    // The socket buffer has room: 16 bytes follow 64.
                     write_all(&self.stream, &mut self.out)?;
                     if !self.out.is_empty() {
                         return Err(io::ErrorKind::WouldBlock.into());

@@ -1,12 +1,16 @@
-//! Direct connections until they are proven: those that strangers make to us, and those that we make to a parent.
+//! Accepts direct connections of children and authenticates them.
 //!
-//! Whoever connects has [`TIMEOUT`] to prove himself, and costs a descriptor and some hundred bytes until then. There
-//! are never more than [`MAX_UNVERIFIED`] of whom nothing is known: one more sends away the one that has been silent for longest. Who
-//! has made a genuine opening, or has seen one and repeats it, is not sent away for strangers; there are [`MAX_VERIFIED`] of
-//! those at most. Whatever is wrong with a guest, he sees the connection close and not a byte. None of this holds up anything else.
+//! A connection that has not been authenticated costs a descriptor and some hundred bytes for at
+//! most [`TIMEOUT`]. Limits:
 //!
-//! Who dials tries all addresses at once and takes the first that proves itself. An address where somebody has answered, and has
-//! closed the connection without a word, is tried again: perhaps there were too many guests.
+//! - At most [`MAX_UNVERIFIED`] peers have not sent a valid opening. One more closes the oldest of
+//!   them.
+//! - At most [`MAX_VERIFIED`] peers have sent a valid opening and not yet the proof. An opening can
+//!   be replayed by an observer, so they are limited as well, but unverified peers never displace
+//!   them.
+//!
+//! On any error the peer sees the connection close and receives no byte. Nothing here blocks or
+//! delays other work.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,23 +30,24 @@ use super::direct_stream::DirectStream;
 use super::stream::Stream;
 use super::targets::{FdRole, Targets};
 
-/// How long a stranger has to prove himself.
+/// How long a peer has to authenticate itself.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
-/// How many strangers are looked at at a time.
+/// The most peers without a valid opening.
 const MAX_UNVERIFIED: usize = 64;
-/// How many guests there are at a time whose opening was genuine.
+/// The most peers with a valid opening.
 const MAX_VERIFIED: usize = 64;
-/// How long nobody is let in when the system has no descriptor for him.
+/// How long accepting pauses when the system has no descriptor.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Where children connect.
+/// See the [module](self).
 pub(super) struct DirectListener {
     listener: TcpListener,
     token: Token,
     keys: BTreeMap<KeyId, (LinkId, LinkKey)>,
     peers: BTreeMap<u32, PendingPeer>,
     last: u32,
-    /// Somebody waits outside for whom there was no descriptor; nothing will report him again.
+    /// When to accept again after a lack of descriptors. The waiting connection is not reported
+    /// again.
     accept_retry_at: Option<Instant>,
 }
 
@@ -60,7 +65,7 @@ enum Handshake {
 }
 
 impl DirectListener {
-    /// Listens, and says under which addresses.
+    /// Listens, and returns the addresses.
     pub(super) fn open(
         loopback: bool,
         registry: &Registry,
@@ -91,7 +96,7 @@ impl DirectListener {
         self.token
     }
 
-    /// Whether somebody outside is to have another chance now.
+    /// Whether the pause after a lack of descriptors is over. Resets it.
     pub(super) fn take_due_retry(&mut self, now: Instant) -> bool {
         self.accept_retry_at.take_if(|at| *at <= now).is_some()
     }
@@ -100,13 +105,13 @@ impl DirectListener {
         self.keys.retain(|_, (of, _)| *of != link);
     }
 
-    /// When the next guest has had his time.
+    /// The next deadline of a peer, or the end of the pause.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.peers.values().map(|peer| peer.until).chain(self.accept_retry_at).min()
     }
 
-    /// Somebody has connected, perhaps several: adds the links of those who have proved themselves at once. True if there
-    /// may be more.
+    /// Accepts waiting connections, and adds the links of those that are authenticated at once.
+    /// True if there may be more.
     pub(super) fn accept(
         &mut self,
         now: Instant,
@@ -118,11 +123,11 @@ impl DirectListener {
                 Ok((stream, _)) => stream,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return false,
-                    // Whoever it was is gone; others may wait behind.
+                    // This peer is gone; others may wait behind it.
                     io::ErrorKind::Interrupted
                     | io::ErrorKind::ConnectionAborted
                     | io::ErrorKind::ConnectionReset => continue,
-                    // The system has no descriptor, and will not say when it has one.
+                    // Out of descriptors or memory: no event will report when they are available.
                     _ => {
                         self.accept_retry_at = Some(now + ACCEPT_RETRY);
                         return false;
@@ -145,29 +150,31 @@ impl DirectListener {
             let state = Handshake::Opening(AwaitOpening::new());
             let peer = PendingPeer { stream, token, until: now + TIMEOUT, state, out: Vec::new() };
             self.peers.insert(number, peer);
-            // What is genuine begins with its opening. To look at once keeps it from being sent away for others.
+            // A valid opening has usually arrived already. Reading it at once protects the peer
+            // from being evicted.
             authenticated.extend(self.on_ready(number, registry, targets));
         }
         true
     }
 
-    /// Sends away the oldest of these guests if there are as many as there may be.
+    /// Closes the oldest peer in this state if there are `limit` of them.
     fn evict_oldest(
         &mut self,
         which: impl Fn(&Handshake) -> bool,
-        most: usize,
+        limit: usize,
         registry: &Registry,
         targets: &mut Targets,
     ) {
         let matching = || self.peers.iter().filter(|(_, peer)| which(&peer.state));
-        if matching().count() >= most
+        if matching().count() >= limit
             && let Some((&oldest, _)) = matching().min_by_key(|(_, peer)| peer.until)
         {
             self.drop_peer(oldest, registry, targets);
         }
     }
 
-    /// A guest may have said something: the link that it is the other end of, if it has proved that.
+    /// Continues the handshake of a peer. Returns its link and the connection once it is
+    /// authenticated.
     pub(super) fn on_ready(
         &mut self,
         number: u32,
@@ -186,7 +193,8 @@ impl DirectListener {
             }
             Ok(Some((link, key, secured, early))) => {
                 targets.remove(registry, peer.stream.number(), peer.token);
-                // A ticket is spent by a proof: who comes later with the same, or after it was taken back, is nobody.
+                // A ticket works once. A second peer with the same ticket, or a revoked ticket, is
+                // refused.
                 self.keys.remove(&key)?;
                 Some((link, DirectStream::new(peer.stream, secured, early)))
             }
@@ -248,7 +256,7 @@ impl DirectListener {
         }
     }
 
-    /// Sends away those who have had their time.
+    /// Closes peers whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant, registry: &Registry, targets: &mut Targets) {
         let late = self.peers.iter().filter(|(_, peer)| peer.until <= now);
         let late: Vec<_> = late.map(|(&number, _)| number).collect();
@@ -262,7 +270,7 @@ impl DirectListener {
     }
 }
 
-/// Writes as much as goes now, and keeps the rest.
+/// Writes as much as the socket takes, and keeps the rest.
 pub(super) fn write_all(stream: &Stream, out: &mut Vec<u8>) -> io::Result<()> {
     while !out.is_empty() {
         match stream.write(out) {

@@ -1,4 +1,5 @@
-//! A direct connection after the proof: bytes in, sealed bytes out, and the other way round.
+//! A direct connection after authentication: encrypts what is sent and decrypts what is received,
+//! as negotiated.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,21 +11,21 @@ use super::send_queue::{Flushed, SendQueue};
 use super::stream::Stream;
 use super::sys::unacknowledged;
 
-/// How much is sealed at a time. What is sealed cannot be overtaken any more.
+/// How much is encrypted at a time. Messages cannot overtake encrypted bytes any more.
 const MAX_RECORD: usize = 64 << 10;
-/// How much room for what is sealed is kept when nothing is.
+/// The capacity of the buffer for encrypted bytes that is kept while it is empty.
 const KEPT_CAPACITY: usize = 4 << 10;
 
-/// A proven connection.
+/// See the [module](self).
 pub(super) struct DirectStream {
     pub(super) stream: Stream,
     secured: SecuredLink,
     /// What waits to be written.
     pub(super) send_queue: SendQueue,
-    /// What is sealed, and how much of it is written.
+    /// Encrypted bytes, and how many of them are written.
     out: Vec<u8>,
     written: usize,
-    /// What came right behind the handshake.
+    /// Bytes that arrived right behind the handshake.
     early: Vec<u8>,
 }
 
@@ -37,12 +38,12 @@ impl DirectStream {
         self.written < self.out.len() || !self.send_queue.is_empty()
     }
 
-    /// Whether frames of the communication half wait. What is sealed may be some.
+    /// Whether frames of the communication half wait. Encrypted bytes may contain some.
     pub(super) fn has_frames(&self) -> bool {
         self.written < self.out.len() || self.send_queue.has_frames()
     }
 
-    /// Writes what can be written now.
+    /// Writes queued output as far as the socket takes it.
     pub(super) fn flush(&mut self) -> Flushed {
         let SecuredLink::Encrypted { seal, .. } = &mut self.secured else {
             return self.send_queue.flush(&self.stream, WRITE_LIMIT);
@@ -67,7 +68,7 @@ impl DirectStream {
             }
             let next = self.send_queue.next(MAX_RECORD.min(room));
             let length = next.iter().map(|piece| piece.len()).sum();
-            // What cannot be sealed any more cannot be sent.
+            // The cipher has reached its limit: nothing more can be sent.
             if seal.seal(&next, &mut self.out).is_err() {
                 return Flushed::Broken;
             }
@@ -76,27 +77,29 @@ impl DirectStream {
         }
     }
 
-    /// Whether what it carries comes as it is, so that it can be read to wherever it belongs.
+    /// Whether the stream is plain text, so that it can be read directly into its destination.
     pub(super) fn is_plaintext(&self) -> bool {
         matches!(self.secured, SecuredLink::Authenticated) && self.early.is_empty()
     }
 
-    /// Whether everything that was written has arrived at the other host, as far as the system knows. What has not is
-    /// lost if this process ends with something unread.
+    /// Whether everything written has been acknowledged by the other host. Unacknowledged bytes are
+    /// lost if this process ends with unread input.
     pub(super) fn is_acknowledged(&self) -> bool {
         !self.has_unsent() && unacknowledged(self.stream.as_fd()) == 0
     }
 
-    /// Whether the peer has ended the connection, and had sent nothing: to be asked as long as nothing is read.
+    /// Whether the peer has closed the connection without sending anything. Valid only while
+    /// nothing is read.
     pub(super) fn has_ended(&self) -> bool {
         self.early.is_empty() && self.stream.has_ended()
     }
 
-    /// Reads what there is into `bytes`, through `buffer`: true if there may be more, false if one has to wait for it. An
-    /// end may be there `to_the_end` of which nobody says more.
+    /// Reads into `bytes`, through `buffer`. True if there may be more, false if the caller has to
+    /// wait. With `to_the_end` a short read does not count as the last: an end may follow that is
+    /// not reported.
     ///
     /// # Errors
-    /// The connection has ended, or what came over it is not the peer's.
+    /// The connection has ended, or a record is not authentic.
     pub(super) fn read(
         &mut self,
         buffer: &mut [u8],

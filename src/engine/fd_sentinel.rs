@@ -1,14 +1,17 @@
-//! Notices that the program has closed descriptors that are not its own.
+//! Detects that the program has closed descriptors of the library.
 //!
-//! A process that was released may do what daemons do, and close all descriptors that it does not know of. Their numbers are those of
-//! other files then, into which nothing of ours may be written, and which it is not ours to close.
+//! A released process may close all descriptors it does not know, as daemons do. Their numbers are
+//! then reused for other files, which the library must neither write to nor close.
 //!
 //! ```text
-//!   none --release--> holds --the program closes what it does not know--> adrift: nothing is touched any more, nothing is closed
+//!   none --release--> intact --the program closes unknown descriptors--> gone
+//!
+//!   gone: no descriptor is used or closed any more
 //! ```
 //!
-//! So whoever is about to use a descriptor of a released process looks first whether the anchor is still there: a pipe of which nobody else
-//! knows. A program that closes some of ours and leaves the anchor is not noticed.
+//! The sentinel is a pipe that is used for nothing else. Before a released process uses a
+//! descriptor, it checks that the sentinel is intact. A program that closes some descriptors but
+//! not the sentinel is not detected.
 
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
@@ -16,21 +19,21 @@ use std::sync::{Arc, OnceLock};
 
 use super::sys::{close_number, duplicate, file_identity};
 
-/// The place of an anchor, before and after it is there.
+/// Holds the sentinel once the process is released.
 pub(crate) type SentinelSlot = Arc<OnceLock<FdSentinel>>;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct FdSentinel {
     number: RawFd,
-    /// No two files have the same at a time.
+    /// The identity of the pipe. No other open file has it.
     file_identity: (u64, u64),
 }
 
 impl FdSentinel {
     pub(crate) fn new() -> io::Result<Self> {
         let (end, _) = io::pipe()?;
-        // Above the numbers that programs expect things of.
+        // Above the numbers that programs expect to be assigned next.
         let number = duplicate(end.as_raw_fd())?.into_raw_fd();
         let file_identity = file_identity(number).ok_or_else(io::Error::last_os_error)?;
         Ok(Self { number, file_identity })
@@ -49,7 +52,7 @@ impl Drop for FdSentinel {
     }
 }
 
-/// Whether there was an anchor, and it is gone.
+/// Whether there was a sentinel and it is gone.
 pub(crate) fn fds_were_closed(fd_sentinel: &SentinelSlot) -> bool {
     fd_sentinel.get().is_some_and(|fd_sentinel| !fd_sentinel.is_intact())
 }
@@ -60,7 +63,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn who_closes_the_anchor_or_puts_another_file_there_is_adrift() {
+    fn closing_or_replacing_the_sentinel_is_noticed() {
         let fd_sentinel = SentinelSlot::default();
         assert!(!fds_were_closed(&fd_sentinel));
         let number = fd_sentinel.get_or_init(|| FdSentinel::new().unwrap()).number;

@@ -1,16 +1,16 @@
-//! Keeps lines together: what is read of a stream is passed on up to the end of its last line, and the rest of it with
-//! what follows, or when nothing follows soon, or when it gets long.
+//! Splits a stream at line ends. Complete lines are passed on at once. An incomplete line is passed
+//! on when its end does not arrive soon, or when it gets long.
 
 use std::time::Duration;
 
 use libi_core::time::Instant;
 
-/// How long the beginning of a line waits for its end.
+/// How long an incomplete line waits for its end.
 const TIMEOUT: Duration = Duration::from_millis(50);
-/// How long a line may get before it is cut.
+/// The longest incomplete line that is kept.
 const LONGEST: usize = 8 << 10;
 
-/// The beginning of a line that is still to come.
+/// An incomplete line.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     begun: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// Takes what was read, and gives what can be passed on.
+    /// Takes input, and returns what can be passed on.
     pub(super) fn push(&mut self, text: &[u8], now: Instant) -> Option<Vec<u8>> {
         self.begun.extend_from_slice(text);
         let whole = self.begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -31,17 +31,17 @@ impl LineBuffer {
         (!lines.is_empty()).then_some(lines)
     }
 
-    /// When the beginning of a line has waited long enough.
+    /// When the incomplete line is to be passed on.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Gives its beginning more time; until when, is returned.
+    /// Extends the deadline and returns the new one.
     pub(super) fn postpone(&mut self, now: Instant) -> Instant {
         *self.due.insert(now + TIMEOUT)
     }
 
-    /// Gives what there is.
+    /// Takes the incomplete line.
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {
         self.due = None;
         (!self.begun.is_empty()).then(|| std::mem::take(&mut self.begun))

@@ -1,4 +1,4 @@
-//! One link of a node as it is here: its descriptors, what waits to be written, and the process at its other end.
+//! The I/O of one link: its descriptors, queued output, and the process at its other end.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -17,14 +17,14 @@ use super::stream::Stream;
 use super::targets::{FdRole, Targets};
 use libi_launch::machine::LinkId;
 
-/// A descriptor with the token under which it is reported.
+/// A descriptor with its token.
 #[derive(Debug)]
 pub(super) struct Registered<T> {
     pub(super) inner: T,
     pub(super) token: Token,
 }
 
-/// A pipe that a process prints into.
+/// A pipe that a process prints to.
 #[derive(Debug)]
 pub(super) struct PrintPipe {
     pub(super) pipe: Stream,
@@ -36,59 +36,60 @@ pub(super) struct PrintPipe {
 #[derive(Default)]
 pub(super) struct LinkIo {
     pub(super) input: Option<Registered<Stream>>,
-    /// Where bytes go to, if that is another descriptor than where they come from.
+    /// Receives output of the channel, if that is another descriptor than `input`.
     pub(super) output: Option<Registered<Stream>>,
-    /// The direct connection, once it is proven; whether we send there, and whether we read there.
+    /// The direct connection, once it is authenticated; whether output goes there, and whether
+    /// input is read there.
     pub(super) direct: Option<Registered<DirectStream>>,
     pub(super) sends_direct: bool,
     pub(super) reads_direct: bool,
-    /// What waits to be written to the channel.
+    /// Output that waits for the channel.
     send_queue: SendQueue,
-    /// Whether the system says when the channel, and the direct connection, can be written to.
+    /// Whether writability is reported for the channel, and for the direct connection.
     write_interest: (bool, bool),
-    /// What was read last was a long frame: another is likely to follow.
+    /// The last read was part of a long frame; another one is likely to follow.
     pub(super) expects_long: bool,
     pub(super) process: Option<Registered<Child>>,
     pub(super) print_pipes: [Option<Registered<PrintPipe>>; 2],
-    /// What looks for how the program over there has ended, if it is said on the channel.
+    /// Finds the exit trailer of the remote program on the channel.
     pub(super) trailer: Option<ExitTrailer>,
-    /// Nothing is to be received or sent any more.
+    /// Nothing is received or sent any more.
     pub(super) closed: bool,
-    /// The process is not ours any more.
+    /// The process has been released.
     pub(super) released: bool,
 }
 
-/// How much is written to one descriptor in one turn.
+/// The most bytes written to one descriptor in one turn.
 pub(super) const WRITE_LIMIT: usize = 512 << 10;
 
 impl LinkIo {
-    /// Takes a message to be sent.
+    /// Queues a message.
     pub(super) fn queue(&mut self, message: &[u8]) {
         if !self.closed && !self.has_exited() {
             self.active_queue().queue(message);
         }
     }
 
-    /// Has this said before everything else; nothing has been written yet.
+    /// Puts bytes before everything queued; nothing has been written yet.
     pub(super) fn begin_with(&mut self, first: &[u8]) {
         self.send_queue.begin_with(first);
     }
 
-    /// Takes a frame of the communication half to be sent.
+    /// Queues a frame of the communication half.
     pub(super) fn queue_frame(&mut self, frame: Frame) {
         if !self.closed && !self.has_exited() {
             self.active_queue().queue_frame(frame);
         }
     }
 
-    /// Takes a frame to be sent with memory that is lent.
+    /// Queues a frame together with shared memory.
     pub(super) fn queue_loan(&mut self, frame: Frame, lent: Lent) {
         if !self.closed && !self.has_exited() {
             self.active_queue().queue_loan(frame, lent);
         }
     }
 
-    /// Where what is sent now waits.
+    /// The queue of the connection that is in use for output.
     fn active_queue(&mut self) -> &mut SendQueue {
         match &mut self.direct {
             Some(direct) if self.sends_direct => &mut direct.inner.send_queue,
@@ -96,14 +97,15 @@ impl LinkIo {
         }
     }
 
-    /// From now on sends directly. What was sent last is the goodbye of the channel: it goes there behind all that waits.
+    /// Sends on the direct connection from now on. The message queued last is the goodbye of the
+    /// channel: it is sent there behind all queued frames.
     pub(super) fn switch(&mut self) {
         if self.direct.is_some() && !std::mem::replace(&mut self.sends_direct, true) {
             self.send_queue.end();
         }
     }
 
-    /// Whether what was sent directly is still on its way.
+    /// Whether bytes sent on the direct connection are unacknowledged.
     pub(super) fn has_unacknowledged(&self) -> bool {
         self.direct.as_ref().is_some_and(|direct| !direct.inner.is_acknowledged())
     }
@@ -112,13 +114,13 @@ impl LinkIo {
         !self.send_queue.is_empty() || self.direct.as_ref().is_some_and(|direct| direct.inner.has_unsent())
     }
 
-    /// Whether frames of the communication half wait.
+    /// Whether frames of the communication half are queued.
     pub(super) fn has_frames(&self) -> bool {
         self.send_queue.has_frames() || self.direct.as_ref().is_some_and(|direct| direct.inner.has_frames())
     }
 
-    /// Has the system say when more can be written, if something waits for that, and only then: every byte that the other
-    /// side takes would be reported.
+    /// Requests reports of writability only while output is queued. Otherwise every acknowledgement
+    /// of the other side would be reported.
     pub(super) fn update_interest(&mut self, registry: &Registry) {
         let waits = !self.send_queue.is_empty();
         if let Some(Registered { inner, token }) = self.input.as_ref().filter(|input| input.inner.is_socket())
@@ -141,7 +143,7 @@ impl LinkIo {
         }
     }
 
-    /// Writes what can be written now.
+    /// Writes queued output as far as the descriptors take it.
     pub(super) fn flush(&mut self) -> Flushed {
         let direct = self.direct.as_mut().map_or(Flushed::Everything, |direct| direct.inner.flush());
         if direct == Flushed::Broken {
@@ -149,14 +151,14 @@ impl LinkIo {
         }
         let channel = match self.output.as_ref().or(self.input.as_ref()) {
             Some(Registered { inner: stream, .. }) => self.send_queue.flush(stream, WRITE_LIMIT),
-            // It is to be made yet, or is closed and has no more to say.
+            // The channel does not exist yet, or is closed.
             None if self.send_queue.is_empty() => Flushed::Everything,
             None => Flushed::Waits,
         };
         channel.max(direct)
     }
 
-    /// Has a stream reported, from which bytes come, and to which they go if it is a socket.
+    /// Sets the descriptor for input, and for output if it is a socket.
     pub(super) fn set_input(
         &mut self,
         stream: Stream,
@@ -169,7 +171,7 @@ impl LinkIo {
         Ok(())
     }
 
-    /// Has a stream reported to which bytes go.
+    /// Sets the descriptor for output.
     pub(super) fn set_output(
         &mut self,
         stream: Stream,
@@ -182,7 +184,7 @@ impl LinkIo {
         Ok(())
     }
 
-    /// Has a proven connection reported.
+    /// Sets the authenticated direct connection.
     pub(super) fn set_direct(
         &mut self,
         direct: DirectStream,
@@ -196,7 +198,7 @@ impl LinkIo {
         Ok(token)
     }
 
-    /// Has a process reported when it ends.
+    /// Sets the process, whose exit is reported.
     pub(super) fn set_process(
         &mut self,
         child: Child,
@@ -210,12 +212,12 @@ impl LinkIo {
             Ok(token) => (token, Ok(())),
             Err(error) => (Token(usize::MAX - 1), Err(error)),
         };
-        // Even if its end will not be reported, it is ours to end.
+        // Even if its exit is not reported, this link has to end it.
         self.process = Some(Registered { inner: child, token });
         result
     }
 
-    /// Has a pipe reported that a process prints into.
+    /// Adds a pipe that the process prints to.
     pub(super) fn set_printed(
         &mut self,
         pipe: Stream,
@@ -232,7 +234,7 @@ impl LinkIo {
         Ok(())
     }
 
-    /// Sends nothing more on the channel, whose other end waits for that.
+    /// Closes the output of the channel, whose other end waits for that.
     pub(super) fn close_output(&mut self, registry: &Registry, targets: &mut Targets) {
         self.send_queue.clear();
         if let Some(Registered { inner, token }) = self.output.take() {
@@ -240,18 +242,19 @@ impl LinkIo {
         }
     }
 
-    /// Whether nobody is there any more whom something could be told on the channel.
+    /// Whether the remote program has exited, so that no process reads the channel.
     fn has_exited(&self) -> bool {
         self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_some())
     }
 
-    /// Whether its direct connection is the lesser part of it: how the program has ended is still to be said on the channel.
+    /// Whether the direct connection may close before the link does: the exit trailer is still to
+    /// arrive on the channel.
     pub(super) fn awaits_trailer(&self) -> bool {
         let unsaid = self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_none());
         unsaid && self.process.is_some() && self.input.is_some() && self.direct.is_some()
     }
 
-    /// Closes the link; what waits is written if it can be at once.
+    /// Closes the link. Queued output is written as far as possible at once.
     pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) {
         if !std::mem::replace(&mut self.closed, true) {
             self.flush();
@@ -260,7 +263,7 @@ impl LinkIo {
         self.close_channel(registry, targets);
     }
 
-    /// Closes the channel alone.
+    /// Closes the channel only.
     pub(super) fn close_channel(&mut self, registry: &Registry, targets: &mut Targets) {
         self.send_queue.clear();
         for Registered { inner, token } in self.input.take().into_iter().chain(self.output.take()) {
@@ -268,21 +271,21 @@ impl LinkIo {
         }
     }
 
-    /// Closes the direct connection alone.
+    /// Closes the direct connection only.
     pub(super) fn close_direct(&mut self, registry: &Registry, targets: &mut Targets) {
         if let Some(Registered { inner, token }) = self.direct.take() {
             targets.remove(registry, inner.stream.number(), token);
         }
     }
 
-    /// Closes a pipe that nothing more will come from.
+    /// Closes a pipe that the process printed to.
     pub(super) fn close_printed(&mut self, place: usize, registry: &Registry, targets: &mut Targets) {
         if let Some(Registered { inner, token }) = self.print_pipes.get_mut(place).and_then(Option::take) {
             targets.remove(registry, inner.pipe.number(), token);
         }
     }
 
-    /// Lets go of a process, which ends if it has not and was not released.
+    /// Drops the process: kills it unless it has ended or was released.
     pub(super) fn close_process(&mut self, registry: &Registry, targets: &mut Targets) {
         if let Some(Registered { inner: mut child, token }) = self.process.take() {
             if self.released {
@@ -293,7 +296,7 @@ impl LinkIo {
         }
     }
 
-    /// Gives away a process that was released and has not ended, as far as is known.
+    /// Returns the process if it was released and may still run.
     pub(super) fn take_released_child(
         &mut self,
         registry: &Registry,
@@ -308,14 +311,14 @@ impl LinkIo {
         Some(child)
     }
 
-    /// Lets go of all of it.
+    /// Closes everything.
     pub(super) fn close_all(&mut self, registry: &Registry, targets: &mut Targets) {
         self.close(registry, targets);
         self.close_process(registry, targets);
         (0..2).for_each(|place| self.close_printed(place, registry, targets));
     }
 
-    /// Whether nothing is left of it.
+    /// Whether the link is closed and its process has ended.
     pub(super) fn is_gone(&self) -> bool {
         self.closed && self.process.is_none()
     }

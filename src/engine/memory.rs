@@ -1,6 +1,7 @@
-//! Memory that members of a host share: files that are nowhere but in memory, sealed before anybody else sees them.
+//! Shared memory for members of one host: memory files, sealed before their descriptors are sent.
 //!
-//! It is written by calls, not through a mapping: where there is no memory left, a call says so and a mapping kills.
+//! They are written by system calls, not through a mapping: without free memory, a system call
+//! fails and a mapping raises SIGBUS.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,13 +15,13 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::sys::Mapping;
 
-/// What keeps everybody from changing it, so that it can be looked at without suspicion.
+/// These seals make a file immutable, so that its content needs to be checked once.
 const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
     .union(SealFlag::F_SEAL_SHRINK)
     .union(SealFlag::F_SEAL_GROW)
     .union(SealFlag::F_SEAL_SEAL);
 
-/// Gives memory that can be lent to other processes of this host.
+/// Allocates memory that can be sent to other processes of this host.
 #[derive(Debug)]
 pub(crate) struct MemfdMemory;
 
@@ -57,10 +58,10 @@ impl Region for File {
     }
 }
 
-/// What has been lent to this process.
+/// Maps memory that was received from another process.
 ///
 /// # Errors
-/// It can still be changed by somebody, or cannot be mapped.
+/// The file is not sealed, or cannot be mapped.
 pub(super) fn borrow(fd: &OwnedFd) -> io::Result<Bytes> {
     let seals = SealFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GET_SEALS)?);
     if !seals.contains(SEALS) {
@@ -69,7 +70,7 @@ pub(super) fn borrow(fd: &OwnedFd) -> io::Result<Bytes> {
     map(fd.as_fd())
 }
 
-/// The descriptor to be handed over.
+/// The descriptor to be sent.
 pub(super) fn descriptor(lent: &Lent) -> Option<BorrowedFd<'_>> {
     lent.handle.downcast_ref::<OwnedFd>().map(AsFd::as_fd)
 }

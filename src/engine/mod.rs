@@ -1,23 +1,28 @@
-//! The loop that makes the machines real: descriptors, processes and the clock on one side, events and effects on the
-//! other.
+//! The event loop: connects the state machines of nodes to descriptors, processes and the clock.
 //!
-//! An [`Engine`] drives any number of nodes. Each has a [`SessionIo`], which carries out what its machine wants; each link
-//! of a node has a [`LinkIo`](link_io::LinkIo): descriptors, what waits to be written, and the process at the other end.
+//! An [`Engine`] runs any number of nodes. Each node has a [`SessionIo`], which carries out the
+//! effects of its state machine. Each link of a node has a [`LinkIo`](link_io::LinkIo):
+//! descriptors, queued output, and the process at the other end.
 //!
 //! ```text
 //!   turn():  wait for descriptors, or until the first deadline
 //!            read and write what is ready         bytes  -> events
-//!            look at processes that have ended    exits  -> events
-//!            fire deadlines                       time   -> events    -> Node -> effects -> ports, processes
-//!            start one process per node that wants some
+//!            check processes that have ended      exits  -> events
+//!            expire deadlines                     time   -> events
+//!            start one process per node
+//!
+//!            events -> Node -> effects -> links, processes
 //! ```
 //!
-//! - **Nothing blocks** but the start of a process, which takes until the program has been executed.
-//! - **Fairness**: a turn reads a bounded amount of each descriptor and starts one process per node; the rest waits for
-//!   the next turn, which then does not wait.
-//! - **Bounds**: pipes are read only while the node has room for output, so what is not wanted stays with its writer.
-//!   What is written to a link waits in memory (the head of `send_queue.rs`); the protocol bounds it.
-//! - **Failures** of descriptors are ends of links. Failures of starts are told to the machine.
+//! - **Nothing blocks** except the start of a process, which lasts until the program has been
+//!   executed.
+//! - **Fairness**: a turn reads a bounded amount from each descriptor and starts one process per
+//!   node. The rest waits for the next turn, which then does not block.
+//! - **Bounds**: pipes are read only while the node has room for output; everything else stays with
+//!   its writer. Output to a link is queued in memory (see the head of `send_queue.rs`); the
+//!   protocol bounds it.
+//! - **Failures** of descriptors close their link. Failures of starts are reported to the state
+//!   machine.
 //! - When an engine is dropped, the processes that it has started and not released are killed.
 
 pub(crate) mod addresses;
@@ -54,28 +59,28 @@ use session_io::SessionIo;
 use stream::Stream;
 use targets::Targets;
 
-/// One of the nodes of an engine.
+/// The number of a node of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub(crate) u32);
 
-/// Whoever wants to know what the nodes tell.
+/// Receives what the nodes of an engine report.
 pub(crate) trait EngineSink {
-    /// A node has told something.
+    /// A node has sent a notice.
     fn notice(&mut self, id: NodeId, notice: Notice, node: &Node, now: Instant);
 
-    /// A call of the program is over.
+    /// A call of the program has completed.
     fn finished(&mut self, id: NodeId, call: CallId, result: Result<Outcome, CommError>);
 
     /// The session comes up without these members.
     fn absent(&mut self, _: NodeId, _: &Ranks) {}
 
-    /// These members are gone.
+    /// These members are lost or have ended.
     fn lost(&mut self, id: NodeId, ranks: Ranks);
 }
 
-/// Tells an engine to look up from its waiting.
+/// The token of the waker.
 const WAKE: Token = Token(usize::MAX);
-/// Tells it that one has ended who lives on without its node.
+/// The token of all processes that outlive their node.
 const RELEASED: Token = Token(usize::MAX - 1);
 
 /// See the [module](self).
@@ -85,9 +90,9 @@ pub(crate) struct Engine {
     waker: Arc<Waker>,
     targets: Targets,
     sessions: BTreeMap<NodeId, SessionIo>,
-    /// Processes that live on without their nodes: when they end, nothing of them is to be left.
+    /// Released processes whose node is gone. They are waited for, so that no zombies remain.
     released: Vec<Child>,
-    /// Whether descriptors may still be touched.
+    /// Detects that the program has closed the engine's descriptors.
     fd_sentinel: SentinelSlot,
     last: u32,
     origin: std::time::Instant,
@@ -112,7 +117,7 @@ impl Engine {
         })
     }
 
-    /// What makes [`turn`](Self::turn) return soon, from any thread.
+    /// Makes [`turn`](Self::turn) return soon. May be used from any thread.
     pub(crate) fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
     }
@@ -126,12 +131,12 @@ impl Engine {
         Instant::from_nanos(self.origin.elapsed().as_nanos() as u64)
     }
 
-    /// What the next node that is added will be known by.
+    /// The number of the next node to be added.
     pub(crate) fn next_id(&self) -> NodeId {
         NodeId(self.last + 1)
     }
 
-    /// Adds a node, which begins.
+    /// Adds a node and starts it.
     pub(crate) fn add(&mut self, session_io: SessionIo, sink: &mut dyn EngineSink) -> NodeId {
         self.last += 1;
         let id = NodeId(self.last);
@@ -140,8 +145,8 @@ impl Engine {
         id
     }
 
-    /// Adds the node of a member: connected to the one that has started it by where bytes come from, and where they go
-    /// to if that is another descriptor; with what is printed here.
+    /// Adds the node of a member. `input` and `output` are its channel to the parent (`output` is
+    /// `None` if `input` is a socket), `printed` are pipes with the output of the program.
     pub(crate) fn add_connected(
         &mut self,
         session_io: SessionIo,
@@ -164,7 +169,7 @@ impl Engine {
         connected.unwrap_or(Ok(())).map(|()| id)
     }
 
-    /// Has something that is printed here read, and passed on by this node.
+    /// Adds a pipe with output of the program, which the node forwards.
     pub(crate) fn add_printed(
         &mut self,
         id: NodeId,
@@ -175,17 +180,17 @@ impl Engine {
         self.with(id, sink, |session_io, turn| session_io.add_printed(stream, pipe, turn)).unwrap_or(Ok(()))
     }
 
-    /// Hands an event to a node.
+    /// Passes an event to a node.
     pub(crate) fn tell(&mut self, id: NodeId, event: Event, sink: &mut dyn EngineSink) {
         self.with(id, sink, |session_io, turn| session_io.tell(event, turn));
     }
 
-    /// Hands a node's group a call of the program.
+    /// Passes a call of the program to the group of a node.
     pub(crate) fn call(&mut self, id: NodeId, number: CallId, call: Call, sink: &mut dyn EngineSink) {
         self.with(id, sink, |session_io, turn| session_io.call(number, call, turn));
     }
 
-    /// Nobody waits for a call any more.
+    /// Cancels a call that is not waited for any more.
     pub(crate) fn cancel(&mut self, id: NodeId, number: CallId, sink: &mut dyn EngineSink) {
         self.with(id, sink, |session_io, turn| session_io.cancel(number, turn));
     }
@@ -194,12 +199,12 @@ impl Engine {
         self.sessions.get(&id)
     }
 
-    /// Forgets a node. What it has started and not released is killed.
+    /// Removes a node. Processes that it has started and not released are killed.
     pub(crate) fn remove(&mut self, id: NodeId) {
         if let Some(mut session_io) = self.sessions.remove(&id) {
             for child in session_io.close(self.poll.registry(), &mut self.targets) {
                 let number = child.as_fd().as_raw_fd();
-                // One that cannot be watched is looked after when others end.
+                // A process that cannot be watched is reaped when another one ends.
                 let _ = self.poll.registry().register(&mut SourceFd(&number), RELEASED, Interest::READABLE);
                 self.released.push(child);
             }
@@ -207,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// Takes leave of those that have ended.
+    /// Waits for released processes that have ended.
     fn reap(&mut self) {
         let registry = self.poll.registry();
         self.released.retain_mut(|child| {
@@ -219,7 +224,7 @@ impl Engine {
         });
     }
 
-    /// What says whether the program has closed what is the engine's.
+    /// The slot of the sentinel that detects closed descriptors.
     pub(crate) fn fd_sentinel(&self) -> SentinelSlot {
         Arc::clone(&self.fd_sentinel)
     }
@@ -232,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// How long nothing has to be done unless something happens; nothing if there is no deadline.
+    /// The time until the next deadline; zero if there is work, `None` if there is no deadline.
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
         if !self.ready.is_empty() || self.sessions.values().any(SessionIo::has_immediate_work) {
             return Some(Duration::ZERO);
@@ -241,12 +246,12 @@ impl Engine {
         Some(next.since(self.now()))
     }
 
-    /// Waits until something happens, for so long at most, and does what follows.
-    pub(crate) fn turn(&mut self, most: Option<Duration>, sink: &mut dyn EngineSink) -> io::Result<()> {
+    /// Waits at most `max_wait` for events, and handles them.
+    pub(crate) fn turn(&mut self, max_wait: Option<Duration>, sink: &mut dyn EngineSink) -> io::Result<()> {
         self.check_fds()?;
-        // What waits to be written may be what others wait for.
+        // Queued output may be what other processes wait for.
         self.flush(sink);
-        let timeout = [self.next_timeout(), most].into_iter().flatten().min();
+        let timeout = [self.next_timeout(), max_wait].into_iter().flatten().min();
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => other?,
@@ -266,7 +271,7 @@ impl Engine {
         if released {
             self.reap();
         }
-        // Those that become ready meanwhile have their turn next time.
+        // Descriptors that become ready meanwhile are handled in the next turn.
         for _ in 0..self.ready.len() {
             let Some(token) = self.ready.pop_front() else { break };
             let Some(target) = self.targets.dequeue(token) else { continue };
@@ -281,7 +286,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes what waits to be written and can be.
+    /// Writes queued output as far as descriptors take it.
     pub(crate) fn flush(&mut self, sink: &mut dyn EngineSink) {
         self.for_all(sink, SessionIo::write);
     }
@@ -315,7 +320,7 @@ impl Engine {
     }
 }
 
-/// What a driver needs of its engine while it has its turn.
+/// The parts of the engine that a node uses during a turn.
 pub(crate) struct Turn<'a> {
     id: NodeId,
     now: Instant,

@@ -1,8 +1,9 @@
-//! What waits to be written in one direction of a link, and in which order it goes.
+//! Queued output of one direction of a link, and its order.
 //!
-//! Two kinds of bytes wait: messages of the launch half, which are short, and frames of the communication half, which may be many
-//! and long. A message goes before all frames but the one that is begun; frames keep their order. The last message on a
-//! lane that [ends](SendQueue::end), its goodbye, goes behind everything. Nothing is copied that is in a frame.
+//! Two kinds of output are queued: messages of the launch half, which are short, and frames of the
+//! communication half, which may be many and long. Messages are written before all frames, except
+//! the frame that is partly written. Frames keep their order. After [`end`](SendQueue::end) the
+//! last message, the goodbye, is written behind everything. Frames are not copied.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,45 +16,46 @@ use zeroize::Zeroize;
 use super::memory::descriptor;
 use super::stream::Stream;
 
-/// How many pieces are written in one call at most.
+/// The most pieces written in one call.
 const MAX_PIECES: usize = 64;
-/// How much room for messages is kept when none waits.
+/// The capacity for messages that is kept while none is queued.
 const KEPT_CAPACITY: usize = 4096;
 
-/// How the writing of what waits has gone.
+/// The result of writing queued output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Flushed {
     Everything,
-    /// More can be written when the system says so.
+    /// The descriptor takes no more now.
     Waits,
-    /// More can be written now, but others have their turn.
+    /// More could be written, but the limit of this turn is reached.
     Partly,
-    /// Nobody reads there any more.
+    /// The other end is closed.
     Broken,
 }
 
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct SendQueue {
-    /// Messages, and how much of them is written.
+    /// Queued messages, and how many bytes of them are written.
     messages: Vec<u8>,
     written: usize,
-    /// The pieces of frames, and how long each frame is that is not begun.
+    /// The pieces of frames, and the lengths of frames that are not partly written.
     pieces: VecDeque<Bytes>,
-    /// How many pieces have gone before these.
+    /// How many pieces have been written completely.
     gone: usize,
-    /// Memory that is lent, each with the piece of that number.
+    /// Shared memory, each with the number of the piece it is sent with.
     loans: VecDeque<(usize, Lent)>,
     lengths: VecDeque<usize>,
-    /// How much is left of the frame that is begun.
+    /// The unwritten rest of the frame that is partly written.
     begun: usize,
     goodbye: Vec<u8>,
 }
 
 impl SendQueue {
-    /// Takes a message.
+    /// Queues a message.
     pub(super) fn queue(&mut self, message: &[u8]) {
-        // It may hold a secret: a buffer that grows by itself leaves its beginning in freed memory.
+        // A message may hold a secret: a buffer that grows by reallocation would leave a copy in
+        // freed memory.
         let length = self.messages.len() - self.written + message.len();
         if self.messages.len() + message.len() > self.messages.capacity() {
             let mut larger = Vec::with_capacity(length.max(2 * self.messages.capacity()));
@@ -64,7 +66,7 @@ impl SendQueue {
         self.messages.extend_from_slice(message);
     }
 
-    /// Puts this before everything else; nothing has been written yet.
+    /// Puts bytes before everything queued; nothing has been written yet.
     pub(super) fn begin_with(&mut self, first: &[u8]) {
         if first.is_empty() {
             return;
@@ -76,7 +78,7 @@ impl SendQueue {
         (self.messages, self.written) = (all, 0);
     }
 
-    /// Takes a frame. One that is longer than frames may be cannot be sent.
+    /// Queues a frame. A frame above the size limit is dropped.
     pub(super) fn queue_frame(&mut self, Frame(parts): Frame) {
         let length = parts.iter().map(Bytes::len).sum();
         let Ok(header) = Header::new(Kind::Data, Flags::NONE, 1, length, &Limits::AUTHENTICATED) else {
@@ -87,14 +89,14 @@ impl SendQueue {
         self.pieces.extend(parts.into_iter().filter(|part| !part.is_empty()));
     }
 
-    /// Takes a frame with which memory is lent.
+    /// Queues a frame together with shared memory.
     pub(super) fn queue_loan(&mut self, frame: Frame, lent: Lent) {
         let place = self.gone + self.pieces.len();
         self.queue_frame(frame);
         self.loans.push_back((place, lent));
     }
 
-    /// The message that was taken last is a goodbye: it goes behind the frames that wait.
+    /// Marks the message queued last as the goodbye: it is written behind the queued frames.
     pub(super) fn end(&mut self) {
         if let Some(at) = self.messages.len().checked_sub(Header::LEN).filter(|at| *at >= self.written) {
             self.goodbye = self.messages.split_off(at);
@@ -109,10 +111,10 @@ impl SendQueue {
         !self.pieces.is_empty()
     }
 
-    /// What goes next, as pieces that together are no longer than this.
-    pub(super) fn next(&self, most: usize) -> Vec<&[u8]> {
-        let mut next = Next { pieces: Vec::new(), room: most };
-        // What is lent goes with the first byte of what is written.
+    /// The next output, as pieces that together are no longer than `limit`.
+    pub(super) fn next(&self, limit: usize) -> Vec<&[u8]> {
+        let mut next = Next { pieces: Vec::new(), room: limit };
+        // Shared memory is sent with the first byte of its frame.
         let loan = self.loans.front().map_or(usize::MAX, |(place, _)| place - self.gone);
         let mut pieces = self.pieces.iter().take(loan.max(1));
         let mut begun = self.begun;
@@ -135,7 +137,7 @@ impl SendQueue {
         next.pieces
     }
 
-    /// So much of what was next has gone.
+    /// Removes output that has been written.
     pub(super) fn advance(&mut self, mut count: usize) {
         self.advance_frame(&mut count);
         let messages = count.min(self.messages.len() - self.written);
@@ -170,9 +172,9 @@ impl SendQueue {
         }
     }
 
-    /// Writes what can be written now, and no more than this.
-    pub(super) fn flush(&mut self, stream: &Stream, most: usize) -> Flushed {
-        let mut room = most;
+    /// Writes at most `limit` bytes, as far as the descriptor takes them.
+    pub(super) fn flush(&mut self, stream: &Stream, limit: usize) -> Flushed {
+        let mut room = limit;
         while !self.is_empty() {
             if room == 0 {
                 return Flushed::Partly;
@@ -203,13 +205,13 @@ impl SendQueue {
         self.begun == 0 && self.written == self.messages.len()
     }
 
-    /// Forgets whatever waits.
+    /// Drops all queued output.
     pub(super) fn clear(&mut self) {
         self.forget_messages();
         *self = Self::default();
     }
 
-    /// What was written may have held a secret, and may have been large.
+    /// Written messages may have held secrets, and may have been large.
     fn forget_messages(&mut self) {
         self.messages.zeroize();
         self.messages.shrink_to(KEPT_CAPACITY);
@@ -217,7 +219,7 @@ impl SendQueue {
     }
 }
 
-/// Pieces that are to go together.
+/// Collects pieces for one write.
 struct Next<'a> {
     pieces: Vec<&'a [u8]>,
     room: usize,
@@ -252,10 +254,10 @@ mod tests {
         [1, 0, 0, 0, 3, 0, 0, 0, number]
     }
 
-    /// Takes so much off a lane.
-    fn take(send_queue: &mut SendQueue, most: usize, out: &mut Vec<u8>) {
+    /// Takes at most this many bytes off a queue.
+    fn take(send_queue: &mut SendQueue, limit: usize, out: &mut Vec<u8>) {
         let before = out.len();
-        for piece in send_queue.next(most) {
+        for piece in send_queue.next(limit) {
             out.extend_from_slice(piece);
         }
         send_queue.advance(out.len() - before);

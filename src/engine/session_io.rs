@@ -1,4 +1,4 @@
-//! Carries out what one node wants, and tells it what happens.
+//! Carries out the effects of one node's state machine and reports events to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -33,41 +33,41 @@ mod starting;
 #[cfg(test)]
 mod tests;
 
-/// How much is read of one descriptor in one turn.
+/// The most bytes read from one descriptor in one turn.
 const READ_LIMIT: usize = 256 << 10;
 
-/// Carries out what one node wants, and tells it what happens.
+/// See the [module](self).
 pub(crate) struct SessionIo {
     node: Node,
     group: Group,
     links: BTreeMap<LinkId, LinkIo>,
     pending_starts: VecDeque<(LinkId, Job)>,
     wake_at: Option<Instant>,
-    /// When the beginnings of lines have waited long enough.
+    /// When an incomplete line is passed on without its end.
     line_deadlines: BTreeSet<(Instant, LinkId, usize)>,
-    /// When what has led to a program that has ended by its own account is to have ended as well.
+    /// When a remote shell is killed whose program has ended.
     shell_deadlines: BTreeSet<(Instant, LinkId)>,
     /// Pipes that are not read because the node has no room for output.
     paused_pipes: Vec<mio::Token>,
-    /// Ports with something to write.
+    /// Links with queued output.
     unsent: BTreeSet<LinkId>,
-    /// What is this program's standard input, if it was given one.
+    /// The standard input of this program, if the front end provides it.
     input: Option<Input>,
-    /// Where children connect directly, once that is wanted.
+    /// Accepts direct connections of children, once the node has asked for it.
     listener: Option<DirectListener>,
-    /// A member's attempts to reach its parent directly.
+    /// A member's attempts to connect to its parent directly.
     connector: Option<DirectConnector>,
-    /// What the processes it starts inherit.
+    /// The environment of the processes it starts.
     environment: Environment,
-    /// Hosts that are this machine: what is started on them here needs nothing that leads to others.
+    /// Hosts that are this machine. Programs on them are started without the remote shell.
     here: HostList,
-    /// Whether the thread that drives it lives as long as this process, as far as anybody knows.
+    /// Whether the driving thread lives as long as this process, as far as is known.
     lasting_thread: bool,
     buffer: Vec<u8>,
 }
 
 impl SessionIo {
-    /// Of a node that starts processes in this environment, to which they get their own variables.
+    /// I/O for a node that starts processes in this environment, extended by their own variables.
     pub(crate) fn new(node: Node, environment: Environment, lasting_thread: bool) -> Self {
         Self {
             node,
@@ -89,7 +89,7 @@ impl SessionIo {
         }
     }
 
-    /// These hosts are this machine.
+    /// Declares these hosts to be this machine.
     #[must_use]
     pub(crate) fn with_here(self, here: HostList) -> Self {
         Self { here, ..self }
@@ -99,8 +99,8 @@ impl SessionIo {
         &self.node
     }
 
-    /// Whether everything that was sent to the parent has left this process, as well as what was printed here and what
-    /// the communication half has to send.
+    /// Whether everything sent to the parent has been written, including printed output and frames
+    /// of the group.
     pub(crate) fn has_sent_everything(&self) -> bool {
         let printed =
             |link_io: &LinkIo| link_io.print_pipes.iter().flatten().any(|text| is_waiting(&text.inner.pipe));
@@ -113,7 +113,7 @@ impl SessionIo {
             })
     }
 
-    /// Whether something that was sent to the parent is still on its way, of whose arrival nothing will be reported.
+    /// Whether bytes sent to the parent are unacknowledged. Their acknowledgement is not reported.
     pub(crate) fn awaits_acknowledgement(&self) -> bool {
         self.links.get(&LinkId::PARENT).is_some_and(LinkIo::has_unacknowledged)
     }
@@ -122,7 +122,7 @@ impl SessionIo {
         self.tell(Event::Begin, turn);
     }
 
-    /// Connects a member to the one that has started it.
+    /// Connects a member to its parent.
     pub(super) fn connect(
         &mut self,
         input: Stream,
@@ -138,7 +138,7 @@ impl SessionIo {
         Ok(())
     }
 
-    /// Has something that is printed here read, and passed on.
+    /// Has a pipe with printed output read and forwarded.
     pub(super) fn add_printed(
         &mut self,
         stream: StdStream,
@@ -149,7 +149,7 @@ impl SessionIo {
         link_io.set_printed(pipe, stream, turn.registry, turn.targets, (turn.id, LinkId::PARENT))
     }
 
-    /// Hands an event to the node, and does what it wants.
+    /// Passes an event to the node and carries out its effects.
     pub(super) fn tell(&mut self, event: Event, turn: &mut Turn<'_>) {
         let mut events = VecDeque::from([event]);
         let mut effects = Vec::new();
@@ -219,16 +219,17 @@ impl SessionIo {
         if let Some(place) = self.pending_starts.iter().position(|(waiting, _)| *waiting == link) {
             self.pending_starts.remove(place);
             self.links.remove(&link);
-            events.push_back(Event::NotStarted(link, "its turn had not come".to_owned()));
+            events.push_back(Event::NotStarted(link, "cancelled before it was started".to_owned()));
         } else if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
-            // One that has ended needs no killing, and one that cannot be killed will not end by anything else.
+            // Errors are ignored: an ended process needs no signal, and there is no other means to
+            // end one.
             let _ = process.inner.signal_group(Signal::KILL);
         }
     }
 
-    /// Whether it has something to do that nothing will report.
+    /// Whether there is work that no descriptor and no deadline will report.
     pub(super) fn has_immediate_work(&self) -> bool {
-        // What cannot be written now is not there: the system says when it can.
+        // Output that cannot be written now does not count: writability is reported.
         !self.pending_starts.is_empty()
             || !self.unsent.is_empty()
             || !self.paused_pipes.is_empty() && self.node.reads_output()
@@ -242,7 +243,7 @@ impl SessionIo {
         [self.wake_at, lines, shells, guests, connector].into_iter().flatten().min()
     }
 
-    /// A descriptor may have something for us. True if there is more than fits into a turn.
+    /// Handles a ready descriptor. True if there may be more than fits into a turn.
     pub(super) fn on_ready(&mut self, target: Target, turn: &mut Turn<'_>) -> bool {
         let Target { link, part, token, .. } = target;
         turn.refresh();
@@ -291,7 +292,7 @@ impl SessionIo {
         self.node.reads_output() && (link != LinkId::PARENT || self.node.rank().is_some())
     }
 
-    /// What no descriptor reports: deadlines, starts, what can be written.
+    /// Does what no descriptor reports: deadlines, starts, queued output.
     pub(super) fn run_due_work(&mut self, turn: &mut Turn<'_>) {
         turn.refresh();
         if self.wake_at.is_some_and(|at| at <= turn.now) {
@@ -322,7 +323,7 @@ impl SessionIo {
         self.write(turn);
     }
 
-    /// Writes what can be written.
+    /// Writes queued output.
     pub(super) fn write(&mut self, turn: &mut Turn<'_>) {
         for link in std::mem::take(&mut self.unsent) {
             let Some(link_io) = self.links.get_mut(&link) else { continue };
@@ -332,7 +333,8 @@ impl SessionIo {
                 Flushed::Everything | Flushed::Waits => {}
                 Flushed::Partly => drop(self.unsent.insert(link)),
                 Flushed::Broken => {
-                    // What has come from there before is still to be read; its end comes after it.
+                    // Bytes received before the failure are still to be read; the end of the link
+                    // follows them.
                     self.read_direct(link, true, turn);
                     self.read_link(link, true, turn);
                 }
@@ -390,7 +392,8 @@ impl SessionIo {
         }
     }
 
-    /// Lets go of everything. Processes that were not released are killed; those that were, and may not have ended, are given back.
+    /// Closes everything. Processes that were not released are killed. Returns released processes
+    /// that may still run.
     pub(super) fn close(&mut self, registry: &Registry, targets: &mut Targets) -> Vec<Child> {
         if let Some(mut listener) = self.listener.take() {
             listener.close(registry, targets);
@@ -398,7 +401,7 @@ impl SessionIo {
         if let Some(mut connector) = self.connector.take() {
             connector.close(registry, targets);
         }
-        // All at once before anybody is waited for.
+        // All processes are signalled before the first is waited for.
         for link_io in self.links.values_mut().filter(|link_io| !link_io.released) {
             if let Some(process) = &mut link_io.process {
                 let _ = process.inner.signal_group(Signal::KILL);
@@ -422,5 +425,6 @@ fn is_waiting(pipe: &Stream) -> bool {
     poll(&mut fds, PollTimeout::ZERO).is_ok() && readable(&fds[0])
 }
 
-/// Both ends of something that was made for a process: ours, and the one it gets.
+/// Both ends of a pipe or socket made for a process: the engine's end, and the one the process
+/// gets.
 type Ends = (Stream, OwnedFd);

@@ -1,8 +1,9 @@
-//! Reads and writes descriptors without waiting, without signals, and without changing them.
+//! Reads and writes descriptors without blocking, without signals, and without changing their
+//! flags.
 //!
-//! A process shares what its standard streams refer to with whoever started it: to make that non-blocking would be
-//! noticed there. So a socket is told with every call not to wait, and a pipe is asked first: one that is readable
-//! or writable takes one call of up to the size of an atomic write without waiting.
+//! A process shares the files of its standard streams with its parent, which would notice if they
+//! became non-blocking. So sockets are used with `MSG_DONTWAIT`, and pipes are polled first: a
+//! readable or writable pipe takes one call of up to the size of an atomic write without blocking.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -14,7 +15,7 @@ use nix::sys::stat::{SFlag, fstat};
 
 use super::sys;
 
-/// What can always be written in one piece to a pipe that is writable.
+/// A writable pipe takes this many bytes at once.
 const ATOMIC: usize = 4096;
 
 /// One end of a link, or of a pipe.
@@ -22,15 +23,15 @@ const ATOMIC: usize = 4096;
 pub(crate) struct Stream {
     fd: OwnedFd,
     socket: bool,
-    /// Descriptors that came with what was read, if any are taken.
+    /// Descriptors received with the last reads, if they are accepted.
     loans: Option<RefCell<Vec<OwnedFd>>>,
 }
 
 impl Stream {
-    /// Of a pipe or a socket.
+    /// Wraps a pipe or a socket.
     ///
     /// # Errors
-    /// It is neither: it could neither be waited for nor closed from the other side.
+    /// The descriptor is neither: it could not be polled, or not be closed from the other side.
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         let kind = SFlag::from_bits_truncate(fstat(&fd)?.st_mode) & SFlag::S_IFMT;
         if kind != SFlag::S_IFSOCK && kind != SFlag::S_IFIFO {
@@ -39,12 +40,12 @@ impl Stream {
         Ok(Self { socket: kind == SFlag::S_IFSOCK, fd, loans: None })
     }
 
-    /// Of a pipe or a socket that we have made.
+    /// Wraps a pipe or a socket made by the library.
     pub(crate) fn ours(fd: OwnedFd, socket: bool) -> Self {
         Self { fd, socket, loans: None }
     }
 
-    /// The same, with descriptors taken that whoever is at the other end hands over.
+    /// The same, and accepts descriptors sent by the other end.
     pub(crate) fn accepting_fds(self) -> Self {
         Self { loans: Some(RefCell::default()), ..self }
     }
@@ -57,7 +58,7 @@ impl Stream {
         self.fd.as_raw_fd()
     }
 
-    /// Reads what is there; nothing at the end.
+    /// Reads what is available; 0 at the end.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = if let Some(loans) = &self.loans {
@@ -75,7 +76,7 @@ impl Stream {
         }
     }
 
-    /// Writes as much as goes without waiting.
+    /// Writes as much as possible without blocking.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let written = if self.socket {
@@ -92,11 +93,11 @@ impl Stream {
         }
     }
 
-    /// Writes as much as goes without waiting of what these are together.
+    /// Writes as much as possible of several pieces without blocking.
     pub(crate) fn write_pieces(&self, pieces: &[&[u8]]) -> io::Result<usize> {
         match pieces {
             [] => Ok(0),
-            // A pipe takes little at a time anyway.
+            // A pipe takes one piece at a time.
             [first, ..] if !self.socket => self.write(first),
             [one] => self.write(one),
             _ => {
@@ -112,7 +113,7 @@ impl Stream {
         }
     }
 
-    /// Writes as much as goes without waiting, and hands a descriptor over with it.
+    /// Writes as much as possible without blocking, and sends a descriptor with it.
     pub(crate) fn lend(&self, pieces: &[&[u8]], fd: BorrowedFd<'_>) -> io::Result<usize> {
         let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
@@ -125,16 +126,16 @@ impl Stream {
         }
     }
 
-    /// What has been handed over with what was read.
+    /// Takes the descriptors received with the last reads.
     pub(crate) fn take_fds(&self) -> Vec<OwnedFd> {
         self.loans.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    /// Reads what is there, and appends it, as far as there is room and it is no more than this; nothing at the end.
-    pub(crate) fn read_into(&self, place: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+    /// Appends at most `limit` bytes to the spare capacity of `place`; 0 at the end.
+    pub(crate) fn read_into(&self, place: &mut Vec<u8>, limit: usize) -> io::Result<usize> {
         if self.loans.is_some() {
             let before = place.len();
-            place.resize(before + most.min(place.capacity() - before), 0);
+            place.resize(before + limit.min(place.capacity() - before), 0);
             let read = self.read(&mut place[before..]);
             place.truncate(before + read.as_ref().map_or(0, |count| *count));
             return read;
@@ -143,14 +144,14 @@ impl Stream {
             if !self.socket {
                 self.check_ready(PollFlags::POLLIN)?;
             }
-            match sys::read_into(self.fd.as_fd(), self.socket, place, most) {
+            match sys::read_into(self.fd.as_fd(), self.socket, place, limit) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
         }
     }
 
-    /// Whether the other side of a connection has ended it, and nothing is left to be read.
+    /// Whether the other end has closed the connection and nothing is left to read.
     pub(crate) fn has_ended(&self) -> bool {
         match recv(self.number(), &mut [0], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK) {
             Ok(count) => count == 0,
@@ -158,7 +159,7 @@ impl Stream {
         }
     }
 
-    /// Whether a call would not have to wait; an end is no reason to wait.
+    /// Fails with `WouldBlock` if a call would block. An end counts as ready.
     fn check_ready(&self, what: PollFlags) -> io::Result<()> {
         let mut fds = [PollFd::new(self.fd.as_fd(), what)];
         match poll(&mut fds, PollTimeout::ZERO) {

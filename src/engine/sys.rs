@@ -1,4 +1,4 @@
-//! The few calls to the operating system that nobody wraps safely.
+//! System calls for which no safe wrapper exists.
 #![allow(unsafe_code, reason = "this is where the operating system is met")]
 
 use std::io::{self, IoSliceMut};
@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
-/// Writes without the signal that a pipe without readers sends, which would end the embedding program.
+/// Writes without raising SIGPIPE, which would end the embedding program.
 pub(super) fn write_without_sigpipe(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let mut pipe = SigSet::empty();
     pipe.add(Signal::SIGPIPE);
@@ -18,7 +18,7 @@ pub(super) fn write_without_sigpipe(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Res
     if !before.contains(Signal::SIGPIPE) {
         if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
             let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: both pointers are to values that live through the call; no information is asked for.
+            // SAFETY: both pointers refer to local variables; no information is requested.
             unsafe { libc::sigtimedwait(pipe.as_ref(), std::ptr::null_mut(), &none) };
         }
         pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
@@ -26,26 +26,26 @@ pub(super) fn write_without_sigpipe(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Res
     written
 }
 
-/// Bytes that are mapped into this process, and that nobody can change.
+/// A read-only mapping of bytes that no process can change.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the bytes are never written while they are mapped, and the mapping belongs to nobody else.
+// SAFETY: the bytes are never written while they are mapped, and only this value unmaps them.
 unsafe impl Send for Mapping {}
 // SAFETY: as above: they are only ever read.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Of a file in memory that is sealed against everything: nobody can write to it or make it shorter.
+    /// Maps a memory file that is sealed against writing and shrinking.
     pub(super) fn of_sealed(fd: BorrowedFd<'_>) -> io::Result<Self> {
         let length = usize::try_from(nix::sys::stat::fstat(fd)?.st_size).unwrap_or(0);
         if length == 0 {
             return Ok(Self { start: NonNull::dangling(), length });
         }
-        // SAFETY: takes numbers, and maps where nothing is mapped.
+        // SAFETY: passes numbers; the kernel chooses an unused address.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
@@ -58,8 +58,8 @@ impl Mapping {
 
 impl AsRef<[u8]> for Mapping {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: so many bytes are mapped from there on as long as this value lives, and the seals of the file keep
-        // them as they are.
+        // SAFETY: `length` bytes are mapped from `start` on while this value lives, and the seals
+        // keep them unchanged.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
@@ -67,33 +67,34 @@ impl AsRef<[u8]> for Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.length > 0 {
-            // SAFETY: it was mapped by us, and nobody has a reference into it any more.
+            // SAFETY: mapped by `of_sealed`; no reference into it is left.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
         }
     }
 }
 
-/// Reads into the room that is left in a vector, so much at most; a socket is told not to wait.
+/// Reads at most `limit` bytes into the spare capacity of a vector. Sockets are read without
+/// blocking.
 pub(super) fn read_into(
     fd: BorrowedFd<'_>,
     socket: bool,
     place: &mut Vec<u8>,
-    most: usize,
+    limit: usize,
 ) -> io::Result<usize> {
     let room = place.spare_capacity_mut();
-    let most = most.min(room.len());
+    let limit = limit.min(room.len());
     let (fd, start) = (fd.as_raw_fd(), room.as_mut_ptr().cast());
-    // SAFETY: from the pointer on there are so many bytes that belong to the vector, and nothing else is in them.
+    // SAFETY: `start` points to at least `limit` bytes of spare capacity of the vector.
     let read = unsafe {
-        if socket { libc::recv(fd, start, most, libc::MSG_DONTWAIT) } else { libc::read(fd, start, most) }
+        if socket { libc::recv(fd, start, limit, libc::MSG_DONTWAIT) } else { libc::read(fd, start, limit) }
     };
     let count = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
-    // SAFETY: the system has written so many bytes there, and no more than there was room for.
+    // SAFETY: the kernel has initialised `count` bytes there, within the capacity.
     unsafe { place.set_len(place.len() + count) };
     Ok(count)
 }
 
-/// Reads from a socket without waiting, with the descriptors that are handed over; for each is said that it is not inherited.
+/// Reads from a socket without blocking, and takes descriptors sent with the bytes (close-on-exec).
 pub(super) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], loans: &mut Vec<OwnedFd>) -> nix::Result<usize> {
     let mut beside = nix::cmsg_space!([RawFd; 4]);
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
@@ -101,31 +102,32 @@ pub(super) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], loans: &mut Vec<Own
     let message = recvmsg::<()>(fd.as_raw_fd(), &mut slices, Some(&mut beside), flags)?;
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(numbers) = part {
-            // SAFETY: the system has made them for this process with this call, and told nobody else.
+            // SAFETY: the kernel has created these descriptors for this process in this call.
             loans.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
         }
     }
     Ok(message.bytes)
 }
 
-/// How many bytes of a connection the other host has not said that it has.
+/// How many sent bytes the other host has not acknowledged.
 pub(super) fn unacknowledged(fd: BorrowedFd<'_>) -> usize {
     let mut count: libc::c_int = 0;
-    // SAFETY: the pointer is to a value of the type that this request writes, which lives through the call.
+    // SAFETY: the pointer refers to a local variable of the type that this request writes.
     let asked = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
-    // Of a connection that is no more, nothing is on its way.
+    // On an error the connection is gone and nothing is in flight.
     if asked == -1 { 0 } else { usize::try_from(count).unwrap_or(0) }
 }
 
 /// Sends this process a signal of any number.
 pub(crate) fn signal_self(number: i32) {
-    // SAFETY: takes and returns numbers; a number that is no signal is refused.
+    // SAFETY: passes numbers; the kernel rejects an invalid signal.
     unsafe { libc::kill(libc::getpid(), number) };
 }
 
-/// Kills this process, and what else is in its group if it is the first of it, as whoever was started by us is.
+/// Kills this process, and its process group if it is the leader, as every process started by libi
+/// is.
 pub(crate) fn kill_group() {
-    // SAFETY: take and return numbers.
+    // SAFETY: these calls pass and return numbers.
     unsafe {
         if libc::getpgrp() == libc::getpid() {
             libc::kill(0, libc::SIGKILL);
@@ -134,45 +136,44 @@ pub(crate) fn kill_group() {
     }
 }
 
-/// Takes over a descriptor that this process has inherited, and keeps it from being inherited further. Nothing if
-/// there is none of this number.
+/// Takes ownership of an inherited descriptor and sets close-on-exec. Fails if it is not open.
 pub(crate) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: takes and returns numbers; one that is not open is refused.
+    // SAFETY: passes and returns numbers; the kernel rejects a closed descriptor.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and whoever started this process has said that it is there for us.
+    // SAFETY: it is open, and the parent process has passed it for this use.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// A second descriptor, above those that programs expect things of, for what this number of our own refers to.
+/// Duplicates a descriptor to a number above those that programs expect to be assigned next.
 pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     duplicate_from(number, 10)
 }
 
-/// A second descriptor, of at least the number `least`, for what this number of our own refers to.
+/// Duplicates a descriptor to a number of at least `least`.
 pub(super) fn duplicate_from(number: RawFd, least: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: takes and returns numbers; one that is not open is refused.
+    // SAFETY: passes and returns numbers; the kernel rejects a closed descriptor.
     let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, least) };
     if fd == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was made by this call.
+    // SAFETY: created by this call.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A descriptor that is readable as long as one of these files is, which have to stay open.
+/// A descriptor that is readable while one of these files is. The files have to stay open.
 pub(crate) fn combine_readable<'a>(files: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<OwnedFd> {
-    // SAFETY: takes a number.
+    // SAFETY: passes a number.
     let all = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     if all == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was made by this call.
+    // SAFETY: created by this call.
     let all = unsafe { OwnedFd::from_raw_fd(all) };
     for file in files {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-        // SAFETY: takes numbers, and an event that it copies.
+        // SAFETY: passes numbers, and an event that the kernel copies.
         let added = unsafe {
             libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event)
         };
@@ -183,38 +184,39 @@ pub(crate) fn combine_readable<'a>(files: impl Iterator<Item = BorrowedFd<'a>>) 
     Ok(all)
 }
 
-/// The device and number of the file that a descriptor of this number refers to, if there is one.
+/// The device and inode of the file behind a descriptor, if it is open.
 pub(crate) fn file_identity(number: RawFd) -> Option<(u64, u64)> {
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: takes a number, and writes to a place that is there for it.
+    // SAFETY: passes a number and a pointer to a local variable.
     let result = unsafe { libc::fstat(number, found.as_mut_ptr()) };
-    // SAFETY: it was written.
+    // SAFETY: `fstat` has initialised it.
     (result == 0).then(|| unsafe { found.assume_init() }).map(|found| (found.st_dev, found.st_ino))
 }
 
-/// Closes a descriptor that the caller knows to be his, and that nobody else closes.
+/// Closes a descriptor that the caller owns.
 pub(crate) fn close_number(number: RawFd) {
-    // SAFETY: as this function says.
+    // SAFETY: required of the caller.
     drop(unsafe { OwnedFd::from_raw_fd(number) });
 }
 
-/// Whether there is a descriptor of this number.
+/// Whether a descriptor of this number is open.
 pub(crate) fn is_open(number: RawFd) -> bool {
-    // SAFETY: takes and returns numbers; one that is not open is refused.
+    // SAFETY: passes and returns numbers; the kernel rejects a closed descriptor.
     unsafe { libc::fcntl(number, libc::F_GETFD) != -1 }
 }
 
-/// Puts something else in the place of this descriptor, in one step.
+/// Atomically replaces a descriptor by a duplicate of another one.
 pub(crate) fn replace(with: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
-    // SAFETY: takes numbers; what was there before belongs to nobody, as a standard stream does.
+    // SAFETY: passes numbers. The replaced descriptor has no owner in this program: it is a
+    // standard stream.
     if unsafe { libc::dup2(with.as_raw_fd(), number) } == -1 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Whether this is the thread that the process began with.
+/// Whether the calling thread is the main thread of the process.
 pub(crate) fn is_main_thread() -> bool {
-    // SAFETY: both only return numbers.
+    // SAFETY: both calls only return numbers.
     unsafe { libc::gettid() == libc::getpid() }
 }

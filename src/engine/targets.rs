@@ -1,4 +1,4 @@
-//! Which descriptor belongs to whom: the tokens under which the system reports them.
+//! Maps tokens, under which the system reports descriptors, to links.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -9,26 +9,26 @@ use mio::{Interest, Registry, Token};
 
 use super::NodeId;
 
-/// What a descriptor is to its port.
+/// The role of a descriptor within its link or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FdRole {
-    /// Where bytes of the link come from, and where they go to if it is a socket.
+    /// Input of the channel, and output if it is a socket.
     In,
-    /// Where bytes of the link go to, if that is another descriptor.
+    /// Output of the channel, if it is a separate descriptor.
     Out,
     /// The process.
     Process,
-    /// This program's standard input.
+    /// The standard input of this program.
     Input,
     /// The direct connection.
     Direct,
-    /// Where children connect.
+    /// The listener for direct connections of children.
     DirectListener,
-    /// Somebody who has connected there.
+    /// A connection that is being authenticated.
     PendingPeer(u32),
-    /// A connection to the parent that is being tried.
+    /// An attempt to connect to the parent.
     Dial(u32),
-    /// What is printed beside the link: standard output, standard error.
+    /// A pipe for standard output or standard error.
     PrintPipe(usize),
 }
 
@@ -44,14 +44,14 @@ pub(super) struct Target {
 #[derive(Debug)]
 struct Entry {
     target: Option<Target>,
-    /// It waits for its turn.
+    /// It is in the queue of ready descriptors.
     queued: bool,
-    /// The system has said that nothing will come any more behind what is there.
+    /// The system has reported that nothing follows what can be read now.
     mark_ended: bool,
 }
 
-/// All descriptors of an engine. A number is given again only after the turn in which it became free, because
-/// the system may still report it in that.
+/// All descriptors of an engine. A token is reused only after the turn in which it was removed,
+/// because the system may still report it in that turn.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     entries: Vec<Entry>,
@@ -85,7 +85,7 @@ impl Targets {
     }
 
     pub(super) fn remove(&mut self, registry: &Registry, fd: RawFd, token: Token) {
-        // It is closed next, which does the same.
+        // Ignored: closing the descriptor does the same.
         let _ = registry.deregister(&mut SourceFd(&fd));
         if let Some(entry) = self.entries.get_mut(token.0)
             && entry.target.take().is_some()
@@ -98,24 +98,24 @@ impl Targets {
         self.free.append(&mut self.retired);
     }
 
-    /// Has the system report other things of a descriptor.
+    /// Changes what the system reports for a descriptor.
     pub(super) fn watch(registry: &Registry, fd: RawFd, token: Token, interest: Interest) -> io::Result<()> {
         registry.reregister(&mut SourceFd(&fd), token, interest)
     }
 
-    /// Nothing will come from it behind what is there.
+    /// Notes that nothing follows what can be read now.
     pub(super) fn mark_ended(&mut self, token: Token) {
         if let Some(entry) = self.entries.get_mut(token.0) {
             entry.mark_ended = true;
         }
     }
 
-    /// Whether a read that does not fill its buffer may have left something: an end is not reported again.
+    /// Whether a short read may have left an end behind, which is not reported again.
     pub(super) fn may_end(&self, token: Token) -> bool {
         self.entries.get(token.0).is_none_or(|entry| entry.mark_ended)
     }
 
-    /// It has to have its turn: true if it was not queued for that before.
+    /// Marks it as queued. True if it was not queued before.
     pub(super) fn queue(&mut self, token: Token) -> bool {
         match self.entries.get_mut(token.0) {
             Some(Entry { target: Some(_), queued, .. }) => !std::mem::replace(queued, true),
@@ -123,14 +123,14 @@ impl Targets {
         }
     }
 
-    /// Its turn has come.
+    /// Takes it out of the queue.
     pub(super) fn dequeue(&mut self, token: Token) -> Option<Target> {
         let entry = self.entries.get_mut(token.0)?;
         entry.queued = false;
         entry.target
     }
 
-    /// It has another turn.
+    /// Puts it back into the queue.
     pub(super) fn requeue(&mut self, token: Token) {
         if let Some(entry) = self.entries.get_mut(token.0) {
             entry.queued = true;

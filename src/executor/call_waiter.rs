@@ -1,4 +1,4 @@
-//! Calls: how they are started, waited for, and given up.
+//! Calls: starting, waiting, polling, cancelling.
 
 use std::time::{Duration, Instant as Clock};
 
@@ -7,21 +7,22 @@ use libi_comm::{Call, CallId, CommError};
 use super::shared::RunToken;
 use super::{CallRequest, CallResult, Executor, GroupId, Reactor, WaitOn};
 
-/// What a [`Pending`](crate::Pending) needs of works, whatever they are.
+/// What a [`Pending`](crate::Pending) needs of an executor, whatever its reactor is.
 pub(crate) trait CallWaiter: Send + Sync {
-    /// Waits until a call is over, for so long at most, and takes what came of it.
+    /// Waits at most `timeout` for a call to complete and takes its result.
     fn wait(&self, id: CallId, timeout: Duration) -> Option<CallResult>;
 
-    /// Takes what came of a call if it is over. If nobody else drives, the machinery has one turn before.
+    /// Takes the result of a call if it has completed. If the run token is free, drives the reactor
+    /// for one turn first.
     fn poll(&self, id: CallId) -> Option<CallResult>;
 
-    /// Cancels a call for which nobody waits any longer, unless it is over by then: what has come is not lost.
+    /// Cancels a call and takes its result: `TimedOut`, or the result that arrived first.
     fn cancel_and_take(&self, id: CallId) -> Option<CallResult>;
 
-    /// Cancels a call.
+    /// Requests the cancellation of a call.
     fn cancel(&self, id: CallId);
 
-    /// Nobody wants to know what comes of a call.
+    /// Discards a call and its result.
     fn forget(&self, id: CallId);
 }
 
@@ -59,7 +60,8 @@ impl<M: Reactor> CallWaiter for Executor<M> {
 
     fn cancel_and_take(&self, id: CallId) -> Option<CallResult> {
         self.cancel(id);
-        // Whoever drives obeys before his next turn, and takes down that it is over.
+        // The driver executes commands before its next turn, and the cancellation completes the
+        // call.
         let answer = self.wait(id, Duration::from_secs(1));
         self.forget(id);
         answer

@@ -1,6 +1,8 @@
-//! What the thread sleeps by while callers drive: a clock that can be set without waking anybody.
+//! The timer on which the executor's thread sleeps while callers drive. Arming and disarming it
+//! wakes no thread.
 //!
-//! A condition variable would have the thread look up again and again, or be woken at the end of each call.
+//! With a condition variable the thread would have to wake periodically, or at the end of each
+//! call.
 
 use std::io;
 use std::time::Duration;
@@ -19,21 +21,21 @@ impl IdleTimer {
         Ok(Self { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)? })
     }
 
-    /// Rings after this time, whatever it was to do before; at once if that is nothing.
+    /// Expires after `time`, whatever was set before; at once if `time` is zero.
     pub(super) fn arm(&self, time: Duration) {
         let time = Expiration::OneShot(TimeSpec::from_duration(time.max(Duration::from_nanos(1))));
-        // There is such a clock and such a time.
+        // Cannot fail: the clock exists and the time is valid.
         let _ = self.timer.set(time, TimerSetTimeFlags::empty());
     }
 
-    /// Does not ring, unless it has.
+    /// Cancels the timer, unless it has expired.
     pub(super) fn disarm(&self) {
         let _ = self.timer.unset();
     }
 
-    /// Sleeps until it rings.
+    /// Sleeps until the timer expires.
     pub(super) fn wait(&self) {
-        // Whoever is woken otherwise looks for himself why.
+        // On any other return the caller checks the state again.
         let _ = self.timer.wait();
     }
 }

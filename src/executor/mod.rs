@@ -1,41 +1,56 @@
-//! Who turns the engine of a front end or a member, and how others wait meanwhile.
+//! Decides which thread runs the engine of a front end or a member, and how other threads wait
+//! meanwhile.
 //!
-//! [`Executor`] are the [`Reactor`] (an engine, and those who take down what it tells), a [`Shared`] on which is written
-//! what it has told, and a wheel. Whoever is at the wheel has the machinery for himself, and nobody else touches it:
+//! An [`Executor`] owns the [`Reactor`] (an engine and the sink of its events) and the [`Shared`]
+//! state in which results are stored. The run token grants exclusive use of the reactor. Its
+//! states:
 //!
 //! ```text
-//!                      rest is over, or the thread is summoned
-//!             +-------------------------------------------------+
-//!             v                                                 |
-//!          Thread ---- a caller sleeps who could drive ----> Free ----- stop, or the machinery fails ---> Gone
+//!             the idle timeout has passed, or the thread is requested
+//!          +----------------------------------------------------+
+//!          v                                                    |
+//!       Thread ---- a waiter exists that could drive -------> Free ---- stop, failure ---> Closed
 //!                                                             |  ^
-//!                                 a caller waits for something|  |it has come, or his time is up,
-//!                                                             v  |or the thread is summoned
-//!                                                            Caller
+//!                              a caller waits for a result    |  |  the result is there, a timeout
+//!                                                             v  |  passed, the thread is wanted
+//!                                                           Caller
 //! ```
 //!
-//! - **Who waits drives.** A caller that finds the wheel free turns the machinery until what he waits for is on the board: what
-//!   he sends and what he gets crosses no thread. One that starts something and does not wait has it sent.
-//! - **The thread** ([`Progress::Thread`]) drives when no caller does. It blocks in a turn; a caller wakes it, once, and sleeps; it
-//!   leaves the wheel at the end of the turn to whoever sleeps, and rests. It comes back when the wheel has been free for
-//!   [`IDLE_TIMEOUT`](thread::IDLE_TIMEOUT): whoever leaves the wheel sets an [idle_timer] unless it is set, and when it rings the thread looks
-//!   how long that was ago. While callers come and go it looks less and less often, so that calls one behind the other hardly ever
-//!   wake it. When it has rung while somebody drove, who drives silences it until he leaves, unless that is soon. What the machinery
-//!   has to do while all callers compute waits for `IDLE_TIMEOUT`, and after a time of many calls for 8 ms.
-//! - **What only the thread may do** is starting processes: they end with the thread that has started them. While the machinery
-//!   may do that it is not [anybody's](Reactor::callers_may_drive), and commands that lead there [request_thread](Reactor::requires_thread) the thread.
-//! - **Without a thread** ([`Progress::Manual`]) the wheel is free unless a caller waits or dispatches.
+//! - **Waiting callers drive.** A caller that finds the token free turns the reactor until its
+//!   result is there, so that neither its request nor the result crosses threads. A caller that
+//!   sends a command without waiting flushes it.
+//! - **The thread** ([`Progress::Thread`]) drives while no caller does. It blocks in a turn. A
+//!   caller that wants to wait wakes it once and sleeps; at the end of the turn the thread releases
+//!   the token to a waiter and rests.
+//! - **The idle timer** brings the thread back when the token has been free for
+//!   [`IDLE_TIMEOUT`](thread::IDLE_TIMEOUT). A caller that releases the token arms the timer unless
+//!   it is armed; when it expires, the thread checks how long the token has been free. While
+//!   callers come and go the interval doubles up to 8 ms, so that a sequence of calls rarely wakes
+//!   the thread. If the timer has expired while a caller was driving, the next caller that may
+//!   block disarms it until it releases the token. Consequence: while all callers compute, pending
+//!   work waits up to `IDLE_TIMEOUT`, after many calls up to 8 ms.
+//! - **Starting processes is reserved for the thread**, because processes are bound to the thread
+//!   that has started them and are killed when it ends. While the reactor may start processes,
+//!   [`Reactor::callers_may_drive`] is false; a command that leads to it
+//!   ([`Reactor::requires_thread`]) requests the thread.
+//! - **Without a thread** ([`Progress::Manual`]) the token is free unless a caller waits or
+//!   dispatches.
 //!
-//! # Why nobody sleeps for ever
-//! The wheel, what is waited for and who sleeps are under one lock, that of the board.
+//! # Invariants
+//! The run token, the results, the commands and the waiters are protected by one lock, that of
+//! [`Shared`].
 //!
-//! - Whoever drives takes the commands, and forgets that he was woken, under that lock before each turn; whoever adds a command
-//!   wakes him unless he was woken since. So a turn that has not seen a command is woken out of its waiting.
-//! - The thread looks for sleepers in the same moment. A caller wakes it, or finds it woken, before he sleeps: so the thread looks again.
-//! - A result wakes who sleeps for it. Whoever leaves the wheel, and whoever leaves without having driven, wakes one who sleeps
-//!   while the wheel is free; so there is never a free wheel with all awake who could take it asleep.
-//! - If nobody takes it the thread does.
-//! - Nobody takes the lock of the machinery while he has that of the board.
+//! - While the token is free and a waiter exists that may take it, at least one waiter is awake or
+//!   the thread will run. On release, and when a waiter leaves without having driven, one other
+//!   waiter is woken; the armed timer covers the rest.
+//! - A driver takes all commands and clears `woken` under the lock before each turn. A sender wakes
+//!   the driver unless `woken` is set. So no turn blocks while a command waits.
+//! - The thread checks for waiters under the same lock. A caller that goes to sleep wakes the
+//!   thread first, or finds `woken` set. So no turn of the thread blocks while a waiter could
+//!   drive.
+//! - A completed call wakes its waiter; a changed state wakes all watchers.
+//! - Lock order: the lock of the reactor is never acquired while the lock of `Shared` is held.
+//! - A reactor that has panicked or failed is not turned again, and every waiter is woken.
 //!
 //! [`Progress::Thread`]: crate::Progress::Thread
 //! [`Progress::Manual`]: crate::Progress::Manual
@@ -65,51 +80,52 @@ pub(crate) use ready_fd::ReadyFd;
 pub(crate) use shared::Shared;
 use shared::{RunToken, SharedState};
 
-/// How often in a row callers say something without looking what has happened.
+/// How many times in a row callers may flush commands without polling for events.
 const MAX_UNPOLLED: u32 = 16;
 
-/// What came of a call.
+/// The result of a call.
 pub(crate) type CallResult = Result<Outcome, CommError>;
 
-/// Which of the machinery's nodes a call is for.
+/// The communication group that a call is for: a session of a front end.
 pub(crate) type GroupId = u64;
 
-/// An engine, and those who take down on the [`Shared`] what it tells.
+/// An engine and the sink of its events, which writes results to [`Shared`].
 pub(crate) trait Reactor: Send + 'static {
-    /// What is on the board beside calls.
+    /// What is shared with callers beside the results of calls.
     type State: Send + 'static;
-    /// What it can be told.
+    /// What the reactor can be told to do.
     type Command: From<CallRequest> + Send + 'static;
 
-    /// Whether only the thread may carry this out.
+    /// Whether only the thread may execute this command.
     fn requires_thread(command: &Self::Command) -> bool;
 
-    /// Whether a caller may drive: not while processes may be started.
+    /// Whether a caller may drive. False while processes may be started.
     fn callers_may_drive(&self) -> bool;
 
-    /// Carries out commands.
+    /// Executes commands in order.
     fn execute(&mut self, commands: VecDeque<Self::Command>);
 
-    /// Waits until something happens, for so long at most, and does what follows.
+    /// Waits at most `max_wait` for events, and handles them.
     fn turn(&mut self, max_wait: Option<Duration>) -> io::Result<()>;
 
-    /// Has what was just obeyed go out, without looking what has happened.
+    /// Sends what the last commands have queued, without polling for events.
     fn flush(&mut self) -> io::Result<()> {
         self.turn(Some(Duration::ZERO))
     }
 
-    /// How long nothing has to be done unless something happens.
+    /// The time until the next deadline; `None` if there is none.
     fn next_timeout(&self) -> Option<Duration>;
 
-    /// Ends everything.
+    /// Ends all sessions.
     fn close(&mut self);
 }
 
-/// What the program has to say to others, for any machinery.
+/// Calls of the program, for any reactor.
 #[derive(Debug)]
 pub(crate) enum CallRequest {
     Call(GroupId, CallId, Call),
-    /// Nobody waits for it any more. Whoever obeys takes down that it has timed out, should it not be over.
+    /// The caller does not wait any more. The reactor completes the call with `TimedOut`, unless it
+    /// has completed.
     Cancel(GroupId, CallId),
 }
 
@@ -117,19 +133,19 @@ pub(crate) enum CallRequest {
 pub(crate) struct Executor<M: Reactor> {
     shared: Arc<Shared<M::State, M::Command>>,
     reactor: Mutex<M>,
-    /// Makes a turn return soon, from any thread.
+    /// Makes a turn return soon. May be called from any thread.
     wake: Box<dyn Fn() + Send + Sync>,
     threaded: bool,
 }
 
 type Guard<'a, M> = MutexGuard<'a, SharedState<<M as Reactor>::State, <M as Reactor>::Command>>;
 
-/// Where a caller sleeps.
+/// What a waiter is woken by.
 #[derive(Clone, Copy)]
 enum WaitOn {
-    /// He is woken when this call is over.
+    /// This call completes.
     Call(CallId),
-    /// He is woken whenever the board changes.
+    /// The shared state changes.
     Change,
 }
 
@@ -141,7 +157,7 @@ impl<M: Reactor> Executor<M> {
         progress: Progress,
     ) -> Arc<Self> {
         let threaded = progress == Progress::Thread;
-        // Until the thread knows better, what there is to do is its own.
+        // Until the thread knows better, the reactor is reserved for it.
         let mut locked = shared.lock();
         (locked.callers_may_drive, locked.thread_requested) = (!threaded, threaded);
         drop(locked);
@@ -152,8 +168,8 @@ impl<M: Reactor> Executor<M> {
         &self.shared
     }
 
-    /// Makes a descriptor that is readable as long as one of these is, or calls are over of which nobody has heard. There is one of
-    /// works.
+    /// Makes a descriptor that is readable while one of `others` is, or while completed calls have
+    /// not been claimed. May be called once.
     pub(crate) fn descriptor(&self, others: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
         let ready_fd = ReadyFd::new()?;
         let all = combine_readable(others.iter().copied().chain([ready_fd.as_fd()]))?;
@@ -161,7 +177,7 @@ impl<M: Reactor> Executor<M> {
         Ok(all)
     }
 
-    /// Adds a command, and gives its number. Commands are carried out soon, in their order.
+    /// Adds a command and returns its number. Commands are executed soon, in order.
     pub(crate) fn send(&self, command: M::Command) -> u64 {
         let mut locked = self.shared.lock();
         let number = self.push(&mut locked, command);
@@ -170,7 +186,7 @@ impl<M: Reactor> Executor<M> {
     }
 
     fn push(&self, locked: &mut Guard<'_, M>, command: M::Command) -> u64 {
-        // One that is gone has nothing any more that could be told something.
+        // A closed executor drops commands.
         if locked.run_token != RunToken::Closed {
             locked.has_thread_command |= self.threaded && M::requires_thread(&command);
             locked.commands.push_back(command);
@@ -179,7 +195,7 @@ impl<M: Reactor> Executor<M> {
         locked.sent
     }
 
-    /// Has commands carried out that were added.
+    /// Has added commands executed.
     fn process_commands(&self, mut locked: Guard<'_, M>) {
         if self.threaded && locked.caller_may_acquire() {
             let now = Some(Clock::now());
@@ -192,7 +208,7 @@ impl<M: Reactor> Executor<M> {
         }
     }
 
-    /// Waits until the state is as it should be, for so long at most.
+    /// Waits at most `timeout` until `ready` returns a value.
     pub(crate) fn wait_until<T>(
         &self,
         timeout: Duration,
@@ -225,19 +241,20 @@ impl<M: Reactor> Executor<M> {
             match found {
                 Ok(None) => {}
                 Ok(found) => return found,
-                Err(_) if self.threaded => {} // the thread sees to it that everybody hears of it
+                // The thread closes the executor, which wakes all waiters.
+                Err(_) if self.threaded => {}
                 Err(_) => return None,
             }
         }
     }
 
-    /// Sleeps until it is worth while to look again.
+    /// Sleeps until the conditions for waiting may have changed.
     fn sleep<'a>(&'a self, mut locked: Guard<'a, M>, on: WaitOn, left: Option<Duration>) -> Guard<'a, M> {
         let asks = locked.run_token == RunToken::Thread && locked.callers_may_drive;
         if asks && !std::mem::replace(&mut locked.woken, true) {
             (self.wake)();
         }
-        // A summoned thread leaves the wheel when it sees somebody asleep.
+        // The thread releases the token when it sees a waiter.
         let left = left.unwrap_or(Duration::from_secs(3_600));
         let mut own = None;
         if let WaitOn::Call(id) = on {
@@ -255,8 +272,8 @@ impl<M: Reactor> Executor<M> {
         locked
     }
 
-    /// Turns the machinery until it is ready, or the time is up, or the thread is needed; once at least. The wheel is free before
-    /// and after.
+    /// Turns the reactor at least once, until `ready` returns a value, the deadline passes, or the
+    /// thread is needed. The token is free before and after.
     fn drive<'a, T>(
         &'a self,
         mut locked: Guard<'a, M>,
@@ -274,13 +291,15 @@ impl<M: Reactor> Executor<M> {
             drop(locked);
             if executes {
                 run.reactor().execute(commands);
-                // That may have been all that was waited for, or what only the thread can go on with.
+                // The commands may have produced the result, or work that is reserved for the
+                // thread.
                 found = ready(&mut self.shared.lock());
                 if found.is_some() || self.threaded && !run.reactor().callers_may_drive() {
                     max_wait = Some(Duration::ZERO);
                 }
             }
-            // Who does not wait has what he said go out; what others say is looked for now and then.
+            // A caller that does not wait flushes its commands, and polls only every `MAX_UNPOLLED`
+            // times.
             let flush_only =
                 self.threaded && executes && max_wait == Some(Duration::ZERO) && unpolled < MAX_UNPOLLED;
             let turned = if flush_only { run.reactor().flush() } else { run.reactor().turn(max_wait) };
@@ -301,7 +320,7 @@ impl<M: Reactor> Executor<M> {
         (locked, result)
     }
 
-    /// Without a thread: does what there is to do, and does not wait. If somebody else drives he does it.
+    /// Without a thread: does what is due and does not wait. No-op if another caller drives.
     pub(crate) fn dispatch(&self) -> io::Result<()> {
         let locked = self.shared.lock();
         if self.threaded || !locked.caller_may_acquire() {
@@ -310,7 +329,7 @@ impl<M: Reactor> Executor<M> {
         self.drive(locked, Some(Clock::now()), &mut |_| None::<()>).1.map(drop)
     }
 
-    /// Without a thread: how long nothing has to be done unless something happens, if nobody else drives.
+    /// Without a thread: the time until the next deadline, unless another caller drives.
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
         let mut locked = self.shared.lock();
         if self.threaded || !locked.caller_may_acquire() {
@@ -323,7 +342,7 @@ impl<M: Reactor> Executor<M> {
         timeout
     }
 
-    /// Ends everything, or has the thread end it.
+    /// Ends all sessions, or has the thread end them.
     pub(crate) fn stop(&self) {
         let mut locked = self.shared.lock();
         locked.stopped = true;
@@ -340,19 +359,19 @@ impl<M: Reactor> Executor<M> {
         self.close();
     }
 
-    /// Ends everything. The wheel is free, and nobody takes it any more.
+    /// Ends all sessions. The token is free; nothing acquires it afterwards.
     fn close(&self) {
         self.reactor.lock().unwrap_or_else(PoisonError::into_inner).close();
         self.shared.end();
     }
 }
 
-/// How long there is to a deadline.
+/// The time until a deadline.
 fn left(deadline: Option<Clock>) -> Option<Duration> {
     deadline.map(|deadline| deadline.saturating_duration_since(Clock::now()))
 }
 
-/// Somebody at the wheel.
+/// Holds the run token. Dropping it without a release, by a panic, stops the executor.
 struct RunGuard<'a, M: Reactor> {
     executor: &'a Executor<M>,
     reactor: Option<MutexGuard<'a, M>>,
@@ -360,14 +379,14 @@ struct RunGuard<'a, M: Reactor> {
 }
 
 impl<'a, M: Reactor> RunGuard<'a, M> {
-    /// Takes the wheel, which is free.
+    /// Acquires the token, which must be free.
     fn acquire(executor: &'a Executor<M>, locked: &mut Guard<'_, M>, run_token: RunToken) -> Self {
         locked.run_token = run_token;
         Self { executor, reactor: None, released: false }
     }
 
     fn reactor(&mut self) -> &mut M {
-        // Whoever left the wheel has let go of it before.
+        // Cannot block: the previous holder has unlocked the reactor before it released the token.
         let lock = || self.executor.reactor.lock().unwrap_or_else(PoisonError::into_inner);
         self.reactor.get_or_insert_with(lock)
     }
@@ -380,7 +399,7 @@ impl<'a, M: Reactor> RunGuard<'a, M> {
 
 impl<M: Reactor> Drop for RunGuard<'_, M> {
     fn drop(&mut self) {
-        // Machinery in which something has panicked is not turned again.
+        // The reactor may be inconsistent after a panic and is not turned again.
         if !self.released {
             self.reactor = None;
             let mut locked = self.executor.shared.lock();

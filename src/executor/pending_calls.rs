@@ -1,4 +1,4 @@
-//! The calls that are not over, or of which nobody has heard yet that they are.
+//! Calls that have not completed, or whose result has not been taken.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar};
@@ -13,25 +13,25 @@ use super::{CallResult, GroupId};
 pub(super) struct PendingCalls {
     last: u64,
     open: BTreeMap<CallId, CallSlot>,
-    /// How many have somebody who sleeps for them.
+    /// The number of calls with a waiter.
     waiters: usize,
-    /// How many are over without anybody having heard of it.
+    /// The number of calls that completed without a waiter, and whose result has not been taken.
     unclaimed: usize,
-    /// Rings while there are such, if anybody wants to hear it.
+    /// Readable while `unclaimed` is not zero. Made on request.
     ready_fd: Option<ReadyFd>,
 }
 
 struct CallSlot {
     group: GroupId,
     answer: Option<CallResult>,
-    /// The answer has come when nobody slept for it.
+    /// The result arrived while no thread waited for it.
     unclaimed: bool,
-    /// Where somebody sleeps for it.
+    /// Wakes the thread that waits for this call.
     waiter: Option<Arc<Condvar>>,
 }
 
 impl PendingCalls {
-    /// Makes room for a new call.
+    /// Adds a call.
     pub(super) fn open(&mut self, group: GroupId) -> CallId {
         self.last += 1;
         let id = CallId(self.last);
@@ -39,7 +39,7 @@ impl PendingCalls {
         id
     }
 
-    /// A call is over. What came first stays.
+    /// Completes a call. The first result counts.
     pub(super) fn finish(&mut self, id: CallId, answer: CallResult) {
         if let Some(slot) = self.open.get_mut(&id).filter(|slot| slot.answer.is_none()) {
             slot.answer = Some(answer);
@@ -54,7 +54,7 @@ impl PendingCalls {
         }
     }
 
-    /// Has a bell ring as long as calls are over of which nobody has heard.
+    /// Keeps this descriptor readable while there are unclaimed results.
     pub(super) fn attach(&mut self, ready_fd: ReadyFd) {
         self.ready_fd = Some(ready_fd);
         self.update_ready_fd();
@@ -66,14 +66,14 @@ impl PendingCalls {
         }
     }
 
-    /// All calls of one party, or of all, are over.
+    /// Ends all calls of one group, or of all groups.
     pub(super) fn end(&mut self, group: Option<GroupId>) {
         let mine = |slot: &CallSlot| group.is_none_or(|group| slot.group == group) && slot.answer.is_none();
         let ids: Vec<_> = self.open.iter().filter(|(_, slot)| mine(slot)).map(|(id, _)| *id).collect();
         ids.into_iter().for_each(|id| self.finish(id, Err(CommError::Ended)));
     }
 
-    /// Takes what came of a call, if it is over.
+    /// Takes the result of a call, if it has completed.
     pub(super) fn take(&mut self, id: CallId) -> Option<CallResult> {
         let answer = self.open.get_mut(&id)?.answer.take()?;
         self.forget(id);
@@ -91,12 +91,12 @@ impl PendingCalls {
         }
     }
 
-    /// Whose call it is; nobody's if it is forgotten.
+    /// The group of a call; `None` if the call was discarded.
     pub(super) fn group(&self, id: CallId) -> Option<GroupId> {
         self.open.get(&id).map(|slot| slot.group)
     }
 
-    /// Somebody sleeps now until this call is over; nothing if it is forgotten.
+    /// Registers a waiter for a call; `None` if the call was discarded.
     pub(super) fn add_waiter(&mut self, id: CallId) -> Option<Arc<Condvar>> {
         let slot = self.open.get_mut(&id)?;
         let waiter = Arc::new(Condvar::new());
@@ -112,19 +112,19 @@ impl PendingCalls {
         }
     }
 
-    /// Whether somebody sleeps.
+    /// Whether any call has a waiter.
     pub(super) fn has_waiters(&self) -> bool {
         self.waiters > 0
     }
 
-    /// Wakes one who sleeps; whether there is one.
+    /// Wakes one waiter; false if there is none.
     pub(super) fn wake_one(&self) -> bool {
         let waiter = self.open.values().find_map(|slot| slot.waiter.as_ref());
         let waiter = waiter.filter(|_| self.has_waiters());
         waiter.inspect(|waiter| waiter.notify_one()).is_some()
     }
 
-    /// Wakes all who sleep.
+    /// Wakes all waiters.
     pub(super) fn wake_all(&self) {
         self.open.values().filter_map(|slot| slot.waiter.as_ref()).for_each(|waiter| waiter.notify_one());
     }

@@ -1,7 +1,7 @@
-//! Something that can be waited for with `poll`: readable while there is something to be had.
+//! A descriptor for `poll` that is readable while results are available.
 //!
-//! A program that was released may have closed it with all descriptors that it does not know. Then it rings no more, and what has its
-//! numbers is left alone.
+//! A released program may have closed it together with all descriptors it does not know. From then
+//! on the state is not signalled any more, and other files under the same numbers are left alone.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -13,7 +13,7 @@ use crate::engine::sys::file_identity;
 pub(crate) struct ReadyFd {
     reader: PipeReader,
     writer: PipeWriter,
-    /// Both ends are of the same pipe, and no two files have the same at a time.
+    /// The identity of the pipe, which both ends share and no other open file has.
     identity: Option<(u64, u64)>,
     ready: bool,
 }
@@ -25,13 +25,13 @@ impl ReadyFd {
         Ok(Self { reader, writer, identity, ready: false })
     }
 
-    /// Whether there is something to be had.
+    /// Makes the descriptor readable or not.
     pub(crate) fn set(&mut self, ready: bool) {
         let end = if ready { self.writer.as_raw_fd() } else { self.reader.as_raw_fd() };
         if std::mem::replace(&mut self.ready, ready) == ready || file_identity(end) != self.identity {
             return;
         }
-        // There is room for one byte, and it is there when it is read.
+        // The pipe holds at most one byte, so neither call blocks.
         let _ = if ready { self.writer.write(&[0]) } else { self.reader.read(&mut [0]) };
     }
 }

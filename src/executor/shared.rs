@@ -1,4 +1,4 @@
-//! What machinery has told, who is at the wheel, and who waits: all that is under one lock.
+//! The state that the reactor shares with callers, the run token, and the waiters, under one lock.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,62 +13,62 @@ use super::thread::IDLE_TIMEOUT;
 use super::{CallResult, GroupId};
 use crate::front::Progress;
 
-/// Who turns the machinery.
+/// Which thread may use the reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunToken {
     Free,
     Thread,
     Caller,
-    /// Nobody does any more.
+    /// The reactor has been closed.
     Closed,
 }
 
 /// See the [module](self).
 pub(crate) struct Shared<S, C> {
     locked: Mutex<SharedState<S, C>>,
-    /// For those who watch the state.
+    /// Notified when the state changes.
     pub(super) changed: Condvar,
-    /// For the thread while it rests, if there is one.
+    /// Wakes the resting thread, if there is a thread.
     idle_timer: Option<IdleTimer>,
 }
 
-/// What is on it.
+/// The state protected by the lock.
 pub(crate) struct SharedState<S, C> {
-    /// What the machinery has told, apart from calls.
+    /// What the reactor reports apart from calls.
     pub(crate) state: S,
     pub(super) pending_calls: PendingCalls,
-    /// What is to be carried out, and how many commands there have been.
+    /// Commands to be executed, and how many have been sent.
     pub(super) commands: VecDeque<C>,
     pub(super) sent: u64,
-    /// Whether one of them is for the thread.
+    /// Whether a command requires the thread.
     pub(super) has_thread_command: bool,
     pub(super) run_token: RunToken,
-    /// Whether whoever drives was woken since he has taken the commands.
+    /// Whether the driver has been woken since it took the commands.
     pub(super) woken: bool,
-    /// Whether callers may drive.
+    /// Whether the reactor lets callers drive.
     pub(super) callers_may_drive: bool,
-    /// How often something was said since somebody has looked what has happened.
+    /// How many flushes have happened since events were polled.
     pub(super) unpolled: u32,
-    /// Nobody is to turn the machinery any more.
+    /// The reactor must not be turned any more.
     pub(super) stopped: bool,
-    /// The thread is to take the wheel as soon as it is free.
+    /// The thread is to take the token as soon as it is free.
     pub(super) thread_requested: bool,
-    /// The alarm is set.
+    /// The timer is armed.
     pub(super) timer_armed: bool,
-    /// It has rung while somebody drove, as those do now who wait for long.
+    /// The timer has expired while a caller was driving; callers that block for long disarm it.
     pub(super) timer_fired_in_vain: bool,
-    /// Since when whoever drives keeps it from ringing.
+    /// Since when the current driver keeps the timer disarmed.
     pub(super) disarmed_at: Option<Clock>,
-    /// For how long the alarm is set: the longer, the more often it rang while callers came and went.
+    /// The interval of the timer. It doubles each time the timer expires while callers come and go.
     pub(super) timer_interval: Duration,
-    /// When the wheel was left last.
+    /// When the token was released last.
     pub(super) released_at: Clock,
-    /// How many sleep until the board changes.
+    /// How many threads wait for a change of the state.
     pub(super) watchers: usize,
 }
 
 impl<S, C> Shared<S, C> {
-    /// One for works with or without a thread.
+    /// State for an executor with or without a thread.
     pub(crate) fn new(state: S, progress: Progress) -> io::Result<Self> {
         let idle_timer = match progress {
             Progress::Thread => Some(IdleTimer::new()?),
@@ -100,7 +100,7 @@ impl<S, C> Shared<S, C> {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who watch that the state is another.
+    /// Wakes the watchers after a change of the state.
     pub(crate) fn announce(&self, locked: MutexGuard<'_, SharedState<S, C>>) {
         let watched = locked.watchers > 0;
         drop(locked);
@@ -109,23 +109,23 @@ impl<S, C> Shared<S, C> {
         }
     }
 
-    /// A call is over, unless it was before.
+    /// Completes a call, unless it has completed.
     pub(crate) fn finish(&self, id: CallId, answer: CallResult) {
         self.lock().pending_calls.finish(id, answer);
     }
 
-    /// Whatever a party has called is over.
+    /// Ends all calls of a group.
     pub(crate) fn end_calls_of(&self, group: GroupId) {
         self.lock().pending_calls.end(Some(group));
     }
 
-    /// Has the thread take the wheel as soon as it is free.
+    /// Has the thread take the token as soon as it is free.
     pub(super) fn request_thread(&self, locked: &mut SharedState<S, C>) {
         locked.thread_requested = true;
         self.arm_timer(locked, Duration::ZERO);
     }
 
-    /// The thread will be woken after this time.
+    /// Wakes the thread after this time.
     pub(super) fn arm_timer(&self, locked: &mut SharedState<S, C>, time: Duration) {
         if let Some(idle_timer) = &self.idle_timer {
             locked.timer_armed = true;
@@ -133,7 +133,7 @@ impl<S, C> Shared<S, C> {
         }
     }
 
-    /// Somebody drives, and may have to wait: the thread is not woken meanwhile.
+    /// Keeps the timer from waking the thread while a caller drives that may block.
     pub(super) fn disarm_timer(&self, locked: &mut SharedState<S, C>) {
         if locked.timer_fired_in_vain
             && !locked.thread_requested
@@ -144,14 +144,14 @@ impl<S, C> Shared<S, C> {
         }
     }
 
-    /// The thread sleeps until the alarm rings.
+    /// The thread sleeps until the timer expires.
     pub(super) fn wait_for_timer(&self) {
         if let Some(idle_timer) = &self.idle_timer {
             idle_timer.wait();
         }
     }
 
-    /// Whoever has driven leaves.
+    /// Releases the token.
     pub(super) fn release(&self, locked: &mut SharedState<S, C>) {
         locked.run_token = RunToken::Free;
         if self.idle_timer.is_some() {
@@ -162,7 +162,8 @@ impl<S, C> Shared<S, C> {
             if locked.stopped || locked.thread_requested || !locked.caller_may_continue() {
                 self.request_thread(locked);
             } else if !locked.timer_armed {
-                // It looks for itself how long the wheel has been free; to set the clock each time costs more.
+                // When the timer expires the thread checks how long the token has been free; arming
+                // it anew on each release would cost more.
                 self.arm_timer(locked, locked.timer_interval);
             }
         } else if locked.stopped && locked.watchers > 0 {
@@ -171,14 +172,14 @@ impl<S, C> Shared<S, C> {
         self.wake_waiter(locked);
     }
 
-    /// Wakes somebody who could take the wheel, if it is to be had.
+    /// Wakes a waiter that may take the token, if it is free.
     pub(super) fn wake_waiter(&self, locked: &mut SharedState<S, C>) {
         if locked.caller_may_acquire() && !locked.pending_calls.wake_one() && locked.watchers > 0 {
             self.changed.notify_all();
         }
     }
 
-    /// Nobody turns the machinery any more.
+    /// Closes the executor and wakes all waiters.
     pub(super) fn end(&self) {
         let mut locked = self.lock();
         (locked.run_token, locked.stopped) = (RunToken::Closed, true);
@@ -186,30 +187,30 @@ impl<S, C> Shared<S, C> {
         locked.pending_calls.end(None);
         locked.pending_calls.wake_all();
         drop(locked);
-        // With calls go functions of the program's own, and what is done when they go may come back to the board.
+        // Dropping a call runs functions of the program, which may lock this state.
         drop(commands);
         self.changed.notify_all();
     }
 }
 
 impl<S, C> SharedState<S, C> {
-    /// Whether a caller may go on with the machinery, if he has it.
+    /// Whether a caller that holds the token may continue.
     pub(super) fn caller_may_continue(&self) -> bool {
         self.callers_may_drive && !self.has_thread_command && !self.stopped
     }
 
-    /// Whether a caller may take the wheel.
+    /// Whether a caller may acquire the token.
     pub(super) fn caller_may_acquire(&self) -> bool {
-        // Where there is no thread nobody heeds that it is summoned.
+        // `thread_requested` is never set without a thread.
         self.run_token == RunToken::Free && self.caller_may_continue() && !self.thread_requested
     }
 
-    /// Whether somebody sleeps who could drive.
+    /// Whether a waiter exists that could drive.
     pub(super) fn has_waiters(&self) -> bool {
         self.watchers > 0 || self.pending_calls.has_waiters()
     }
 
-    /// What is to be carried out before the next turn.
+    /// Takes the commands to be executed before the next turn.
     pub(super) fn take_commands(&mut self) -> VecDeque<C> {
         self.woken = false;
         std::mem::take(&mut self.commands)

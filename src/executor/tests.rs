@@ -1,4 +1,4 @@
-//! Works with machinery that is only played: a network of another thread, which answers calls when it likes.
+//! An executor with a simulated reactor: a network thread answers calls after random delays.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use super::*;
 /// How long a test waits for what takes no time.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What comes in, and what wakes a turn: as a poll of the system does.
+/// Incoming results and wake-ups, as a poll of the system reports them.
 #[derive(Default)]
 struct Poll {
     inside: Mutex<(bool, VecDeque<CallId>)>,
@@ -49,7 +49,7 @@ impl Poll {
 
 enum Command {
     CallRequest(CallRequest),
-    /// Something that only the thread may do, for so many turns.
+    /// Work that only the thread may do, for this many turns.
     Start(u32),
     Panic,
 }
@@ -60,35 +60,35 @@ impl From<CallRequest> for Command {
     }
 }
 
-/// What is counted.
+/// Counters of turns, flushes and starts.
 #[derive(Default)]
-struct Count {
+struct Counters {
     turns_of_thread: AtomicUsize,
     turns_of_callers: AtomicUsize,
-    /// How often something was said since somebody has looked, and the most that ever was.
+    /// Flushes since the last poll, and their maximum.
     unpolled: AtomicUsize,
     max_unpolled: AtomicUsize,
     starts: AtomicUsize,
     closed: AtomicBool,
 }
 
-struct Played {
+struct SimulatedReactor {
     poll: Arc<Poll>,
     shared: Arc<Shared<usize, Command>>,
     network: Sender<(CallId, u32)>,
-    count: Arc<Count>,
+    count: Arc<Counters>,
     thread: Arc<Mutex<Option<ThreadId>>>,
     threaded: bool,
     starting: u32,
 }
 
-impl Played {
+impl SimulatedReactor {
     fn is_thread(&self) -> bool {
         *self.thread.lock().unwrap() == Some(thread::current().id())
     }
 }
 
-impl Reactor for Played {
+impl Reactor for SimulatedReactor {
     type State = usize;
     type Command = Command;
 
@@ -103,7 +103,7 @@ impl Reactor for Played {
     fn execute(&mut self, commands: VecDeque<Command>) {
         for command in commands {
             match command {
-                // The tag says after how many microseconds it is answered.
+                // The tag is the delay of the answer in microseconds.
                 Command::CallRequest(CallRequest::Call(_, id, Call::Receive { tag, .. })) => {
                     self.network.send((id, tag)).unwrap();
                 }
@@ -159,7 +159,7 @@ fn answer(id: CallId) -> Outcome {
     Outcome::Data(Bytes::copy_from_slice(&id.0.to_le_bytes()))
 }
 
-/// A call that is answered after so many microseconds.
+/// A call that is answered after this many microseconds.
 fn call(micros: u32) -> Call {
     Call::Receive { from: Address::FrontEnd, tag: micros }
 }
@@ -167,16 +167,16 @@ fn call(micros: u32) -> Call {
 /// A call that is never answered.
 const NEVER: Call = Call::Barrier;
 
-struct Stage {
-    executor: Arc<Executor<Played>>,
-    count: Arc<Count>,
+struct Scene {
+    executor: Arc<Executor<SimulatedReactor>>,
+    count: Arc<Counters>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Stage {
+impl Scene {
     fn new(progress: Progress) -> Self {
         let (poll, count, shared) =
-            (Arc::<Poll>::default(), Arc::<Count>::default(), Arc::new(Shared::new(0, progress).unwrap()));
+            (Arc::<Poll>::default(), Arc::<Counters>::default(), Arc::new(Shared::new(0, progress).unwrap()));
         let (network, pending_calls) = channel::<(CallId, u32)>();
         let call_waiter = Arc::clone(&poll);
         thread::spawn(move || {
@@ -189,7 +189,7 @@ impl Stage {
         });
         let threaded = progress == Progress::Thread;
         let known = Arc::<Mutex<Option<ThreadId>>>::default();
-        let played = Played {
+        let reactor = SimulatedReactor {
             poll: Arc::clone(&poll),
             shared: Arc::clone(&shared),
             network,
@@ -198,7 +198,7 @@ impl Stage {
             threaded,
             starting: 0,
         };
-        let executor = Executor::new(shared, played, move || poll.wake(), progress);
+        let executor = Executor::new(shared, reactor, move || poll.wake(), progress);
         let thread = threaded.then(|| {
             let executor = Arc::clone(&executor);
             thread::spawn(move || {
@@ -219,8 +219,8 @@ impl Stage {
     }
 }
 
-/// What a caller may do, at random; all of it comes to its end.
-fn call_at_random(executor: &Executor<Played>, rng: &mut Rng) {
+/// One random operation of a caller; each completes.
+fn call_at_random(executor: &Executor<SimulatedReactor>, rng: &mut Rng) {
     let micros = [0, 0, 0, 20, 300][rng.bits() as usize % 5];
     match rng.bits() % 20 {
         0 => drop(executor.send(Command::Start(3))),
@@ -251,7 +251,7 @@ fn call_at_random(executor: &Executor<Played>, rng: &mut Rng) {
             let id = executor.start(0, call(micros));
             let by = Instant::now() + TIMEOUT;
             while executor.poll(id).map(|found| assert_eq!(found, Ok(answer(id)))).is_none() {
-                assert!(Instant::now() < by, "polled in vain");
+                assert!(Instant::now() < by, "the result does not arrive");
             }
         }
         6 => {
@@ -268,94 +268,96 @@ fn call_at_random(executor: &Executor<Played>, rng: &mut Rng) {
     }
 }
 
-fn everybody_gets_what_he_waits_for(progress: Progress, callers: u64, pending_calls: u32) {
-    let stage = Stage::new(progress);
+fn all_callers_get_their_results(progress: Progress, callers: u64, calls: u32) {
+    let scene = Scene::new(progress);
     thread::scope(|scope| {
         for caller in 0..callers {
-            let executor = &stage.executor;
+            let executor = &scene.executor;
             let mut rng = Rng::new(caller);
-            scope.spawn(move || (0..pending_calls).for_each(|_| call_at_random(executor, &mut rng)));
+            scope.spawn(move || (0..calls).for_each(|_| call_at_random(executor, &mut rng)));
         }
     });
-    assert_eq!(stage.open_calls(), 0);
-    assert!(stage.count.starts.load(SeqCst) > 0);
-    stage.stop();
+    assert_eq!(scene.open_calls(), 0);
+    assert!(scene.count.starts.load(SeqCst) > 0);
+    scene.stop();
 }
 
 #[test]
-fn any_number_of_callers_gets_what_they_wait_for_with_a_thread() {
+fn callers_get_their_results_with_a_thread() {
     for callers in [1, 2, 8] {
-        everybody_gets_what_he_waits_for(Progress::Thread, callers, 1_000);
+        all_callers_get_their_results(Progress::Thread, callers, 1_000);
     }
 }
 
 #[test]
-fn any_number_of_callers_gets_what_they_wait_for_without_one() {
+fn callers_get_their_results_without_a_thread() {
     for callers in [1, 2, 8] {
-        everybody_gets_what_he_waits_for(Progress::Manual, callers, 1_000);
+        all_callers_get_their_results(Progress::Manual, callers, 1_000);
     }
 }
 
 #[test]
-fn who_waits_drives() {
-    let stage = Stage::new(Progress::Thread);
+fn a_waiting_caller_drives() {
+    let scene = Scene::new(Progress::Thread);
     for _ in 0..1_000 {
-        let id = stage.executor.start(0, call(0));
-        assert_eq!(stage.executor.wait(id, TIMEOUT), Some(Ok(answer(id))));
+        let id = scene.executor.start(0, call(0));
+        assert_eq!(scene.executor.wait(id, TIMEOUT), Some(Ok(answer(id))));
     }
     let (thread, callers) =
-        (stage.count.turns_of_thread.load(SeqCst), stage.count.turns_of_callers.load(SeqCst));
+        (scene.count.turns_of_thread.load(SeqCst), scene.count.turns_of_callers.load(SeqCst));
     assert!(callers > thread, "{callers} turns of callers, {thread} of the thread");
-    stage.stop();
+    scene.stop();
 }
 
 #[test]
-fn the_thread_drives_when_callers_do_something_else() {
-    let stage = Stage::new(Progress::Thread);
+fn the_thread_drives_while_callers_compute() {
+    let scene = Scene::new(Progress::Thread);
     let by = Instant::now() + TIMEOUT;
     for round in 1..=20 {
-        // A call that is waited for has the thread give up the wheel; of one that is not, nobody else hears.
-        let waited = stage.executor.start(0, call(0));
-        assert_eq!(stage.executor.wait(waited, TIMEOUT), Some(Ok(answer(waited))));
-        stage.executor.start(0, call(100));
-        while stage.executor.shared.lock().state < 2 * round {
-            assert!(Instant::now() < by, "nobody drives");
+        // Waiting for a call makes the thread release the token. The second call has no waiter, so
+        // only the thread can complete it.
+        let waited = scene.executor.start(0, call(0));
+        assert_eq!(scene.executor.wait(waited, TIMEOUT), Some(Ok(answer(waited))));
+        scene.executor.start(0, call(100));
+        while scene.executor.shared.lock().state < 2 * round {
+            assert!(Instant::now() < by, "the reactor is not driven");
             thread::yield_now();
         }
     }
-    stage.stop();
+    scene.stop();
 }
 
 #[test]
-fn who_only_speaks_hears_now_and_then() {
-    let stage = Stage::new(Progress::Thread);
+fn a_caller_that_only_sends_polls_now_and_then() {
+    let scene = Scene::new(Progress::Thread);
     let by = Instant::now() + TIMEOUT;
-    let max_wait = || stage.count.max_unpolled.load(SeqCst);
-    // On a busy machine the thread may take the wheel in between. A call that is waited for has it give that up.
+    let max_wait = || scene.count.max_unpolled.load(SeqCst);
+    // On a busy machine the thread may take the token in between. Waiting for a call makes it
+    // release the token.
     while max_wait() < MAX_UNPOLLED as usize {
-        assert!(Instant::now() < by, "who speaks looks each time");
-        let waited = stage.executor.start(0, call(0));
-        assert_eq!(stage.executor.wait(waited, TIMEOUT), Some(Ok(answer(waited))));
+        assert!(Instant::now() < by, "each flush polls");
+        let waited = scene.executor.start(0, call(0));
+        assert_eq!(scene.executor.wait(waited, TIMEOUT), Some(Ok(answer(waited))));
         for _ in 0..=MAX_UNPOLLED {
-            stage.executor.start(0, NEVER);
+            scene.executor.start(0, NEVER);
         }
     }
     for _ in 0..100 {
-        stage.executor.start(0, NEVER);
+        scene.executor.start(0, NEVER);
     }
     assert_eq!(max_wait(), MAX_UNPOLLED as usize);
-    stage.stop();
+    scene.stop();
 }
 
 #[test]
-fn who_waits_for_long_keeps_the_thread_from_being_woken() {
-    let stage = Stage::new(Progress::Thread);
+fn a_long_wait_disarms_the_idle_timer() {
+    let scene = Scene::new(Progress::Thread);
     let by = Instant::now() + TIMEOUT;
     let mut disarmed_at = false;
     while !disarmed_at {
-        assert!(Instant::now() < by, "the alarm rings whoever drives");
+        assert!(Instant::now() < by, "the timer is not disarmed");
         thread::scope(|scope| {
-            let executor = &stage.executor;
+            let executor = &scene.executor;
             let id = executor.start(0, call(20_000));
             let waits = scope.spawn(move || assert!(executor.wait(id, TIMEOUT).is_some()));
             while !waits.is_finished() {
@@ -364,23 +366,23 @@ fn who_waits_for_long_keeps_the_thread_from_being_woken() {
             }
         });
     }
-    // Who leaves the wheel has the thread look after it all the same.
-    let state = stage.executor.shared.lock().state;
-    stage.executor.start(0, call(100));
-    while stage.executor.shared.lock().state == state {
-        assert!(Instant::now() < by, "nobody drives");
+    // After a release the thread comes back all the same.
+    let state = scene.executor.shared.lock().state;
+    scene.executor.start(0, call(100));
+    while scene.executor.shared.lock().state == state {
+        assert!(Instant::now() < by, "the reactor is not driven");
         thread::yield_now();
     }
-    stage.stop();
+    scene.stop();
 }
 
 #[test]
-fn whoever_waits_when_works_are_stopped_hears_that_they_are() {
+fn stopping_wakes_all_waiters() {
     for progress in [Progress::Thread, Progress::Manual] {
-        let stage = Stage::new(progress);
+        let scene = Scene::new(progress);
         let waiting = AtomicUsize::new(0);
         thread::scope(|scope| {
-            let (executor, waiting) = (&stage.executor, &waiting);
+            let (executor, waiting) = (&scene.executor, &waiting);
             for _ in 0..3 {
                 scope.spawn(move || {
                     let id = executor.start(0, NEVER);
@@ -397,25 +399,25 @@ fn whoever_waits_when_works_are_stopped_hears_that_they_are() {
             }
             executor.stop();
         });
-        let id = stage.executor.start(0, call(0));
-        assert_eq!(stage.executor.poll(id), Some(Err(CommError::Ended)));
-        let count = Arc::clone(&stage.count);
-        stage.stop();
+        let id = scene.executor.start(0, call(0));
+        assert_eq!(scene.executor.poll(id), Some(Err(CommError::Ended)));
+        let count = Arc::clone(&scene.count);
+        scene.stop();
         assert!(count.closed.load(SeqCst));
     }
 }
 
 #[test]
-fn machinery_that_panics_is_not_turned_again_and_nobody_waits_for_it() {
-    let stage = Stage::new(Progress::Thread);
-    let executor = Arc::clone(&stage.executor);
+fn a_reactor_that_panics_is_not_turned_again_and_its_waiters_are_woken() {
+    let scene = Scene::new(Progress::Thread);
+    let executor = Arc::clone(&scene.executor);
     let id = executor.start(0, NEVER);
     let waits = thread::spawn({
         let executor = Arc::clone(&executor);
         move || executor.wait(id, Duration::MAX)
     });
     let _ = thread::spawn(move || executor.send(Command::Panic)).join();
-    // The one that was driving may have been the one that panicked.
+    // The panicking driver may have been the waiter itself.
     assert!(waits.join().map_or(true, |answer| answer == Some(Err(CommError::Ended))));
-    stage.stop();
+    scene.stop();
 }

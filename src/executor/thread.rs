@@ -1,18 +1,18 @@
-//! The thread that turns machinery when no caller does.
+//! The thread that drives the reactor while no caller does.
 
 use std::time::Duration;
 
 use super::shared::RunToken;
 use super::{Executor, Guard, Reactor, RunGuard};
 
-/// For how long nobody drives before the thread does.
+/// How long the token stays free before the thread takes it.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// For how long at most it does not look, while callers come and go.
+/// The largest interval of the timer while callers come and go.
 const MOST: Duration = IDLE_TIMEOUT.saturating_mul(8);
 
 impl<M: Reactor> Executor<M> {
-    /// What the thread does, until the works are stopped or the machinery fails.
+    /// Runs until the executor is stopped or the reactor fails.
     pub(crate) fn run_thread(&self) {
         let _ends = CloseOnExit(self);
         let mut locked = self.shared.lock();
@@ -27,11 +27,12 @@ impl<M: Reactor> Executor<M> {
         self.close();
     }
 
-    /// Drives until somebody sleeps who could.
+    /// Drives until a waiter exists that could drive.
     fn drive_until_wanted<'a>(&'a self, mut locked: Guard<'a, M>) -> Guard<'a, M> {
         let mut run = RunGuard::acquire(self, &mut locked, RunToken::Thread);
         loop {
-            // Sleepers are looked for, and it is forgotten that they have woken us, in one moment.
+            // Waiters are checked and `woken` is cleared under one lock: see the invariants in the
+            // module head.
             if locked.stopped || locked.has_waiters() && locked.caller_may_continue() {
                 break;
             }
@@ -52,7 +53,8 @@ impl<M: Reactor> Executor<M> {
         locked
     }
 
-    /// Rests until the wheel is free, and nobody has wanted it for a while or it is the thread that is wanted.
+    /// Rests until the token is free, and has been free for `IDLE_TIMEOUT` or the thread was
+    /// requested.
     fn wait_until_needed<'a>(&'a self, mut locked: Guard<'a, M>) -> Guard<'a, M> {
         loop {
             if locked.run_token == RunToken::Free {
@@ -65,7 +67,8 @@ impl<M: Reactor> Executor<M> {
                 self.shared.arm_timer(&mut locked, timer_interval);
             }
             locked.timer_interval = MOST.min(locked.timer_interval * 2);
-            // While somebody drives nothing is to be done: whoever leaves the wheel sets the alarm if it is not set.
+            // Nothing is due while a caller drives: on release it arms the timer unless it is
+            // armed.
             drop(locked);
             self.shared.wait_for_timer();
             locked = self.shared.lock();
@@ -75,7 +78,7 @@ impl<M: Reactor> Executor<M> {
     }
 }
 
-/// However the thread ends, nobody waits for it.
+/// Closes the executor when the thread ends, also by a panic.
 struct CloseOnExit<'a, M: Reactor>(&'a Executor<M>);
 
 impl<M: Reactor> Drop for CloseOnExit<'_, M> {

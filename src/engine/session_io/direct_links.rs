@@ -1,4 +1,5 @@
-//! A driver's part in direct links: listening, dialling, and moving a link from its channel to a connection.
+//! Direct links of a node: listening, connecting, and moving a link from its channel to a direct
+//! connection.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +21,7 @@ impl SessionIo {
     ) {
         match effect {
             Effect::Listen { loopback } if self.listener.is_none() => {
-                // Who cannot listen has no direct links; the channels are still there.
+                // Without a listener there are no direct links; the channels remain in use.
                 if let Ok((listener, addresses)) =
                     DirectListener::open(loopback, turn.registry, turn.targets, turn.id)
                 {
@@ -51,7 +52,7 @@ impl SessionIo {
             Effect::Follow(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.reads_direct = true;
-                    // What has come there before was not read.
+                    // Bytes that arrived there before have not been read.
                     if let Some(direct) = &link_io.direct
                         && turn.targets.queue(direct.token)
                     {
@@ -76,7 +77,7 @@ impl SessionIo {
         }
     }
 
-    /// Lets in whoever has connected. True if there may be more.
+    /// Accepts waiting connections. True if there may be more.
     pub(super) fn accept_peers(&mut self, turn: &mut Turn<'_>) -> bool {
         let mut authenticated = Vec::new();
         let Some(listener) = &mut self.listener else { return false };
@@ -87,7 +88,8 @@ impl SessionIo {
         more
     }
 
-    /// Notices that the connection to a parent has ended before the parent has moved: then the link stays where it is.
+    /// Notices that the connection to the parent ended before the parent moved the link. The link
+    /// then stays on its channel.
     pub(super) fn check_unconfirmed_direct(&mut self, link: LinkId, turn: &mut Turn<'_>) {
         let Some(link_io) =
             self.links.get_mut(&link).filter(|link_io| !link_io.reads_direct && !link_io.sends_direct)
@@ -128,7 +130,8 @@ impl SessionIo {
         }
     }
 
-    /// Sends away who has not proved himself in time, and gives up a parent who has not answered.
+    /// Closes connections whose handshake has timed out, and ends attempts to connect that have
+    /// failed.
     pub(super) fn expire_handshakes(&mut self, turn: &mut Turn<'_>) {
         if let Some(listener) = &mut self.listener {
             listener.expire(turn.now, turn.registry, turn.targets);
@@ -148,7 +151,7 @@ impl SessionIo {
         }
     }
 
-    /// Reads a direct connection, once it is its turn. True if there may be more.
+    /// Reads the direct connection, once the link has moved to it. True if there may be more.
     pub(super) fn read_direct(&mut self, link: LinkId, to_the_end: bool, turn: &mut Turn<'_>) -> bool {
         let mut total = 0;
         while total < READ_LIMIT {
@@ -159,12 +162,12 @@ impl SessionIo {
             let to_the_end = to_the_end || turn.targets.may_end(direct.token);
             let landing = self.node.landing(link).filter(|_| direct.inner.is_plaintext());
             if let Some((place, missing)) = landing {
-                let most = missing.min(READ_LIMIT - total);
-                match direct.inner.stream.read_into(place, most) {
+                let limit = missing.min(READ_LIMIT - total);
+                match direct.inner.stream.read_into(place, limit) {
                     Ok(count @ 1..) => {
                         total += count;
                         self.tell(Event::Landed(link), turn);
-                        if count < most && !to_the_end {
+                        if count < limit && !to_the_end {
                             return false;
                         }
                         continue;

@@ -9,10 +9,11 @@ use super::SessionIo;
 use crate::engine::Turn;
 use crate::engine::memory::borrow;
 
-/// Over which those are reached who are lost before the session is up: nobody has it, and it is cut at once.
+/// The link of members that were lost before the session was up. It does not exist and is cut at
+/// once.
 const LOST_LINK: LinkId = LinkId(u32::MAX);
 
-/// The tree as a group knows it.
+/// The tree as the group sees it.
 fn topology(tree: Tree) -> Topology {
     let branch = |branch: libi_launch::machine::Branch| Branch {
         link: branch.link,
@@ -43,18 +44,18 @@ impl SessionIo {
         }
     }
 
-    /// The program calls.
+    /// Starts a call of the program.
     pub(in crate::engine) fn call(&mut self, id: CallId, call: Call, turn: &mut Turn<'_>) {
         self.tell_group(Event::Call(id, call), turn);
     }
 
-    /// The program does not wait for a call any more.
+    /// Cancels a call of the program.
     pub(in crate::engine) fn cancel(&mut self, id: CallId, turn: &mut Turn<'_>) {
         self.tell_group(Event::Cancel(id), turn);
     }
 
-    /// Takes what was lent over a link with what was read last. What can still be changed is no loan. Tells whether there was
-    /// something: then the system has read no further than to there.
+    /// Takes shared memory that was received over a link with the last read. Memory that is not
+    /// sealed is ignored. True if there was any: a read of the system does not continue past it.
     pub(super) fn take_fds(&mut self, link: LinkId, turn: &mut Turn<'_>) -> bool {
         let link_io = self.links.get(&link).and_then(|link_io| link_io.input.as_ref());
         let loans = link_io.map(|input| input.inner.take_fds()).unwrap_or_default();
@@ -66,7 +67,7 @@ impl SessionIo {
         !loans.is_empty()
     }
 
-    /// Hands an event to the group, and does what it wants.
+    /// Passes an event to the group and carries out its effects.
     pub(super) fn tell_group(&mut self, event: Event, turn: &mut Turn<'_>) {
         #[cfg(test)]
         if super::tests::overhear(turn.id, &event) {

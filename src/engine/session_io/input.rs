@@ -1,4 +1,5 @@
-//! The standard input of this program, if the user of the front end has some for it: a pipe that we write.
+//! The standard input of this program, if the front end provides it: a pipe that the engine writes
+//! to.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +14,7 @@ use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, replace};
 use crate::engine::targets::FdRole;
 
-/// The end of the pipe that we write, and what waits to be written.
+/// The writing end of the pipe, and the bytes that wait for it.
 pub(super) struct Input {
     pipe: Option<(Stream, Token)>,
     waiting: VecDeque<u8>,
@@ -21,7 +22,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Takes more of it; no bytes are its end.
+    /// Queues more input. An empty slice marks its end.
     pub(super) fn queue(&mut self, bytes: &[u8]) {
         self.ended |= bytes.is_empty();
         self.waiting.extend(bytes);
@@ -29,7 +30,8 @@ impl Input {
 }
 
 impl SessionIo {
-    /// From now on standard input is what comes from the front end. If that cannot be, it stays empty.
+    /// Replaces standard input by the input of the front end. On failure standard input stays as it
+    /// is.
     pub(super) fn take_input(&mut self, turn: &mut Turn<'_>) {
         let Ok((reader, writer)) = io::pipe() else { return };
         let Ok(ours) = duplicate(writer.as_raw_fd()) else { return };
@@ -40,7 +42,7 @@ impl SessionIo {
         self.input = Some(Input { pipe: Some((stream, token)), waiting: VecDeque::new(), ended: false });
     }
 
-    /// Writes what the program takes now, and confirms it.
+    /// Writes what the pipe takes, and confirms it.
     pub(super) fn feed_input(&mut self, events: &mut VecDeque<Event>, turn: &mut Turn<'_>) {
         let Some(input) = &mut self.input else { return };
         let mut taken = 0;
@@ -61,7 +63,7 @@ impl SessionIo {
             }
         }
         if broken || input.pipe.is_none() {
-            // The program has closed its input: whatever else comes is taken, and forgotten.
+            // The program has closed its input: further input is confirmed and dropped.
             taken += input.waiting.len();
             input.waiting.clear();
         }
@@ -71,7 +73,7 @@ impl SessionIo {
             turn.targets.remove(turn.registry, pipe.number(), token);
         }
         if taken > 0 {
-            events.push_back(Event::InputTaken(taken as u32)); // no more than was sent at a time
+            events.push_back(Event::InputTaken(taken as u32));
         }
     }
 }

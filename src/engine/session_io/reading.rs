@@ -1,4 +1,4 @@
-//! What a driver reads: links, what is printed beside them, and the ends of processes.
+//! Reads links, printed output, and the ends of processes.
 
 use std::io;
 use std::time::Duration;
@@ -14,15 +14,16 @@ use super::{READ_LIMIT, SessionIo, is_waiting};
 use crate::engine::Turn;
 use crate::engine::link_io::Registered;
 
-/// How much is read where a long frame is likely to begin.
+/// The most bytes read at once where a long frame is likely to begin.
 const HEAD: usize = 1 << 10;
-/// How many turns' worth of bytes may have arrived on a connection before they are read: more than systems keep.
+/// How many rounds of reads a closed direct connection gets: more than socket buffers hold.
 const MAX_FINAL_READS: usize = 256;
-/// How long a remote shell may go on when its program has ended. It ends by itself, unless somebody holds its connection.
+/// How long a remote shell may outlive its program. It ends by itself, unless another process holds
+/// its connection.
 const SHELL_EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl SessionIo {
-    /// Reads a link, `to_the_end` if nobody may report what is left. True if there may be more.
+    /// Reads a link; `to_the_end` if no event will report what is left. True if there may be more.
     pub(super) fn read_link(&mut self, link: LinkId, to_the_end: bool, turn: &mut Turn<'_>) -> bool {
         let mut total = 0;
         while total < READ_LIMIT {
@@ -34,14 +35,14 @@ impl SessionIo {
             let expects_long = std::mem::take(&mut link_io.expects_long);
             let as_it_is = !link_io.reads_direct && link_io.trailer.is_none();
             if let Some((place, missing)) = self.node.landing(link).filter(|_| as_it_is) {
-                let most = missing.min(READ_LIMIT - total);
-                match stream.read_into(place, most) {
+                let limit = missing.min(READ_LIMIT - total);
+                match stream.read_into(place, limit) {
                     Ok(count @ 1..) => {
                         total += count;
                         link_io.expects_long = true;
                         let borrowed = self.take_fds(link, turn);
                         self.tell(Event::Landed(link), turn);
-                        if count < most && !to_the_end && !borrowed {
+                        if count < limit && !to_the_end && !borrowed {
                             return false;
                         }
                         continue;
@@ -53,11 +54,11 @@ impl SessionIo {
                     }
                 }
             }
-            // What is read here of a long frame is copied.
-            let most = if expects_long { HEAD } else { self.buffer.len() };
-            match stream.read(&mut self.buffer[..most]) {
+            // The part of a long frame that is read here is copied.
+            let limit = if expects_long { HEAD } else { self.buffer.len() };
+            match stream.read(&mut self.buffer[..limit]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                // Behind its goodbye nothing on the channel is meant for us.
+                // On the channel only the exit trailer may follow its goodbye.
                 Ok(count @ 1..) if link_io.reads_direct => {
                     total += count;
                     if link_io.trailer.is_some() {
@@ -76,7 +77,7 @@ impl SessionIo {
                     if !bytes.is_empty() {
                         self.tell(Event::Received(link, bytes), turn);
                     }
-                    if count < most && !to_the_end && !borrowed {
+                    if count < limit && !to_the_end && !borrowed {
                         return false;
                     }
                 }
@@ -89,7 +90,7 @@ impl SessionIo {
         true
     }
 
-    /// Takes out of what has arrived on a channel how the program over there has ended, if that is said there.
+    /// Removes the exit trailer from bytes that arrived on a channel, and notes the exit status.
     fn scan_trailer(&mut self, link: LinkId, bytes: &mut Vec<u8>, turn: &mut Turn<'_>) {
         let Some(trailer) = self.links.get_mut(&link).and_then(|link_io| link_io.trailer.as_mut()) else {
             return;
@@ -105,7 +106,7 @@ impl SessionIo {
         }
     }
 
-    /// Ends what still leads to programs that have ended: something that they have left behind holds it.
+    /// Kills remote shells whose program has ended and that are kept alive by other processes.
     pub(super) fn kill_lingering_shells(&mut self, now: Instant) {
         while let Some(&(due, link)) = self.shell_deadlines.first()
             && due <= now
@@ -118,8 +119,9 @@ impl SessionIo {
         }
     }
 
-    /// Nothing more comes over a channel. What a child has said last may still be on its way directly; it is bounded by
-    /// the exit of what was started. A parent is gone with its channel.
+    /// Handles the end of a channel. The last bytes of a child may still arrive on its direct
+    /// connection; the exit of the started process bounds the wait. A parent is gone with its
+    /// channel.
     pub(super) fn on_channel_end(&mut self, link: LinkId, turn: &mut Turn<'_>) {
         let link_io = self.links.get_mut(&link).filter(|link_io| !link_io.reads_direct);
         let held = link_io
@@ -134,7 +136,7 @@ impl SessionIo {
         if let Some(link_io) = link_io.filter(|link_io| link_io.reads_direct && link_io.direct.is_some()) {
             return link_io.close_channel(turn.registry, turn.targets);
         }
-        // What has arrived there is in order; it has no other turn.
+        // What has arrived there precedes the end, and no later event would report it.
         for _ in 0..MAX_FINAL_READS {
             if !self.read_direct(link, true, turn) {
                 break;
@@ -143,11 +145,11 @@ impl SessionIo {
         self.close_link(link, turn);
     }
 
-    /// Nothing more comes from the other end of a link.
+    /// Closes a link whose other end is gone.
     pub(super) fn close_link(&mut self, link: LinkId, turn: &mut Turn<'_>) {
         let Some(link_io) = self.links.get_mut(&link).filter(|link_io| !link_io.closed) else { return };
         if link_io.awaits_trailer() {
-            // It comes on the channel, behind all else.
+            // The exit trailer arrives on the channel, behind everything else.
             link_io.reads_direct = true;
             link_io.close_direct(turn.registry, turn.targets);
             return self.tell(Event::Closed(link), turn);
@@ -158,16 +160,16 @@ impl SessionIo {
         self.remove_if_gone(link, turn);
     }
 
-    /// Reads what a process prints beside its link. True if there may be more.
+    /// Reads what a process prints. True if there may be more.
     pub(super) fn read_printed(
         &mut self,
         link: LinkId,
         place: usize,
-        most: usize,
+        limit: usize,
         turn: &mut Turn<'_>,
     ) -> bool {
         let mut total = 0;
-        while total < most {
+        while total < limit {
             let Some(link_io) = self.links.get_mut(&link) else { return false };
             let Some(Some(Registered { inner: text, token })) = link_io.print_pipes.get_mut(place) else {
                 return false;
@@ -191,7 +193,7 @@ impl SessionIo {
                     }
                     if let Some(whole) = whole.filter(|whole| !whole.is_empty()) {
                         self.tell(Event::Printed(link, stream, whole), turn);
-                        if most == READ_LIMIT && !self.node.reads_output() {
+                        if limit == READ_LIMIT && !self.node.reads_output() {
                             self.paused_pipes.push(token);
                             return false;
                         }
@@ -209,7 +211,7 @@ impl SessionIo {
         true
     }
 
-    /// The end of a line may be there, and only not have been read; then it gets more time.
+    /// Extends the deadline of an incomplete line if its end can already be read.
     pub(super) fn postpone_partial_line(
         &mut self,
         link: LinkId,
@@ -230,7 +232,7 @@ impl SessionIo {
         }
     }
 
-    /// A process seems to have ended: what it has said before comes first.
+    /// Handles the exit of a process. What it has sent and printed before is read first.
     pub(super) fn on_process_exit(&mut self, link: LinkId, turn: &mut Turn<'_>) {
         let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) else {
             return;
@@ -248,7 +250,7 @@ impl SessionIo {
         let released = link_io.released;
         let Some(Registered { inner: child, .. }) = &mut link_io.process else { return };
         if !released {
-            // What it has left running is not to outlive it.
+            // Processes that it has left behind in its group must not outlive it.
             let _ = child.signal_group(Signal::KILL);
         }
         let ended = child.try_wait();
@@ -267,7 +269,7 @@ impl SessionIo {
     }
 }
 
-/// What is known of a program when the remote shell has ended, and nobody has said more.
+/// The exit of a program whose remote shell has ended without an exit trailer.
 fn shell_exit(shell: Option<process::ExitStatus>) -> Exit {
     match shell {
         Some(process::ExitStatus::Code(code)) => Exit::Shell(code),

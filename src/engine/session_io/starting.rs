@@ -1,4 +1,4 @@
-//! Starts the process that a node wants, by the recipe of its back-end.
+//! Starts a process of a node, as its launch method describes.
 
 use std::fmt::Display;
 use std::io;
@@ -18,39 +18,39 @@ use super::Ends;
 use crate::engine::stream::Stream;
 use crate::engine::sys::duplicate_from;
 
-/// How many descriptors one started process takes here at most.
+/// The most descriptors that one started process takes here.
 const FDS_PER_START: u64 = 5;
 
-/// Who has started more processes than this keeps what leads to them in the long part of its table of descriptors.
+/// From this many started processes on, their descriptors are moved to high numbers.
 const MOVE_UP_FROM: usize = 64;
 
-/// A process, and our ends of what leads to it.
+/// A started process, and the engine's ends of its streams.
 pub(super) struct Started {
     pub(super) child: Child,
     pub(super) input: Stream,
     pub(super) output: Option<Stream>,
     pub(super) print_pipes: Vec<(StdStream, Stream)>,
-    /// What is to be said before everything else.
+    /// Written to the channel before everything else.
     pub(super) first: Vec<u8>,
     pub(super) trailer: Option<TrailerTag>,
 }
 
-/// A process that was not started.
+/// A failed start.
 pub(super) struct StartFailure {
-    /// Why, for people.
+    /// The message for users.
     pub(super) why: String,
-    /// Whether only room is missing, of which there may be more elsewhere or later.
+    /// Whether a resource was exhausted, which may be available elsewhere or later.
     pub(super) out_of_resources: bool,
 }
 
 impl StartFailure {
-    /// The system has said this number while this was done.
+    /// A failure of `what` with the error number of the system.
     pub(super) fn by_system(what: impl Display, errno: Option<i32>) -> Self {
         let rooms = [libc::EMFILE, libc::ENFILE, libc::EAGAIN, libc::ENOMEM, libc::ENOSPC];
         Self { why: what.to_string(), out_of_resources: errno.is_some_and(|errno| rooms.contains(&errno)) }
     }
 
-    /// What its node is told.
+    /// The event that reports it to the node.
     pub(super) fn event(self, link: LinkId) -> Event {
         if self.out_of_resources {
             Event::OutOfResources(link, self.why)
@@ -67,7 +67,7 @@ impl From<StartError> for StartFailure {
     }
 }
 
-/// Starts it; or says why that is not possible. `open` processes have been started before.
+/// Starts the process of a job. `open` is the number of links of the node.
 pub(super) fn start(
     node: &Node,
     job: &Job,
@@ -105,7 +105,8 @@ pub(super) fn start(
     start.args = spec.args;
     start.cwd = spec.cwd;
     start.open_files = open_files;
-    // The signal is bound to the thread; one that might end earlier than this process must not take them with it.
+    // The death signal is bound to the starting thread. A thread that may end before this process
+    // must not kill its children.
     start.parent_death_signal = lasting_thread.then_some(Signal::KILL);
     start.fds.insert(2, FdSource::File(its_stderr.as_fd()));
     let mut print_pipes = vec![(StdStream::Err, stderr)];
@@ -138,7 +139,7 @@ pub(super) fn start(
     }
 }
 
-/// Whether an entry of the list names this host as its launch does.
+/// Whether the list has an entry with the same name, user and port as this host.
 fn is_among(hosts: &HostList, task: &HostSpec) -> bool {
     let same = |host: HostRef<'_>| {
         (host.name, host.user, host.port) == (&task.name, task.user.as_deref(), task.port)
@@ -146,23 +147,23 @@ fn is_among(hosts: &HostList, task: &HostSpec) -> bool {
     hosts.iter().any(same)
 }
 
-/// A pipe for a process to write into.
+/// A pipe for a process to write to.
 fn pipe(open: usize) -> io::Result<Ends> {
     let (ours, theirs) = io::pipe()?;
     Ok((Stream::ours(move_up(ours.into(), open), false), theirs.into()))
 }
 
-/// Moves a descriptor of ours out of the way of those that processes are given, of which they are given copies.
+/// Moves a descriptor away from the low numbers: each new process copies the low part of the table.
 fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
     if open < MOVE_UP_FROM {
         return fd;
     }
-    // Where there is no room it can stay.
+    // It may stay where it is if no number is free.
     duplicate_from(fd.as_raw_fd(), LONG_FD_TABLE.into()).unwrap_or(fd)
 }
 
-/// Raises the soft limit of open files if it is near. What is started gets it as it was: programs that use `select`
-/// break above 1024.
+/// Raises the soft limit of open files when it is nearly used up. Started processes get the
+/// original limit: programs that use `select` break above 1024.
 fn make_room(open: usize) -> Option<u64> {
     use std::sync::OnceLock;
     static BEFORE: OnceLock<u64> = OnceLock::new();
@@ -174,13 +175,13 @@ fn make_room(open: usize) -> Option<u64> {
     BEFORE.get().copied()
 }
 
-/// The names of the variables that a leader has of its own distribution, with `=` between them: those it starts may be
-/// of others. It is set only where distributions differ in their variables.
+/// Names the variables of a leader's own distribution, separated by `=`. The processes it starts
+/// may belong to other distributions. Set only if distributions differ in their variables.
 const OWN: &str = "LIBI_OWN";
-/// What stands before the names of variables that a leader's distribution has replaced, with their values before that.
+/// Prefix of variables with the values that a leader's distribution has replaced.
 const BEFORE: &str = "LIBI_BEFORE_";
 
-/// Variables of a leader, with their names among them if that is needed.
+/// The variables of a leader, with the list of their names if distributions differ.
 fn with_names(variables: &[EnvVar], node: &Node) -> Vec<EnvVar> {
     let mut all = variables.to_vec();
     if node.programs().iter().any(|other| other.env != variables) {
@@ -190,7 +191,7 @@ fn with_names(variables: &[EnvVar], node: &Node) -> Vec<EnvVar> {
     all
 }
 
-/// What the named variables are in this environment, which they replace.
+/// The values that the named variables have in this environment, which the distribution replaces.
 fn replaced(variables: &[EnvVar], environment: &Environment) -> Vec<EnvVar> {
     let own = variables.iter().find(|variable| variable.name().as_bytes() == OWN.as_bytes());
     let names = own.map(|own| own.value().as_bytes()).unwrap_or_default();
@@ -204,7 +205,7 @@ fn variable(name: &[u8], value: &[u8]) -> Option<EnvVar> {
     EnvVar::new(OsBytes::new(name).ok()?, OsBytes::new(value).ok()?).ok()
 }
 
-/// What this process has in its environment, without what was meant for itself alone.
+/// The environment of this process, without what was meant for this process alone.
 pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&EnvVar| {
@@ -215,13 +216,13 @@ pub(crate) fn inherited() -> Environment {
     all.variables().iter().filter(meant).cloned().collect()
 }
 
-/// What this process would have in its environment if it were of no distribution: what it starts for its session gets
-/// this, and the variables of its own.
+/// The environment that this process would have without its distribution. Processes that it starts
+/// for its session get this and the variables of their own distribution.
 pub(crate) fn inherited_by_members() -> Environment {
     without_own(&Environment::inherited(), inherited())
 }
 
-/// From all that a process has, what it has not of its distribution.
+/// Removes from the environment what comes from the distribution, and restores what it replaced.
 fn without_own(all: &Environment, inherited: Environment) -> Environment {
     let names = all.value(OWN.as_bytes()).map(OsBytes::as_bytes).unwrap_or_default();
     let names = names.split(|byte| *byte == b'=');

@@ -1,4 +1,5 @@
-//! Two engines, of a front end and of its only member, that are connected as if the one had started the other.
+//! Two engines, of a front end and of its only member, connected as if the first had started the
+//! second.
 
 use std::cell::RefCell;
 use std::os::unix::net::UnixStream;
@@ -22,10 +23,10 @@ use crate::engine::{Engine, EngineSink, NodeId};
 const FRONT: NodeId = NodeId(1);
 const MEMBER: NodeId = NodeId(2);
 const CHILD: LinkId = LinkId(1);
-/// What frames of tests begin with: nothing that a group says.
+/// The first bytes of test frames, which no group sends.
 const MARK: [u8; 4] = [0xff; 4];
 
-/// What was heard of a node, in order.
+/// What a node has reported, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Frame(u32),
@@ -55,7 +56,7 @@ fn frames_heard_by(id: NodeId) -> Vec<u32> {
     heard_by(id).into_iter().filter_map(number).collect()
 }
 
-/// Notes what a group is told; true if it is not meant for it.
+/// Records an event for the group. True if it must not reach the group.
 pub(super) fn overhear(id: NodeId, event: &Said) -> bool {
     match event {
         Said::Frame(_, bytes) => {
@@ -74,7 +75,7 @@ pub(super) fn overhear(id: NodeId, event: &Said) -> bool {
     }
 }
 
-/// A frame in several pieces that together are so long.
+/// A frame of this length in several pieces.
 fn frame(number: u32, length: usize) -> Frame {
     let body = Bytes::from(vec![number as u8; length.saturating_sub(8)]);
     let half = body.len() / 2;
@@ -128,7 +129,7 @@ impl Pair {
         member.last = FRONT.0;
         assert_eq!(front.add(session_io(Node::front(SessionKey(1), &plan, 1)), &mut Notes), FRONT);
         front.with(FRONT, &mut Notes, |session_io, turn| {
-            // Nothing is started: it is here.
+            // Nothing is started: the member is in this process.
             assert_eq!(session_io.pending_starts.pop_front().map(|start| start.0), Some(CHILD));
             let link_io = session_io.links.get_mut(&CHILD).unwrap();
             let input = Stream::ours(ours.into(), true);
@@ -143,7 +144,7 @@ impl Pair {
         Self { front, member }
     }
 
-    /// Turns both until this holds.
+    /// Turns both engines until the condition holds.
     fn until(&mut self, what: impl Fn(&Self) -> bool) {
         for _ in 0..200_000 {
             if what(self) {
@@ -155,15 +156,15 @@ impl Pair {
         panic!("that did not come: {:?}", HEARD.take());
     }
 
-    fn turn(&mut self, id: NodeId, most: Duration) {
-        self.engine(id).turn(Some(most), &mut Notes).unwrap();
+    fn turn(&mut self, id: NodeId, limit: Duration) {
+        self.engine(id).turn(Some(limit), &mut Notes).unwrap();
     }
 
     fn engine(&mut self, id: NodeId) -> &mut Engine {
         if id == FRONT { &mut self.front } else { &mut self.member }
     }
 
-    /// Has this node's half of the link send a frame.
+    /// Queues a frame on the link of this node.
     fn send(&mut self, from: NodeId, frame: Frame) {
         let (session_io, link) = self.session_io(from);
         session_io.links.get_mut(&link).unwrap().queue_frame(frame);
@@ -188,7 +189,7 @@ fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
     for (from, to, message) in [(FRONT, MEMBER, Heard::Signal), (MEMBER, FRONT, Heard::Released)] {
         HEARD.take();
         (0..64).for_each(|number| pair.send(from, frame(number, LENGTH)));
-        // Nobody reads, until no more can be written.
+        // The other side does not read, until no more can be written.
         (0..100).for_each(|_| pair.turn(from, Duration::ZERO));
         let (session_io, link) = pair.session_io(from);
         assert!(session_io.links[&link].has_frames() && !session_io.has_sent_everything());
@@ -196,7 +197,7 @@ fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
         pair.engine(from).tell(from, event, &mut Notes);
         pair.until(|_| frames_heard_by(to).len() == 64);
         let heard = heard_by(to);
-        // What a socket holds is far less than a frame.
+        // A socket buffer holds far less than a frame.
         let before = heard.iter().position(|heard| *heard == message);
         assert!(before.is_some_and(|before| before <= 1), "{heard:?}");
         assert_eq!(frames_heard_by(to), (0..64).collect::<Vec<_>>());
