@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-struct Ended {
+struct Completed {
     status: i32,
     out: String,
     err: String,
 }
 
 /// Runs the program outside any job, with this on standard input.
-fn libi_with(input: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
+fn libi_with(input: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Completed {
     let mut command = Command::new(env!("CARGO_BIN_EXE_libi"));
     for (name, _) in std::env::vars() {
         if ["SLURM_", "PBS_", "LSB_", "PE_"].iter().any(|prefix| name.starts_with(prefix)) {
@@ -26,29 +26,29 @@ fn libi_with(input: &str, variables: &[(&str, &str)], arguments: &[&str]) -> End
     // A program that needs no input may be gone before it is written.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
-    Ended {
+    Completed {
         status: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
     }
 }
 
-fn libi(arguments: &[&str]) -> Ended {
+fn libi(arguments: &[&str]) -> Completed {
     libi_with("", &[], arguments)
 }
 
 /// What a run that goes well prints as JSON.
 fn json(arguments: &[&str]) -> Value {
-    let ended = libi(arguments);
-    assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{arguments:?}");
-    serde_json::from_str(&ended.out).unwrap()
+    let completed = libi(arguments);
+    assert_eq!((completed.status, completed.err.as_str()), (0, ""), "{arguments:?}");
+    serde_json::from_str(&completed.out).unwrap()
 }
 
 /// What a run that is refused says, on standard error alone.
-fn shell_error(arguments: &[&str]) -> String {
-    let ended = libi(arguments);
-    assert_eq!((ended.status, ended.out.as_str()), (2, ""), "{arguments:?}");
-    ended.err
+fn usage_error(arguments: &[&str]) -> String {
+    let completed = libi(arguments);
+    assert_eq!((completed.status, completed.out.as_str()), (2, ""), "{arguments:?}");
+    completed.err
 }
 
 const COSTS: [&str; 6] = ["--seq", "7ms", "--rem", "172ms", "--constant", "20ms"];
@@ -138,7 +138,7 @@ fn every_launch_can_be_shown() {
 }
 
 #[test]
-fn a_path_too_long_to_read_is_told_by_its_length() {
+fn a_path_too_long_to_read_is_given_by_its_length() {
     let plan = plan_json("100000", &["--tree", "chain"]);
     assert_eq!(plan["critical_path_length"], 99_999);
     assert!(plan.get("critical_path").is_none());
@@ -153,7 +153,7 @@ fn a_plan_can_be_drawn() {
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
     assert!(svg.contains(">node50<"));
     let nowhere = plan("5", &["--svg", "/nonexistent/plan.svg"]);
-    let error = shell_error(&nowhere.iter().map(String::as_str).collect::<Vec<_>>());
+    let error = usage_error(&nowhere.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(error.contains("/nonexistent/plan.svg: No such file"), "{error}");
 }
 
@@ -194,7 +194,7 @@ fn simulations_replay_from_their_seed_and_count_what_is_lost() {
 }
 
 #[test]
-fn each_thing_that_can_go_wrong_in_a_simulation_can_be_asked_for() {
+fn every_simulated_fault_can_be_requested() {
     let seen = |more: &[&str]| {
         let costs = ["simulate", "--hosts", "n[1-400]", "--seq", "7ms", "--rem", "172ms", "--json"];
         json(&costs.iter().chain(more).copied().collect::<Vec<_>>())
@@ -220,13 +220,13 @@ fn a_list_is_expanded_with_everything_that_was_written() {
 
 #[test]
 fn standard_input_is_folded() {
-    let ended = libi_with("n1 n2\nn3,rack1-n01 rack1-n02\n", &[], &["hosts", "--fold"]);
-    assert_eq!((ended.status, ended.out.as_str()), (0, "n[1-3],rack1-n[01-02]\n"));
+    let completed = libi_with("n1 n2\nn3,rack1-n01 rack1-n02\n", &[], &["hosts", "--fold"]);
+    assert_eq!((completed.status, completed.out.as_str()), (0, "n[1-3],rack1-n[01-02]\n"));
 }
 
 #[test]
 fn a_mistake_in_a_list_is_pointed_at() {
-    let error = shell_error(&["hosts", "node[1-4],node[9-3]"]);
+    let error = usage_error(&["hosts", "node[1-4],node[9-3]"]);
     assert!(error.starts_with("libi: host list, column 16: the range 9-3 runs backwards"), "{error}");
     assert!(error.ends_with("node[1-4],node[9-3]\n               ^\n"), "{error}");
 }
@@ -234,21 +234,28 @@ fn a_mistake_in_a_list_is_pointed_at() {
 #[test]
 fn the_surrounding_job_is_shown() {
     let slurm = [("SLURM_JOB_NODELIST", "n[1-3]"), ("SLURM_TASKS_PER_NODE", "2(x2),1")];
-    let ended = libi_with("", &slurm, &["hosts", "--from-env", "--fold"]);
-    assert_eq!((ended.status, ended.out.as_str()), (0, "n[1-2]:2,n3\n"));
-    assert_eq!(ended.err, "libi: Slurm (SLURM_JOB_NODELIST and SLURM_TASKS_PER_NODE): hosts 3, slots 5\n");
+    let completed = libi_with("", &slurm, &["hosts", "--from-env", "--fold"]);
+    assert_eq!((completed.status, completed.out.as_str()), (0, "n[1-2]:2,n3\n"));
+    assert_eq!(
+        completed.err,
+        "libi: Slurm (SLURM_JOB_NODELIST and SLURM_TASKS_PER_NODE): hosts 3, slots 5\n"
+    );
     assert_eq!(libi_with("", &slurm, &["hosts", "--from-env"]).out, "n1:2\nn2:2\nn3\n");
-    let ended = libi_with("", &slurm, &["hosts", "--from-env", "--json"]);
-    let job: Value = serde_json::from_str(&ended.out).unwrap();
+    let completed = libi_with("", &slurm, &["hosts", "--from-env", "--json"]);
+    let job: Value = serde_json::from_str(&completed.out).unwrap();
     assert_eq!((&job["source"], &job["folded"]), (&"Slurm".into(), &"n[1-2]:2,n3".into()));
 
     let missing = [("PBS_NODEFILE", "/nonexistent/nodes")];
-    let ended = libi_with("", &missing, &["hosts", "--from-env"]);
-    assert_eq!(ended.status, 2);
-    assert!(ended.err.contains("PBS_NODEFILE") && ended.err.contains("/nonexistent/nodes"), "{}", ended.err);
+    let completed = libi_with("", &missing, &["hosts", "--from-env"]);
+    assert_eq!(completed.status, 2);
+    assert!(
+        completed.err.contains("PBS_NODEFILE") && completed.err.contains("/nonexistent/nodes"),
+        "{}",
+        completed.err
+    );
     let wrong = [("SLURM_JOB_NODELIST", "n[3-1]")];
-    let ended = libi_with("", &wrong, &["hosts", "--from-env"]);
-    assert!(ended.err.contains("n[3-1]\n  ^"), "the mistake is pointed at: {}", ended.err);
+    let completed = libi_with("", &wrong, &["hosts", "--from-env"]);
+    assert!(completed.err.contains("n[3-1]\n  ^"), "the mistake is pointed at: {}", completed.err);
 }
 
 #[test]
@@ -268,21 +275,21 @@ fn a_job_whose_hosts_are_not_text_is_an_error_not_another_job() {
 fn an_empty_list_of_hosts_is_status_3() {
     let file = std::env::temp_dir().join(format!("libi-cli-{}.nodes", std::process::id()));
     std::fs::write(&file, "\n").unwrap();
-    let ended = libi_with("", &[("PBS_NODEFILE", file.to_str().unwrap())], &["hosts", "--from-env"]);
+    let completed = libi_with("", &[("PBS_NODEFILE", file.to_str().unwrap())], &["hosts", "--from-env"]);
     std::fs::remove_file(&file).unwrap();
-    assert_eq!((ended.status, ended.out.as_str()), (3, ""));
+    assert_eq!((completed.status, completed.out.as_str()), (3, ""));
     assert_eq!(libi(&["plan", "--hosts", ",", "--seq", "1ms", "--rem", "1ms"]).status, 3);
 }
 
 #[test]
-fn no_job_around_is_status_3_with_a_hint() {
-    let ended = libi(&["hosts", "--from-env"]);
-    assert_eq!((ended.status, ended.out.as_str()), (3, ""));
-    assert!(ended.err.contains("hint: "), "{}", ended.err);
+fn without_a_surrounding_job_the_status_is_3_with_a_hint() {
+    let completed = libi(&["hosts", "--from-env"]);
+    assert_eq!((completed.status, completed.out.as_str()), (3, ""));
+    assert!(completed.err.contains("hint: "), "{}", completed.err);
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_libi"))
         .args(["hosts", "n[1-1000000]"])
         .stdout(Stdio::piped())
@@ -296,24 +303,24 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn wrong_command_lines_are_status_2_and_say_what_is_right() {
-    assert!(shell_error(&["plan", "--hosts", "5", "--seq", "7", "--rem", "1s"]).contains("write 7ms or 7s"));
+    assert!(usage_error(&["plan", "--hosts", "5", "--seq", "7", "--rem", "1s"]).contains("write 7ms or 7s"));
     assert!(
-        shell_error(&["plan", "--hosts", "5", "--seq", "7ms", "--rem", "1s", "--tree", "oak"])
+        usage_error(&["plan", "--hosts", "5", "--seq", "7ms", "--rem", "1s", "--tree", "oak"])
             .contains("greedy")
     );
     for hosts in ["0", "20000000", "1e6", "10k", "1,000"] {
         for command in ["plan", "simulate"] {
-            let error = shell_error(&[command, "--hosts", hosts, "--seq", "7ms", "--rem", "1s"]);
+            let error = usage_error(&[command, "--hosts", hosts, "--seq", "7ms", "--rem", "1s"]);
             assert!(error.contains("from 1 to 10000000"), "{error}");
         }
     }
-    let years = shell_error(&["plan", "--hosts", "1000", "--seq", "1s", "--rem", "8000h", "--tree", "chain"]);
+    let years = usage_error(&["plan", "--hosts", "1000", "--seq", "1s", "--rem", "8000h", "--tree", "chain"]);
     assert!(years.contains("584 years"), "{years}");
-    assert!(shell_error(&[]).contains("Usage: libi"));
+    assert!(usage_error(&[]).contains("Usage: libi"));
 }
 
 #[test]
-fn help_explains_the_words_it_uses() {
+fn help_explains_its_terms() {
     let help = libi(&["--help"]).out;
     for word in ["SEQ", "REM", "plan", "simulate", "hosts", "7ms"] {
         assert!(help.contains(word), "{word}");

@@ -22,7 +22,7 @@ fn doctor(lab: &Lab, words: &[&str]) -> Command {
     command
 }
 
-fn told(output: &Output) -> (i32, String, String) {
+fn outcome(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
@@ -34,7 +34,7 @@ fn json(lab: &Lab, words: &[&str]) -> (i32, Value) {
 }
 
 fn document(command: &mut Command) -> (i32, Value) {
-    let (status, out, err) = told(&command.output().unwrap());
+    let (status, out, err) = outcome(&command.output().unwrap());
     assert_eq!(err, "");
     (status, serde_json::from_str(&out).unwrap())
 }
@@ -44,7 +44,7 @@ fn host<'a>(document: &'a Value, name: &str) -> &'a Value {
 }
 
 /// How many processes there are that were started in this laboratory.
-fn left(lab: &Lab) -> usize {
+fn processes_left(lab: &Lab) -> usize {
     let mark = format!("LIBI_TEST_SHELL={}", lab.0.join("config").display());
     processes::bearing(&mark).len()
 }
@@ -63,7 +63,7 @@ fn program(lab: &Lab, path: &str, text: &str) {
 #[test]
 fn healthy_hosts_are_one_line_and_status_0() {
     let lab = Lab::new("");
-    let (status, out, err) = told(&doctor(&lab, &["--shell", SHELL, "n[1-9],me@n10"]).output().unwrap());
+    let (status, out, err) = outcome(&doctor(&lab, &["--shell", SHELL, "n[1-9],me@n10"]).output().unwrap());
     assert_eq!((status, err.as_str()), (0, ""), "{out}");
     assert!(out.starts_with("10 hosts through ") && out.contains(": a launch would work\n"), "{out}");
     assert!(out.contains("\nn[1-9],me@n10  yes      yes     sh "), "{out}");
@@ -71,7 +71,7 @@ fn healthy_hosts_are_one_line_and_status_0() {
 }
 
 #[test]
-fn everything_of_each_host_is_in_the_document() {
+fn the_json_document_describes_every_host() {
     let lab = Lab::new("");
     let (status, document) = json(&lab, &["--program", "/bin/sh", "n1:2222:1", "n2"]);
     assert_eq!((status, &document["ok"], &document["hosts_ok"]), (0, &true.into(), &2.into()));
@@ -90,7 +90,7 @@ fn everything_of_each_host_is_in_the_document() {
 }
 
 #[test]
-fn every_fault_has_its_verdict() {
+fn every_fault_is_classified() {
     let faults = [
         ("refuse refused", "refused", "Connection refused"),
         ("refuse timed-out", "no-answer", "Connection timed out"),
@@ -123,11 +123,11 @@ fn every_fault_has_its_verdict() {
         assert!(host["hint"].is_string(), "{fault}");
     }
     assert_eq!(host(&document, "well")["ok"], true);
-    eventually("nothing is left", || left(&lab) == 0);
+    eventually("nothing is left", || processes_left(&lab) == 0);
 }
 
 #[test]
-fn what_a_profile_prints_is_noise_and_no_problem() {
+fn profile_output_is_a_note_and_no_problem() {
     let lab = Lab::new(
         "fault n1 banner-before Welcome to the cluster\nfault n2 garbage 5000\nfault n3 warn careful",
     );
@@ -136,7 +136,7 @@ fn what_a_profile_prints_is_noise_and_no_problem() {
     let noise = ["n1", "n2", "n3"].map(|name| host(&document, name)["noise_bytes"].as_u64().unwrap());
     assert_eq!((noise[0], noise[2]), (23, 0));
     assert!(noise[1] > 0);
-    let (_, out, _) = told(&doctor(&lab, &["--shell", SHELL, "n[1-3]"]).output().unwrap());
+    let (_, out, _) = outcome(&doctor(&lab, &["--shell", SHELL, "n[1-3]"]).output().unwrap());
     assert!(
         out.contains("n[1-2]  prints something before commands, which will be taken for output: Welcome to"),
         "{out}"
@@ -144,7 +144,7 @@ fn what_a_profile_prints_is_noise_and_no_problem() {
 }
 
 #[test]
-fn hosts_that_hang_keep_nobody_from_a_verdict_and_nothing_is_left() {
+fn hosts_that_hang_delay_no_other_host_and_leave_no_process() {
     let lab = Lab::new("fault 20% hang");
     let (status, document) = json(&lab, &["--timeout", "6s", "--at-once", "4", "--no-direct", "n[1-60]"]);
     let hosts = document["hosts"].as_array().unwrap();
@@ -152,38 +152,38 @@ fn hosts_that_hang_keep_nobody_from_a_verdict_and_nothing_is_left() {
     let fine = hosts.iter().filter(|host| host["ok"] == true).count();
     assert_eq!((status, silent + fine), (3, 60), "{document:#}");
     assert!((1..60).contains(&silent));
-    eventually("nothing is left", || left(&lab) == 0);
+    eventually("nothing is left", || processes_left(&lab) == 0);
 }
 
 #[test]
-fn a_signal_ends_everything_with_what_is_known() {
+fn a_signal_ends_the_examination_with_partial_results() {
     let lab = Lab::new("fault n2 hang");
     let mut command = doctor(&lab, &["--shell", SHELL, "--timeout", "60s", "--json", "n1,n2"]);
     let child = command.spawn().unwrap();
     eventually("both are called", || lab.fates().len() == 2);
     // The one that does not hang ends.
-    eventually("one is examined", || left(&lab) == 2);
+    eventually("one is examined", || processes_left(&lab) == 2);
     let kill = Command::new("/bin/sh").args(["-c", &format!("kill -TERM {}", child.id())]).status();
     assert!(kill.unwrap().success());
-    let (status, out, _) = told(&child.wait_with_output().unwrap());
+    let (status, out, _) = outcome(&child.wait_with_output().unwrap());
     let document: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((status, &host(&document, "n1")["ok"]), (128 + 15, &true.into()));
     assert_eq!(host(&document, "n2")["problem"], "interrupted");
-    assert_eq!(left(&lab), 0);
+    assert_eq!(processes_left(&lab), 0);
 }
 
 #[test]
-fn nothing_outlives_a_doctor_that_is_killed() {
+fn no_process_outlives_a_killed_doctor() {
     let lab = Lab::new("fault n1 hang");
     let mut child = doctor(&lab, &["--shell", SHELL, "--timeout", "60s", "n1"]).spawn().unwrap();
     eventually("it is called", || lab.fates().len() == 1);
     child.kill().unwrap();
     child.wait().unwrap();
-    eventually("nothing is left", || left(&lab) == 0);
+    eventually("nothing is left", || processes_left(&lab) == 0);
 }
 
 #[test]
-fn a_program_that_is_not_there_is_found_out() {
+fn a_missing_program_is_detected() {
     let lab = Lab::new("");
     fs::write(lab.0.join("text"), "no program").unwrap();
     let cases = [
@@ -214,7 +214,7 @@ fn path(lab: &Lab, names: &[&str]) -> String {
 }
 
 #[test]
-fn where_no_tool_can_connect_nobody_can_tell() {
+fn without_a_connect_tool_direct_links_are_unknown() {
     let lab = Lab::new("");
     let path = path(&lab, &[]);
     let (status, document) = document(doctor(&lab, &["--json", "--shell", SHELL, "n1"]).env("PATH", path));
@@ -222,7 +222,7 @@ fn where_no_tool_can_connect_nobody_can_tell() {
 }
 
 #[test]
-fn each_tool_that_there_is_connects() {
+fn each_available_tool_connects() {
     for tool in ["bash", "perl"] {
         let lab = Lab::new("");
         let path = path(&lab, &["timeout", tool]);
@@ -236,13 +236,14 @@ fn a_host_that_cannot_connect_can_be_launched_on() {
     let lab = Lab::new("");
     let path = path(&lab, &["timeout"]);
     program(&lab, "path/bash", "#!/bin/sh\nexit 1\n");
-    let (status, out, _) = told(&doctor(&lab, &["--shell", SHELL, "n1"]).env("PATH", path).output().unwrap());
+    let (status, out, _) =
+        outcome(&doctor(&lab, &["--shell", SHELL, "n1"]).env("PATH", path).output().unwrap());
     assert_eq!(status, 0, "{out}");
     assert!(out.contains("n1  cannot connect to this host"), "{out}");
 }
 
 /// A program that is called `ssh`, says what a real one has said, and runs the command here.
-fn talkative(lab: &Lab, transcript: &str) -> String {
+fn verbose_ssh(lab: &Lab, transcript: &str) -> String {
     let said =
         transcript.lines().filter_map(|line| line.split_once(" err ").map(|(_, said)| format!("{said}\n")));
     fs::write(lab.0.join("said"), said.collect::<String>()).unwrap();
@@ -254,9 +255,9 @@ fn talkative(lab: &Lab, transcript: &str) -> String {
 const TRANSCRIPT: &str = include_str!("../libi-launch/src/transcript/recordings/9.2-works.txt");
 
 #[test]
-fn what_ssh_says_of_a_login_is_told() {
+fn ssh_debug_output_is_reported() {
     let lab = Lab::new("");
-    let ssh = talkative(&lab, TRANSCRIPT);
+    let ssh = verbose_ssh(&lab, TRANSCRIPT);
     let (status, document) = document(&mut doctor(&lab, &["--json", "--shell", &ssh, "n1"]));
     let n1 = host(&document, "n1");
     assert_eq!((status, &n1["ssh"]["key_exchange"]), (0, &"sntrup761x25519-sha512".into()), "{n1:#}");
@@ -272,9 +273,9 @@ fn what_ssh_says_of_a_login_is_told() {
 }
 
 #[test]
-fn the_gain_compares_both_ways_by_turns() {
+fn gain_alternates_between_both_profiles() {
     let lab = Lab::new("");
-    let ssh = talkative(&lab, TRANSCRIPT);
+    let ssh = verbose_ssh(&lab, TRANSCRIPT);
     let (status, document) = document(&mut doctor(&lab, &["--gain", "--json", "--shell", &ssh, "n[1-2]"]));
     assert_eq!(status, 0);
     let gain = document["gain"].as_array().unwrap();
@@ -286,22 +287,22 @@ fn the_gain_compares_both_ways_by_turns() {
     let fast: Vec<_> = calls.lines().map(|call| call.contains("KexAlgorithms=^curve25519")).collect();
     let turns = [false, true, false, true, false, true];
     assert_eq!(fast, [&[false; 2][..], &turns, &turns].concat());
-    let (_, out, _) = told(&doctor(&lab, &["--gain", "--shell", &ssh, "n1"]).output().unwrap());
+    let (_, out, _) = outcome(&doctor(&lab, &["--gain", "--shell", &ssh, "n1"]).output().unwrap());
     assert!(out.contains("with the faster options a login takes "), "{out}");
 }
 
 #[test]
 fn this_machine_needs_no_shell() {
     let lab = Lab::new("");
-    let (status, out, _) = told(&doctor(&lab, &["--shell", "none", "a,b"]).output().unwrap());
+    let (status, out, _) = outcome(&doctor(&lab, &["--shell", "none", "a,b"]).output().unwrap());
     assert_eq!(status, 0, "{out}");
     assert!(out.starts_with("2 hosts on this machine"), "{out}");
 }
 
 #[test]
-fn a_program_that_cannot_be_called_is_said_to_be_one() {
+fn a_shell_that_cannot_be_started_is_reported() {
     let lab = Lab::new("");
-    let (status, out, _) = told(&doctor(&lab, &["--shell", "/no/such/ssh", "n[1-3]"]).output().unwrap());
+    let (status, out, _) = outcome(&doctor(&lab, &["--shell", "/no/such/ssh", "n[1-3]"]).output().unwrap());
     assert_eq!(status, 3);
     assert!(out.contains("n[1-3]  cannot be called: exec /no/such/ssh: No such file"), "{out}");
 }
@@ -319,11 +320,11 @@ fn wrong_command_lines_are_status_2_and_no_hosts_3() {
         &["--file", "/no/such/file"],
         &["n1", "--file", "hosts"],
     ] {
-        let (status, out, err) = told(&doctor(&lab, words).output().unwrap());
+        let (status, out, err) = outcome(&doctor(&lab, words).output().unwrap());
         assert_eq!((status, out.as_str()), (2, ""), "{words:?}");
         assert!(!err.is_empty(), "{words:?}");
     }
-    assert_eq!(told(&doctor(&lab, &[","]).output().unwrap()).0, 3);
-    let help = told(&doctor(&lab, &["--help"]).output().unwrap()).1;
+    assert_eq!(outcome(&doctor(&lab, &[","]).output().unwrap()).0, 3);
+    let help = outcome(&doctor(&lab, &["--help"]).output().unwrap()).1;
     assert!(help.contains("Examples:") && help.contains("Exit status:"), "{help}");
 }

@@ -5,12 +5,12 @@
 //! `tests/run` does, or `CI=true`; what is missing then is a failure. Otherwise the tests say that they were not tried.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "packages/beside.rs"]
-mod beside;
 #[path = "packages/examples.rs"]
 mod examples;
 #[allow(dead_code, unreachable_pub, reason = "it is shared")]
 mod native;
+#[path = "packages/other_rust.rs"]
+mod other_rust;
 #[path = "packages/programs.rs"]
 mod programs;
 #[path = "packages/tree.rs"]
@@ -25,9 +25,9 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Whether packages are to be tried.
-fn are_asked_for() -> bool {
-    let says = |name: &str, what: &str| std::env::var(name).is_ok_and(|value| value == what);
-    let asked = says("LIBI_PACKAGES", "1") || says("CI", "true");
+fn enabled() -> bool {
+    let is_set = |name: &str, what: &str| std::env::var(name).is_ok_and(|value| value == what);
+    let asked = is_set("LIBI_PACKAGES", "1") || is_set("CI", "true");
     if !asked {
         eprintln!("not tried: this needs cmake, pkg-config and cargo-c, and LIBI_PACKAGES=1");
     }
@@ -35,7 +35,7 @@ fn are_asked_for() -> bool {
 }
 
 /// What a command prints when it does what it should.
-fn done(command: &mut Command) -> String {
+fn run_successfully(command: &mut Command) -> String {
     let shown = format!("{command:?}");
     let ended = native::run_command(command, TIMEOUT);
     assert_eq!(ended.code, Some(0), "{shown}\n{}\n{}", ended.out, ended.err);

@@ -14,10 +14,10 @@ fn libi(words: &[&str]) -> Command {
 }
 
 fn run(words: &[&str]) -> (i32, String, String) {
-    told(&libi(words).output().unwrap())
+    outcome(&libi(words).output().unwrap())
 }
 
-fn told(output: &Output) -> (i32, String, String) {
+fn outcome(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
@@ -32,7 +32,7 @@ fn members_run_and_their_lines_are_tagged_with_their_ranks() {
 }
 
 #[test]
-fn the_exit_status_tells_what_went_wrong() {
+fn the_exit_status_tells_what_failed() {
     let failed = run(&["-n", "2", MEMBER, "join", "finish:20000", "only:1:exit:3"]);
     assert_eq!((failed.0, failed.2.as_str()), (1, "libi: rank 1 on localhost exited 3\n"));
     let killed = run(&["-n", "2", MEMBER, "join", "only:1:signal:9", "finish:20000"]);
@@ -45,19 +45,19 @@ fn the_exit_status_tells_what_went_wrong() {
 }
 
 #[test]
-fn a_program_that_does_not_take_its_place_is_said_to_be_one() {
+fn a_program_that_never_joins_is_reported_with_its_stderr() {
     let (status, _, err) = run(&["--hosts", "a,b", MEMBER, "err:usage: tool", "exit:0"]);
     assert_eq!(status, 3);
     assert!(err.contains("exited 0 without joining") && err.contains("usage: tool"), "{err}");
 }
 
 #[test]
-fn a_hundred_hosts_are_launched_by_processes_that_may_have_few_files_open() {
+fn a_hundred_hosts_are_launched_under_a_low_descriptor_limit() {
     let limited = |most: &str, tree: &str| {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", most, LIBI, "run", "--tree", tree]);
         command.args(["--hosts", "n[0-99]", MEMBER, "join", "finish:20000"]).stdin(Stdio::null());
-        told(&command.output().unwrap())
+        outcome(&command.output().unwrap())
     };
     for most in ["24", "40"] {
         assert_eq!(limited(most, "late"), (0, String::new(), String::new()), "{most} files");
@@ -68,7 +68,7 @@ fn a_hundred_hosts_are_launched_by_processes_that_may_have_few_files_open() {
 }
 
 #[test]
-fn standard_input_is_the_masters() {
+fn standard_input_goes_to_the_master() {
     let mut child = libi(&["-n", "2", "--tag", MEMBER, "join", "read", "finish:20000"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -76,7 +76,7 @@ fn standard_input_is_the_masters() {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     let writer = std::thread::spawn(move || input.write_all(&vec![b'x'; 300_000]).unwrap());
-    let (status, out, _) = told(&child.wait_with_output().unwrap());
+    let (status, out, _) = outcome(&child.wait_with_output().unwrap());
     writer.join().unwrap();
     let mut lines: Vec<_> = out.lines().collect();
     lines.sort_unstable();
@@ -103,12 +103,12 @@ fn a_timeline_is_written_and_read_back() {
     let words = ["--hosts", "h[1-5]", "--timeline", json, "--svg", svg, MEMBER, "join", "finish:20000"];
     assert_eq!(run(&words).0, 0);
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
-    let summary = told(&Command::new(LIBI).args(["trace", json]).output().unwrap());
+    let summary = outcome(&Command::new(LIBI).args(["trace", json]).output().unwrap());
     assert!(summary.0 == 0 && summary.1.contains("5 hosts"), "{summary:?}");
 }
 
 #[test]
-fn a_time_limit_ends_what_goes_on_for_longer() {
+fn a_time_limit_ends_the_session() {
     let (status, _, err) = run(&["--time-limit", "200ms", MEMBER, "join", "wait"]);
     assert_eq!((status, err.contains("time limit")), (1, true), "{err}");
 }
@@ -124,13 +124,13 @@ fn stand_in(name: &str, settings: &str) -> (std::path::PathBuf, impl Fn(&[&str])
     let shell = ssh.clone();
     let run = move |words: &[&str]| {
         let words = [&["--shell", shell.to_str().unwrap()], words].concat();
-        told(&libi(&words).env("LIBI_TEST_SHELL", &config).output().unwrap())
+        outcome(&libi(&words).env("LIBI_TEST_SHELL", &config).output().unwrap())
     };
     (ssh, run)
 }
 
 #[test]
-fn what_ssh_refuses_is_told_with_cause_evidence_and_advice() {
+fn an_ssh_failure_is_reported_with_cause_evidence_and_hint() {
     let (_, run) = stand_in(
         "told",
         "fault n1 refuse timed-out\nfault n2 refuse timed-out\nfault n3 refuse host-key\nfault n4 refuse closed\n\
@@ -177,7 +177,7 @@ fn what_ssh_refuses_is_told_with_cause_evidence_and_advice() {
 }
 
 #[test]
-fn options_of_ssh_are_for_ssh() {
+fn ssh_options_are_rejected_for_other_shells() {
     let (ssh, run_with) = stand_in("options", "");
     let work = [MEMBER, "join", "finish:20000"];
     let options = ["--hosts", "a,b", "--ssh-option", "StrictHostKeyChecking=no", "--ssh-option", "Port=4722"];

@@ -60,7 +60,7 @@ fn printed(output: &Output) -> &str {
 }
 
 #[test]
-fn a_recorded_launch_is_explained_to_people() {
+fn a_recorded_launch_is_explained_as_text() {
     let path = file("people.json", &launch().chrome_json());
     let output = libi("", &[path.to_str().unwrap()]);
     std::fs::remove_file(path).unwrap();
@@ -83,7 +83,7 @@ failed: n4
 }
 
 #[test]
-fn a_recorded_launch_is_one_json_document_for_programs() {
+fn a_recorded_launch_is_one_json_document() {
     let output = libi(&launch().chrome_json(), &["-", "--json"]);
     let seen: Value = serde_json::from_str(printed(&output)).unwrap();
     assert_eq!(
@@ -101,7 +101,7 @@ fn a_recorded_launch_is_one_json_document_for_programs() {
 }
 
 #[test]
-fn what_viewers_need_is_in_the_file() {
+fn the_file_holds_what_viewers_need() {
     let trace: Value = serde_json::from_str(&launch().chrome_json()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let of = |phase: &'static str| events.iter().filter(move |event| event["ph"] == phase);
@@ -133,7 +133,7 @@ fn a_recorded_launch_can_be_drawn() {
 }
 
 #[test]
-fn many_failures_are_told_by_cause_and_folded() {
+fn failures_are_grouped_by_cause_and_folded() {
     let failed = |host: u32| HostLine {
         name: if host.is_multiple_of(3) { format!("a host {host}") } else { format!("node{host:03}") },
         attempts: 1,
@@ -152,7 +152,7 @@ fn many_failures_are_told_by_cause_and_folded() {
 }
 
 #[test]
-fn a_launch_of_nobody_is_explained_as_well() {
+fn a_launch_without_hosts_is_explained() {
     let output = libi(&Timeline::default().chrome_json(), &["-"]);
     assert_eq!(
         printed(&output),
@@ -161,7 +161,7 @@ fn a_launch_of_nobody_is_explained_as_well() {
 }
 
 #[test]
-fn what_is_no_timeline_is_refused_in_one_line() {
+fn an_invalid_timeline_is_rejected_in_one_line() {
     let whole = launch().chrome_json();
     let cut = &whole[..whole.len() / 2];
     let lie = whole.replace("\"hosts\":4", "\"hosts\":4000000000");

@@ -14,9 +14,9 @@ pub(crate) struct Run {
     pub(crate) args: &'static [&'static str],
     pub(crate) code: i32,
     /// What has to be in its output.
-    pub(crate) says: &'static [&'static str],
+    pub(crate) stdout: &'static [&'static str],
     /// What has to be in its standard error, which is empty if this is.
-    pub(crate) complains: &'static str,
+    pub(crate) stderr: &'static str,
 }
 
 pub(crate) const RUNS: &[Run] = &[
@@ -24,51 +24,51 @@ pub(crate) const RUNS: &[Run] = &[
         program: "c/hosts",
         args: &["node[01-03]:2, me@login:2222"],
         code: 0,
-        says: &["node02: 2 processes\n", "login: 2222 processes\n", " processes on 4 hosts\n"],
-        complains: "",
+        stdout: &["node02: 2 processes\n", "login: 2222 processes\n", " processes on 4 hosts\n"],
+        stderr: "",
     },
     Run {
         program: "c/hosts",
         args: &["node[01-03"],
         code: 2,
-        says: &[],
-        complains: "column 5: this `[` is never closed",
+        stdout: &[],
+        stderr: "column 5: this `[` is never closed",
     },
     Run {
         program: "c/hello",
         args: &[],
         code: 0,
-        says: &["[0] hello from rank 0 of 4 on here1\n", "[3] hello from rank 3 of 4 on here2\n"],
-        complains: "",
+        stdout: &["[0] hello from rank 0 of 4 on here1\n", "[3] hello from rank 3 of 4 on here2\n"],
+        stderr: "",
     },
     Run {
         program: "c/event_loop",
         args: &[],
         code: 0,
-        says: &[
+        stdout: &[
             "session 3: the master says: 6 members are here\n",
             "session 2: done\n",
             "all sessions are over\n",
         ],
-        complains: "",
+        stderr: "",
     },
     // What it does takes a gdbserver, and is tried elsewhere.
-    Run { program: "c/gdbservers", args: &["--help"], code: 2, says: &[], complains: "usage: " },
+    Run { program: "c/gdbservers", args: &["--help"], code: 2, stdout: &[], stderr: "usage: " },
     Run {
         program: "cpp/topology_exchange",
         args: &[],
         code: 0,
-        says: &["3 daemons and 6 back ends are up\n", "add up to 55\nall have ended\n"],
-        complains: "",
+        stdout: &["3 daemons and 6 back ends are up\n", "add up to 55\nall have ended\n"],
+        stderr: "",
     },
     Run {
         program: "cpp/legacy",
         args: &["localhost", "127.0.0.2"],
         code: 0,
-        says: &["rank 0 on localhost: 100\n", "rank 3 on 127.0.0.2: 169\n"],
-        complains: "",
+        stdout: &["rank 0 on localhost: 100\n", "rank 3 on 127.0.0.2: 169\n"],
+        stderr: "",
     },
-    Run { program: "cpp/hosts", args: &["n[1-3]", "n4"], code: 0, says: &["n[1-4]\n"], complains: "" },
+    Run { program: "cpp/hosts", args: &["n[1-3]", "n4"], code: 0, stdout: &["n[1-4]\n"], stderr: "" },
 ];
 
 /// All programs, as [`Run::program`] has them, with their sources.
@@ -88,7 +88,7 @@ pub(crate) fn all() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_example_has_its_lines_in_the_table() {
+fn every_example_is_in_the_table() {
     let (there, tried): (BTreeSet<_>, BTreeSet<_>) = (
         all().into_iter().map(|(name, _)| name).collect(),
         RUNS.iter().map(|run| run.program.to_owned()).collect(),

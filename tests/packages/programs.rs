@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::examples::{self, RUNS};
 use crate::tree::Tree;
-use crate::{TIMEOUT, are_asked_for, done, native};
+use crate::{TIMEOUT, enabled, native, run_successfully};
 
 /// How long an example may take.
 const SHORT: Duration = Duration::from_secs(120);
@@ -16,7 +16,7 @@ const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// How a program comes to the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum LinkMethod {
     /// `pkg-config --libs`
     Shared,
     /// `pkg-config --static --libs` with `-l:liblibi.a`: the library is in the program, the system's are not.
@@ -31,7 +31,7 @@ pub(crate) enum Way {
     CMakeAllStatic,
 }
 
-impl Way {
+impl LinkMethod {
     /// Whether the program loads `liblibi.so`, and whether it loads anything.
     fn loads(self) -> (bool, bool) {
         match self {
@@ -43,37 +43,41 @@ impl Way {
 }
 
 /// Builds every example in these ways, and looks at what it is and does.
-pub(crate) fn build_and_run(tree: &Tree, ways: &[Way]) {
-    for &way in ways {
-        let work = tree.work(&format!("{way:?}"));
-        match way {
-            Way::Shared | Way::Static | Way::AllStatic => with_pkg_config(tree, way, &work),
-            Way::CMakeShared | Way::CMakeStatic | Way::CMakeAllStatic => with_cmake(tree, way, &work),
+pub(crate) fn build_and_run(tree: &Tree, ways: &[LinkMethod]) {
+    for &method in ways {
+        let work = tree.work(&format!("{method:?}"));
+        match method {
+            LinkMethod::Shared | LinkMethod::Static | LinkMethod::AllStatic => {
+                with_pkg_config(tree, method, &work)
+            }
+            LinkMethod::CMakeShared | LinkMethod::CMakeStatic | LinkMethod::CMakeAllStatic => {
+                with_cmake(tree, method, &work)
+            }
         }
         for (name, _) in examples::all() {
             assert_eq!(
                 loads(&work.join(&name)),
-                way.loads(),
-                "{name}, {way:?}: whether liblibi.so, and anything, is loaded"
+                method.loads(),
+                "{name}, {method:?}: whether liblibi.so, and anything, is loaded"
             );
         }
         for run in RUNS {
             let mut command = Command::new(work.join(run.program));
             command.args(run.args).current_dir(&work);
-            if way == Way::Shared {
+            if method == LinkMethod::Shared {
                 command.env("LD_LIBRARY_PATH", tree.libraries());
             }
-            let shown = format!("{way:?}: {command:?}");
+            let shown = format!("{method:?}: {command:?}");
             let ended = native::run_command(&mut command, SHORT);
             assert_eq!(ended.code, Some(run.code), "{shown}\n{}\n{}", ended.out, ended.err);
-            for line in run.says {
+            for line in run.stdout {
                 assert!(ended.out.contains(line), "{shown} does not say {line:?}\n{}", ended.out);
             }
-            assert_eq!(run.complains.is_empty(), ended.err.is_empty(), "{shown}\n{}", ended.err);
+            assert_eq!(run.stderr.is_empty(), ended.err.is_empty(), "{shown}\n{}", ended.err);
             assert!(
-                ended.err.contains(run.complains),
+                ended.err.contains(run.stderr),
                 "{shown} does not complain of {:?}\n{}",
-                run.complains,
+                run.stderr,
                 ended.err
             );
         }
@@ -81,13 +85,13 @@ pub(crate) fn build_and_run(tree: &Tree, ways: &[Way]) {
 }
 
 /// Compiles as one does with pkg-config.
-fn with_pkg_config(tree: &Tree, way: Way, work: &Path) {
-    let flags = match way {
-        Way::Shared => tree.pkg_config(&["--cflags", "--libs"]),
+fn with_pkg_config(tree: &Tree, method: LinkMethod, work: &Path) {
+    let flags = match method {
+        LinkMethod::Shared => tree.pkg_config(&["--cflags", "--libs"]),
         _ => tree.pkg_config(&["--static", "--cflags", "--libs"]),
     };
-    let flags = flags.into_iter().map(|flag| match (way, &*flag) {
-        (Way::Static, "-llibi") => "-l:liblibi.a".to_owned(),
+    let flags = flags.into_iter().map(|flag| match (method, &*flag) {
+        (LinkMethod::Static, "-llibi") => "-l:liblibi.a".to_owned(),
         _ => flag,
     });
     let flags: Vec<_> = flags.collect();
@@ -98,21 +102,21 @@ fn with_pkg_config(tree: &Tree, way: Way, work: &Path) {
             true => standard("c++", "-std=c++17"),
             false => standard("cc", "-std=c11"),
         };
-        if way == Way::AllStatic {
+        if method == LinkMethod::AllStatic {
             compiler.arg("-static");
         }
         compiler.args(WARNINGS).arg(native::root().join(source)).arg("-o").arg(program).args(&flags);
-        link(&mut compiler, way);
+        link(&mut compiler, method);
     }
 }
 
 /// Runs what links, which may warn of nothing but of what programs that are static altogether cannot have without the system's
 /// libraries: the front end of the interface of 2011 asks for addresses of names. Members ask for nothing of that kind.
-fn link(command: &mut Command, way: Way) {
+fn link(command: &mut Command, method: LinkMethod) {
     let shown = format!("{command:?}");
     let ended = native::run_command(command, TIMEOUT);
     assert_eq!(ended.code, Some(0), "{shown}\n{}\n{}", ended.out, ended.err);
-    let is_known = |line: &str| way.loads() == (false, false) && line.contains("Using 'getaddrinfo'");
+    let is_known = |line: &str| method.loads() == (false, false) && line.contains("Using 'getaddrinfo'");
     let mut warnings = ended.err.lines().filter(|line| line.contains("warning"));
     assert!(warnings.all(is_known), "{shown}\n{}", ended.err);
 }
@@ -124,7 +128,7 @@ fn standard(compiler: &str, standard: &str) -> Command {
 }
 
 /// Builds the project that the examples are, as somebody else's would be.
-fn with_cmake(tree: &Tree, way: Way, work: &Path) {
+fn with_cmake(tree: &Tree, method: LinkMethod, work: &Path) {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(native::root().join("examples")).arg("-B").arg(work);
     configure.arg(define("CMAKE_PREFIX_PATH", &tree.prefix().display().to_string()));
@@ -133,14 +137,14 @@ fn with_cmake(tree: &Tree, way: Way, work: &Path) {
         .arg(define("CMAKE_CXX_FLAGS", &WARNINGS.join(" ")));
     // What the machine has installed by chance is not looked for.
     configure.arg("-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF");
-    if way != Way::CMakeShared {
+    if method != LinkMethod::CMakeShared {
         configure.arg("-DLIBI_EXAMPLES_STATIC=ON");
     }
-    if way == Way::CMakeAllStatic {
+    if method == LinkMethod::CMakeAllStatic {
         configure.arg("-DCMAKE_EXE_LINKER_FLAGS=-static");
     }
-    done(&mut configure);
-    link(Command::new("cmake").arg("--build").arg(work).args(["--parallel", "2"]), way);
+    run_successfully(&mut configure);
+    link(Command::new("cmake").arg("--build").arg(work).args(["--parallel", "2"]), method);
 }
 
 fn define(name: &str, value: &str) -> String {
@@ -149,19 +153,19 @@ fn define(name: &str, value: &str) -> String {
 
 /// Whether a program loads `liblibi.so`, and whether it loads anything.
 fn loads(program: &Path) -> (bool, bool) {
-    let said = done(Command::new("readelf").arg("-d").arg(program));
+    let said = run_successfully(Command::new("readelf").arg("-d").arg(program));
     let needed: Vec<_> = said.lines().filter(|line| line.contains("(NEEDED)")).collect();
     (needed.iter().any(|line| line.contains(&format!("[{}]", native::soname()))), !needed.is_empty())
 }
 
 #[test]
-fn programs_build_with_what_the_script_installs_also_when_it_is_moved() {
-    use Way::{AllStatic, CMakeAllStatic, CMakeShared, CMakeStatic, Shared, Static};
+fn programs_build_against_the_installation_also_when_moved() {
+    use LinkMethod::{AllStatic, CMakeAllStatic, CMakeShared, CMakeStatic, Shared, Static};
 
-    if !are_asked_for() {
+    if !enabled() {
         return;
     }
-    let tree = Tree::for_itself("programs").of_script();
+    let tree = Tree::in_own_prefix("programs").installed_by_script();
     build_and_run(&tree, &[Shared, Static, AllStatic]);
     build_and_run(&tree.moved(), &[CMakeShared, CMakeStatic, CMakeAllStatic]);
 }

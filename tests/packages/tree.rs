@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{TIMEOUT, are_asked_for, done, native};
+use crate::{TIMEOUT, enabled, native, run_successfully};
 
 /// Where Debian has libraries.
 fn multiarch() -> String {
@@ -14,11 +14,11 @@ fn multiarch() -> String {
 }
 
 /// A directory for what a test makes, empty.
-fn place(name: &str) -> PathBuf {
-    let place = native::scratch().join(format!("packages.{name}.{}", std::process::id()));
-    let _ = fs::remove_dir_all(&place);
-    fs::create_dir_all(&place).unwrap();
-    place
+fn directory(name: &str) -> PathBuf {
+    let directory = native::scratch().join(format!("packages.{name}.{}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
 }
 
 /// Where it is built: once for all tests.
@@ -28,7 +28,7 @@ fn target() -> PathBuf {
 
 /// Something that was installed, in a directory that goes with it.
 pub(crate) struct Tree {
-    place: PathBuf,
+    directory: PathBuf,
     /// What stands before all paths while it is not where it is to be; empty if it is there.
     destdir: PathBuf,
     prefix: PathBuf,
@@ -37,26 +37,26 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// For where Debian would have it, with `/usr` below a directory.
-    pub(crate) fn for_debian(name: &str) -> Self {
-        let place = place(name);
-        Self { destdir: place.join("package"), place, prefix: "/usr".into(), libdir: multiarch() }
+    pub(crate) fn in_debian_layout(name: &str) -> Self {
+        let directory = directory(name);
+        Self { destdir: directory.join("package"), directory, prefix: "/usr".into(), libdir: multiarch() }
     }
 
     /// For a directory of its own.
-    pub(crate) fn for_itself(name: &str) -> Self {
-        let place = place(name);
-        Self { destdir: PathBuf::new(), prefix: place.join("there"), place, libdir: "lib".into() }
+    pub(crate) fn in_own_prefix(name: &str) -> Self {
+        let directory = directory(name);
+        Self { destdir: PathBuf::new(), prefix: directory.join("there"), directory, libdir: "lib".into() }
     }
 
     /// Installs with `packaging/install`.
-    pub(crate) fn of_script(self) -> Self {
+    pub(crate) fn installed_by_script(self) -> Self {
         self.script(&[]);
         self
     }
 
     /// Has `packaging/install` do something.
     pub(crate) fn script(&self, words: &[&str]) {
-        done(&mut self.command(words));
+        run_successfully(&mut self.command(words));
     }
 
     /// `packaging/install` for somebody who likes colours, and whose files are nobody else's.
@@ -64,12 +64,12 @@ impl Tree {
         let mut script = Command::new("sh");
         script.args(["-c", r#"umask 077 && exec "$0" "$@""#]).arg(native::root().join("packaging/install"));
         script.args(words).env("CARGO", env!("CARGO")).env("CARGO_TARGET_DIR", target());
-        self.told(script.env("CARGO_TERM_COLOR", "always"));
+        self.with_paths(script.env("CARGO_TERM_COLOR", "always"));
         script
     }
 
     /// What it says when it refuses, which is before it has made anything.
-    fn shell_error(&self, command: &mut Command) -> String {
+    fn failure_message(&self, command: &mut Command) -> String {
         let ended = native::run_command(command, TIMEOUT);
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
         assert_eq!(self.files(), BTreeSet::new());
@@ -77,7 +77,7 @@ impl Tree {
     }
 
     /// Installs with `cargo cinstall`.
-    pub(crate) fn of_cargo_c(self) -> Self {
+    pub(crate) fn installed_by_cargo_c(self) -> Self {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args([
             "cinstall",
@@ -88,11 +88,11 @@ impl Tree {
             "packaged",
             "--target-dir",
         ]);
-        done(self.told(cargo.arg(target()).current_dir(native::root())));
+        run_successfully(self.with_paths(cargo.arg(target()).current_dir(native::root())));
         self
     }
 
-    fn told<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    fn with_paths<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.arg("--prefix").arg(&self.prefix).arg("--libdir").arg(&self.libdir);
         if !self.destdir.as_os_str().is_empty() {
             command.arg("--destdir").arg(&self.destdir);
@@ -102,7 +102,7 @@ impl Tree {
 
     /// Moves it to where nobody has said that it would be.
     pub(crate) fn moved(mut self) -> Self {
-        let elsewhere = self.place.join("elsewhere");
+        let elsewhere = self.directory.join("elsewhere");
         fs::rename(&self.prefix, &elsewhere).unwrap();
         self.prefix = elsewhere;
         self
@@ -110,7 +110,7 @@ impl Tree {
 
     /// A directory that goes with this.
     pub(crate) fn work(&self, name: &str) -> PathBuf {
-        let work = self.place.join(name);
+        let work = self.directory.join(name);
         fs::create_dir_all(&work).unwrap();
         work
     }
@@ -147,7 +147,7 @@ impl Tree {
         // /usr is no system directory here.
         command.env("PKG_CONFIG_ALLOW_SYSTEM_CFLAGS", "1").env("PKG_CONFIG_ALLOW_SYSTEM_LIBS", "1");
         // A space in a path does not end a word.
-        let said = done(&mut command).replace("\\ ", "\0");
+        let said = run_successfully(&mut command).replace("\\ ", "\0");
         said.split_whitespace().map(|word| word.replace('\0', " ")).collect()
     }
 }
@@ -156,7 +156,7 @@ impl Drop for Tree {
     fn drop(&mut self) {
         // What a test has failed with is worth a look.
         if !std::thread::panicking() {
-            let _ = fs::remove_dir_all(&self.place);
+            let _ = fs::remove_dir_all(&self.directory);
         }
     }
 }
@@ -192,18 +192,18 @@ fn expected(libdir: &str) -> BTreeSet<String> {
 
 /// What an archive or a shared library defines for others.
 fn exported(library: &Path, how: &[&str]) -> BTreeSet<String> {
-    let said = done(Command::new("nm").args(how).arg("--defined-only").arg(library));
+    let said = run_successfully(Command::new("nm").args(how).arg("--defined-only").arg(library));
     // An archive's members have lines of their own, which end with a colon.
     let names = said.lines().filter_map(|line| line.split_whitespace().nth(2));
     names.map(str::to_owned).collect()
 }
 
 #[test]
-fn the_script_installs_what_it_should_exports_what_is_listed_and_takes_it_away() {
-    if !are_asked_for() {
+fn the_script_installs_exports_the_listed_symbols_and_uninstalls() {
+    if !enabled() {
         return;
     }
-    let tree = Tree::for_debian("script").of_script();
+    let tree = Tree::in_debian_layout("script").installed_by_script();
     assert_eq!(tree.files(), expected(&multiarch()));
     let mode = fs::metadata(tree.prefix().join("include/libi")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755, "everybody may look into it");
@@ -226,40 +226,43 @@ fn the_script_installs_what_it_should_exports_what_is_listed_and_takes_it_away()
 
 #[test]
 fn a_prefix_may_have_spaces_in_it() {
-    if !are_asked_for() {
+    if !enabled() {
         return;
     }
-    let tree = Tree::for_itself("of many words").of_script();
+    let tree = Tree::in_own_prefix("of many words").installed_by_script();
     let program = tree.work("version").join("version");
     let mut compiler = Command::new("cc");
     compiler.arg(native::root().join("tests/packages/version.c")).arg("-o").arg(&program);
-    done(compiler.args(tree.pkg_config(&["--cflags", "--libs"])));
-    let said = done(Command::new(&program).env("LD_LIBRARY_PATH", tree.libraries()));
+    run_successfully(compiler.args(tree.pkg_config(&["--cflags", "--libs"])));
+    let said = run_successfully(Command::new(&program).env("LD_LIBRARY_PATH", tree.libraries()));
     assert!(said.starts_with(env!("CARGO_PKG_VERSION")), "{said}");
 }
 
 #[test]
-fn the_script_says_what_it_cannot_do_before_it_builds() {
-    if !are_asked_for() {
+fn the_script_fails_before_building_with_a_reason() {
+    if !enabled() {
         return;
     }
     for name in ["it's", "a\"", "#1", "$HOME", "back\\slash", "two\nlines"] {
-        let mut tree = Tree::for_itself("refused");
+        let mut tree = Tree::in_own_prefix("refused");
         tree.prefix.push(name);
-        let said = tree.shell_error(&mut tree.command(&[]));
+        let said = tree.failure_message(&mut tree.command(&[]));
         assert!(said.contains(name) && said.contains("cannot be in libi.pc"), "{said}");
     }
-    let tree = Tree::for_itself("without");
-    let said = tree.shell_error(tree.command(&[]).env("LD", "/no/such/linker"));
+    let tree = Tree::in_own_prefix("without");
+    let said = tree.failure_message(tree.command(&[]).env("LD", "/no/such/linker"));
     assert!(said.contains("/no/such/linker is missing: this needs cargo, cc and binutils"), "{said}");
 }
 
 #[test]
-fn cargo_c_installs_the_same_and_programs_build_with_it() {
-    if !are_asked_for() {
+fn cargo_c_installs_the_same_files() {
+    if !enabled() {
         return;
     }
-    let (script, cargo_c) = (Tree::for_debian("same").of_script(), Tree::for_debian("cargo_c").of_cargo_c());
+    let (script, cargo_c) = (
+        Tree::in_debian_layout("same").installed_by_script(),
+        Tree::in_debian_layout("cargo_c").installed_by_cargo_c(),
+    );
     // cargo-c cannot put any other library beside the two: whoever needs the one that build systems of 2011 ask for has the script.
     let mut by_script = script.files();
     by_script.retain(|file| !file.ends_with("/libxplat.a"));
@@ -282,6 +285,6 @@ fn cargo_c_installs_the_same_and_programs_build_with_it() {
         assert!(read(&script) == read(&cargo_c), "{file}");
     }
 
-    use crate::programs::Way::{CMakeShared, CMakeStatic, Shared, Static};
+    use crate::programs::LinkMethod::{CMakeShared, CMakeStatic, Shared, Static};
     crate::programs::build_and_run(&cargo_c, &[Shared, Static, CMakeShared, CMakeStatic]);
 }

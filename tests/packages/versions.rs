@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::tree::Tree;
-use crate::{are_asked_for, done, native};
+use crate::{enabled, native, run_successfully};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -16,7 +16,7 @@ fn parts() -> [u32; 3] {
 }
 
 /// What the installed package answers to `find_package(libi WANTED)`: its version, and whether it will do.
-fn cmake_says(tree: &Tree, wanted: &str) -> String {
+fn cmake_compatibility(tree: &Tree, wanted: &str) -> String {
     let numbers: Vec<_> = wanted.split('.').collect();
     let mut cmake = Command::new("cmake");
     cmake.arg(format!("-DPACKAGE_FIND_VERSION={wanted}"));
@@ -28,15 +28,17 @@ fn cmake_says(tree: &Tree, wanted: &str) -> String {
         "-DFILE={}",
         tree.prefix().join("share/cmake/libi/libi-config-version.cmake").display()
     ));
-    done(cmake.arg("-P").arg(native::root().join("tests/packages/version.cmake"))).trim_end().to_owned()
+    run_successfully(cmake.arg("-P").arg(native::root().join("tests/packages/version.cmake")))
+        .trim_end()
+        .to_owned()
 }
 
 #[test]
 fn header_library_soname_and_packages_are_of_the_version_that_cargo_has() {
-    if !are_asked_for() {
+    if !enabled() {
         return;
     }
-    let tree = Tree::for_itself("versions").of_script();
+    let tree = Tree::in_own_prefix("versions").installed_by_script();
     let [major, minor, patch] = parts();
     let number = major * 1_000_000 + minor * 1_000 + patch;
 
@@ -44,12 +46,12 @@ fn header_library_soname_and_packages_are_of_the_version_that_cargo_has() {
     let mut compiler = Command::new("cc");
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "tests/packages/version.c", "-o"]);
     compiler.arg(&program).args(tree.pkg_config(&["--cflags", "--libs"])).current_dir(native::root());
-    done(&mut compiler);
-    let said = done(Command::new(&program).env("LD_LIBRARY_PATH", tree.libraries()));
+    run_successfully(&mut compiler);
+    let said = run_successfully(Command::new(&program).env("LD_LIBRARY_PATH", tree.libraries()));
     assert_eq!(said, format!("{VERSION} {number}\n{VERSION} {number}\n"), "the header, and the library");
 
-    let says = done(Command::new("readelf").arg("-d").arg(tree.libraries().join("liblibi.so")));
-    let named = says.lines().find(|line| line.contains("(SONAME)")).unwrap_or_default();
+    let stdout = run_successfully(Command::new("readelf").arg("-d").arg(tree.libraries().join("liblibi.so")));
+    let named = stdout.lines().find(|line| line.contains("(SONAME)")).unwrap_or_default();
     assert!(named.ends_with(&format!("[{}]", native::soname())), "{named}");
 
     assert_eq!(tree.pkg_config(&["--modversion"]), [VERSION]);
@@ -70,6 +72,10 @@ fn header_library_soname_and_packages_are_of_the_version_that_cargo_has() {
             if minor == 0 || major > 0 { "compatible" } else { "no" },
         ),
     ] {
-        assert_eq!(cmake_says(&tree, wanted), format!("{VERSION} {answer}"), "find_package(libi {wanted})");
+        assert_eq!(
+            cmake_compatibility(&tree, wanted),
+            format!("{VERSION} {answer}"),
+            "find_package(libi {wanted})"
+        );
     }
 }

@@ -10,7 +10,7 @@ use libi::hosts::job::{JobHosts, job_hosts};
 use libi::hosts::{HostList, HostListError, HostRef};
 use serde_json::{Value, json};
 
-use crate::output::{Failure, print};
+use crate::output::{CliError, print};
 
 pub(crate) const EXAMPLES: &str = "\
 A list: node[001-064,100]:8, rack[1-2]-n[01-16], alice@login,
@@ -25,7 +25,7 @@ Examples:
 
 /// The arguments of `libi hosts`.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct HostsArgs {
     /// The list to expand; standard input if there is none
     #[arg(value_name = "LIST", conflicts_with_all = ["file", "from_env"])]
     list: Vec<String>,
@@ -43,26 +43,26 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &HostsArgs) -> Result<(), CliError> {
     let job = if arguments.from_env { Some(job()?) } else { None };
     if arguments.json {
         return match &job {
-            Some(job) => print_list(&job.hosts, Some(job)).map_err(Failure::Output),
-            None => print_list(&read(arguments)?, None).map_err(Failure::Output),
+            Some(job) => print_list(&job.hosts, Some(job)).map_err(CliError::Output),
+            None => print_list(&read(arguments)?, None).map_err(CliError::Output),
         };
     }
     let list = match job {
         Some(job) => {
-            tell(&job);
+            print_source(&job);
             job.hosts
         }
         None => read(arguments)?,
     };
-    if arguments.fold { print(&(list.fold() + "\n")) } else { expand(&list).map_err(Failure::Output) }
+    if arguments.fold { print(&(list.fold() + "\n")) } else { expand(&list).map_err(CliError::Output) }
 }
 
 /// The hosts of the surrounding job, each once with all its slots.
-fn job() -> Result<JobHosts, Failure> {
+fn job() -> Result<JobHosts, CliError> {
     let not_text = Cell::new(None);
     let variable = |name| match std::env::var(name) {
         Err(VarError::NotUnicode(_)) => {
@@ -73,26 +73,26 @@ fn job() -> Result<JobHosts, Failure> {
     };
     let job = job_hosts(variable, |path| std::fs::read_to_string(path));
     if let Some(name) = not_text.get() {
-        return Err(Failure::NotText(name));
+        return Err(CliError::NotText(name));
     }
-    let mut job = job.map_err(Failure::Job)?.ok_or(Failure::NoJob)?;
+    let mut job = job.map_err(CliError::Job)?.ok_or(CliError::NoJob)?;
     if job.hosts.is_empty() {
-        return Err(Failure::NoHosts);
+        return Err(CliError::NoHosts);
     }
     job.hosts = libi::dist::distinct(&job.hosts);
     Ok(job)
 }
 
-fn read(arguments: &Arguments) -> Result<HostList, Failure> {
+fn read(arguments: &HostsArgs) -> Result<HostList, CliError> {
     let named = |text: String, parse: fn(&str) -> Result<HostList, HostListError>| {
-        parse(&text).map_err(|error| Failure::HostList(error, text))
+        parse(&text).map_err(|error| CliError::HostList(error, text))
     };
     if !arguments.list.is_empty() {
         return named(arguments.list.join(" "), HostList::parse);
     }
     match &arguments.file {
         Some(path) if path.as_os_str() != "-" => {
-            let text = std::fs::read_to_string(path).map_err(|error| Failure::File(path.clone(), error))?;
+            let text = std::fs::read_to_string(path).map_err(|error| CliError::File(path.clone(), error))?;
             named(text, parse_host_file)
         }
         Some(_) => named(standard_input()?, parse_host_file),
@@ -100,12 +100,12 @@ fn read(arguments: &Arguments) -> Result<HostList, Failure> {
     }
 }
 
-fn standard_input() -> Result<String, Failure> {
+fn standard_input() -> Result<String, CliError> {
     if io::stdin().is_terminal() {
         eprintln!("libi: reading a host list from the terminal; end it with ^D");
     }
     let mut text = String::new();
-    io::stdin().lock().read_to_string(&mut text).map_err(Failure::Input)?;
+    io::stdin().lock().read_to_string(&mut text).map_err(CliError::Input)?;
     Ok(text)
 }
 
@@ -116,7 +116,7 @@ fn expand(list: &HostList) -> io::Result<()> {
 }
 
 /// Says where the hosts come from, beside the result.
-fn tell(job: &JobHosts) {
+fn print_source(job: &JobHosts) {
     let (hosts, processes) = (job.hosts.len(), job.hosts.processes());
     eprintln!("libi: {} ({}): hosts {hosts}, slots {processes}", job.source, job.variables.join(" and "));
 }

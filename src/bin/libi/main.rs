@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::output::Failure;
+use crate::output::CliError;
 
 /// Launch processes on thousands of hosts, find out what keeps hosts from being
 /// launched on, plan and simulate launches, see which hosts there are, and what
@@ -32,7 +32,7 @@ use crate::output::Failure;
 /// Durations are written with a unit: 7ms, 1.5s, 20us.
 #[derive(Parser)]
 #[command(name = "libi", version, max_term_width = 80)]
-struct Arguments {
+struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -41,36 +41,36 @@ struct Arguments {
 enum Command {
     /// Launch a program on hosts, pass its output on, and report how it ended
     #[command(after_help = run::EXAMPLES)]
-    Run(run::Arguments),
+    Run(run::RunArgs),
     /// Check whether hosts can be launched on, how fast they are, and why not
     #[command(after_help = doctor::EXAMPLES)]
-    Doctor(doctor::Arguments),
+    Doctor(doctor::DoctorArgs),
     /// Show who would launch whom, and how long it would take at constant costs
     #[command(after_help = plan::EXAMPLES)]
-    Plan(plan::Arguments),
+    Plan(plan::PlanArgs),
     /// Simulate launches in which costs vary and hosts are slow or dead
     #[command(after_help = simulate::EXAMPLES)]
-    Simulate(simulate::Arguments),
+    Simulate(simulate::SimulateArgs),
     /// Expand a host list or fold it, also that of the surrounding job
     #[command(after_help = hosts::EXAMPLES)]
-    Hosts(hosts::Arguments),
+    Hosts(hosts::HostsArgs),
     /// Explain the recorded timeline of a launch, or draw it
     #[command(after_help = trace::EXAMPLES)]
-    Trace(trace::Arguments),
+    Trace(trace::TraceArgs),
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let done = match Cli::parse().command {
         Command::Run(arguments) => {
-            return run::run(&arguments).unwrap_or_else(Failure::report);
+            return run::run(&arguments).unwrap_or_else(CliError::report);
         }
         Command::Doctor(arguments) => {
-            return doctor::run(&arguments).unwrap_or_else(Failure::report);
+            return doctor::run(&arguments).unwrap_or_else(CliError::report);
         }
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Hosts(arguments) => hosts::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
     };
-    done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+    done.map_or_else(CliError::report, |()| ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use libi::hosts::HostListError;
 use libi::hosts::job::JobError;
 
 /// Why the program could not do what it was asked for.
-pub(crate) enum Failure {
+pub(crate) enum CliError {
     /// A host list is wrong; with the text it is wrong in.
     HostList(HostListError, String),
     /// The surrounding job describes its hosts in a way that cannot be read.
@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     /// A file cannot be read or written.
     File(PathBuf, io::Error),
     /// A file holds no timeline.
-    Timeline(PathBuf, crate::trace::read::NoTimeline),
+    Timeline(PathBuf, crate::trace::read::TimelineError),
     /// Standard input cannot be read.
     Input(io::Error),
     /// Standard output cannot be written.
@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     System(io::Error),
 }
 
-impl Failure {
+impl CliError {
     /// Tells people, and returns the exit status that tells programs.
     pub(crate) fn report(self) -> ExitCode {
         let (status, text) = match self {
@@ -81,13 +81,13 @@ const NO_JOB: &str = "no job is around: none of SLURM_JOB_NODELIST, LSB_MCPU_HOS
 hint: run this inside a job, or name hosts: `libi hosts 'node[1-4]'`";
 
 /// Prints a result.
-pub(crate) fn print(result: &str) -> Result<(), Failure> {
+pub(crate) fn print(result: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
-    out.write_all(result.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
+    out.write_all(result.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
 }
 
 /// Prints a result as one JSON document.
-pub(crate) fn print_json(result: &serde_json::Value) -> Result<(), Failure> {
+pub(crate) fn print_json(result: &serde_json::Value) -> Result<(), CliError> {
     print(&format!("{result:#}\n"))
 }
 
@@ -133,9 +133,9 @@ pub(crate) fn counted(count: u32, one: &str, many: &str) -> String {
 }
 
 /// From now on what the library warns of is told to people.
-pub(crate) fn pass_warnings_on() {
-    struct People;
-    impl log::Log for People {
+pub(crate) fn log_warnings_to_stderr() {
+    struct StderrLogger;
+    impl log::Log for StderrLogger {
         fn enabled(&self, about: &log::Metadata<'_>) -> bool {
             about.level() <= log::Level::Warn && about.target().starts_with("libi")
         }
@@ -148,7 +148,7 @@ pub(crate) fn pass_warnings_on() {
 
         fn flush(&self) {}
     }
-    if log::set_logger(&People).is_ok() {
+    if log::set_logger(&StderrLogger).is_ok() {
         log::set_max_level(log::LevelFilter::Warn);
     }
 }

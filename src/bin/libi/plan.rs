@@ -11,8 +11,8 @@ use libi::ranking::{Plan, rank};
 use libi::time::{Instant, Rounded};
 use serde_json::{Value, json};
 
-use crate::output::{Failure, counted, hosts, print, print_json, table};
-use crate::units::{Hosts, duration};
+use crate::output::{CliError, counted, hosts, print, print_json, table};
+use crate::units::{HostSet, duration};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ const LONGEST_PATH: usize = 1_000;
 
 /// The arguments of `libi plan`.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct PlanArgs {
     /// How many hosts, or a host list; the first is up from the beginning
     #[arg(long, value_name = "N|LIST")]
     hosts: String,
@@ -59,8 +59,8 @@ pub(crate) fn tree_help() -> String {
     format!("The tree: {STRATEGY_NAMES}")
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let names = Hosts::read(&arguments.hosts)?;
+pub(crate) fn run(arguments: &PlanArgs) -> Result<(), CliError> {
+    let names = HostSet::read(&arguments.hosts)?;
     let cost = Cost::new(arguments.seq, arguments.rem).with_constant(arguments.constant);
     if arguments.rank {
         let plans = rank(names.count, &cost);
@@ -72,13 +72,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let plan = Plan::new(arguments.tree, names.count, &cost);
     if plan.schedule.ready(plan.schedule.last()) == Some(Instant::FAR_FUTURE) {
-        return Err(Failure::Usage(
+        return Err(CliError::Usage(
             "the launch would take longer than the 584 years that are counted".to_owned(),
         ));
     }
     if let Some(path) = &arguments.svg {
         let drawing = libi::chart::launch(&plan.tree, &plan.schedule, &|node| names.name(node));
-        std::fs::write(path, drawing).map_err(|error| Failure::File(path.clone(), error))?;
+        std::fs::write(path, drawing).map_err(|error| CliError::File(path.clone(), error))?;
     }
     let explanation = explain(&plan.tree, &plan.schedule);
     if arguments.json {
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print_json(&object);
     }
     let launches = if arguments.launches { launches(&plan, &names) + "\n" } else { String::new() };
-    print(&(launches + &describe(&plan) + &tell(&explanation, &names)))
+    print(&(launches + &headline(&plan) + &critical_path_text(&explanation, &names)))
 }
 
 fn summary(plan: &Plan) -> Value {
@@ -106,7 +106,7 @@ fn summary(plan: &Plan) -> Value {
     })
 }
 
-fn step_json(step: &PlanStep, names: &Hosts) -> Value {
+fn step_json(step: &PlanStep, names: &HostSet) -> Value {
     json!({
         "host": names.json(step.node),
         "launcher": names.json(step.launcher),
@@ -123,7 +123,7 @@ fn times(plan: &Plan, node: u32) -> [Duration; 2] {
         .map(|at| at.unwrap_or_default().since(Instant::ZERO))
 }
 
-fn launches_json(plan: &Plan, names: &Hosts) -> Value {
+fn launches_json(plan: &Plan, names: &HostSet) -> Value {
     let launch = |(launcher, node)| {
         let [started, up] = times(plan, node).map(|at| at.as_secs_f64());
         json!({"host": names.json(node), "launcher": names.json(launcher), "started_s": started, "up_s": up})
@@ -131,7 +131,7 @@ fn launches_json(plan: &Plan, names: &Hosts) -> Value {
     plan.tree.launches().map(launch).collect()
 }
 
-fn launches(plan: &Plan, names: &Hosts) -> String {
+fn launches(plan: &Plan, names: &HostSet) -> String {
     let row = |(launcher, node)| {
         let [started, up] = times(plan, node).map(|at| Rounded(at).to_string());
         [names.name(node), names.name(launcher), started, up]
@@ -149,14 +149,14 @@ fn ranking(plans: &[Plan]) -> String {
     table(["tree", "launch time", "depth", "most children"], &rows)
 }
 
-fn describe(plan: &Plan) -> String {
+fn headline(plan: &Plan) -> String {
     let (tree, strategy, time) = (&plan.tree, plan.strategy, Rounded(plan.launch_time()));
     let most = counted(tree.max_children(), "child", "children");
     format!("{} by {strategy}: {time}, depth {}, at most {most}\n", hosts(tree.hosts()), tree.depth())
 }
 
 /// The way to the last host; of a long way its beginning and its end.
-fn tell(explanation: &Explanation, names: &Hosts) -> String {
+fn critical_path_text(explanation: &Explanation, names: &HostSet) -> String {
     const SHOWN: usize = 6;
     let steps = &explanation.path;
     if steps.is_empty() {

@@ -3,17 +3,17 @@
 use libi::{OsBytes, Rsh};
 
 /// How to call a program that is rsh by its name, as it is installed here; hosts that launch others are expected to have the same.
-pub(crate) fn rsh(program: &OsBytes) -> Option<Rsh> {
+pub(crate) fn rsh_backend(program: &OsBytes) -> Option<Rsh> {
     let path = program.to_string();
     if path.rsplit('/').next() != Some("rsh") {
         return None;
     }
-    let rsh = if is_redone(&path) { Rsh::redone() } else { Rsh::new() };
+    let rsh = if is_rsh_redone(&path) { Rsh::redone() } else { Rsh::new() };
     Some(Rsh { program: program.clone(), ..rsh })
 }
 
 /// Whether what this name leads to is the one of rsh-redone.
-fn is_redone(path: &str) -> bool {
+fn is_rsh_redone(path: &str) -> bool {
     let places = std::env::var_os("PATH").unwrap_or_default();
     let found = if path.contains('/') {
         Some(path.into())

@@ -13,7 +13,7 @@ use libi::{
 };
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::output::Failure;
+use crate::output::CliError;
 use crate::units;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -34,7 +34,7 @@ Examples:
 
 /// The arguments of `libi run`.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct RunArgs {
     /// Where to run, and how many on each; with `local` they are just names
     #[arg(long, value_name = "LIST", default_value = "localhost")]
     hosts: String,
@@ -91,25 +91,26 @@ pub(crate) struct Arguments {
     program: Vec<std::ffi::OsString>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     let distribution = distribution(arguments)?;
     let options = options(arguments)?;
-    crate::output::pass_warnings_on();
-    let signals = signals();
-    let front_end = FrontEnd::new().map_err(Failure::Launch)?;
-    let mut sessions = front_end.start(&[distribution], &options).map_err(Failure::Launch)?;
-    let Some(session) = sessions.pop() else { return Err(Failure::NoHosts) };
-    let mut run = Run { arguments, shown: None, failed: false, lost: false, until: None };
+    crate::output::log_warnings_to_stderr();
+    let signals = block_termination_signals();
+    let front_end = FrontEnd::new().map_err(CliError::Launch)?;
+    let mut sessions = front_end.start(&[distribution], &options).map_err(CliError::Launch)?;
+    let Some(session) = sessions.pop() else { return Err(CliError::NoHosts) };
+    let mut run =
+        RunMonitor { arguments, progress_line: None, failed: false, lost: false, time_limit_at: None };
     let session = std::sync::Arc::new(session);
-    pass_input(&session);
+    forward_stdin(&session);
     let ended = run.follow(&front_end, &session, &signals);
-    run.clear();
+    run.clear_progress();
     if let Some(report) = session.report() {
         let timeline = report.timeline();
         for (path, text) in [(&arguments.timeline, timeline.chrome_json()), (&arguments.svg, timeline.svg())]
         {
             let Some(path) = path else { continue };
-            std::fs::write(path, text).map_err(|error| Failure::File(path.clone(), error))?;
+            std::fs::write(path, text).map_err(|error| CliError::File(path.clone(), error))?;
         }
     }
     let status = match ended? {
@@ -120,10 +121,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status))
 }
 
-fn distribution(arguments: &Arguments) -> Result<Distribution, Failure> {
-    let hosts = list(&arguments.hosts)?;
+fn distribution(arguments: &RunArgs) -> Result<Distribution, CliError> {
+    let hosts = parse_hosts(&arguments.hosts)?;
     if hosts.is_empty() {
-        return Err(Failure::NoHosts);
+        return Err(CliError::NoHosts);
     }
     let hosts = match arguments.count {
         None => hosts,
@@ -131,24 +132,24 @@ fn distribution(arguments: &Arguments) -> Result<Distribution, Failure> {
             let mut counted = HostList::new();
             for host in &hosts {
                 let host = libi::hosts::HostRef { count: count.get(), ..host };
-                counted.push(host).map_err(|error| Failure::Usage(error.to_string()))?;
+                counted.push(host).map_err(|error| CliError::Usage(error.to_string()))?;
             }
             counted
         }
     };
-    let word = |text: &std::ffi::OsString| {
-        OsBytes::new(text.clone().into_encoded_bytes()).map_err(|error| Failure::Usage(error.to_string()))
+    let os_bytes = |text: &std::ffi::OsString| {
+        OsBytes::new(text.clone().into_encoded_bytes()).map_err(|error| CliError::Usage(error.to_string()))
     };
-    let mut words = arguments.program.iter().map(word).collect::<Result<Vec<_>, _>>()?.into_iter();
-    let program = words.next().ok_or_else(|| Failure::Usage("there is no program to launch".to_owned()))?;
+    let mut words = arguments.program.iter().map(os_bytes).collect::<Result<Vec<_>, _>>()?.into_iter();
+    let program = words.next().ok_or_else(|| CliError::Usage("there is no program to launch".to_owned()))?;
     Ok(Distribution { args: words.collect(), ..Distribution::new(SessionId(0), program, hosts) })
 }
 
-fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
+fn options(arguments: &RunArgs) -> Result<LaunchOptions, CliError> {
     Ok(LaunchOptions {
         backend: backend(arguments)?,
         strategy: arguments.tree,
-        spares: arguments.spares.as_deref().map_or(Ok(HostList::new()), list)?,
+        spares: arguments.spares.as_deref().map_or(Ok(HostList::new()), parse_hosts)?,
         input: true,
         allow_plain: arguments.allow_plain,
         policy: arguments.min_hosts.map_or(Policy::All, Policy::AtLeast),
@@ -158,35 +159,34 @@ fn options(arguments: &Arguments) -> Result<LaunchOptions, Failure> {
     })
 }
 
-fn backend(arguments: &Arguments) -> Result<Backend, Failure> {
-    let word =
-        |text: &String| OsBytes::try_from(text.as_str()).map_err(|why| Failure::Usage(why.to_string()));
+fn backend(arguments: &RunArgs) -> Result<Backend, CliError> {
+    let os_bytes =
+        |text: &String| OsBytes::try_from(text.as_str()).map_err(|why| CliError::Usage(why.to_string()));
     let Some(shell) = &arguments.shell else { return Ok(Backend::default()) };
     if shell.rsplit('/').next() != Some("ssh") {
         if arguments.ssh_profile.is_some() || !arguments.ssh_option.is_empty() {
             let wrong =
                 format!("--ssh-profile and --ssh-option are for ssh, and hosts are reached by {shell}");
-            return Err(Failure::Usage(wrong));
+            return Err(CliError::Usage(wrong));
         }
-        let program = word(shell)?;
-        return Ok(
-            crate::rsh::rsh(&program).map_or_else(|| Backend::Shell(Shell::new(program)), Backend::Rsh)
-        );
+        let program = os_bytes(shell)?;
+        return Ok(crate::rsh::rsh_backend(&program)
+            .map_or_else(|| Backend::Shell(Shell::new(program)), Backend::Rsh));
     }
     Ok(Backend::Ssh(Ssh {
-        program: word(shell)?,
+        program: os_bytes(shell)?,
         profile: arguments.ssh_profile.unwrap_or_default(),
-        options: arguments.ssh_option.iter().map(word).collect::<Result<_, _>>()?,
+        options: arguments.ssh_option.iter().map(os_bytes).collect::<Result<_, _>>()?,
         ..Ssh::new()
     }))
 }
 
-fn list(text: &str) -> Result<HostList, Failure> {
-    HostList::parse(text).map_err(|error| Failure::HostList(error, text.to_owned()))
+fn parse_hosts(text: &str) -> Result<HostList, CliError> {
+    HostList::parse(text).map_err(|error| CliError::HostList(error, text.to_owned()))
 }
 
 /// The signals that end this program, as they come: from now on nobody else gets them.
-fn signals() -> Receiver<Signal> {
+fn block_termination_signals() -> Receiver<Signal> {
     let (sender, receiver) = channel();
     let mut ours = SigSet::empty();
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| ours.add(signal));
@@ -198,7 +198,7 @@ fn signals() -> Receiver<Signal> {
 }
 
 /// Passes standard input on to the master, unless it is a terminal that we would only take away from others.
-fn pass_input(session: &std::sync::Arc<Session>) {
+fn forward_stdin(session: &std::sync::Arc<Session>) {
     let weak = std::sync::Arc::downgrade(session);
     // It ends with the program: nobody can wait for a read.
     std::thread::spawn(move || {
@@ -218,66 +218,66 @@ fn pass_input(session: &std::sync::Arc<Session>) {
 }
 
 /// What has been seen of a run.
-struct Run<'a> {
-    arguments: &'a Arguments,
-    shown: Option<String>,
+struct RunMonitor<'a> {
+    arguments: &'a RunArgs,
+    progress_line: Option<String>,
     failed: bool,
     lost: bool,
-    until: Option<Instant>,
+    time_limit_at: Option<Instant>,
 }
 
-impl Run<'_> {
+impl RunMonitor<'_> {
     /// Passes on what happens until everything has ended; the signal that made it end, if one did.
     fn follow(
         &mut self,
         front_end: &FrontEnd,
         session: &Session,
         signals: &Receiver<Signal>,
-    ) -> Result<Option<Signal>, Failure> {
+    ) -> Result<Option<Signal>, CliError> {
         loop {
             if let Ok(signal) = signals.try_recv() {
-                self.say(&format!("{signal}: ending the session; once more kills it"));
+                self.message(&format!("{signal}: ending the session; once more kills it"));
                 // A second signal ends the waiting: what is left is killed with this program's front end.
                 let grace = Duration::from_secs(2);
                 std::thread::scope(|scope| {
                     let end = scope.spawn(|| session.terminate(grace));
                     while !end.is_finished() && signals.recv_timeout(Duration::from_millis(20)).is_err() {
                         while let Some(event) = front_end.next_event(Duration::ZERO) {
-                            let _ = self.take(event, session);
+                            let _ = self.handle_event(event, session);
                         }
                     }
                 });
                 return Ok(Some(signal));
             }
             self.show_progress(session);
-            if self.until.is_some_and(|until| Instant::now() >= until) {
-                self.say("the time limit is over: ending the session");
+            if self.time_limit_at.is_some_and(|time_limit_at| Instant::now() >= time_limit_at) {
+                self.message("the time limit is over: ending the session");
                 self.failed = true;
                 let _ = session.terminate(Duration::from_secs(2));
                 return Ok(None);
             }
             let Some(event) = front_end.next_event(Duration::from_millis(100)) else { continue };
-            if self.take(event, session)? {
+            if self.handle_event(event, session)? {
                 return Ok(None);
             }
         }
     }
 
     /// True when everything has ended.
-    fn take(&mut self, event: Event, session: &Session) -> Result<bool, Failure> {
+    fn handle_event(&mut self, event: Event, session: &Session) -> Result<bool, CliError> {
         match event {
             Event::Up { .. } => {
-                self.until = self.arguments.time_limit.map(|limit| Instant::now() + limit);
+                self.time_limit_at = self.arguments.time_limit.map(|limit| Instant::now() + limit);
                 if let Some(report) = session.report()
                     && (self.arguments.verbose || report.failed().next().is_some() || report.flat().is_some())
                 {
-                    self.say(&report.to_string());
+                    self.message(&report.to_string());
                 }
             }
-            Event::GivenUp { .. } => return Err(Failure::Launch(not_launched(session))),
+            Event::GivenUp { .. } => return Err(CliError::Launch(not_launched(session))),
             Event::Output { rank, stream, bytes, .. } => {
-                self.clear();
-                self.print(rank.0, stream, &bytes).map_err(Failure::Output)?;
+                self.clear_progress();
+                self.print(rank.0, stream, &bytes).map_err(CliError::Output)?;
             }
             Event::Exited { rank, exit, .. } if exit != Exit::Code(0) => {
                 // Whoever was cut off may even be there, for all that is known.
@@ -286,11 +286,11 @@ impl Run<'_> {
                 let host = session.layout().host_of(rank).and_then(|host| {
                     session.layout().hosts().entry(host.0 as usize).map(|host| host.name.to_owned())
                 });
-                self.say(&format!("rank {} on {} {exit}", rank.0, host.unwrap_or_default()));
+                self.message(&format!("rank {} on {} {exit}", rank.0, host.unwrap_or_default()));
             }
             Event::Lost { name, failure, .. } => {
                 self.lost = true;
-                self.say(&format!("{name} is lost: {}", failure.cause));
+                self.message(&format!("{name} is lost: {}", failure.cause));
             }
             Event::Done { .. } => return Ok(true),
             _ => {}
@@ -324,20 +324,20 @@ impl Run<'_> {
         }
         let libi::LaunchProgress { joined, failed, waiting } = session.progress();
         let line = format!("{joined} joined, {waiting} in flight, {failed} failed");
-        if self.shown.as_ref() != Some(&line) {
+        if self.progress_line.as_ref() != Some(&line) {
             let _ = write!(io::stderr(), "\r\x1b[K{line}");
-            self.shown = Some(line);
+            self.progress_line = Some(line);
         }
     }
 
-    fn clear(&mut self) {
-        if self.shown.take().is_some() {
+    fn clear_progress(&mut self) {
+        if self.progress_line.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
 
-    fn say(&mut self, text: &str) {
-        self.clear();
+    fn message(&mut self, text: &str) {
+        self.clear_progress();
         let _ = writeln!(io::stderr(), "libi: {text}");
     }
 }

@@ -9,9 +9,9 @@ use libi::sim::launch::{Outcome, Setup};
 use libi::time::Rounded;
 use serde_json::json;
 
-use crate::output::{Failure, counted, hosts, print, print_json};
+use crate::output::{CliError, counted, hosts, print, print_json};
 use crate::plan::tree_help;
-use crate::units::{self, Hosts};
+use crate::units::{self, HostSet};
 
 pub(crate) const EXAMPLES: &str = "\
 Costs: 172ms is constant, 172ms~50% varies by up to 50 % either way,
@@ -24,15 +24,15 @@ Examples:
 
 /// The arguments of `libi simulate`.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct SimulateArgs {
     /// How many hosts, or a host list; the first is up from the beginning
     #[arg(long, value_name = "N|LIST")]
     hosts: String,
     /// SEQ: how long one launch keeps its launcher busy
-    #[arg(long, value_name = "COST", value_parser = units::spread)]
+    #[arg(long, value_name = "COST", value_parser = units::jitter)]
     seq: Jitter,
     /// REM: from starting a launch until the new host can launch others
-    #[arg(long, value_name = "COST", value_parser = units::spread)]
+    #[arg(long, value_name = "COST", value_parser = units::jitter)]
     rem: Jitter,
     /// What the whole launch pays once
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "0")]
@@ -66,27 +66,27 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let hosts = Hosts::read(&arguments.hosts)?;
+pub(crate) fn run(arguments: &SimulateArgs) -> Result<(), CliError> {
+    let hosts = HostSet::read(&arguments.hosts)?;
     let setup = arguments.setup(&hosts);
-    let mut seen = Seen { hosts: hosts.count.get(), ..Seen::default() };
+    let mut seen = RunStatistics { hosts: hosts.count.get(), ..RunStatistics::default() };
     for run in 0..u64::from(arguments.runs) {
         seen.add(&setup.run(arguments.seed.wrapping_add(run)));
     }
-    if arguments.json { print_json(&seen.json(arguments)) } else { print(&seen.tell(arguments)) }
+    if arguments.json { print_json(&seen.to_json(arguments)) } else { print(&seen.to_text(arguments)) }
 }
 
-impl Arguments {
-    fn setup(&self, hosts: &Hosts) -> Setup {
+impl SimulateArgs {
+    fn setup(&self, hosts: &HostSet) -> Setup {
         let (slow, slowness) = self.slow.unwrap_or((0.0, 1.0));
         let cost = Cost { constant: self.constant, ..Cost::default() };
-        let usual = self.rem.mean().saturating_mul(10).max(Duration::from_secs(10));
+        let default_timeout = self.rem.mean().saturating_mul(10).max(Duration::from_secs(10));
         Setup {
             seq: self.seq.clone(),
             rem: self.rem.clone(),
             dead: self.dead,
             refused: self.refused,
-            timeout: self.timeout.unwrap_or(usual),
+            timeout: self.timeout.unwrap_or(default_timeout),
             slow,
             slowness,
             retries: self.retries,
@@ -97,7 +97,7 @@ impl Arguments {
 
 /// What was seen in all runs.
 #[derive(Default)]
-struct Seen {
+struct RunStatistics {
     hosts: u32,
     launch: Vec<Duration>,
     settled: Vec<Duration>,
@@ -108,7 +108,7 @@ struct Seen {
     launches: u64,
 }
 
-impl Seen {
+impl RunStatistics {
     fn add(&mut self, outcome: &Outcome) {
         self.launch.push(outcome.launch_time());
         self.settled.push(outcome.settled_time());
@@ -126,10 +126,10 @@ impl Seen {
         self.launches as f64 / (f64::from(self.hosts) * self.launch.len() as f64)
     }
 
-    fn json(&self, arguments: &Arguments) -> serde_json::Value {
-        let seconds = |times| Two::of(times).map(|time: Duration| time.as_secs_f64());
+    fn to_json(&self, arguments: &SimulateArgs) -> serde_json::Value {
+        let seconds = |times| MedianAndWorst::of(times).map(|time: Duration| time.as_secs_f64());
         let (launch, settled) = (seconds(&self.launch), seconds(&self.settled));
-        let lost = Two::of(&self.lost);
+        let lost = MedianAndWorst::of(&self.lost);
         json!({
             "tree": arguments.tree.to_string(),
             "hosts": self.hosts,
@@ -141,28 +141,29 @@ impl Seen {
             "settled_time_worst_s": settled.worst,
             "hosts_lost_median": lost.median,
             "hosts_lost_worst": lost.worst,
-            "hosts_given_up_median": Two::of(&self.given_up).median,
-            "hosts_stranded_median": Two::of(&self.stranded).median,
+            "hosts_given_up_median": MedianAndWorst::of(&self.given_up).median,
+            "hosts_stranded_median": MedianAndWorst::of(&self.stranded).median,
             "launches_per_node_mean": self.mean_launches(),
             "launches_per_node_max": self.most_launches,
         })
     }
 
-    fn tell(&self, arguments: &Arguments) -> String {
+    fn to_text(&self, arguments: &SimulateArgs) -> String {
         let times = |times| {
-            let Two { median, worst } = Two::of(times).map(Rounded);
+            let MedianAndWorst { median, worst } = MedianAndWorst::of(times).map(Rounded);
             format!("median {median}, worst {worst}")
         };
         let (head, tree) = (hosts(self.hosts), arguments.tree);
         let runs = counted(arguments.runs, "run", "runs");
-        let lost = Two::of(&self.lost);
+        let lost = MedianAndWorst::of(&self.lost);
         let mut lines = vec![
             format!("{head} by {tree}, {runs} from seed {}", arguments.seed),
             format!("launch time        {}  (until the last of those that came up)", times(&self.launch)),
             format!("hosts lost         median {}, worst {}", lost.median, lost.worst),
         ];
         if lost.worst > 0 {
-            let (given_up, stranded) = (Two::of(&self.given_up).median, Two::of(&self.stranded).median);
+            let (given_up, stranded) =
+                (MedianAndWorst::of(&self.given_up).median, MedianAndWorst::of(&self.stranded).median);
             lines.push(format!("  given up         median {given_up}  (their own launch failed)"));
             lines.push(format!("  stranded         median {stranded}  (their launcher was lost)"));
             lines.push(format!("settled            {}  (until the last was given up)", times(&self.settled)));
@@ -177,12 +178,12 @@ impl Seen {
 }
 
 /// Of several values the middle one (of an even number the upper) and the largest.
-struct Two<T> {
+struct MedianAndWorst<T> {
     median: T,
     worst: T,
 }
 
-impl<T: Copy + Ord + Default> Two<T> {
+impl<T: Copy + Ord + Default> MedianAndWorst<T> {
     fn of(values: &[T]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
@@ -191,8 +192,8 @@ impl<T: Copy + Ord + Default> Two<T> {
     }
 }
 
-impl<T> Two<T> {
-    fn map<U>(self, show: impl Fn(T) -> U) -> Two<U> {
-        Two { median: show(self.median), worst: show(self.worst) }
+impl<T> MedianAndWorst<T> {
+    fn map<U>(self, show: impl Fn(T) -> U) -> MedianAndWorst<U> {
+        MedianAndWorst { median: show(self.median), worst: show(self.worst) }
     }
 }

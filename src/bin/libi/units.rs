@@ -7,7 +7,7 @@ use std::time::Duration;
 use libi::hosts::{HostList, HostRef};
 use libi::sim::jitter::Jitter;
 
-use crate::output::Failure;
+use crate::output::CliError;
 
 /// Reads a duration: a number with a unit, or 0.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -43,7 +43,7 @@ pub(crate) fn percentage(text: &str) -> Result<f64, String> {
 }
 
 /// Reads a cost: `172ms`, `172ms~50%` for ±50 %, `172ms~log0.5` for a log-normal one, `@FILE` for one per host.
-pub(crate) fn spread(text: &str) -> Result<Jitter, String> {
+pub(crate) fn jitter(text: &str) -> Result<Jitter, String> {
     if let Some(path) = text.strip_prefix('@') {
         return per_host(path);
     }
@@ -80,25 +80,25 @@ pub(crate) fn slow(text: &str) -> Result<(f64, f64), String> {
 }
 
 /// How many hosts a simulation or a plan can have, which then takes a few GB.
-const MOST_HOSTS: u32 = 10_000_000;
+const MAX_HOSTS: u32 = 10_000_000;
 
 /// The hosts that a command is about: so many, or these.
 #[derive(Clone, Debug)]
-pub(crate) struct Hosts {
+pub(crate) struct HostSet {
     pub(crate) count: NonZeroU32,
     /// Each once.
     names: Option<HostList>,
 }
 
-impl Hosts {
+impl HostSet {
     /// Reads a number, or else a host list, in which a host that is named again is still one host.
-    pub(crate) fn read(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn read(text: &str) -> Result<Self, CliError> {
         if let Some(count) = number_of_hosts(text) {
-            return Ok(Self { count: count.map_err(Failure::Usage)?, names: None });
+            return Ok(Self { count: count.map_err(CliError::Usage)?, names: None });
         }
-        let list = HostList::parse(text).map_err(|error| Failure::HostList(error, text.to_owned()))?;
+        let list = HostList::parse(text).map_err(|error| CliError::HostList(error, text.to_owned()))?;
         let list = libi::dist::distinct(&list);
-        let count = u32::try_from(list.len()).ok().and_then(NonZeroU32::new).ok_or(Failure::NoHosts)?;
+        let count = u32::try_from(list.len()).ok().and_then(NonZeroU32::new).ok_or(CliError::NoHosts)?;
         Ok(Self { count, names: Some(list) })
     }
 
@@ -126,8 +126,8 @@ fn number_of_hosts(text: &str) -> Option<Result<NonZeroU32, String>> {
         return None;
     }
     Some(match text.parse::<NonZeroU32>() {
-        Ok(count) if count.get() <= MOST_HOSTS => Ok(count),
-        _ => Err(format!("{text}: a number of hosts is written in digits alone, from 1 to {MOST_HOSTS}")),
+        Ok(count) if count.get() <= MAX_HOSTS => Ok(count),
+        _ => Err(format!("{text}: a number of hosts is written in digits alone, from 1 to {MAX_HOSTS}")),
     })
 }
 
@@ -155,18 +155,18 @@ mod tests {
     }
 
     #[test]
-    fn costs_vary_as_they_are_told() {
+    fn cost_variation_is_parsed() {
         let middle = Duration::from_millis(172);
-        assert_eq!(spread("172ms"), Ok(Jitter::Constant(middle)));
-        assert_eq!(spread("172ms~50%"), Ok(Jitter::Uniform { middle, within: 0.5 }));
-        assert_eq!(spread("172ms~log0.5"), Ok(Jitter::LogNormal { median: middle, sigma: 0.5 }));
+        assert_eq!(jitter("172ms"), Ok(Jitter::Constant(middle)));
+        assert_eq!(jitter("172ms~50%"), Ok(Jitter::Uniform { middle, within: 0.5 }));
+        assert_eq!(jitter("172ms~log0.5"), Ok(Jitter::LogNormal { median: middle, sigma: 0.5 }));
         for wrong in ["172ms~", "172ms~50", "172ms~200%", "172ms~log", "172ms~lognan", "@/no/such/file"] {
-            assert!(spread(wrong).is_err(), "{wrong}");
+            assert!(jitter(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn what_looks_like_a_number_of_hosts_is_one_or_is_refused() {
+    fn what_looks_like_a_host_count_is_one_or_is_rejected() {
         assert_eq!(number_of_hosts("1000"), Some(Ok(NonZeroU32::new(1_000).unwrap())));
         for wrong in ["0", "10000001", "1e6", "10k", "1,000", "1_000", "99999999999", "1.5"] {
             assert!(matches!(number_of_hosts(wrong), Some(Err(_))), "{wrong}");

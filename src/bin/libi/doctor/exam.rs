@@ -25,23 +25,23 @@ use libi_launch::shell_error::is_login_denial;
 use libi_launch::transcript::{LoginError, LoginStage, Transcript};
 
 use super::finding::{Clock, Direct, Finding, Problem};
-use super::lines::Lines;
-use super::probe::{self, Program, Reply};
+use super::line_buffer::LineBuffer;
+use super::probe::{self, ProgramCheck, Reply};
 
 /// How many echoes are asked for.
-const ECHOES: u32 = 5;
+const ECHO_COUNT: u32 = 5;
 /// How often the time is asked for.
-const CLOCKS: u32 = 3;
+const CLOCK_COUNT: u32 = 3;
 /// How long a host may try to connect.
-const DIALLING: Duration = Duration::from_millis(2_500);
+const DIAL_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// How much later than the first address another may be that works as well.
-const ALIKE: Duration = Duration::from_millis(500);
+const EXTRA_DIAL_WAIT: Duration = Duration::from_millis(500);
 /// How long it may take to end.
-const LEAVING: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What all hosts are examined for.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct ExamOptions {
     /// Only whether and how fast one gets in.
     pub(super) login_only: bool,
     /// A program that is to be there.
@@ -65,127 +65,132 @@ pub(super) enum Effect {
 
 /// What has come of an address that is dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trial {
-    Open,
+enum DialOutcome {
+    Pending,
     Failed,
-    Works,
+    Connected,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Calling,
-    Telling,
+enum ExamState {
+    LoggingIn,
+    Identifying,
     Echoes { number: u32, sent: Instant },
     Clock { number: u32, sent: Instant },
-    Program,
+    ProgramCheck,
     Dialling { until: Instant },
-    Leaving { until: Instant },
-    Over,
+    Closing { until: Instant },
+    Finished,
 }
 
 /// See the [module](self).
 pub(super) struct Exam {
-    wanted: Rc<Wanted>,
+    options: Rc<ExamOptions>,
     /// What a connection begins with so that it is known for this host's, for each address.
     tokens: Vec<String>,
     began: Instant,
     deadline: Instant,
     /// When something has come last.
-    heard: Instant,
-    step: Step,
+    last_activity: Instant,
+    state: ExamState,
     transcript: Transcript,
-    out: Lines,
-    err: Lines,
+    stdout: LineBuffer,
+    stderr: LineBuffer,
     /// What has come of each address.
-    dialled: Vec<Trial>,
-    has_tool: bool,
+    dialled: Vec<DialOutcome>,
+    has_dial_tool: bool,
     finding: Finding,
 }
 
 impl Exam {
-    pub(super) fn begin(wanted: Rc<Wanted>, tokens: Vec<String>, now: Instant, timeout: Duration) -> Self {
+    pub(super) fn begin(
+        options: Rc<ExamOptions>,
+        tokens: Vec<String>,
+        now: Instant,
+        timeout: Duration,
+    ) -> Self {
         Self {
-            wanted,
+            options,
             tokens,
             began: now,
             deadline: now + timeout,
-            heard: now,
-            step: Step::Calling,
+            last_activity: now,
+            state: ExamState::LoggingIn,
             transcript: Transcript::begin(now),
-            out: Lines::default(),
-            err: Lines::default(),
+            stdout: LineBuffer::default(),
+            stderr: LineBuffer::default(),
             dialled: Vec::new(),
-            has_tool: false,
-            finding: Finding::nothing(),
+            has_dial_tool: false,
+            finding: Finding::empty(),
         }
     }
 
     /// The host's standard output has brought this.
-    pub(super) fn out(&mut self, bytes: &[u8], now: Instant, effects: &mut Vec<Effect>) {
-        self.heard = now;
-        for line in self.out.take(bytes) {
+    pub(super) fn on_stdout(&mut self, bytes: &[u8], now: Instant, effects: &mut Vec<Effect>) {
+        self.last_activity = now;
+        for line in self.stdout.take(bytes) {
             match probe::reply(&line) {
-                Some(reply) if self.step != Step::Calling => self.reply(reply, now, effects),
+                Some(reply) if self.state != ExamState::LoggingIn => self.reply(reply, now, effects),
                 Some(Reply::Marker) => {
                     self.transcript.shell_answered(now);
-                    self.step = Step::Telling;
+                    self.state = ExamState::Identifying;
                 }
-                _ => self.noise(&line),
+                _ => self.record_noise(&line),
             }
         }
     }
 
     /// What calls the host has said this on standard error.
-    pub(super) fn err(&mut self, bytes: &[u8], now: Instant) {
-        self.heard = now;
-        for line in self.err.take(bytes) {
+    pub(super) fn on_stderr(&mut self, bytes: &[u8], now: Instant) {
+        self.last_activity = now;
+        for line in self.stderr.take(bytes) {
             self.transcript.line(&line, now);
         }
     }
 
     /// Somebody has connected to us and named the token of this address.
-    pub(super) fn guest(&mut self, address: usize, now: Instant, effects: &mut Vec<Effect>) {
-        let Step::Dialling { until } = self.step else { return };
-        let Some(trial) = self.dialled.get_mut(address) else { return };
-        *trial = Trial::Works;
+    pub(super) fn on_callback(&mut self, address: usize, now: Instant, effects: &mut Vec<Effect>) {
+        let ExamState::Dialling { until } = self.state else { return };
+        let Some(outcome) = self.dialled.get_mut(address) else { return };
+        *outcome = DialOutcome::Connected;
         // Those that work are not much slower; those that do not may keep us for long.
-        self.step = Step::Dialling { until: until.min(now + ALIKE) };
-        self.dialled_all(now, effects);
+        self.state = ExamState::Dialling { until: until.min(now + EXTRA_DIAL_WAIT) };
+        self.finish_dial_if_complete(now, effects);
     }
 
     /// What calls the host has ended; all that it has said was heard before.
-    pub(super) fn ended(&mut self, exit: ExitStatus, now: Instant, effects: &mut Vec<Effect>) {
-        if let Some(line) = self.err.rest() {
+    pub(super) fn on_exit(&mut self, exit: ExitStatus, now: Instant, effects: &mut Vec<Effect>) {
+        if let Some(line) = self.stderr.rest() {
             self.transcript.line(&line, now);
         }
-        if let Some(line) = self.out.rest().filter(|_| self.step == Step::Calling) {
-            self.noise(&line);
+        if let Some(line) = self.stdout.rest().filter(|_| self.state == ExamState::LoggingIn) {
+            self.record_noise(&line);
         }
-        let problem = match self.step {
-            Step::Leaving { .. } | Step::Over => None,
-            Step::Calling => Some(match self.transcript.error() {
-                Some((trouble, _)) => Problem::Login(trouble),
+        let problem = match self.state {
+            ExamState::Closing { .. } | ExamState::Finished => None,
+            ExamState::LoggingIn => Some(match self.transcript.error() {
+                Some((error, _)) => Problem::Login(error),
                 // Only the server of rsh ends like this.
                 None if is_login_denial(&self.finding.noise.line) => Problem::Login(LoginError::Denied),
                 None => Problem::Ended(exit.into()),
             }),
-            Step::Echoes { number: 0, .. } => Some(Problem::Deaf),
-            _ => Some(Problem::Broke),
+            ExamState::Echoes { number: 0, .. } => Some(Problem::InputLost),
+            _ => Some(Problem::ConnectionLost),
         };
         self.conclude(problem, now, effects);
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        match self.step {
-            Step::Leaving { until } if until <= now => self.conclude(None, now, effects),
-            Step::Dialling { until } if until <= now => self.dialled_enough(now, effects),
-            Step::Leaving { .. } | Step::Dialling { .. } | Step::Over => {}
-            step if self.deadline <= now => {
-                let problem = match (step, self.transcript.error()) {
-                    (Step::Calling, Some((trouble, _))) => Problem::Login(trouble),
-                    (Step::Echoes { number: 0, .. }, _) => Problem::Deaf,
-                    _ => Problem::HeartbeatLost(self.transcript.stage()),
+    pub(super) fn on_tick(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        match self.state {
+            ExamState::Closing { until } if until <= now => self.conclude(None, now, effects),
+            ExamState::Dialling { until } if until <= now => self.finish_dial(now, effects),
+            ExamState::Closing { .. } | ExamState::Dialling { .. } | ExamState::Finished => {}
+            state if self.deadline <= now => {
+                let problem = match (state, self.transcript.error()) {
+                    (ExamState::LoggingIn, Some((error, _))) => Problem::Login(error),
+                    (ExamState::Echoes { number: 0, .. }, _) => Problem::InputLost,
+                    _ => Problem::TimedOut(self.transcript.stage()),
                 };
                 self.conclude(Some(problem), now, effects);
             }
@@ -195,26 +200,26 @@ impl Exam {
 
     /// Nobody waits for it any more.
     pub(super) fn interrupt(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        let undecided = !matches!(self.step, Step::Leaving { .. } | Step::Over);
+        let undecided = !matches!(self.state, ExamState::Closing { .. } | ExamState::Finished);
         self.conclude(undecided.then_some(Problem::Interrupted), now, effects);
     }
 
     /// When time has to be looked at.
     pub(super) fn deadline(&self) -> Instant {
-        match self.step {
-            Step::Leaving { until } | Step::Dialling { until } => until,
-            Step::Over => Instant::FAR_FUTURE,
+        match self.state {
+            ExamState::Closing { until } | ExamState::Dialling { until } => until,
+            ExamState::Finished => Instant::FAR_FUTURE,
             _ => self.deadline,
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.step == Step::Over
+    pub(super) fn is_finished(&self) -> bool {
+        self.state == ExamState::Finished
     }
 
     /// Whether it only waits: since then nothing has come.
-    pub(super) fn heard(&self) -> Instant {
-        self.heard
+    pub(super) fn last_activity(&self) -> Instant {
+        self.last_activity
     }
 
     /// What was found.
@@ -224,54 +229,58 @@ impl Exam {
 
     fn reply(&mut self, reply: Reply, now: Instant, effects: &mut Vec<Effect>) {
         let finding = &mut self.finding;
-        match (self.step, reply) {
-            (Step::Telling, Reply::Kernel(text)) => finding.kernel = Some(text),
-            (Step::Telling, Reply::Machine(text)) => finding.machine = Some(text),
-            (Step::Telling, Reply::Files(text)) => finding.files = Some(text),
-            (Step::Telling, Reply::Shell(text)) => finding.shell = Some(text),
-            (Step::Telling, Reply::Tool(tool)) => self.has_tool = tool.is_some(),
-            (Step::Telling, Reply::Terminal) => self.conclude(Some(Problem::Terminal), now, effects),
-            (Step::Telling, Reply::Ready) if self.wanted.login_only => self.leave(now, effects),
-            (Step::Telling, Reply::Ready) => {
-                self.step = Step::Echoes { number: 0, sent: now };
+        match (self.state, reply) {
+            (ExamState::Identifying, Reply::Kernel(text)) => finding.kernel = Some(text),
+            (ExamState::Identifying, Reply::Machine(text)) => finding.machine = Some(text),
+            (ExamState::Identifying, Reply::Files(text)) => finding.files = Some(text),
+            (ExamState::Identifying, Reply::Shell(text)) => finding.shell = Some(text),
+            (ExamState::Identifying, Reply::Tool(tool)) => self.has_dial_tool = tool.is_some(),
+            (ExamState::Identifying, Reply::Terminal) => self.conclude(Some(Problem::Terminal), now, effects),
+            (ExamState::Identifying, Reply::Ready) if self.options.login_only => self.close(now, effects),
+            (ExamState::Identifying, Reply::Ready) => {
+                self.state = ExamState::Echoes { number: 0, sent: now };
                 effects.push(Effect::Send(probe::echo(0)));
             }
-            (Step::Echoes { number, sent }, Reply::Echo(heard)) if heard == number => {
+            (ExamState::Echoes { number, sent }, Reply::Echo(echoed)) if echoed == number => {
                 finding.round_trips.push(now.since(sent));
                 let number = number + 1;
-                if number < ECHOES {
-                    self.step = Step::Echoes { number, sent: now };
+                if number < ECHO_COUNT {
+                    self.state = ExamState::Echoes { number, sent: now };
                     effects.push(Effect::Send(probe::echo(number)));
                 } else {
-                    self.step = Step::Clock { number: 0, sent: now };
+                    self.state = ExamState::Clock { number: 0, sent: now };
                     effects.push(Effect::Send(probe::ask_clock(0)));
                 }
             }
-            (Step::Clock { number, sent }, Reply::Clock(heard, time, precise)) if heard == number => {
-                self.compare(time, precise, sent, now);
+            (ExamState::Clock { number, sent }, Reply::Clock(answered, time, precise))
+                if answered == number =>
+            {
+                self.record_clock(time, precise, sent, now);
                 let number = number + 1;
-                if number < CLOCKS {
-                    self.step = Step::Clock { number, sent: now };
+                if number < CLOCK_COUNT {
+                    self.state = ExamState::Clock { number, sent: now };
                     effects.push(Effect::Send(probe::ask_clock(number)));
                 } else {
                     self.after_clock(now, effects);
                 }
             }
-            (Step::Program, Reply::Program(program)) => {
+            (ExamState::ProgramCheck, Reply::ProgramCheck(program)) => {
                 finding.program = Some(program);
-                if program == Program::Executable {
+                if program == ProgramCheck::Executable {
                     self.dial(now, effects);
                 } else {
                     self.finding.problem =
-                        Some((Problem::Program(program), self.wanted.program.clone().unwrap_or_default()));
-                    self.leave(now, effects);
+                        Some((Problem::Program(program), self.options.program.clone().unwrap_or_default()));
+                    self.close(now, effects);
                 }
             }
-            (Step::Dialling { .. }, Reply::Dialled(address, false)) => {
-                if let Some(trial) = self.dialled.get_mut(address).filter(|trial| **trial == Trial::Open) {
-                    *trial = Trial::Failed;
+            (ExamState::Dialling { .. }, Reply::Dialled(address, false)) => {
+                if let Some(outcome) =
+                    self.dialled.get_mut(address).filter(|outcome| **outcome == DialOutcome::Pending)
+                {
+                    *outcome = DialOutcome::Failed;
                 }
-                self.dialled_all(now, effects);
+                self.finish_dial_if_complete(now, effects);
             }
             // One that has come through is believed when its token has arrived.
             _ => {}
@@ -279,9 +288,9 @@ impl Exam {
     }
 
     /// The time over there was read somewhere between these two moments of ours.
-    fn compare(&mut self, time_ns: i128, precise: bool, sent: Instant, now: Instant) {
+    fn record_clock(&mut self, time_ns: i128, precise: bool, sent: Instant, now: Instant) {
         let half = now.since(sent) / 2;
-        let ours = self.wanted.epoch_ns + i128::from((sent + half).as_nanos());
+        let ours = self.options.epoch_ns + i128::from((sent + half).as_nanos());
         // Whole seconds have been cut off: it was later, by half a second as likely as not.
         let cut = if precise { Duration::ZERO } else { Duration::from_millis(500) };
         let clock = Clock { ahead_ns: time_ns + cut.as_nanos() as i128 - ours, within: half + cut };
@@ -291,9 +300,9 @@ impl Exam {
     }
 
     fn after_clock(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        match &self.wanted.program {
+        match &self.options.program {
             Some(program) => {
-                self.step = Step::Program;
+                self.state = ExamState::ProgramCheck;
                 effects.push(Effect::Send(probe::ask_program(program)));
             }
             None => self.dial(now, effects),
@@ -301,59 +310,61 @@ impl Exam {
     }
 
     fn dial(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        if self.wanted.addresses.is_empty() {
-            return self.leave(now, effects);
+        if self.options.addresses.is_empty() {
+            return self.close(now, effects);
         }
-        if !self.has_tool {
+        if !self.has_dial_tool {
             self.finding.direct = Direct::NoTool;
-            return self.leave(now, effects);
+            return self.close(now, effects);
         }
-        self.step = Step::Dialling { until: now + DIALLING };
-        self.dialled = vec![Trial::Open; self.wanted.addresses.len()];
-        for (number, (address, token)) in self.wanted.addresses.iter().zip(&self.tokens).enumerate() {
+        self.state = ExamState::Dialling { until: now + DIAL_TIMEOUT };
+        self.dialled = vec![DialOutcome::Pending; self.options.addresses.len()];
+        for (number, (address, token)) in self.options.addresses.iter().zip(&self.tokens).enumerate() {
             effects.push(Effect::Send(probe::dial(number, *address, token)));
         }
     }
 
     /// Goes on if nothing is open any more.
-    fn dialled_all(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        if !self.dialled.contains(&Trial::Open) {
-            self.dialled_enough(now, effects);
+    fn finish_dial_if_complete(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        if !self.dialled.contains(&DialOutcome::Pending) {
+            self.finish_dial(now, effects);
         }
     }
 
-    fn dialled_enough(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        let trials = self.wanted.addresses.iter().zip(&self.dialled);
-        let work: Vec<_> =
-            trials.filter(|(_, trial)| **trial == Trial::Works).map(|(address, _)| *address).collect();
+    fn finish_dial(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        let outcomes = self.options.addresses.iter().zip(&self.dialled);
+        let work: Vec<_> = outcomes
+            .filter(|(_, outcome)| **outcome == DialOutcome::Connected)
+            .map(|(address, _)| *address)
+            .collect();
         self.finding.direct = if work.is_empty() { Direct::Blocked } else { Direct::Works(work) };
-        self.leave(now, effects);
+        self.close(now, effects);
     }
 
-    fn leave(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        self.step = Step::Leaving { until: now + LEAVING };
+    fn close(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        self.state = ExamState::Closing { until: now + CLOSE_TIMEOUT };
         effects.extend([Effect::Send(probe::END.to_owned()), Effect::CloseInput]);
-        self.note(now);
+        self.record_progress(now);
     }
 
     /// It is over; with this problem, if there was none before.
     fn conclude(&mut self, problem: Option<Problem>, now: Instant, effects: &mut Vec<Effect>) {
-        if self.step == Step::Over {
+        if self.state == ExamState::Finished {
             return;
         }
-        if !matches!(self.step, Step::Leaving { .. }) {
-            self.note(now);
+        if !matches!(self.state, ExamState::Closing { .. }) {
+            self.record_progress(now);
         }
-        self.step = Step::Over;
+        self.state = ExamState::Finished;
         if let (None, Some(problem)) = (&self.finding.problem, problem) {
-            let words = self.evidence(&problem);
-            self.finding.problem = Some((problem, words));
+            let text = self.evidence(&problem);
+            self.finding.problem = Some((problem, text));
         }
         effects.push(Effect::End);
     }
 
     /// Writes down what is known by now.
-    fn note(&mut self, now: Instant) {
+    fn record_progress(&mut self, now: Instant) {
         let finding = &mut self.finding;
         (finding.reached, finding.parts) = (self.transcript.stage(), self.transcript.timing());
         (finding.set_up, finding.facts) = (self.transcript.setup_time(), self.transcript.details().clone());
@@ -374,7 +385,7 @@ impl Exam {
         }
     }
 
-    fn noise(&mut self, line: &str) {
+    fn record_noise(&mut self, line: &str) {
         let noise = &mut self.finding.noise;
         // The probe begins with an empty line, in case that the noise does not end with one.
         if !line.is_empty() {

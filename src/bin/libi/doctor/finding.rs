@@ -6,7 +6,7 @@ use std::time::Duration;
 use libi_launch::process::ExitStatus;
 use libi_launch::transcript::{LoginDetails, LoginError, LoginStage, LoginTiming};
 
-use super::probe::Program;
+use super::probe::ProgramCheck;
 
 /// What was found of one host.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Finding {
     pub(super) shell: Option<String>,
     pub(super) clock: Option<Clock>,
     pub(super) round_trips: Vec<Duration>,
-    pub(super) program: Option<Program>,
+    pub(super) program: Option<ProgramCheck>,
     pub(super) direct: Direct,
     /// From the start until there was a verdict.
     pub(super) took: Duration,
@@ -73,30 +73,30 @@ pub(super) enum Problem {
     /// The login was refused in a way that is known.
     Login(LoginError),
     /// What reaches the host has ended before the shell over there has spoken.
-    Ended(Ending),
+    Ended(ProcessEnd),
     /// Nothing has happened for too long; the login had come so far.
-    HeartbeatLost(Stage),
+    TimedOut(LoginStage),
     /// The shell speaks, and what is sent to it does not arrive.
-    Deaf,
+    InputLost,
     /// It was examined in part, and then was gone.
-    Broke,
+    ConnectionLost,
     /// What is sent to it goes through a terminal.
     Terminal,
     /// The program that is to be launched is not there, or cannot be executed.
-    Program(Program),
+    Program(ProgramCheck),
     /// We were told to end before there was a verdict.
     Interrupted,
 }
 
 /// How a process ended, in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Ending {
+pub(super) enum ProcessEnd {
     Code(i32),
     Signal(i32),
     Unknown,
 }
 
-impl From<ExitStatus> for Ending {
+impl From<ExitStatus> for ProcessEnd {
     fn from(exit: ExitStatus) -> Self {
         match exit {
             ExitStatus::Code(code) => Self::Code(code),
@@ -106,21 +106,18 @@ impl From<ExitStatus> for Ending {
     }
 }
 
-/// Where a login waits.
-pub(super) type Stage = LoginStage;
-
 impl Problem {
     /// Said of hosts.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn text(&self) -> String {
         match self {
             Self::NotStarted => "cannot be called".to_owned(),
-            Self::Login(trouble) => trouble.to_string(),
-            Self::Ended(Ending::Code(code)) => format!("exited {code} before its shell has spoken"),
-            Self::Ended(Ending::Signal(number)) => {
+            Self::Login(error) => error.to_string(),
+            Self::Ended(ProcessEnd::Code(code)) => format!("exited {code} before its shell has spoken"),
+            Self::Ended(ProcessEnd::Signal(number)) => {
                 format!("was ended by signal {number} before its shell has spoken")
             }
-            Self::Ended(Ending::Unknown) => "ended before its shell has spoken".to_owned(),
-            Self::HeartbeatLost(stage) => match stage {
+            Self::Ended(ProcessEnd::Unknown) => "ended before its shell has spoken".to_owned(),
+            Self::TimedOut(stage) => match stage {
                 LoginStage::Nothing => "does not answer in time",
                 LoginStage::Connection => "accepts the connection, and agrees on no key in time",
                 LoginStage::Keys => "does not decide in time whether to let us in",
@@ -128,10 +125,10 @@ impl Problem {
                 LoginStage::Shell => "does not go on in time",
             }
             .to_owned(),
-            Self::Deaf => "does not get what is sent to it".to_owned(),
-            Self::Broke => "was gone while it was examined".to_owned(),
+            Self::InputLost => "does not get what is sent to it".to_owned(),
+            Self::ConnectionLost => "was gone while it was examined".to_owned(),
             Self::Terminal => "puts a terminal in between, which changes bytes".to_owned(),
-            Self::Program(Program::Missing) => "does not have the program".to_owned(),
+            Self::Program(ProgramCheck::Missing) => "does not have the program".to_owned(),
             Self::Program(_) => "cannot execute the program".to_owned(),
             Self::Interrupted => "was not decided about: interrupted".to_owned(),
         }
@@ -141,29 +138,29 @@ impl Problem {
     pub(super) fn hint(&self, host: &str, shell: &str) -> Option<String> {
         Some(match self {
             Self::NotStarted => format!("is {shell} installed here? --shell names the program"),
-            Self::Login(trouble) if is_rsh(shell) => rsh_hint(*trouble, host, shell),
-            Self::Login(trouble) => login_hint(*trouble, host),
-            Self::Ended(Ending::Code(126 | 127)) => {
+            Self::Login(error) if is_rsh(shell) => rsh_hint(*error, host, shell),
+            Self::Login(error) => login_hint(*error, host),
+            Self::Ended(ProcessEnd::Code(126 | 127)) => {
                 "that is how a shell says that a command is not there: a login shell that is no POSIX shell, or \
                  no /bin/sh or env"
                     .to_owned()
             }
             Self::Ended(_) => format!("try it by hand: {shell} {host} echo hello"),
-            Self::HeartbeatLost(LoginStage::Nothing) => {
+            Self::TimedOut(LoginStage::Nothing) => {
                 format!("is it up, and does a firewall let us through? ping {host}; {shell} -v {host}")
             }
-            Self::HeartbeatLost(LoginStage::Connection) => "the host is overloaded, or a firewall cuts long packets (MTU)".to_owned(),
-            Self::HeartbeatLost(LoginStage::Keys) => {
+            Self::TimedOut(LoginStage::Connection) => "the host is overloaded, or a firewall cuts long packets (MTU)".to_owned(),
+            Self::TimedOut(LoginStage::Keys) => {
                 "a directory service that does not answer over there, a key that waits to be touched, or an agent \
                  that hangs: ssh-add -l"
                     .to_owned()
             }
-            Self::HeartbeatLost(_) => {
+            Self::TimedOut(_) => {
                 "a home directory that hangs, or a profile that waits for input: look at ~/.bashrc over there"
                     .to_owned()
             }
-            Self::Deaf => "does its profile read standard input? does the configuration of ssh say StdinNull?".to_owned(),
-            Self::Broke => format!("look at the log over there; {shell} {host} echo hello"),
+            Self::InputLost => "does its profile read standard input? does the configuration of ssh say StdinNull?".to_owned(),
+            Self::ConnectionLost => format!("look at the log over there; {shell} {host} echo hello"),
             Self::Terminal => "RequestTTY force in the configuration of ssh, or an option -tt".to_owned(),
             Self::Program(_) => "a path without a leading / is seen from the home directory over there".to_owned(),
             Self::Interrupted => return None,
@@ -174,16 +171,16 @@ impl Problem {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::NotStarted => "not-started",
-            Self::Login(trouble) => trouble.name(),
+            Self::Login(error) => error.name(),
             Self::Ended(_) => "ended",
-            Self::HeartbeatLost(LoginStage::Nothing) => "silent",
-            Self::HeartbeatLost(LoginStage::Connection) => "silent-after-connection",
-            Self::HeartbeatLost(LoginStage::Keys) => "silent-after-keys",
-            Self::HeartbeatLost(_) => "silent-after-login",
-            Self::Deaf => "deaf",
-            Self::Broke => "broke",
+            Self::TimedOut(LoginStage::Nothing) => "silent",
+            Self::TimedOut(LoginStage::Connection) => "silent-after-connection",
+            Self::TimedOut(LoginStage::Keys) => "silent-after-keys",
+            Self::TimedOut(_) => "silent-after-login",
+            Self::InputLost => "deaf",
+            Self::ConnectionLost => "broke",
             Self::Terminal => "terminal",
-            Self::Program(Program::Missing) => "program-missing",
+            Self::Program(ProgramCheck::Missing) => "program-missing",
             Self::Program(_) => "program-not-executable",
             Self::Interrupted => "interrupted",
         }
@@ -194,8 +191,8 @@ fn is_rsh(shell: &str) -> bool {
     shell.rsplit('/').next() == Some("rsh")
 }
 
-fn rsh_hint(trouble: LoginError, host: &str, shell: &str) -> String {
-    match trouble {
+fn rsh_hint(error: LoginError, host: &str, shell: &str) -> String {
+    match error {
         LoginError::NameUnknown => format!("getent hosts {host}"),
         LoginError::ConnectionRefused => {
             "does it have an rsh server, at this port? a port is written host:port:count".to_owned()
@@ -208,12 +205,12 @@ fn rsh_hint(trouble: LoginError, host: &str, shell: &str) -> String {
             format!("{shell} {host} true has to work: .rhosts or hosts.equiv over there name this host and user")
         }
         LoginError::BadOptions => "man rsh has its options; that of rsh-redone alone knows ports".to_owned(),
-        trouble => login_hint(trouble, host),
+        error => login_hint(error, host),
     }
 }
 
-fn login_hint(trouble: LoginError, host: &str) -> String {
-    match trouble {
+fn login_hint(error: LoginError, host: &str) -> String {
+    match error {
         LoginError::BadOptions => format!("ssh -G {host} shows what it is called with"),
         LoginError::NameUnknown => format!("getent hosts {host}; or HostName in ~/.ssh/config"),
         LoginError::NoRoute => format!("ip route get {host}; is the network up, here and there?"),
@@ -251,7 +248,7 @@ fn login_hint(trouble: LoginError, host: &str) -> String {
 
 impl Finding {
     /// Of a host of which nothing is known.
-    pub(super) fn nothing() -> Self {
+    pub(super) fn empty() -> Self {
         Self {
             problem: None,
             reached: LoginStage::Nothing,

@@ -8,28 +8,28 @@ use libi::dist::OsBytes;
 use libi::hosts::HostList;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::call;
-use super::exam::Wanted;
+use super::exam::ExamOptions;
+use super::examiner::Examiner;
 use super::finding::Finding;
-use super::rounds::Rounds;
+use super::remote_shell;
 
 /// How many hosts are called at most.
-const HOSTS: usize = 4;
+const MAX_HOSTS: usize = 4;
 /// How often each, in each way.
-const TURNS: usize = 3;
+const LOGINS_PER_PROFILE: usize = 3;
 
 /// What was measured of one host.
 #[derive(Clone, Debug)]
 pub(super) struct Gain {
     /// Its place in the list.
     pub(super) host: usize,
-    pub(super) own: Cost,
-    pub(super) fast: Cost,
+    pub(super) own: LoginCost,
+    pub(super) fast: LoginCost,
 }
 
 /// What a login costs: medians.
 #[derive(Clone, Debug)]
-pub(super) struct Cost {
+pub(super) struct LoginCost {
     pub(super) set_up: Duration,
     /// Of this machine's processors, for the client and what it has started.
     pub(super) processor: Duration,
@@ -39,7 +39,7 @@ pub(super) struct Cost {
 
 /// Measures hosts that have no problem, as far apart in the list as they are. Hosts that have not let us in each time are left out.
 pub(super) fn measure(
-    rounds: &mut Rounds,
+    examiner: &mut Examiner,
     hosts: &HostList,
     findings: &[Finding],
     shell: Option<&OsBytes>,
@@ -47,21 +47,23 @@ pub(super) fn measure(
     let fine: Vec<usize> =
         (0..).zip(findings).filter(|(_, found)| found.is_fine()).map(|(host, _)| host).collect();
     let mut gains = Vec::new();
-    for host in spread(&fine) {
+    for host in evenly_spaced(&fine) {
         let mut one = HostList::new();
         if hosts.entry(host).is_none_or(|host| one.push(host).is_err()) {
             continue;
         }
-        let mut seen: [Vec<Cost>; 2] = Default::default();
-        for turn in 0..2 * TURNS {
-            if let Some(cost) = login(rounds, &one, [SshProfile::Own, SshProfile::Fast][turn % 2], shell)? {
-                seen[turn % 2].push(cost);
+        let mut seen: [Vec<LoginCost>; 2] = Default::default();
+        for round in 0..2 * LOGINS_PER_PROFILE {
+            if let Some(cost) = login(examiner, &one, [SshProfile::Own, SshProfile::Fast][round % 2], shell)?
+            {
+                seen[round % 2].push(cost);
             }
-            if rounds.interrupted().is_some() {
+            if examiner.interrupted().is_some() {
                 return Ok(gains);
             }
         }
-        let [own, fast] = seen.map(|costs| if costs.len() == TURNS { median(costs) } else { None });
+        let [own, fast] =
+            seen.map(|costs| if costs.len() == LOGINS_PER_PROFILE { median(costs) } else { None });
         gains.extend(own.zip(fast).map(|(own, fast)| Gain { host, own, fast }));
     }
     Ok(gains)
@@ -69,20 +71,20 @@ pub(super) fn measure(
 
 /// Calls one host; nothing if that did not work.
 fn login(
-    rounds: &mut Rounds,
+    examiner: &mut Examiner,
     host: &HostList,
     profile: SshProfile,
     shell: Option<&OsBytes>,
-) -> io::Result<Option<Cost>> {
-    let backend = call::backend(shell, profile, rounds.timeout);
-    let wanted = Wanted { login_only: true, ..Wanted::default() };
+) -> io::Result<Option<LoginCost>> {
+    let backend = remote_shell::backend(shell, profile, examiner.timeout);
+    let options = ExamOptions { login_only: true, ..ExamOptions::default() };
     let before = processor()?;
-    let found = rounds.examine(host, &backend, wanted, None, |_| {})?;
+    let found = examiner.examine(host, &backend, options, None, |_| {})?;
     // All that was started has been collected: nothing else runs meanwhile.
     let processor = processor()?.saturating_sub(before);
     let cost = |found: Finding| {
         let set_up = found.set_up.filter(|_| found.problem.is_none())?;
-        Some(Cost { set_up, processor, key_exchange: found.facts.key_exchange })
+        Some(LoginCost { set_up, processor, key_exchange: found.facts.key_exchange })
     };
     Ok(found.into_iter().next().and_then(cost))
 }
@@ -97,19 +99,19 @@ fn processor() -> io::Result<Duration> {
     Ok(micros.into_iter().sum())
 }
 
-fn median(costs: Vec<Cost>) -> Option<Cost> {
-    let middle = |mut times: Vec<Duration>| {
+fn median(costs: Vec<LoginCost>) -> Option<LoginCost> {
+    let median_of = |mut times: Vec<Duration>| {
         times.sort_unstable();
         times.get(times.len() / 2).copied()
     };
-    let set_up = middle(costs.iter().map(|cost| cost.set_up).collect())?;
-    let processor = middle(costs.iter().map(|cost| cost.processor).collect())?;
-    Some(Cost { set_up, processor, key_exchange: costs.into_iter().next()?.key_exchange })
+    let set_up = median_of(costs.iter().map(|cost| cost.set_up).collect())?;
+    let processor = median_of(costs.iter().map(|cost| cost.processor).collect())?;
+    Some(LoginCost { set_up, processor, key_exchange: costs.into_iter().next()?.key_exchange })
 }
 
 /// So many of these at most, from the first to the last.
-fn spread(of: &[usize]) -> Vec<usize> {
-    let count = of.len().min(HOSTS);
+fn evenly_spaced(of: &[usize]) -> Vec<usize> {
+    let count = of.len().min(MAX_HOSTS);
     let place = |i: usize| if count < 2 { 0 } else { i * (of.len() - 1) / (count - 1) };
     (0..count).filter_map(|i| of.get(place(i)).copied()).collect()
 }
@@ -121,14 +123,14 @@ mod tests {
     #[test]
     fn the_hosts_are_spread_over_the_list() {
         let all: Vec<usize> = (10..110).collect();
-        assert_eq!(spread(&all), [10, 43, 76, 109]);
-        assert_eq!(spread(&all[..3]), [10, 11, 12]);
-        assert_eq!((spread(&all[..1]), spread(&[])), (vec![10], vec![]));
+        assert_eq!(evenly_spaced(&all), [10, 43, 76, 109]);
+        assert_eq!(evenly_spaced(&all[..3]), [10, 11, 12]);
+        assert_eq!((evenly_spaced(&all[..1]), evenly_spaced(&[])), (vec![10], vec![]));
     }
 
     #[test]
     fn a_single_slow_login_does_not_count() {
-        let cost = |millis| Cost {
+        let cost = |millis| LoginCost {
             set_up: Duration::from_millis(millis),
             processor: Duration::from_millis(100 - millis / 100),
             key_exchange: None,

@@ -5,11 +5,11 @@ use std::time::Duration;
 use libi::hosts::HostRef;
 use serde_json::{Map, Value, json};
 
-use super::Report;
+use super::DoctorReport;
 use super::finding::{Direct, Finding};
-use super::gain::{Cost, Gain};
+use super::gain::{Gain, LoginCost};
 
-pub(super) fn document(report: &Report<'_>) -> Value {
+pub(super) fn document(report: &DoctorReport<'_>) -> Value {
     let hosts =
         report.hosts.iter().zip(report.findings).map(|(host, found)| of_host(host, found, report.shell));
     let fine = report.findings.iter().filter(|found| found.is_fine()).count();
@@ -40,7 +40,7 @@ fn of_host(host: HostRef<'_>, found: &Finding, shell: &str) -> Value {
     put("ok", found.is_fine().into());
     if let Some((problem, evidence)) = &found.problem {
         put("problem", problem.name().into());
-        put("problem_text", problem.words().into());
+        put("problem_text", problem.text().into());
         put("evidence", evidence.as_str().into());
         put("hint", problem.hint(host.name, shell).into());
     }
@@ -80,7 +80,7 @@ fn of_host(host: HostRef<'_>, found: &Finding, shell: &str) -> Value {
     if !found.round_trips.is_empty() {
         put("round_trips_s", found.round_trips.iter().copied().map(seconds).collect());
     }
-    put("program", found.program.map(super::probe::Program::name).into());
+    put("program", found.program.map(super::probe::ProgramCheck::name).into());
     match &found.direct {
         Direct::NotTried => {}
         Direct::Works(addresses) => {
@@ -120,8 +120,8 @@ fn facts(found: &Finding) -> Value {
     Value::Object(object)
 }
 
-fn of_gain(gain: &Gain, report: &Report<'_>) -> Value {
-    let cost = |cost: &Cost| {
+fn of_gain(gain: &Gain, report: &DoctorReport<'_>) -> Value {
+    let cost = |cost: &LoginCost| {
         json!({
             "set_up_s": seconds(cost.set_up),
             "processor_s": seconds(cost.processor),

@@ -1,15 +1,15 @@
 //! `libi doctor`: examines hosts as a launch would reach them, and says whether it would work.
 
-mod call;
-mod door;
+mod callback;
 mod exam;
+mod examiner;
 mod finding;
 mod gain;
 mod json;
-mod lines;
+mod line_buffer;
 mod notes;
 mod probe;
-mod rounds;
+mod remote_shell;
 mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -21,13 +21,13 @@ use libi::SshProfile;
 use libi::dist::OsBytes;
 use libi::hosts::HostList;
 
-use crate::output::{Failure, print, print_json};
+use crate::output::{CliError, print, print_json};
 use crate::units;
-use door::Door;
-use exam::Wanted;
+use callback::CallbackListener;
+use exam::ExamOptions;
+use examiner::Examiner;
 use finding::Finding;
 use gain::Gain;
-use rounds::Rounds;
 
 pub(crate) const EXAMPLES: &str = "\
 Each host is called as a launch would call it, and examined over that one
@@ -47,7 +47,7 @@ Examples:
 
 /// The arguments of `libi doctor`.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DoctorArgs {
     /// The hosts to examine
     #[arg(value_name = "HOSTS", required_unless_present = "file", conflicts_with = "file")]
     hosts: Vec<String>,
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
 const HERE: &str = "none";
 
 /// What all hosts were examined for, and what came of it.
-struct Report<'a> {
+struct DoctorReport<'a> {
     hosts: &'a HostList,
     findings: &'a [Finding],
     /// What hosts are reached by.
@@ -93,46 +93,48 @@ struct Report<'a> {
     took: Duration,
 }
 
-impl Report<'_> {
+impl DoctorReport<'_> {
     /// Whether a launch would work on all hosts.
     fn is_fine(&self) -> bool {
         self.findings.iter().all(Finding::is_fine)
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
     let hosts = libi::dist::distinct(&listed(arguments)?);
     if hosts.is_empty() {
-        return Err(Failure::NoHosts);
+        return Err(CliError::NoHosts);
     }
     if arguments.program.as_ref().is_some_and(|program| program.contains(['\n', '\0']) || program.is_empty())
     {
-        return Err(Failure::Usage("--program wants a name without line breaks".to_owned()));
+        return Err(CliError::Usage("--program wants a name without line breaks".to_owned()));
     }
     let shell = match arguments.shell.as_str() {
         HERE => None,
-        shell => Some(OsBytes::try_from(shell).map_err(|error| Failure::Usage(error.to_string()))?),
+        shell => Some(OsBytes::try_from(shell).map_err(|error| CliError::Usage(error.to_string()))?),
     };
-    let is_ssh = shell.as_ref().is_some_and(call::is_ssh);
+    let is_ssh = shell.as_ref().is_some_and(remote_shell::is_ssh);
     if arguments.gain && !is_ssh {
-        return Err(Failure::Usage(
+        return Err(CliError::Usage(
             "--gain compares two ways to call ssh; this is another program".to_owned(),
         ));
     }
-    let mut rounds = Rounds::new(at_once_here(arguments), arguments.timeout).map_err(Failure::System)?;
+    let mut examiner = Examiner::new(at_once_here(arguments), arguments.timeout).map_err(CliError::System)?;
     let began = std::time::Instant::now();
-    let backend = call::backend(shell.as_ref(), SshProfile::Own, arguments.timeout);
-    let wanted = Wanted { program: arguments.program.clone(), ..Wanted::default() };
-    let door = if arguments.no_direct { None } else { Some(Door::open().map_err(Failure::System)?) };
+    let backend = remote_shell::backend(shell.as_ref(), SshProfile::Own, arguments.timeout);
+    let options = ExamOptions { program: arguments.program.clone(), ..ExamOptions::default() };
+    let callbacks =
+        if arguments.no_direct { None } else { Some(CallbackListener::open().map_err(CliError::System)?) };
     let progress = Progress::new(hosts.len());
-    let findings = rounds.examine(&hosts, &backend, wanted, door, |done| progress.show("examined", done));
+    let findings =
+        examiner.examine(&hosts, &backend, options, callbacks, |done| progress.show("examined", done));
     progress.clear();
-    let findings = findings.map_err(Failure::System)?;
+    let findings = findings.map_err(CliError::System)?;
     let mut gains = Vec::new();
-    if arguments.gain && rounds.interrupted().is_none() {
-        gains = gain::measure(&mut rounds, &hosts, &findings, shell.as_ref()).map_err(Failure::System)?;
+    if arguments.gain && examiner.interrupted().is_none() {
+        gains = gain::measure(&mut examiner, &hosts, &findings, shell.as_ref()).map_err(CliError::System)?;
     }
-    let report = Report {
+    let report = DoctorReport {
         hosts: &hosts,
         findings: &findings,
         shell: &arguments.shell,
@@ -146,41 +148,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     } else {
         print(&table::text(&report))?;
     }
-    Ok(match rounds.interrupted() {
+    Ok(match examiner.interrupted() {
         Some(signal) => ExitCode::from(128 + signal as u8), // there are fewer than 65
         None if report.is_fine() => ExitCode::SUCCESS,
         None => ExitCode::from(3),
     })
 }
 
-fn listed(arguments: &Arguments) -> Result<HostList, Failure> {
+fn listed(arguments: &DoctorArgs) -> Result<HostList, CliError> {
     let Some(path) = &arguments.file else {
         let text = arguments.hosts.join(" ");
-        return HostList::parse(&text).map_err(|error| Failure::HostList(error, text));
+        return HostList::parse(&text).map_err(|error| CliError::HostList(error, text));
     };
     let text = if path.as_os_str() == "-" {
-        io::read_to_string(io::stdin().lock()).map_err(Failure::Input)?
+        io::read_to_string(io::stdin().lock()).map_err(CliError::Input)?
     } else {
-        std::fs::read_to_string(path).map_err(|error| Failure::File(path.clone(), error))?
+        std::fs::read_to_string(path).map_err(|error| CliError::File(path.clone(), error))?
     };
-    libi::hosts::file::parse_host_file(&text).map_err(|error| Failure::HostList(error, text))
+    libi::hosts::file::parse_host_file(&text).map_err(|error| CliError::HostList(error, text))
 }
 
 /// More at a time than the processors can serve make one another slow: we would measure ourselves. With a server on the same
 /// two cores, logins took 0.56 s one at a time, 0.77 s by twos, 1.5 s by fours, which are done the soonest, and by eights
 /// a sixth of them were turned away.
-fn at_once_here(arguments: &Arguments) -> usize {
+fn at_once_here(arguments: &DoctorArgs) -> usize {
     arguments.at_once.unwrap_or_else(|| {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        (2 * processors).min(rounds::MOST)
+        (2 * processors).min(examiner::MAX_CONCURRENT)
     })
 }
 
 /// Reads how many hosts are examined at a time.
 fn at_once(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(count @ 1..=rounds::MOST) => Ok(count),
-        _ => Err(format!("a number of hosts from 1 to {}", rounds::MOST)),
+        Ok(count @ 1..=examiner::MAX_CONCURRENT) => Ok(count),
+        _ => Err(format!("a number of hosts from 1 to {}", examiner::MAX_CONCURRENT)),
     }
 }
 

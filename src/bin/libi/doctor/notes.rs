@@ -6,14 +6,14 @@ use std::time::Duration;
 use libi::hosts::{HostList, HostRef};
 use libi::time::Rounded;
 
-use super::Report;
+use super::DoctorReport;
 use super::finding::{Clock, Direct, Finding, Noise, Problem};
 
 /// The same said of some hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
     /// Said of them.
-    pub(super) words: String,
+    pub(super) message: String,
     /// What of them says so.
     pub(super) evidence: String,
     /// What to do.
@@ -30,7 +30,7 @@ const FILES: u64 = 512;
 const OTHER_SHELLS: [&str; 3] = ["csh", "tcsh", "fish"];
 
 /// The problems, the most frequent first.
-pub(super) fn problems(report: &Report<'_>) -> Vec<Note> {
+pub(super) fn problems(report: &DoctorReport<'_>) -> Vec<Note> {
     let mut kinds: Vec<(&Problem, Note)> = Vec::new();
     for (host, found) in report.findings.iter().enumerate() {
         let Some((problem, evidence)) = &found.problem else { continue };
@@ -39,7 +39,7 @@ pub(super) fn problems(report: &Report<'_>) -> Vec<Note> {
             None => {
                 let name = report.hosts.entry(host).map_or("", |host| host.name);
                 let note = Note {
-                    words: problem.words(),
+                    message: problem.text(),
                     evidence: evidence.clone(),
                     hint: problem.hint(name, report.shell),
                     hosts: vec![host],
@@ -53,13 +53,16 @@ pub(super) fn problems(report: &Report<'_>) -> Vec<Note> {
 }
 
 /// What else is worth knowing of hosts that a launch would work on.
-pub(super) fn notes(report: &Report<'_>) -> Vec<Note> {
+pub(super) fn notes(report: &DoctorReport<'_>) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
     for (host, found) in report.findings.iter().enumerate().filter(|(_, found)| found.is_fine()) {
-        for (words, evidence, hint) in of(found) {
-            match notes.iter_mut().find(|note| note.words == words && note.hint.as_deref() == Some(hint)) {
+        for (message, evidence, hint) in of(found) {
+            match notes.iter_mut().find(|note| note.message == message && note.hint.as_deref() == Some(hint))
+            {
                 Some(note) => note.hosts.push(host),
-                None => notes.push(Note { words, evidence, hint: Some(hint.to_owned()), hosts: vec![host] }),
+                None => {
+                    notes.push(Note { message, evidence, hint: Some(hint.to_owned()), hosts: vec![host] })
+                }
             }
         }
     }

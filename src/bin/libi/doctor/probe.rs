@@ -35,20 +35,20 @@ pub(super) enum Reply {
     /// Its clock, and whether that counts nanoseconds, or seconds only.
     Clock(u32, i128, bool),
     /// What became of the program that was asked for.
-    Program(Program),
+    ProgramCheck(ProgramCheck),
     /// Whether a connection was made.
     Dialled(usize, bool),
 }
 
 /// Whether a program is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Program {
+pub(super) enum ProgramCheck {
     Executable,
     NotExecutable,
     Missing,
 }
 
-impl Program {
+impl ProgramCheck {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Executable => "executable",
@@ -80,10 +80,10 @@ pub(super) fn reply(line: &str) -> Option<Reply> {
             let (number, time) = rest.split_once(' ')?;
             clock(number.parse().ok()?, time)?
         }
-        "program" => Reply::Program(match rest {
-            "yes" => Program::Executable,
-            "no" => Program::NotExecutable,
-            "missing" => Program::Missing,
+        "program" => Reply::ProgramCheck(match rest {
+            "yes" => ProgramCheck::Executable,
+            "no" => ProgramCheck::NotExecutable,
+            "missing" => ProgramCheck::Missing,
             _ => return None,
         }),
         "dialled" => {

@@ -8,19 +8,19 @@ use libi::time::Rounded;
 use libi_launch::transcript::{LoginError, LoginStage};
 
 use super::finding::{Direct, Finding, Problem};
-use super::gain::{Cost, Gain};
+use super::gain::{Gain, LoginCost};
 use super::notes::{self, Note, amount, differs, folded};
-use super::{HERE, Report};
+use super::{DoctorReport, HERE};
 use crate::output::table;
 
 /// How much of a list of hosts fits into a column, and into a sentence.
-const COLUMN: usize = 36;
-const SENTENCE: usize = 100;
+const COLUMN_WIDTH: usize = 36;
+const SENTENCE_WIDTH: usize = 100;
 /// Of what there is nothing to say.
-const NOTHING: &str = "-";
+const ABSENT: &str = "-";
 
 /// All that there is to say.
-pub(super) fn text(report: &Report<'_>) -> String {
+pub(super) fn text(report: &DoctorReport<'_>) -> String {
     let mut text = head(report);
     text.push_str(&findings(report));
     if report.findings.iter().any(Finding::is_fine) {
@@ -32,7 +32,7 @@ pub(super) fn text(report: &Report<'_>) -> String {
     text
 }
 
-fn head(report: &Report<'_>) -> String {
+fn head(report: &DoctorReport<'_>) -> String {
     let all = report.findings.len();
     let fine = report.findings.iter().filter(|found| found.is_fine()).count();
     let hosts = crate::output::hosts(u32::try_from(all).unwrap_or(u32::MAX));
@@ -43,18 +43,18 @@ fn head(report: &Report<'_>) -> String {
     };
     let by =
         if report.shell == HERE { "on this machine".to_owned() } else { format!("through {}", report.shell) };
-    format!("{hosts} {by}, examined in {}: {verdict}\n\n", short(report.took))
+    format!("{hosts} {by}, examined in {}: {verdict}\n\n", rounded(report.took))
 }
 
 /// One line for all hosts of which the same was found.
-fn findings(report: &Report<'_>) -> String {
+fn findings(report: &DoctorReport<'_>) -> String {
     let mut rows: Vec<([String; 6], Vec<usize>)> = Vec::new();
     for (host, found) in report.findings.iter().enumerate() {
         let row = [
-            reachable(found, report.is_ssh).to_owned(),
-            let_in(found).to_owned(),
+            reached_text(found, report.is_ssh).to_owned(),
+            authenticated(found).to_owned(),
             shell(found),
-            found.program.map_or(NOTHING, |program| program.name()).to_owned(),
+            found.program.map_or(ABSENT, |program| program.name()).to_owned(),
             kernel(found),
             direct(found),
         ];
@@ -67,37 +67,37 @@ fn findings(report: &Report<'_>) -> String {
     let mut lines: Vec<Vec<String>> = Vec::new();
     let heading = ["hosts", "reached", "let in", "shell", "program", "clock", "system", "direct link"];
     lines.push(heading.map(str::to_owned).to_vec());
-    for ([reachable, let_in, shell, program, kernel, direct], hosts) in rows {
-        let name = folded(report.hosts, &hosts, COLUMN);
+    for ([reached_text, authenticated, shell, program, kernel, direct], hosts) in rows {
+        let name = folded(report.hosts, &hosts, COLUMN_WIDTH);
         let clock = clocks(hosts.iter().filter_map(|host| report.findings.get(*host)));
-        lines.push(vec![name, reachable, let_in, shell, program, clock, kernel, direct]);
+        lines.push(vec![name, reached_text, authenticated, shell, program, clock, kernel, direct]);
     }
     if !with_program {
         lines.iter_mut().for_each(|line| drop(line.remove(4)));
     }
-    to_the_left(&lines)
+    left_aligned(&lines)
 }
 
-fn reachable(found: &Finding, is_ssh: bool) -> &'static str {
+fn reached_text(found: &Finding, is_ssh: bool) -> &'static str {
     match &found.problem {
         _ if found.reached >= LoginStage::Connection => "yes",
         Some(
             (Problem::Login(LoginError::BadOptions), _) | (Problem::NotStarted | Problem::Interrupted, _),
         ) => "?",
         Some((Problem::Login(_), _)) => "no",
-        Some((Problem::HeartbeatLost(LoginStage::Nothing), _)) if is_ssh => "no",
+        Some((Problem::TimedOut(LoginStage::Nothing), _)) if is_ssh => "no",
         _ => "?",
     }
 }
 
-fn let_in(found: &Finding) -> &'static str {
+fn authenticated(found: &Finding) -> &'static str {
     match &found.problem {
         _ if found.reached >= LoginStage::Login => "yes",
         Some((Problem::Login(LoginError::Denied | LoginError::TooManyKeys), _)) => "no",
         Some((Problem::Login(LoginError::HostKeyUnknown | LoginError::HostKeyChanged), _)) => "no",
-        Some((Problem::HeartbeatLost(LoginStage::Keys), _)) => "no",
+        Some((Problem::TimedOut(LoginStage::Keys), _)) => "no",
         Some((Problem::Ended(_), _)) => "?",
-        _ => NOTHING,
+        _ => ABSENT,
     }
 }
 
@@ -108,7 +108,7 @@ fn shell(found: &Finding) -> String {
         Some((Problem::Program(_), _)) | None => name.to_owned(),
         _ if found.reached >= LoginStage::Login => "no".to_owned(),
         Some((Problem::Ended(_), _)) => "no".to_owned(),
-        _ => NOTHING.to_owned(),
+        _ => ABSENT.to_owned(),
     }
 }
 
@@ -116,13 +116,13 @@ fn kernel(found: &Finding) -> String {
     match (&found.kernel, &found.machine) {
         (Some(kernel), Some(machine)) => format!("{kernel} {machine}"),
         (Some(kernel), None) => kernel.clone(),
-        _ => NOTHING.to_owned(),
+        _ => ABSENT.to_owned(),
     }
 }
 
 fn direct(found: &Finding) -> String {
     match &found.direct {
-        Direct::NotTried => NOTHING.to_owned(),
+        Direct::NotTried => ABSENT.to_owned(),
         Direct::Works(addresses) => {
             addresses.first().map_or(String::new(), |address| address.ip().to_string())
         }
@@ -137,14 +137,14 @@ fn clocks<'a>(found: impl Iterator<Item = &'a Finding>) -> String {
     let off = clocks.iter().filter(|clock| differs(**clock)).count();
     let furthest = clocks.iter().map(|clock| amount(*clock) + clock.within).max();
     match furthest {
-        None => NOTHING.to_owned(),
-        Some(furthest) if off == 0 => format!("within {}", short(furthest)),
-        Some(furthest) => format!("{off} off, up to {}", short(furthest)),
+        None => ABSENT.to_owned(),
+        Some(furthest) if off == 0 => format!("within {}", rounded(furthest)),
+        Some(furthest) => format!("{off} off, up to {}", rounded(furthest)),
     }
 }
 
 /// Everything to the left, in columns.
-fn to_the_left(lines: &[Vec<String>]) -> String {
+fn left_aligned(lines: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len))
         .map(|column| {
             lines
@@ -165,7 +165,7 @@ fn to_the_left(lines: &[Vec<String>]) -> String {
 }
 
 /// What a launch waits for, over all hosts that it would work on.
-fn times(report: &Report<'_>) -> String {
+fn times(report: &DoctorReport<'_>) -> String {
     type Of = fn(&Finding) -> Option<Duration>;
     const TIMES: [(&str, Of); 6] = [
         ("round-trip", Finding::round_trip),
@@ -181,7 +181,7 @@ fn times(report: &Report<'_>) -> String {
         let mut all: Vec<(Duration, usize)> =
             fine.filter_map(|(host, found)| Some((time(found)?, host))).collect();
         all.sort_unstable();
-        let (Some(least), Some(middle), Some(most)) = (all.first(), all.get(all.len() / 2), all.last())
+        let (Some(least), Some(median), Some(most)) = (all.first(), all.get(all.len() / 2), all.last())
         else {
             // That nothing is known of the parts is said once.
             if what == "  connect" {
@@ -190,18 +190,18 @@ fn times(report: &Report<'_>) -> String {
             }
             continue;
         };
-        let slowest = folded(report.hosts, &[most.1], COLUMN);
-        rows.push([what.to_owned(), short(middle.0), short(least.0), short(most.0), slowest]);
+        let slowest = folded(report.hosts, &[most.1], COLUMN_WIDTH);
+        rows.push([what.to_owned(), rounded(median.0), rounded(least.0), rounded(most.0), slowest]);
     }
     let mut text = format!("\n{}", table(["", "median", "least", "most", "of"], &rows));
-    for (what, of) in agreed(report) {
-        let _ = writeln!(text, "keys by {what}: {}", folded(report.hosts, &of, SENTENCE));
+    for (what, of) in key_exchanges(report) {
+        let _ = writeln!(text, "keys by {what}: {}", folded(report.hosts, &of, SENTENCE_WIDTH));
     }
     text
 }
 
 /// Which hosts agree on keys in which way.
-fn agreed<'a>(report: &Report<'a>) -> Vec<(&'a str, Vec<usize>)> {
+fn key_exchanges<'a>(report: &DoctorReport<'a>) -> Vec<(&'a str, Vec<usize>)> {
     let mut ways: Vec<(&str, Vec<usize>)> = Vec::new();
     for (host, found) in report.findings.iter().enumerate() {
         let Some(way) = found.facts.key_exchange.as_deref() else { continue };
@@ -213,13 +213,13 @@ fn agreed<'a>(report: &Report<'a>) -> Vec<(&'a str, Vec<usize>)> {
     ways
 }
 
-fn section(heading: &str, notes: &[Note], report: &Report<'_>, text: &mut String) {
+fn section(heading: &str, notes: &[Note], report: &DoctorReport<'_>, text: &mut String) {
     if notes.is_empty() {
         return;
     }
     let _ = writeln!(text, "\n{heading}");
-    for Note { words, evidence, hint, hosts } in notes {
-        let _ = write!(text, "  {}  {words}", folded(report.hosts, hosts, SENTENCE));
+    for Note { message, evidence, hint, hosts } in notes {
+        let _ = write!(text, "  {}  {message}", folded(report.hosts, hosts, SENTENCE_WIDTH));
         if !evidence.is_empty() {
             let _ = write!(text, ": {evidence}");
         }
@@ -230,7 +230,7 @@ fn section(heading: &str, notes: &[Note], report: &Report<'_>, text: &mut String
     }
 }
 
-fn gain(report: &Report<'_>) -> String {
+fn gain(report: &DoctorReport<'_>) -> String {
     if report.gains.is_empty() {
         return String::new();
     }
@@ -238,24 +238,24 @@ fn gain(report: &Report<'_>) -> String {
         .gains
         .iter()
         .map(|Gain { host, own, fast }| {
-            let [a, b, c, d] = [own.set_up, fast.set_up, own.processor, fast.processor].map(short);
-            [folded(report.hosts, &[*host], COLUMN), a, b, c, d]
+            let [a, b, c, d] = [own.set_up, fast.set_up, own.processor, fast.processor].map(rounded);
+            [folded(report.hosts, &[*host], COLUMN_WIDTH), a, b, c, d]
         })
         .collect();
     let heading = ["gain", "set-up", "if fast", "processor", "if fast"];
     let mut text = format!("\n{}", table(heading, &rows));
-    let middle = |time: fn(&Cost) -> Duration, of: fn(&Gain) -> &Cost| {
+    let median = |time: fn(&LoginCost) -> Duration, of: fn(&Gain) -> &LoginCost| {
         let mut all: Vec<_> = report.gains.iter().map(|gain| time(of(gain))).collect();
         all.sort_unstable();
         all.get(all.len() / 2).copied().unwrap_or_default()
     };
     let mut line = String::from("with the faster options a login takes");
     for (what, time) in [
-        ("", (|cost: &Cost| cost.set_up) as fn(&Cost) -> Duration),
-        (" and of this machine's processors", |cost: &Cost| cost.processor),
+        ("", (|cost: &LoginCost| cost.set_up) as fn(&LoginCost) -> Duration),
+        (" and of this machine's processors", |cost: &LoginCost| cost.processor),
     ] {
-        let (own, fast) = (middle(time, |gain| &gain.own), middle(time, |gain| &gain.fast));
-        let _ = write!(line, "{what} {}", compared(own, fast));
+        let (own, fast) = (median(time, |gain| &gain.own), median(time, |gain| &gain.fast));
+        let _ = write!(line, "{what} {}", comparison(own, fast));
     }
     let _ = writeln!(text, "{line}");
     if let Some(Gain { own, fast, .. }) = report.gains.first()
@@ -270,13 +270,13 @@ fn gain(report: &Report<'_>) -> String {
 }
 
 /// One instead of the other, and how much less that is.
-fn compared(own: Duration, fast: Duration) -> String {
+fn comparison(own: Duration, fast: Duration) -> String {
     let change = (fast.as_secs_f64() / own.as_secs_f64().max(1e-9) - 1.0) * 100.0;
-    format!("{} instead of {} ({change:+.0} %)", short(fast), short(own))
+    format!("{} instead of {} ({change:+.0} %)", rounded(fast), rounded(own))
 }
 
 /// A measured duration: more digits than these mean nothing.
-fn short(duration: Duration) -> String {
+fn rounded(duration: Duration) -> String {
     let nanos = duration.as_nanos() as u64;
     let unit = match nanos {
         100_000_000.. => 1_000_000,

@@ -14,7 +14,7 @@ use libi::time::Rounded;
 use libi::trace::{HostLine, PathStep, Quartiles, Summary, Timeline};
 use serde_json::{Value, json};
 
-use crate::output::{Failure, counted, hosts, print, print_json};
+use crate::output::{CliError, counted, hosts, print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
 FILE is Chrome trace JSON as a launch records it; chrome://tracing and
@@ -27,7 +27,7 @@ Examples:
 
 /// The arguments of `libi trace`.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct TraceArgs {
     /// The recorded timeline; - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -39,28 +39,28 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &TraceArgs) -> Result<(), CliError> {
     let text = text(&arguments.file)?;
     let named = if arguments.file.as_os_str() == "-" { Path::new("standard input") } else { &arguments.file };
-    let timeline = read::timeline(&text).map_err(|error| Failure::Timeline(named.to_owned(), error))?;
+    let timeline = read::timeline(&text).map_err(|error| CliError::Timeline(named.to_owned(), error))?;
     if let Some(path) = &arguments.svg {
-        std::fs::write(path, timeline.svg()).map_err(|error| Failure::File(path.clone(), error))?;
+        std::fs::write(path, timeline.svg()).map_err(|error| CliError::File(path.clone(), error))?;
     }
     let summary = Summary::new(&timeline);
     if arguments.json {
         print_json(&document(&timeline, &summary))
     } else {
-        print(&tell(&timeline, &summary))
+        print(&summary_text(&timeline, &summary))
     }
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+fn text(path: &Path) -> Result<String, CliError> {
     if path.as_os_str() == "-" {
         let mut text = String::new();
-        std::io::stdin().lock().read_to_string(&mut text).map_err(Failure::Input)?;
+        std::io::stdin().lock().read_to_string(&mut text).map_err(CliError::Input)?;
         return Ok(text);
     }
-    std::fs::read_to_string(path).map_err(|error| Failure::File(path.to_owned(), error))
+    std::fs::read_to_string(path).map_err(|error| CliError::File(path.to_owned(), error))
 }
 
 fn name(timeline: &Timeline, host: Option<HostIndex>) -> &str {
@@ -135,7 +135,7 @@ fn quartiles(of: &Quartiles) -> Value {
     json!({ "min": least, "q1": lower, "median": median, "q3": upper, "max": most })
 }
 
-fn tell(timeline: &Timeline, summary: &Summary) -> String {
+fn summary_text(timeline: &Timeline, summary: &Summary) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", headline(timeline, summary));

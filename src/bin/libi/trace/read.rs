@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 /// Why there is no timeline in a text.
 #[derive(Debug)]
-pub(crate) enum NoTimeline {
+pub(crate) enum TimelineError {
     /// It is not JSON, or something in it has not the type that it should have.
     Json(serde_json::Error),
     /// It is JSON, but not from `libi`.
@@ -28,7 +28,7 @@ pub(crate) enum NoTimeline {
     Launcher { host: usize, launcher: u32 },
 }
 
-impl fmt::Display for NoTimeline {
+impl fmt::Display for TimelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Json(error) => write!(f, "not the timeline of a launch: {error}"),
@@ -45,24 +45,24 @@ impl fmt::Display for NoTimeline {
     }
 }
 
-impl From<serde_json::Error> for NoTimeline {
+impl From<serde_json::Error> for TimelineError {
     fn from(error: serde_json::Error) -> Self {
         Self::Json(error)
     }
 }
 
 /// Reads a timeline.
-pub(crate) fn timeline(json: &str) -> Result<Timeline, NoTimeline> {
+pub(crate) fn timeline(json: &str) -> Result<Timeline, TimelineError> {
     // First what tells our files from others, whose events may hold anything.
-    let file: File<Option<HostMark>> = serde_json::from_str(json)?;
-    let mark = file.other_data.and_then(|mark| mark.libi_trace);
-    match mark {
-        None => return Err(NoTimeline::Foreign),
+    let file: TraceFile<Option<FormatMark>> = serde_json::from_str(json)?;
+    let format = file.other_data.and_then(|format| format.libi_trace);
+    match format {
+        None => return Err(TimelineError::Foreign),
         Some(FORMAT) => {}
-        Some(other) => return Err(NoTimeline::Format(other)),
+        Some(other) => return Err(TimelineError::Format(other)),
     }
-    let File { other_data: session } = serde_json::from_str::<File<Session>>(json)?;
-    let Events { trace_events } = serde_json::from_str(json)?;
+    let TraceFile { other_data: session } = serde_json::from_str::<TraceFile<LaunchRecord>>(json)?;
+    let TraceEvents { trace_events } = serde_json::from_str(json)?;
     let named = trace_events.into_iter().filter_map(|event| {
         let args = event.args.filter(|_| event.ph.as_deref() == Some("M"))?;
         Some((args.name?, args.libi?))
@@ -71,60 +71,63 @@ pub(crate) fn timeline(json: &str) -> Result<Timeline, NoTimeline> {
         hosts: hosts(named, session.hosts)?,
         session: session.session,
         up: session.up_ns.map(Duration::from_nanos),
-        predicted: session.predicted.map(Predicted::prediction),
+        predicted: session.predicted.map(PredictionRecord::prediction),
     })
 }
 
 /// Puts the hosts into their places.
-fn hosts(named: impl Iterator<Item = (String, Line)>, count: usize) -> Result<Vec<HostLine>, NoTimeline> {
+fn hosts(
+    named: impl Iterator<Item = (String, HostRecord)>,
+    count: usize,
+) -> Result<Vec<HostLine>, TimelineError> {
     // No room is made for hosts before they are seen: the count may be a lie.
     let mut lines: Vec<(u32, HostLine)> = Vec::new();
     for (name, line) in named {
         if usize::try_from(line.host).map_or(true, |host| host >= count) {
-            return Err(NoTimeline::Host { host: line.host, hosts: count });
+            return Err(TimelineError::Host { host: line.host, hosts: count });
         }
         lines.push((line.host, line.host_line(name)));
     }
     lines.sort_by_key(|&(host, _)| host);
     if let Some(twice) = lines.windows(2).find(|two| two[0].0 == two[1].0) {
-        return Err(NoTimeline::Host { host: twice[0].0, hosts: count });
+        return Err(TimelineError::Host { host: twice[0].0, hosts: count });
     }
     if lines.len() < count {
         let there = (0..).zip(&lines).take_while(|&(place, &(host, _))| place == host).count();
-        return Err(NoTimeline::Missing { host: there, hosts: count });
+        return Err(TimelineError::Missing { host: there, hosts: count });
     }
     let hosts: Vec<_> = lines.into_iter().map(|(_, line)| line).collect();
     for (host, line) in hosts.iter().enumerate() {
         let Some(HostIndex(launcher)) = line.launcher else { continue };
         if usize::try_from(launcher).map_or(true, |launcher| launcher >= count || launcher == host) {
-            return Err(NoTimeline::Launcher { host, launcher });
+            return Err(TimelineError::Launcher { host, launcher });
         }
     }
     Ok(hosts)
 }
 
 #[derive(Deserialize)]
-struct File<T> {
+struct TraceFile<T> {
     #[serde(rename = "otherData")]
     other_data: T,
 }
 
 /// What is in `otherData` of every version.
 #[derive(Deserialize)]
-struct HostMark {
+struct FormatMark {
     libi_trace: Option<u32>,
 }
 
 #[derive(Deserialize)]
-struct Session {
+struct LaunchRecord {
     session: String,
     hosts: usize,
     up_ns: Option<u64>,
-    predicted: Option<Predicted>,
+    predicted: Option<PredictionRecord>,
 }
 
 #[derive(Deserialize)]
-struct Predicted {
+struct PredictionRecord {
     seq_ns: u64,
     rem_ns: u64,
     constant_ns: u64,
@@ -132,25 +135,25 @@ struct Predicted {
 }
 
 #[derive(Deserialize)]
-struct Events {
+struct TraceEvents {
     #[serde(rename = "traceEvents")]
-    trace_events: Vec<Event>,
+    trace_events: Vec<TraceEvent>,
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct TraceEvent {
     ph: Option<String>,
-    args: Option<Args>,
+    args: Option<EventArgs>,
 }
 
 #[derive(Deserialize)]
-struct Args {
+struct EventArgs {
     name: Option<String>,
-    libi: Option<Line>,
+    libi: Option<HostRecord>,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct HostRecord {
     host: u32,
     members: u32,
     attempts: u32,
@@ -163,7 +166,7 @@ struct Line {
     cause: String,
 }
 
-impl Predicted {
+impl PredictionRecord {
     fn prediction(self) -> Prediction {
         let [seq, rem, constant] = [self.seq_ns, self.rem_ns, self.constant_ns].map(Duration::from_nanos);
         let mut up: Vec<_> = self.up_ns.into_iter().map(Duration::from_nanos).collect();
@@ -172,7 +175,7 @@ impl Predicted {
     }
 }
 
-impl Line {
+impl HostRecord {
     fn host_line(self, name: String) -> HostLine {
         HostLine {
             name,
@@ -241,13 +244,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(timeline in timelines()) {
+        fn a_written_timeline_is_read_back(timeline in timelines()) {
             let json = timeline.chrome_json();
             prop_assert_eq!(super::timeline(&json).unwrap(), timeline);
         }
 
         #[test]
-        fn a_damaged_file_is_refused_or_read_but_never_a_panic(
+        fn a_damaged_file_never_panics(
             timeline in timelines(), at in any::<prop::sample::Index>(), with in "[ -~]",
         ) {
             let json: Vec<char> = timeline.chrome_json().trim_end().chars().collect();
@@ -261,7 +264,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_asked_of_an_absurd_timeline_is_answered(timeline in timelines()) {
+        fn an_absurd_timeline_can_be_summarised_and_drawn(timeline in timelines()) {
             let summary = libi::trace::Summary::new(&timeline);
             prop_assert_eq!(
                 summary.joined + summary.failed + summary.lost + summary.open,
@@ -273,18 +276,18 @@ mod tests {
         }
     }
 
-    fn refused(json: &str) -> String {
+    fn rejection(json: &str) -> String {
         let error = timeline(json).unwrap_err().to_string();
         assert!(!error.contains('\n'), "{error}");
         error
     }
 
     #[test]
-    fn what_is_no_timeline_is_refused_with_what_is_wrong() {
-        assert!(refused("").contains("EOF"));
-        assert!(refused("[]").contains("not the timeline of a launch"));
-        assert!(refused("{\"traceEvents\":[]}").contains("otherData"));
-        assert!(refused("{\"traceEvents\":[],\"otherData\":{}}").contains("libi_trace"));
+    fn an_invalid_timeline_is_rejected_with_the_reason() {
+        assert!(rejection("").contains("EOF"));
+        assert!(rejection("[]").contains("not the timeline of a launch"));
+        assert!(rejection("{\"traceEvents\":[]}").contains("otherData"));
+        assert!(rejection("{\"traceEvents\":[],\"otherData\":{}}").contains("libi_trace"));
         let of = |version: u32, hosts: u32, events: &str| {
             let session = format!("\"libi_trace\":{version},\"session\":\"\",\"hosts\":{hosts}");
             format!("{{\"otherData\":{{{session}}},\"traceEvents\":[{events}]}}")
@@ -295,15 +298,15 @@ mod tests {
         };
         let two = host(0, "") + "," + &host(1, "");
         assert!(timeline(&of(1, 2, &two)).is_ok());
-        assert_eq!(refused(&of(2, 2, &two)), "timeline format 2 is not known, only 1 is");
-        assert_eq!(refused(&of(1, 3, &two)), "host 2 of 3 is missing");
-        assert_eq!(refused(&of(1, 4_000_000_000, "")), "host 0 of 4000000000 is missing");
-        assert!(refused(&of(1, 1, &two)).starts_with("host 1 is there twice, or is none of the 1"));
+        assert_eq!(rejection(&of(2, 2, &two)), "timeline format 2 is not known, only 1 is");
+        assert_eq!(rejection(&of(1, 3, &two)), "host 2 of 3 is missing");
+        assert_eq!(rejection(&of(1, 4_000_000_000, "")), "host 0 of 4000000000 is missing");
+        assert!(rejection(&of(1, 1, &two)).starts_with("host 1 is there twice, or is none of the 1"));
         let twice = host(1, "") + "," + &host(1, "");
-        assert!(refused(&of(1, 2, &twice)).starts_with("host 1 is there twice"));
+        assert!(rejection(&of(1, 2, &twice)).starts_with("host 1 is there twice"));
         let circle = host(0, ",\"launcher\":0");
-        assert_eq!(refused(&of(1, 1, &circle)), "host 0 cannot have been launched by host 0");
+        assert_eq!(rejection(&of(1, 1, &circle)), "host 0 cannot have been launched by host 0");
         let negative = host(0, ",\"joined_ns\":-1");
-        assert!(refused(&of(1, 1, &negative)).contains("line 1"));
+        assert!(rejection(&of(1, 1, &negative)).contains("line 1"));
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use libi_launch::transcript::LoginError;
 
-use crate::doctor::finding::{Ending, Noise};
+use crate::doctor::finding::{Noise, ProcessEnd};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -16,23 +16,23 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(wanted: Wanted) -> Self {
-        let tokens = wanted.addresses.iter().map(|address| format!("token{}", address.port())).collect();
-        Self { exam: Exam::begin(Rc::new(wanted), tokens, at(0), TIMEOUT), effects: Vec::new() }
+    fn new(options: ExamOptions) -> Self {
+        let tokens = options.addresses.iter().map(|address| format!("token{}", address.port())).collect();
+        Self { exam: Exam::begin(Rc::new(options), tokens, at(0), TIMEOUT), effects: Vec::new() }
     }
 
-    fn out(&mut self, text: &str, millis: u64) -> &mut Self {
-        self.exam.out(text.as_bytes(), at(millis), &mut self.effects);
+    fn stdout(&mut self, text: &str, millis: u64) -> &mut Self {
+        self.exam.on_stdout(text.as_bytes(), at(millis), &mut self.effects);
         self
     }
 
     fn tick(&mut self, millis: u64) -> &mut Self {
-        self.exam.tick(at(millis), &mut self.effects);
+        self.exam.on_tick(at(millis), &mut self.effects);
         self
     }
 
-    fn ended(&mut self, code: i32, millis: u64) -> &mut Self {
-        self.exam.ended(ExitStatus::Code(code), at(millis), &mut self.effects);
+    fn exit(&mut self, code: i32, millis: u64) -> &mut Self {
+        self.exam.on_exit(ExitStatus::Code(code), at(millis), &mut self.effects);
         self
     }
 
@@ -48,47 +48,47 @@ impl Scene {
 
     /// The login, at 100 ms, and echoes and clocks after that, a millisecond for each way.
     fn healthy(&mut self) -> u64 {
-        self.out(
+        self.stdout(
             "\nlibi-doctor 1\nkernel Linux 6\nmachine x86_64\nfiles 1024\nshell /bin/bash\ntool bash\n",
             100,
         );
-        self.out("ready\n", 101);
+        self.stdout("ready\n", 101);
         let mut now = 101;
-        for number in 0..ECHOES {
+        for number in 0..ECHO_COUNT {
             assert_eq!(self.sent(), format!("echo {number}\n"));
             now += 2;
-            self.out(&format!("echo {number}\n"), now);
+            self.stdout(&format!("echo {number}\n"), now);
         }
-        for number in 0..CLOCKS {
+        for number in 0..CLOCK_COUNT {
             assert_eq!(self.sent(), format!("clock {number}\n"));
             now += 2;
             // One second ahead of ours.
             let time = 1_700_000_001_000_000_000 + u128::from(now - 1) * 1_000_000;
-            self.out(&format!("clock {number} {time}\n"), now);
+            self.stdout(&format!("clock {number} {time}\n"), now);
         }
         now
     }
 
     fn problem(self) -> Option<(Problem, String)> {
-        assert!(self.exam.is_over());
+        assert!(self.exam.is_finished());
         self.exam.finding().problem
     }
 }
 
-fn wanted(ports: &[u16]) -> Wanted {
+fn options(ports: &[u16]) -> ExamOptions {
     let addresses = ports.iter().map(|port| SocketAddr::from(([10, 0, 0, 1], *port))).collect();
-    Wanted { addresses, epoch_ns: 1_700_000_000_000_000_000, ..Wanted::default() }
+    ExamOptions { addresses, epoch_ns: 1_700_000_000_000_000_000, ..ExamOptions::default() }
 }
 
 #[test]
-fn a_healthy_host_is_measured_and_left() {
-    let mut scene = Scene::new(wanted(&[]));
+fn a_healthy_host_is_measured_and_closed() {
+    let mut scene = Scene::new(options(&[]));
     let now = scene.healthy();
     assert_eq!(scene.sent(), "end\n(closed)");
-    scene.ended(0, now + 1);
+    scene.exit(0, now + 1);
     let found = scene.exam.finding();
     assert_eq!((found.problem, found.reached), (None, LoginStage::Shell));
-    assert_eq!(found.round_trips, [Duration::from_millis(2); ECHOES as usize]);
+    assert_eq!(found.round_trips, [Duration::from_millis(2); ECHO_COUNT as usize]);
     let clock = found.clock.unwrap();
     assert_eq!((clock.ahead_ns, clock.within), (1_000_000_000, Duration::from_millis(1)));
     assert_eq!(found.set_up, Some(Duration::from_millis(100)));
@@ -96,10 +96,10 @@ fn a_healthy_host_is_measured_and_left() {
 }
 
 #[test]
-fn a_clock_of_whole_seconds_is_believed_to_half_a_second() {
-    let mut scene = Scene::new(wanted(&[]));
-    scene.exam.step = Step::Clock { number: 0, sent: at(0) };
-    scene.out("clock 0 1700000003N\n", 10);
+fn a_clock_of_whole_seconds_is_exact_to_half_a_second() {
+    let mut scene = Scene::new(options(&[]));
+    scene.exam.state = ExamState::Clock { number: 0, sent: at(0) };
+    scene.stdout("clock 0 1700000003N\n", 10);
     let clock = scene.exam.finding.clock.unwrap();
     assert_eq!(clock.ahead_ns, 3_495_000_000);
     assert_eq!(clock.within, Duration::from_millis(505));
@@ -107,16 +107,16 @@ fn a_clock_of_whole_seconds_is_believed_to_half_a_second() {
 
 #[test]
 fn of_several_addresses_all_that_work_are_known_in_the_order_of_the_list() {
-    let mut scene = Scene::new(wanted(&[1, 2, 3]));
+    let mut scene = Scene::new(options(&[1, 2, 3]));
     let now = scene.healthy();
     assert_eq!(
         scene.sent(),
         "dial 0 10.0.0.1 1 token1\ndial 1 10.0.0.1 2 token2\ndial 2 10.0.0.1 3 token3\n"
     );
-    scene.exam.guest(2, at(now + 3), &mut scene.effects);
-    scene.exam.guest(1, at(now + 5), &mut scene.effects);
+    scene.exam.on_callback(2, at(now + 3), &mut scene.effects);
+    scene.exam.on_callback(1, at(now + 5), &mut scene.effects);
     // What is said to have come through has, for all that is known, not come here.
-    scene.out("dialled 0 yes\n", now + 6);
+    scene.stdout("dialled 0 yes\n", now + 6);
     scene.tick(now + 502);
     assert_eq!(scene.sent(), "");
     scene.tick(now + 503);
@@ -128,11 +128,11 @@ fn of_several_addresses_all_that_work_are_known_in_the_order_of_the_list() {
 #[test]
 fn a_host_that_cannot_connect_has_no_problem() {
     for refused in [true, false] {
-        let mut scene = Scene::new(wanted(&[1, 2]));
+        let mut scene = Scene::new(options(&[1, 2]));
         let mut now = scene.healthy();
         scene.sent();
         if refused {
-            scene.out("dialled 0 no\ndialled 1 no\n", now);
+            scene.stdout("dialled 0 no\ndialled 1 no\n", now);
         } else {
             now += 2_500;
             scene.tick(now);
@@ -146,69 +146,73 @@ fn a_host_that_cannot_connect_has_no_problem() {
 
 #[test]
 fn a_program_that_is_missing_is_a_problem() {
-    let mut scene = Scene::new(Wanted { program: Some("./a b".to_owned()), ..wanted(&[1]) });
+    let mut scene = Scene::new(ExamOptions { program: Some("./a b".to_owned()), ..options(&[1]) });
     let now = scene.healthy();
     assert_eq!(scene.sent(), "program ./a b\n");
-    scene.out("program missing\n", now).ended(0, now);
-    assert_eq!(scene.problem(), Some((Problem::Program(Program::Missing), "./a b".to_owned())));
+    scene.stdout("program missing\n", now).exit(0, now);
+    assert_eq!(scene.problem(), Some((Problem::Program(ProgramCheck::Missing), "./a b".to_owned())));
 }
 
 #[test]
 fn what_comes_before_the_marker_is_noise() {
-    let mut scene = Scene::new(wanted(&[]));
+    let mut scene = Scene::new(options(&[]));
     // The second is no marker, and the third, which looks like a reply, is not one yet.
-    scene.out("Welcome\u{7} to n1\nlibi-doctor 1 no\nready\nno end", 90);
+    scene.stdout("Welcome\u{7} to n1\nlibi-doctor 1 no\nready\nno end", 90);
     scene.healthy();
     let line = "Welcome\u{fffd} to n1".to_owned();
     assert_eq!(scene.exam.finding.noise, Noise { bytes: 15 + 17 + 6 + 7, line });
 }
 
 #[test]
-fn each_way_to_fail_has_its_verdict() {
+fn every_failure_is_classified() {
     type Case<'a> = (&'a dyn Fn(&mut Scene), Problem, &'a str);
     let cases: [Case<'_>; 9] = [
         (
             &|scene| {
-                scene.exam.err(b"ssh: connect to host n1 port 22: Connection refused\r\n", at(1));
-                scene.ended(255, 2);
+                scene.exam.on_stderr(b"ssh: connect to host n1 port 22: Connection refused\r\n", at(1));
+                scene.exit(255, 2);
             },
             Problem::Login(LoginError::ConnectionRefused),
             "ssh: connect to host n1 port 22: Connection refused",
         ),
         (
-            &|scene| _ = scene.out("This account is currently not available.\n", 1).ended(1, 2),
-            Problem::Ended(Ending::Code(1)),
+            &|scene| _ = scene.stdout("This account is currently not available.\n", 1).exit(1, 2),
+            Problem::Ended(ProcessEnd::Code(1)),
             "This account is currently not available.",
         ),
         (
             &|scene| {
                 // Without an end of line.
-                scene.exam.err(b"sh: exec: not found", at(1));
-                scene.ended(127, 2);
+                scene.exam.on_stderr(b"sh: exec: not found", at(1));
+                scene.exit(127, 2);
             },
-            Problem::Ended(Ending::Code(127)),
+            Problem::Ended(ProcessEnd::Code(127)),
             "sh: exec: not found",
         ),
-        (&|scene| _ = scene.tick(10_000), Problem::HeartbeatLost(LoginStage::Nothing), ""),
+        (&|scene| _ = scene.tick(10_000), Problem::TimedOut(LoginStage::Nothing), ""),
         (
             &|scene| {
-                scene.exam.err(b"debug1: Connection established.\n", at(1));
+                scene.exam.on_stderr(b"debug1: Connection established.\n", at(1));
                 scene.tick(10_000);
             },
-            Problem::HeartbeatLost(LoginStage::Connection),
+            Problem::TimedOut(LoginStage::Connection),
             "",
         ),
         (
-            &|scene| _ = scene.out("libi-doctor 1\n", 1).tick(10_000),
-            Problem::HeartbeatLost(LoginStage::Shell),
+            &|scene| _ = scene.stdout("libi-doctor 1\n", 1).tick(10_000),
+            Problem::TimedOut(LoginStage::Shell),
             "",
         ),
-        (&|scene| _ = scene.out("libi-doctor 1\nready\n", 1).ended(0, 2), Problem::Deaf, ""),
-        (&|scene| _ = scene.out("libi-doctor 1\nready\necho 0\n", 1).ended(0, 2), Problem::Broke, ""),
-        (&|scene| _ = scene.out("libi-doctor 1\r\nterminal\r\n", 1), Problem::Terminal, ""),
+        (&|scene| _ = scene.stdout("libi-doctor 1\nready\n", 1).exit(0, 2), Problem::InputLost, ""),
+        (
+            &|scene| _ = scene.stdout("libi-doctor 1\nready\necho 0\n", 1).exit(0, 2),
+            Problem::ConnectionLost,
+            "",
+        ),
+        (&|scene| _ = scene.stdout("libi-doctor 1\r\nterminal\r\n", 1), Problem::Terminal, ""),
     ];
     for (happens, problem, evidence) in cases {
-        let mut scene = Scene::new(wanted(&[]));
+        let mut scene = Scene::new(options(&[]));
         happens(&mut scene);
         assert!(scene.sent().ends_with("(end)"));
         assert_eq!(scene.problem(), Some((problem, evidence.to_owned())));
@@ -216,27 +220,27 @@ fn each_way_to_fail_has_its_verdict() {
 }
 
 #[test]
-fn until_the_deadline_nothing_is_decided() {
-    let mut scene = Scene::new(wanted(&[]));
+fn no_result_before_the_deadline() {
+    let mut scene = Scene::new(options(&[]));
     scene.tick(9_999);
     assert_eq!((scene.sent().as_str(), scene.exam.deadline()), ("", at(10_000)));
 }
 
 #[test]
 fn an_interruption_leaves_what_was_decided() {
-    let mut scene = Scene::new(wanted(&[]));
+    let mut scene = Scene::new(options(&[]));
     scene.exam.interrupt(at(1), &mut scene.effects);
     assert_eq!(scene.problem(), Some((Problem::Interrupted, String::new())));
-    let mut scene = Scene::new(wanted(&[]));
+    let mut scene = Scene::new(options(&[]));
     let now = scene.healthy();
     scene.exam.interrupt(at(now), &mut scene.effects);
     assert_eq!(scene.problem(), None);
 }
 
 #[test]
-fn a_login_alone_ends_when_the_shell_is_there() {
-    let mut scene = Scene::new(Wanted { login_only: true, ..wanted(&[]) });
-    scene.out("libi-doctor 1\nready\n", 7);
+fn a_login_only_exam_ends_at_the_shell() {
+    let mut scene = Scene::new(ExamOptions { login_only: true, ..options(&[]) });
+    scene.stdout("libi-doctor 1\nready\n", 7);
     assert_eq!(scene.sent(), "end\n(closed)");
     assert_eq!(scene.exam.finding.set_up, Some(Duration::from_millis(7)));
 }

@@ -21,7 +21,7 @@ fn fine(took: u64) -> Finding {
         round_trips: vec![millis(1); 5],
         clock: Some(Clock { ahead_ns: -2_000_000, within: millis(1) }),
         direct: Direct::Works(vec!["10.0.0.1:5000".parse().unwrap()]),
-        ..Finding::nothing()
+        ..Finding::empty()
     }
 }
 
@@ -32,14 +32,14 @@ fn denied(name: &str) -> Finding {
             Problem::Login(LoginError::Denied),
             format!("me@{name}: Permission denied (publickey)."),
         )),
-        ..Finding::nothing()
+        ..Finding::empty()
     }
 }
 
 fn told(list: &str, findings: &[Finding]) -> (String, serde_json::Value) {
     let hosts = HostList::parse(list).unwrap();
     assert_eq!(hosts.len(), findings.len());
-    let report = Report {
+    let report = DoctorReport {
         hosts: &hosts,
         findings,
         shell: "ssh",
@@ -96,7 +96,7 @@ fn many_hosts_do_not_make_the_table_wide() {
 }
 
 #[test]
-fn what_is_worth_knowing_keeps_no_launch_from_working() {
+fn notes_do_not_make_a_host_unfit() {
     let odd = Finding {
         noise: Noise { bytes: 12, line: "Hello there".to_owned() },
         shell: Some("/usr/bin/fish".to_owned()),
@@ -125,6 +125,6 @@ fn what_is_worth_knowing_keeps_no_launch_from_working() {
 
 #[test]
 fn durations_are_not_more_exact_than_they_were_measured() {
-    let shown = [271_234_567, 12_345_678, 987_654, 0].map(|nanos| short(Duration::from_nanos(nanos)));
+    let shown = [271_234_567, 12_345_678, 987_654, 0].map(|nanos| rounded(Duration::from_nanos(nanos)));
     assert_eq!(shown, ["0.271 s", "12.3 ms", "988 µs", "0.000 s"]);
 }

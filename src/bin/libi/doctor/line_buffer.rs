@@ -2,11 +2,11 @@
 
 /// Bytes that do not make a line yet.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineBuffer {
     begun: Vec<u8>,
 }
 
-impl Lines {
+impl LineBuffer {
     /// The longest line; what is longer comes in pieces.
     const MOST: usize = 16 << 10;
 
@@ -35,8 +35,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_whole_however_they_come() {
-        let mut lines = Lines::default();
+    fn lines_are_joined_across_reads() {
+        let mut lines = LineBuffer::default();
         assert_eq!(lines.take(b"a\nb"), ["a"]);
         assert!(lines.take(b"c").is_empty());
         assert_eq!(lines.take(b"\n\nd"), ["bc", ""]);
@@ -45,9 +45,9 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_not_kept() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         let pieces: usize = (0..100).map(|_| lines.take(&[b'x'; 4096]).len()).sum();
         assert_eq!(pieces, 25);
-        assert!(lines.begun.len() < Lines::MOST);
+        assert!(lines.begun.len() < LineBuffer::MOST);
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::tree::Tree;
-use crate::{are_asked_for, done, native};
+use crate::{enabled, native, run_successfully};
 
 /// Links a program with both, and with all of both, so that whatever is defined twice shows.
 fn link(tree: &Tree, ours: &Path, other: &Path, program: &Path) -> Command {
@@ -17,11 +17,11 @@ fn link(tree: &Tree, ours: &Path, other: &Path, program: &Path) -> Command {
 }
 
 #[test]
-fn another_static_library_in_rust_can_be_beside() {
-    if !are_asked_for() {
+fn another_rust_static_library_can_be_linked_too() {
+    if !enabled() {
         return;
     }
-    let tree = Tree::for_itself("beside").of_script();
+    let tree = Tree::in_own_prefix("beside").installed_by_script();
     let work = tree.work("beside");
     let other = work.join("libother.a");
     let mut rustc = Command::new("rustc");
@@ -29,10 +29,10 @@ fn another_static_library_in_rust_can_be_beside() {
         .args(["--edition", "2024", "-O", "tests/packages/other.rs", "-o"])
         .arg(&other)
         .current_dir(native::root());
-    done(&mut rustc);
+    run_successfully(&mut rustc);
 
     let program = work.join("both");
-    done(&mut link(&tree, &tree.libraries().join("liblibi.a"), &other, &program));
+    run_successfully(&mut link(&tree, &tree.libraries().join("liblibi.a"), &other, &program));
     let ended = native::run_command(&mut Command::new(&program), crate::TIMEOUT);
     assert_eq!((ended.code, &*ended.out), (Some(0), "2 -1 0 n[1-3]\n"), "{}", ended.err);
     assert!(ended.err.contains("none is negative"), "the other library says its own: {}", ended.err);

@@ -1,6 +1,6 @@
 //! The round that is made of all hosts: calls them, so many at a time, waits for what they say, and ends what is left.
 //!
-//! One thread, one `poll`. A host that has said nothing for [`QUIET`] only waits, as dead ones do: it does not keep others
+//! One thread, one `poll`. A host that has said nothing for [`IDLE_AFTER`] only waits, as dead ones do: it does not keep others
 //! from their turn. Whatever was started is in a group of its own, ends with this thread, and is killed when its
 //! examination is over.
 
@@ -14,26 +14,26 @@ use libi::Backend;
 use libi::hosts::{HostList, HostRef};
 use libi::time::Instant;
 use libi_launch::exit_trailer::ExitTrailer;
-use libi_launch::process::{Child, Environment, Signal as Kill, Start};
+use libi_launch::process::{Child, Environment, Signal as ProcessSignal, Start};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::door::Door;
-use super::exam::{Effect, Exam, Wanted};
+use super::callback::CallbackListener;
+use super::exam::{Effect, Exam, ExamOptions};
 use super::finding::{Finding, Problem};
-use super::{call, probe};
+use super::{probe, remote_shell};
 
 /// After how long without a word a host is taken for one that only waits.
-const QUIET: Duration = Duration::from_millis(500);
+const IDLE_AFTER: Duration = Duration::from_millis(500);
 /// How many hosts are called at a time at most, those that only wait among them. Each takes four descriptors.
-pub(super) const MOST: usize = 200;
+pub(super) const MAX_CONCURRENT: usize = 200;
 /// How much of what a host says is read at a time.
-const PIECE: usize = 16 << 10;
+const READ_SIZE: usize = 16 << 10;
 
 /// Makes rounds; see the [module](self).
-pub(super) struct Rounds {
+pub(super) struct Examiner {
     pub(super) at_once: usize,
     pub(super) timeout: Duration,
     signals: SignalFd,
@@ -44,8 +44,8 @@ pub(super) struct Rounds {
 }
 
 /// A host that is being examined.
-struct Patient {
-    host: usize,
+struct ActiveHost {
+    index: usize,
     exam: Exam,
     child: Child,
     input: Option<File>,
@@ -53,17 +53,19 @@ struct Patient {
     /// What tells the last line, where how a program ends is said by its host.
     trailer: Option<ExitTrailer>,
     closing: bool,
-    out: Option<File>,
-    err: Option<File>,
+    stdout: Option<File>,
+    stderr: Option<File>,
 }
 
-impl Rounds {
+impl Examiner {
     /// From now on the signals that end this program are for the rounds alone.
     pub(super) fn new(at_once: usize, timeout: Duration) -> io::Result<Self> {
-        let mut ours = SigSet::empty();
-        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| ours.add(signal));
-        ours.thread_block()?;
-        let signals = SignalFd::with_flags(&ours, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let mut signal_set = SigSet::empty();
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+            .into_iter()
+            .for_each(|signal| signal_set.add(signal));
+        signal_set.thread_block()?;
+        let signals = SignalFd::with_flags(&signal_set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         let epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         Ok(Self {
             at_once,
@@ -85,54 +87,57 @@ impl Rounds {
         &mut self,
         hosts: &HostList,
         backend: &Backend,
-        mut wanted: Wanted,
-        mut door: Option<Door>,
+        mut options: ExamOptions,
+        mut callbacks: Option<CallbackListener>,
         mut progress: impl FnMut(usize),
     ) -> io::Result<Vec<Finding>> {
-        wanted.epoch_ns = self.epoch_ns;
-        wanted.addresses = door.as_ref().map_or(Vec::new(), |door| door.addresses().to_vec());
-        let (wanted, script) = (Rc::new(wanted), probe::script());
+        options.epoch_ns = self.epoch_ns;
+        options.addresses = callbacks.as_ref().map_or(Vec::new(), |callbacks| callbacks.addresses().to_vec());
+        let (options, script) = (Rc::new(options), probe::script());
         let mut findings: Vec<Option<Finding>> = vec![None; hosts.len()];
         let mut waiting = hosts.iter().enumerate();
-        let mut patients: Vec<Patient> = Vec::new();
+        let mut active: Vec<ActiveHost> = Vec::new();
         let mut done = 0;
         loop {
-            while self.interrupted.is_none() && self.has_room(&patients) {
-                let Some((number, host)) = waiting.next() else { break };
-                let tokens = door.as_mut().map_or(Ok(Vec::new()), |door| door.admit(number))?;
-                let exam = Exam::begin(Rc::clone(&wanted), tokens, self.now(), self.timeout);
-                match call(number, host, backend, &script, exam) {
-                    Ok(patient) => patients.push(patient),
+            while self.interrupted.is_none() && self.may_start(&active) {
+                let Some((index, host)) = waiting.next() else { break };
+                let tokens =
+                    callbacks.as_mut().map_or(Ok(Vec::new()), |callbacks| callbacks.issue_tokens(index))?;
+                let exam = Exam::begin(Rc::clone(&options), tokens, self.now(), self.timeout);
+                match start_exam(index, host, backend, &script, exam) {
+                    Ok(host) => active.push(host),
                     Err(why) => {
                         let problem = Some((Problem::NotStarted, why));
-                        findings[number] = Some(Finding { problem, ..Finding::nothing() });
+                        findings[index] = Some(Finding { problem, ..Finding::empty() });
                         done += 1;
                     }
                 }
             }
-            if patients.is_empty() {
+            if active.is_empty() {
                 break;
             }
-            self.wait(&patients, door.as_ref(), waiting.len() > 0)?;
+            self.wait(&active, callbacks.as_ref(), waiting.len() > 0)?;
             let now = self.now();
-            for (host, address) in door.as_mut().map_or(Vec::new(), |door| door.attend(now)) {
-                if let Some(patient) = patients.iter_mut().find(|patient| patient.host == host) {
+            for (index, address) in
+                callbacks.as_mut().map_or(Vec::new(), |callbacks| callbacks.handle_ready(now))
+            {
+                if let Some(host) = active.iter_mut().find(|host| host.index == index) {
                     let mut effects = Vec::new();
-                    patient.exam.guest(address, now, &mut effects);
-                    patient.carry_out(effects);
+                    host.exam.on_callback(address, now, &mut effects);
+                    host.carry_out(effects);
                 }
             }
-            for patient in &mut patients {
-                patient.attend(now, self.interrupted.is_some());
+            for host in &mut active {
+                host.handle_ready(now, self.interrupted.is_some());
             }
-            for mut patient in patients.extract_if(.., |patient| patient.exam.is_over()) {
-                patient.end();
-                findings[patient.host] = Some(patient.exam.finding());
+            for mut host in active.extract_if(.., |host| host.exam.is_finished()) {
+                host.end();
+                findings[host.index] = Some(host.exam.finding());
                 done += 1;
             }
             progress(done);
         }
-        let never = Finding { problem: Some((Problem::Interrupted, String::new())), ..Finding::nothing() };
+        let never = Finding { problem: Some((Problem::Interrupted, String::new())), ..Finding::empty() };
         Ok(findings.into_iter().map(|finding| finding.unwrap_or_else(|| never.clone())).collect())
     }
 
@@ -140,28 +145,34 @@ impl Rounds {
         Instant::from_nanos(self.origin.elapsed().as_nanos() as u64)
     }
 
-    fn has_room(&self, patients: &[Patient]) -> bool {
+    fn may_start(&self, active: &[ActiveHost]) -> bool {
         let now = self.now();
-        let busy = patients.iter().filter(|patient| now.since(patient.exam.heard()) < QUIET).count();
-        busy < self.at_once && patients.len() < MOST.max(self.at_once)
+        let busy = active.iter().filter(|host| now.since(host.exam.last_activity()) < IDLE_AFTER).count();
+        busy < self.at_once && active.len() < MAX_CONCURRENT.max(self.at_once)
     }
 
     /// Waits until something happens, or somebody's time is over.
-    fn wait(&mut self, patients: &[Patient], door: Option<&Door>, more: bool) -> io::Result<()> {
+    fn wait(
+        &mut self,
+        active: &[ActiveHost],
+        callbacks: Option<&CallbackListener>,
+        more: bool,
+    ) -> io::Result<()> {
         let now = self.now();
-        let mut until = patients.iter().map(|patient| patient.exam.deadline()).min();
-        until = until.into_iter().chain(door.and_then(Door::deadline)).min();
+        let mut until = active.iter().map(|host| host.exam.deadline()).min();
+        until = until.into_iter().chain(callbacks.and_then(CallbackListener::deadline)).min();
         if more {
-            let quiet = patients.iter().map(|patient| patient.exam.heard() + QUIET).filter(|at| *at > now);
+            let quiet =
+                active.iter().map(|host| host.exam.last_activity() + IDLE_AFTER).filter(|at| *at > now);
             until = until.into_iter().chain(quiet.min()).min();
         }
         let timeout = until.map_or(Duration::from_secs(1), |until| until.since(now));
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        for patient in patients {
-            patient.add_to(&mut fds);
+        for host in active {
+            host.add_to(&mut fds);
         }
-        if let Some(door) = door {
-            fds.extend(door.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        if let Some(callbacks) = callbacks {
+            fds.extend(callbacks.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         }
         // Rounded up: a wait that ends a little early would turn round again and again.
         let millis = u16::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
@@ -177,48 +188,50 @@ impl Rounds {
 }
 
 /// Calls a host; otherwise why it cannot be called.
-fn call(
-    number: usize,
+fn start_exam(
+    index: usize,
     host: HostRef<'_>,
     backend: &Backend,
     script: &str,
     exam: Exam,
-) -> Result<Patient, String> {
-    let spec = call::spawn_spec(backend, host, script).map_err(|refused| refused.to_string())?;
+) -> Result<ActiveHost, String> {
+    let spec = remote_shell::spawn_spec(backend, host, script).map_err(|refused| refused.to_string())?;
     let pipes = || -> io::Result<_> { Ok([io::pipe()?, io::pipe()?, io::pipe()?]) };
     let [(theirs, input), (out, their_out), (err, their_err)] = pipes().map_err(|error| error.to_string())?;
     let mut start = Start::new(spec.program, Environment::inherited().with(spec.env));
     start.args = spec.args;
     start.cwd = spec.cwd;
-    start.parent_death_signal = Some(Kill::KILL);
+    start.parent_death_signal = Some(ProcessSignal::KILL);
     let start = start.fd(0, theirs.as_fd()).fd(1, their_out.as_fd()).fd(2, their_err.as_fd());
     let child = start.start().map_err(|error| error.to_string())?;
-    let ours = |fd: OwnedFd| -> io::Result<File> {
+    let nonblocking = |fd: OwnedFd| -> io::Result<File> {
         fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok(File::from(fd))
     };
-    let ours = || -> io::Result<_> { Ok((ours(input.into())?, ours(out.into())?, ours(err.into())?)) };
-    let (input, out, err) = ours().map_err(|error| error.to_string())?;
-    Ok(Patient {
-        host: number,
+    let set_up = || -> io::Result<_> {
+        Ok((nonblocking(input.into())?, nonblocking(out.into())?, nonblocking(err.into())?))
+    };
+    let (input, out, err) = set_up().map_err(|error| error.to_string())?;
+    Ok(ActiveHost {
+        index,
         exam,
         child,
         input: Some(input),
         unsent: spec.initial_input,
         trailer: spec.trailer.map(ExitTrailer::new),
         closing: false,
-        out: Some(out),
-        err: Some(err),
+        stdout: Some(out),
+        stderr: Some(err),
     })
 }
 
-impl Patient {
+impl ActiveHost {
     /// What is to be waited for.
     fn add_to<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         let reads: [Option<BorrowedFd<'_>>; 3] = [
             Some(self.child.as_fd()),
-            self.out.as_ref().map(AsFd::as_fd),
-            self.err.as_ref().map(AsFd::as_fd),
+            self.stdout.as_ref().map(AsFd::as_fd),
+            self.stderr.as_ref().map(AsFd::as_fd),
         ];
         fds.extend(reads.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         if let Some(input) = self.input.as_ref().filter(|_| !self.unsent.is_empty()) {
@@ -227,7 +240,7 @@ impl Patient {
     }
 
     /// Hears what there is, and says what is to be said.
-    fn attend(&mut self, now: Instant, interrupted: bool) {
+    fn handle_ready(&mut self, now: Instant, interrupted: bool) {
         let mut effects = Vec::new();
         if interrupted {
             self.exam.interrupt(now, &mut effects);
@@ -237,22 +250,22 @@ impl Patient {
         // What it has said before it ended comes first, as far as there is an end to it.
         let pieces = if exit.is_some() { 64 } else { 1 };
         let exam = &mut self.exam;
-        read(&mut self.err, pieces, |bytes| exam.err(bytes, now));
+        read(&mut self.stderr, pieces, |bytes| exam.on_stderr(bytes, now));
         let trailer = &mut self.trailer;
-        read(&mut self.out, pieces, |bytes| {
+        read(&mut self.stdout, pieces, |bytes| {
             let mut bytes = bytes.to_vec();
             if let Some(trailer) = trailer {
                 trailer.filter(&mut bytes);
             }
-            exam.out(&bytes, now, &mut effects);
+            exam.on_stdout(&bytes, now, &mut effects);
         });
         if self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_some()) {
             // What has said it waits for that.
             self.input = None;
         }
         match exit {
-            Some(exit) => exam.ended(exit, now, &mut effects),
-            None => exam.tick(now, &mut effects),
+            Some(exit) => exam.on_exit(exit, now, &mut effects),
+            None => exam.on_tick(now, &mut effects),
         }
         self.carry_out(effects);
     }
@@ -285,18 +298,18 @@ impl Patient {
     /// Ends what is left of it.
     fn end(&mut self) {
         // A failure means that there is nothing left. Dropping it waits for the end.
-        let _ = self.child.signal_group(Kill::KILL);
+        let _ = self.child.signal_group(ProcessSignal::KILL);
     }
 }
 
 /// Reads so many pieces at most; closes what has come to its end.
-fn read(file: &mut Option<File>, pieces: usize, mut heard: impl FnMut(&[u8])) {
-    let mut buffer = [0; PIECE];
+fn read(file: &mut Option<File>, pieces: usize, mut on_bytes: impl FnMut(&[u8])) {
+    let mut buffer = [0; READ_SIZE];
     for _ in 0..pieces {
         let Some(open) = file else { return };
         match open.read(&mut buffer) {
             Ok(0) => *file = None,
-            Ok(count) => heard(&buffer[..count]),
+            Ok(count) => on_bytes(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(_) => *file = None,

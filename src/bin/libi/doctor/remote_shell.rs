@@ -15,7 +15,7 @@ use libi_launch::machine::{HostSpec, Program};
 /// after this time.
 pub(super) fn backend(program: Option<&OsBytes>, profile: SshProfile, timeout: Duration) -> Backend {
     let Some(program) = program else { return Backend::default() };
-    if let Some(rsh) = crate::rsh::rsh(program) {
+    if let Some(rsh) = crate::rsh::rsh_backend(program) {
         return Backend::Rsh(rsh);
     }
     if !is_ssh(program) {
@@ -35,14 +35,14 @@ pub(super) fn is_ssh(program: &OsBytes) -> bool {
 /// What to start here so that the shell of a host runs a script.
 pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> Result<SpawnSpec, SpecError> {
     // None of these holds a NUL.
-    let word = |text: &str| OsBytes::try_from(text).unwrap_or_default();
+    let os_bytes = |text: &str| OsBytes::try_from(text).unwrap_or_default();
     let program = Program {
-        executable: word("/bin/sh"),
-        args: vec![word("-c"), word(script)],
+        executable: os_bytes("/bin/sh"),
+        args: vec![os_bytes("-c"), os_bytes(script)],
         env: Vec::new(),
         cwd: None,
     };
-    let task = HostSpec {
+    let host_spec = HostSpec {
         host: HostIndex(0),
         attempt: libi::plan::late::Attempt::default(),
         name: host.name.to_owned(),
@@ -52,14 +52,14 @@ pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> 
         port: host.port,
         blocks: Vec::new(),
     };
-    backend.spawn_spec(&task, &program)
+    backend.spawn_spec(&host_spec, &program)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(program: &str, profile: SshProfile) -> Vec<String> {
+    fn args(program: &str, profile: SshProfile) -> Vec<String> {
         let program = OsBytes::try_from(program).unwrap();
         let backend = backend(Some(&program), profile, Duration::from_millis(2_500));
         let host = HostRef { user: Some("me"), ..HostRef::new("n1") };
@@ -67,23 +67,23 @@ mod tests {
     }
 
     #[test]
-    fn ssh_speaks_and_never_asks() {
-        let own = words("/opt/bin/ssh", SshProfile::Own);
+    fn ssh_is_verbose_and_never_prompts() {
+        let own = args("/opt/bin/ssh", SshProfile::Own);
         for option in ["LogLevel=DEBUG1", "BatchMode=yes", "ConnectTimeout=2"] {
-            assert!(own.iter().any(|word| word == option), "{own:?} without {option}");
+            assert!(own.iter().any(|os_bytes| os_bytes == option), "{own:?} without {option}");
         }
         assert!(
             own.last().unwrap().contains("/bin/sh -c") && own.last().unwrap().contains("echo"),
             "{own:?}"
         );
-        assert!(words("ssh", SshProfile::Fast).len() > own.len());
+        assert!(args("ssh", SshProfile::Fast).len() > own.len());
     }
 
     #[test]
     fn other_programs_get_no_options_of_ssh() {
-        let rsh = words("rsh", SshProfile::Own);
+        let rsh = args("rsh", SshProfile::Own);
         assert_eq!(rsh[rsh.len() - 4..rsh.len() - 1], ["-l", "me", "n1"]);
-        assert!(!rsh.iter().any(|word| word.contains("LogLevel")), "{rsh:?}");
-        assert_eq!(words("./ssh-wrapper", SshProfile::Own)[..3], ["-l", "me", "n1"]);
+        assert!(!rsh.iter().any(|os_bytes| os_bytes.contains("LogLevel")), "{rsh:?}");
+        assert_eq!(args("./ssh-wrapper", SshProfile::Own)[..3], ["-l", "me", "n1"]);
     }
 }

@@ -1,0 +1,167 @@
+//! Where hosts connect to show that they can.
+//!
+//! Whoever connects says a token and is sent away. A token is for one host and one address, proves nothing but that bytes
+//! have come through, and opens nothing. Strangers cost a descriptor until they have been silent for too long.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use libi::time::Instant;
+
+/// Letters of a token.
+const TOKEN_LENGTH: usize = 32;
+/// How long somebody may take to say it.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(3);
+/// How many may be there at a time; of more the one that has been there for longest goes.
+const MAX_PENDING: usize = 256;
+
+pub(super) struct CallbackListener {
+    listener: TcpListener,
+    addresses: Vec<SocketAddr>,
+    tokens: HashMap<String, (usize, usize)>,
+    pending: Vec<PendingConnection>,
+}
+
+struct PendingConnection {
+    stream: TcpStream,
+    received: Vec<u8>,
+    deadline: Instant,
+}
+
+impl CallbackListener {
+    /// Listens at all addresses of this machine.
+    pub(super) fn open() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
+            .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        let addresses = libi::own_addresses().into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
+        Ok(Self { listener, addresses, tokens: HashMap::new(), pending: Vec::new() })
+    }
+
+    pub(super) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// A token for each address, by which a host is known.
+    pub(super) fn issue_tokens(&mut self, host: usize) -> io::Result<Vec<String>> {
+        let tokens = (0..self.addresses.len()).map(|_| random_token()).collect::<io::Result<Vec<_>>>()?;
+        let issued = tokens.iter().enumerate().map(|(address, token)| (token.clone(), (host, address)));
+        self.tokens.extend(issued);
+        Ok(tokens)
+    }
+
+    /// What is to be waited for.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(self.listener.as_fd())
+            .chain(self.pending.iter().map(|connection| connection.stream.as_fd()))
+    }
+
+    /// When somebody has had his time.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.pending.iter().map(|connection| connection.deadline).min()
+    }
+
+    /// Hears whoever is there: which hosts have come to which address.
+    pub(super) fn handle_ready(&mut self, now: Instant) -> Vec<(usize, usize)> {
+        // One turn takes so many at most; the others are still there for the next.
+        for _ in 0..MAX_PENDING {
+            let Ok((stream, _)) = self.listener.accept() else { break };
+            if stream.set_nonblocking(true).is_ok() {
+                self.pending.push(PendingConnection {
+                    stream,
+                    received: Vec::new(),
+                    deadline: now + TOKEN_TIMEOUT,
+                });
+            }
+        }
+        let mut arrived = Vec::new();
+        self.pending.retain_mut(|connection| {
+            let keep = connection.read_token() && now < connection.deadline;
+            if let Ok(token) = std::str::from_utf8(&connection.received)
+                && let Some(host) = self.tokens.remove(token)
+            {
+                arrived.push(host);
+                return false;
+            }
+            keep
+        });
+        let excess = self.pending.len().saturating_sub(MAX_PENDING);
+        self.pending.drain(..excess);
+        arrived
+    }
+}
+
+impl PendingConnection {
+    /// False when nothing more is to be heard.
+    fn read_token(&mut self) -> bool {
+        let mut buffer = [0; TOKEN_LENGTH];
+        while self.received.len() < TOKEN_LENGTH {
+            match self.stream.read(&mut buffer[self.received.len()..]) {
+                Ok(0) => return false,
+                Ok(count) => {
+                    let from = self.received.len();
+                    self.received.extend_from_slice(&buffer[from..from + count]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+}
+
+fn random_token() -> io::Result<String> {
+    let mut bytes = [0; TOKEN_LENGTH / 2];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    use super::*;
+
+    /// What comes of it when there is something to be heard.
+    fn connections_after_poll(listener: &mut CallbackListener, now: Instant) -> Vec<(usize, usize)> {
+        let mut fds: Vec<_> = listener.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        assert!(poll(&mut fds, PollTimeout::from(5_000_u16)).unwrap() > 0, "nothing came");
+        drop(fds);
+        listener.handle_ready(now)
+    }
+
+    fn connect(listener: &CallbackListener) -> TcpStream {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, listener.listener.local_addr().unwrap().port())).unwrap()
+    }
+
+    #[test]
+    fn a_token_says_once_which_host_and_which_address_it_was() {
+        let mut listener = CallbackListener::open().unwrap();
+        let tokens = listener.issue_tokens(7).unwrap();
+        assert_eq!(tokens.len(), listener.addresses().len());
+        for expected in [vec![(7, 0)], Vec::new()] {
+            connect(&listener).write_all(tokens[0].as_bytes()).unwrap();
+            let mut arrived = connections_after_poll(&mut listener, Instant::ZERO);
+            while arrived.is_empty() && !listener.pending.is_empty() {
+                arrived = connections_after_poll(&mut listener, Instant::ZERO);
+            }
+            assert_eq!(arrived, expected);
+        }
+    }
+
+    #[test]
+    fn a_silent_connection_is_closed_at_its_deadline() {
+        let mut listener = CallbackListener::open().unwrap();
+        let _stranger = connect(&listener);
+        assert!(connections_after_poll(&mut listener, Instant::ZERO).is_empty());
+        assert_eq!(listener.deadline(), Some(Instant::ZERO + TOKEN_TIMEOUT));
+        assert!(listener.handle_ready(Instant::ZERO + TOKEN_TIMEOUT).is_empty());
+        assert_eq!(listener.deadline(), None);
+    }
+}
