@@ -51,7 +51,7 @@ pub use front::{
     Error, Event, FlatFallback, FrontEnd, HostReport, LaunchOptions, LaunchProgress, LaunchReport,
     LinkCounts, Output, Progress, Session, Stage,
 };
-pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPlace};
+pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
 pub use libi_core::dist::{Distribution, EnvVar, OsBytes};
 pub use libi_core::hosts::HostList;
 pub use libi_core::ids::{HostIndex, Rank, SessionId};

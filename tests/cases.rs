@@ -49,8 +49,8 @@ cases! {
     collective_calls_come_out_as_if_done_serially: "collective";
     reductions_come_out_as_if_done_serially: "reduce";
     exchanges_come_out_as_if_done_serially: "exchange";
-    messages_arrive_once_and_in_their_order: "mail";
-    keys_are_found_by_those_who_may_expect_it: "keys";
+    messages_arrive_once_and_in_their_order: "p2p";
+    keys_are_found_by_those_who_may_expect_it: "kvs";
     calls_of_all_kinds_do_not_disturb_one_another: "mixed";
 }
 

@@ -21,14 +21,14 @@ mod common;
 
 use std::time::Duration;
 
-use libi_comm::fold::{Element, Op};
-use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Fold, Frame, Group, KeyScope};
+use libi_comm::reduce::{Element, Op};
+use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Frame, Group, KeyScope, Reducer};
 use libi_core::curves::{Curve, Curves};
 use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::{Agenda, MachineId as Id, Sim, StopReason, World};
 use libi_core::time::{Instant, Rounded};
 
-use common::shape::{Placing, Process, Shape, Tree};
+use common::shape::{Placement, Process, Shape, Tree};
 
 /// What a frame costs whoever sends it, and whoever receives it.
 const FRAME: Duration = Duration::from_micros(4);
@@ -107,7 +107,7 @@ const MEASURED: [Measured; 12] = [
         label: "allreduce, 8 bytes",
         most: u32::MAX,
         calls: |_, _| {
-            vec![Call::Reduce { to: None, data: zeros(8), fold: Fold::Elements(Op::Sum, Element::F64) }]
+            vec![Call::Reduce { to: None, data: zeros(8), reducer: Reducer::Elements(Op::Sum, Element::F64) }]
         },
     },
     Measured { label: "ring, 16 bytes", most: u32::MAX, calls: |_, _| vec![ring()] },
@@ -153,14 +153,20 @@ fn key(of: Rank) -> String {
     format!("address of {}", of.0)
 }
 
-fn put(me: Rank, spread: KeyScope) -> Call {
-    Call::Put { key: key(me), value: zeros(32), spread }
+fn put(me: Rank, scope: KeyScope) -> Call {
+    Call::Put { key: key(me), value: zeros(32), scope }
 }
 
 /// How long it takes until all calls of all members are over; each is made when the one before is.
 fn run(size: u32, calls: fn(Rank, u32) -> Vec<Call>) -> Duration {
-    let shape =
-        Shape { size, per_host: 16, tree: Tree::Greedy, placing: Placing::Blocks, absent: false, seed: 1 };
+    let shape = Shape {
+        size,
+        per_host: 16,
+        tree: Tree::Greedy,
+        placement: Placement::Blocks,
+        absent: false,
+        seed: 1,
+    };
     let processes = shape.processes();
     let mut sim = Sim::new(Cluster { members: Vec::new(), size, calls, open: 0 });
     for process in processes {
@@ -238,7 +244,7 @@ impl World for Cluster {
                 assert!(result.is_ok(), "{result:?}");
                 self.go_on(from, agenda);
             }
-            Effect::Lend(..) | Effect::Lost(_) => panic!("{effect:?}"),
+            Effect::SendRegion(..) | Effect::Lost(_) => panic!("{effect:?}"),
         }
     }
 

@@ -8,8 +8,8 @@ use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommError;
-use crate::fold::Fold;
-use crate::memory::Lent;
+use crate::memory::SealedRegion;
+use crate::reduce::Reducer;
 use crate::topology::Topology;
 
 /// The number of a call, given by whoever makes it. No number is given twice.
@@ -96,7 +96,7 @@ pub enum Call {
         /// This member's value.
         data: Bytes,
         /// How two values become one.
-        fold: Fold,
+        reducer: Reducer,
     },
     /// To find one's place in a ring of all members.
     Ring {
@@ -132,7 +132,7 @@ pub enum Call {
         /// The value.
         value: Bytes,
         /// How it reaches others.
-        spread: KeyScope,
+        scope: KeyScope,
     },
     /// To have the value of a key.
     Get {
@@ -161,14 +161,14 @@ pub enum Outcome {
     /// contribute.
     Parts(Vec<Bytes>),
     /// The place in the ring.
-    Place(RingPlace),
+    Ring(RingPosition),
     /// The value of a key, if there is one.
     Found(Option<Bytes>),
 }
 
 /// A member's place in a ring, in which the members of a host are neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RingPlace {
+pub struct RingPosition {
     /// Its place, counted from 0.
     pub rank: u32,
     /// How many members the ring has.
@@ -216,7 +216,7 @@ pub enum Event {
     /// A frame has come over a link.
     Frame(LinkId, Bytes),
     /// Memory has been lent over a link. The frame that says what it is comes after it.
-    Lent(LinkId, Bytes),
+    Region(LinkId, Bytes),
     /// Nothing will come over a link any more, nor go: whoever is there is lost, or has ended.
     Cut(LinkId),
     /// The program calls.
@@ -231,7 +231,7 @@ pub enum Effect {
     /// Send a frame over a link, behind all that was sent there before.
     Send(LinkId, Frame),
     /// Lend memory to a member of this host, with a frame that says what it is.
-    Lend(LinkId, Frame, Lent),
+    SendRegion(LinkId, Frame, SealedRegion),
     /// Tell the program what came of a call.
     Finish(CallId, Result<Outcome, CommError>),
     /// Tell the program who is lost.

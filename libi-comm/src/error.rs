@@ -70,7 +70,7 @@ pub enum CommError {
     NotAMember,
     /// A part for every rank is needed.
     #[error("{given} parts were given for {size} ranks")]
-    WrongParts {
+    WrongPartCount {
         /// How many were given.
         given: usize,
         /// How many ranks there are.
@@ -78,7 +78,7 @@ pub enum CommError {
     },
     /// What was to have the same length has not.
     #[error("parts that are to be equally long are {one} and {other} bytes long")]
-    Unequal {
+    UnequalLengths {
         /// The length of one.
         one: u64,
         /// Another length.
@@ -86,10 +86,10 @@ pub enum CommError {
     },
     /// The root has to have something that was not given.
     #[error("the root gives no data")]
-    NothingGiven,
+    MissingRootData,
     /// The bytes of a value are not a whole number of its elements.
     #[error("{length} bytes are no array of elements of {element} bytes")]
-    NoArray {
+    NotAnArray {
         /// The length.
         length: usize,
         /// The size of an element.
@@ -97,7 +97,7 @@ pub enum CommError {
     },
     /// A key has more bytes than there is room for.
     #[error("a key of {length} bytes is too long; {most} is the most")]
-    LongKey {
+    KeyTooLong {
         /// How long it is.
         length: usize,
         /// How long it may be.
@@ -105,7 +105,7 @@ pub enum CommError {
     },
     /// There is not as much memory.
     #[error("there is no memory for {0} bytes")]
-    NoMemory(u64),
+    OutOfMemory(u64),
     /// What came was not as announced: another build of this library, or a defect of it.
     #[error("a peer has sent what makes no sense here: {0}")]
     Protocol(&'static str),
@@ -113,7 +113,7 @@ pub enum CommError {
 
 /// Why a collective call is over for everybody, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fault {
+pub enum AbortCause {
     /// Members have called different things.
     Mismatch((Rank, CallSignature), (Rank, CallSignature)),
     /// A member has given up.
@@ -122,7 +122,7 @@ pub enum Fault {
     Lost(Ranks),
 }
 
-impl Fault {
+impl AbortCause {
     pub(crate) fn into_error(self, nth: u64) -> CommError {
         match self {
             Self::Mismatch(one, other) => CommError::Mismatch { nth, one, other },

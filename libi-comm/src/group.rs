@@ -51,19 +51,19 @@
 //! | a frame makes no sense | the call that it belongs to is broken; one that belongs to none is dropped |
 //!
 //! # Messages between two, and keys
-//! The heads of `mail.rs` and `keys.rs` have their states.
+//! The heads of `p2p.rs` and `keys.rs` have their states.
 
-mod collect;
-mod expect;
-mod inbox;
-pub(crate) mod keys;
-mod lanes;
-mod loads;
-pub(crate) mod mail;
-mod op;
+mod call_state;
+mod collective;
+mod context;
+mod flow_control;
+pub(crate) mod kvs;
+pub(crate) mod p2p;
+mod payload;
+mod received;
+mod reduction;
 mod ring;
-mod scene;
-mod tally;
+mod traffic;
 
 #[cfg(test)]
 mod tests;
@@ -76,17 +76,17 @@ use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
-use self::collect::Collective;
-use self::scene::Scene;
+use self::collective::Collective;
+use self::context::CallContext;
 use crate::contract::{Address, Call, CallId, Effect, Event};
 use crate::error::CommError;
-use crate::memory::Memory;
+use crate::memory::SharedMemory;
 use crate::message::Message;
 use crate::topology::{Hop, Routes, Topology};
 
 /// Who this process is, who is where, and who is gone: what everybody in a group goes by.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct GroupView {
     pub(crate) topology: Topology,
     pub(crate) routes: Routes,
     /// Members that were there and are gone.
@@ -95,7 +95,7 @@ pub(crate) struct Place {
     pub(crate) cut: BTreeSet<LinkId>,
 }
 
-impl Place {
+impl GroupView {
     fn new(topology: Topology) -> Self {
         let routes = Routes::new(&topology);
         Self { topology, routes, ..Self::default() }
@@ -117,12 +117,12 @@ impl Place {
     }
 
     /// The link to the next process above that takes part in collective calls.
-    fn above(&self) -> Option<LinkId> {
+    fn collective_parent(&self) -> Option<LinkId> {
         (self.topology.has_parent && !self.topology.top).then_some(LinkId::PARENT)
     }
 
     /// The link that leads to somebody, or why there is none. Whoever is here himself is `None`.
-    pub(crate) fn way(&self, to: Address) -> Result<Option<LinkId>, CommError> {
+    pub(crate) fn route(&self, to: Address) -> Result<Option<LinkId>, CommError> {
         if let Address::Rank(rank) = to {
             if rank.0 >= self.topology.size {
                 return Err(CommError::NoSuchPeer(to));
@@ -135,10 +135,10 @@ impl Place {
             }
         }
         match (self.routes.to(to), to) {
-            (Hop::Here, _) => Ok(None),
-            (Hop::Over(link), _) => Ok(Some(link)),
-            (Hop::Nowhere, Address::FrontEnd) => Err(CommError::FrontEndLost),
-            (Hop::Nowhere, Address::Rank(rank)) => Err(lost(rank)),
+            (Hop::Local, _) => Ok(None),
+            (Hop::Link(link), _) => Ok(Some(link)),
+            (Hop::Unreachable, Address::FrontEnd) => Err(CommError::FrontEndLost),
+            (Hop::Unreachable, Address::Rank(rank)) => Err(lost(rank)),
         }
     }
 }
@@ -151,18 +151,18 @@ fn lost(rank: Rank) -> CommError {
 #[derive(Debug, Default)]
 pub struct Group {
     /// What has happened before the group knew its place.
-    early: Vec<Event>,
+    early_events: Vec<Event>,
     is_up: bool,
     ended: bool,
-    place: Place,
+    view: GroupView,
     /// Calls of which nothing has been said yet.
     open: BTreeSet<CallId>,
     collective: Collective,
-    mail: mail::Office,
-    keys: keys::Store,
-    memory: Option<Box<dyn Memory>>,
+    p2p: p2p::PointToPoint,
+    kvs: kvs::KeyStore,
+    memory: Option<Box<dyn SharedMemory>>,
     /// What has been lent over each link, and not been said to be anything yet.
-    lent: BTreeMap<LinkId, VecDeque<Bytes>>,
+    regions: BTreeMap<LinkId, VecDeque<Bytes>>,
 }
 
 impl Group {
@@ -174,20 +174,20 @@ impl Group {
 
     /// One whose process can lend memory to others on its host.
     #[must_use]
-    pub fn with_memory(memory: Box<dyn Memory>) -> Self {
+    pub fn with_memory(memory: Box<dyn SharedMemory>) -> Self {
         Self { memory: Some(memory), ..Self::default() }
     }
 
     /// Whether nothing that was called here is still to leave this process, and nothing is on its way through it.
     #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.ended || self.collective.is_quiet() && self.mail.is_quiet() && self.keys.is_quiet()
+    pub fn is_idle(&self) -> bool {
+        self.ended || self.collective.is_idle() && self.p2p.is_idle() && self.kvs.is_idle()
     }
 
     /// Who did not come up.
     #[must_use]
     pub fn absent(&self) -> &Ranks {
-        &self.place.topology.absent
+        &self.view.topology.absent
     }
 }
 
@@ -196,22 +196,22 @@ impl Machine for Group {
     type Effect = Effect;
 
     fn on(&mut self, event: Event, _now: Instant, out: &mut Vec<Effect>) {
-        self.take(event, out);
+        self.handle(event, out);
     }
 }
 
 impl Group {
-    fn take(&mut self, event: Event, out: &mut Vec<Effect>) {
+    fn handle(&mut self, event: Event, out: &mut Vec<Effect>) {
         let before = out.len();
         match event {
             Event::Up(topology) => {
                 self.is_up = true;
-                self.place = Place::new(topology);
-                self.collective.up(&self.place);
-                for event in std::mem::take(&mut self.early) {
+                self.view = GroupView::new(topology);
+                self.collective.up(&self.view);
+                for event in std::mem::take(&mut self.early_events) {
                     match event {
                         Event::Call(id, call) => self.early_call(id, call, out),
-                        event => self.take(event, out),
+                        event => self.handle(event, out),
                     }
                 }
                 return; // what was said of early calls was looked at with them
@@ -222,11 +222,11 @@ impl Group {
             Event::Cancel(id) if !self.is_up => drop(self.open.remove(&id)),
             Event::Call(id, call) if !self.is_up => {
                 self.open.insert(id);
-                self.early.push(Event::Call(id, call));
+                self.early_events.push(Event::Call(id, call));
             }
-            event if !self.is_up => self.early.push(event),
-            Event::Frame(link, frame) => self.heard(link, &frame, out),
-            Event::Lent(link, bytes) => self.lent.entry(link).or_default().push_back(bytes),
+            event if !self.is_up => self.early_events.push(event),
+            Event::Frame(link, frame) => self.on_frame(link, &frame, out),
+            Event::Region(link, bytes) => self.regions.entry(link).or_default().push_back(bytes),
             Event::Cut(link) => self.cut(link, out),
             Event::Call(id, call) => {
                 self.open.insert(id);
@@ -234,7 +234,7 @@ impl Group {
             }
             Event::Cancel(id) => self.cancel(id, out),
         }
-        self.sift(before, out);
+        self.drop_closed(before, out);
     }
 
     /// A call that was made before the group knew its place, and perhaps given up before that.
@@ -248,111 +248,111 @@ impl Group {
             // A collective call has had its number all the same, and others may wait for it.
             self.cancel(id, out);
         }
-        self.sift(before, out);
+        self.drop_closed(before, out);
     }
 
     /// Of a call that nobody waits for any more, and of one that has been told of, nothing is said.
-    fn sift(&mut self, before: usize, out: &mut Vec<Effect>) {
-        let mut place = before;
-        while let Some(effect) = out.get(place) {
+    fn drop_closed(&mut self, before: usize, out: &mut Vec<Effect>) {
+        let mut at = before;
+        while let Some(effect) = out.get(at) {
             let is_news = !matches!(effect, Effect::Finish(id, _) if !self.open.remove(id) && !self.ended);
             if is_news {
-                place += 1;
+                at += 1;
             } else {
-                out.remove(place);
+                out.remove(at);
             }
         }
     }
 
     fn call(&mut self, id: CallId, call: Call, out: &mut Vec<Effect>) {
-        match (call, self.place.topology.me) {
-            (Call::Send { to, tag, data }, _) => self.mail.send(id, to, tag, data, &self.place, out),
-            (Call::Receive { from, tag }, _) => self.mail.receive(id, from, tag, &self.place, out),
+        match (call, self.view.topology.me) {
+            (Call::Send { to, tag, data }, _) => self.p2p.send(id, to, tag, data, &self.view, out),
+            (Call::Receive { from, tag }, _) => self.p2p.receive(id, from, tag, &self.view, out),
             (_, None) => out.push(Effect::Finish(id, Err(CommError::NotAMember))),
-            (Call::Put { key, value, spread }, _) => {
-                self.keys.put(id, key, value, spread, &self.place, out);
+            (Call::Put { key, value, scope }, _) => {
+                self.kvs.put(id, key, value, scope, &self.view, out);
             }
-            (Call::Get { key, wait }, _) => self.keys.get(id, key, wait, &self.place, out),
+            (Call::Get { key, wait }, _) => self.kvs.get(id, key, wait, &self.view, out),
             (call, Some(me)) => {
-                let Self { collective, place, keys, memory, .. } = self;
-                collective.call(id, call, me, &mut Scene { place, keys, memory, out });
+                let Self { collective, view, kvs, memory, .. } = self;
+                collective.call(id, call, me, &mut CallContext { view, kvs, memory, out });
             }
         }
     }
 
     fn cancel(&mut self, id: CallId, out: &mut Vec<Effect>) {
         self.open.remove(&id);
-        let Self { collective, place, keys, mail, memory, .. } = self;
-        if mail.cancel(id, place, out) || keys.cancel(id, place, out) {
+        let Self { collective, view, kvs, p2p, memory, .. } = self;
+        if p2p.cancel(id, view, out) || kvs.cancel(id, view, out) {
             return;
         }
-        if let Some(me) = place.topology.me {
-            collective.cancel(id, me, &mut Scene { place, keys, memory, out });
+        if let Some(me) = view.topology.me {
+            collective.cancel(id, me, &mut CallContext { view, kvs, memory, out });
         }
     }
 
-    fn heard(&mut self, link: LinkId, frame: &Bytes, out: &mut Vec<Effect>) {
-        if self.place.cut.contains(&link) {
+    fn on_frame(&mut self, link: LinkId, frame: &Bytes, out: &mut Vec<Effect>) {
+        if self.view.cut.contains(&link) {
             return;
         }
-        let Self { collective, place, keys, mail, memory, .. } = self;
-        let Some((message, cargo)) = Message::take(frame) else { return };
+        let Self { collective, view, kvs, p2p, memory, .. } = self;
+        let Some((message, payload)) = Message::decode(frame) else { return };
         match message {
-            Message::Flow(flow) => {
-                collective.heard(link, &flow, cargo, &mut Scene { place, keys, memory, out });
+            Message::Collective(flow) => {
+                collective.on_frame(link, &flow, payload, &mut CallContext { view, kvs, memory, out });
             }
-            Message::Lent(flow) => {
-                let bytes = self.lent.get_mut(&link).and_then(VecDeque::pop_front);
-                collective.borrowed(link, &flow, bytes, &mut Scene { place, keys, memory, out });
+            Message::Region(flow) => {
+                let bytes = self.regions.get_mut(&link).and_then(VecDeque::pop_front);
+                collective.on_region(link, &flow, bytes, &mut CallContext { view, kvs, memory, out });
             }
-            Message::Grant { nth, upto } => {
-                collective.granted(link, nth, upto, &mut Scene { place, keys, memory, out });
+            Message::Grant { nth, limit } => {
+                collective.on_grant(link, nth, limit, &mut CallContext { view, kvs, memory, out });
             }
-            Message::Broken { nth, why } => {
-                collective.spread_break(nth, why, Some(link), &mut Scene { place, keys, memory, out });
+            Message::Aborted { nth, why } => {
+                collective.abort(nth, why, Some(link), &mut CallContext { view, kvs, memory, out });
             }
             Message::Lost { ranks, before } => self.lost(&ranks, before, Some(link), out),
-            Message::Mail(mail_message) => mail.heard(link, mail_message, cargo, place, out),
-            Message::Keys(message) => keys.heard(link, message, cargo, place, out),
+            Message::P2p(message) => p2p.on_frame(link, message, payload, view, out),
+            Message::Kvs(message) => kvs.on_frame(link, message, payload, view, out),
         }
     }
 
     /// A branch is gone.
     fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
-        let branch = self.place.topology.branches.iter().find(|branch| branch.link == link);
+        let branch = self.view.topology.branches.iter().find(|branch| branch.link == link);
         let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };
-        if !self.place.cut.insert(link) {
+        if !self.view.cut.insert(link) {
             return;
         }
-        self.place.routes.cut(link);
+        self.view.routes.cut(link);
         let before = self.collective.cut(link);
         self.lost(&ranks, before, None, out);
-        let Self { collective, place, keys, memory, .. } = self;
-        keys.cut(link, &ranks, place, out);
-        collective.drop_branch(link, &ranks, &mut Scene { place, keys, memory, out });
+        let Self { collective, view, kvs, memory, .. } = self;
+        kvs.cut(link, &ranks, view, out);
+        collective.drop_branch(link, &ranks, &mut CallContext { view, kvs, memory, out });
     }
 
     /// These are gone, as this process has seen, or as was said over a link.
     fn lost(&mut self, ranks: &Ranks, before: u64, from: Option<LinkId>, out: &mut Vec<Effect>) {
-        self.place.lost.add_all(ranks);
-        let Self { collective, place, keys, mail, memory, .. } = self;
-        let parent = Some(LinkId::PARENT).filter(|_| place.topology.has_parent);
-        let branches = place.topology.branches.iter().map(|branch| branch.link);
+        self.view.lost.add_all(ranks);
+        let Self { collective, view, kvs, p2p, memory, .. } = self;
+        let parent = Some(LinkId::PARENT).filter(|_| view.topology.has_parent);
+        let branches = view.topology.branches.iter().map(|branch| branch.link);
         let frame = Message::Lost { ranks: ranks.clone(), before }.frame(None);
         for link in parent.into_iter().chain(branches) {
-            if Some(link) != from && !place.cut.contains(&link) {
+            if Some(link) != from && !view.cut.contains(&link) {
                 out.push(Effect::Send(link, frame.clone()));
             }
         }
-        collective.lost(ranks, before, &mut Scene { place, keys, memory, out });
-        mail.lost(ranks, place, out);
+        collective.lost(ranks, before, &mut CallContext { view, kvs, memory, out });
+        p2p.lost(ranks, view, out);
         out.push(Effect::Lost(ranks.clone()));
     }
 
     /// There is no way to anybody any more.
     fn end(&mut self, out: &mut Vec<Effect>) {
         self.ended = true;
-        self.early.clear();
+        self.early_events.clear();
         let open = std::mem::take(&mut self.open);
         out.extend(open.into_iter().map(|id| Effect::Finish(id, Err(CommError::Ended))));
     }

@@ -21,16 +21,16 @@
 
 pub mod contract;
 pub mod error;
-pub mod fold;
 pub mod group;
 pub mod memory;
 pub mod message;
 pub mod piece;
+pub mod reduce;
 pub mod topology;
 
 pub use bytes::Bytes;
-pub use contract::{Address, Call, CallId, Effect, Event, Frame, KeyScope, Outcome, RingPlace};
+pub use contract::{Address, Call, CallId, Effect, Event, Frame, KeyScope, Outcome, RingPosition};
 pub use error::CommError;
-pub use fold::{Fold, Op};
 pub use group::Group;
+pub use reduce::{Op, Reducer};
 pub use topology::{Branch, Topology};

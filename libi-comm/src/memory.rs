@@ -14,7 +14,7 @@ use bytes::Bytes;
 pub const LENDING: u64 = 256 << 10;
 
 /// Gives memory that can be lent.
-pub trait Memory: fmt::Debug + Send {
+pub trait SharedMemory: fmt::Debug + Send {
     /// Memory of this length, if there is as much.
     fn region(&mut self, length: usize) -> Option<Box<dyn Region>>;
 }
@@ -26,19 +26,19 @@ pub trait Region: fmt::Debug + Send {
     fn append(&mut self, bytes: &[u8]) -> bool;
 
     /// From now on nobody can change it, here or elsewhere. Nothing if that fails, or if it is not full.
-    fn seal(self: Box<Self>) -> Option<Lent>;
+    fn seal(self: Box<Self>) -> Option<SealedRegion>;
 }
 
 /// Memory that can be lent.
 #[derive(Clone)]
-pub struct Lent {
+pub struct SealedRegion {
     /// What is in it.
     pub bytes: Bytes,
     /// What the driver hands to those it is lent to.
     pub handle: Arc<dyn Any + Send + Sync>,
 }
 
-impl fmt::Debug for Lent {
+impl fmt::Debug for SealedRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lent({} bytes)", self.bytes.len())
     }

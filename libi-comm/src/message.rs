@@ -11,49 +11,49 @@ use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Frame;
-use crate::error::Fault;
-use crate::fold::{Element, Op};
+use crate::error::AbortCause;
+use crate::reduce::{Element, Op};
 
 /// The head of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// Of a collective call: what has become known, with pieces or other cargo behind it.
-    Flow(Flow),
+    /// Of a collective call: what has become known, with pieces or other payload behind it.
+    Collective(CollectiveHeader),
     /// Of a collective call: the memory that was lent last holds all of this call's data.
-    Lent(Flow),
+    Region(CollectiveHeader),
     /// Of a collective call: so many bytes of it may be sent on this link, counted from its beginning.
-    Grant { nth: u64, upto: u64 },
+    Grant { nth: u64, limit: u64 },
     /// A collective call is over for everybody.
-    Broken { nth: u64, why: Fault },
+    Aborted { nth: u64, why: AbortCause },
     /// These are gone. They have taken part in the collective calls before this one.
     Lost { ranks: Ranks, before: u64 },
     /// Something between two.
-    Mail(crate::group::mail::Mail),
+    P2p(crate::group::p2p::Envelope),
     /// About keys.
-    Keys(crate::group::keys::Keys),
+    Kvs(crate::group::kvs::KvsMessage),
 }
 
 /// What a frame says of a collective call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Flow {
+pub(crate) struct CollectiveHeader {
     /// Which of the session's collective calls.
     pub(crate) nth: u64,
     /// Somebody who has called it, and what he has called.
     pub(crate) by: (Rank, CallSignature),
     /// What else the frame means.
-    pub(crate) signs: Signs,
+    pub(crate) flags: HeaderFlags,
 }
 
 /// What else a frame means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Signs {
+pub(crate) struct HeaderFlags {
     /// From below: everybody there has called.
     pub(crate) entered: bool,
     /// From above: everybody has called.
     pub(crate) done: bool,
     /// The sender has more than it may send.
-    pub(crate) wants: bool,
-    /// The cargo goes on in the next frame.
+    pub(crate) blocked: bool,
+    /// The payload goes on in the next frame.
     pub(crate) more: bool,
 }
 
@@ -79,9 +79,9 @@ pub enum Kind {
     AllGather,
     AllToAll,
     /// Element by element.
-    Fold(Op, Element),
+    Reduce(Op, Element),
     /// By a function of the program's own.
-    OwnFold,
+    ReduceCustom,
     Ring,
     Fence,
 }
@@ -117,12 +117,12 @@ impl fmt::Display for CallSignature {
             Kind::Scatter => f.write_str("scatter"),
             Kind::AllGather => f.write_str("allgather"),
             Kind::AllToAll => f.write_str("alltoall"),
-            Kind::Fold(op, element) => {
+            Kind::Reduce(op, element) => {
                 let all = if self.root.is_some() { "" } else { "all" };
                 write!(f, "{all}reduce ({op:?} of {element:?})")
             }
-            Kind::OwnFold if self.root.is_some() => f.write_str("reduce"),
-            Kind::OwnFold => f.write_str("allreduce"),
+            Kind::ReduceCustom if self.root.is_some() => f.write_str("reduce"),
+            Kind::ReduceCustom => f.write_str("allreduce"),
             Kind::Ring => f.write_str("ring"),
             Kind::Fence => f.write_str("fence"),
         }?;
@@ -140,15 +140,15 @@ impl fmt::Display for CallSignature {
 }
 
 impl Message {
-    /// The frame in which it travels, with this cargo.
-    pub(crate) fn frame(&self, cargo: impl IntoIterator<Item = Bytes>) -> Frame {
+    /// The frame in which it travels, with this payload.
+    pub(crate) fn frame(&self, payload: impl IntoIterator<Item = Bytes>) -> Frame {
         // What messages consist of can always be written.
         let head = postcard::to_allocvec(self).unwrap_or_default();
-        Frame(std::iter::once(Bytes::from(head)).chain(cargo).collect())
+        Frame(std::iter::once(Bytes::from(head)).chain(payload).collect())
     }
 
-    /// Reads a frame's head; the rest is its cargo. Nothing if it is no message.
-    pub(crate) fn take(frame: &Bytes) -> Option<(Self, Bytes)> {
+    /// Reads a frame's head; the rest is its payload. Nothing if it is no message.
+    pub(crate) fn decode(frame: &Bytes) -> Option<(Self, Bytes)> {
         let (message, rest) = postcard::take_from_bytes(frame).ok()?;
         Some((message, frame.slice_ref(rest)))
     }
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(called(Kind::Gather, Some(Rank(3)), Length::Equal(8)), "gather to rank 3 of 8 bytes");
         assert_eq!(called(Kind::Barrier, None, Length::Unknown), "barrier");
         assert_eq!(
-            called(Kind::Fold(Op::Sum, Element::I32), None, Length::Equal(1)),
+            called(Kind::Reduce(Op::Sum, Element::I32), None, Length::Equal(1)),
             "allreduce (Sum of I32) of 1 byte"
         );
         assert_eq!(

@@ -32,14 +32,14 @@ pub struct Item {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct PieceHead {
     item: Item,
     offset: u64,
     length: u64,
 }
 
 /// The longest head of a piece.
-pub(crate) const HEAD: usize = 5 + 5 + 10 + 10 + 10;
+pub(crate) const MAX_HEAD: usize = 5 + 5 + 10 + 10 + 10;
 
 impl Piece {
     /// A whole item.
@@ -64,19 +64,19 @@ impl Piece {
 
     /// Its head, as it travels.
     pub(crate) fn head(&self) -> Bytes {
-        let head = Head { item: self.item, offset: self.offset, length: self.bytes.len() as u64 };
+        let head = PieceHead { item: self.item, offset: self.offset, length: self.bytes.len() as u64 };
         // Numbers can always be written.
         postcard::to_allocvec(&head).unwrap_or_default().into()
     }
 
     /// Takes the next piece off a frame; an error if it is none.
-    pub(crate) fn take(frame: &mut Bytes) -> Result<Self, NoPiece> {
-        let (head, rest) = postcard::take_from_bytes::<Head>(frame).map_err(|_| NoPiece)?;
+    pub(crate) fn decode(frame: &mut Bytes) -> Result<Self, InvalidPiece> {
+        let (head, rest) = postcard::take_from_bytes::<PieceHead>(frame).map_err(|_| InvalidPiece)?;
         let mut behind = frame.slice_ref(rest);
-        let length = usize::try_from(head.length).map_err(|_| NoPiece)?;
-        let end = head.offset.checked_add(head.length).ok_or(NoPiece)?;
+        let length = usize::try_from(head.length).map_err(|_| InvalidPiece)?;
+        let end = head.offset.checked_add(head.length).ok_or(InvalidPiece)?;
         if length > behind.len() || end > head.item.total {
-            return Err(NoPiece);
+            return Err(InvalidPiece);
         }
         let bytes = behind.split_to(length);
         *frame = behind;
@@ -86,7 +86,7 @@ impl Piece {
 
 /// Bytes that are no piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoPiece;
+pub(crate) struct InvalidPiece;
 
 #[cfg(test)]
 mod tests {
@@ -106,8 +106,8 @@ mod tests {
             pieces.iter().flat_map(|piece| [piece.head(), piece.bytes.clone()]).flatten().collect();
         let mut frame = Bytes::from(frame);
         for piece in &pieces {
-            assert!(piece.head().len() <= HEAD);
-            assert_eq!(Piece::take(&mut frame).as_ref(), Ok(piece));
+            assert!(piece.head().len() <= MAX_HEAD);
+            assert_eq!(Piece::decode(&mut frame).as_ref(), Ok(piece));
         }
         assert!(frame.is_empty() && pieces[2].is_last() && !pieces[1].is_last());
     }
@@ -118,9 +118,12 @@ mod tests {
             Piece { item: Item { from: 1, to: 2, total: 5 }, offset: 2, bytes: Bytes::from_static(b"abc") };
         let whole = [piece.head(), piece.bytes.clone()].concat();
         for length in 0..whole.len() {
-            assert_eq!(Piece::take(&mut Bytes::copy_from_slice(&whole[..length])), Err(NoPiece));
+            assert_eq!(Piece::decode(&mut Bytes::copy_from_slice(&whole[..length])), Err(InvalidPiece));
         }
         let beyond = Piece { offset: 3, ..piece };
-        assert_eq!(Piece::take(&mut [beyond.head(), beyond.bytes.clone()].concat().into()), Err(NoPiece));
+        assert_eq!(
+            Piece::decode(&mut [beyond.head(), beyond.bytes.clone()].concat().into()),
+            Err(InvalidPiece)
+        );
     }
 }

@@ -40,11 +40,11 @@ pub struct Topology {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
     /// It is here.
-    Here,
+    Local,
     /// Over this link.
-    Over(LinkId),
+    Link(LinkId),
     /// There is no way.
-    Nowhere,
+    Unreachable,
 }
 
 /// Finds the link that leads to a rank.
@@ -68,15 +68,15 @@ impl Routes {
 
     /// The way to somebody. Whoever is not below is above, and whether he exists is known there.
     pub(crate) fn to(&self, whom: Address) -> Hop {
-        let above = if self.has_parent { Hop::Over(LinkId::PARENT) } else { Hop::Nowhere };
+        let above = if self.has_parent { Hop::Link(LinkId::PARENT) } else { Hop::Unreachable };
         match whom {
-            Address::FrontEnd if self.me.is_none() => Hop::Here,
+            Address::FrontEnd if self.me.is_none() => Hop::Local,
             Address::FrontEnd => above,
-            Address::Rank(rank) if self.me == Some(rank) => Hop::Here,
+            Address::Rank(rank) if self.me == Some(rank) => Hop::Local,
             Address::Rank(rank) => {
                 let at = self.runs.partition_point(|&(_, last, _)| last < rank.0);
                 match self.runs.get(at) {
-                    Some(&(first, _, link)) if first <= rank.0 => link.map_or(Hop::Nowhere, Hop::Over),
+                    Some(&(first, _, link)) if first <= rank.0 => link.map_or(Hop::Unreachable, Hop::Link),
                     _ => above,
                 }
             }

@@ -10,7 +10,7 @@ use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 
-use common::shape::{Placing, Process, Shape, Tree};
+use common::shape::{Placement, Process, Shape, Tree};
 
 /// The processes of a session, and what is on its way between them.
 struct Wires {
@@ -25,7 +25,7 @@ struct Wires {
 
 impl Wires {
     fn new(size: u32, per_host: u32, tree: Tree) -> Self {
-        let shape = Shape { size, per_host, tree, placing: Placing::Blocks, absent: false, seed: 3 };
+        let shape = Shape { size, per_host, tree, placement: Placement::Blocks, absent: false, seed: 3 };
         let processes = shape.processes();
         let groups = processes.iter().map(|_| Group::new()).collect();
         let (under_way, sent) = Default::default();
@@ -53,7 +53,7 @@ impl Wires {
                     assert!(result.is_ok(), "{result:?}");
                     self.open -= 1;
                 }
-                Effect::Lend(..) | Effect::Lost(_) => panic!("{effect:?}"),
+                Effect::SendRegion(..) | Effect::Lost(_) => panic!("{effect:?}"),
             }
         }
     }
@@ -117,7 +117,7 @@ fn a_fence_with_dense_keys_is_one_frame_up_and_one_down_on_each_link() {
         let mut wires = Wires::new(65, 4, tree);
         wires.all(|me| {
             let (key, value) = (format!("key {me}"), Bytes::from(vec![7; 50]));
-            Some(Call::Put { key, value, spread: KeyScope::Replicated })
+            Some(Call::Put { key, value, scope: KeyScope::Replicated })
         });
         let sent = wires.all(|_| Some(Call::Fence));
         assert_one_each_way(&wires, &sent, &format!("{tree:?}"));
@@ -184,7 +184,7 @@ fn a_small_alltoall_is_few_frames_on_each_link_and_one_from_each_member_to_its_l
 #[test]
 fn a_host_asks_once_for_a_sparse_key_that_all_its_members_want() {
     let mut wires = Wires::new(64, 16, Tree::Star);
-    let put = || Call::Put { key: "key".into(), value: "value".into(), spread: KeyScope::Local };
+    let put = || Call::Put { key: "key".into(), value: "value".into(), scope: KeyScope::Local };
     wires.all(|me| (me == 20).then(put));
     wires.all(|_| Some(Call::Fence));
     let leader = |host: usize| 1 + host * 16;

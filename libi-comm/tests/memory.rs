@@ -22,7 +22,7 @@ use common::{Oracle, Session};
 /// What comes to a process.
 enum Wire {
     Frame(LinkId, Bytes),
-    Lent(LinkId, Bytes),
+    SealedRegion(LinkId, Bytes),
     /// Everybody has done everything.
     Over,
 }
@@ -77,17 +77,17 @@ impl Member {
                     let (to, at) = &self.ends[&link];
                     to.send(Wire::Frame(*at, frame.concat())).unwrap();
                 }
-                Effect::Lend(link, frame, lent) => {
+                Effect::SendRegion(link, frame, lent) => {
                     self.work.more();
                     self.work.more();
                     let (to, at) = &self.ends[&link];
-                    to.send(Wire::Lent(*at, lent.bytes)).unwrap();
+                    to.send(Wire::SealedRegion(*at, lent.bytes)).unwrap();
                     to.send(Wire::Frame(*at, frame.concat())).unwrap();
                 }
                 Effect::Finish(CallId(id), result) => {
                     let (who, step) = (self.process.address, (id >> 32) as u32);
                     let outcome = result.unwrap_or_else(|error| panic!("{who}, step {step}: {error}"));
-                    self.oracle.judge(who, step, id as u32 as usize, &outcome).unwrap();
+                    self.oracle.check(who, step, id as u32 as usize, &outcome).unwrap();
                     let open = self.open.get_mut(&step).unwrap();
                     *open -= 1;
                     if *open == 0 {
@@ -103,7 +103,7 @@ impl Member {
     fn run(&mut self) {
         let session = self.oracle.session.clone();
         while let Some(step) = session.steps.get(self.next as usize) {
-            let most = if step.is_apart() { 1 } else { session.flight };
+            let most = if step.runs_alone() { 1 } else { session.flight };
             if self.open.len() >= most {
                 self.wait();
                 continue;
@@ -128,7 +128,7 @@ impl Member {
         let came = self.inbox.recv_timeout(TIMEOUT);
         match came.unwrap_or_else(|_| panic!("{} waits for {:?}", self.process.address, self.open)) {
             Wire::Frame(link, frame) => self.tell(Event::Frame(link, frame)),
-            Wire::Lent(link, bytes) => self.tell(Event::Lent(link, bytes)),
+            Wire::SealedRegion(link, bytes) => self.tell(Event::Region(link, bytes)),
             Wire::Over => return false,
         }
         self.work.less();
@@ -157,7 +157,7 @@ fn run(session: Session) {
                 member.work.less();
                 // Others may need it on their way.
                 while member.wait() {}
-                assert!(member.group.is_quiet(), "something is left at {}", member.process.address);
+                assert!(member.group.is_idle(), "something is left at {}", member.process.address);
             });
         }
     });
@@ -189,12 +189,12 @@ fn exchanges_come_out_as_if_done_serially() {
 
 #[test]
 fn messages_arrive_once_and_in_their_order() {
-    every_case_of("mail");
+    every_case_of("p2p");
 }
 
 #[test]
 fn keys_are_found_by_those_who_may_expect_it() {
-    every_case_of("keys");
+    every_case_of("kvs");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use libc::c_char;
-use libi::{Bytes, CommError, Pending, RingPlace};
+use libi::{Bytes, CommError, Pending, RingPosition};
 
 use crate::args::{self, OutParam};
 use crate::data::{self, libi_data};
@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
     /// It is done, and nothing comes of it here.
     Nothing,
     Parts(Vec<Bytes>),
-    Ring(RingPlace),
+    Ring(RingPosition),
     /// There is no such thing.
     None(&'static str),
 }

@@ -205,9 +205,12 @@ impl From<CommError> for CallError {
             E::NoSuchPeer(_) => LIBI_ERR_NO_SUCH_PEER,
             E::Absent(_) => LIBI_ERR_ABSENT,
             E::NotAMember => LIBI_ERR_STATE,
-            E::WrongParts { .. } | E::Unequal { .. } | E::NothingGiven | E::NoArray { .. } => LIBI_ERR_PARTS,
-            E::LongKey { .. } => LIBI_ERR_LONG_KEY,
-            E::NoMemory(_) => LIBI_ERR_NO_MEMORY,
+            E::WrongPartCount { .. }
+            | E::UnequalLengths { .. }
+            | E::MissingRootData
+            | E::NotAnArray { .. } => LIBI_ERR_PARTS,
+            E::KeyTooLong { .. } => LIBI_ERR_LONG_KEY,
+            E::OutOfMemory(_) => LIBI_ERR_NO_MEMORY,
             _ => LIBI_ERR_GARBLED,
         };
         Self::of(code, &error)

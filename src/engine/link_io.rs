@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use libi_comm::Frame;
-use libi_comm::memory::Lent;
+use libi_comm::memory::SealedRegion;
 use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::machine::Stream as StdStream;
 use libi_launch::process::Child;
@@ -83,7 +83,7 @@ impl LinkIo {
     }
 
     /// Queues a frame together with shared memory.
-    pub(super) fn queue_loan(&mut self, frame: Frame, lent: Lent) {
+    pub(super) fn queue_loan(&mut self, frame: Frame, lent: SealedRegion) {
         if !self.closed && !self.has_exited() {
             self.active_queue().queue_loan(frame, lent);
         }

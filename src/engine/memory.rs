@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use libi_comm::Bytes;
-use libi_comm::memory::{Lent, Memory, Region};
+use libi_comm::memory::{Region, SealedRegion, SharedMemory};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -32,7 +32,7 @@ struct File {
     length: u64,
 }
 
-impl Memory for MemfdMemory {
+impl SharedMemory for MemfdMemory {
     fn region(&mut self, length: usize) -> Option<Box<dyn Region>> {
         let file = memfd_create(c"libi", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).ok()?;
         Some(Box::new(File { file: file.into(), filled: 0, length: length as u64 }))
@@ -46,7 +46,7 @@ impl Region for File {
         written.is_ok()
     }
 
-    fn seal(self: Box<Self>) -> Option<Lent> {
+    fn seal(self: Box<Self>) -> Option<SealedRegion> {
         let Self { file, filled, length } = *self;
         if filled != length {
             return None;
@@ -54,7 +54,7 @@ impl Region for File {
         fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS)).ok()?;
         let fd = OwnedFd::from(file);
         let bytes = map(fd.as_fd()).ok()?;
-        Some(Lent { bytes, handle: Arc::new(fd) })
+        Some(SealedRegion { bytes, handle: Arc::new(fd) })
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) fn borrow(fd: &OwnedFd) -> io::Result<Bytes> {
 }
 
 /// The descriptor to be sent.
-pub(super) fn descriptor(lent: &Lent) -> Option<BorrowedFd<'_>> {
+pub(super) fn descriptor(lent: &SealedRegion) -> Option<BorrowedFd<'_>> {
     lent.handle.downcast_ref::<OwnedFd>().map(AsFd::as_fd)
 }
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use libi_comm::memory::Lent;
+use libi_comm::memory::SealedRegion;
 use libi_comm::{Bytes, Frame};
 use libi_core::wire::{Flags, Header, Kind, Limits};
 use zeroize::Zeroize;
@@ -44,7 +44,7 @@ pub(super) struct SendQueue {
     /// How many pieces have been written completely.
     gone: usize,
     /// Shared memory, each with the number of the piece it is sent with.
-    loans: VecDeque<(usize, Lent)>,
+    loans: VecDeque<(usize, SealedRegion)>,
     lengths: VecDeque<usize>,
     /// The unwritten rest of the frame that is partly written.
     begun: usize,
@@ -90,7 +90,7 @@ impl SendQueue {
     }
 
     /// Queues a frame together with shared memory.
-    pub(super) fn queue_loan(&mut self, frame: Frame, lent: Lent) {
+    pub(super) fn queue_loan(&mut self, frame: Frame, lent: SealedRegion) {
         let place = self.gone + self.pieces.len();
         self.queue_frame(frame);
         self.loans.push_back((place, lent));

@@ -105,7 +105,7 @@ impl SessionIo {
         let printed =
             |link_io: &LinkIo| link_io.print_pipes.iter().flatten().any(|text| is_waiting(&text.inner.pipe));
         self.node.has_passed_output_on()
-            && self.group.is_quiet()
+            && self.group.is_idle()
             && !self.links.values().any(LinkIo::has_frames)
             && self.line_deadlines.is_empty()
             && self.links.get(&LinkId::PARENT).is_none_or(|link_io| {

@@ -1,7 +1,7 @@
 //! The communication operations of a member. See [`talk`](crate::talk) for their common rules.
 
-use libi_comm::fold::Fold;
-use libi_comm::{Address, Bytes, Call, KeyScope, Op, Outcome, RingPlace};
+use libi_comm::reduce::Reducer;
+use libi_comm::{Address, Bytes, Call, KeyScope, Op, Outcome, RingPosition};
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
 
@@ -29,7 +29,7 @@ impl Member {
     /// ```
     ///
     /// # Errors
-    /// [`CommError::NothingGiven`] if the root passes `None`.
+    /// [`CommError::MissingRootData`] if the root passes `None`.
     pub fn broadcast(&self, root: Rank, data: Option<Bytes>) -> Pending<Bytes> {
         let data = data.filter(|_| root == self.rank());
         self.runtime.call("the broadcast", Call::Broadcast { root, data, length: None }, Box::new(self::data))
@@ -60,7 +60,7 @@ impl Member {
     /// length, also for [absent](Self::absent) members. Only the root's `parts` are used.
     ///
     /// # Errors
-    /// [`CommError::NothingGiven`] or [`CommError::WrongParts`] if the root does not pass one part
+    /// [`CommError::MissingRootData`] or [`CommError::WrongPartCount`] if the root does not pass one part
     /// per rank.
     pub fn scatter(&self, root: Rank, parts: Option<Vec<Bytes>>) -> Pending<Bytes> {
         let parts = parts.filter(|_| root == self.rank());
@@ -106,7 +106,7 @@ impl Member {
     /// all members have equal length.
     ///
     /// # Errors
-    /// [`CommError::WrongParts`] if there is not one part per rank; [`CommError::Unequal`] or
+    /// [`CommError::WrongPartCount`] if there is not one part per rank; [`CommError::UnequalLengths`] or
     /// [`CommError::Mismatch`] if lengths differ.
     pub fn alltoall(&self, parts: Vec<Bytes>) -> Pending<Vec<Bytes>> {
         self.alltoall_of(parts, true)
@@ -115,7 +115,7 @@ impl Member {
     /// As [`alltoall`](Self::alltoall), for parts of any length.
     ///
     /// # Errors
-    /// [`CommError::WrongParts`] if there is not one part per rank.
+    /// [`CommError::WrongPartCount`] if there is not one part per rank.
     pub fn alltoallv(&self, parts: Vec<Bytes>) -> Pending<Vec<Bytes>> {
         self.alltoall_of(parts, false)
     }
@@ -133,8 +133,11 @@ impl Member {
     /// # Errors
     /// [`CommError::Mismatch`] if array lengths, types or operations differ.
     pub fn reduce<T: Number>(&self, root: Rank, numbers: &[T], op: Op) -> Pending<Option<Vec<T>>> {
-        let call =
-            Call::Reduce { to: Some(root), data: bytes_of(numbers), fold: Fold::Elements(op, T::ELEMENT) };
+        let call = Call::Reduce {
+            to: Some(root),
+            data: bytes_of(numbers),
+            reducer: Reducer::Elements(op, T::ELEMENT),
+        };
         let mine = root == self.rank();
         let read = move |outcome| if mine { numbers_in(&data(outcome)?).map(Some) } else { Ok(None) };
         self.runtime.call("the reduction", call, Box::new(read))
@@ -145,7 +148,8 @@ impl Member {
     /// # Errors
     /// [`CommError::Mismatch`] if array lengths, types or operations differ.
     pub fn allreduce<T: Number>(&self, numbers: &[T], op: Op) -> Pending<Vec<T>> {
-        let call = Call::Reduce { to: None, data: bytes_of(numbers), fold: Fold::Elements(op, T::ELEMENT) };
+        let call =
+            Call::Reduce { to: None, data: bytes_of(numbers), reducer: Reducer::Elements(op, T::ELEMENT) };
         self.runtime.call("the reduction", call, Box::new(|outcome| numbers_in(&data(outcome)?)))
     }
 
@@ -162,7 +166,7 @@ impl Member {
         function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static,
     ) -> Pending<Option<Bytes>> {
         let mine = root == self.rank();
-        let call = Call::Reduce { to: Some(root), data: value.into(), fold: guarded(function) };
+        let call = Call::Reduce { to: Some(root), data: value.into(), reducer: guarded(function) };
         let read = move |outcome| if mine { data(outcome).map(Some) } else { Ok(None) };
         self.runtime.call("the reduction", call, Box::new(read))
     }
@@ -173,14 +177,14 @@ impl Member {
         value: impl Into<Bytes>,
         function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static,
     ) -> Pending<Bytes> {
-        let call = Call::Reduce { to: None, data: value.into(), fold: guarded(function) };
+        let call = Call::Reduce { to: None, data: value.into(), reducer: guarded(function) };
         self.runtime.call("the reduction", call, Box::new(data))
     }
 
     /// Finds this member's position in a ring of all members, in which the members of a host are
     /// adjacent: the sum of the counts of all members before it, and what its neighbours pass to
     /// it.
-    pub fn ring(&self, count: u64, left: impl Into<Bytes>, right: impl Into<Bytes>) -> Pending<RingPlace> {
+    pub fn ring(&self, count: u64, left: impl Into<Bytes>, right: impl Into<Bytes>) -> Pending<RingPosition> {
         let call = Call::Ring { count, left: left.into(), right: right.into() };
         self.runtime.call("the ring", call, Box::new(place))
     }
@@ -254,8 +258,8 @@ impl Member {
     /// A [local](KeyScope::Local) value is stored by the leader of this host, and is lost with it;
     /// later lookups fail with [`CommError::PeerLost`], which names the leader. Use
     /// [`KeyScope::Replicated`] for values that must outlive a host.
-    pub fn put(&self, key: impl Into<String>, value: impl Into<Bytes>, spread: KeyScope) -> Pending<()> {
-        let call = Call::Put { key: key.into(), value: value.into(), spread };
+    pub fn put(&self, key: impl Into<String>, value: impl Into<Bytes>, scope: KeyScope) -> Pending<()> {
+        let call = Call::Put { key: key.into(), value: value.into(), scope };
         self.runtime.call("putting a key", call, Box::new(done))
     }
 
@@ -272,7 +276,7 @@ impl Member {
 }
 
 /// Wraps a function of the program: a panic in it aborts the process.
-fn guarded(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Fold {
+fn guarded(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Reducer {
     /// Dropped only on a panic.
     struct Abort;
     impl Drop for Abort {
@@ -280,7 +284,7 @@ fn guarded(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Fo
             std::process::abort();
         }
     }
-    Fold::by(move |into, other| {
+    Reducer::by(move |into, other| {
         let abort = Abort;
         function(into, other);
         std::mem::forget(abort);

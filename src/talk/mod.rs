@@ -52,7 +52,7 @@ use libi_comm::{CallId, CommError, Outcome};
 
 use crate::executor::{CallResult, CallWaiter};
 pub use libi_comm::message::{CallSignature, Kind, Length};
-pub use libi_comm::{Address, KeyScope, RingPlace};
+pub use libi_comm::{Address, KeyScope, RingPosition};
 pub use number::Number;
 pub(crate) use number::{bytes_of, numbers_in};
 
@@ -189,8 +189,8 @@ pub(crate) fn parts(outcome: Outcome) -> Result<Vec<libi_comm::Bytes>, CommError
 }
 
 /// Reads a position in a ring.
-pub(crate) fn place(outcome: Outcome) -> Result<RingPlace, CommError> {
-    if let Outcome::Place(place) = outcome { Ok(place) } else { Err(OTHER) }
+pub(crate) fn place(outcome: Outcome) -> Result<RingPosition, CommError> {
+    if let Outcome::Ring(place) = outcome { Ok(place) } else { Err(OTHER) }
 }
 
 /// Reads the result of a lookup.

@@ -1,6 +1,6 @@
 //! The numbers that reductions combine, and the encoding of arrays of them: native byte order.
 
-use libi_comm::fold::Element;
+use libi_comm::reduce::Element;
 use libi_comm::{Bytes, CommError};
 
 /// A number that [`reduce`](crate::Member::reduce) and [`allreduce`](crate::Member::allreduce) can
@@ -47,7 +47,7 @@ pub(crate) fn bytes_of<T: Number>(numbers: &[T]) -> Bytes {
 /// Decodes an array.
 pub(crate) fn numbers_in<T: Number>(bytes: &[u8]) -> Result<Vec<T>, CommError> {
     let numbers = bytes.chunks(T::ELEMENT.size()).map(T::read).collect();
-    let no_array = || CommError::NoArray { length: bytes.len(), element: T::ELEMENT.size() };
+    let no_array = || CommError::NotAnArray { length: bytes.len(), element: T::ELEMENT.size() };
     Option::ok_or_else(numbers, no_array)
 }
 
@@ -65,6 +65,6 @@ mod tests {
 
     #[test]
     fn half_a_number_is_no_array() {
-        assert_eq!(numbers_in::<u64>(&[0; 12]), Err(CommError::NoArray { length: 12, element: 8 }));
+        assert_eq!(numbers_in::<u64>(&[0; 12]), Err(CommError::NotAnArray { length: 12, element: 8 }));
     }
 }

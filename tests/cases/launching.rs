@@ -11,7 +11,7 @@ use std::sync::Arc;
 use libi::plan::{Shape, Strategy};
 use libi::{Distribution, HostList, OsBytes, Rank, SessionId};
 
-use crate::play::common::shape::{Placing, Tree};
+use crate::play::common::shape::{Placement, Tree};
 use crate::play::common::{FILES, Session};
 use crate::play::{host_of, hosts, sessions};
 
@@ -59,7 +59,7 @@ fn a_few(sessions: Vec<(usize, Arc<Session>)>) -> Vec<(usize, Arc<Session>)> {
     let mut alike = BTreeMap::<(String, u32, bool, bool), Vec<(usize, Arc<Session>)>>::new();
     for (number, session) in sessions {
         let case = session.name.split(", Shape").next().unwrap_or_default().to_owned();
-        let placed = session.shape.placing == Placing::Blocks;
+        let placed = session.shape.placement == Placement::Blocks;
         alike.entry((case, session.size, placed, session.shape.absent)).or_default().push((number, session));
     }
     let trees = [Tree::Late, Tree::Star, Tree::Chain, Tree::Binary, Tree::Flat];

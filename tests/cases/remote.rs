@@ -9,7 +9,7 @@ use crate::scene::{Scene, direct};
 
 /// Plays a part of all cases of up to 17 members; not what is a matter of many bytes alone.
 fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
-    for file in ["mixed", "mail", "keys", "collective"] {
+    for file in ["mixed", "p2p", "kvs", "collective"] {
         let is_meant = |case: &crate::play::common::Session| {
             let much = ["large", "long ones", "about 64 KiB"].iter().any(|name| case.name.contains(name));
             [3, 17].contains(&case.size) && case.present.len() == case.size as usize && !much

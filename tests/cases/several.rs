@@ -31,7 +31,7 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
     // No case of it ends without the front end's part in it.
     let mixed = launch_of("mixed", 8);
     let [mail, exchange, keys] =
-        [("mail", 17), ("exchange", 16), ("keys", 5)].map(|(file, size)| launch_of(file, size));
+        [("p2p", 17), ("exchange", 16), ("kvs", 5)].map(|(file, size)| launch_of(file, size));
     let session = start(&mixed, 0, &mixed.words(), &here);
     let part = |range: Range<usize>| {
         let mut cases = mixed.sessions[range].iter();

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi::{Bytes, CommError, Member, Number, Pending, Rank};
-use libi_comm::fold::Element;
-use libi_comm::{Address, Call, Fold, Outcome};
+use libi_comm::reduce::Element;
+use libi_comm::{Address, Call, Outcome, Reducer};
 
-use common::shape::Placing;
-use common::step::{Letters, Step};
+use common::shape::Placement;
+use common::step::{Pattern, Step};
 use common::{Oracle, Session};
 
 /// How long a call that has to succeed may take.
@@ -44,7 +44,7 @@ fn real(mut session: Session) -> Session {
     let present = (0..session.size).filter(|rank| is_there(host_of(&session, *rank)));
     session.present = present.map(Rank).collect();
     for step in &mut session.steps {
-        if let Step::Mail { who: Letters::ToFront | Letters::FromFront, tags, .. } = step {
+        if let Step::P2p { who: Pattern::ToFront | Pattern::FromFront, tags, .. } = step {
             *tags = vec![0];
         }
     }
@@ -58,9 +58,9 @@ pub(crate) fn hosts(session: &Session) -> u32 {
 
 /// The number of the host that a rank is on.
 pub(crate) fn host_of(session: &Session, rank: u32) -> u32 {
-    match session.shape.placing {
-        Placing::Blocks => rank / session.shape.per_host,
-        Placing::Rounds => rank % hosts(session),
+    match session.shape.placement {
+        Placement::Blocks => rank / session.shape.per_host,
+        Placement::Cyclic => rank % hosts(session),
     }
 }
 
@@ -79,15 +79,15 @@ pub(crate) fn play(
     session: &Session,
     caller: &impl Caller,
     timeout: Duration,
-    mut judge: impl FnMut(u32, usize, Answer) -> Result<(), String>,
+    mut check: impl FnMut(u32, usize, Answer) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut open = VecDeque::<(u32, Vec<(usize, Started)>)>::new();
     let mut finish = |open: &mut VecDeque<(u32, Vec<(usize, Started)>)>| {
         let (step, calls) = open.pop_front().unwrap_or_default();
-        calls.into_iter().try_for_each(|(nth, call)| judge(step, nth, call(timeout)))
+        calls.into_iter().try_for_each(|(nth, call)| check(step, nth, call(timeout)))
     };
     for (step, taken) in (0..).zip(&session.steps) {
-        let most = if taken.is_apart() { 1 } else { session.flight };
+        let most = if taken.runs_alone() { 1 } else { session.flight };
         while open.len() >= most {
             finish(&mut open)?;
         }
@@ -118,14 +118,14 @@ fn own(mut call: Call, session: &Session) -> Call {
 /// Says what is not as it should be.
 pub(crate) fn play_well(session: &Arc<Session>, caller: &impl Caller) -> Result<(), String> {
     let oracle = Oracle::new(Arc::clone(session), None);
-    let judge = |step: u32, nth, answer: Answer| match answer {
-        Ok(outcome) => oracle.judge(caller.address(), step, nth, &outcome),
+    let check = |step: u32, nth, answer: Answer| match answer {
+        Ok(outcome) => oracle.check(caller.address(), step, nth, &outcome),
         Err(error) => {
             let who = caller.address();
             Err(format!("{who}, call {nth} of step {step}, {:?}: {error}", session.steps.get(step as usize)))
         }
     };
-    play(session, caller, TIMEOUT, judge).map_err(|wrong| format!("{}: {wrong}", session.name))
+    play(session, caller, TIMEOUT, check).map_err(|wrong| format!("{}: {wrong}", session.name))
 }
 
 fn started<T: 'static>(pending: Pending<T>, read: impl FnOnce(T) -> Outcome + 'static) -> Option<Started> {
@@ -153,8 +153,8 @@ impl Caller for Member {
             Call::AllGather { data, .. } => started(self.allgather(data), Outcome::Parts),
             Call::AllToAll { parts, equal: true } => started(self.alltoall(parts), Outcome::Parts),
             Call::AllToAll { parts, .. } => started(self.alltoallv(parts), Outcome::Parts),
-            Call::Reduce { to, data, fold } => reduce(self, to, data, fold),
-            Call::Ring { count, left, right } => started(self.ring(count, left, right), Outcome::Place),
+            Call::Reduce { to, data, reducer } => reduce(self, to, data, reducer),
+            Call::Ring { count, left, right } => started(self.ring(count, left, right), Outcome::Ring),
             Call::Send { to: Address::Rank(to), tag, data } => started(self.send_to(to, tag, data), done),
             Call::Send { to: Address::FrontEnd, data, .. } => started(self.send(data), done),
             Call::Receive { from: Address::Rank(from), tag } => {
@@ -164,7 +164,7 @@ impl Caller for Member {
                 started(self.recv(), Outcome::Data)
             }
             Call::Receive { from: Address::FrontEnd, .. } => None,
-            Call::Put { key, value, spread } => started(self.put(key, value, spread), done),
+            Call::Put { key, value, scope } => started(self.put(key, value, scope), done),
             Call::Get { key, wait: true } => started(self.get(key), move |value| found(Some(value))),
             Call::Get { key, .. } => started(self.find(key), found),
         }
@@ -188,7 +188,7 @@ impl Caller for libi::Session {
     }
 }
 
-fn reduce(member: &Member, to: Option<Rank>, data: Bytes, fold: Fold) -> Option<Started> {
+fn reduce(member: &Member, to: Option<Rank>, data: Bytes, reducer: Reducer) -> Option<Started> {
     let combined = |data: Option<Bytes>| data.map_or(Outcome::Done, Outcome::Data);
     macro_rules! numbers {
         ($op:ident, $type:ty) => {
@@ -202,20 +202,20 @@ fn reduce(member: &Member, to: Option<Rank>, data: Bytes, fold: Fold) -> Option<
             )
         };
     }
-    match (fold, to) {
-        (Fold::Own(own), Some(to)) => {
-            started(member.reduce_by(to, data, move |into, other| own(into, other)), combined)
+    match (reducer, to) {
+        (Reducer::Custom(combine), Some(to)) => {
+            started(member.reduce_by(to, data, move |into, other| combine(into, other)), combined)
         }
-        (Fold::Own(own), None) => {
-            started(member.allreduce_by(data, move |into, other| own(into, other)), Outcome::Data)
+        (Reducer::Custom(combine), None) => {
+            started(member.allreduce_by(data, move |into, other| combine(into, other)), Outcome::Data)
         }
-        (Fold::Elements(op, Element::U8), _) => numbers!(op, u8),
-        (Fold::Elements(op, Element::I32), _) => numbers!(op, i32),
-        (Fold::Elements(op, Element::U32), _) => numbers!(op, u32),
-        (Fold::Elements(op, Element::I64), _) => numbers!(op, i64),
-        (Fold::Elements(op, Element::U64), _) => numbers!(op, u64),
-        (Fold::Elements(op, Element::F32), _) => numbers!(op, f32),
-        (Fold::Elements(op, Element::F64), _) => numbers!(op, f64),
+        (Reducer::Elements(op, Element::U8), _) => numbers!(op, u8),
+        (Reducer::Elements(op, Element::I32), _) => numbers!(op, i32),
+        (Reducer::Elements(op, Element::U32), _) => numbers!(op, u32),
+        (Reducer::Elements(op, Element::I64), _) => numbers!(op, i64),
+        (Reducer::Elements(op, Element::U64), _) => numbers!(op, u64),
+        (Reducer::Elements(op, Element::F32), _) => numbers!(op, f32),
+        (Reducer::Elements(op, Element::F64), _) => numbers!(op, f64),
     }
 }
 

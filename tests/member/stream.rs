@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use libi::sim::rng::Rng;
 use libi::{CommError, KeyScope, Member, Rank, Ranks};
-use libi_comm::fold::{Element, Op};
+use libi_comm::reduce::{Element, Op};
 use libi_comm::{Address, Call, Outcome};
 
 use crate::play::common::data::{Formula, Lengths};
-use crate::play::common::shape::{Placing, Shape, Tree};
-use crate::play::common::step::{How, Letters, Own, Step, Whose};
+use crate::play::common::shape::{Placement, Shape, Tree};
+use crate::play::common::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
 use crate::play::common::{Oracle, Session};
 use crate::play::{Answer, play};
 
@@ -34,7 +34,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The steps of a session of so many members.
 pub(crate) fn drawn(seed: u64, size: u32, steps: usize) -> Arc<Session> {
     let mut rng = Rng::new(seed);
-    let shape = Shape { size, per_host: 1, tree: Tree::Flat, placing: Placing::Blocks, absent: false, seed };
+    let shape =
+        Shape { size, per_host: 1, tree: Tree::Flat, placement: Placement::Blocks, absent: false, seed };
     let flight = [1, 3, 8][rng.below(3) as usize];
     let mut session = Session::new(format!("stream {seed}"), shape, flight);
     while session.steps.len() < steps {
@@ -61,28 +62,32 @@ fn add_step(session: &mut Session, rng: &mut Rng) {
         4 => Step::Scatter { root, lengths, known },
         5 => Step::AllGather { lengths },
         6 => Step::AllToAll { lengths },
-        7 => Step::Reduce { to, by: How::Elements(Op::Sum, Element::F64), count: [1, 20_000][draw(2)] },
-        8 => Step::Reduce { to, by: How::Own([Own::Concat, Own::Matrix][draw(2)]), count: 3 },
+        7 => Step::Reduce { to, by: ReduceBy::Elements(Op::Sum, Element::F64), count: [1, 20_000][draw(2)] },
+        8 => Step::Reduce {
+            to,
+            by: ReduceBy::CustomFn([CustomFn::Concat, CustomFn::Matrix][draw(2)]),
+            count: 3,
+        },
         9 => Step::Ring { lengths },
         10 | 11 => {
-            use Letters::{All, FromLast, Mirror, Next, ToFirst};
+            use Pattern::{All, FromLast, Mirror, Next, ToFirst};
             let who = [Next, Mirror, ToFirst, FromLast, All][draw(5)];
             // What is received late in one step is not taken for what is sent in another.
             let tag = session.steps.len() as u32 * 2;
-            Step::Mail { who, tags: vec![tag + 1, tag], count: 2, lengths }
+            Step::P2p { who, tags: vec![tag + 1, tag], count: 2, lengths }
         }
-        12 => Step::Mail {
-            who: [Letters::ToFront, Letters::FromFront][draw(2)],
+        12 => Step::P2p {
+            who: [Pattern::ToFront, Pattern::FromFront][draw(2)],
             tags: vec![0],
             count: 2,
             lengths,
         },
         _ => {
             let of = session.steps.len() as u32;
-            let spread = [KeyScope::Replicated, KeyScope::Local][draw(2)];
-            let whose = [Whose::Next, Whose::First, Whose::All, Whose::Nobody][draw(4)];
-            session.steps.extend([Step::Put { spread, count: 1, lengths }, Step::Fence]);
-            Step::Get { of, whose, wait: false }
+            let scope = [KeyScope::Replicated, KeyScope::Local][draw(2)];
+            let owner = [KeyOwner::Next, KeyOwner::First, KeyOwner::All, KeyOwner::Missing][draw(4)];
+            session.steps.extend([Step::Put { scope, count: 1, lengths }, Step::Fence]);
+            Step::Get { of, owner, wait: false }
         }
     };
     session.steps.push(step);
@@ -105,15 +110,15 @@ pub(crate) fn stream(member: &Member, word: &str) -> Result<(), String> {
     let oracle = Oracle::new(Arc::clone(&session), None);
     let me = Address::Rank(member.rank());
     let mut odd = Vec::new();
-    let judge = |step, nth, answer: Answer| {
+    let check = |step, nth, answer: Answer| {
         match &answer {
-            Ok(outcome) if *outcome != Outcome::Found(None) => return oracle.judge(me, step, nth, outcome),
-            Ok(outcome) if oracle.judge(me, step, nth, outcome).is_ok() => {}
+            Ok(outcome) if *outcome != Outcome::Found(None) => return oracle.check(me, step, nth, outcome),
+            Ok(outcome) if oracle.check(me, step, nth, outcome).is_ok() => {}
             _ => odd.push(Odd { step, nth, answer }),
         }
         Ok(())
     };
-    play(&session, member, TIMEOUT, judge)?;
+    play(&session, member, TIMEOUT, check)?;
     let failed = |error: std::io::Error| error.to_string();
     std::fs::write(directory.join(format!("over-{}", member.rank().0)), "").map_err(failed)?;
     let file = directory.join("gone");
@@ -155,7 +160,7 @@ struct Peers<'a> {
 impl Peers<'_> {
     fn of(&mut self, odd: &Odd, step: &Step) -> Option<Rank> {
         if let Step::Get { .. } = step {
-            return step.asked(self.session, self.who).get(odd.nth).map(|about| Rank(about.from));
+            return step.asked(self.session, self.who).get(odd.nth).map(|id| Rank(id.from));
         }
         let calls = || step.calls(odd.step, self.session, self.who);
         let peer = |call: Call| match call {
@@ -191,7 +196,7 @@ fn is_justified(
             // The leader of its host has kept the value, and is named.
             is_gone || lost.is_none() && has_failed(of + 1)
         }
-        Step::Mail { .. } => is_named(peers.of(odd, step)),
+        Step::P2p { .. } => is_named(peers.of(odd, step)),
         Step::Put { .. } => false,
         _ => lost.is_some(),
     }

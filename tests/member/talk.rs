@@ -61,7 +61,7 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "keys" => it.keys(),
         "front" => it.front(),
         "mismatch" => it.mismatch(number()?),
-        "impatient" => it.impatient(number()?, number()?),
+        "impatient" => it.timeouts(number()?, number()?),
         "endless" => it.endless(number()?),
         "lean" => it.lean(number()?),
         "beside" => it.beside(number()?, words.next().unwrap_or_default()),
@@ -312,7 +312,7 @@ impl Talk<'_> {
         self.barrier()
     }
 
-    fn impatient(&self, first: u32, late: u32) -> Result<(), Wrong> {
+    fn timeouts(&self, first: u32, late: u32) -> Result<(), Wrong> {
         if self.rank == late {
             wait("the sign", self.member.recv_from(Rank(first), 77))?;
         }

@@ -38,7 +38,7 @@ fn launch_of(file: &str, size: u32) -> Option<Launch> {
 fn cases_come_out_as_if_done_serially() {
     let Some(lab) = Sshd::up() else { return };
     for (file, size) in
-        [("collective", 33), ("reduce", 33), ("exchange", 33), ("mail", 33), ("keys", 8), ("mixed", 17)]
+        [("collective", 33), ("reduce", 33), ("exchange", 33), ("p2p", 33), ("kvs", 8), ("mixed", 17)]
     {
         let launch = launch_of(file, size).unwrap();
         let (mark, front, began) = (Marked::new(), FrontEnd::new().unwrap(), Instant::now());

@@ -6,11 +6,11 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::RingPlace;
+use crate::contract::RingPosition;
 
 /// What a member brings.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct RingInput {
     pub(crate) count: u64,
     pub(crate) left: Bytes,
     pub(crate) right: Bytes,
@@ -18,7 +18,7 @@ pub(crate) struct Own {
 
 /// A stretch of the ring, from outside.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stretch<'a> {
+pub(crate) struct RingSegment<'a> {
     members: u32,
     count: u64,
     /// What its first has for the left.
@@ -29,7 +29,7 @@ pub(crate) struct Stretch<'a> {
 
 /// What lies around a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Around<'a> {
+pub(crate) struct SegmentNeighbors<'a> {
     /// Members before it, and in all.
     before: u32,
     size: u32,
@@ -40,13 +40,13 @@ pub(crate) struct Around<'a> {
     right: &'a [u8],
 }
 
-impl<'a> Stretch<'a> {
-    pub(crate) fn of(own: &'a Own) -> Self {
-        Self { members: 1, count: own.count, left: &own.left, right: &own.right }
+impl<'a> RingSegment<'a> {
+    pub(crate) fn of(input: &'a RingInput) -> Self {
+        Self { members: 1, count: input.count, left: &input.left, right: &input.right }
     }
 
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        postcard::from_bytes(bytes).ok().filter(|stretch: &Self| stretch.members > 0)
+        postcard::from_bytes(bytes).ok().filter(|segment: &Self| segment.members > 0)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -54,19 +54,19 @@ impl<'a> Stretch<'a> {
     }
 
     /// Several, one behind the other.
-    pub(crate) fn join(stretches: &[Self]) -> Self {
+    pub(crate) fn join(segments: &[Self]) -> Self {
         Self {
-            members: stretches.iter().fold(0, |sum, stretch| sum.saturating_add(stretch.members)),
-            count: stretches.iter().fold(0, |sum, stretch| sum.wrapping_add(stretch.count)),
-            left: stretches.first().map_or(&[], |stretch| stretch.left),
-            right: stretches.last().map_or(&[], |stretch| stretch.right),
+            members: segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.members)),
+            count: segments.iter().fold(0, |sum, segment| sum.wrapping_add(segment.count)),
+            left: segments.first().map_or(&[], |segment| segment.left),
+            right: segments.last().map_or(&[], |segment| segment.right),
         }
     }
 }
 
-impl<'a> Around<'a> {
+impl<'a> SegmentNeighbors<'a> {
     /// Of the whole ring: it is its own neighbour.
-    pub(crate) const fn whole(ring: &Stretch<'a>) -> Self {
+    pub(crate) const fn whole(ring: &RingSegment<'a>) -> Self {
         Self { before: 0, size: ring.members, count: 0, left: ring.right, right: ring.left }
     }
 
@@ -79,22 +79,22 @@ impl<'a> Around<'a> {
     }
 
     /// What lies around each of these, of which it is what lies around all.
-    pub(crate) fn split(self, stretches: &[Stretch<'a>]) -> Vec<Self> {
+    pub(crate) fn split(self, segments: &[RingSegment<'a>]) -> Vec<Self> {
         let mut here = self;
-        let mut around = Vec::with_capacity(stretches.len());
-        for (nth, stretch) in stretches.iter().enumerate() {
-            here.right = stretches.get(nth + 1).map_or(self.right, |next| next.left);
-            around.push(here);
-            here.before = here.before.saturating_add(stretch.members);
-            here.count = here.count.wrapping_add(stretch.count);
-            here.left = stretch.right;
+        let mut neighbors = Vec::with_capacity(segments.len());
+        for (nth, segment) in segments.iter().enumerate() {
+            here.right = segments.get(nth + 1).map_or(self.right, |next| next.left);
+            neighbors.push(here);
+            here.before = here.before.saturating_add(segment.members);
+            here.count = here.count.wrapping_add(segment.count);
+            here.left = segment.right;
         }
-        around
+        neighbors
     }
 
     /// What a single member is told.
-    pub(crate) fn place(&self) -> RingPlace {
-        RingPlace {
+    pub(crate) fn position(&self) -> RingPosition {
+        RingPosition {
             rank: self.before,
             size: self.size,
             before: self.count,
@@ -108,37 +108,37 @@ impl<'a> Around<'a> {
 mod tests {
     use super::*;
 
-    fn own(count: u64, left: &'static str, right: &'static str) -> Own {
-        Own { count, left: left.into(), right: right.into() }
+    fn input(count: u64, left: &'static str, right: &'static str) -> RingInput {
+        RingInput { count, left: left.into(), right: right.into() }
     }
 
     #[test]
     fn everybody_finds_its_neighbours_and_what_comes_before() {
-        let members = [own(3, "a<", "a>"), own(5, "b<", "b>"), own(7, "c<", "c>")];
-        let below = [Stretch::of(&members[1]), Stretch::of(&members[2])];
-        let branch = Stretch::join(&below).encode();
-        let ring = [Stretch::of(&members[0]), Stretch::decode(&branch).unwrap()];
-        let whole = Around::whole(&Stretch::join(&ring));
+        let members = [input(3, "a<", "a>"), input(5, "b<", "b>"), input(7, "c<", "c>")];
+        let below = [RingSegment::of(&members[1]), RingSegment::of(&members[2])];
+        let branch = RingSegment::join(&below).encode();
+        let ring = [RingSegment::of(&members[0]), RingSegment::decode(&branch).unwrap()];
+        let whole = SegmentNeighbors::whole(&RingSegment::join(&ring));
         let top = whole.split(&ring);
         let sent = top[1].encode();
-        let bottom = Around::decode(&sent).unwrap().split(&below);
-        let place = |rank, before, left: &'static str, right: &'static str| RingPlace {
+        let bottom = SegmentNeighbors::decode(&sent).unwrap().split(&below);
+        let position = |rank, before, left: &'static str, right: &'static str| RingPosition {
             rank,
             size: 3,
             before,
             left: left.into(),
             right: right.into(),
         };
-        assert_eq!(top[0].place(), place(0, 0, "c>", "b<"));
-        assert_eq!(bottom[0].place(), place(1, 3, "a>", "c<"));
-        assert_eq!(bottom[1].place(), place(2, 8, "b>", "a<"));
+        assert_eq!(top[0].position(), position(0, 0, "c>", "b<"));
+        assert_eq!(bottom[0].position(), position(1, 3, "a>", "c<"));
+        assert_eq!(bottom[1].position(), position(2, 8, "b>", "a<"));
     }
 
     #[test]
     fn one_alone_is_its_own_neighbour() {
-        let one = own(9, "l", "r");
-        let whole = Around::whole(&Stretch::of(&one));
-        let place = RingPlace { rank: 0, size: 1, before: 0, left: "r".into(), right: "l".into() };
-        assert_eq!(whole.split(&[Stretch::of(&one)])[0].place(), place);
+        let one = input(9, "l", "r");
+        let whole = SegmentNeighbors::whole(&RingSegment::of(&one));
+        let position = RingPosition { rank: 0, size: 1, before: 0, left: "r".into(), right: "l".into() };
+        assert_eq!(whole.split(&[RingSegment::of(&one)])[0].position(), position);
     }
 }

@@ -3,11 +3,11 @@
 mod cluster;
 
 use super::*;
-use crate::contract::{Outcome, RingPlace};
-use crate::error::Fault;
-use crate::fold::{Element, Fold, Op};
+use crate::contract::{Outcome, RingPosition};
+use crate::error::AbortCause;
 use crate::memory::LENDING;
 use crate::message::{Kind, Length};
+use crate::reduce::{Element, Op, Reducer};
 use cluster::{Carried, Cluster, bytes, each};
 use libi_core::sim::rng::Rng;
 
@@ -25,7 +25,7 @@ fn everybody_gets_what_the_root_has() {
                 assert!(cluster.all(size, call) == expected, "{size} {length} {root}");
             }
         }
-        assert!(cluster.groups.iter().all(Group::is_quiet));
+        assert!(cluster.groups.iter().all(Group::is_idle));
     });
 }
 
@@ -42,7 +42,7 @@ fn members_of_a_host_are_lent_what_is_long() {
             assert!(cluster.all(7, call) == vec![Ok(Outcome::Data(bytes(root, length))); 7]);
             assert_eq!(cluster.lent, lent, "{root} {length}");
         }
-        assert!(cluster.groups.iter().all(Group::is_quiet));
+        assert!(cluster.groups.iter().all(Group::is_idle));
     }
 }
 
@@ -96,14 +96,15 @@ fn values_are_combined_whatever_the_tree() {
         for elements in [0usize, 1, 10_000] {
             let own =
                 |who: usize| (0..elements).flat_map(|at| (who * 3 + at).to_ne_bytes()).collect::<Bytes>();
-            let fold = Fold::Elements(Op::Sum, Element::U64);
+            let reducer = Reducer::Elements(Op::Sum, Element::U64);
             let sum: Bytes = (0..elements)
                 .flat_map(|at| ((size * (size - 1) / 2) * 3 + at * size).to_ne_bytes())
                 .collect();
-            let call = |who| Call::Reduce { to: None, data: own(who), fold: fold.clone() };
+            let call = |who| Call::Reduce { to: None, data: own(who), reducer: reducer.clone() };
             assert!(cluster.all(size, call) == vec![Ok(Outcome::Data(sum.clone())); size]);
             let to = Some(Rank(size as u32 - 1));
-            let results = cluster.all(size, |who| Call::Reduce { to, data: own(who), fold: fold.clone() });
+            let results =
+                cluster.all(size, |who| Call::Reduce { to, data: own(who), reducer: reducer.clone() });
             for (who, result) in results.into_iter().enumerate() {
                 let expected = if who == size - 1 { Outcome::Data(sum.clone()) } else { Outcome::Done };
                 assert!(result == Ok(expected));
@@ -111,8 +112,8 @@ fn values_are_combined_whatever_the_tree() {
         }
         // The order of ranks is kept, and nothing else is needed of the function.
         let joined: String = (0..size).map(|who| format!("<{who}>")).collect();
-        let fold = Fold::by(Vec::extend_from_slice);
-        let call = |who| Call::Reduce { to: None, data: format!("<{who}>").into(), fold: fold.clone() };
+        let reducer = Reducer::by(Vec::extend_from_slice);
+        let call = |who| Call::Reduce { to: None, data: format!("<{who}>").into(), reducer: reducer.clone() };
         assert_eq!(cluster.all(size, call), vec![Ok(Outcome::Data(joined.clone().into())); size]);
     });
 }
@@ -127,22 +128,22 @@ fn a_ring_closes_and_takes_two_messages_on_each_link() {
             right: format!("right of {who}").into(),
         };
         let results = cluster.all(size, call);
-        let mut places: Vec<(RingPlace, usize)> = results
+        let mut places: Vec<(RingPosition, usize)> = results
             .into_iter()
             .enumerate()
             .map(|(who, result)| match result {
-                Ok(Outcome::Place(place)) => (place, who),
+                Ok(Outcome::Ring(view)) => (view, who),
                 other => panic!("{other:?}"),
             })
             .collect();
-        places.sort_by_key(|(place, _)| place.rank);
+        places.sort_by_key(|(view, _)| view.rank);
         let mut before = 0;
-        for (nth, (place, who)) in places.iter().enumerate() {
+        for (nth, (view, who)) in places.iter().enumerate() {
             let left = places[(nth + size - 1) % size].1;
             let right = places[(nth + 1) % size].1;
-            assert_eq!((place.rank as usize, place.size as usize, place.before), (nth, size, before));
-            assert_eq!(place.left, format!("right of {left}"));
-            assert_eq!(place.right, format!("left of {right}"));
+            assert_eq!((view.rank as usize, view.size as usize, view.before), (nth, size, before));
+            assert_eq!(view.left, format!("right of {left}"));
+            assert_eq!(view.right, format!("left of {right}"));
             before += *who as u64 + 1;
         }
         assert!(cluster.frames.values().all(|frames| *frames == 1), "{:?}", cluster.frames);
@@ -187,7 +188,7 @@ fn a_mismatch_is_told_to_everybody_and_the_next_call_is_a_new_chance() {
             }
         }
         assert_eq!(cluster.all(size, |_| Call::Barrier), vec![Ok(Outcome::Done); size]);
-        assert!(cluster.groups.iter().all(Group::is_quiet));
+        assert!(cluster.groups.iter().all(Group::is_idle));
     });
 }
 
@@ -222,7 +223,7 @@ fn who_is_lost_is_named_in_what_needs_him_now_and_later() {
     assert!(waiting.iter().all(|id| cluster.results[id] == lost));
     let later = cluster.call(3, Call::Fence);
     assert_eq!(cluster.results[&later], lost);
-    assert_eq!(cluster.groups[7].place.lost, ranks, "the front end knows");
+    assert_eq!(cluster.groups[7].view.lost, ranks, "the front end knows");
 }
 
 #[test]
@@ -245,7 +246,7 @@ fn a_call_that_cannot_be_made_does_not_leave_the_others_waiting() {
     let mut cluster = Cluster::new(3, 5, |_| 0);
     let results =
         cluster.all(3, |who| Call::AllToAll { parts: vec![Bytes::new(); 3 - who % 2], equal: true });
-    assert_eq!(results[1], Err(CommError::WrongParts { given: 2, size: 3 }));
+    assert_eq!(results[1], Err(CommError::WrongPartCount { given: 2, size: 3 }));
     for who in [0, 2] {
         assert_eq!(results[who], Err(CommError::Cancelled { nth: 0, by: Rank(1) }));
     }
@@ -285,24 +286,28 @@ fn frames_that_make_no_sense_break_a_call_at_most() {
     }
     // Some of the noise may have said that somebody is lost, who then is.
     let mut cluster = Cluster::new(3, 5, |_| 0);
-    let called = CallSignature(Kind::AllGather);
-    for cargo in [&b"\xff\xff\xff\xff"[..], &[0; 7]] {
-        let flow = called.flow(1_000);
-        let frame = Message::Flow(flow).frame([Bytes::copy_from_slice(cargo)]).concat();
+    let called = Signature(Kind::AllGather);
+    for payload in [&b"\xff\xff\xff\xff"[..], &[0; 7]] {
+        let header = called.header(1_000);
+        let frame = Message::Collective(header).frame([Bytes::copy_from_slice(payload)]).concat();
         cluster.tell(0, Event::Frame(LinkId(1), frame));
     }
-    let fault = Fault::Cancelled(Rank(0));
+    let fault = AbortCause::Cancelled(Rank(0));
     assert!(cluster.wires[&(0, 2)].iter().any(|frame| {
         let Carried::Frame(frame) = frame else { return false };
-        matches!(Message::take(frame), Some((Message::Broken { nth: 1_000, why }, _)) if why == fault)
+        matches!(Message::decode(frame), Some((Message::Aborted { nth: 1_000, why }, _)) if why == fault)
     }));
 }
 
-struct CallSignature(Kind);
+struct Signature(Kind);
 
-impl CallSignature {
-    fn flow(&self, nth: u64) -> crate::message::Flow {
+impl Signature {
+    fn header(&self, nth: u64) -> crate::message::CollectiveHeader {
         let called = crate::message::CallSignature { kind: self.0, root: None, length: Length::Varies };
-        crate::message::Flow { nth, by: (Rank(1), called), signs: crate::message::Signs::default() }
+        crate::message::CollectiveHeader {
+            nth,
+            by: (Rank(1), called),
+            flags: crate::message::HeaderFlags::default(),
+        }
     }
 }

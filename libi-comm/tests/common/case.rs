@@ -5,7 +5,7 @@
 //! - `sizes`: how many ranks;
 //! - `trees`: `"flat"`, `"star"`, `"chain"`, `"binary"`, `"late"`, `"greedy"` (see [`Tree`]); flat if nothing is said;
 //! - `per_host`: how many ranks a host has; 1 if nothing is said;
-//! - `placing`: `"blocks"`, `"rounds"` (see [`Placing`]); blocks if nothing is said;
+//! - `placement`: `"blocks"`, `"rounds"` (see [`Placement`]); blocks if nothing is said;
 //! - `absent`: whether some ranks do not come up; no if nothing is said;
 //! - `flight`: how many steps a member takes at a time; 1 if nothing is said;
 //!
@@ -16,25 +16,25 @@
 //! - `lengths`: bytes, or a formula by which they differ (see [`Formula`]); for `reduce` the number of elements;
 //! - `known`: of `broadcast` and `scatter`: whether others than the root know the length;
 //! - `ops` and `elements`: of `reduce`, as in [`Op`] and [`Element`], in small letters;
-//! - `own`: of `reduce`, functions of our own (see [`Own`]);
-//! - `letters`: of `mail`, who sends to whom (see [`Letters`]); with `tags` and `count`, how many messages of each;
-//! - `spread`: of `keys`, `"dense"` or `"sparse"`; with `count`, how many each member puts.
+//! - `own`: of `reduce`, functions of our own (see [`CustomFn`]);
+//! - `patterns`: of `mail`, who sends to whom (see [`Pattern`]); with `tags` and `count`, how many messages of each;
+//! - `scope`: of `keys`, `"dense"` or `"sparse"`; with `count`, how many each member puts.
 //!
-//! `keys` is a whole: values are put, a fence follows, and `asks` says whose are asked for then (see [`Whose`]), once
+//! `keys` is a whole: values are put, a fence follows, and `asks` says whose are asked for then (see [`KeyOwner`]), once
 //! with waiting and once without; `early` are asked for before they are put. Who has nothing to say of something has one of it that
 //! does no harm.
 //!
 //! [`Formula`]: super::data::Formula
-//! [`Whose`]: super::step::Whose
+//! [`KeyOwner`]: super::step::Whose
 
-use libi_comm::fold::{Element, Op};
-use libi_comm::{Fold, KeyScope};
+use libi_comm::reduce::{Element, Op};
+use libi_comm::{KeyScope, Reducer};
 use libi_core::ids::Rank;
 use serde::Deserialize;
 
 use super::data::Lengths;
-use super::shape::{Placing, Shape, Tree};
-use super::step::{How, Letters, Own, Step, Whose};
+use super::shape::{Placement, Shape, Tree};
+use super::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
 
 /// A session, and the steps that its members take.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ struct Case {
     #[serde(default = "one")]
     per_host: Vec<u32>,
     #[serde(default = "blocks")]
-    placing: Vec<Placing>,
+    placement: Vec<Placement>,
     #[serde(default = "no")]
     absent: Vec<bool>,
     #[serde(default = "one")]
@@ -117,19 +117,19 @@ struct Entry {
     #[serde(default)]
     elements: Vec<ElementName>,
     #[serde(default)]
-    own: Vec<Own>,
-    #[serde(default = "to_next")]
-    letters: Vec<Letters>,
+    own: Vec<CustomFn>,
+    #[serde(default = "next_pattern")]
+    patterns: Vec<Pattern>,
     #[serde(default = "zero")]
     tags: Vec<u32>,
     #[serde(default = "single")]
     count: u32,
-    #[serde(default = "sparse")]
-    spread: Vec<SpreadName>,
+    #[serde(default = "local_scope")]
+    scope: Vec<ScopeName>,
     #[serde(default)]
-    asks: Vec<Whose>,
+    asks: Vec<KeyOwner>,
     #[serde(default)]
-    early: Vec<Whose>,
+    early: Vec<KeyOwner>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -144,8 +144,8 @@ enum Name {
     Reduce,
     Ring,
     Fence,
-    Mail,
-    Keys,
+    P2p,
+    Kvs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -173,13 +173,13 @@ macro_rules! mirrored {
 }
 mirrored!(OpName of Op: Sum Min Max And Or);
 mirrored!(ElementName of Element: U8 I32 U32 I64 U64 F32 F64);
-mirrored!(SpreadName of KeyScope: Replicated Local);
+mirrored!(ScopeName of KeyScope: Replicated Local);
 
 fn flat() -> Vec<Tree> {
     vec![Tree::Flat]
 }
-fn blocks() -> Vec<Placing> {
-    vec![Placing::Blocks]
+fn blocks() -> Vec<Placement> {
+    vec![Placement::Blocks]
 }
 fn no() -> Vec<bool> {
     vec![false]
@@ -199,11 +199,11 @@ fn first() -> Vec<Root> {
 fn eight() -> Vec<Lengths> {
     vec![Lengths::Equal(8)]
 }
-fn to_next() -> Vec<Letters> {
-    vec![Letters::Next]
+fn next_pattern() -> Vec<Pattern> {
+    vec![Pattern::Next]
 }
-fn sparse() -> Vec<SpreadName> {
-    vec![SpreadName::Local]
+fn local_scope() -> Vec<ScopeName> {
+    vec![ScopeName::Local]
 }
 
 impl Case {
@@ -212,10 +212,10 @@ impl Case {
         for &size in &self.sizes {
             for &tree in &self.trees {
                 for &per_host in &self.per_host {
-                    for &placing in &self.placing {
+                    for &placement in &self.placement {
                         for &absent in &self.absent {
                             let seed = sessions.len() as u64;
-                            let shape = Shape { size, per_host, tree, placing, absent, seed };
+                            let shape = Shape { size, per_host, tree, placement, absent, seed };
                             sessions.extend(self.flight.iter().map(|flight| self.session(&shape, *flight)));
                         }
                     }
@@ -260,13 +260,13 @@ impl Entry {
                 Name::Ring => session.steps.push(Step::Ring { lengths }),
                 Name::Broadcast | Name::Gather | Name::Scatter => self.add_rooted(lengths, session),
                 Name::Reduce => self.add_reductions(lengths, session),
-                Name::Mail => session.steps.extend(self.letters.iter().map(|who| Step::Mail {
+                Name::P2p => session.steps.extend(self.patterns.iter().map(|who| Step::P2p {
                     who: *who,
                     tags: self.tags.clone(),
                     count: self.count,
                     lengths,
                 })),
-                Name::Keys => self.spread.iter().for_each(|spread| self.add_keys(*spread, lengths, session)),
+                Name::Kvs => self.scope.iter().for_each(|scope| self.add_kvs(*scope, lengths, session)),
             }
         }
     }
@@ -286,11 +286,10 @@ impl Entry {
         let Some(count) = lengths.equal() else { return };
         let elements = |op: &OpName| {
             let op = Op::from(*op);
-            self.elements.iter().map(move |element| How::Elements(op, Element::from(*element)))
+            self.elements.iter().map(move |element| ReduceBy::Elements(op, Element::from(*element)))
         };
-        let own = self.own.iter().map(|own| How::Own(*own));
-        let exists =
-            |how: &How| !matches!(how, How::Elements(op, element) if !Fold::Elements(*op, *element).exists());
+        let own = self.own.iter().map(|own| ReduceBy::CustomFn(*own));
+        let exists = |how: &ReduceBy| !matches!(how, ReduceBy::Elements(op, element) if !Reducer::Elements(*op, *element).exists());
         for by in self.ops.iter().flat_map(elements).chain(own).filter(exists) {
             for root in &self.roots {
                 session.steps.push(Step::Reduce { to: root.of(&session.present), by, count });
@@ -298,16 +297,16 @@ impl Entry {
         }
     }
 
-    fn add_keys(&self, spread: SpreadName, lengths: Lengths, session: &mut Session) {
+    fn add_kvs(&self, scope: ScopeName, lengths: Lengths, session: &mut Session) {
         let put = (session.steps.len() + self.early.len()) as u32;
-        let get = |whose: &Whose, wait| Step::Get { of: put, whose: *whose, wait };
-        session.steps.extend(self.early.iter().map(|whose| get(whose, true)));
-        session.steps.push(Step::Put { spread: spread.into(), count: self.count, lengths });
+        let get = |owner: &KeyOwner, wait| Step::Get { of: put, owner: *owner, wait };
+        session.steps.extend(self.early.iter().map(|owner| get(owner, true)));
+        session.steps.push(Step::Put { scope: scope.into(), count: self.count, lengths });
         session.steps.push(Step::Fence);
-        for whose in &self.asks {
-            session.steps.push(get(whose, false));
+        for owner in &self.asks {
+            session.steps.push(get(owner, false));
             // For what nobody puts one would wait for ever.
-            session.steps.extend((*whose != Whose::Nobody).then(|| get(whose, true)));
+            session.steps.extend((*owner != KeyOwner::Missing).then(|| get(owner, true)));
         }
     }
 }

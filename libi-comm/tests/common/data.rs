@@ -2,7 +2,7 @@
 
 use libi_comm::Address;
 use libi_comm::Bytes;
-use libi_comm::fold::{Element, Op};
+use libi_comm::reduce::{Element, Op};
 use serde::Deserialize;
 
 /// In place of a receiver: everybody.
@@ -20,7 +20,7 @@ pub fn number(who: Address) -> u32 {
 
 /// What bytes are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct DataId {
     /// Which step of the program.
     pub step: u32,
     /// Who has them.
@@ -31,7 +31,7 @@ pub struct About {
     pub nth: u32,
 }
 
-impl About {
+impl DataId {
     /// What somebody has for all at a step.
     pub const fn all(step: u32, from: u32) -> Self {
         Self { step, from, to: ALL, nth: 0 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use libi_comm::Bytes;
-use libi_comm::memory::{Lent, Memory, Region};
+use libi_comm::memory::{Region, SealedRegion, SharedMemory};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -15,7 +15,7 @@ struct Part {
     length: usize,
 }
 
-impl Memory for Heap {
+impl SharedMemory for Heap {
     fn region(&mut self, length: usize) -> Option<Box<dyn Region>> {
         Some(Box::new(Part { bytes: Vec::new(), length }))
     }
@@ -27,8 +27,8 @@ impl Region for Part {
         self.bytes.len() <= self.length
     }
 
-    fn seal(self: Box<Self>) -> Option<Lent> {
+    fn seal(self: Box<Self>) -> Option<SealedRegion> {
         let is_full = self.bytes.len() == self.length;
-        is_full.then(|| Lent { bytes: Bytes::from(self.bytes), handle: Arc::new(()) })
+        is_full.then(|| SealedRegion { bytes: Bytes::from(self.bytes), handle: Arc::new(()) })
     }
 }

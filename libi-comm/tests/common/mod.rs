@@ -34,7 +34,7 @@ pub const FILES: [(&str, &str); 6] = [
     ("collective", include_str!("../../../tests/cases/collective.toml")),
     ("reduce", include_str!("../../../tests/cases/reduce.toml")),
     ("exchange", include_str!("../../../tests/cases/exchange.toml")),
-    ("mail", include_str!("../../../tests/cases/mail.toml")),
-    ("keys", include_str!("../../../tests/cases/keys.toml")),
+    ("p2p", include_str!("../../../tests/cases/p2p.toml")),
+    ("kvs", include_str!("../../../tests/cases/kvs.toml")),
     ("mixed", include_str!("../../../tests/cases/mixed.toml")),
 ];

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use libi_comm::fold::{Element, Op};
-use libi_comm::{Address, Bytes, Outcome, RingPlace};
+use libi_comm::reduce::{Element, Op};
+use libi_comm::{Address, Bytes, Outcome, RingPosition};
 use libi_core::ids::Rank;
 
 use super::case::Session;
-use super::data::{ALL, About, Lengths};
-use super::step::{How, Letter, Step, ring_count, ring_part};
+use super::data::{ALL, DataId, Lengths};
+use super::step::{ReduceBy, Step, Transfer, ring_count, ring_part};
 
 /// Knows what has to come of a session's calls.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Oracle {
     }
 
     /// Whether this is what has to come of a call: the one of this number among those of somebody at a step.
-    pub fn judge(&self, who: Address, step: u32, call: usize, outcome: &Outcome) -> Result<(), String> {
+    pub fn check(&self, who: Address, step: u32, call: usize, outcome: &Outcome) -> Result<(), String> {
         let nothing = || format!("{who} calls nothing at step {step}");
         let at = self.session.steps.get(step as usize).ok_or_else(nothing)?;
         if let (Step::Ring { lengths }, None) = (at, &self.ring) {
@@ -47,18 +47,16 @@ impl Oracle {
     fn expected(&self, at: &Step, who: Address, step: u32, call: usize) -> Option<Outcome> {
         let session = &*self.session;
         match at {
-            Step::Mail { lengths, .. } => Some(match at.letters(step, session, who).get(call)? {
-                Letter::Sent { .. } => Outcome::Done,
-                Letter::Awaited { about, .. } => {
-                    Outcome::Data(about.bytes(lengths.of(about.from, about.nth)))
-                }
+            Step::P2p { lengths, .. } => Some(match at.patterns(step, session, who).get(call)? {
+                Transfer::Sent { .. } => Outcome::Done,
+                Transfer::Expected { id, .. } => Outcome::Data(id.bytes(lengths.of(id.from, id.nth))),
             }),
             Step::Put { .. } => Some(Outcome::Done),
             Step::Get { of, .. } => {
-                let about = *at.asked(session, who).get(call)?;
+                let id = *at.asked(session, who).get(call)?;
                 let Step::Put { lengths, .. } = session.steps.get(*of as usize)? else { return None };
-                let is_there = session.has(Rank(about.from));
-                Some(Outcome::Found(is_there.then(|| about.bytes(lengths.of(about.from, about.nth)))))
+                let is_there = session.has(Rank(id.from));
+                Some(Outcome::Found(is_there.then(|| id.bytes(lengths.of(id.from, id.nth)))))
             }
             _ => {
                 let Address::Rank(me) = who else { return None };
@@ -68,9 +66,9 @@ impl Oracle {
     }
 
     fn collective(&self, at: &Step, me: Rank, step: u32) -> Option<Outcome> {
-        let all = |from: Rank, lengths: Lengths| About::all(step, from.0).bytes(lengths.of(from.0, 0));
+        let all = |from: Rank, lengths: Lengths| DataId::all(step, from.0).bytes(lengths.of(from.0, 0));
         let one = |from: Rank, to: Rank, lengths: Lengths| {
-            About::one(step, from.0, to.0).bytes(lengths.of(from.0, to.0))
+            DataId::one(step, from.0, to.0).bytes(lengths.of(from.0, to.0))
         };
         Some(match *at {
             Step::Barrier | Step::Fence => Outcome::Done,
@@ -83,8 +81,8 @@ impl Oracle {
             Step::AllToAll { lengths } => self.parts(|from| one(from, me, lengths)),
             Step::Reduce { to: Some(to), .. } if to != me => Outcome::Done,
             Step::Reduce { by, count, .. } => Outcome::Data(self.folded(step, by, count)),
-            Step::Ring { lengths } => Outcome::Place(self.place(me, step, lengths)?),
-            Step::Mail { .. } | Step::Put { .. } | Step::Get { .. } => return None,
+            Step::Ring { lengths } => Outcome::Ring(self.place(me, step, lengths)?),
+            Step::P2p { .. } | Step::Put { .. } | Step::Get { .. } => return None,
         })
     }
 
@@ -95,26 +93,26 @@ impl Oracle {
     }
 
     /// Everybody's values combined, in the order of ranks.
-    fn folded(&self, step: u32, by: How, count: usize) -> Bytes {
+    fn folded(&self, step: u32, by: ReduceBy, count: usize) -> Bytes {
         let mut known = self.folded.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let fold = || {
+        let reducer = || {
             let mut values = self.session.present.iter().map(|rank| by.value(step, *rank, count));
             let mut result = Vec::from(values.next().unwrap_or_default());
             values.for_each(|value| match by {
-                How::Elements(op, element) => combine(op, element, &mut result, &value),
-                How::Own(own) => own.combine(&mut result, &value),
+                ReduceBy::Elements(op, element) => combine(op, element, &mut result, &value),
+                ReduceBy::CustomFn(own) => own.combine(&mut result, &value),
             });
             result.into()
         };
-        known.entry(step).or_insert_with(fold).clone()
+        known.entry(step).or_insert_with(reducer).clone()
     }
 
-    fn place(&self, me: Rank, step: u32, lengths: Lengths) -> Option<RingPlace> {
+    fn place(&self, me: Rank, step: u32, lengths: Lengths) -> Option<RingPosition> {
         let ring = self.ring.as_ref()?;
         let at = ring.iter().position(|rank| *rank == me)?;
         let left = ring[at.checked_sub(1).unwrap_or(ring.len() - 1)];
         let right = ring[(at + 1) % ring.len()];
-        Some(RingPlace {
+        Some(RingPosition {
             rank: at as u32,
             size: ring.len() as u32,
             before: ring[..at].iter().copied().map(ring_count).sum(),
@@ -125,7 +123,7 @@ impl Oracle {
 
     /// Whether it may be somebody's place in a ring whose order nobody knows.
     fn is_some_place(&self, step: u32, lengths: Lengths, outcome: &Outcome) -> Result<(), String> {
-        let Outcome::Place(place) = outcome else { return Err(format!("{} is no place", Short(outcome))) };
+        let Outcome::Ring(place) = outcome else { return Err(format!("{} is no place", Short(outcome))) };
         let present = &self.session.present;
         let has =
             |nth: u32, part: &Bytes| present.iter().any(|rank| ring_part(step, *rank, nth, lengths) == part);

@@ -33,11 +33,11 @@ pub enum Tree {
 /// Which ranks a host has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Placing {
+pub enum Placement {
     /// Those that follow one another.
     Blocks,
     /// One of each round.
-    Rounds,
+    Cyclic,
 }
 
 /// A session: who is where.
@@ -46,7 +46,7 @@ pub struct Shape {
     pub size: u32,
     pub per_host: u32,
     pub tree: Tree,
-    pub placing: Placing,
+    pub placement: Placement,
     /// Whether some did not come up.
     pub absent: bool,
     pub seed: u64,
@@ -113,9 +113,9 @@ impl Shape {
         let count = self.size.div_ceil(self.per_host.max(1));
         let mut hosts = vec![Vec::new(); count as usize];
         for rank in 0..self.size {
-            let host = match self.placing {
-                Placing::Blocks => rank / self.per_host,
-                Placing::Rounds => rank % count,
+            let host = match self.placement {
+                Placement::Blocks => rank / self.per_host,
+                Placement::Cyclic => rank % count,
             };
             hosts[host as usize].push(rank);
         }

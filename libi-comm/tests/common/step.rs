@@ -1,12 +1,12 @@
 //! Decides who calls what at a step of a program.
 
-use libi_comm::fold::{Element, Op};
-use libi_comm::{Address, Bytes, Call, Fold, KeyScope};
+use libi_comm::reduce::{Element, Op};
+use libi_comm::{Address, Bytes, Call, KeyScope, Reducer};
 use libi_core::ids::Rank;
 use serde::Deserialize;
 
 use super::case::Session;
-use super::data::{About, Lengths, number};
+use super::data::{DataId, Lengths, number};
 
 /// A step of a program: each member, or some, make one or several calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,43 +35,43 @@ pub enum Step {
     },
     Reduce {
         to: Option<Rank>,
-        by: How,
+        by: ReduceBy,
         count: usize,
     },
     Ring {
         lengths: Lengths,
     },
     Fence,
-    Mail {
-        who: Letters,
+    P2p {
+        who: Pattern,
         tags: Vec<u32>,
         count: u32,
         lengths: Lengths,
     },
     Put {
-        spread: KeyScope,
+        scope: KeyScope,
         count: u32,
         lengths: Lengths,
     },
     /// Of what was put at a step; of the next if the getters wait.
     Get {
         of: u32,
-        whose: Whose,
+        owner: KeyOwner,
         wait: bool,
     },
 }
 
 /// How values are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ReduceBy {
     Elements(Op, Element),
-    Own(Own),
+    CustomFn(CustomFn),
 }
 
 /// Functions that are associative but not commutative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Own {
+pub enum CustomFn {
     /// One text behind the other.
     Concat,
     /// Products of 2×2 matrices of bytes, one behind the other.
@@ -85,13 +85,13 @@ pub enum Own {
 /// Who sends to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Letters {
+pub enum Pattern {
     /// Everybody to the next, the last to the first.
     Next,
     /// The first to the last, the second to the last but one.
     Mirror,
     /// Everybody to himself.
-    Oneself,
+    ToSelf,
     /// Everybody to the first.
     ToFirst,
     /// The last to everybody.
@@ -107,7 +107,7 @@ pub enum Letters {
 /// Whose keys are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Whose {
+pub enum KeyOwner {
     /// The next one's.
     Next,
     /// One's own.
@@ -117,14 +117,14 @@ pub enum Whose {
     /// Everybody's.
     All,
     /// Nobody's: keys that are not there.
-    Nobody,
+    Missing,
 }
 
 /// A message of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Letter {
-    Sent { to: Address, tag: u32, about: About },
-    Awaited { from: Address, tag: u32, about: About },
+pub(super) enum Transfer {
+    Sent { to: Address, tag: u32, id: DataId },
+    Expected { from: Address, tag: u32, id: DataId },
 }
 
 /// How long an array is combined by functions of our own: so many matrices.
@@ -133,27 +133,27 @@ pub const MATRIX: usize = 4;
 impl Step {
     /// Whether all members take part, in the order in which they call such things.
     pub fn is_collective(&self) -> bool {
-        !matches!(self, Self::Mail { .. } | Self::Put { .. } | Self::Get { .. })
+        !matches!(self, Self::P2p { .. } | Self::Put { .. } | Self::Get { .. })
     }
 
     /// Whether it begins only when all before it is over.
-    pub fn is_apart(&self) -> bool {
+    pub fn runs_alone(&self) -> bool {
         matches!(self, Self::Get { wait: false, .. })
     }
 
     /// What somebody calls at this step, the one of this number.
     pub fn calls(&self, step: u32, session: &Session, who: Address) -> Vec<Call> {
         match self {
-            Self::Mail { lengths, .. } => {
-                let letters = self.letters(step, session, who);
-                letters.into_iter().map(|letter| letter.call(*lengths)).collect()
+            Self::P2p { lengths, .. } => {
+                let patterns = self.patterns(step, session, who);
+                patterns.into_iter().map(|transfer| transfer.call(*lengths)).collect()
             }
-            Self::Put { spread, .. } => {
-                let put = |(key, value)| Call::Put { key, value, spread: *spread };
+            Self::Put { scope, .. } => {
+                let put = |(key, value)| Call::Put { key, value, scope: *scope };
                 self.puts(step, session, who).map(put).collect()
             }
             Self::Get { of, wait, .. } => {
-                let keys = self.asked(session, who).into_iter().map(|about| key(*of, about));
+                let keys = self.asked(session, who).into_iter().map(|id| key(*of, id));
                 keys.map(|key| Call::Get { key, wait: *wait }).collect()
             }
             _ => match who {
@@ -164,9 +164,9 @@ impl Step {
     }
 
     fn collective(&self, step: u32, session: &Session, me: Rank) -> Option<Call> {
-        let mine = |lengths: Lengths| About::all(step, me.0).bytes(lengths.of(me.0, 0));
+        let mine = |lengths: Lengths| DataId::all(step, me.0).bytes(lengths.of(me.0, 0));
         let parts = |lengths: Lengths| {
-            let part = |to| About::one(step, me.0, to).bytes(lengths.of(me.0, to));
+            let part = |to| DataId::one(step, me.0, to).bytes(lengths.of(me.0, to));
             (0..session.size).map(part).collect()
         };
         Some(match *self {
@@ -191,35 +191,34 @@ impl Step {
                 Call::AllToAll { parts: parts(lengths), equal: lengths.equal().is_some() }
             }
             Self::Reduce { to, by, count } => {
-                Call::Reduce { to, data: by.value(step, me, count), fold: by.fold() }
+                Call::Reduce { to, data: by.value(step, me, count), reducer: by.fold() }
             }
             Self::Ring { lengths } => {
                 let [left, right] = [0, 1].map(|nth| ring_part(step, me, nth, lengths));
                 Call::Ring { count: ring_count(me), left, right }
             }
             Self::Fence => Call::Fence,
-            Self::Mail { .. } | Self::Put { .. } | Self::Get { .. } => return None,
+            Self::P2p { .. } | Self::Put { .. } | Self::Get { .. } => return None,
         })
     }
 
     /// The messages that somebody sends and awaits: for each other, those of each tag in their order; tags are awaited
     /// in another order than they are sent in.
-    pub(super) fn letters(&self, step: u32, session: &Session, who: Address) -> Vec<Letter> {
-        let Self::Mail { who: letters, tags, count, .. } = self else { return Vec::new() };
+    pub(super) fn patterns(&self, step: u32, session: &Session, who: Address) -> Vec<Transfer> {
+        let Self::P2p { who: patterns, tags, count, .. } = self else { return Vec::new() };
         let mut list = Vec::new();
-        for to in letters.from(who, session) {
+        for to in patterns.from(who, session) {
             for (at, tag) in (0..).zip(tags) {
-                let about =
-                    |nth| About { nth: at * count + nth, ..About::one(step, number(who), number(to)) };
-                list.extend((0..*count).map(|nth| Letter::Sent { to, tag: *tag, about: about(nth) }));
+                let id = |nth| DataId { nth: at * count + nth, ..DataId::one(step, number(who), number(to)) };
+                list.extend((0..*count).map(|nth| Transfer::Sent { to, tag: *tag, id: id(nth) }));
             }
         }
-        for from in letters.to(who, session) {
+        for from in patterns.to(who, session) {
             for (at, tag) in tags.iter().enumerate().rev() {
                 let at = at as u32;
-                let about =
-                    |nth| About { nth: at * count + nth, ..About::one(step, number(from), number(who)) };
-                list.extend((0..*count).map(|nth| Letter::Awaited { from, tag: *tag, about: about(nth) }));
+                let id =
+                    |nth| DataId { nth: at * count + nth, ..DataId::one(step, number(from), number(who)) };
+                list.extend((0..*count).map(|nth| Transfer::Expected { from, tag: *tag, id: id(nth) }));
             }
         }
         list
@@ -232,33 +231,33 @@ impl Step {
             }
             _ => (0, Lengths::Equal(0)),
         };
-        let about = move |nth| About { nth, ..About::all(step, number(who)) };
-        (0..count).map(move |nth| (key(step, about(nth)), about(nth).bytes(lengths.of(number(who), nth))))
+        let id = move |nth| DataId { nth, ..DataId::all(step, number(who)) };
+        (0..count).map(move |nth| (key(step, id(nth)), id(nth).bytes(lengths.of(number(who), nth))))
     }
 
     /// What the keys are about that somebody asks for.
-    pub fn asked(&self, session: &Session, who: Address) -> Vec<About> {
-        let (Self::Get { of, whose, .. }, Address::Rank(me)) = (self, who) else { return Vec::new() };
+    pub fn asked(&self, session: &Session, who: Address) -> Vec<DataId> {
+        let (Self::Get { of, owner, .. }, Address::Rank(me)) = (self, who) else { return Vec::new() };
         let Some(Self::Put { count, .. }) = session.steps.get(*of as usize) else { return Vec::new() };
-        let whose = match whose {
-            Whose::Next => session.next(me).into_iter().collect(),
-            Whose::Own => vec![me],
-            Whose::First => session.present.first().copied().into_iter().collect(),
-            Whose::All => session.present.clone(),
-            Whose::Nobody => vec![Rank(session.size + 7)],
+        let owner = match owner {
+            KeyOwner::Next => session.next(me).into_iter().collect(),
+            KeyOwner::Own => vec![me],
+            KeyOwner::First => session.present.first().copied().into_iter().collect(),
+            KeyOwner::All => session.present.clone(),
+            KeyOwner::Missing => vec![Rank(session.size + 7)],
         };
-        let about = |whose: Rank| (0..*count).map(move |nth| About { nth, ..About::all(*of, whose.0) });
-        whose.into_iter().flat_map(about).collect()
+        let id = |owner: Rank| (0..*count).map(move |nth| DataId { nth, ..DataId::all(*of, owner.0) });
+        owner.into_iter().flat_map(id).collect()
     }
 }
 
-fn key(step: u32, about: About) -> String {
-    format!("step {step}, rank {}, {}", about.from, about.nth)
+fn key(step: u32, id: DataId) -> String {
+    format!("step {step}, rank {}, {}", id.from, id.nth)
 }
 
 /// What a member has for its left neighbour (0) or its right one (1).
 pub(super) fn ring_part(step: u32, me: Rank, nth: u32, lengths: Lengths) -> Bytes {
-    About { nth, ..About::all(step, me.0) }.bytes(lengths.of(me.0, nth))
+    DataId { nth, ..DataId::all(step, me.0) }.bytes(lengths.of(me.0, nth))
 }
 
 /// How many a member counts for in rings.
@@ -266,18 +265,16 @@ pub(super) fn ring_count(me: Rank) -> u64 {
     1 + u64::from(me.0 % 5)
 }
 
-impl Letter {
+impl Transfer {
     fn call(self, lengths: Lengths) -> Call {
         match self {
-            Self::Sent { to, tag, about } => {
-                Call::Send { to, tag, data: about.bytes(lengths.of(about.from, about.nth)) }
-            }
-            Self::Awaited { from, tag, .. } => Call::Receive { from, tag },
+            Self::Sent { to, tag, id } => Call::Send { to, tag, data: id.bytes(lengths.of(id.from, id.nth)) },
+            Self::Expected { from, tag, .. } => Call::Receive { from, tag },
         }
     }
 }
 
-impl Letters {
+impl Pattern {
     /// To whom somebody sends.
     fn from(self, who: Address, session: &Session) -> Vec<Address> {
         let all = || session.present.iter().copied().map(Address::Rank);
@@ -287,7 +284,7 @@ impl Letters {
             (Self::FromLast, Address::Rank(me)) if Some(me) == last => return all().collect(),
             (Self::ToFront, Address::Rank(_)) => return vec![Address::FrontEnd],
             (Self::Next, Address::Rank(me)) => session.next(me),
-            (Self::Oneself, Address::Rank(me)) => Some(me),
+            (Self::ToSelf, Address::Rank(me)) => Some(me),
             (Self::ToFirst, Address::Rank(_)) => first,
             (Self::Mirror, Address::Rank(me)) => {
                 let at = session.present.iter().rev().position(|rank| *rank == me);
@@ -305,27 +302,27 @@ impl Letters {
     }
 }
 
-impl How {
+impl ReduceBy {
     /// A member's value.
     pub fn value(self, step: u32, me: Rank, count: usize) -> Bytes {
-        let about = About::all(step, me.0);
+        let id = DataId::all(step, me.0);
         match self {
-            Self::Elements(op, element) => about.array(op, element, count),
-            Self::Own(Own::Concat) => format!("<{}{}>", me.0, "+".repeat(count)).into(),
-            Self::Own(Own::Matrix) => about.bytes(count * MATRIX),
-            Self::Own(Own::Left | Own::Right) => about.bytes(count),
+            Self::Elements(op, element) => id.array(op, element, count),
+            Self::CustomFn(CustomFn::Concat) => format!("<{}{}>", me.0, "+".repeat(count)).into(),
+            Self::CustomFn(CustomFn::Matrix) => id.bytes(count * MATRIX),
+            Self::CustomFn(CustomFn::Left | CustomFn::Right) => id.bytes(count),
         }
     }
 
-    fn fold(self) -> Fold {
+    fn fold(self) -> Reducer {
         match self {
-            Self::Elements(op, element) => Fold::Elements(op, element),
-            Self::Own(own) => Fold::by(move |into, other| own.combine(into, other)),
+            Self::Elements(op, element) => Reducer::Elements(op, element),
+            Self::CustomFn(own) => Reducer::by(move |into, other| own.combine(into, other)),
         }
     }
 }
 
-impl Own {
+impl CustomFn {
     /// The left one becomes both.
     pub fn combine(self, into: &mut Vec<u8>, other: &[u8]) {
         match self {

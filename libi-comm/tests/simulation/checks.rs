@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use libi_comm::message::{CallSignature, Kind, Length};
-use libi_comm::{Address, Call, CommError, Fold};
+use libi_comm::{Address, Call, CommError, Reducer};
 use libi_core::ids::Rank;
 use libi_core::sim::{MachineId as Id, Sim};
 use libi_core::time::Instant;
@@ -63,12 +63,12 @@ fn somebody_waits_for_ever(world: &Cluster) -> bool {
         given_up
             && match world.session.steps[record.step as usize] {
                 // The other end of a message that was given up.
-                Step::Mail { .. } => record.until.since(record.at) < LONG,
+                Step::P2p { .. } => record.until.since(record.at) < LONG,
                 Step::Get { wait: true, .. } => world.may_be_missing(member, record),
                 _ => false,
             }
     };
-    !world.scenario.stops.is_empty()
+    !world.scenario.stalls.is_empty()
         || world.members.iter().any(|member| member.calls.values().any(|record| in_vain(member, record)))
 }
 
@@ -94,7 +94,7 @@ impl History {
             let Address::Rank(me) = member.process.address else { continue };
             for record in member.calls.values() {
                 let step = world.step(Address::Rank(me), record.step);
-                if world.scenario.nonsense.contains(&(Address::Rank(me), record.step)) {
+                if world.scenario.bad_roots.contains(&(Address::Rank(me), record.step)) {
                     continue;
                 }
                 if let Some(what) = step.calls(record.step, &world.session, Address::Rank(me)).first()
@@ -161,7 +161,7 @@ impl History {
                 self.is_nth(*nth, record) && has_given_up(world, Address::Rank(*by), record.step, at)
             }
             CommError::NoSuchPeer(_) => {
-                world.scenario.nonsense.contains(&(member.process.address, record.step))
+                world.scenario.bad_roots.contains(&(member.process.address, record.step))
             }
             CommError::Withdrawn { by } => has_given_up(world, *by, record.step, at),
             _ => false,
@@ -179,8 +179,8 @@ impl History {
             let records = || world.members.iter().flat_map(|member| member.calls.values());
             let gave_up = |record: &Record| matches!(record.ended, Some((_, Ending::GivenUp)));
             let other_fault = records().any(|other| other.step == *step && gave_up(other));
-            let nonsense = world.scenario.nonsense.iter().any(|(_, at)| at == step);
-            if world.scenario.has_losses() || nonsense || other_fault {
+            let bad_roots = world.scenario.bad_roots.iter().any(|(_, at)| at == step);
+            if world.scenario.has_losses() || bad_roots || other_fault {
                 continue;
             }
             for record in records().filter(|record| record.step == *step) {
@@ -207,7 +207,7 @@ impl History {
                     other.calls.values().filter(done).all(|it| matches!(it.ended, Some((_, Ending::Right))))
                         && other.next > record.step
                 };
-                if (step.is_collective() || matches!(step, Step::Mail { .. })) && lost().all(had_done) {
+                if (step.is_collective() || matches!(step, Step::P2p { .. })) && lost().all(had_done) {
                     let who = member.process.address;
                     return Err(format!("{who} misses somebody who had done its part, {step:?}: {record:?}"));
                 }
@@ -235,7 +235,7 @@ fn bounded(world: &Cluster) -> Result<(), String> {
 /// Nothing is left in the groups of those who live.
 fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
     for (id, member) in (0..).zip(&sim.world.members).filter(|(_, member)| member.lost.is_none()) {
-        if sim.agenda.machine(Id(id)).is_some_and(|group| !group.is_quiet()) {
+        if sim.agenda.machine(Id(id)).is_some_and(|group| !group.is_idle()) {
             return Err(format!("something is left at {}", member.process.address));
         }
     }
@@ -244,11 +244,11 @@ fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
 
 /// Whether somebody had given up a call of a step, or made one that made no sense.
 fn has_given_up(world: &Cluster, who: Address, step: u32, at: Instant) -> bool {
-    let nonsense = world.scenario.nonsense.contains(&(who, step));
+    let bad_roots = world.scenario.bad_roots.contains(&(who, step));
     let who = world.members.iter().find(|member| member.process.address == who);
     let given_up = |(when, ending): &(Instant, Ending)| *ending == Ending::GivenUp && *when <= at;
     let call = |record: &Record| {
-        let made = nonsense && record.at <= at;
+        let made = bad_roots && record.at <= at;
         record.step == step && (made || record.ended.as_ref().is_some_and(given_up))
     };
     who.is_some_and(|who| who.calls.values().any(call))
@@ -278,10 +278,10 @@ fn what_is_called(call: &Call, me: Rank) -> Option<CallSignature> {
         Call::AllGather { .. } => (Kind::AllGather, None, Length::Varies),
         Call::AllToAll { parts, equal: true } => (Kind::AllToAll, None, equal(parts.first()?.len())),
         Call::AllToAll { .. } => (Kind::AllToAll, None, Length::Varies),
-        Call::Reduce { to, data, fold: Fold::Elements(op, element) } => {
-            (Kind::Fold(*op, *element), *to, equal(data.len()))
+        Call::Reduce { to, data, reducer: Reducer::Elements(op, element) } => {
+            (Kind::Reduce(*op, *element), *to, equal(data.len()))
         }
-        Call::Reduce { to, .. } => (Kind::OwnFold, *to, Length::Unknown),
+        Call::Reduce { to, .. } => (Kind::ReduceCustom, *to, Length::Unknown),
         Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. } => return None,
     };
     Some(CallSignature { kind, root, length })

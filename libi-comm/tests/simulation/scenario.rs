@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use libi_comm::fold::{Element, Op};
+use libi_comm::reduce::{Element, Op};
 use libi_comm::{Address, KeyScope};
 use libi_core::ids::Rank;
 use libi_core::sim::rng::Rng;
 
 use crate::common::Session;
 use crate::common::data::{Formula, Lengths};
-use crate::common::shape::{Placing, Shape, Tree};
-use crate::common::step::{How, Letters, Own, Step, Whose};
+use crate::common::shape::{Placement, Shape, Tree};
+use crate::common::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
 
 /// How long a member waits if nothing else is said: longer than anything takes that ends at all.
 pub(crate) const LONG: Duration = Duration::from_secs(3_600);
@@ -24,19 +24,19 @@ pub(crate) struct Scenario {
     /// How long members may think between steps.
     pub(crate) think: Duration,
     /// Who dies, and when.
-    pub(crate) deaths: Vec<(Duration, Address)>,
+    pub(crate) kills: Vec<(Duration, Address)>,
     /// Who ends when its program is over, if nobody is below it.
-    pub(crate) leaves: BTreeSet<Address>,
+    pub(crate) leavers: BTreeSet<Address>,
     /// Who thinks how long before which step.
     pub(crate) slow: BTreeMap<(Address, u32), Duration>,
     /// Who calls nothing any more from which step on.
-    pub(crate) stops: BTreeMap<Address, u32>,
+    pub(crate) stalls: BTreeMap<Address, u32>,
     /// Who does what instead of a step.
-    pub(crate) instead: BTreeMap<(Address, u32), Step>,
+    pub(crate) mistakes: BTreeMap<(Address, u32), Step>,
     /// Who names a root that there is not instead of a collective step.
-    pub(crate) nonsense: BTreeSet<(Address, u32)>,
+    pub(crate) bad_roots: BTreeSet<(Address, u32)>,
     /// Who waits only so long at a step.
-    pub(crate) impatient: BTreeMap<(Address, u32), Duration>,
+    pub(crate) timeouts: BTreeMap<(Address, u32), Duration>,
 }
 
 impl Scenario {
@@ -49,12 +49,12 @@ impl Scenario {
 
     /// How long somebody waits for what it calls at a step.
     pub(crate) fn timeout(&self, who: Address, step: u32) -> Duration {
-        self.impatient.get(&(who, step)).copied().unwrap_or(LONG)
+        self.timeouts.get(&(who, step)).copied().unwrap_or(LONG)
     }
 
     /// Whether somebody dies, or leaves.
     pub(crate) fn has_losses(&self) -> bool {
-        !self.deaths.is_empty() || !self.leaves.is_empty()
+        !self.kills.is_empty() || !self.leavers.is_empty()
     }
 
     /// A session with any program, and anything that may go wrong.
@@ -75,21 +75,21 @@ impl Scenario {
             for _ in 0..=faults.below(2) {
                 let (victim, at) = (any(&mut faults), step(&mut faults));
                 match kind {
-                    0 if faults.chance(0.05) => scenario.deaths.push((part(&mut faults), Address::FrontEnd)),
-                    0 => scenario.deaths.push((part(&mut faults), victim)),
-                    1 => scenario.leaves.extend(who.iter().copied().filter(|_| faults.chance(0.3))),
+                    0 if faults.chance(0.05) => scenario.kills.push((part(&mut faults), Address::FrontEnd)),
+                    0 => scenario.kills.push((part(&mut faults), victim)),
+                    1 => scenario.leavers.extend(who.iter().copied().filter(|_| faults.chance(0.3))),
                     2 => drop(scenario.slow.insert((victim, at), part(&mut faults) * 2)),
-                    3 => drop(scenario.stops.insert(victim, at)),
+                    3 => drop(scenario.stalls.insert(victim, at)),
                     4 if session.steps[at as usize].is_collective() && faults.chance(0.2) => {
-                        scenario.nonsense.insert((victim, at));
+                        scenario.bad_roots.insert((victim, at));
                     }
                     4 => scenario.mistake(&session, victim, at, &mut faults),
                     _ => {
                         // If one of several messages is taken back, the next is received in its place.
-                        if let Some(Step::Mail { count, .. }) = session.steps.get_mut(at as usize) {
+                        if let Some(Step::P2p { count, .. }) = session.steps.get_mut(at as usize) {
                             *count = 1;
                         }
-                        scenario.impatient.insert((victim, at), part(&mut faults) / 4);
+                        scenario.timeouts.insert((victim, at), part(&mut faults) / 4);
                     }
                 }
             }
@@ -104,7 +104,7 @@ impl Scenario {
             size: 2 + rng.below(12) as u32,
             per_host: [1, 2, 4][rng.below(3) as usize],
             tree: [Tree::Star, Tree::Chain, Tree::Binary, Tree::Late][rng.below(4) as usize],
-            placing: Placing::Blocks,
+            placement: Placement::Blocks,
             absent: false,
             seed,
         };
@@ -119,7 +119,7 @@ impl Scenario {
                 2 => Step::AllGather { lengths },
                 3 => Step::AllToAll { lengths },
                 4 => Step::Broadcast { root, lengths, known: true },
-                _ => Step::Reduce { to, by: How::Elements(Op::Sum, Element::F64), count: 20_000 },
+                _ => Step::Reduce { to, by: ReduceBy::Elements(Op::Sum, Element::F64), count: 20_000 },
             });
         }
         let mut scenario = Self::healthy(seed);
@@ -128,7 +128,7 @@ impl Scenario {
         for _ in 0..=rng.below(2) {
             let victim = session.present[rng.below(session.present.len() as u64) as usize];
             let at = Duration::from_nanos(rng.below(duration.as_nanos() as u64 + 1));
-            scenario.deaths.push((at, Address::Rank(victim)));
+            scenario.kills.push((at, Address::Rank(victim)));
         }
         (session, scenario)
     }
@@ -136,12 +136,12 @@ impl Scenario {
     /// Somebody calls something else at a step.
     fn mistake(&mut self, session: &Session, who: Address, step: u32, rng: &mut Rng) {
         let meant = &session.steps[step as usize];
-        let mistaken = self.instead.keys().filter(|(_, at)| *at == step).count();
+        let mistaken = self.mistakes.keys().filter(|(_, at)| *at == step).count();
         // Somebody does what all were to do.
         if !meant.is_collective() || mistaken + 2 > session.present.len() {
             return;
         }
-        let instead = match (meant, rng.below(3)) {
+        let mistakes = match (meant, rng.below(3)) {
             (Step::Gather { root, lengths }, 0) => {
                 Step::Gather { root: session.next(*root).unwrap_or(*root), lengths: *lengths }
             }
@@ -152,7 +152,7 @@ impl Scenario {
             },
             (Step::Reduce { to: Some(_), by, count }, 0) => Step::Reduce { to: None, by: *by, count: *count },
             // What functions of our own are given may differ in length.
-            (Step::Reduce { to, by: by @ How::Elements(..), count }, 1) => {
+            (Step::Reduce { to, by: by @ ReduceBy::Elements(..), count }, 1) => {
                 Step::Reduce { to: *to, by: *by, count: count + 1 }
             }
             (Step::AllGather { .. }, 1) => Step::AllGather { lengths: Lengths::Equal(77) },
@@ -160,7 +160,7 @@ impl Scenario {
             (Step::Barrier, _) => Step::Fence,
             _ => Step::Barrier,
         };
-        self.instead.insert((who, step), instead);
+        self.mistakes.insert((who, step), mistakes);
     }
 }
 
@@ -175,7 +175,7 @@ fn session(seed: u64, rng: &mut Rng) -> Session {
         size,
         per_host: [1, 1, 2, 4, 16][rng.below(5) as usize],
         tree: trees[rng.below(6) as usize],
-        placing: if rng.chance(0.7) { Placing::Blocks } else { Placing::Rounds },
+        placement: if rng.chance(0.7) { Placement::Blocks } else { Placement::Cyclic },
         absent: rng.chance(0.2),
         seed,
     };
@@ -209,36 +209,37 @@ fn add_steps(session: &mut Session, rng: &mut Rng) {
         6 => Step::AllToAll { lengths },
         7 | 8 => {
             let to = if rng.chance(0.5) { Some(root) } else { None };
-            let own = [Own::Concat, Own::Matrix, Own::Left, Own::Right][rng.below(4) as usize];
+            let own =
+                [CustomFn::Concat, CustomFn::Matrix, CustomFn::Left, CustomFn::Right][rng.below(4) as usize];
             let elements = [Element::U8, Element::I32, Element::F64][rng.below(3) as usize];
             let op = [Op::Sum, Op::Min, Op::Max][rng.below(3) as usize];
-            let by = if rng.chance(0.4) { How::Own(own) } else { How::Elements(op, elements) };
+            let by = if rng.chance(0.4) { ReduceBy::CustomFn(own) } else { ReduceBy::Elements(op, elements) };
             Step::Reduce { to, by, count: lengths.equal().unwrap_or(5) }
         }
         9 => Step::Ring { lengths },
         10 => Step::Fence,
         11 | 12 => {
-            use Letters::{All, FromFront, FromLast, Mirror, Next, Oneself, ToFirst, ToFront};
-            let who = [Next, Mirror, Oneself, ToFirst, FromLast, ToFront, FromFront, All];
+            use Pattern::{All, FromFront, FromLast, Mirror, Next, ToFirst, ToFront, ToSelf};
+            let who = [Next, Mirror, ToSelf, ToFirst, FromLast, ToFront, FromFront, All];
             let who = who[rng.below(if few { 8 } else { 7 }) as usize];
             // Each step has tags of its own: what is received late in one is not taken for what is sent in the next.
             let tag = session.steps.len() as u32 * 2;
             let tags = if rng.chance(0.7) { vec![tag] } else { vec![tag + 1, tag] };
-            Step::Mail { who, tags, count: 1 + rng.below(3) as u32, lengths }
+            Step::P2p { who, tags, count: 1 + rng.below(3) as u32, lengths }
         }
-        _ => return add_keys(session, lengths, rng),
+        _ => return add_kvs(session, lengths, rng),
     };
     session.steps.push(step);
 }
 
-fn add_keys(session: &mut Session, lengths: Lengths, rng: &mut Rng) {
-    let spread = if rng.chance(0.5) { KeyScope::Replicated } else { KeyScope::Local };
-    let whose = [Whose::Next, Whose::Own, Whose::First, Whose::All, Whose::Nobody];
-    let whose = whose[rng.below(5) as usize];
-    let early = session.flight > 1 && whose != Whose::Nobody && rng.chance(0.5);
+fn add_kvs(session: &mut Session, lengths: Lengths, rng: &mut Rng) {
+    let scope = if rng.chance(0.5) { KeyScope::Replicated } else { KeyScope::Local };
+    let owner = [KeyOwner::Next, KeyOwner::Own, KeyOwner::First, KeyOwner::All, KeyOwner::Missing];
+    let owner = owner[rng.below(5) as usize];
+    let early = session.flight > 1 && owner != KeyOwner::Missing && rng.chance(0.5);
     let of = session.steps.len() as u32 + u32::from(early);
-    session.steps.extend(early.then_some(Step::Get { of, whose, wait: true }));
-    session.steps.push(Step::Put { spread, count: 1 + rng.below(2) as u32, lengths });
+    session.steps.extend(early.then_some(Step::Get { of, owner, wait: true }));
+    session.steps.push(Step::Put { scope, count: 1 + rng.below(2) as u32, lengths });
     session.steps.push(Step::Fence);
-    session.steps.push(Step::Get { of, whose, wait: whose != Whose::Nobody && rng.chance(0.3) });
+    session.steps.push(Step::Get { of, owner, wait: owner != KeyOwner::Missing && rng.chance(0.3) });
 }

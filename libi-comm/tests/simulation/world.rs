@@ -84,7 +84,7 @@ impl Cluster {
             let begins = self.think(id, 0);
             agenda.plan(Instant::ZERO + begins, Happening::Acts(id));
         }
-        for (after, who) in self.scenario.deaths.clone() {
+        for (after, who) in self.scenario.kills.clone() {
             if let Some(at) = self.members.iter().position(|member| member.process.address == who) {
                 agenda.plan(Instant::ZERO + after, Happening::Dies(Id(at as u32)));
             }
@@ -103,8 +103,8 @@ impl Cluster {
 
     /// What somebody calls at a step: what the program says, or something else.
     pub(crate) fn step(&self, who: Address, step: u32) -> &Step {
-        let instead = self.scenario.instead.get(&(who, step));
-        instead.unwrap_or(&self.session.steps[step as usize])
+        let mistakes = self.scenario.mistakes.get(&(who, step));
+        mistakes.unwrap_or(&self.session.steps[step as usize])
     }
 
     fn latency(&mut self) -> Duration {
@@ -128,17 +128,17 @@ impl Cluster {
             let member = &self.members[id.0 as usize];
             let (who, step) = (member.process.address, member.next);
             let Some(_) = session.steps.get(step as usize).filter(|_| member.alive) else { return };
-            if self.scenario.stops.get(&who).is_some_and(|stops| step >= *stops) {
+            if self.scenario.stalls.get(&who).is_some_and(|stalls| step >= *stalls) {
                 return;
             }
             let taken = self.step(who, step).clone();
-            let most = if taken.is_apart() { 1 } else { session.flight };
+            let most = if taken.runs_alone() { 1 } else { session.flight };
             if member.open.len() >= most {
                 return;
             }
             self.member(id).next += 1;
             let mut calls = taken.calls(step, &session, who);
-            if self.scenario.nonsense.contains(&(who, step)) {
+            if self.scenario.bad_roots.contains(&(who, step)) {
                 calls = vec![Call::Gather { root: Rank(session.size), data: Bytes::new(), equal: true }];
             }
             if !calls.is_empty() {
@@ -187,18 +187,18 @@ impl Cluster {
         }
         let member = &self.members[id.0 as usize];
         let is_over = member.next as usize == self.session.steps.len() && member.open.is_empty();
-        if is_over && self.scenario.leaves.contains(&who) && member.process.links.is_empty() {
+        if is_over && self.scenario.leavers.contains(&who) && member.process.links.is_empty() {
             let pause = self.think(id, u32::MAX);
             agenda.plan(now + pause, Happening::Dies(id));
         }
     }
 
-    fn judged(&self, id: Id, call: CallId, result: Result<Outcome, CommError>) -> Ending {
+    fn checked(&self, id: Id, call: CallId, result: Result<Outcome, CommError>) -> Ending {
         let member = &self.members[id.0 as usize];
         let Some(record) = member.calls.get(&call) else { return Ending::Right };
         match result {
             Err(error) => Ending::Failed(error),
-            Ok(outcome) => match self.oracle.judge(member.process.address, record.step, record.nth, &outcome)
+            Ok(outcome) => match self.oracle.check(member.process.address, record.step, record.nth, &outcome)
             {
                 Ok(()) => Ending::Right,
                 Err(_) if outcome == Outcome::Found(None) && self.may_be_missing(member, record) => {
@@ -214,10 +214,10 @@ impl Cluster {
         let who = member.process.address;
         let Some(Step::Get { of, .. }) = self.session.steps.get(record.step as usize) else { return false };
         let asked = self.session.steps[record.step as usize].asked(&self.session, who);
-        let Some(about) = asked.get(record.nth) else { return false };
-        let owner = Address::Rank(Rank(about.from));
+        let Some(id) = asked.get(record.nth) else { return false };
+        let owner = Address::Rank(Rank(id.from));
         let owner = self.members.iter().find(|member| member.process.address == owner);
-        !owner.is_some_and(|owner| owner.did(*of, about.nth)) || !member.did(of + 1, 0)
+        !owner.is_some_and(|owner| owner.did(*of, id.nth)) || !member.did(of + 1, 0)
     }
 
     fn send(
@@ -243,7 +243,7 @@ impl Cluster {
         let arrives = self.arrival(to, at, agenda);
         self.traffic.sent((to, at), agenda.now(), arrives, frame.len());
         if let Some(lent) = lent {
-            agenda.tell(arrives, to, Event::Lent(at, lent));
+            agenda.tell(arrives, to, Event::Region(at, lent));
         }
         agenda.tell(arrives, to, Event::Frame(at, frame.concat()));
     }
@@ -289,9 +289,9 @@ impl World for Cluster {
     fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
             Effect::Send(link, frame) => self.send(from, link, &frame, None, agenda),
-            Effect::Lend(link, frame, lent) => self.send(from, link, &frame, Some(lent.bytes), agenda),
+            Effect::SendRegion(link, frame, lent) => self.send(from, link, &frame, Some(lent.bytes), agenda),
             Effect::Finish(call, result) => {
-                let ending = self.judged(from, call, result);
+                let ending = self.checked(from, call, result);
                 self.finish(from, call, ending, agenda);
             }
             Effect::Lost(ranks) => {

@@ -1,7 +1,7 @@
 //! Collective calls in which everybody gets something of everybody, or of his neighbours.
 
 use libc::c_void;
-use libi::{Member, Pending, RingPlace};
+use libi::{Member, Pending, RingPosition};
 
 use super::collectives::{copied, parts_of};
 use super::{DataOut, libi_member, start, wait};
@@ -217,7 +217,7 @@ unsafe fn ring(
     count: u64,
     left: (*const c_void, usize),
     right: (*const c_void, usize),
-) -> CallResult<Pending<RingPlace>> {
+) -> CallResult<Pending<RingPosition>> {
     // SAFETY: as this function asks.
     let (left, right) = unsafe { (copied(left.0, left.1, "left")?, copied(right.0, right.1, "right")?) };
     Ok(member.ring(count, left, right))

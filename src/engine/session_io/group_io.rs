@@ -61,7 +61,7 @@ impl SessionIo {
         let loans = link_io.map(|input| input.inner.take_fds()).unwrap_or_default();
         for fd in &loans {
             if let Ok(bytes) = borrow(fd) {
-                self.tell_group(Event::Lent(link, bytes), turn);
+                self.tell_group(Event::Region(link, bytes), turn);
             }
         }
         !loans.is_empty()
@@ -83,7 +83,7 @@ impl SessionIo {
                         self.unsent.insert(link);
                     }
                 }
-                Effect::Lend(link, frame, lent) => {
+                Effect::SendRegion(link, frame, lent) => {
                     if let Some(link_io) = self.links.get_mut(&link) {
                         link_io.queue_loan(frame, lent);
                         self.unsent.insert(link);

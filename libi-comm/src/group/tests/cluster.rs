@@ -12,20 +12,20 @@ use libi_core::time::Instant;
 use crate::contract::{Call, CallId, Effect, Event, Outcome};
 use crate::error::CommError;
 use crate::group::Group;
-use crate::memory::{Lent, Memory, Region};
+use crate::memory::{Region, SealedRegion, SharedMemory};
 use crate::topology::{Branch, Topology};
 
 /// What is under way on a link.
 pub(super) enum Carried {
     Frame(Bytes),
-    Memory(Bytes),
+    Region(Bytes),
 }
 
 impl Carried {
     pub(super) fn arrive(self, link: LinkId) -> Event {
         match self {
             Self::Frame(frame) => Event::Frame(link, frame),
-            Self::Memory(bytes) => Event::Lent(link, bytes),
+            Self::Region(bytes) => Event::Region(link, bytes),
         }
     }
 }
@@ -106,11 +106,11 @@ impl Cluster {
                     let wire = self.wires.entry((who, to)).or_default();
                     wire.push_back(Carried::Frame(frame.concat()));
                 }
-                Effect::Lend(link, frame, lent) => {
+                Effect::SendRegion(link, frame, lent) => {
                     let to = self.links[&(who, link)];
                     self.lent += 1;
                     let wire = self.wires.entry((who, to)).or_default();
-                    wire.extend([Carried::Memory(lent.bytes), Carried::Frame(frame.concat())]);
+                    wire.extend([Carried::Region(lent.bytes), Carried::Frame(frame.concat())]);
                 }
                 Effect::Finish(id, result) => {
                     assert!(self.results.insert(id, result).is_none(), "{id:?} is over twice");
@@ -168,7 +168,7 @@ struct Heap;
 #[derive(Debug)]
 struct Piled(Vec<u8>);
 
-impl Memory for Heap {
+impl SharedMemory for Heap {
     fn region(&mut self, length: usize) -> Option<Box<dyn Region>> {
         Some(Box::new(Piled(Vec::with_capacity(length))))
     }
@@ -180,8 +180,8 @@ impl Region for Piled {
         true
     }
 
-    fn seal(self: Box<Self>) -> Option<Lent> {
-        Some(Lent { bytes: self.0.into(), handle: std::sync::Arc::new(()) })
+    fn seal(self: Box<Self>) -> Option<SealedRegion> {
+        Some(SealedRegion { bytes: self.0.into(), handle: std::sync::Arc::new(()) })
     }
 }
 

@@ -1,0 +1,420 @@
+//! The collective calls of a process: their numbers, who has called, what is over, and why. See the [parent module](super).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
+
+use super::GroupView;
+use super::call_state::{CallState, Contribution, prepare};
+use super::context::{CallContext, send_region};
+use super::payload::{forward_fence, payload_down, payload_up, send_payload};
+use crate::contract::{Call, CallId, Effect, Outcome};
+use crate::error::{AbortCause, CommError};
+use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Kind, Length, Message};
+use crate::piece::{ALL, Piece};
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Collective {
+    /// The number of this member's next call.
+    next: u64,
+    /// Before which call each branch has called everything.
+    entered: BTreeMap<LinkId, u64>,
+    open: BTreeMap<u64, CallState>,
+    /// Calls that are over before this member has made them, and why.
+    aborted: BTreeMap<u64, AbortCause>,
+    completed: CompletedCalls,
+    /// Of fences that are over here and were decided, what has come.
+    late_fences: BTreeMap<u64, Vec<u8>>,
+    /// Who was lost, and from which call on he is missing.
+    missing: Vec<(u64, Ranks)>,
+    /// This member's calls in their order, and what has come of them: nothing is said of one before all that were made before it.
+    results: VecDeque<(u64, CallId, Option<CallResult>)>,
+}
+
+type CallResult = Result<Outcome, CommError>;
+
+/// Which calls are over: all before a number, and some behind it.
+#[derive(Debug, Default)]
+struct CompletedCalls {
+    before: u64,
+    others: BTreeSet<u64>,
+}
+
+impl CompletedCalls {
+    fn contains(&self, nth: u64) -> bool {
+        nth < self.before || self.others.contains(&nth)
+    }
+
+    fn add(&mut self, nth: u64) {
+        if nth >= self.before {
+            self.others.insert(nth);
+        }
+        while self.others.remove(&self.before) {
+            self.before += 1;
+        }
+    }
+}
+
+impl Collective {
+    pub(crate) fn up(&mut self, view: &GroupView) {
+        self.entered = view.topology.branches.iter().map(|branch| (branch.link, 0)).collect();
+    }
+
+    /// Nothing is on its way through this process, nor has it anything to say itself.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.values().all(|state| !state.done || state.flow.is_empty())
+    }
+
+    /// How many calls are not over for this process.
+    #[cfg(test)]
+    pub(crate) fn open_calls(&self) -> usize {
+        self.open.len()
+    }
+
+    /// This member calls.
+    pub(crate) fn call(&mut self, id: CallId, call: Call, me: Rank, ctx: &mut CallContext<'_>) {
+        let nth = self.next;
+        self.next += 1;
+        self.results.push_back((nth, id, None));
+        if let Some(why) = self.aborted.remove(&nth) {
+            return self.finish(nth, Err(why.into_error(nth)), ctx);
+        }
+        if let Some(ranks) = self.missing_at(nth) {
+            return self.finish(nth, Err(CommError::PeerLost { ranks }), ctx);
+        }
+        let (called, contribution) = match prepare(call, me, ctx.view) {
+            Ok(entered) => entered,
+            Err(why) => {
+                // The others would wait for this member.
+                let cause = match &why {
+                    CommError::PeerLost { ranks } => AbortCause::Lost(ranks.clone()),
+                    _ => AbortCause::Cancelled(me),
+                };
+                self.finish(nth, Err(why), ctx);
+                return self.abort(nth, cause, None, ctx);
+            }
+        };
+        if let Some(cause) = self.register(nth, (me, called), ctx.view) {
+            return self.abort(nth, cause, None, ctx);
+        }
+        let Some(state) = self.open.get_mut(&nth) else { return };
+        state.own_call = Some(id);
+        let given = match &contribution {
+            Contribution::One(bytes) => Some(Piece::whole(me.0, ALL, bytes.clone())),
+            _ => None,
+        };
+        if let Some(piece) = &given {
+            state.begin_region(piece.item, ctx.memory, ctx.view);
+        }
+        let contributed = state.contribute(contribution, me, ctx.view);
+        let sealed = contributed.and_then(|()| given.map_or(Ok(None), |piece| state.fill_region(&piece)));
+        if let Err(why) = sealed.map(|sealed| send_region(nth, state.by, sealed, ctx)) {
+            return self.fail(nth, why, ctx);
+        }
+        self.advance(nth, ctx);
+    }
+
+    /// Nobody waits for this call any more; whether it is a collective one.
+    pub(crate) fn cancel(&mut self, id: CallId, me: Rank, ctx: &mut CallContext<'_>) -> bool {
+        let Some(&(nth, _, ref result)) = self.results.iter().find(|(_, other, _)| *other == id) else {
+            return false;
+        };
+        if result.is_none() {
+            self.abort(nth, AbortCause::Cancelled(me), None, ctx);
+        }
+        true
+    }
+
+    /// Something of a collective call has come over a link.
+    pub(crate) fn on_frame(
+        &mut self,
+        link: LinkId,
+        header: &CollectiveHeader,
+        payload: Bytes,
+        ctx: &mut CallContext<'_>,
+    ) {
+        let CollectiveHeader { nth, by, flags } = *header;
+        let whole = !flags.more;
+        let is_open = !self.completed.contains(nth) && self.missing_at(nth).is_none();
+        let cause = if is_open { self.register(nth, by, ctx.view) } else { None };
+        if flags.entered
+            && whole
+            && let Some(entered) = self.entered.get_mut(&link)
+            && *entered <= nth
+        {
+            *entered = nth + 1;
+            if let Some(state) = self.open.get_mut(&nth) {
+                state.pending_branches = state.pending_branches.saturating_sub(1);
+            }
+        }
+        if let Some(cause) = cause {
+            return self.abort(nth, cause, None, ctx);
+        }
+        if !is_open {
+            return self.forward_late_fence(link, header, &payload, ctx);
+        }
+        if let Err(why) = self.take_payload(nth, link, payload, flags, ctx) {
+            return self.fail(nth, why, ctx);
+        }
+        if flags.done && whole && Some(link) == ctx.view.collective_parent() {
+            self.all_called(nth, ctx);
+        }
+        self.advance(nth, ctx);
+    }
+
+    /// A fence that was broken off here after the top had decided it: it counts for keys all the same, here and below, or
+    /// those who have passed it would ask for what others do not have.
+    fn forward_late_fence(
+        &mut self,
+        link: LinkId,
+        header: &CollectiveHeader,
+        payload: &[u8],
+        ctx: &mut CallContext<'_>,
+    ) {
+        let CollectiveHeader { nth, by, flags } = *header;
+        if by.1.kind != Kind::Fence || !flags.done || Some(link) != ctx.view.collective_parent() {
+            return;
+        }
+        self.late_fences.entry(nth).or_default().extend_from_slice(payload);
+        if flags.more {
+            return;
+        }
+        let payload = Bytes::from(self.late_fences.remove(&nth).unwrap_or_default());
+        forward_fence(header, &payload, ctx);
+    }
+
+    fn take_payload(
+        &mut self,
+        nth: u64,
+        link: LinkId,
+        mut payload: Bytes,
+        flags: HeaderFlags,
+        ctx: &mut CallContext<'_>,
+    ) -> Result<(), CommError> {
+        let Some(state) = self.open.get_mut(&nth) else { return Ok(()) };
+        if matches!(state.by.1.kind, Kind::Ring | Kind::Fence) {
+            state.received_payload.entry(link).or_default().extend_from_slice(&payload);
+            return Ok(());
+        }
+        if flags.blocked {
+            state.flow.peer_blocked(link);
+        }
+        while !payload.is_empty() {
+            let piece = Piece::decode(&mut payload).map_err(|_| CommError::Protocol("no piece"))?;
+            state.begin_region(piece.item, ctx.memory, ctx.view);
+            state.receive(link, piece.clone(), ctx.view)?;
+            let sealed = state.fill_region(&piece)?;
+            send_region(nth, state.by, sealed, ctx);
+        }
+        Ok(())
+    }
+
+    /// Memory has been lent to this process that holds all of a call's data.
+    pub(crate) fn on_region(
+        &mut self,
+        link: LinkId,
+        header: &CollectiveHeader,
+        bytes: Option<Bytes>,
+        ctx: &mut CallContext<'_>,
+    ) {
+        let CollectiveHeader { nth, by, .. } = *header;
+        if self.completed.contains(nth) || self.missing_at(nth).is_some() {
+            return;
+        }
+        if let Some(cause) = self.register(nth, by, ctx.view) {
+            return self.abort(nth, cause, None, ctx);
+        }
+        let root = by.1.root.unwrap_or(by.0);
+        let Some(bytes) = bytes else {
+            return self.fail(nth, CommError::Protocol("a loan of nothing, or of what can be changed"), ctx);
+        };
+        let taken = self.open.get_mut(&nth).map(|state| state.take_region(link, root, bytes));
+        match taken {
+            Some(Err(why)) => self.fail(nth, why, ctx),
+            _ => self.advance(nth, ctx),
+        }
+    }
+
+    /// More may be sent.
+    pub(crate) fn on_grant(&mut self, link: LinkId, nth: u64, limit: u64, ctx: &mut CallContext<'_>) {
+        if let Some(state) = self.open.get_mut(&nth) {
+            state.flow.allow(link, limit);
+            self.advance(nth, ctx);
+        }
+    }
+
+    /// Notes that somebody has called, and what; the fault, if that does not fit with what others have.
+    fn register(&mut self, nth: u64, by: (Rank, CallSignature), view: &GroupView) -> Option<AbortCause> {
+        let pending_branches = || self.entered.values().filter(|entered| **entered <= nth).count();
+        let state = self.open.entry(nth).or_insert_with(|| CallState::new(by, pending_branches(), view));
+        if !state.by.1.matches(&by.1) {
+            return Some(AbortCause::Mismatch(state.by, by));
+        }
+        if state.by.1.length == Length::Unknown {
+            state.by = by;
+        }
+        None
+    }
+
+    /// What follows from whatever has happened to a call.
+    fn advance(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
+        let Some(state) = self.open.get_mut(&nth) else { return };
+        let here = state.own_call.is_some() || ctx.view.topology.me.is_none();
+        if here && !state.entered && state.pending_branches == 0 {
+            state.entered = true;
+            match ctx.view.collective_parent() {
+                Some(parent) => {
+                    if let Err(why) = payload_up(state, parent, ctx) {
+                        return self.fail(nth, why, ctx);
+                    }
+                    state.to_notify.insert(parent);
+                }
+                None => self.all_called(nth, ctx),
+            }
+        }
+        self.send_ready(nth, ctx);
+        let Some(state) = self.open.get_mut(&nth) else { return };
+        if let Some(outcome) = state.result(ctx.view) {
+            self.finish(nth, Ok(outcome), ctx);
+        }
+        if self.open.get(&nth).is_some_and(|state| state.is_over(ctx.view))
+            && let Some(state) = self.open.remove(&nth)
+        {
+            self.completed.add(nth);
+            // What still comes is for those who are lost, and dropped: whoever sends it is not to wait until there is room.
+            for link in state.flow.unfinished() {
+                ctx.out.push(Effect::Send(link, Message::Grant { nth, limit: u64::MAX }.frame(None)));
+            }
+        }
+    }
+
+    fn all_called(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
+        let Some(state) = self.open.get_mut(&nth).filter(|state| !state.done) else { return };
+        state.done = true;
+        state.to_notify.extend(self.entered.keys());
+        if let Err(why) = payload_down(state, ctx) {
+            self.fail(nth, why, ctx);
+        }
+    }
+
+    /// Sends what can be sent.
+    fn send_ready(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
+        let Some(state) = self.open.get_mut(&nth) else { return };
+        let to_notify = std::mem::take(&mut state.to_notify);
+        let header = |state: &CallState, link| {
+            let sign = to_notify.contains(&link);
+            let up = link == LinkId::PARENT;
+            let flags = HeaderFlags { entered: sign && up, done: sign && !up, ..HeaderFlags::default() };
+            CollectiveHeader { nth, by: state.by, flags }
+        };
+        for link in to_notify.iter().copied().filter(|link| !state.flow.out.contains_key(link)) {
+            let payload = state.next_payload.remove(&link).unwrap_or_default();
+            send_payload(link, &header(state, link), payload, ctx.out);
+        }
+        // Before anything goes, so that nobody counts as waiting who can be granted more; and again for what has gone then.
+        grant(nth, state, ctx.out);
+        let links: Vec<_> = state.flow.out.keys().copied().collect();
+        for link in links {
+            let mut next = header(state, link);
+            let mut must = next.flags.entered || next.flags.done;
+            while let Some(frame) = state.flow.next_frame(link, next.clone(), must) {
+                ctx.out.push(Effect::Send(link, frame));
+                (must, next.flags) = (false, HeaderFlags::default());
+            }
+        }
+        grant(nth, state, ctx.out);
+        let plain = CollectiveHeader { nth, by: state.by, flags: HeaderFlags::default() };
+        while let Some((link, frame)) = state.flow.relieve(&plain) {
+            ctx.out.push(Effect::Send(link, frame));
+            grant(nth, state, ctx.out);
+        }
+    }
+
+    /// This process cannot go on with a call: nobody can.
+    fn fail(&mut self, nth: u64, why: CommError, ctx: &mut CallContext<'_>) {
+        let by = ctx.view.topology.me.unwrap_or(Rank(0));
+        self.finish(nth, Err(why), ctx);
+        self.abort(nth, AbortCause::Cancelled(by), None, ctx);
+    }
+
+    /// A call is over for everybody; they are told, but for whoever has said so.
+    pub(crate) fn abort(
+        &mut self,
+        nth: u64,
+        why: AbortCause,
+        from: Option<LinkId>,
+        ctx: &mut CallContext<'_>,
+    ) {
+        if self.completed.contains(nth) || self.missing_at(nth).is_some() {
+            return;
+        }
+        self.completed.add(nth);
+        let begun =
+            self.open.remove(&nth).and_then(|mut state| state.received_payload.remove(&LinkId::PARENT));
+        self.late_fences.extend(begun.map(|payload| (nth, payload)));
+        let frame = Message::Aborted { nth, why: why.clone() }.frame(None);
+        ctx.send_to_all(&frame, from);
+        if nth >= self.next {
+            self.aborted.insert(nth, why);
+        } else {
+            self.finish(nth, Err(why.into_error(nth)), ctx);
+        }
+    }
+
+    /// These are gone, and have taken part in nothing from this call on.
+    pub(crate) fn lost(&mut self, ranks: &Ranks, before: u64, ctx: &mut CallContext<'_>) {
+        self.missing.push((before, ranks.clone()));
+        let ended = self.open.split_off(&before);
+        for nth in ended.into_keys().filter(|nth| *nth < self.next).collect::<Vec<_>>() {
+            self.finish(nth, Err(CommError::PeerLost { ranks: ranks.clone() }), ctx);
+        }
+    }
+
+    /// A branch is gone. Gives the call from which on it is missing.
+    pub(crate) fn cut(&mut self, link: LinkId) -> u64 {
+        self.entered.remove(&link).unwrap_or_default()
+    }
+
+    /// What calls that everybody in a branch had called lose with it.
+    pub(crate) fn drop_branch(&mut self, link: LinkId, ranks: &Ranks, ctx: &mut CallContext<'_>) {
+        for nth in self.open.keys().copied().collect::<Vec<_>>() {
+            let Some(state) = self.open.get_mut(&nth) else { continue };
+            state.to_notify.remove(&link);
+            if state.flow.cut(link) > 0 {
+                self.abort(nth, AbortCause::Lost(ranks.clone()), None, ctx);
+            } else {
+                self.advance(nth, ctx);
+            }
+        }
+    }
+
+    /// Who is missing in a call.
+    fn missing_at(&self, nth: u64) -> Option<Ranks> {
+        let mut all = Ranks::new();
+        self.missing.iter().filter(|(before, _)| nth >= *before).for_each(|(_, ranks)| all.add_all(ranks));
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// Notes what came of this member's call, and says it when its turn has come.
+    fn finish(&mut self, nth: u64, result: CallResult, ctx: &mut CallContext<'_>) {
+        if let Some(entry) = self.results.iter_mut().find(|entry| entry.0 == nth) {
+            entry.2.get_or_insert(result);
+        }
+        while let Some((_, id, Some(_))) = self.results.front() {
+            let id = *id;
+            if let Some((_, _, Some(result))) = self.results.pop_front() {
+                ctx.out.push(Effect::Finish(id, result));
+            }
+        }
+    }
+}
+
+/// Tells those who may send more.
+fn grant(nth: u64, state: &mut CallState, out: &mut Vec<Effect>) {
+    for (link, limit) in state.flow.grants() {
+        out.push(Effect::Send(link, Message::Grant { nth, limit }.frame(None)));
+    }
+}

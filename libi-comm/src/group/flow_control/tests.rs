@@ -1,0 +1,132 @@
+//! A process between a parent and children, and what its lanes hold.
+
+use libi_core::ids::Rank;
+
+use super::*;
+use crate::message::{CallSignature, HeaderFlags, Kind, Length};
+
+const CHILDREN: [LinkId; 4] = [LinkId(1), LinkId(2), LinkId(3), LinkId(4)];
+const ITEM: usize = 1 << 10;
+
+fn header() -> CollectiveHeader {
+    let called = CallSignature { kind: Kind::Gather, root: Some(Rank(0)), length: Length::Unknown };
+    CollectiveHeader { nth: 0, by: (Rank(0), called), flags: HeaderFlags::default() }
+}
+
+fn item(from: u32) -> Piece {
+    Piece::whole(from, 0, vec![7; ITEM].into())
+}
+
+/// Children who send all that they may, until nothing goes on any more; how much each has sent.
+fn fill_windows(flow: &mut FlowControl, items: usize) -> Vec<u64> {
+    let (mut sent, mut allowed) = (vec![0; CHILDREN.len()], vec![EAGER; CHILDREN.len()]);
+    loop {
+        let before = sent.clone();
+        for (at, link) in CHILDREN.into_iter().enumerate() {
+            let one = cost(&item(0));
+            while sent[at] + one <= allowed[at] && sent[at] < items as u64 * one {
+                flow.received(link, &item(0));
+                flow.item_ended(link, 1);
+                flow.put(&item(0), 1, Some(link), &[LinkId::PARENT]);
+                sent[at] += one;
+            }
+            flow.peer_blocked(link);
+        }
+        for (link, limit) in flow.grants() {
+            let at = CHILDREN.iter().position(|child| *child == link).unwrap();
+            assert!(limit > allowed[at], "a grant that grants nothing");
+            allowed[at] = limit;
+        }
+        if sent == before {
+            return sent;
+        }
+    }
+}
+
+fn batching(items: usize) -> FlowControl {
+    let mut flow = FlowControl::new(true);
+    flow.open(LinkId::PARENT, (CHILDREN.len() * items) as u64, 0);
+    CHILDREN.into_iter().for_each(|link| flow.open(link, 0, items as u64));
+    flow
+}
+
+/// All frames that go up now, in bytes of items with what they count for beside.
+fn send_up(flow: &mut FlowControl) -> u64 {
+    let before = flow.out[&LinkId::PARENT].sent;
+    while flow.next_frame(LinkId::PARENT, header(), false).is_some() {}
+    while flow.relieve(&header()).is_some() {}
+    flow.out[&LinkId::PARENT].sent - before
+}
+
+#[test]
+fn what_cannot_be_passed_on_is_held_up_to_a_limit() {
+    let mut flow = batching(100_000);
+    let sent: u64 = fill_windows(&mut flow, 100_000).into_iter().sum();
+    assert!(sent <= WINDOW_POOL + CHILDREN.len() as u64 * EAGER, "{sent} bytes are held");
+    assert!(sent > WINDOW_POOL / 2, "only {sent} bytes are held");
+}
+
+#[test]
+fn nothing_goes_beyond_what_is_allowed() {
+    let mut flow = batching(100_000);
+    fill_windows(&mut flow, 100_000);
+    assert!((EAGER / 2..=EAGER).contains(&send_up(&mut flow)));
+    assert_eq!(send_up(&mut flow), 0);
+    flow.allow(LinkId::PARENT, 3 * CHUNK);
+    assert!(flow.out[&LinkId::PARENT].sent <= EAGER);
+    send_up(&mut flow);
+    let sent = flow.out[&LinkId::PARENT].sent;
+    assert!((2 * CHUNK..=3 * CHUNK).contains(&sent), "{sent} of {}", 3 * CHUNK);
+}
+
+#[test]
+fn who_may_send_again_is_granted_what_was_passed_on_and_no_more() {
+    let mut flow = batching(100_000);
+    let mut before: u64 = fill_windows(&mut flow, 100_000).into_iter().sum();
+    let mut allowed = EAGER;
+    for _ in 0..20 {
+        allowed += WINDOW_POOL;
+        flow.allow(LinkId::PARENT, allowed);
+        let mut passed_on = send_up(&mut flow);
+        // Children send what they are granted, which may go at once.
+        loop {
+            let come: u64 = CHILDREN.iter().map(|link| flow.into[link].received).sum();
+            let held = come - flow.out[&LinkId::PARENT].sent;
+            assert!(held <= WINDOW_POOL + CHILDREN.len() as u64 * EAGER, "{held} bytes are held");
+            for (link, limit) in flow.grants() {
+                while flow.into[&link].received + cost(&item(0)) <= limit {
+                    flow.received(link, &item(0));
+                    flow.item_ended(link, 1);
+                    flow.put(&item(0), 1, Some(link), &[LinkId::PARENT]);
+                }
+                flow.peer_blocked(link);
+            }
+            let more = send_up(&mut flow);
+            passed_on += more;
+            if more == 0 {
+                break;
+            }
+        }
+        assert!(passed_on >= WINDOW_POOL - CHUNK, "{passed_on} bytes went of {WINDOW_POOL} that might");
+        before += passed_on;
+    }
+    assert!(before > 20 * WINDOW_POOL);
+}
+
+#[test]
+fn what_waits_for_more_goes_when_somebody_cannot_send_it() {
+    // Two items wait in each lane to other children; none of them is full, and one child may send no more.
+    let mut flow = FlowControl::new(true);
+    CHILDREN.into_iter().for_each(|link| flow.open(link, 1_000, 1_000));
+    let (from, others) = (CHILDREN[0], &CHILDREN[1..]);
+    for at in 0..EAGER / cost(&item(0)) {
+        flow.received(from, &item(0));
+        flow.item_ended(from, 1);
+        flow.put(&item(0), 1, Some(from), &others[at as usize % 3..][..1]);
+    }
+    let goes = |flow: &mut FlowControl| flow.relieve(&header()).map(|(link, _)| link);
+    assert_eq!(goes(&mut flow), None, "nobody has said that there is more");
+    flow.peer_blocked(from);
+    let first = goes(&mut flow).expect("room is made");
+    assert!(others.contains(&first));
+}

@@ -1,0 +1,395 @@
+//! Decides where the value of a key is, and how those who ask for it come to have it.
+//!
+//! The leader of a host keeps what was put there; further members of the host put and ask through it, and so does the
+//! front end through whoever is the top. A sparse value stays where it was put: every node between there and the top
+//! knows behind which link it is. Who looks for it asks upwards until somebody knows, and from there the question goes
+//! down to the value. A node asks once, however many wait for its answer, and keeps the answer: a host sends one question and
+//! gets one value. The top lets wait who asks for what nobody has put.
+//!
+//! Of two values of a key the one of the higher [`Version`] is the later, everywhere. What a node knows may be old, but never
+//! older than the last fence: a fence names the keys that were put again, and nodes forget what is older. Puts of the same
+//! key between two fences, on hosts that do not know of each other's, have no order of their own; one of them wins, the same for
+//! everybody.
+
+mod chunks;
+mod fence;
+mod lookup;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use libi_core::ids::{LinkId, Rank};
+use libi_core::ranks::Ranks;
+use serde::{Deserialize, Serialize};
+
+use super::GroupView;
+use crate::contract::{CallId, Effect, KeyScope, Outcome};
+use crate::error::CommError;
+use chunks::PartialValues;
+use lookup::{PendingLookup, Requester};
+
+/// The longest key.
+const MAX_KEY: usize = 64 << 10;
+
+/// Which of two values of a key is the later: the greater one's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Version {
+    /// How many fences its host had passed.
+    fences: u64,
+    /// Greater than in everything its leader had seen.
+    count: u64,
+    /// The leader of its host; nobody is the front end.
+    leader: Option<Rank>,
+}
+
+/// What is said about keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum KvsMessage {
+    /// To whoever keeps values for the sender: a value of this length.
+    Put { key: String, scope: KeyScope, length: u64 },
+    /// Upwards: this has been put here or below, and is sparse.
+    Announce { key: String, version: Version },
+    /// Where is it?
+    Query(Query),
+    /// Nobody here asks any more.
+    CancelQuery { key: String, wait: bool },
+    /// What has come of a question, as known after so many fences, with a value of this length.
+    Reply { to: Query, fences: u64, reply: Reply, length: u64 },
+    /// Upwards: what was announced is gone, with those who had it.
+    ValueLost { key: String, version: Version },
+    /// Downwards, to what was announced: a later value was known here, and is gone. Be later than that.
+    RaiseVersion { key: String, over: Version },
+    /// More of the value that the last message has begun.
+    Continue,
+}
+
+/// A question for a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Query {
+    key: String,
+    /// If nobody has put it: whether to wait until somebody does.
+    wait: bool,
+    /// Which of the sender's questions it is. A later one for the same takes its place.
+    nth: u64,
+    /// How many fences the sender has passed; he wants nothing older.
+    fences: u64,
+}
+
+/// What has come of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// A value.
+    Value(Version),
+    /// A dense value that no fence has taken to the others yet: they must not keep it, as nobody would tell them of its end.
+    Unfenced(Version),
+    /// From above: nobody has put it. From below: it is not here any more.
+    NotFound,
+    /// This one is gone.
+    Lost(Version),
+    /// Nobody can be asked: the way up is gone.
+    Unreachable,
+}
+
+/// What a node knows of a key.
+#[derive(Clone, Debug)]
+struct KeyEntry {
+    version: Version,
+    at: ValueLocation,
+}
+
+/// Where a value is.
+#[derive(Clone, Debug)]
+enum ValueLocation {
+    /// Here: it was put on this host, has come with a fence, or was asked for.
+    Here(Bytes),
+    /// Behind this link.
+    Below(LinkId),
+    /// It was below, and is gone. Only the top keeps that in mind.
+    Gone,
+}
+
+/// Whose keys a process goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KvsRole {
+    /// Its own.
+    Server,
+    /// Those of whoever is at the other end of this link.
+    Client(Option<LinkId>),
+}
+
+fn kvs_role(view: &GroupView) -> KvsRole {
+    let topology = &view.topology;
+    if topology.local {
+        KvsRole::Client(Some(LinkId::PARENT))
+    } else if topology.me.is_none() && !topology.top {
+        KvsRole::Client(topology.branches.first().map(|branch| branch.link))
+    } else {
+        KvsRole::Server
+    }
+}
+
+/// The keys that a process knows.
+#[derive(Debug, Default)]
+pub(crate) struct KeyStore {
+    entries: BTreeMap<String, KeyEntry>,
+    /// What is asked for: by those who take no for an answer, and by those who wait.
+    lookups: [BTreeMap<String, PendingLookup>; 2],
+    /// Questions that were faster than a fence.
+    early_queries: Vec<(LinkId, Query)>,
+    /// How many questions have been asked from here.
+    queries: u64,
+    partial: PartialValues,
+    /// How many fences have been passed here.
+    fences: u64,
+    /// The highest of each that was seen in a version.
+    seen: (u64, u64),
+    fence: fence::FenceState,
+    /// Why nobody can be asked any more.
+    server_lost: Option<CommError>,
+}
+
+impl KeyStore {
+    /// Values are handed over as they are put, so nobody has to stay for them.
+    #[allow(clippy::unused_self, reason = "it is one of several that are asked")]
+    pub(crate) const fn is_idle(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn put(
+        &mut self,
+        id: CallId,
+        key: String,
+        value: Bytes,
+        scope: KeyScope,
+        view: &GroupView,
+        out: &mut Vec<Effect>,
+    ) {
+        let done = match (check_key(&key), kvs_role(view)) {
+            (Err(error), _) => Err(error),
+            (Ok(()), KvsRole::Server) => {
+                self.store_value(key, value, scope, view, out);
+                Ok(Outcome::Done)
+            }
+            (Ok(()), KvsRole::Client(Some(link))) if self.server_lost.is_none() => {
+                let length = value.len() as u64;
+                let put = KvsMessage::Put { key: key.clone(), scope, length };
+                chunks::send(link, put, value, out);
+                // What was asked before may be answered already, with an older value.
+                self.restart_query(&key, view, out);
+                Ok(Outcome::Done)
+            }
+            (Ok(()), KvsRole::Client(_)) => Err(self.server_lost()),
+        };
+        out.push(Effect::Finish(id, done));
+    }
+
+    #[allow(clippy::needless_pass_by_value, reason = "a call brings it along")]
+    pub(crate) fn get(
+        &mut self,
+        id: CallId,
+        key: String,
+        wait: bool,
+        view: &GroupView,
+        out: &mut Vec<Effect>,
+    ) {
+        match check_key(&key) {
+            Err(error) => out.push(Effect::Finish(id, Err(error))),
+            Ok(()) => self.join(&key, wait, Requester::Call(id), view, out),
+        }
+    }
+
+    /// The program does not wait for this call any more; whether it was one of these.
+    pub(crate) fn cancel(&mut self, id: CallId, _: &GroupView, out: &mut Vec<Effect>) -> bool {
+        for wait in [false, true] {
+            let mut open = self.lookups[usize::from(wait)].iter();
+            let found = open.find(|(_, lookup)| lookup.requesters.contains(&Requester::Call(id)));
+            if let Some(key) = found.map(|(key, _)| key.clone()) {
+                self.cancel_query(&key, wait, Requester::Call(id), out);
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn on_frame(
+        &mut self,
+        link: LinkId,
+        message: KvsMessage,
+        payload: Bytes,
+        view: &GroupView,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some((message, value)) = self.partial.join(link, message, payload) else { return };
+        if let KvsMessage::Reply { to, fences, reply, .. } = message {
+            return self.on_reply(link, &to, fences, reply, &value, view, out);
+        }
+        if kvs_role(view) != KvsRole::Server {
+            return;
+        }
+        // The front end asks the top from above, as members of a host ask their leader from below.
+        let from_above = link == LinkId::PARENT && !view.topology.top;
+        match message {
+            KvsMessage::Put { key, scope, .. } if !from_above => {
+                self.store_value(key, value, scope, view, out);
+            }
+            KvsMessage::Announce { key, version } if link != LinkId::PARENT => {
+                self.announced(link, key, version, view, out);
+            }
+            KvsMessage::Query(query) => self.on_query(link, query, view, out),
+            KvsMessage::CancelQuery { key, wait } => {
+                self.early_queries
+                    .retain(|(from, early)| (*from, &early.key, early.wait) != (link, &key, wait));
+                self.cancel_query(&key, wait, Requester::Link(link, 0), out);
+            }
+            KvsMessage::ValueLost { key, version } if link != LinkId::PARENT => {
+                let at = self.entries.get(&key).filter(|entry| entry.version <= version);
+                if at.is_some_and(|entry| entry.at == ValueLocation::Below(link)) {
+                    self.value_lost(&key, view, out);
+                    self.resolve(&key, view, out);
+                }
+            }
+            KvsMessage::RaiseVersion { key, over } if from_above => self.raise_version(key, over, view, out),
+            _ => {}
+        }
+    }
+
+    /// A link is gone, and these ranks with it.
+    pub(crate) fn cut(&mut self, link: LinkId, ranks: &Ranks, view: &GroupView, out: &mut Vec<Effect>) {
+        let way_up = match kvs_role(view) {
+            KvsRole::Server if view.topology.top => None,
+            KvsRole::Server => Some(LinkId::PARENT),
+            KvsRole::Client(server) => server,
+        };
+        if way_up == Some(link) {
+            self.server_lost = Some(if ranks.is_empty() {
+                CommError::FrontEndLost
+            } else {
+                CommError::PeerLost { ranks: ranks.clone() }
+            });
+        }
+        self.partial.cut(link);
+        self.early_queries.retain(|(from, ..)| *from != link);
+        let behind = self.entries.iter().filter(|(_, entry)| entry.at == ValueLocation::Below(link));
+        for key in behind.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.value_lost(&key, view, out);
+        }
+        self.link_lost(link, view, out);
+    }
+
+    /// A value was put on this host.
+    fn store_value(
+        &mut self,
+        key: String,
+        value: Bytes,
+        scope: KeyScope,
+        view: &GroupView,
+        out: &mut Vec<Effect>,
+    ) {
+        let version = self.next_version(view);
+        match scope {
+            KeyScope::Replicated => self.fence.put(key.clone(), version, value.clone()),
+            KeyScope::Local => self.fence.supersede(&key),
+        }
+        // Questions that this answers are taken back before the announcement, so that none of them comes back down.
+        self.record(&key, version, ValueLocation::Here(value), view);
+        self.resolve(&key, view, out);
+        if scope == KeyScope::Local {
+            self.notify_parent(KvsMessage::Announce { key, version }, view, out);
+        }
+    }
+
+    fn announced(
+        &mut self,
+        link: LinkId,
+        key: String,
+        version: Version,
+        view: &GroupView,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Some(&KeyEntry { version: over, at: ValueLocation::Gone }) = self.entries.get(&key) {
+            // The lost value was not of this host's knowing, but what is put after a loss has to count.
+            if version < over {
+                chunks::send(link, KvsMessage::RaiseVersion { key, over }, Bytes::new(), out);
+                return;
+            }
+        }
+        self.record(&key, version, ValueLocation::Below(link), view);
+        self.resolve(&key, view, out);
+        self.notify_parent(KvsMessage::Announce { key, version }, view, out);
+    }
+
+    fn raise_version(&mut self, key: String, over: Version, view: &GroupView, out: &mut Vec<Effect>) {
+        self.observe(over);
+        let version = self.next_version(view);
+        match self.entries.get_mut(&key) {
+            Some(KeyEntry { at: ValueLocation::Below(link), .. }) => {
+                chunks::send(*link, KvsMessage::RaiseVersion { key, over }, Bytes::new(), out);
+            }
+            Some(entry) if entry.version < over => {
+                entry.version = version;
+                self.notify_parent(KvsMessage::Announce { key, version }, view, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// What was below is gone.
+    fn value_lost(&mut self, key: &str, view: &GroupView, out: &mut Vec<Effect>) {
+        if view.topology.top {
+            if let Some(entry) = self.entries.get_mut(key) {
+                entry.at = ValueLocation::Gone;
+            }
+        } else if let Some((key, KeyEntry { version, .. })) = self.entries.remove_entry(key) {
+            self.notify_parent(KvsMessage::ValueLost { key, version }, view, out);
+        }
+    }
+
+    /// Something was put, here or below.
+    fn record(&mut self, key: &str, version: Version, at: ValueLocation, view: &GroupView) {
+        self.observe(version);
+        let before = self.entries.get(key);
+        if view.topology.top && before.is_some() {
+            self.fence.put_again(key);
+        }
+        if before.is_none_or(|entry| entry.version < version) {
+            self.entries.insert(key.to_owned(), KeyEntry { version, at });
+        }
+    }
+
+    fn observe(&mut self, version: Version) {
+        self.seen = (self.seen.0.max(version.fences), self.seen.1.max(version.count));
+    }
+
+    fn next_version(&mut self, view: &GroupView) -> Version {
+        self.seen = (self.seen.0.max(self.fences), self.seen.1.saturating_add(1));
+        Version { fences: self.seen.0, count: self.seen.1, leader: view.topology.me }
+    }
+
+    fn notify_parent(&self, message: KvsMessage, view: &GroupView, out: &mut Vec<Effect>) {
+        if !view.topology.top && self.server_lost.is_none() {
+            chunks::send(LinkId::PARENT, message, Bytes::new(), out);
+        }
+    }
+
+    fn server_lost(&self) -> CommError {
+        self.server_lost.clone().unwrap_or(CommError::FrontEndLost)
+    }
+}
+
+impl PartialEq for ValueLocation {
+    /// Whether it is the same place; values are not compared.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Below(one), Self::Below(other)) => one == other,
+            (Self::Here(_), Self::Here(_)) | (Self::Gone, Self::Gone) => true,
+            _ => false,
+        }
+    }
+}
+
+fn check_key(key: &str) -> Result<(), CommError> {
+    let length = key.len();
+    if length > MAX_KEY { Err(CommError::KeyTooLong { length, most: MAX_KEY }) } else { Ok(()) }
+}

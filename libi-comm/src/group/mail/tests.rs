@@ -1,5 +1,0 @@
-//! Whole offices in a tree, single promises first, then many at random.
-
-mod cluster;
-mod promises;
-mod random;

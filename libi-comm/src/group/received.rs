@@ -1,0 +1,206 @@
+//! What comes to this process in one collective call, until it is complete.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::contract::Outcome;
+use crate::error::CommError;
+use crate::memory::{Region, SealedRegion};
+use crate::message::{CallSignature, Kind};
+use crate::piece::{Item, Piece};
+use crate::reduce::{Combine, Reducer};
+
+/// An item that comes in pieces, in their order.
+#[derive(Debug)]
+pub(crate) struct ItemAssembly {
+    item: Item,
+    bytes: Vec<u8>,
+}
+
+/// An item that is put together where it can be lent.
+#[derive(Debug)]
+pub(crate) struct RegionAssembly {
+    region: Box<dyn Region>,
+    item: Item,
+    filled: u64,
+}
+
+impl RegionAssembly {
+    pub(crate) fn new(region: Box<dyn Region>, item: Item) -> Self {
+        Self { region, item, filled: 0 }
+    }
+
+    /// Takes the next piece; whether it was the last.
+    pub(crate) fn push(&mut self, piece: &Piece) -> Result<bool, CommError> {
+        if piece.item != self.item || piece.offset != self.filled {
+            return Err(CommError::Protocol("a piece that does not continue the one before"));
+        }
+        if !self.region.append(&piece.bytes) {
+            return Err(CommError::OutOfMemory(self.item.total));
+        }
+        self.filled += piece.bytes.len() as u64;
+        Ok(piece.is_last())
+    }
+
+    pub(crate) fn seal(self) -> Result<SealedRegion, CommError> {
+        let length = self.item.total;
+        self.region.seal().ok_or(CommError::OutOfMemory(length))
+    }
+}
+
+impl ItemAssembly {
+    fn begin(item: Item) -> Result<Self, CommError> {
+        let mut bytes = Vec::new();
+        let total = usize::try_from(item.total).map_err(|_| CommError::OutOfMemory(item.total))?;
+        bytes.try_reserve_exact(total).map_err(|_| CommError::OutOfMemory(item.total))?;
+        Ok(Self { item, bytes })
+    }
+
+    /// Takes the next piece of whatever is being assembled; the item, if this completes it. A whole item is not copied.
+    pub(crate) fn push(open: &mut Option<Self>, piece: Piece) -> Result<Option<(Item, Bytes)>, CommError> {
+        if piece.offset == 0 && piece.is_last() && open.is_none() {
+            return Ok(Some((piece.item, piece.bytes)));
+        }
+        let assembly = match open {
+            Some(assembly) => assembly,
+            None => open.insert(Self::begin(piece.item)?),
+        };
+        if piece.item != assembly.item || piece.offset != assembly.bytes.len() as u64 {
+            return Err(CommError::Protocol("a piece that does not continue the one before"));
+        }
+        assembly.bytes.extend_from_slice(&piece.bytes);
+        if !piece.is_last() {
+            return Ok(None);
+        }
+        Ok(open.take().map(|assembly| (assembly.item, assembly.bytes.into())))
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct ReceivedItems {
+    /// How many items, or values by weight, are still to come.
+    remaining: u64,
+    /// Items of which a part is there, by their senders.
+    open: BTreeMap<u32, Option<ItemAssembly>>,
+    /// Items that are complete, by their senders; values by their place.
+    whole: BTreeMap<u32, Bytes>,
+}
+
+impl ReceivedItems {
+    pub(crate) fn new(awaited: u64) -> Self {
+        Self { remaining: awaited, ..Self::default() }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.remaining == 0
+    }
+
+    /// Takes a piece that is for this process.
+    pub(crate) fn push(&mut self, piece: Piece) -> Result<(), CommError> {
+        let from = piece.item.from;
+        let open = self.open.entry(from).or_default();
+        if let Some((_, bytes)) = ItemAssembly::push(open, piece)? {
+            self.open.remove(&from);
+            self.take(from, 1, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a whole item, or a value that stands for so many members.
+    pub(crate) fn take(&mut self, from: u32, weight: u64, bytes: Bytes) -> Result<(), CommError> {
+        let remaining =
+            self.remaining.checked_sub(weight).ok_or(CommError::Protocol("more items than members"))?;
+        self.remaining = remaining;
+        match self.whole.insert(from, bytes) {
+            None => Ok(()),
+            Some(_) => Err(CommError::Protocol("an item that came twice")),
+        }
+    }
+
+    /// What the caller gets.
+    pub(crate) fn outcome(
+        &mut self,
+        called: &CallSignature,
+        size: u32,
+        reducer: Option<&Reducer>,
+    ) -> Outcome {
+        let whole = std::mem::take(&mut self.whole);
+        let all = |whole: BTreeMap<u32, Bytes>| {
+            let mut parts = vec![Bytes::new(); size as usize];
+            for (from, bytes) in whole {
+                if let Some(part) = parts.get_mut(from as usize) {
+                    *part = bytes;
+                }
+            }
+            Outcome::Parts(parts)
+        };
+        match called.kind {
+            Kind::Barrier | Kind::Ring | Kind::Fence => Outcome::Done,
+            Kind::Broadcast | Kind::Scatter => Outcome::Data(whole.into_values().next().unwrap_or_default()),
+            Kind::Gather if whole.is_empty() => Outcome::Parts(Vec::new()),
+            Kind::Gather | Kind::AllGather | Kind::AllToAll => all(whole),
+            Kind::Reduce(..) | Kind::ReduceCustom if whole.is_empty() => Outcome::Done,
+            Kind::Reduce(..) => Outcome::Data(joined(whole.into_values())),
+            Kind::ReduceCustom => match reducer {
+                Some(Reducer::Custom(function)) => Outcome::Data(reduced(whole.into_values(), &**function)),
+                _ => Outcome::Done,
+            },
+        }
+    }
+}
+
+fn joined(mut segments: impl ExactSizeIterator<Item = Bytes>) -> Bytes {
+    match segments.len() {
+        1 => segments.next().unwrap_or_default(),
+        _ => segments.collect::<Vec<_>>().concat().into(),
+    }
+}
+
+fn reduced(mut values: impl ExactSizeIterator<Item = Bytes>, function: &Combine) -> Bytes {
+    let Some(first) = values.next() else { return Bytes::new() };
+    if values.len() == 0 {
+        return first;
+    }
+    let mut sum = Vec::from(first);
+    values.for_each(|value| function(&mut sum, &value));
+    sum.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(from: u32, total: u64, offset: u64, bytes: &'static [u8]) -> Piece {
+        Piece { item: Item { from, to: 0, total }, offset, bytes: Bytes::from_static(bytes) }
+    }
+
+    #[test]
+    fn items_are_put_together_whatever_comes_between_their_pieces() {
+        let mut received = ReceivedItems::new(3);
+        for piece in
+            [piece(2, 4, 0, b"ab"), piece(0, 2, 0, b"xy"), piece(1, 0, 0, b""), piece(2, 4, 2, b"cd")]
+        {
+            assert!(!received.is_complete());
+            received.push(piece).unwrap();
+        }
+        assert!(received.is_complete());
+        let called =
+            CallSignature { kind: Kind::AllGather, root: None, length: crate::message::Length::Varies };
+        let parts = ["xy", "", "abcd", ""].map(Bytes::from).to_vec();
+        assert_eq!(received.outcome(&called, 4, None), Outcome::Parts(parts));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut received = ReceivedItems::new(2);
+        received.push(piece(2, 4, 0, b"ab")).unwrap();
+        assert!(received.push(piece(2, 4, 3, b"d")).is_err(), "a gap");
+        assert!(received.push(piece(2, 5, 2, b"c")).is_err(), "another length");
+        received.push(piece(1, 1, 0, b"z")).unwrap();
+        assert!(received.push(piece(1, 1, 0, b"z")).is_err(), "twice");
+        assert!(received.push(piece(3, 1, 0, b"z")).is_err(), "one too many");
+        assert!(matches!(received.push(piece(7, u64::MAX, 0, b"z")), Err(CommError::OutOfMemory(_))));
+    }
+}

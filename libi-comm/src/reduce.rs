@@ -1,0 +1,171 @@
+//! How two values become one, inside the tree.
+//!
+//! Operations of the library work element by element on arrays of numbers in the machine's byte order, do not care for the order
+//! of their operands, and so meet in whatever order they arrive; only a sum of floating-point numbers may differ in its last
+//! bits from one run to the next. A function of the program's own is trusted to be associative and no more: its
+//! operands are always neighbours, the left one of the lower ranks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// What is done with two elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Op {
+    /// They are added; integers wrap around.
+    Sum,
+    /// The lesser stays. Of floating-point numbers, one that is no number loses.
+    Min,
+    /// The greater stays.
+    Max,
+    /// Bits that both have. Not of floating-point numbers.
+    And,
+    /// Bits that one of them has. Not of floating-point numbers.
+    Or,
+}
+
+/// What the elements of an array are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "they are called as the types are")]
+pub enum Element {
+    U8,
+    I32,
+    U32,
+    I64,
+    U64,
+    F32,
+    F64,
+}
+
+impl Element {
+    /// How many bytes one takes.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::U8 => 1,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+}
+
+/// A function that appends its second operand to its first, so to speak: the first becomes both.
+pub type Combine = dyn Fn(&mut Vec<u8>, &[u8]) + Send + Sync;
+
+/// How values are combined.
+#[derive(Clone)]
+pub enum Reducer {
+    /// Element by element.
+    Elements(Op, Element),
+    /// By a function of the program's own, which is the same at all members.
+    Custom(Arc<Combine>),
+}
+
+impl Reducer {
+    /// By this associative function: it is given the value of lower ranks and the one of those that follow.
+    pub fn by(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Self {
+        Self::Custom(Arc::new(function))
+    }
+
+    /// Whether there is such an operation.
+    #[must_use]
+    pub const fn exists(&self) -> bool {
+        !matches!(self, Self::Elements(Op::And | Op::Or, element) if element.is_float())
+    }
+}
+
+impl fmt::Debug for Reducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elements(op, element) => write!(f, "{op:?} of {element:?}"),
+            Self::Custom(_) => f.write_str("a function"),
+        }
+    }
+}
+
+/// Combines two arrays of the same length into the first.
+pub(crate) fn combine(op: Op, element: Element, into: &mut [u8], other: &[u8]) {
+    macro_rules! each {
+        ($type:ty, $with:expr) => {{
+            const SIZE: usize = size_of::<$type>();
+            for (a, b) in into.chunks_exact_mut(SIZE).zip(other.chunks_exact(SIZE)) {
+                let (Ok(x), Ok(y)) = (<[u8; SIZE]>::try_from(&*a), <[u8; SIZE]>::try_from(b)) else {
+                    continue;
+                };
+                let with: fn($type, $type) -> $type = $with;
+                let both = with(<$type>::from_ne_bytes(x), <$type>::from_ne_bytes(y));
+                a.copy_from_slice(&both.to_ne_bytes());
+            }
+        }};
+    }
+    macro_rules! integers {
+        ($type:ty) => {
+            match op {
+                Op::Sum => each!($type, |a, b| a.wrapping_add(b)),
+                Op::Min => each!($type, |a, b| a.min(b)),
+                Op::Max => each!($type, |a, b| a.max(b)),
+                Op::And => each!($type, |a, b| a & b),
+                Op::Or => each!($type, |a, b| a | b),
+            }
+        };
+    }
+    macro_rules! floats {
+        ($type:ty) => {
+            match op {
+                Op::Sum => each!($type, |a, b| a + b),
+                Op::Min => each!($type, |a, b| a.min(b)),
+                Op::Max => each!($type, |a, b| a.max(b)),
+                Op::And | Op::Or => {}
+            }
+        };
+    }
+    match element {
+        Element::U8 => integers!(u8),
+        Element::I32 => integers!(i32),
+        Element::U32 => integers!(u32),
+        Element::I64 => integers!(i64),
+        Element::U64 => integers!(u64),
+        Element::F32 => floats!(f32),
+        Element::F64 => floats!(f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded<const N: usize>(op: Op, element: Element, a: [u8; N], b: [u8; N]) -> [u8; N] {
+        let mut into = a;
+        combine(op, element, &mut into, &b);
+        into
+    }
+
+    #[test]
+    fn elements_are_combined_as_numbers_of_their_type() {
+        let i32s = |op, a: i32, b: i32| {
+            i32::from_ne_bytes(folded(op, Element::I32, a.to_ne_bytes(), b.to_ne_bytes()))
+        };
+        assert_eq!(i32s(Op::Sum, i32::MAX, 1), i32::MIN);
+        assert_eq!((i32s(Op::Min, -1, 1), i32s(Op::Max, -1, 1)), (-1, 1));
+        let u32s = |op, a: u32, b: u32| {
+            u32::from_ne_bytes(folded(op, Element::U32, a.to_ne_bytes(), b.to_ne_bytes()))
+        };
+        assert_eq!((u32s(Op::Min, u32::MAX, 1), u32s(Op::And, 6, 3), u32s(Op::Or, 6, 3)), (1, 2, 7));
+        let f64s = |op, a: f64, b: f64| {
+            f64::from_ne_bytes(folded(op, Element::F64, a.to_ne_bytes(), b.to_ne_bytes()))
+        };
+        assert_eq!((f64s(Op::Sum, 0.5, 0.25), f64s(Op::Max, -2.0, f64::NAN)), (0.75, -2.0));
+        assert_eq!(folded(Op::Sum, Element::U8, [1, 255, 3], [1, 1, 1]), [2, 0, 4]);
+    }
+
+    #[test]
+    fn bits_of_floating_point_numbers_are_nobodys_operands() {
+        assert!(!Reducer::Elements(Op::And, Element::F64).exists());
+        assert!(Reducer::Elements(Op::And, Element::U64).exists() && Reducer::by(|_, _| {}).exists());
+    }
+}
