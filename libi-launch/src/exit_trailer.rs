@@ -1,20 +1,22 @@
-//! How a program has ended, said by its host: for remote shells that have no exit status of it.
+//! The exit trailer: a host's report of its program's exit status, for remote shells that do not
+//! pass it on.
 //!
-//! Whoever runs the program there writes one more line behind it, on the channel, where everything else that the program has
-//! said comes before it:
+//! The shell that runs the program on the host writes one more line to the channel, behind the
+//! program's output:
 //!
 //! ```text
-//!   0x1e  "libi ended "  mark: 32 hexadecimal digits  " "  status: 0 to 255  "\n"
+//!   0x1e  "libi ended "  tag: 32 hexadecimal digits  " "  status: 0 to 255  "\n"
 //! ```
 //!
-//! The [tag](TrailerTag) is drawn anew for each session, so nothing else looks like this but by intent, and whoever knows the mark can
-//! end with any status anyway. Whoever has read the line hangs up; the host waits for that, so that nothing is lost.
-//! [`ExitTrailer`] finds the line in what arrives, also where it follows half a frame, and takes it
-//! out. A status beyond 128 is the signal of that number plus 128, as shells have it; programs that end with such a status by
-//! themselves cannot be told from those.
+//! The [tag](TrailerTag) is drawn at random for each session, so other output does not look like
+//! this by accident; a program that knows the tag may exit with any status anyway. The reader of
+//! the line closes the connection. The host waits for that, so that no output is lost.
+//! [`ExitTrailer`] finds the line in the received bytes, even behind half a frame, and removes it.
+//! A status beyond 128 means the signal of that number minus 128, as in shells; a program that
+//! exits with such a status by itself cannot be told apart.
 //!
-//! Bytes are passed on as they arrive, for they may be the end of a frame that somebody waits for. Only the beginning of such
-//! a line is held back, once four bytes of it are there.
+//! Bytes are passed on as they arrive, because they may complete a frame. Only the beginning of a
+//! trailer is held back, from its fourth byte on.
 
 use std::fmt;
 
@@ -22,14 +24,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Exit;
 
-/// What stands before the mark.
+/// Start of the line, before the tag.
 const PREFIX: &[u8] = b"\x1elibi ended ";
-/// How many bytes of a line have to be there for them to be held back.
+/// Minimum length of a partial trailer that is held back.
 const MIN_HELD: usize = 4;
-/// The most digits of a status.
+/// Maximum number of digits of a status.
 const MAX_DIGITS: usize = 3;
 
-/// What tells a session's last lines from everything else.
+/// Tag that distinguishes a session's trailers from all other output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrailerTag(pub [u8; 16]);
 
@@ -40,36 +42,38 @@ impl fmt::Display for TrailerTag {
 }
 
 impl TrailerTag {
-    /// How the line begins, up to the status.
+    /// The line up to the status.
     fn prefix(self) -> Vec<u8> {
         [PREFIX, format!("{self} ").as_bytes()].concat()
     }
 
-    /// What a POSIX shell is told in order to write the line to this descriptor, with the status of what it did before.
+    /// POSIX shell command that writes the trailer with the status of the previous command to this
+    /// descriptor.
     pub(crate) fn write_to(self, descriptor: u8) -> String {
         let words = String::from_utf8_lossy(&PREFIX[1..]);
         format!(r"printf '\036{words}{self} %d\n' $? >&{descriptor}")
     }
 }
 
-/// Finds the last line in what arrives on a channel.
+/// Finds the trailer in the bytes of a channel.
 #[derive(Clone, Debug)]
 pub struct ExitTrailer {
     prefix: Vec<u8>,
-    /// What has arrived of a line: some of it may have been passed on, the rest is held.
+    /// How much of a line has arrived: `passed` bytes were passed on, `held` is held back.
     passed: usize,
     held: Vec<u8>,
     exit: Option<Exit>,
 }
 
 impl ExitTrailer {
-    /// Looks for the line with this mark.
+    /// Looks for the trailer with this tag.
     #[must_use]
     pub fn new(tag: TrailerTag) -> Self {
         Self { prefix: tag.prefix(), passed: 0, held: Vec::new(), exit: None }
     }
 
-    /// Takes what has arrived, and leaves what the program has said. Behind the line nothing is the program's.
+    /// Removes the trailer, and everything behind it, from received bytes. What remains is the
+    /// program's output.
     pub fn filter(&mut self, bytes: &mut Vec<u8>) {
         let is_idle = self.passed == 0 && self.held.is_empty() && self.exit.is_none();
         if is_idle && !bytes.contains(&PREFIX[0]) {
@@ -108,17 +112,17 @@ impl ExitTrailer {
         }
         self.passed = 0;
         out.append(&mut self.held);
-        // No byte of a line but its first is this one.
+        // This byte occurs only at the start of a trailer.
         if byte == PREFIX[0] { self.held.push(byte) } else { out.push(byte) }
     }
 
-    /// What has been held back when nothing more can arrive.
+    /// Takes what is held back. To be called when nothing more can arrive.
     pub fn take_held(&mut self) -> Vec<u8> {
         self.passed = 0;
         std::mem::take(&mut self.held)
     }
 
-    /// How the program has ended, if that has been said.
+    /// The program's exit status, if it was reported.
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         self.exit
@@ -144,7 +148,7 @@ mod tests {
         [&TAG.prefix()[..], status.as_bytes(), b"\n"].concat()
     }
 
-    /// What is passed on of these pieces, and what was said.
+    /// What is passed on of these pieces, and the reported exit status.
     fn passed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Option<Exit>) {
         let mut trailer = ExitTrailer::new(TAG);
         let mut all = Vec::new();
@@ -205,7 +209,8 @@ mod tests {
             let all = [&before[..], &line(&status.to_string())].concat();
             let (out, exit) = passed(all.chunks(size));
             prop_assert_eq!(exit, Some(Exit::Code(status.into())));
-            // Where it arrives byte by byte, its first three are not known for what they are.
+            // If it arrives byte by byte, its first three bytes have been passed on before it is
+            // recognized.
             prop_assert!(out.starts_with(&before) && out.len() < before.len() + MIN_HELD);
             let (out, _) = passed([&all[..]]);
             prop_assert_eq!(out, before);

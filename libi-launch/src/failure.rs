@@ -1,4 +1,4 @@
-//! What became of a launch: how far it got, why it went no further, and whether trying again can help.
+//! Failures of launches: how far a launch got, why it failed, and whether a retry can help.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 use crate::quote::{NO_DIRECTORY, SETUP_FAILED};
 use crate::shell_error::{self, ShellError};
 
-/// How far the launch of a host, or of a local member, has come.
+/// How far the launch of a host, or of a further member on it, has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
-    /// Nobody has started it.
+    /// Nothing has been started.
     Waiting,
-    /// It was started; nothing in our protocol has come from it.
+    /// A process was started. No byte of the protocol has arrived from it.
     Starting,
-    /// It speaks our protocol, but has not said hello.
+    /// The process speaks the protocol and has not sent its hello.
     Handshaking,
-    /// Its leader is up, and its further members are joining.
+    /// The leader is up; the host's further members are joining.
     Joining,
-    /// All its members are up.
+    /// All members of the host are up.
     Joined,
 }
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Waiting => "waiting for its launch",
+            Self::Waiting => "not launched",
             Self::Starting => "starting",
-            Self::Handshaking => "saying hello",
+            Self::Handshaking => "handshaking",
             Self::Joining => "joining",
             Self::Joined => "joined",
         })
@@ -39,14 +39,15 @@ impl fmt::Display for Phase {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Exit {
-    /// It ended by itself with this status.
+    /// It exited with this status.
     Code(i32),
-    /// A signal ended it.
+    /// This signal killed it.
     Signal(i32),
-    /// The remote shell has ended, with this status (128 + n if by signal n), and how the program has ended, which the host was to
-    /// say, was not said: the connection broke, the host is gone, or the program was never begun.
+    /// The remote shell ended with this status (128 + n for signal n), and the host has not
+    /// reported the exit status of the program. Either the connection or the host failed, or the
+    /// program was never started.
     Shell(i32),
-    /// It has ended, but somebody else has collected how.
+    /// It ended, and another part of the process that started it has collected its status.
     Unknown,
 }
 
@@ -54,9 +55,9 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exited {code}"),
-            Self::Signal(number) => write!(f, "was ended by signal {number}"),
-            Self::Shell(_) => f.write_str("was cut off before it was said how it ended"),
-            Self::Unknown => f.write_str("ended, nobody knows how"),
+            Self::Signal(number) => write!(f, "was killed by signal {number}"),
+            Self::Shell(_) => f.write_str("ended without reporting an exit status"),
+            Self::Unknown => f.write_str("ended with unknown status"),
         }
     }
 }
@@ -64,30 +65,31 @@ impl fmt::Display for Exit {
 /// Why a launch failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Cause {
-    /// It could not even be started; the operating system says why.
+    /// The process could not be started, for the reason that the operating system gives.
     NotStarted(String),
-    /// Whoever was to start it has no room for that: no processes, descriptors or memory are left to it, as the operating system says.
+    /// The launching process has no processes, file descriptors or memory left to start it, as the
+    /// operating system says. Another launcher may succeed.
     OutOfResources(String),
-    /// What was started has ended.
+    /// The started process ended.
     Exited(Exit),
-    /// The link to it was closed from the other side, and nothing ended that we could see.
+    /// The peer closed the link, and no process was seen to end.
     Closed,
-    /// It did not get further in time.
+    /// It did not reach the next phase in time.
     TimedOut,
-    /// What it said is not our protocol.
+    /// It violated the protocol.
     Protocol(String),
-    /// It speaks no version of the protocol that we do.
+    /// It has no protocol version in common with its parent.
     Version(String),
-    /// It answered a ticket that was not given to it.
+    /// It presented a ticket that was issued for another launch.
     WrongTicket,
-    /// Nothing was heard of it for too long after it was up; or it was not heard of for half that time, and then its link or
-    /// its remote shell ended.
+    /// A member that was up sent nothing for longer than the peer timeout. Also: it sent nothing
+    /// for half that time, and then its link or its remote shell ended.
     HeartbeatLost,
-    /// It could not reach its parent directly, and was not to use the channel.
+    /// It could not connect to its parent directly, and the link policy forbids the launch channel.
     Unreachable,
-    /// The one that was to launch it is gone, or says nothing of it.
+    /// The host that was to launch it is lost, or does not report it.
     LauncherLost(HostIndex),
-    /// We have ended the launch, for other reasons, before this was decided.
+    /// The launch was cancelled, for other reasons, before its outcome was known.
     Cancelled,
 }
 
@@ -95,74 +97,75 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotStarted(why) => write!(f, "cannot be started: {why}"),
-            Self::OutOfResources(why) => write!(f, "found no room where it was to be started: {why}"),
+            Self::OutOfResources(why) => write!(f, "launcher out of resources: {why}"),
             Self::Exited(exit) => exit.fmt(f),
             Self::Closed => f.write_str("closed the link"),
             Self::TimedOut => f.write_str("timed out"),
-            Self::Protocol(what) => write!(f, "does not speak our protocol: {what}"),
+            Self::Protocol(what) => write!(f, "protocol error: {what}"),
             Self::Version(what) => f.write_str(what),
-            Self::WrongTicket => f.write_str("answered another ticket than its own"),
-            Self::HeartbeatLost => f.write_str("has fallen silent"),
-            Self::Unreachable => f.write_str("cannot connect to the host that has launched it"),
-            Self::LauncherLost(launcher) => write!(f, "was left to {launcher}, which is lost"),
-            Self::Cancelled => f.write_str("was not waited for any longer"),
+            Self::WrongTicket => f.write_str("presented the ticket of another launch"),
+            Self::HeartbeatLost => f.write_str("heartbeat lost"),
+            Self::Unreachable => f.write_str("cannot connect to the host that launched it"),
+            Self::LauncherLost(launcher) => write!(f, "assigned to {launcher}, which is lost"),
+            Self::Cancelled => f.write_str("cancelled"),
         }
     }
 }
 
-/// Who has launched a host, and when; as far as it is known.
+/// Who launched a host, and when, as far as that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchTiming {
-    /// The host whose leader has launched it; none if that was the front end.
+    /// Host whose leader launched it; `None` for the front end.
     pub launcher: Option<HostIndex>,
-    /// How long the launcher had been up when it began to launch it.
+    /// When the launch began, counted from when its launcher was up.
     pub started: Duration,
-    /// How long after that it said hello.
+    /// Time from the start of the launch to the hello.
     pub hello: Option<Duration>,
-    /// How long after that all its members were up.
+    /// Time from the hello until all members of the host were up.
     pub joined: Option<Duration>,
 }
 
-/// What became of one attempt at a host.
+/// Outcome of one failed attempt at a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Which of its further members it was, if it was one of those.
+    /// The further member that failed; `None` if the host's leader did.
     pub member: Option<Rank>,
     /// How far it came.
     pub phase: Phase,
-    /// Why it went no further.
+    /// Why it failed.
     pub cause: Cause,
-    /// How what was started has ended, if that is known.
+    /// How the started process ended, if known.
     pub exit: Option<Exit>,
-    /// Whether that was said by the host itself, as with `rsh`: then a status is that of the program or its command, and never of
-    /// the remote shell.
+    /// Whether the host itself has reported the exit status, as with `rsh`. Then the status is that
+    /// of the program or its command, never that of the remote shell.
     pub exit_from_host: bool,
-    /// The end of what it printed.
+    /// The last part of what it printed.
     pub tail: String,
-    /// From its start until it had failed.
+    /// Time from its start to its failure.
     pub elapsed: Duration,
-    /// Who had launched it, and when.
+    /// Who launched it, and when.
     pub timing: LaunchTiming,
 }
 
 impl Failure {
-    /// A failure of which nothing is left to be looked at.
+    /// A failure without exit status, output and timing.
     #[must_use]
     pub fn without_evidence(phase: Phase, cause: Cause, elapsed: Duration) -> Self {
         let (tail, timing) = Default::default();
         Self { member: None, phase, cause, exit: None, exit_from_host: false, tail, elapsed, timing }
     }
 
-    /// What the remote shell, or the command that it was to run, has failed at, if it is one of those that has failed.
+    /// What the remote shell, or the command that it ran, failed at, if one of them did.
     ///
-    /// A program may end with the same status and say the same. It is believed to be the shell or the command only as long as
-    /// nothing has been heard of the program.
+    /// A program can exit with the same status and print the same text. The status and the text
+    /// count as the shell's or the command's only until the program has been heard from.
     #[must_use]
     pub fn shell_error(&self) -> Option<ShellError> {
         self.diagnosis().0
     }
 
-    /// The line that says what has gone wrong: that which tells the [shell_error](Self::shell_error), or else the last that was printed.
+    /// The line that names the failure: the one that decided the [shell error](Self::shell_error),
+    /// or else the last line printed.
     #[must_use]
     pub fn evidence(&self) -> &str {
         self.diagnosis().1.or_else(|| shell_error::lines(&self.tail).next()).unwrap_or_default()
@@ -172,7 +175,7 @@ impl Failure {
         let diagnosis = |said: Option<(ShellError, _)>| {
             said.map_or((None, None), |(what, line)| (Some(what), Some(line)))
         };
-        // What a leader starts on its own host is started by no remote shell.
+        // A leader starts the further members of its host without a remote shell.
         if self.member.is_some() {
             return (None, None);
         }
@@ -183,8 +186,8 @@ impl Failure {
             (Cause::Exited(Exit::Shell(status)), Phase::Starting) => {
                 let said = shell_error::of_rshd(&self.tail).or_else(|| shell_error::of_rsh(&self.tail));
                 match diagnosis(said.or_else(|| shell_error::of_ssh(&self.tail))) {
-                    // There was somebody, who has said nothing that we know. A server that ends resets the connection as often as
-                    // not, for it has not read what the program was to.
+                    // There was a server, and its message is not known. A server that ends often
+                    // resets the connection, because the program's input is still unread.
                     (Some(ShellError::ConnectionLost), _) => {
                         (Some(ShellError::LoginEnded), shell_error::before_rsh(&self.tail))
                     }
@@ -194,14 +197,14 @@ impl Failure {
                     (what, line) => (what.or(Some(ShellError::ShellFailed)), line),
                 }
             }
-            // It had been let in.
+            // The login had succeeded.
             (Cause::Exited(Exit::Shell(_)), _) => (Some(ShellError::ConnectionLost), None),
             (Cause::Exited(Exit::Code(1 | 255)), _) if self.exit_from_host => (None, None),
             (Cause::Exited(Exit::Code(255)), Phase::Starting) => {
                 let (what, line) = diagnosis(shell_error::of_ssh(&self.tail));
                 (what.or(Some(ShellError::ShellFailed)), line)
             }
-            // It had been let in.
+            // The login had succeeded.
             (Cause::Exited(Exit::Code(255)), _) => match shell_error::of_ssh(&self.tail) {
                 Some((ShellError::ClosedBeforeLogin | ShellError::ConnectionLost, line)) => {
                     (Some(ShellError::ConnectionLost), Some(line))
@@ -222,10 +225,11 @@ impl Failure {
         }
     }
 
-    /// Whether another attempt may go better.
+    /// Returns whether another attempt may succeed.
     ///
-    /// What a remote shell says it has failed at may pass [or not](ShellError::is_retryable). One that was closed or took too long may have been
-    /// overrun. A command that is not found, may not be executed, or does not speak our protocol will be the same next time.
+    /// Failures of a remote shell are retryable or [not](ShellError::is_retryable) by what it
+    /// failed at. A closed link or a timeout may be due to overload. A program that is missing, not
+    /// executable or does not speak the protocol fails again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self.cause {
@@ -240,12 +244,12 @@ impl Failure {
         }
     }
 
-    /// Whether it may be the launcher's fault: nothing shows that it is let in anywhere.
+    /// Returns whether the launcher may be at fault: nothing shows that any of its logins succeeds.
     #[must_use]
     pub fn may_be_launcher_fault(&self) -> bool {
         let unreached = match self.cause {
             Cause::NotStarted(_) | Cause::Closed | Cause::TimedOut => true,
-            // What remote shells say of themselves, and what becomes of them.
+            // Failures of the remote shell itself, and its death.
             Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => {
                 self.shell_error().is_some_and(ShellError::is_from_shell)
             }
@@ -256,35 +260,38 @@ impl Failure {
         unreached && self.phase == Phase::Starting
     }
 
-    /// Whether the host, or the remote shell where the launch was made, wants to have nothing to do with whoever calls.
+    /// Returns whether the server, or the remote shell on the launching host, rejects this
+    /// launcher.
     pub(crate) fn is_login_denied(&self) -> bool {
         use ShellError::{BadOptions, HostKeyChanged, HostKeyUnknown, LoginDenied, NoCommonAlgorithm};
         let refused = [LoginDenied, HostKeyUnknown, HostKeyChanged, NoCommonAlgorithm, BadOptions];
         self.shell_error().is_some_and(|shell_error| refused.contains(&shell_error))
     }
 
-    /// Whether what was cut short had come to the same by itself.
+    /// Returns whether an attempt that was cancelled had failed by [`Self::is_login_denied`]
+    /// before.
     pub(crate) fn was_login_denied(&self) -> bool {
         let exit = self.exit.filter(|_| self.cause == Cause::Cancelled);
         exit.is_some_and(|exit| Self { cause: Cause::Exited(exit), ..self.clone() }.is_login_denied())
     }
 
-    /// Whether there was a server, which hung up before it had looked at who called, or no port to call from. That is what a
-    /// server does that has too many callers at a time, as `sshd` with more than `MaxStartups`; also one that wants none of us.
-    /// Ports of connections that are over are free again after a while.
+    /// Returns whether the server closed the connection before authentication, or no local port was
+    /// left. Servers do that under load, such as `sshd` beyond `MaxStartups`; a server that rejects
+    /// this client for good does it as well. Ports of closed connections become free again after a
+    /// while.
     #[must_use]
     pub fn is_throttled(&self) -> bool {
         matches!(self.shell_error(), Some(ShellError::ClosedBeforeLogin | ShellError::NoPort))
     }
 
-    /// Whether the one that was to make the launch had no room for it; others may.
+    /// Returns whether the launching process lacked resources. Other launchers may have them.
     #[must_use]
     pub fn is_out_of_resources(&self) -> bool {
         matches!(self.cause, Cause::OutOfResources(_))
     }
 
-    /// Whether whoever was to be reached, or the way there, or whoever launches, may have been overrun, so that fewer launches at a time
-    /// may help.
+    /// Returns whether the server, the network or the launcher may be overloaded, so that fewer
+    /// launches at a time may help.
     #[must_use]
     pub fn is_overload(&self) -> bool {
         self.cause == Cause::Closed

@@ -1,14 +1,18 @@
-//! The launch half of libi: takes distributions, drives remote shells and resource managers, owns the processes
-//! it started, and says of every host how its launch ended.
+//! The launch half of libi: starts distributions through remote shells, owns the processes that it
+//! has started, and reports the outcome of every host.
 //!
-//! [`machine`] is the state machine of a launch, which decides who is started where, what it means when something fails,
-//! and how a session ends; it runs under the simulator in `tests/simulation`, and for real under the loop of the crate
-//! `libi`. [`backend`] says how hosts are reached, [`quote`] writes down for a remote shell what is to be started there,
-//! [`process`] starts, watches and ends processes on this host (Linux only), [`failure`] has the words for what
-//! became of a host, [`shell_error`] reads what a remote shell says of itself, [`transcript`] what `ssh -v` says of a login, and
-//! [`exit_trailer`] what a host says of the end of its program.
+//! - [`machine`]: the state machine of a launch. It decides who starts which host, what a failure
+//!   means, and how a session ends. It runs in the simulator of `tests/simulation`, and in
+//!   production in the executor of the crate `libi`.
+//! - [`backend`]: how hosts are reached.
+//! - [`quote`]: command lines for remote login shells.
+//! - [`process`]: starting, watching and ending processes on this host (Linux only).
+//! - [`failure`]: why a launch failed.
+//! - [`shell_error`]: what a remote shell's output says about its failure.
+//! - [`transcript`]: what `ssh -v` says about a login.
+//! - [`exit_trailer`]: a host's report of its program's exit status.
 //!
-//! This crate does not know `libi-comm`, nor is it known by it; the crate `libi` joins the two.
+//! This crate and `libi-comm` do not depend on each other; the crate `libi` combines them.
 #![deny(missing_docs)]
 
 pub mod backend;

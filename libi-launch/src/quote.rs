@@ -1,64 +1,71 @@
-//! Decides how a program is written down for the shell of another host.
+//! Quotes a program as a command line for the login shell of another host.
 //!
-//! `ssh` and `rsh` hand the remote user's login shell one string, and nobody says which shell that is. [`command`] writes
-//! one that means the same to all of them: sh, bash, dash, ash, ksh, zsh, csh, tcsh and fish. It is made of what they have in
-//! common: words between blanks, where single quotes keep every printable character of ASCII but `'`, `!` and `\`
-//! (csh looks for `!` in quotes as well, fish for `\`), and a backslash outside of quotes keeps those. There are three forms, of which
-//! the first that can say it is taken:
+//! `ssh` and `rsh` pass one string to the remote user's login shell, and that may be any shell.
+//! [`command`] produces a string that means the same to sh, bash, dash, ash, ksh, zsh, csh, tcsh
+//! and fish. It uses what they have in common: words separated by spaces; single quotes, which
+//! preserve every printable ASCII character except `'`, `!` and `\` (csh expands `!` in quotes,
+//! fish interprets `\`); and a backslash outside of quotes for those three. The first of these
+//! forms that can express the command is used:
 //!
-//! | form | for |
+//! | form | used for |
 //! |---|---|
-//! | `exec env -- NAME=value program argument …` | words of printable ASCII, as most are |
-//! | `exec /bin/sh -c 'cd …; exec env …'` | what takes a POSIX shell to say: a directory |
-//! | `exec /bin/sh -c 'eval "$(printf %b "$@")"' sh piece …` | other bytes, such as newlines, of which some shells lose some; and what is too long, or too many words, for csh |
+//! | `exec env -- NAME=value program argument …` | words of printable ASCII |
+//! | `exec /bin/sh -c 'cd …; exec env …'` | commands that need a POSIX shell, such as a directory |
+//! | `exec /bin/sh -c 'eval "$(printf %b "$@")"' sh piece …` | the rest, see below |
 //!
-//! A program that is to [end with its starter](command_with_death_signal) takes a POSIX shell as well.
+//! The last form is for other bytes, such as newlines, which some shells do not preserve, and for
+//! words that are too long or too many for csh. It passes the text of the previous form in pieces,
+//! in which `printf` decodes other bytes from `\0` and an octal number. Such a byte takes six
+//! characters, and no shell has to know its encoding.
 //!
-//! In the last form the text of the one before is passed in pieces, where `printf` finds bytes as `\0` and their octal number: one
-//! such byte takes six, and no shell has to understand an encoding.
+//! A program with a [parent death signal](command_with_death_signal) needs a POSIX shell as well.
 //!
-//! What its exit status says, beside the program's own:
+//! The exit status, apart from the program's own:
 //!
-//! | status | who | what |
+//! | status | from | meaning |
 //! |---|---|---|
-//! | [`SETUP_FAILED`] (125) | the command | there is no such directory; the last line of stderr begins with [`NO_DIRECTORY`] and names it |
-//! | 125 | `env` | `env` itself failed; this does not happen with what is written here |
+//! | [`SETUP_FAILED`] (125) | the command | the directory cannot be entered, see [`NO_DIRECTORY`] |
+//! | 125 | `env` | `env` itself failed; the commands of this module do not cause that |
 //! | 126 | `env` | the program was found and could not be executed |
-//! | 127 | `env` | the program was not found; its interpreter may be what is missing |
-//! | 128 + n | shell | signal n ended it; only if the shell is still there to say so |
+//! | 127 | `env` | the program, or its interpreter, was not found |
+//! | 127 | dynamic loader | a shared library of the program was not found |
+//! | 128 + n | shell | signal n killed the program, and the shell lived to report it |
 //!
-//! Programs may use these numbers as well: believe them only as long as the program has not been heard of.
+//! Programs can exit with these numbers as well, so they are evidence only until the program has
+//! been heard from.
 //!
-//! The shell gets the string as one argument, and Linux takes at most 128 KiB in one. Nothing here is cut to fit;
-//! what is longer fails on the other side as an `exec` of the shell ("Argument list too long").
+//! The shell gets the string as one argument, which Linux limits to 128 KiB. Nothing is cut to fit:
+//! a longer string fails on the host when the shell is executed ("Argument list too long").
 
 use std::borrow::Cow;
 
 use libi_core::dist::{EnvVar, OsBytes};
 
-/// The exit status of a [`command`] that could not enter its directory.
+/// Exit status of a [`command`] that cannot enter its directory.
 pub const SETUP_FAILED: i32 = 125;
 
-/// How the line on stderr begins that says so; the directory follows, to the end of the output.
+/// Start of the line on standard error that reports this. The directory follows, up to the end of
+/// the output.
 pub const NO_DIRECTORY: &str = "libi: cannot change to directory ";
 
-/// How a directory, variables, a program and its arguments are written down.
+/// Turns directory, variables, program and arguments into a command line.
 pub(crate) type CommandWriter = fn(Option<&OsBytes>, &[EnvVar], &OsBytes, &[OsBytes]) -> OsBytes;
 
-/// The longest word that shells get, quotes included, and the most words: csh has room for twice as many.
+/// Maximum length of a word, with quotes, and maximum number of words. csh accepts twice as much.
 const MAX_WORD_LEN: usize = 4_000;
 const MAX_WORDS: usize = 400;
 
-/// The command that runs a program on another host: in this directory, with these variables in addition to those
-/// the host provides (of equal names the last one counts), with these arguments.
+/// Command line that runs a program on another host: in this directory, with these arguments, and
+/// with these variables in addition to the host's own. Of equal names the last one counts.
 ///
-/// The program replaces the shell. It is looked up in the `PATH` that the variables leave, as it is when it is started
-/// here. A directory that is not absolute is below the one where the shell begins; an empty one is that itself.
+/// The program replaces the shell. It is searched in the `PATH` that results from the variables, as
+/// for local programs. A relative directory is relative to the one in which the shell starts; an
+/// empty one is that directory.
 ///
 /// ```
-/// use libi_core::dist::{Variable, Word};
-/// let word = |text: &str| Word::try_from(text);
-/// let name = Variable::new(word("NAME")?, word("O'Neill")?)?;
+/// use libi_core::dist::{EnvVar, OsBytes};
+/// let word = |text: &str| OsBytes::try_from(text);
+/// let name = EnvVar::new(word("NAME")?, word("O'Neill")?)?;
 /// let command = libi_launch::quote::command(None, &[name], &word("./daemon")?, &[word("-v")?]);
 /// assert_eq!(command.to_string(), r"exec env -- 'NAME=O'\'Neill ./daemon -v");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,11 +75,12 @@ pub fn command(cwd: Option<&OsBytes>, env: &[EnvVar], program: &OsBytes, args: &
     assemble(cwd, &env_words(env, program, args), false)
 }
 
-/// The same command; but the program is killed when whoever has started the shell ends, if the host is one that has what that
-/// takes: `setpriv` of util-linux, as it is on all usual Linux systems. Then the variable [`DEATH_SIGNAL_ENV`] is set.
+/// Like [`command`], but the kernel kills the program when the process that started the shell ends.
+/// This needs `setpriv` of util-linux on the host, which all common Linux systems have. The
+/// variable [`DEATH_SIGNAL_ENV`] is set if it is in effect.
 ///
-/// It is the process itself that ends so, not those that it has started. It loosens the tie by `prctl` (`PR_SET_PDEATHSIG`), in
-/// the thread that it began with.
+/// The signal reaches the program itself and not the processes that it starts. The program can
+/// disable it by `prctl(PR_SET_PDEATHSIG)`, in its initial thread.
 #[must_use]
 pub fn command_with_death_signal(
     cwd: Option<&OsBytes>,
@@ -83,16 +91,17 @@ pub fn command_with_death_signal(
     assemble(cwd, &env_words(env, program, args), true)
 }
 
-/// The variable by which a program knows that it is killed when its starter ends.
+/// Environment variable that tells a program that it has a parent death signal.
 pub const DEATH_SIGNAL_ENV: &str = "LIBI_TIED";
 
-/// What runs the arguments of a shell by `env`. An old `setpriv`, or that of busybox, would not know the option, and whatever
-/// replaces the shell cannot be taken back: `choom` has been in util-linux for exactly as long, and applets of busybox are links.
+/// Shell code that runs the shell's arguments by `env`. An old `setpriv`, or busybox's, does not
+/// know the option, and `exec` cannot be undone. Hence two checks: `choom` came to util-linux
+/// together with the option, and busybox applets are links.
 const EXEC_WITH_DEATH_SIGNAL: &str = "[ -x /usr/bin/choom ] && [ -x /usr/bin/setpriv ] && ! [ -L /usr/bin/setpriv ] && \
                    exec /usr/bin/setpriv --pdeathsig KILL env -- LIBI_TIED=1 \"$@\"; exec env -- \"$@\"";
 
-/// A line for a POSIX shell that does what [`command`] does, and is long or not as it comes. What is executed is begun by what
-/// the shell's variable `by` names, if it names something.
+/// A line for a POSIX shell that does what [`command`] does, of any length. The shell's variable
+/// `by` may name a command that starts the program, such as `setsid`.
 pub(crate) fn script_line(
     cwd: Option<&OsBytes>,
     env: &[EnvVar],
@@ -103,30 +112,30 @@ pub(crate) fn script_line(
     [&enter[..], b"exec $by env -- ", &join(&env_words(env, program, args))].concat()
 }
 
-/// The command that does what it reads from its standard input: what [`stdin_line`] makes of a line. It takes nothing from
-/// there but that.
+/// Command line that reads one line from standard input and runs it; see [`stdin_line`]. It reads
+/// nothing beyond that line.
 pub(crate) fn read_command_from_stdin() -> OsBytes {
-    // A shell reads a line byte by byte where it cannot go back.
+    // `read` consumes a pipe byte by byte, so it stops at the end of the line.
     let obey: &[u8] = br#"IFS= read -r c && eval "$(printf %b "$c")""#;
     OsBytes::new(join(&[b"exec", &b"/bin/sh"[..], b"-c", obey])).expect("text without a NUL")
 }
 
-/// A line for a POSIX shell as [`read_command_from_stdin`] reads it.
+/// Encodes a line for [`read_command_from_stdin`].
 pub(crate) fn stdin_line(line: &[u8]) -> Vec<u8> {
     [&escaped(line)[..], b"\n"].concat()
 }
 
-/// Variables, program and arguments, as `env` takes them.
+/// Variables, program and arguments as words for `env`.
 fn env_words<'a>(env: &[EnvVar], program: &'a OsBytes, args: &'a [OsBytes]) -> Vec<Cow<'a, [u8]>> {
     let program = program.as_bytes();
-    // What begins with a dash must be no option of what follows.
+    // A program that begins with a dash must not be taken for an option.
     let option_like = program.starts_with(b"-") && program.contains(&b'/');
     let program = if option_like { anchored(program) } else { Cow::Borrowed(program) };
     let set = |variable: &EnvVar| [variable.name().as_bytes(), b"=", variable.value().as_bytes()].concat();
     let mut words: Vec<Cow<'a, [u8]>> = env.iter().map(|variable| Cow::Owned(set(variable))).collect();
     if program.contains(&b'=') {
-        // `env` takes it for one more variable. A shell expands `$0` and does not look at it again; its `exec`
-        // would look for options.
+        // `env` would take such a program for a variable. A shell expands `$0` only once. Its
+        // `exec` would take a leading dash for an option.
         let run: &[u8] = if program.starts_with(b"-") { br#""$0" "$@""# } else { br#"exec "$0" "$@""# };
         words.extend([b"sh".as_slice(), b"-c", run].map(Cow::Borrowed));
     }
@@ -136,7 +145,7 @@ fn env_words<'a>(env: &[EnvVar], program: &'a OsBytes, args: &'a [OsBytes]) -> V
 }
 
 fn assemble(cwd: Option<&OsBytes>, words: &[Cow<'_, [u8]>], tied: bool) -> OsBytes {
-    // Not every shell's `exec` says by its status what was wrong; `env` does.
+    // Not every shell's `exec` exits with a status that tells what failed; `env` does.
     let run = if tied {
         [b"set -- ", &join(words)[..], b"; ", EXEC_WITH_DEATH_SIGNAL.as_bytes()].concat()
     } else {
@@ -151,11 +160,11 @@ fn assemble(cwd: Option<&OsBytes>, words: &[Cow<'_, [u8]>], tied: bool) -> OsByt
     OsBytes::new(line).expect("made of Words, which hold no NUL, and of text without")
 }
 
-/// One word of a shell's language that stands for these bytes: of any shell's if they are printable ASCII, otherwise of a
-/// POSIX shell's. The bytes must hold no NUL, as no argument can.
+/// Quotes bytes as one word: for any shell if they are printable ASCII, otherwise for a POSIX
+/// shell. The bytes must not hold a NUL.
 #[must_use]
 pub fn quote(bytes: &[u8]) -> Cow<'_, [u8]> {
-    // Not `%`, which fish expands, nor `=`, which zsh does.
+    // `%` and `=` are missing: fish expands `%`, and zsh expands `=`.
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./,:@+".contains(byte);
     if bytes.is_empty() {
         return Cow::Borrowed(b"''");
@@ -182,7 +191,7 @@ pub fn quote(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(quoted)
 }
 
-/// Whether every shell reads a word as it was before it was [quoted](quote).
+/// Returns whether every shell reads the [quoted](quote) word unchanged.
 fn is_safe(word: &[u8]) -> bool {
     word.iter().all(is_printable) && quote(word).len() <= MAX_WORD_LEN
 }
@@ -191,19 +200,19 @@ fn is_printable(byte: &u8) -> bool {
     (b' '..=b'~').contains(byte)
 }
 
-/// The words, quoted, with blanks between them.
+/// Quotes the words and joins them with spaces.
 fn join(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let quoted: Vec<_> = words.iter().map(|word| quote(word.as_ref())).collect();
     quoted.join(&b' ')
 }
 
-/// Has a POSIX shell read this line, whatever shell passes it on.
+/// Has a POSIX shell interpret the line, through any login shell.
 fn via_sh(line: &[u8]) -> Vec<u8> {
     let sh = [b"exec".as_slice(), b"/bin/sh", b"-c"];
     if is_safe(line) {
         return join(&[&sh[..], &[line]].concat());
     }
-    // An escape may take six bytes in quotes.
+    // An escaped byte takes up to six characters in quotes.
     let pieces: Vec<Vec<u8>> = line.chunks(MAX_WORD_LEN / 6).map(escaped).collect();
     let pieces = pieces.iter().map(Vec::as_slice);
     let words: Vec<&[u8]> =
@@ -211,7 +220,7 @@ fn via_sh(line: &[u8]) -> Vec<u8> {
     join(&words)
 }
 
-/// What `printf %b` prints as these bytes, in printable characters alone.
+/// Encodes bytes as printable characters for `printf %b`.
 fn escaped(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.len());
     for byte in bytes {
@@ -224,9 +233,10 @@ fn escaped(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Goes to the directory, or says that it cannot.
+/// Shell code that changes to the directory or reports that it cannot.
 fn enter(directory: &[u8]) -> Vec<u8> {
-    // Otherwise `-` and `+1` were the places visited before, and other names would be looked for in CDPATH.
+    // Without a leading `./`, `-` and `+1` mean directories visited before, and other names are
+    // searched in CDPATH.
     let directory = anchored(directory);
     let complaint = [NO_DIRECTORY.as_bytes(), &directory].concat();
     let (directory, complaint) = (quote(&directory), quote(&complaint));
@@ -234,7 +244,7 @@ fn enter(directory: &[u8]) -> Vec<u8> {
     [b"cd ", &directory[..], br" || { printf '%s\n' ", &complaint, &exit].concat()
 }
 
-/// The same path, beginning with `/` or `./`.
+/// The same path with a leading `/`, `./` or `../`.
 fn anchored(path: &[u8]) -> Cow<'_, [u8]> {
     if path.starts_with(b"/") || path.starts_with(b"./") || path.starts_with(b"../") {
         return Cow::Borrowed(path);

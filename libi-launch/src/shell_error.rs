@@ -1,70 +1,75 @@
-//! Decides what a remote shell, or the command that it was to run, has failed at: read off its status and its last words.
+//! Reads from exit status and output what a remote shell, or the command that it ran, failed at.
 //!
-//! `ssh` says 255 for everything that it fails at itself, and says what it was on its standard error; a
-//! [command](crate::quote) says 125, 126 or 127 for what keeps it from its program. `rsh` says 1 for itself, and
-//! nothing of the command, whose status comes [another way](crate::exit_trailer); that of Debian says 0 when its server has
-//! let nobody in, and the server says why where the command would have. [`Failure::shell_error`](crate::failure::Failure::shell_error)
-//! puts status and words together.
+//! `ssh` exits with 255 for all failures of its own and prints the reason on standard error. A
+//! [command](crate::quote) exits with 125, 126 or 127 if it cannot run its program. `rsh` exits
+//! with 1 for its own failures and does not pass on the command's status, which arrives [another
+//! way](crate::exit_trailer). Debian's `rsh` exits with 0 when its server refuses a login, and the
+//! server prints the reason in place of the command's output.
+//! [`Failure::shell_error`](crate::failure::Failure::shell_error) combines status and text.
 //!
-//! The words are those of OpenSSH and, where they cannot be a program's, of the rsh programs there are, in English.
-//! OpenSSH translates nothing, in whatever locale it runs; nor do the rsh of Debian and the C library's `rcmd` under a
-//! program that sets no locale. So no locale is set for them: it would be sent on to the host by configurations with `SendEnv LC_*`,
-//! as Debian's is. What another shell says in another language is [`ShellError::ShellFailed`] with its words as evidence.
-//! With `LogLevel QUIET` in a configuration, ssh says nothing, and that is what is known then.
+//! The texts are English: those of OpenSSH and of the known `rsh` programs, as far as no other
+//! program would print them. OpenSSH translates no message in any locale; neither do Debian's `rsh`
+//! nor the C library's `rcmd` in a program that sets no locale. So no locale is set for them:
+//! configurations with `SendEnv LC_*`, such as Debian's, would send it on to the host. A message of
+//! another shell in another language is [`ShellError::ShellFailed`] with that message as evidence.
+//! With `LogLevel QUIET` in its configuration, `ssh` prints nothing, and nothing more is known.
 //!
-//! Words are looked for from the last line upwards. That somebody hung up, or nobody was reached, counts only if nothing else was
-//! said: where a proxy or a jump host fails, ssh ends with that, and the reason stands above.
+//! Lines are searched from the last one upwards. A closed connection or an unreachable host counts
+//! only if no line says more: `ssh` ends with such a line when a proxy or jump host fails, and the
+//! reason stands above it.
 
 use std::fmt;
 
-/// What has kept a host from being reached, or a program from being run there.
+/// Why a host could not be reached, or a program could not be run there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ShellError {
-    /// There is no such name.
+    /// No such host name.
     NameUnknown,
-    /// The name service did not answer.
+    /// The name service failed, perhaps temporarily.
     NameService,
-    /// Nothing listens on the port, or a firewall says so.
+    /// Nothing listens on the port, or a firewall rejects the connection.
     ConnectionRefused,
-    /// There was no answer for too long, to a connection or on it.
+    /// The connection timed out, before or after it was established.
     TimedOut,
-    /// There is no way there.
+    /// No route to the host.
     NoRoute,
-    /// This side has no port left to connect from; `rsh` needs one of about 500.
+    /// No local port is left to connect from; `rsh` needs one of about 500.
     NoPort,
-    /// The server has closed the connection before it let anybody in, as one does that has too many (`MaxStartups`).
+    /// The server closed the connection before authentication, as it does under load
+    /// (`MaxStartups`).
     ClosedBeforeLogin,
-    /// The two sides have no algorithm in common.
+    /// Client and server have no algorithm in common.
     NoCommonAlgorithm,
-    /// Nobody has said which key the host has, or it is one that was withdrawn from trust.
+    /// The host's key is unknown or was revoked.
     HostKeyUnknown,
-    /// The host has another key than it had.
+    /// The host's key differs from the known one.
     HostKeyChanged,
-    /// We were not let in.
+    /// Authentication failed, or the account may not log in.
     LoginDenied,
-    /// The remote shell needs a port below 1024, and may not have one: it is not set-user-ID root.
+    /// The remote shell needs a port below 1024 and lacks the privilege: it is not set-user-ID
+    /// root.
     NoPrivilegedPort,
-    /// Somebody was called, and hung up without having begun the program, or without having said so.
+    /// The connection was closed before the program started, or before the host reported so.
     LoginEnded,
-    /// The connection ended after we had been let in.
+    /// The connection ended after the login.
     ConnectionLost,
-    /// The directory cannot be entered.
+    /// The working directory cannot be entered.
     DirectoryNotFound,
-    /// The program was found, and cannot be executed.
+    /// The program exists and cannot be executed.
     ProgramNotExecutable,
     /// The program was not found.
     ProgramNotFound,
-    /// The remote shell does not know an option, or refuses its configuration.
+    /// The remote shell rejects an option or its configuration.
     BadOptions,
-    /// There is no such remote shell where the launch was made.
+    /// The launching host does not have this remote shell.
     ShellNotFound,
-    /// The remote shell has failed, and has not said at what, or not in words that are known.
+    /// The remote shell failed for a reason that is not known.
     ShellFailed,
 }
 
 impl ShellError {
-    /// Whether another attempt may go better.
+    /// Returns whether another attempt may succeed.
     #[must_use]
     pub fn is_retryable(self) -> bool {
         match self {
@@ -83,7 +88,7 @@ impl ShellError {
         }
     }
 
-    /// Whether it is what somebody does who was asked for too much at once, so that fewer launches at a time may help.
+    /// Returns whether this is typical of overload, so that fewer launches at a time may help.
     #[must_use]
     pub fn is_overload(self) -> bool {
         matches!(
@@ -92,7 +97,7 @@ impl ShellError {
         )
     }
 
-    /// Whether it is the remote shell that says so by its status, and not the command.
+    /// Returns whether the remote shell failed, as opposed to the command that it ran.
     #[must_use]
     pub fn is_from_shell(self) -> bool {
         !matches!(self, Self::DirectoryNotFound | Self::ProgramNotExecutable | Self::ProgramNotFound)
@@ -102,36 +107,36 @@ impl ShellError {
 impl fmt::Display for ShellError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NameUnknown => "the name is not known",
-            Self::NameService => "the name service did not answer",
-            Self::ConnectionRefused => "the connection was refused",
-            Self::TimedOut => "the connection timed out",
-            Self::NoRoute => "there is no way to the host",
-            Self::NoPort => "there was no port left to connect from",
-            Self::ClosedBeforeLogin => "the server hung up before letting anybody in",
-            Self::NoCommonAlgorithm => "the two sides have no algorithm in common",
-            Self::HostKeyUnknown => "the host's key is not known",
-            Self::HostKeyChanged => "the host's key has changed",
-            Self::LoginDenied => "the login was refused",
-            Self::NoPrivilegedPort => "the remote shell may not use a port below 1024",
-            Self::LoginEnded => "the login ended before the program had begun",
-            Self::ConnectionLost => "the connection broke",
-            Self::DirectoryNotFound => "the directory cannot be entered",
-            Self::ProgramNotExecutable => "the program cannot be executed",
-            Self::ProgramNotFound => "the program was not found",
-            Self::BadOptions => "the remote shell refuses an option or its configuration",
-            Self::ShellNotFound => "there is no remote shell to start",
-            Self::ShellFailed => "the remote shell failed",
+            Self::NameUnknown => "unknown host name",
+            Self::NameService => "name service failed",
+            Self::ConnectionRefused => "connection refused",
+            Self::TimedOut => "connection timed out",
+            Self::NoRoute => "no route to host",
+            Self::NoPort => "no local port left",
+            Self::ClosedBeforeLogin => "connection closed before login",
+            Self::NoCommonAlgorithm => "no algorithm in common",
+            Self::HostKeyUnknown => "unknown host key",
+            Self::HostKeyChanged => "host key changed",
+            Self::LoginDenied => "login denied",
+            Self::NoPrivilegedPort => "no permission to use a port below 1024",
+            Self::LoginEnded => "login ended before the program started",
+            Self::ConnectionLost => "connection lost",
+            Self::DirectoryNotFound => "cannot enter the directory",
+            Self::ProgramNotExecutable => "program not executable",
+            Self::ProgramNotFound => "program not found",
+            Self::BadOptions => "remote shell rejects an option or its configuration",
+            Self::ShellNotFound => "remote shell not found",
+            Self::ShellFailed => "remote shell failed",
         })
     }
 }
 
-/// What a remote shell has failed at by one line alone, whichever it is.
+/// Classifies a single line of any remote shell.
 pub(crate) fn of_line(line: &str) -> Option<ShellError> {
     of_key(line).or_else(|| ssh_says(line)).or_else(|| rsh_says(line))
 }
 
-/// What is wrong with the key of a host. That it was not verified is said in another line.
+/// Classifies a line about a host's key. Another line says that verification failed.
 fn of_key(line: &str) -> Option<ShellError> {
     let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
     if has(&["has changed and you have", "IDENTIFICATION HAS CHANGED"]) {
@@ -140,41 +145,41 @@ fn of_key(line: &str) -> Option<ShellError> {
     has(&["host key is known for", "REVOKED"]).then_some(ShellError::HostKeyUnknown)
 }
 
-/// What ssh has failed at by what it has printed, and the line that says so.
+/// Classifies the output of a failed `ssh`; returns the deciding line as well.
 pub(crate) fn of_ssh(printed: &str) -> Option<(ShellError, &str)> {
     let (shell_error, line) = search(printed, ssh_says)?;
     if shell_error != ShellError::HostKeyUnknown {
         return Some((shell_error, line));
     }
-    // The last line says that the key was not verified; one above says why.
+    // The last line says that verification failed; one above says why.
     let above = |what| lines(printed).find(|line| of_key(line) == Some(what)).map(|line| (what, line));
     above(ShellError::HostKeyChanged)
         .or_else(|| above(ShellError::HostKeyUnknown))
         .or(Some((shell_error, line)))
 }
 
-/// What rsh has failed at, if no program would have said it like this.
+/// Classifies the output of a failed `rsh`, by messages that no program would print.
 pub(crate) fn of_rsh(printed: &str) -> Option<(ShellError, &str)> {
     search(printed, rsh_says)
 }
 
-/// What an rshd has failed at that says so where a program would have printed, instead of starting one.
+/// Classifies what an rshd prints in place of the command's output when it refuses a login.
 pub(crate) fn of_rshd(printed: &str) -> Option<(ShellError, &str)> {
     lines(printed).find(|line| is_login_denial(line)).map(|line| (ShellError::LoginDenied, line))
 }
 
-/// The last line that rsh has not said itself.
+/// The last line that `rsh` has not printed itself.
 pub(crate) fn before_rsh(printed: &str) -> Option<&str> {
     lines(printed).find(|line| rsh_says(line).is_none() && !line.starts_with("Trying "))
 }
 
-/// Whether an rshd says this line in the place of a command's output when it lets nobody in.
+/// Returns whether an rshd prints this line in place of a command's output when it refuses a login.
 #[must_use]
 pub fn is_login_denial(line: &str) -> bool {
     AUTHENTICATION.contains(&line)
 }
 
-/// What authentication modules say of whom they do not let in.
+/// Messages of authentication modules for a refused login.
 const AUTHENTICATION: [&str; 7] = [
     "Authentication failure",
     "Permission denied",
@@ -185,7 +190,8 @@ const AUTHENTICATION: [&str; 7] = [
     "Authentication service cannot retrieve authentication info",
 ];
 
-/// Whether a start that has failed for this reason, as the operating system has it, was that of a remote shell that is not there.
+/// Returns whether a start failed, for this reason of the operating system, because the remote
+/// shell does not exist.
 pub(crate) fn is_shell_not_found(why: &str) -> bool {
     let Some((program, reason)) = why.strip_prefix("exec ").unwrap_or(why).split_once(": ") else {
         return false;
@@ -195,7 +201,7 @@ pub(crate) fn is_shell_not_found(why: &str) -> bool {
     missing && ["ssh", "rsh"].contains(&name)
 }
 
-/// The lines that say something, the last first.
+/// The lines that are not blank, the last one first.
 pub(crate) fn lines(printed: &str) -> impl Iterator<Item = &str> {
     printed.lines().rev().map(str::trim).filter(|line| !line.is_empty())
 }
@@ -298,7 +304,7 @@ fn rsh_says(line: &str) -> Option<ShellError> {
     if line.starts_with("connect to address ") || line.starts_with("connect: ") {
         return unconnected(reason);
     }
-    // The rest could be anybody's without the name of rsh before it.
+    // Without the name of rsh before it, another program could have printed the rest.
     let Some((name, said)) = line.split_once(": ") else { return rshd_says(line) };
     if !["rsh", "rcmd", "rshd", "in.rshd"].contains(&name.rsplit('/').next().unwrap_or_default()) {
         return None;
@@ -310,7 +316,7 @@ fn rsh_says(line: &str) -> Option<ShellError> {
         return Some(ShellError::ShellFailed); // the lines above may say why
     }
     match unconnected(reason) {
-        // Where the server had begun, no call is named.
+        // Once the login has begun, the message names no system call.
         Some(ShellError::ClosedBeforeLogin) if reason == said => Some(ShellError::ConnectionLost),
         None if said.starts_with("Didn't receive NULL byte from server") => {
             Some(ShellError::ClosedBeforeLogin)
@@ -323,19 +329,19 @@ fn rshd_says(words: &str) -> Option<ShellError> {
     ["Permission denied.", "Login incorrect."].contains(&words).then_some(ShellError::LoginDenied)
 }
 
-/// A name that has no address, for this reason.
+/// Classifies the reason for a failed name resolution.
 fn unresolved(reason: &str) -> ShellError {
     const PASSING: [&str; 4] =
         ["Temporary failure in name resolution", "Try again", "System error", "Device or resource busy"];
     if PASSING.contains(&reason) { ShellError::NameService } else { ShellError::NameUnknown }
 }
 
-/// A connection that was not made, for this reason.
+/// Classifies the reason for a failed connection.
 fn unconnected(reason: &str) -> Option<ShellError> {
     Some(match reason {
         "Connection refused" => ShellError::ConnectionRefused,
         "Connection timed out" | "Operation timed out" => ShellError::TimedOut,
-        // Where a rule forbids it, the kernel denies permission.
+        // EACCES: a firewall rule on this host forbids the connection.
         "No route to host" | "Host is unreachable" | "Host is down" | "Permission denied" => {
             ShellError::NoRoute
         }

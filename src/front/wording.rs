@@ -35,10 +35,7 @@ impl FailureText {
 
     /// What follows the name of a host that was replaced.
     pub(super) fn replaced_suffix(&self) -> String {
-        match self.shell_error {
-            Some(_) => format!(": {}", self.cause),
-            None => format!(", which {}", self.cause),
-        }
+        format!(": {}", self.cause)
     }
 }
 

@@ -51,7 +51,7 @@ fn a_program_that_ends_without_joining_is_named_with_its_status_and_its_last_wor
             "on the way\nwhat is wrong\n",
             "",
         ),
-        (&["signal:15"], Exit::Signal(15), "", "  a  was ended by signal 15 before joining, after "),
+        (&["signal:15"], Exit::Signal(15), "", "  a  was killed by signal 15 before joining, after "),
         (&["bare:no end", "signal:9"], Exit::Signal(9), "no end", ""),
     ];
     for (words, exit, printed, text) in cases {

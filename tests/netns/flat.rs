@@ -63,6 +63,6 @@ fn hosts_that_let_only_the_front_end_in_while_others_let_everybody_in_are_named(
     assert_eq!((report.joined(), heard.exits.len()), (9, 9), "{report}");
     assert!(report.flat().is_none(), "most can launch each other: {report}");
     let text = report.to_string();
-    assert!(text.contains("h[3,7,11]  the login was refused"), "{text}");
+    assert!(text.contains("h[3,7,11]  login denied"), "{text}");
     assert!(text.contains("also from hosts that launch others"), "{text}");
 }

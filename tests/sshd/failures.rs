@@ -109,8 +109,8 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
         row("there is no network", in_network(lab, "true", &far), &["Network is unreachable"])
             .host("10.9.9.9"),
         row("there is no route", in_network(lab, barred, &far), &["No route to host"]).host("10.9.9.9"),
-        row("the host's key is not known", main(&[no_keys]), &["the host's key is not known"]),
-        row("the host's key has changed", main(&[&changed]), &["the host's key has changed"]),
+        row("the host's key is not known", main(&[no_keys]), &["unknown host key"]),
+        row("the host's key has changed", main(&[&changed]), &["host key changed"]),
         row("the user's key is refused", lab.backend("strict", &[]), &["Permission denied"]),
         row("the server wants a password", lab.backend("passwords", &[]), &["Permission denied (password)"]),
         row(
@@ -136,7 +136,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
         row(
             "sshd is killed when it has started the command",
             lab.backend("dying", &[]),
-            &["exited 255", "the connection broke"],
+            &["exited 255", "connection lost"],
         ),
         row(
             "the server leaves in the midst of its greeting",
@@ -157,7 +157,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
         row("the proxy ends", main(&["ProxyCommand=false"]), &["exited 255", "UNKNOWN port 65535"]).hangs(),
         row("there is no such program", main(&[]), &["exited 127", "/no/such/program"])
             .with(|members| members.executable = word("/no/such/program")),
-        row("the program cannot be executed", main(&[]), &["exited 126", "Permission denied"])
+        row("program not executable", main(&[]), &["exited 126", "Permission denied"])
             .with(|members| members.executable = word(&not_executable)),
         row(
             "the directory does not exist",

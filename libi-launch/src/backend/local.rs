@@ -1,4 +1,5 @@
-//! Hosts are names, and everything runs on this machine: for one machine, for tests, for trying things out.
+//! Launch method for one machine: host names are only names, and all programs run here. For single
+//! machines, tests and experiments.
 
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::{Channel, LINK_ENV, LINK_FD, LaunchMethod, SpawnSpec, SpecError, env_var};
 use crate::machine::{HostSpec, Program};
 
-/// The back-end that needs nothing installed. Users and ports of hosts mean nothing to it.
+/// The back-end that needs nothing installed. It ignores users and ports of hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Local;
 
 impl Local {
-    /// What to start for a further member, or for the leader of a host that is only a name.
+    /// The spec for a further member of a host, or for the leader of a host that is only a name.
     #[must_use]
     pub fn start(program: &Program) -> SpawnSpec {
         let mut env = program.env.clone();

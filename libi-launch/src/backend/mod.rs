@@ -1,35 +1,40 @@
-//! How a process is started on a host: the contract of back-ends, and those there are.
+//! Launch methods: how a program is started on a host.
 //!
-//! # What a back-end provides
-//! A back-end is asked for a [`SpawnSpec`]: which process to start *here* so that a program starts *there*. It does nothing
-//! itself: no process, no file, no clock. Whoever launches follows the recipe, watches the process, and ends it.
+//! # Contract
+//! A [`LaunchMethod`] turns a host and a program into a [`SpawnSpec`]: the process to start *here*
+//! so that the program starts *there*. It is pure: it starts no process, opens no file and reads no
+//! clock. The launching process spawns the process that the spec describes, watches it and kills
+//! it.
 //!
-//! 1. The process that the recipe starts stands for the one on the host. It lives as long as that does, and its exit
-//!    status is that one's, as well as the means allow: a remote shell says 255 for itself. Where it has none, the host says on
-//!    the channel how the program has ended ([`SpawnSpec::trailer`]).
-//! 2. There is a [`Channel`] between the two, for bytes in both directions, untouched and in order. Other text may come
-//!    before ours on it, from whatever starts a shell there; our preamble is found behind it.
-//! 3. The program finds in its environment, under [`LINK_ENV`], where its end of the channel is.
-//! 4. When the process here is killed, or whoever started it, the channel ends over there. That is
-//!    how a member learns that nobody wants it any more.
-//! 5. Executable, arguments, variables and directory arrive as they are, whatever bytes they hold.
-//! 6. Nothing secret is in the recipe: everybody on this machine can read the arguments of a process.
+//! 1. The spawned process stands for the program on the host. It lives as long as the program, and
+//!    its exit status is the program's where the method allows that. (`ssh` exits with 255 for
+//!    failures of its own.) Where the method has no exit status, the host reports the status on the
+//!    channel; see [`SpawnSpec::trailer`].
+//! 2. A [`Channel`] connects the two. It carries bytes in both directions, unchanged and in order.
+//!    The remote shell may print other text before the first frame; the receiver skips everything
+//!    before the protocol's preamble.
+//! 3. The program finds its end of the channel in the environment variable [`LINK_ENV`].
+//! 4. When the spawned process is killed, or the process that spawned it dies, the channel reaches
+//!    EOF on the host. A member that reads EOF ends.
+//! 5. Executable, arguments, variables and directory arrive unchanged, whatever bytes they hold.
+//! 6. A spec holds no secret: all users of this machine can read the arguments of a process.
 //!
-//! # What it may assume
-//! Names, users and ports have been read by [`libi_core::hosts`], words hold no NUL. The recipe is followed in
-//! the environment of the launching process, which may be the leader of another host: so a back-end is a value that travels
-//! ([`Backend`]), and refers to nothing that only the front end has.
+//! # Assumptions
+//! Host names, users and ports have been parsed by [`libi_core::hosts`]; words hold no NUL. A spec
+//! is carried out in the environment of the launching process, which may be the leader of another
+//! host. A [`Backend`] therefore is serializable and refers to nothing that exists only on the
+//! front end.
 //!
-//! # Which there are
+//! # Back-ends
 //!
-//! | back-end | a host is | a launch costs about |
+//! | back-end | reaches | typical cost of a launch |
 //! |---|---|---|
-//! | [`Local`] | a name; everything runs on this machine | half a millisecond |
-//! | [`Ssh`] | whatever OpenSSH's `ssh` reaches | tenths of a second |
-//! | [`Rsh`] | whatever `rsh` reaches, and for whoever trusts the network | hundredths of a second |
-//! | [`Shell`] | whatever another program called like `ssh` or `rsh` reaches | what the shell takes |
+//! | [`Local`] | this machine; host names are only names | half a millisecond |
+//! | [`Ssh`] | hosts that OpenSSH's `ssh` reaches | tenths of a second |
+//! | [`Rsh`] | hosts that `rsh` reaches, on a trusted network | hundredths of a second |
+//! | [`Shell`] | hosts that another program called like `ssh` or `rsh` reaches | that of the program |
 //!
-//! A host's further members are started by its leader, always as [`Local`] does.
+//! The leader of a host starts the host's further members, always as [`Local`] does.
 
 mod local;
 mod rsh;
@@ -51,78 +56,81 @@ use crate::exit_trailer::TrailerTag;
 use crate::machine::{HostSpec, Program};
 use crate::quote::CommandWriter;
 
-/// The variable that tells a program where its link is: the number of a socket, or [`LINK_STDIO`].
+/// Environment variable that tells a program where its link is: the number of a socket, or
+/// [`LINK_STDIO`], or [`LINK_STDIO_STDERR`].
 pub const LINK_ENV: &str = "LIBI_LINK";
-/// The value of [`LINK_ENV`] for standard input and output.
+/// Value of [`LINK_ENV`]: the link is standard input and output.
 pub const LINK_STDIO: &str = "stdio";
-/// The same where standard error is the same as standard output, and the program has to keep it out of its link.
+/// Value of [`LINK_ENV`]: the link is standard input and output, and standard error leads to
+/// standard output as well. The program has to keep its error output out of the link.
 pub const LINK_STDIO_STDERR: &str = "stdio+stderr";
-/// The number of the socket that a program started on this machine inherits.
+/// File descriptor of the socket that a program started on this machine inherits.
 pub const LINK_FD: u16 = 3;
 
-/// What to start here so that a program starts on a host.
+/// The process to start here so that a program starts on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpawnSpec {
-    /// What is started on this machine.
+    /// Program to start on this machine.
     pub program: OsBytes,
     /// Its arguments.
     pub args: Vec<OsBytes>,
-    /// Variables to set for it, in addition to those of whoever launches.
+    /// Variables to set, in addition to the environment of the launching process.
     pub env: Vec<EnvVar>,
-    /// Where to start it; where we are, if nothing is said.
+    /// Working directory; `None` keeps the current one.
     pub cwd: Option<OsBytes>,
-    /// What its first link is.
+    /// The first link to the process.
     pub channel: Channel,
-    /// What is to be said on the channel before everything else.
+    /// Bytes to send on the channel before everything else.
     pub initial_input: Vec<u8>,
-    /// If the host says on the channel how the program has ended: the mark of the line that does. Then the status of what
-    /// is started here means nothing for the program.
+    /// Tag of the line by which the host reports the program's exit status on the channel, if it
+    /// does. Then the exit status of the spawned process says nothing about the program.
     pub trailer: Option<TrailerTag>,
 }
 
 /// The first link to a started process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// A socket that it inherits as [`LINK_FD`]; its standard output and error are its own.
+    /// A socket that the process inherits as [`LINK_FD`]. Its standard output and error are
+    /// captured separately.
     Socket,
-    /// Its standard input and output; only its standard error is its own.
+    /// Standard input and output. Only its standard error is captured separately.
     Streams,
 }
 
-/// A launch that a back-end cannot make, and never will.
+/// A launch that the back-end cannot express. A retry cannot succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The remote shell would take it for something else.
+    /// The remote shell would parse the text as an option.
     #[error("the {what} {text:?} begins with a dash, which a remote shell takes for an option")]
     OptionLike {
-        /// What it was to be.
+        /// Which part it is: `host`, `user`, `port`.
         what: &'static str,
-        /// How it reads.
+        /// The text.
         text: String,
     },
-    /// This back-end knows no way to say it.
+    /// The program named has no option for the part named.
     #[error("{0} has no option for a {1}")]
     NoOption(OsBytes, &'static str),
 }
 
-/// A back-end, as it travels to everybody who launches.
+/// A back-end as the user names it, sent to every process that launches hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backend {
-    /// Everything on this machine.
+    /// Starts everything on this machine.
     Local(Local),
     /// A program that is called like `ssh` and `rsh`.
     Shell(Shell),
-    /// `ssh`, as OpenSSH has it.
+    /// OpenSSH's `ssh`.
     Ssh(Ssh),
     /// `rsh`.
     Rsh(Rsh),
 }
 
-/// Programs that send everything as it is, by which a [`Shell`] may be called.
+/// Names of programs that send everything in plain text and that [`Shell`] may be told to call.
 const PLAINTEXT_SHELLS: [&str; 4] = ["rsh", "remsh", "rsh-redone-rsh", "netkit-rsh"];
 
 impl Backend {
-    /// Whether others on the network can read what goes over its channels, and change it.
+    /// Returns whether others on the network can read and change what its channels carry.
     #[must_use]
     pub fn is_plaintext(&self) -> bool {
         match self {
@@ -135,13 +143,14 @@ impl Backend {
         }
     }
 
-    /// Whether hosts say how their programs have ended, because what is started here does not know.
+    /// Returns whether hosts report the exit status of their programs on the channel, because the
+    /// spawned process does not know it.
     #[must_use]
     pub fn has_exit_trailer(&self) -> bool {
         matches!(self, Self::Rsh(_))
     }
 
-    /// Takes the mark of a session, if it needs one.
+    /// Sets the session's trailer tag, for back-ends that use one.
     #[must_use]
     pub fn with_trailer_tag(self, trailer_tag: TrailerTag) -> Self {
         match self {
@@ -157,18 +166,19 @@ impl Default for Backend {
     }
 }
 
-/// What every back-end provides; see the [module](self).
+/// Contract of every back-end; see the [module](self).
 pub trait LaunchMethod {
-    /// What a launch usually costs, to begin with; measurements take its place.
+    /// Expected cost of a launch. Measurements replace it.
     fn default_cost(&self) -> Cost;
 
-    /// What to start here for this program to start on that host.
+    /// Describes the process to start here so that `program` starts on `host`.
     ///
     /// # Errors
-    /// The launch cannot be expressed.
+    /// The back-end cannot express the launch.
     fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError>;
 
-    /// How many hosts whoever launches can hold at a time; no limit of its own if nothing is said.
+    /// Maximum number of hosts that one process can have launched at a time; `None` means no limit
+    /// of the back-end's own.
     fn max_children(&self) -> Option<usize> {
         None
     }
@@ -212,14 +222,14 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A variable of ours: both parts are known to be words.
+/// One of libi's own variables. Name and value are literals without NUL.
 fn env_var(name: &str, value: &str) -> Vec<EnvVar> {
     let word = |text: &str| OsBytes::try_from(text).ok();
     let env_var = word(name).zip(word(value)).and_then(|(name, value)| EnvVar::new(name, value).ok());
     env_var.into_iter().collect()
 }
 
-/// What a remote shell is to be told to run, if our link is its standard streams.
+/// The command line for a remote shell whose standard streams become the link.
 fn remote_command(program: &Program, written: CommandWriter) -> OsBytes {
     let mut env = program.env.clone();
     env.extend(env_var(LINK_ENV, LINK_STDIO));

@@ -1,25 +1,40 @@
-//! `rsh`: what it lacks, and what is done about that.
+//! `rsh`: what it lacks, and how that is made up for.
 //!
-//! # Who may use it
-//! **Everything goes over the network as it is, and hosts believe each other's addresses.** Whoever can read along learns the
-//! session's secret; whoever can write takes part. So `libi` refuses such a launch unless it is told that the network is trusted,
-//! and warns even then. What a leader launches goes the same way, so this holds for all hosts of a session.
+//! # Security
+//! **Everything crosses the network in plain text, and hosts trust each other's addresses.** An
+//! eavesdropper learns the session's secret; an attacker who can also write takes part in the
+//! session. `libi` therefore refuses such a launch unless the caller declares the network trusted,
+//! and warns even then. Leaders launch their hosts the same way, so this holds for all hosts of a
+//! session.
 //!
-//! # What is lacking
+//! # Limitations and remedies
 //!
-//! | rsh | here |
-//! |---|---|
-//! | has no exit status | A POSIX shell runs the program, waits for it, and says its status in a [last line](crate::trailer) on the channel. If that does not come, the connection broke, or the host did: [`Exit::Shell`](crate::failure::Exit::Shell) |
-//! | ends with 0 although nobody was let in | What its server says instead of starting a shell is read off by [`shell_error`](crate::shell_error) |
-//! | takes short commands: Debian's server cuts the connection at 1 KiB | The command only reads one line of its input; that line, which comes first on the channel, says what to run |
-//! | has a second connection for standard error, which Debian's client loses, using up a processor as soon as anything comes | Nothing is sent there: until the program takes its place its standard error is part of its output, and then the program passes it on itself ([`LINK_STDIO_STDERR`]). The very last words of a leader that crashes may be lost in it |
-//! | cannot say why it has not connected | Debian's can, if it is [asked](Rsh::redone) |
-//! | needs a port below 1024 for each of these connections, on either end, and there are 512 | One host launches [250](LaunchMethod::max_children) at most: as with all that is refused for being too much, it slows down and tries again, and others that are up launch the rest. One of the two stays in use for a minute after its program has ended, because this end is the first to hang up |
-//! | is told to end by nobody when its server's end hangs | As with ssh: what has been killed here hangs up there, and a member that finds that nobody is there any more ends. What has not taken its place yet ends when it likes |
+//! - **No exit status.** A POSIX shell on the host runs the program, waits for it, and reports its
+//!   status in a [last line](crate::exit_trailer) on the channel. Without that line the connection
+//!   or the host has failed: [`Exit::Shell`](crate::failure::Exit::Shell).
+//! - **Status 0 although the login was refused.** [`shell_error`](crate::shell_error) recognizes
+//!   what the server prints instead of starting a shell.
+//! - **Short commands only:** Debian's server closes the connection beyond 1 KiB. The command only
+//!   reads one line from its standard input. That line comes first on the channel and holds the
+//!   actual command.
+//! - **A second connection for standard error,** which Debian's client mishandles: it loses the
+//!   data and spins once anything arrives. Nothing is sent on it. Until the program has joined, its
+//!   standard error is part of its output; then the program forwards it itself
+//!   ([`LINK_STDIO_STDERR`]). The last words of a leader that crashes may be lost.
+//! - **No reason for a failed connection.** Debian's client prints one [when asked](Rsh::redone).
+//! - **Needs a port below 1024 for each of the two connections, on either end;** there are 512. One
+//!   host launches [250](LaunchMethod::max_children) at most. Like other failures by overload, a
+//!   lack of ports slows the launches down and is retried, and hosts that are up launch the rest.
+//!   One of the two ports stays in use for a minute after the program has ended, because the
+//!   launching end closes first.
+//! - **No signal reaches the program when the server hangs.** As with `ssh`, the channel reaches
+//!   EOF when the local process is killed, and members then end. A program that has not joined ends
+//!   when it chooses to.
 //!
-//! So `rsh` has to be set-user-ID root, as it is installed, or be called by root; firewalls have to let hosts connect back to
-//! ports from 512 on; `.rhosts` or `hosts.equiv` of each host have to name those that launch it. Servers under inetd are called
-//! so many times a minute at most, then not at all for ten: 256 with Debian's, unless its configuration says `nowait.0`.
+//! `rsh` has to be set-user-ID root, as it is installed, or be called by root. Firewalls have to
+//! let hosts connect back to ports from 512 on. `.rhosts` or `hosts.equiv` of each host have to
+//! name the hosts that launch it. Servers under inetd accept a limited number of calls per minute,
+//! then none for ten minutes: 256 with Debian's inetd, unless its configuration says `nowait.0`.
 
 use std::time::Duration;
 
@@ -32,30 +47,30 @@ use crate::exit_trailer::TrailerTag;
 use crate::machine::{HostSpec, Program};
 use crate::quote;
 
-/// How many connections there are ports for, with some for others.
+/// Maximum number of connections at a time. It leaves some ports to other programs.
 const MAX_CHILDREN: usize = 250;
 
 /// How to call `rsh`.
 ///
 /// ```
-/// use libi_launch::backend::{Rsh, Via};
+/// use libi_launch::backend::{Backend, Rsh};
 ///
-/// let via = Via::Rsh(Rsh { user: Some("batch".to_owned()), ..Rsh::redone() });
-/// assert!(via.is_plain());
+/// let backend = Backend::Rsh(Rsh { user: Some("batch".to_owned()), ..Rsh::redone() });
+/// assert!(backend.is_plaintext());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rsh {
-    /// The program, as a path or a name to be looked up where it is called.
+    /// Path of the program, or a name that the launching process looks up in its `PATH`.
     pub program: OsBytes,
-    /// Arguments before everything else.
+    /// Arguments that come first.
     pub args: Vec<OsBytes>,
-    /// Whom to be on hosts of which the list says nothing; if nothing is said here either, whoever launches.
+    /// User on hosts for which the host list names none; `None` means the user that launches.
     pub user: Option<String>,
-    /// The option before a port, if there is one; it is used for hosts that have one in the list.
+    /// Option that precedes a port, if the program has one. Used for hosts with a port in the list.
     pub port: Option<OsBytes>,
-    /// What a launch costs, to begin with.
+    /// Expected cost of a launch; measurements replace it.
     pub cost: Cost,
-    /// The mark of the session, put in by whoever launches it.
+    /// Tag of the session, set by the process that launches it.
     pub trailer_tag: TrailerTag,
 }
 
@@ -66,7 +81,7 @@ impl Default for Rsh {
 }
 
 impl Rsh {
-    /// Any `rsh`, called with what all of them know.
+    /// Any `rsh`, called with the options that all of them know.
     #[must_use]
     pub fn new() -> Self {
         let cost = Cost::new(Duration::from_millis(3), Duration::from_millis(50));
@@ -74,7 +89,8 @@ impl Rsh {
         Self { program, args: Vec::new(), user: None, port: None, cost, trailer_tag: TrailerTag::default() }
     }
 
-    /// That of rsh-redone, which is Debian's: it knows an option for a port, and another to say why it has not connected.
+    /// rsh-redone, which is Debian's `rsh`. It has an option for a port, and one to print why a
+    /// connection has failed.
     #[must_use]
     pub fn redone() -> Self {
         Self { args: word("-v").into_iter().collect(), port: word("-p"), ..Self::new() }
@@ -114,25 +130,27 @@ impl LaunchMethod for Rsh {
 }
 
 impl Rsh {
-    /// Runs the program in a process of its own, and says how it has ended.
+    /// Shell script that runs the program in a process of its own and reports its exit status.
     fn script(&self, program: &Program) -> Vec<u8> {
         let mut env = program.env.clone();
         env.extend(env_var(LINK_ENV, LINK_STDIO_STDERR));
         let line = quote::script_line(program.cwd.as_ref(), &env, &program.executable, &program.args);
-        // Shells print which signal has ended a process; the status says so. The program leads a group of its own, as after a
-        // login through ssh: with that goes what it has started.
+        // Shells print which signal has ended a process; the status says so. The program leads a
+        // process group, as after a login through ssh, so that its children can be killed with it.
         let begin = b"exec 3>&1 2>/dev/null; by=; command -v setsid >/dev/null && by=setsid; (".as_slice();
-        // Who closes a connection on which something has arrived that he has not read resets it, and what he has said last may be
-        // lost. So this end waits until the other has heard it and hangs up, which it may not live to do.
+        // Closing a connection with unread input resets it, and output that is still in flight may
+        // be lost. So this end waits for EOF, that is until the other end has read the status and
+        // closed. It may not live that long; then `timeout` ends the wait.
         let wait = "by=; command -v timeout >/dev/null && by='timeout 9'; $by cat >/dev/null";
         let end = format!(") 2>&3 3>&-; {}; {wait}", self.trailer_tag.write_to(3));
-        // What a shell does in brackets it does in a process of its own, which then becomes the program: `setsid` needs no
-        // further one, for this leads no group.
+        // The parentheses make the shell fork; the forked process then becomes the program.
+        // `setsid` needs no further fork there, because that process leads no group.
         [begin, &line, end.as_bytes()].concat()
     }
 }
 
-/// What it has printed beside its connection, without what Debian's says of its progress when it is to say what is wrong.
+/// What `rsh` has printed on its standard error, without the progress messages that Debian's prints
+/// when it is asked for reasons.
 #[must_use]
 pub fn without_progress(printed: &[u8]) -> Vec<u8> {
     let is_progress = |line: &[u8]| {
@@ -147,7 +165,7 @@ pub fn without_progress(printed: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// A word of ours.
+/// One of libi's own words.
 fn word(text: &str) -> Option<OsBytes> {
     OsBytes::try_from(text).ok()
 }

@@ -1,7 +1,8 @@
-//! Any program that is called as `ssh` and `rsh` are: options, a host, and a command for the shell over there.
+//! Launch method for programs that are called like `ssh` and `rsh`: options, a host, and a command
+//! for the remote login shell.
 //!
-//! Nothing is known of it but that, so that it gets no option that you do not give it; of `ssh` and `rsh` themselves more is known, see
-//! [`Ssh`](super::Ssh) and [`Rsh`](super::Rsh).
+//! Such a program gets only the options that the caller configures. [`Ssh`](super::Ssh) and
+//! [`Rsh`](super::Rsh) know more about theirs.
 
 use std::time::Duration;
 
@@ -16,20 +17,20 @@ use crate::quote;
 /// How to call a remote shell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shell {
-    /// The program, as a path or a name to be looked up where it is called.
+    /// Path of the program, or a name that the launching process looks up in its `PATH`.
     pub program: OsBytes,
-    /// Arguments before everything else.
+    /// Arguments that come first.
     pub args: Vec<OsBytes>,
-    /// The option before a user's name.
+    /// Option that precedes a user name.
     pub user: Option<OsBytes>,
-    /// The option before a port.
+    /// Option that precedes a port.
     pub port: Option<OsBytes>,
-    /// What a launch costs, to begin with.
+    /// Expected cost of a launch; measurements replace it.
     pub cost: Cost,
 }
 
 impl Shell {
-    /// A shell that takes a user with `-l` and a port with `-p`, as `ssh` does, and is about as fast.
+    /// A shell that takes a user with `-l` and a port with `-p` and costs as much as `ssh`.
     #[must_use]
     pub fn new(program: OsBytes) -> Self {
         let option = |text: &str| OsBytes::try_from(text).ok();
@@ -37,7 +38,7 @@ impl Shell {
         Self { program, args: Vec::new(), user: option("-l"), port: option("-p"), cost }
     }
 
-    /// The option, and what follows it, if there is something to say.
+    /// The option followed by its value, or nothing if there is no value.
     fn option(
         &self,
         option: Option<&OsBytes>,

@@ -1,49 +1,57 @@
-//! OpenSSH's `ssh`: which options it is called with, and why.
+//! OpenSSH's `ssh`: the options it is called with, and why.
 //!
-//! # What is never left to chance
-//! A launch is many calls that nobody watches, over whose streams a protocol runs. So these come first on each command
-//! line, where no configuration and no option of yours changes them:
+//! # Options that are always set
+//! A launch runs a protocol over the standard streams of an unattended `ssh`. These options
+//! therefore come first on each command line, where neither a configuration file nor the caller's
+//! options change them:
 //!
-//! | option | because |
+//! | option | reason |
 //! |---|---|
-//! | `-T` | a terminal would change bytes, and a prompt wait for somebody |
-//! | `BatchMode=yes` | whoever is not let in without a question is told so at once |
-//! | `EscapeChar=none` | no byte means anything to ssh |
-//! | `ClearAllForwardings=yes`, `ForwardX11=no`, `Tunnel=no` | a port that is taken, or a display that is slow, is no reason for a launch to fail |
-//! | `PermitLocalCommand=no` | a local command would write into our streams |
-//! | `ControlMaster=no` | a connection that is shared ends neither with our process nor without it |
+//! | `-T` | a terminal would change bytes |
+//! | `BatchMode=yes` | a login that needs a question answered fails at once |
+//! | `EscapeChar=none` | no byte of the stream means anything to `ssh` |
+//! | `ClearAllForwardings=yes`, `ForwardX11=no`, `Tunnel=no` | no launch fails over a taken port |
+//! | `PermitLocalCommand=no` | a local command would write into the stream |
+//! | `ControlMaster=no` | a shared connection does not end with the process that opened it |
 //!
-//! A *shared connection* that is there already (`ControlPath` in a configuration) is used: behind some login nodes it is the only
-//! one that needs no question. ssh then leaves when its own part is over, also when it is killed, and the pipes that it was given
-//! go with it. None is ever opened: the first launch would be kept alive by whoever uses its connection later, and end it
-//! for them.
+//! An existing *shared connection* (`ControlPath` in a configuration) is used: behind some login
+//! nodes it is the only one that needs no question. When `ssh` has ended, even by a signal, its
+//! session on that connection ends and its pipes close. No shared connection is ever opened: later
+//! users of the connection would keep the `ssh` of the first launch alive, and killing it would end
+//! their sessions.
 //!
-//! A *jump host* is reached by an ssh that ssh starts itself, which inherits none of these options. It would put its
-//! questions to the terminal; in the environment that it is given they are answered with no
-//! (`SSH_ASKPASS_REQUIRE`, which ssh knows since 8.4; before, the launch ends by its deadline).
+//! A *jump host* is reached by a second `ssh` that the first one starts and that inherits none of
+//! these options. It would ask its questions on the terminal. The environment that it is given
+//! answers them with no (`SSH_ASKPASS_REQUIRE`, since OpenSSH 8.4; before that version the launch
+//! ends by its deadline).
 //!
-//! # What ends over there
-//! sshd has no terminal to hang up, and only closes its pipes when the connection ends: members notice, and end, but a program
-//! that has never joined and does not read its input would stay. So each is [tied](crate::quote::command_with_death_signal) to
-//! the process of sshd that has started it, where the host can do that. What such a program has started by itself can stay
-//! all the same.
+//! # How programs end on the host
+//! sshd allocates no terminal here and only closes its pipes when the connection ends. Members read
+//! EOF and end. A program that has never joined and does not read its input would stay, so each
+//! program gets a [parent death signal](crate::quote::command_with_death_signal) that kills it when
+//! the sshd process that started it ends, where the host supports that. The signal does not reach
+//! processes that such a program has started itself.
 //!
-//! # What is yours
-//! Who is trusted: `StrictHostKeyChecking`, known hosts, keys, agents and whether they are forwarded, Kerberos, jump hosts,
-//! proxies. It is in your configuration, as for every other `ssh`, or in [options](Ssh::options). Whoever launches further
-//! hosts needs to be let in there as well: with an agent that is forwarded (`ForwardAgent=yes`), or keys of its own.
+//! # What the user decides
+//! Trust: `StrictHostKeyChecking`, known hosts, keys, agents and their forwarding, Kerberos, jump
+//! hosts, proxies. These come from the user's configuration, as for every other `ssh`, or from
+//! [`options`](Ssh::options). Hosts that launch further hosts must be able to log in there as well:
+//! with a forwarded agent (`ForwardAgent=yes`) or with keys of their own.
 //!
-//! The locale stays yours, too. What ssh says of itself is always in English, because it never translates
-//! messages, and [`shell_error`](crate::shell_error) can rely on that; while many a configuration sends `LC_*` on to the host, so that what
-//! was set here for ssh would be in the environment of your programs.
+//! The locale is not changed either. `ssh` never translates its messages, so
+//! [`shell_error`](crate::shell_error) can rely on English. Many configurations send `LC_*` to the
+//! host, so a locale that was set for `ssh` would end up in the environment of the programs.
 //!
 //! # Old versions
-//! An ssh that does not know an option gives up. What is always set here is known since OpenSSH 4.3, and what
-//! [`SshProfile::Fast`] sets since 8.0. Newer options would be safe behind `IgnoreUnknown`, but that would replace the
-//! same line in your configuration, and ssh would give up over what that was there for. So two things are not
-//! taken care of: a configuration with a `RemoteCommand` for a host needs `RemoteCommand=none` (7.6) among the options, and one with
-//! `StdinNull`, `ForkAfterAuthentication` or `SessionType` cannot be launched through at all, as it cannot be used with `ssh HOST
-//! COMMAND`.
+//! An `ssh` that does not know an option exits with an error. The options that are always set are
+//! known since OpenSSH 4.3, those of [`SshProfile::Fast`] since 8.0. `IgnoreUnknown` would make
+//! newer options safe, but it would also replace that option in the user's configuration, and `ssh`
+//! would then fail over what the user wanted ignored. Two cases are therefore left to the user:
+//!
+//! - A configuration with a `RemoteCommand` for a host needs `RemoteCommand=none` (OpenSSH 7.6)
+//!   among the options.
+//! - A configuration with `StdinNull`, `ForkAfterAuthentication` or `SessionType` cannot be used
+//!   for launches, just as it cannot be used with `ssh HOST COMMAND`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -58,7 +66,7 @@ use super::{Channel, LaunchMethod, SpawnSpec, SpecError, env_var, operand, remot
 use crate::machine::{HostSpec, Program};
 use crate::quote;
 
-/// What comes first, and cannot be changed.
+/// Options that come first and that nothing overrides.
 const FORCED_OPTIONS: [&str; 7] = [
     "BatchMode=yes",
     "EscapeChar=none",
@@ -69,7 +77,7 @@ const FORCED_OPTIONS: [&str; 7] = [
     "ControlMaster=no",
 ];
 
-/// What [`SshProfile::Fast`] adds.
+/// Options that [`SshProfile::Fast`] adds.
 const FAST_OPTIONS: [&str; 4] = [
     "KexAlgorithms=^curve25519-sha256,curve25519-sha256@libssh.org",
     "GSSAPIAuthentication=no",
@@ -77,80 +85,93 @@ const FAST_OPTIONS: [&str; 4] = [
     "UpdateHostKeys=no",
 ];
 
-/// The environment in which no ssh asks anybody anything.
+/// Environment that keeps a nested `ssh` from asking questions.
 const NO_PROMPT_ENV: [(&str, &str); 2] = [("SSH_ASKPASS", "false"), ("SSH_ASKPASS_REQUIRE", "force")];
 
-/// How to call `ssh`. [`Default`] is `ssh` as it is configured.
+/// How to call `ssh`. [`Default`] is `ssh` as the user has configured it.
 ///
 /// ```
-/// use libi_core::dist::Word;
+/// use libi_core::dist::OsBytes;
 /// use libi_core::hosts::HostList;
-/// use libi_launch::backend::{Ssh, SshHosts, SshProfile, Via};
+/// use libi_launch::backend::{Backend, Ssh, SshHosts, SshProfile};
 ///
-/// let word = |text: &str| Word::try_from(text);
-/// let old = SshHosts { hosts: HostList::parse("old[1-4]")?, options: vec![word("HostKeyAlgorithms=+ssh-rsa")?] };
-/// let via = Via::Ssh(Ssh {
+/// let word = |text: &str| OsBytes::try_from(text);
+/// let options = vec![word("HostKeyAlgorithms=+ssh-rsa")?];
+/// let old = SshHosts { hosts: HostList::parse("old[1-4]")?, options };
+/// let backend = Backend::Ssh(Ssh {
 ///     profile: SshProfile::Fast,
 ///     options: vec![word("StrictHostKeyChecking=accept-new")?],
 ///     hosts: vec![old],
 ///     ..Ssh::new()
 /// });
-/// # let _ = via;
+/// # let _ = backend;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ssh {
-    /// The program, as a path or a name to be looked up where it is called.
+    /// Path of the program, or a name that the launching process looks up in its `PATH`.
     pub program: OsBytes,
-    /// What is set beyond what is needed.
+    /// Which further options are set.
     pub profile: SshProfile,
-    /// The configuration file to use in place of the user's (`-F`). Everybody who launches reads it, each on its own host.
+    /// Configuration file to use instead of the user's (`-F`). Every launching process reads it,
+    /// each on its own host.
     pub config: Option<OsBytes>,
-    /// Options as in a configuration file, each behind `-o`, for all hosts; of two that set the same, ssh takes the first. They
-    /// come before those of the [profile](Self::profile) and the [timeout](Self::connect_timeout), and before all
-    /// configuration.
+    /// Options for all hosts, in the syntax of a configuration file; each is passed with `-o`. Of
+    /// two options that set the same thing, `ssh` takes the first. These come before the options of
+    /// the [profile](Self::profile), before the [timeout](Self::connect_timeout) and before all
+    /// configuration files.
     pub options: Vec<OsBytes>,
-    /// Options for some hosts, which come before those for all. Each launch looks for its host in all of these lists.
+    /// Options for some hosts. They come before those for all hosts. Every entry that names a host
+    /// applies to it.
     pub hosts: Vec<SshHosts>,
-    /// How long connecting may take: until the server answers and has said what it is. It is rounded up to seconds. Shorter than
-    /// [`Rules::greet`](crate::machine::Rules), it lets ssh say what it waited for.
+    /// Timeout for connecting: until the server has answered and identified itself. Rounded up to
+    /// whole seconds. If it is shorter than [`Rules::hello_timeout`](crate::machine::Rules), `ssh`
+    /// can report what it waited for.
     pub connect_timeout: Duration,
-    /// What a launch costs, to begin with.
+    /// Expected cost of a launch; measurements replace it.
     pub cost: Cost,
 }
 
-/// Options of ssh for some hosts.
+/// Options of `ssh` for some hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SshHosts {
-    /// Which hosts: those with these names; where the list has a user or a port, those with the same.
+    /// The hosts. An entry matches hosts with its name and, where the entry has a user or a port,
+    /// with the same user or port.
     pub hosts: HostList,
-    /// Each is passed behind `-o`.
+    /// The options; each is passed with `-o`.
     pub options: Vec<OsBytes>,
 }
 
-/// How much of your configuration of ssh is replaced for speed.
+/// How much of the user's configuration of `ssh` is overridden for speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SshProfile {
     /// Nothing.
     #[default]
     Own,
-    /// What takes time in each launch, and is worth less there than to people:
+    /// Everything that costs time in each launch and that launches rarely need:
     ///
     /// | option | what it gives up |
     /// |---|---|
-    /// | `KexAlgorithms=^curve25519-sha256,…` | **The key exchange is not safe from quantum computers**: x25519 alone comes before the hybrids that ssh prefers since 9.0, so that what is recorded today might be read one day. Nothing is disabled, but your own choice of algorithms is not obeyed, be it a configuration's or a site's policy. |
-    /// | `GSSAPIAuthentication=no` | Logging in by Kerberos. |
-    /// | `Compression=no` | Compression, which costs more than it saves in a fast network. |
-    /// | `UpdateHostKeys=no` | Further keys of servers are not learned. Who is trusted does not change. |
+    /// | `KexAlgorithms=^curve25519-sha256,…` | **post-quantum key exchange**, see below |
+    /// | `GSSAPIAuthentication=no` | login by Kerberos |
+    /// | `Compression=no` | compression, which costs more than it saves on a fast network |
+    /// | `UpdateHostKeys=no` | learning further host keys; trust does not change |
     ///
-    /// With OpenSSH 9.2 at both ends a launch keeps the processor of its launcher busy for 9 ms in place of 63 ms, almost all of which is the key
-    /// exchange; 13 ms of the rest are saved where a server has keys to be learned and there are 10,000 known hosts. It takes ssh 8.0 or newer.
+    /// **The key exchange is not safe from quantum computers.** x25519 alone is preferred to the
+    /// hybrid algorithms that `ssh` prefers since 9.0, so traffic that is recorded today may become
+    /// readable one day. No algorithm is disabled, but an order of algorithms that the user or the
+    /// site has configured is not respected.
     ///
-    /// An [option](Ssh::options) that sets one of these takes its place.
+    /// With OpenSSH 9.2 at both ends, a launch takes 9 ms instead of 63 ms of processor time on the
+    /// launching host. Nearly all of that is the key exchange. Where servers offer further keys and
+    /// 10,000 hosts are known, `UpdateHostKeys=no` saves another 13 ms. The profile needs OpenSSH
+    /// 8.0 or newer.
+    ///
+    /// An entry of [`options`](Ssh::options) that sets one of these options takes precedence.
     Fast,
 }
 
-/// There is no such profile.
+/// There is no profile of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no profile {0:?} of ssh; there are own and fast")]
 pub struct UnknownProfile(pub String);
@@ -183,7 +204,7 @@ impl Default for Ssh {
 }
 
 impl Ssh {
-    /// `ssh` as it is configured, with ten seconds to connect.
+    /// `ssh` as the user has configured it, with a connect timeout of ten seconds.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -197,11 +218,11 @@ impl Ssh {
         }
     }
 
-    /// The options for one host: of those that set the same, ssh takes the first.
+    /// The options for one host. Of those that set the same thing, `ssh` takes the first.
     fn options_for<'a>(&'a self, host: &'a HostSpec) -> impl Iterator<Item = OsBytes> + 'a {
         let its = self.hosts.iter().filter(|some| some.holds(host)).flat_map(|some| &some.options);
         let given = its.chain(&self.options).cloned();
-        // None at all would be for ever.
+        // Zero would disable the timeout.
         let seconds = self.connect_timeout.as_millis().div_ceil(1_000).clamp(1, 86_400);
         let timeout = text(&format!("ConnectTimeout={seconds}"));
         let fast: &'static [&str] = if self.profile == SshProfile::Fast { &FAST_OPTIONS } else { &[] };
@@ -254,7 +275,7 @@ impl LaunchMethod for Ssh {
     }
 }
 
-/// A word of ours.
+/// One of libi's own words.
 fn text(text: &str) -> Option<OsBytes> {
     OsBytes::try_from(text).ok()
 }

@@ -1,6 +1,6 @@
-//! A process that was started: how it is watched, signalled and ended.
+//! A started process: watching, signalling and ending it.
 //!
-//! The room's page has the states.
+//! The [module](super) lists its states.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -10,47 +10,51 @@ use super::exit::{ExitStatus, Signal};
 use super::sys::{self, Target, WaitMode};
 use super::watch::Watch;
 
-/// A process that was started here. Dropping it ends the process, with its group if it has one of its own,
+/// A process that was started here. Dropping it kills the process, with its group if it leads one,
 /// unless it was [released](Self::release).
 ///
-/// Its descriptor (`AsFd`) becomes readable when the process has ended, and stays so; any poll or epoll will do.
+/// Its file descriptor (`AsFd`) becomes readable when the process has ended, and stays readable.
+/// Any `poll` or `epoll` can watch it.
 #[derive(Debug)]
 pub struct Child {
     pid: i32,
     watch: Watch,
     own_group: bool,
     released: bool,
-    /// Known once the status has been collected, by us or by somebody else.
+    /// Known once the status has been collected, here or by another part of this program.
     exit: Option<ExitStatus>,
 }
 
 impl Child {
-    /// How long dropping waits for a process that was killed. One that is stuck in the kernel (in a file system
-    /// that does not answer) ends when it gets out; its zombie then stays until this process ends.
+    /// How long dropping waits for a killed process. A process that is stuck in the kernel, for
+    /// example in a file system that does not answer, ends when it leaves the kernel; its zombie
+    /// then stays until this process ends.
     const TIMEOUT: Duration = Duration::from_secs(1);
 
     pub(super) fn new(pid: i32, watch: Watch, own_group: bool) -> Self {
         Self { pid, watch, own_group, released: false, exit: None }
     }
 
-    /// The number of the process. Once it has ended and [`try_wait`](Self::try_wait) has said so, it may be
-    /// another one's.
+    /// The process ID. Once [`try_wait`](Self::try_wait) has returned the exit status, another
+    /// process may get this ID.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid.cast_unsigned()
     }
 
-    /// How it ended, if it has, without collecting its status: its group can still be signalled.
+    /// Returns the exit status if the process has ended, without collecting it: the process group
+    /// can still be signalled.
     pub fn peek(&mut self) -> Option<ExitStatus> {
         self.look(WaitMode::Leave)
     }
 
-    /// How it ended, if it has. After that its number is free, and signals are refused.
+    /// Collects the exit status if the process has ended. Then its ID is free, and signals are
+    /// refused.
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         self.look(WaitMode::Collect)
     }
 
-    /// How it ended, if it does within this time.
+    /// Like [`try_wait`](Self::try_wait), but waits for the end until the timeout expires.
     pub fn wait_for(&mut self, timeout: Duration) -> Option<ExitStatus> {
         if self.exit.is_none() {
             sys::await_readable(self.watch.as_fd(), timeout);
@@ -58,26 +62,26 @@ impl Child {
         self.try_wait()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     ///
     /// # Errors
-    /// [`SignalError::Ended`] when its status has been collected, by whomever.
+    /// [`SignalError::Ended`] if the status has been collected, here or elsewhere.
     pub fn signal(&mut self, signal: Signal) -> Result<(), SignalError> {
         self.send(signal, false)
     }
 
-    /// Sends a signal to every process of its group. This includes what it left behind when it ended, as long as
-    /// its status has not been collected.
+    /// Sends a signal to every process of its group. This reaches processes that it left behind
+    /// when it ended, as long as its status has not been collected.
     ///
     /// # Errors
-    /// [`SignalError::Ended`] when its status has been collected; [`SignalError::NoGroup`] when it was started
-    /// in our group.
+    /// [`SignalError::Ended`] if the status has been collected; [`SignalError::NoGroup`] if the
+    /// process was started in this process's group.
     pub fn signal_group(&mut self, signal: Signal) -> Result<(), SignalError> {
         if self.own_group { self.send(signal, true) } else { Err(SignalError::NoGroup) }
     }
 
-    /// Lets it live on when this is dropped. It can still be watched and signalled; if it ends after this was
-    /// dropped, its zombie stays until this process ends.
+    /// Lets the process live on when this is dropped. It can still be watched and signalled. If it
+    /// ends after the drop, its zombie stays until this process ends.
     pub fn release(&mut self) {
         self.released = true;
     }
@@ -108,13 +112,13 @@ impl Child {
             match sys::pidfd_kill(fd.as_fd(), signal, group) {
                 Ok(()) => return Ok(()),
                 Err(Errno(libc::ESRCH)) => return Err(SignalError::Ended),
-                // An older kernel does not know groups here; a sandbox may not let us do this at all.
+                // Kernels before 6.9 do not know groups here; a sandbox may forbid the call.
                 Err(Errno(libc::EINVAL | libc::ENOSYS | libc::EPERM)) => {}
                 Err(errno) => return Err(SignalError::Refused(errno)),
             }
         }
-        // A number is not given to anybody else before its status has been collected. Only the embedding
-        // program could do that behind our back, and would have to do it between these two calls.
+        // A process ID is not reused before the status has been collected. Only the embedding
+        // program could collect it, and would have to do so between these two calls.
         if self.peek() == Some(ExitStatus::Unknown) {
             return Err(SignalError::Ended);
         }
@@ -134,10 +138,10 @@ impl AsFd for Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.released {
-            self.try_wait(); // no zombie, if it has ended already
+            self.try_wait(); // leaves no zombie if it has ended already
             return;
         }
-        // A failure means that there is nothing left to kill, or that we may not; nobody can be told.
+        // It fails if nothing is left to kill or if that is forbidden; a drop cannot report either.
         let _ = self.send(Signal::KILL, self.own_group);
         self.wait_for(Self::TIMEOUT);
     }

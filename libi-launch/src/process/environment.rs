@@ -1,16 +1,17 @@
-//! Decides the environment of a process: what it inherits, and what is changed for it.
+//! Environment of a process: what it inherits, and what is changed for it.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt;
 
 use libi_core::dist::{EnvVar, OsBytes};
 
-/// A whole environment. Each name is in it once: of equal names the last one counts, in the place of the first.
+/// A complete environment with unique names. Of equal names the last value counts, at the position
+/// of the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(Vec<EnvVar>);
 
 impl Environment {
-    /// That of this process as it is now. What is not a variable (an entry without a `=`) is left out.
+    /// The current environment of this process. Entries without `=` are left out.
     #[must_use]
     pub fn inherited() -> Self {
         let variable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
@@ -20,7 +21,7 @@ impl Environment {
         std::env::vars_os().filter_map(variable).collect()
     }
 
-    /// With these variables added, or changed where it has them.
+    /// Adds these variables, or replaces them where they exist.
     #[must_use]
     pub fn with(mut self, changes: impl IntoIterator<Item = EnvVar>) -> Self {
         let mut places: HashMap<OsBytes, usize> =
@@ -35,14 +36,14 @@ impl Environment {
         self
     }
 
-    /// Without the variable of this name.
+    /// Removes the variable of this name.
     #[must_use]
     pub fn without(mut self, name: &[u8]) -> Self {
         self.0.retain(|variable| variable.name().as_bytes() != name);
         self
     }
 
-    /// Its variables, in order.
+    /// The variables, in order.
     #[must_use]
     pub fn variables(&self) -> &[EnvVar] {
         &self.0

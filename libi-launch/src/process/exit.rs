@@ -7,32 +7,32 @@ use std::fmt;
 pub enum ExitStatus {
     /// It exited with this status.
     Code(i32),
-    /// A signal ended it.
+    /// A signal killed it.
     Signal {
-        /// Which one.
+        /// The signal.
         signal: Signal,
-        /// Whether it left a core dump.
+        /// Whether it dumped core.
         core_dumped: bool,
     },
-    /// It ended, and nobody can say how any more: the program that embeds us ignores `SIGCHLD`, or collected the
-    /// status itself, as `waitpid(-1)` does.
+    /// It ended, and its status is lost: the embedding program ignores `SIGCHLD`, or has collected
+    /// the status itself, as `waitpid(-1)` does.
     Unknown,
 }
 
-/// The number of a signal.
+/// A signal number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Signal(i32);
 
 impl Signal {
-    /// What a closed terminal sends.
+    /// Sent when a terminal closes.
     pub const HUP: Self = Self(libc::SIGHUP);
-    /// What ^C sends.
+    /// Sent by ^C.
     pub const INT: Self = Self(libc::SIGINT);
-    /// The request to end.
+    /// Asks a process to end.
     pub const TERM: Self = Self(libc::SIGTERM);
-    /// The end that cannot be refused.
+    /// Ends a process unconditionally.
     pub const KILL: Self = Self(libc::SIGKILL);
-    /// The last number that a signal can have.
+    /// The highest signal number.
     pub(super) const LAST: i32 = 64;
 
     /// The signal of this number, if there is one.
@@ -41,12 +41,12 @@ impl Signal {
         if number >= 1 && number <= Self::LAST { Some(Self(number)) } else { None }
     }
 
-    /// What the kernel said; it knows its signals.
+    /// A number from the kernel, which needs no check.
     pub(super) const fn of_kernel(number: i32) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// The number.
     #[must_use]
     pub const fn number(self) -> i32 {
         self.0
@@ -90,9 +90,9 @@ impl fmt::Display for ExitStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exited with status {code}"),
-            Self::Signal { signal, core_dumped: false } => write!(f, "ended by {signal}"),
-            Self::Signal { signal, core_dumped: true } => write!(f, "ended by {signal}, core dumped"),
-            Self::Unknown => f.write_str("ended; the embedding program took its exit status"),
+            Self::Signal { signal, core_dumped: false } => write!(f, "killed by {signal}"),
+            Self::Signal { signal, core_dumped: true } => write!(f, "killed by {signal}, core dumped"),
+            Self::Unknown => f.write_str("ended with unknown status; the embedding program collected it"),
         }
     }
 }
@@ -102,17 +102,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exit_is_told_in_words() {
+    fn exit_status_texts() {
         assert_eq!(ExitStatus::Code(3).to_string(), "exited with status 3");
         let killed = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
-        assert_eq!(killed.to_string(), "ended by SIGKILL");
+        assert_eq!(killed.to_string(), "killed by SIGKILL");
         let crashed = ExitStatus::Signal { signal: Signal(libc::SIGSEGV), core_dumped: true };
-        assert_eq!(crashed.to_string(), "ended by SIGSEGV, core dumped");
+        assert_eq!(crashed.to_string(), "killed by SIGSEGV, core dumped");
         assert_eq!(Signal(40).to_string(), "signal 40");
     }
 
     #[test]
-    fn numbers_that_no_signal_has_are_refused() {
+    fn numbers_without_a_signal_are_rejected() {
         assert_eq!((Signal::new(0), Signal::new(65), Signal::new(-9)), (None, None, None));
         assert_eq!(Signal::new(9), Some(Signal::KILL));
     }

@@ -1,7 +1,8 @@
-//! Everything that a child needs between its creation and its program, made in advance.
+//! Everything that a child needs between its creation and its `exec`, prepared in advance.
 //!
-//! The child shares the memory of its parent, in which any lock may be held by any thread: it cannot allocate. So
-//! the strings, the tables of pointers and the order in which descriptors move are laid ready here.
+//! The child shares the memory of its parent, where any thread may hold any lock, so it cannot
+//! allocate. The strings, the tables of pointers and the order in which descriptors move are
+//! prepared here.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char};
@@ -31,28 +32,31 @@ pub(super) struct Image {
     _null: Option<File>,
 }
 
-/// A descriptor on its way to its place. The child walks the list in ascending order of places.
+/// Moves a descriptor to its target number. The child processes the list in ascending order of
+/// targets.
 pub(super) struct FdMove {
     pub(super) from: RawFd,
     pub(super) to: u16,
-    /// Where it is now is another one's place: it has to get out of the way first.
+    /// The current number is another move's target: the descriptor has to be duplicated out of the
+    /// way first.
     pub(super) aside: bool,
 }
 
-/// By which means the child closes what it is not given. What the kernel does not know is followed by the next.
+/// How the child closes the descriptors that it is not given. A method that the kernel lacks falls
+/// back to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
 pub enum CloseMethod {
-    /// `close_range`, Linux 5.9.
+    /// `close_range` (Linux 5.9).
     #[default]
     Range,
-    /// Those that are named in `/proc/self/fd`.
+    /// The entries of `/proc/self/fd`.
     Listed,
     /// Every number below the limit of open files.
     All,
 }
 
 impl Image {
-    /// Of this start, with this file as the program.
+    /// Prepares this start, with this file as the program.
     pub(super) fn new(start: &Start<'_>, file: &OsBytes) -> Result<Self, StartError> {
         let (moves, null) = moves(&start.fds)?;
         let refused = |errno| StartError::Refused { step: StartStep::Limit, errno };
@@ -72,9 +76,9 @@ impl Image {
         })
     }
 
-    /// Lets the shell read the file, as `execvp` does with scripts that name no interpreter.
+    /// Has the shell read the file, as `execvp` does with scripts that name no interpreter.
     pub(super) fn run_by_shell(&mut self, start: &Start<'_>, file: &OsBytes) {
-        // A file that is called like an option is none.
+        // The shell must not take the file name for an option.
         let dash = if file.as_bytes().starts_with(b"-") { b"./".as_slice() } else { b"" };
         let script = c_string(&[dash, file.as_bytes()].concat());
         let shell = || c"/bin/sh".to_owned();
@@ -84,10 +88,10 @@ impl Image {
     }
 }
 
-/// Strings as `exec` wants them: pointers, the last of which is null.
+/// Strings for `exec`: a table of pointers that ends with a null pointer.
 pub(super) struct Strings {
     pointers: Vec<*const c_char>,
-    /// What they point to. Moving this does not move the bytes.
+    /// The strings. Moving this does not move their bytes.
     _strings: Vec<CString>,
 }
 
@@ -115,7 +119,7 @@ fn c_string(bytes: &[u8]) -> CString {
     CString::new(bytes).expect("made of Words, which hold no NUL")
 }
 
-/// The moves that put every source into its place, and `/dev/null` if one is needed.
+/// The moves that bring every source to its number, and `/dev/null` if one needs it.
 fn moves(fds: &BTreeMap<u16, FdSource<'_>>) -> Result<(Vec<FdMove>, Option<File>), StartError> {
     let mut null = None;
     let mut moves = Vec::with_capacity(fds.len());

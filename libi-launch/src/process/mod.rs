@@ -1,53 +1,58 @@
-//! Starting processes on this host, watching them, ending them.
+//! Starting, watching and ending processes on this host.
 //!
-//! A [`Start`] says what is to be started: program, arguments, environment, directory, descriptors. A [`Child`] is
-//! what came of it. The room has no state beside these two: no signal handler, no thread (but see below), no
-//! table of processes.
+//! A [`Start`] describes a process: program, arguments, environment, directory, file descriptors. A
+//! [`Child`] is the started process. There is no other state: no signal handler, no table of
+//! processes, and no thread except where pidfds are missing.
 //!
 //! # States
 //!
 //! ```text
 //!                start()                    it ends                try_wait()
 //!     Start ----------------> running ----------------> ended --------------------> collected
-//!       |                     |  ^                     |  ^  |                      (Exit known)
-//!       | a step is refused   +--+ signal(),           +--+  | somebody else collects     ^
-//!       v                          signal_group()      same, | its status                 |
-//!     StartError                                       peek()+----------------------------+
-//!     (nothing is left)                                                     Exit::Unknown
+//!       |                     |  ^                     |  ^  |                  (status known)
+//!       | a step fails        +--+ signal(),           +--+  | status collected         ^
+//!       v                          signal_group()      same, | elsewhere                |
+//!     StartError                                       peek()+--------------------------+
+//!     (nothing is left)                                            ExitStatus::Unknown
 //! ```
 //!
-//! - **running**: its descriptor (`AsFd`) is not readable. Signals reach it.
-//! - **ended**: its descriptor is readable. Its number, and with it the name of its group, are still its own, so that
-//!   what it left running in its group can be signalled; to itself signals do nothing.
-//! - **collected**: its number may be anybody's. Signals are refused with [`SignalError::Ended`].
+//! - **running**: its file descriptor (`AsFd`) is not readable. Signals reach it.
+//! - **ended**: its file descriptor is readable. Its process ID and the ID of its group are still
+//!   reserved, so the rest of its group can be signalled. Signals to the process itself have no
+//!   effect.
+//! - **collected**: another process may have its ID. Signals are refused with
+//!   [`SignalError::Ended`].
 //!
-//! Dropping a [`Child`] that runs or has ended kills its group (or itself, if it was started in ours), waits a second
-//! at most, and collects it. Dropping a collected one does nothing: who wants the rest of the group to end calls
-//! [`signal_group`](Child::signal_group) before [`try_wait`](Child::try_wait), after
-//! [`peek`](Child::peek). [`release`](Child::release) turns all of this off.
+//! Dropping a [`Child`] that is running or has ended kills its process group (or the process alone,
+//! if it was started in this process's group), waits up to one second, and collects it. Dropping a
+//! collected one does nothing; to end the rest of its group, call
+//! [`signal_group`](Child::signal_group) after [`peek`](Child::peek) and before
+//! [`try_wait`](Child::try_wait). [`release`](Child::release) disables the kill.
 //!
 //! # Failures
 //!
-//! | what fails | what happens |
+//! | failure | effect |
 //! |---|---|
-//! | a step of the start | [`StartError`] names step and reason; the process that tried is gone and was never seen |
-//! | the program, later | an [`ExitStatus`]; 127 and 126 have no special meaning here, that is shells' language |
+//! | a step of the start fails | [`StartError`] names step and reason; no process is left |
+//! | the program fails later | an [`ExitStatus`]; 126 and 127 have no special meaning here |
 //! | the embedding program collects all children, or ignores `SIGCHLD` | [`ExitStatus::Unknown`], no hang |
 //! | there are no pidfds (before Linux 5.4, sandboxes) | a thread per process waits for its end |
-//! | a pidfd does not take signals | they are sent by number, after a check that the number is still its own |
+//! | a pidfd does not take signals | they are sent by process ID, after a check that the ID is unchanged |
 //! | there is no `close_range` (before Linux 5.9) | `/proc/self/fd` is read; without `/proc`, every number is closed |
-//! | we are killed | processes started with [`parent_death_signal`](Start::parent_death_signal) get their signal |
-//! | a killed process does not end (it is stuck in the kernel) | dropping gives up after a second |
+//! | this process is killed | processes with a [`parent_death_signal`](Start::parent_death_signal) get it |
+//! | a killed process does not end (stuck in the kernel) | dropping gives up after a second |
 //!
-//! Without pidfds a number is all there is to know a process by. If the embedding program then collects one behind our
-//! back, and starts another that gets the same number before we look, the two are confused. With pidfds this
-//! cannot happen, except for groups before Linux 6.9 in the moment between a check and a signal.
+//! Without pidfds, a process is known only by its ID. If the embedding program collects a child
+//! without libi's knowledge and starts another one that gets the same ID, the two are confused.
+//! With pidfds this cannot happen, except for signals to groups before Linux 6.9 in the moment
+//! between a check and the signal.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! A start does not depend on how much memory this process has: it borrows it instead of copying it. The thread that starts is
-//! suspended until the program has been executed: a file server that does not answer holds it up.
-//! `cargo bench -p libi-launch --bench start` measures, beside other ways to start.
+//! The cost of a start does not depend on the memory size of this process, because the child
+//! borrows the memory instead of copying it. The starting thread is suspended until the program has
+//! been executed: a file server that does not answer delays it. `cargo bench -p libi-launch --bench
+//! start` compares this with other ways to start a process.
 
 mod child;
 mod environment;

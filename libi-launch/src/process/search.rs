@@ -1,8 +1,9 @@
-//! Decides which file a program is, and says of a file that could not be executed what is wrong with it.
+//! Finds the file of a program, and explains why a file could not be executed.
 //!
-//! A program without a slash is looked for in the directories of the *child's* `PATH`, seen from the *child's*
-//! working directory, as `execvp` would after all changes are made. One thing differs from `execvp`, and follows
-//! the shells: a script whose interpreter is missing is found, and reported, instead of passed over.
+//! A program without a slash is searched in the directories of the *child's* `PATH`, relative to
+//! the *child's* working directory, as `execvp` does after all changes are made. There is one
+//! difference to `execvp`, in accordance with shells: a script whose interpreter is missing is
+//! found and reported instead of skipped.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,10 +17,10 @@ use super::environment::Environment;
 use super::error::{Errno, StartError, StartStep};
 use super::sys;
 
-/// Where `execvp` looks if there is no `PATH`.
+/// Where `execvp` searches if there is no `PATH`.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
-/// The file to execute, as the child names it once it is in its working directory.
+/// The file to execute, as a path that is valid in the child's working directory.
 pub(super) fn find(
     program: &OsBytes,
     env: &Environment,
@@ -27,7 +28,7 @@ pub(super) fn find(
 ) -> Result<OsBytes, StartError> {
     let name = program.as_bytes();
     if name.contains(&b'/') {
-        return Ok(program.clone()); // what is wrong with it, exec will say
+        return Ok(program.clone()); // exec reports what is wrong with it
     }
     let path = env.value(b"PATH").map_or(DEFAULT_PATH, OsBytes::as_bytes);
     let mut denied = None;
@@ -45,18 +46,18 @@ pub(super) fn find(
         Some(file) => Err(StartError::Refused { step: StartStep::Exec(file), errno: Errno(libc::EACCES) }),
         None => Err(StartError::NotFound {
             program: program.clone(),
-            path: OsBytes::new(path).unwrap_or_default(), // was one, or the default
+            path: OsBytes::new(path).unwrap_or_default(), // holds no NUL: it comes from an OsBytes or is the default
         }),
     }
 }
 
-/// Whether the kernel, which did not know what to do with this file, leaves it to the shell: it is readable and
-/// is not a binary (for another machine, as a rule), which a shell would take for a script full of mistakes.
+/// Returns whether a file that the kernel cannot execute is a shell script: it is readable and not
+/// a binary. A shell would read a binary for another architecture as a script full of errors.
 pub(super) fn is_shell_script(file: &OsBytes, cwd: Option<&OsBytes>) -> bool {
     head(file, cwd).is_some_and(|head| !head.contains(&0))
 }
 
-/// What to say of a file that the kernel did not find.
+/// Explains why the kernel reported a file as missing.
 pub(super) fn explain_missing(file: OsBytes, cwd: Option<&OsBytes>) -> StartError {
     let head = head(&file, cwd).unwrap_or_default();
     if head.starts_with(b"\x7fELF") {
@@ -83,7 +84,7 @@ fn probe(file: &Path) -> Probe {
     }
 }
 
-/// A path that is relative to the child's working directory, as seen from ours.
+/// A path relative to the child's working directory, as seen from this process.
 fn from_here(file: &OsBytes, cwd: Option<&OsBytes>) -> PathBuf {
     let file = Path::new(OsStr::from_bytes(file.as_bytes()));
     match cwd {
@@ -92,18 +93,18 @@ fn from_here(file: &OsBytes, cwd: Option<&OsBytes>) -> PathBuf {
     }
 }
 
-/// As much of a file as the kernel looks at to know what it is.
+/// The part of a file that the kernel reads to recognize its format.
 fn head(file: &OsBytes, cwd: Option<&OsBytes>) -> Option<Vec<u8>> {
     let path = from_here(file, cwd);
     if !path.metadata().ok()?.is_file() {
-        return None; // a FIFO would make us wait
+        return None; // opening a FIFO would block
     }
     let mut head = Vec::new();
     File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
     Some(head)
 }
 
-/// The program in a first line, after its `#!`.
+/// The interpreter that a first line names, without its `#!`.
 fn interpreter(line: &[u8]) -> OsBytes {
     let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let name = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|part| !part.is_empty());

@@ -1,25 +1,26 @@
-//! Creates a process that shares our memory until it executes its program.
+//! Creates a process that shares this process's memory until it executes its program.
 //!
-//! `fork` copies the page tables of its caller: a debugger with 20 GB of heap waits long for each. Here the child
-//! borrows our memory (`CLONE_VM`), on a stack of its own, while the thread that starts it is suspended
-//! (`CLONE_VFORK`); so does `posix_spawn`. Because it borrows it,
+//! `fork` copies the page tables of its caller, which takes long for a process with 20 GB of heap,
+//! such as a debugger. Here the child borrows the parent's memory (`CLONE_VM`), on a stack of its
+//! own, while the starting thread is suspended (`CLONE_VFORK`); `posix_spawn` does the same. This
+//! has consequences:
 //!
-//! - it allocates nothing, locks nothing, and calls nothing that does;
-//! - it runs none of our signal handlers: all signals are blocked before it is created, and unblocked by it when no
-//!   handler is left;
-//! - it can say which step failed, and why, by writing it down for us;
-//! - whatever holds it up (a file server that does not answer, asked for its directory or program) holds up
-//!   the thread that starts it.
+//! - The child allocates nothing, locks nothing, and calls nothing that does.
+//! - It runs no signal handler of the parent: all signals are blocked before it is created, and it
+//!   unblocks them when no handler is left.
+//! - It can report which step failed, and why, by writing that into shared memory.
+//! - Whatever delays the child, such as a file server that does not answer, delays the starting
+//!   thread.
 //!
-//! Until it has executed its program it announces its end by no signal, so that a start that fails does not disturb
-//! a `SIGCHLD` handler or a `waitpid(-1)` of the program that embeds us.
+//! Until it has executed its program, the child sends no signal when it ends. A failed start
+//! therefore does not disturb a `SIGCHLD` handler or a `waitpid(-1)` of the embedding program.
 //!
-//! The table of descriptors is copied for the child, which closes what it is not given. Where it is long, as in whoever
-//! has started a thousand others, that takes longer than everything else; then the child borrows it as well, and copies
-//! the part of it that it needs.
+//! The child gets a copy of the descriptor table and closes what it is not given. Copying a long
+//! table, such as that of a process with a thousand children, takes longer than all other steps.
+//! The child then shares the table first and copies only the part that it needs.
 //!
-//! Under qemu's user mode and valgrind the child gets a copy of our memory after all. Then a step that failed
-//! appears as a process that exited with status 127.
+//! Under qemu's user mode and valgrind the child gets a copy of the memory after all. A failed step
+//! then appears as a process that exited with status 127.
 #![allow(unsafe_code, reason = "the operating system is met here, from both sides of a new process")]
 
 use std::ffi::{c_int, c_void};
@@ -34,18 +35,18 @@ use super::sys;
 /// A process that has executed its program.
 pub(super) struct Spawned {
     pub(super) pid: i32,
-    /// If one was asked for and the kernel knows them.
+    /// Present if it was requested and the kernel knows pidfds.
     pub(super) pidfd: Option<OwnedFd>,
 }
 
-/// A step that the system refused.
+/// The operating system refused a step.
 #[derive(Clone, Copy)]
 pub(super) struct SpawnFailure {
     pub(super) at: SpawnStep,
     pub(super) errno: Errno,
 }
 
-/// Where a start can fail from here on.
+/// The steps that can fail from here on.
 #[derive(Clone, Copy)]
 pub(super) enum SpawnStep {
     Stack,
@@ -58,20 +59,21 @@ pub(super) enum SpawnStep {
     Exec,
 }
 
-/// What parent and child share: both see every write of the other.
+/// Shared by parent and child: each sees the writes of the other.
 struct Shared<'a> {
     image: &'a mut Image,
     parent: i32,
-    /// The table of descriptors is the parent's, and not to be changed.
+    /// The child still uses the parent's descriptor table and must not change it.
     borrows_descriptors: bool,
     failure: Option<SpawnFailure>,
 }
 
-/// A table of descriptors in which this number is taken is long. Of a long table, a process that is started copies only
-/// the part up to what it is given: who starts many gives them descriptors below this number, by keeping his own above.
+/// A descriptor table counts as long if this number is in use. Of a long table, a child copies only
+/// the part up to the highest number that it needs. A process with many children should keep its
+/// own descriptors above this number, so that the descriptors it passes on are below.
 pub const LONG_FD_TABLE: u16 = 512;
 
-/// Starts this, and returns when the program has been executed or a step has failed.
+/// Starts the image. Returns when the program has been executed or a step has failed.
 pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, SpawnFailure> {
     let stack = sys::Stack::new().map_err(|errno| SpawnFailure { at: SpawnStep::Stack, errno })?;
     let parent = std::process::id().cast_signed();
@@ -87,12 +89,12 @@ pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Spaw
     let mut created = clone(&stack, wish | borrow, &mut shared);
     if created == Err(Errno(libc::EINVAL)) {
         shared.borrows_descriptors = false;
-        // Some sandboxes and emulators know neither pidfds nor children without a signal.
+        // Some sandboxes and emulators know neither pidfds nor children without an exit signal.
         created = clone(&stack, libc::SIGCHLD, &mut shared);
     }
     drop(signals);
     let (pid, pidfd) = created.map_err(|errno| SpawnFailure { at: SpawnStep::Clone, errno })?;
-    // SAFETY: the kernel has made it for us, and nobody else knows of it.
+    // SAFETY: the kernel has just created it for this call; nothing else owns it.
     let mut pidfd = (pidfd != -1).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
     if shared.borrows_descriptors {
         pidfd = pidfd.map(aside);
@@ -106,7 +108,7 @@ pub(super) fn spawn(image: &mut Image, want_pidfd: bool) -> Result<Spawned, Spaw
     }
 }
 
-/// Valgrind ends programs that share a table of descriptors with a child.
+/// Valgrind ends programs that share a descriptor table with a child.
 fn is_under_valgrind() -> bool {
     const ITS_LIBRARY: &[u8] = b"vgpreload_";
     std::env::var_os("LD_PRELOAD").is_some_and(|list| {
@@ -114,35 +116,36 @@ fn is_under_valgrind() -> bool {
     })
 }
 
-/// Moves a descriptor into the long part of the table, if there is room.
+/// Moves a descriptor beyond [`LONG_FD_TABLE`], if there is space.
 fn aside(fd: OwnedFd) -> OwnedFd {
     // SAFETY: numbers.
     let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, c_int::from(LONG_FD_TABLE)) };
-    // SAFETY: made by this call, so that nobody else knows of it.
+    // SAFETY: created by this call; nothing else owns it.
     if moved == -1 { fd } else { unsafe { OwnedFd::from_raw_fd(moved) } }
 }
 
 fn clone(stack: &sys::Stack, flags: c_int, shared: &mut Shared<'_>) -> Result<(i32, RawFd), Errno> {
     let mut pidfd: RawFd = -1;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | flags;
-    // SAFETY: the child runs on a stack that nobody else uses, and this thread does not go on, so that `shared` and
-    // all it refers to stay as they are, until the child has left our memory. The kernel writes a pidfd to
-    // the place that the fifth argument names, if it is asked for one.
+    // SAFETY: nothing else uses the child's stack. This thread is suspended until the child has
+    // left this memory, so `shared` and all it refers to stay valid. The kernel writes a pidfd
+    // through the fifth argument if one is requested.
     let pid = unsafe {
         libc::clone(child, stack.top(), flags, (&raw mut *shared).cast::<c_void>(), &raw mut pidfd)
     };
     if pid == -1 { Err(sys::last_error()) } else { Ok((pid, pidfd)) }
 }
 
-/// The child begins here, and ends here or in its program.
+/// Entry point of the child. It ends here or in its program.
 extern "C" fn child(shared: *mut c_void) -> c_int {
-    // SAFETY: what `clone` was given; the parent does not touch it before we have gone.
+    // SAFETY: the pointer that `clone` was given; the parent does not touch it until the child has
+    // left.
     let shared = unsafe { &mut *shared.cast::<Shared<'_>>() };
     let own = if shared.borrows_descriptors { own_descriptors(shared.image) } else { Ok(()) };
     let Err(failure) =
         own.and_then(|()| become_program(shared.image, shared.parent)).map(|never| match never {});
     shared.failure = Some(failure);
-    // SAFETY: ends the child without a look at what belongs to the parent.
+    // SAFETY: `_exit` ends the child without running the parent's exit handlers.
     unsafe { libc::_exit(127) }
 }
 
@@ -175,14 +178,14 @@ fn check(result: c_int, at: SpawnStep) -> Result<c_int, SpawnFailure> {
     if result == -1 { Err(SpawnFailure { at, errno: sys::last_error() }) } else { Ok(result) }
 }
 
-/// `exec` would keep what is ignored; and no handler may run when signals are unblocked.
+/// `exec` keeps ignored signals ignored, and no handler may run once signals are unblocked.
 fn reset_dispositions() {
-    /// The kernel's `struct sigaction` has another layout on each architecture, and is all zeros for "default,
-    /// no flags, nothing masked" on all of them.
+    /// The layout of the kernel's `struct sigaction` depends on the architecture. On all of them,
+    /// all zeros mean "default action, no flags, empty mask".
     static DEFAULT: [u64; 8] = [0; 8];
     for signal in 1..=Signal::LAST {
-        // SAFETY: a `sigaction` that is read, none that is written. For SIGKILL and SIGSTOP the call fails, which
-        // is as well.
+        // SAFETY: reads one `sigaction` and writes none. The call fails for SIGKILL and SIGSTOP,
+        // which need no reset.
         unsafe {
             libc::syscall(
                 libc::SYS_rt_sigaction,
@@ -200,15 +203,16 @@ fn die_with_parent(signal: c_int, parent: i32) -> Result<(), SpawnFailure> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) }, SpawnStep::DeathSignal)?;
     // SAFETY: takes nothing.
     let now = unsafe { libc::getppid() };
-    // A parent that died before the call above will never be reported. Zero is a parent in another pid namespace.
+    // If the parent died before the call above, its death is never reported. A parent in another
+    // PID namespace has ID 0.
     if now != parent && now != 0 {
-        // SAFETY: ends the child; nobody is left to be told.
+        // SAFETY: ends the child; the parent is dead.
         unsafe { libc::_exit(127) };
     }
     Ok(())
 }
 
-/// Makes the table of descriptors the child's own: of what lies behind the last that it needs, nothing is copied.
+/// Gives the child a descriptor table of its own, without the part beyond what it needs.
 fn own_descriptors(image: &Image) -> Result<(), SpawnFailure> {
     let needed = image.moves.iter().map(|step| step.from.max(c_int::from(step.to))).max().unwrap_or(-1);
     let behind = needed.cast_unsigned().wrapping_add(1);
@@ -230,7 +234,8 @@ fn move_descriptors(image: &mut Image) -> Result<(), SpawnFailure> {
     }
     for step in &image.moves {
         let to = c_int::from(step.to);
-        // SAFETY: as above. `dup2` gives a descriptor that `exec` keeps; one in its place already becomes one.
+        // SAFETY: as above. `dup2` clears close-on-exec on the copy; a descriptor already at its
+        // number has to be cleared explicitly.
         let result = unsafe {
             if step.from == to { libc::fcntl(to, libc::F_SETFD, 0) } else { libc::dup2(step.from, to) }
         };
@@ -239,7 +244,7 @@ fn move_descriptors(image: &mut Image) -> Result<(), SpawnFailure> {
     Ok(())
 }
 
-/// Closes every descriptor that is nobody's place.
+/// Closes every descriptor that is not a target of a move.
 fn close_others(image: &Image) {
     if image.close_method <= CloseMethod::Range && close_gaps(image).is_ok() {
         return;
@@ -287,9 +292,10 @@ fn close_listed(image: &Image) -> Result<(), ()> {
             return Err(());
         };
         if rest.is_empty() {
-            return Ok(()); // the directory itself is closed by exec
+            return Ok(()); // exec closes the directory itself
         }
-        // struct linux_dirent64: two 64-bit numbers, the 16-bit length of the entry, a byte, the name.
+        // struct linux_dirent64: two 64-bit numbers, the 16-bit length of the entry, a byte, the
+        // name.
         while let (Some(&[low, high]), Some(name)) = (rest.get(16..18), rest.get(19..)) {
             if let Some(fd) = number(name).filter(|&fd| fd != directory) {
                 close_other(image, fd);
@@ -299,7 +305,7 @@ fn close_listed(image: &Image) -> Result<(), ()> {
     }
 }
 
-/// The number that a name is, up to its NUL.
+/// Parses a name up to its NUL as a number.
 fn number(name: &[u8]) -> Option<c_int> {
     let mut number: Option<c_int> = None;
     for digit in name.iter().take_while(|&&byte| byte != 0) {
@@ -311,7 +317,7 @@ fn number(name: &[u8]) -> Option<c_int> {
 
 fn close_other(image: &Image, fd: c_int) {
     if !image.moves.iter().any(|step| c_int::from(step.to) == fd) {
-        // SAFETY: the child's own table; nothing in the child uses this one.
+        // SAFETY: the table is the child's own, and nothing in the child uses this descriptor.
         unsafe { libc::close(fd) };
     }
 }

@@ -1,4 +1,4 @@
-//! Decides what a process is started with, and starts it.
+//! Description of a process to start, and the start itself.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -17,52 +17,56 @@ use super::watch::{Waiter, Watch, WatchMethod};
 
 /// A process to be started. It can be started any number of times.
 ///
-/// Signal dispositions are all reset, no signal is blocked. Umask, resource limits, scheduling and what else the
-/// system hands down are inherited.
+/// All signal dispositions are reset, and no signal is blocked. Umask, resource limits, scheduling
+/// and other attributes are inherited.
 #[derive(Clone, Debug)]
 pub struct Start<'a> {
-    /// A path if there is a slash in it, otherwise a name to be looked up in the `PATH` of `env`. A relative path is
-    /// relative to `cwd`.
+    /// A path if it contains a slash, otherwise a name that is searched in the `PATH` of `env`.
+    /// Relative paths are relative to `cwd`.
     pub program: OsBytes,
-    /// Its arguments, without the program itself, which is the first of what the process sees.
+    /// Arguments, without `argv[0]`, which is the program.
     pub args: Vec<OsBytes>,
-    /// Its whole environment, in force before the program is loaded, so that `LD_LIBRARY_PATH` works.
+    /// Complete environment. It is in force before the program is loaded, so `LD_LIBRARY_PATH`
+    /// works.
     pub env: Environment,
-    /// Its working directory; ours if none is given.
+    /// Working directory; `None` keeps that of this process.
     pub cwd: Option<OsBytes>,
-    /// Its descriptors, by number. It has no others, not even those that somebody forgot to mark close-on-exec.
+    /// File descriptors by number. The process gets no others, not even those that lack
+    /// close-on-exec.
     pub fds: BTreeMap<u16, FdSource<'a>>,
-    /// Whether it leads a process group of its own, which can be signalled, and ends, as a whole. A terminal's ^C
-    /// does not reach it then, and it cannot read from the terminal.
+    /// Whether it leads a process group of its own, which can be signalled and killed as a whole.
+    /// It then does not receive a terminal's ^C and cannot read from the terminal.
     pub own_group: bool,
-    /// The signal it gets when the *thread* that started it ends, even if the process of that thread goes on, and
-    /// however it ends. A program with set-user-id, and whatever the child starts itself, does not get it.
+    /// Signal that it gets when the *thread* that started it ends, for whatever reason, even if the
+    /// thread's process lives on. Set-user-ID programs do not get it, nor do processes that the
+    /// child starts.
     pub parent_death_signal: Option<Signal>,
-    /// Its soft limit of open files, at most the hard one; ours if none is given. For a front end that has raised its
-    /// own: programs that use `select` break above 1024.
+    /// Soft limit of open files, capped at the hard limit; `None` inherits the limit. For processes
+    /// that have raised their own: programs that use `select` fail above 1024.
     pub open_files: Option<u64>,
-    /// How its end is noticed.
+    /// How the end is noticed.
     pub watch_method: WatchMethod,
-    /// How the descriptors it does not get are closed: [`CloseMethod::Range`] unless a test wants to know whether the
-    /// other ways work.
+    /// How the child closes the descriptors that it is not given. Other values than
+    /// [`CloseMethod::Range`] are for tests.
     pub close_method: CloseMethod,
 }
 
-/// Where a descriptor of the child leads.
+/// Where a file descriptor of the child leads.
 #[derive(Clone, Copy, Debug)]
 pub enum FdSource<'a> {
-    /// Where ours of the same number leads; to `/dev/null` if we have none.
+    /// Where this process's descriptor of the same number leads; to `/dev/null` if there is none.
     Inherit,
     /// To `/dev/null`.
     Null,
-    /// Where this one leads. Ours stays open, and is to be closed after the start by who has it: a pipe ends when all
-    /// its ends are closed.
+    /// Where this one leads. The caller's descriptor stays open, and the caller has to close it
+    /// after the start: a pipe reaches EOF only when all its write ends are closed.
     File(BorrowedFd<'a>),
 }
 
 impl<'a> Start<'a> {
-    /// This program in this environment: without arguments, in our working directory, with nothing to read, with our
-    /// standard output and error, in a group of its own, surviving its starter until its `Child` is dropped.
+    /// Starts a program with this environment, without arguments, in the current directory, with an
+    /// empty standard input, with this process's standard output and error, and in a process group
+    /// of its own. It lives until its `Child` is dropped, even if the starting thread ends.
     #[must_use]
     pub fn new(program: OsBytes, env: Environment) -> Self {
         Self {
@@ -79,24 +83,24 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// With this file as the descriptor of this number.
+    /// Adds this file as the descriptor of this number.
     #[must_use]
     pub fn fd(mut self, number: u16, file: BorrowedFd<'a>) -> Self {
         self.fds.insert(number, FdSource::File(file));
         self
     }
 
-    /// Starts it. When this returns, the program has been executed, or there is no process.
+    /// Starts the process. On success the program has been executed; on failure no process is left.
     ///
     /// # Errors
-    /// The step that the system refused, and why.
+    /// The step that failed, and why.
     pub fn start(&self) -> Result<Child, StartError> {
         let file = search::find(&self.program, &self.env, self.cwd.as_ref())?;
         let thread = self.watch_method == WatchMethod::Thread || !sys::knows_pidfds();
         let waiter = if thread { Some(Waiter::new()?) } else { None };
         let pidfd = waiter.is_none();
         let spawned = match spawn::spawn(&mut Image::new(self, &file)?, pidfd) {
-            // Only now it is known that the kernel cannot execute it by itself.
+            // The kernel cannot execute the file itself.
             Err(SpawnFailure { at: SpawnStep::Exec, errno: Errno(libc::ENOEXEC) }) => {
                 self.by_shell(&file, pidfd)?
             }
@@ -145,10 +149,11 @@ fn refused(step: StartStep, errno: Errno) -> StartError {
     StartError::Refused { step, errno }
 }
 
-/// For a system that can wait for pidfds and makes none, such as a sandbox with half of the calls.
+/// For systems that can wait for pidfds but do not create them, such as sandboxes that filter
+/// system calls.
 fn watch_after_all(pid: i32) -> Result<Watch, StartError> {
     Waiter::new().map(|waiter| waiter.watch(pid)).inspect_err(|_| {
-        // Nobody would notice its end.
+        // Its end could not be noticed.
         let _ = sys::kill(pid, Signal::KILL);
         sys::await_end(pid);
         sys::exit_of(Target::Pid(pid), WaitMode::Collect);

@@ -1,9 +1,9 @@
-//! Decides how the end of a process is noticed: a descriptor that becomes readable, whatever the kernel is.
+//! Notices the end of a process: a file descriptor becomes readable, whatever the kernel supports.
 //!
-//! Linux has pidfds for this since 5.4. Where it is older, or a sandbox keeps them from us, a thread per process waits
-//! for the end without collecting the status, and then writes to a pipe. The usual trick, a pipe whose other
-//! end only the child has, lies both ways: `ssh` and daemons close what they did not open, and what a shell
-//! leaves running in the background keeps it open.
+//! Linux has pidfds for this since 5.4. On older kernels, and in sandboxes that forbid them, a
+//! thread per process waits for the end without collecting the status, and then writes to a pipe. A
+//! pipe whose write end only the child holds is not reliable: `ssh` and daemons close descriptors
+//! that they did not open, and background processes of a shell keep it open.
 
 use std::io::{PipeReader, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,22 +13,21 @@ use std::thread;
 use super::error::{Errno, StartError, StartStep};
 use super::sys;
 
-/// By which means the end of a process is to be noticed.
+/// How the end of a process is noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchMethod {
-    /// By a pidfd if the system has them, otherwise by a thread.
+    /// By a pidfd if the system supports them, otherwise by a thread.
     #[default]
     Best,
-    /// By a thread, as where there are no pidfds. There is no reason to choose this other than to test what
-    /// depends on it.
+    /// By a thread, as on systems without pidfds. For tests only.
     Thread,
 }
 
-/// Something that becomes readable when the process ends, and stays so.
+/// Becomes readable when the process ends, and stays readable.
 #[derive(Debug)]
 pub(super) enum Watch {
     Pidfd(OwnedFd),
-    /// The thread has the other end.
+    /// A thread holds the write end.
     Thread(PipeReader),
 }
 
@@ -41,15 +40,15 @@ impl AsFd for Watch {
     }
 }
 
-/// A thread that will wait for a process. Made before the process, because it may be impossible to make one, and
-/// ends without one if this is dropped.
+/// A thread that will wait for a process. It is created before the process, because creating it can
+/// fail. Dropping this ends the thread.
 pub(super) struct Waiter {
     pid: SyncSender<i32>,
     pipe: PipeReader,
 }
 
 impl Waiter {
-    /// What a thread that makes two calls needs; the system may round it up.
+    /// Enough for a thread that makes two calls; the system may round it up.
     const STACK: usize = 32 << 10;
 
     pub(super) fn new() -> Result<Self, StartError> {
@@ -59,7 +58,7 @@ impl Waiter {
         let work = move || {
             if let Ok(pid) = receiver.recv() {
                 sys::await_end(pid);
-                // If nobody wants to know, so be it: signals are blocked here, SIGPIPE as well.
+                // The reader may be gone. Signals, SIGPIPE included, are blocked here.
                 let _ = ended.write(&[0]);
             }
         };
@@ -73,7 +72,7 @@ impl Waiter {
     }
 
     pub(super) fn watch(self, pid: i32) -> Watch {
-        // There is room for one, and the thread is waiting for it.
+        // The channel has capacity for one, and the thread is waiting for it.
         let _ = self.pid.send(pid);
         Watch::Thread(self.pipe)
     }

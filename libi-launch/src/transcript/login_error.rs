@@ -1,41 +1,42 @@
-//! What can keep a remote shell from letting us in, as one who watches a login distinguishes it.
+//! Errors of a login, in the distinctions that a diagnosis needs.
 
 use std::fmt;
 
 use super::LoginStage;
 use crate::shell_error::{self, ShellError};
 
-/// What stood in the way of a login.
+/// What a login failed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoginError {
-    /// The program does not accept its options or its configuration.
+    /// The program rejects its options or its configuration.
     BadOptions,
-    /// The name of the host has no address.
+    /// The host name has no address.
     NameUnknown,
-    /// There is no way to the address.
+    /// No route to the address.
     NoRoute,
-    /// Nothing has answered at the address.
+    /// No answer from the address.
     TimedOut,
-    /// Something has answered that nobody listens there.
+    /// Nothing listens on the port.
     ConnectionRefused,
-    /// There is a connection, and nothing greets us on it.
+    /// The connection was accepted, and no banner arrived.
     NoBanner,
-    /// The connection was closed before the login: too many were coming in, or we are not welcome.
+    /// The server closed the connection before authentication: it is under load or rejects this
+    /// client.
     ClosedBeforeLogin,
-    /// There is no algorithm that both sides know and allow.
+    /// Client and server have no allowed algorithm in common.
     NoCommonAlgorithm,
-    /// The key of the host is not known here.
+    /// The host's key is unknown here.
     HostKeyUnknown,
-    /// The key of the host is another one than it was.
+    /// The host's key differs from the known one.
     HostKeyChanged,
-    /// So many keys were offered that the other side did not wait for the right one.
+    /// The server closed the connection because too many keys were offered.
     TooManyKeys,
-    /// We are not let in.
+    /// Authentication failed.
     Denied,
 }
 
 impl LoginError {
-    /// What a line says, if it is one of those that are known: by the words that [verdicts](crate::shell_error) go by.
+    /// Classifies a line, by the rules of [`shell_error`].
     pub(super) fn of_line(line: &str) -> Option<Self> {
         Some(match shell_error::of_line(line)? {
             ShellError::NameUnknown | ShellError::NameService => Self::NameUnknown,
@@ -50,7 +51,7 @@ impl LoginError {
             ShellError::LoginDenied if line.contains("Too many authentication failures") => Self::TooManyKeys,
             ShellError::LoginDenied => Self::Denied,
             ShellError::BadOptions => Self::BadOptions,
-            // That is behind a login, or says nothing of it.
+            // These occur after the login, or say nothing about it.
             ShellError::ConnectionLost
             | ShellError::DirectoryNotFound
             | ShellError::ProgramNotExecutable
@@ -62,7 +63,7 @@ impl LoginError {
         })
     }
 
-    /// How far a login must have come for this to be in its way.
+    /// How far the login had come when this occurred.
     pub(super) fn stage(self) -> LoginStage {
         match self {
             Self::BadOptions
@@ -76,7 +77,7 @@ impl LoginError {
         }
     }
 
-    /// One word for programs.
+    /// Stable identifier for machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -96,22 +97,22 @@ impl LoginError {
     }
 }
 
-/// Said of a host.
+/// A predicate, to follow the name of a host.
 impl fmt::Display for LoginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BadOptions => "cannot be called with these options",
-            Self::NameUnknown => "has a name without an address",
+            Self::NameUnknown => "has an unknown name",
             Self::NoRoute => "cannot be reached",
             Self::TimedOut => "does not answer",
             Self::ConnectionRefused => "refuses the connection",
-            Self::NoBanner => "accepts the connection and says nothing",
+            Self::NoBanner => "accepts the connection and sends nothing",
             Self::ClosedBeforeLogin => "closes the connection before the login",
-            Self::NoCommonAlgorithm => "has no algorithm in common with us",
-            Self::HostKeyUnknown => "has a key that is not known here",
-            Self::HostKeyChanged => "has another key than it had",
+            Self::NoCommonAlgorithm => "has no algorithm in common with this host",
+            Self::HostKeyUnknown => "has an unknown key",
+            Self::HostKeyChanged => "has a different key than before",
             Self::TooManyKeys => "was offered too many keys",
-            Self::Denied => "does not let us in",
+            Self::Denied => "denies the login",
         })
     }
 }

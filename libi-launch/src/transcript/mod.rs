@@ -1,21 +1,23 @@
-//! Reads what `ssh -v` prints while it logs in: how far it came, what each part of it took, what was agreed on, and
-//! what was in the way.
+//! Parses what `ssh -v` prints during a login: how far it came, how long each step took, what was
+//! negotiated, and what failed.
 //!
-//! Pure: whoever reads the lines says when each has come. The words are those of OpenSSH 8 and 9, as it prints them at its
-//! first level of detail. Where they are not found, because the program is another one, or another version, or is told to be
-//! quiet, the answer is that nothing is known, and no guess. What stands in the way is recognised without `-v` as well.
+//! This is pure code: the caller passes each line and the time of its arrival. The parser knows the
+//! messages of OpenSSH 8 and 9 at the first verbosity level. If they are missing, because the
+//! program or its version is another one or because it is told to be quiet, the result is "unknown"
+//! and never a guess. Errors are recognized without `-v` as well.
 //!
-//! | part | from | until |
+//! | step | starts with | ends when |
 //! |---|---|---|
-//! | connect | the start of the program | there is a connection; behind a jump host, until the other side has greeted |
-//! | key exchange | then | the new keys are in use |
-//! | authentication | then | the other side has let us in |
-//! | session | then | the shell over there has said something, which the caller [tells](Transcript::shell) |
+//! | connect | the start of `ssh` | the connection is established; behind a jump host: the banner arrives |
+//! | key exchange | the connection | the new keys are in use |
+//! | authentication | the new keys | the server accepts the login |
+//! | session | the login | the remote shell has answered, see [`Transcript::shell_answered`] |
 //!
-//! Where a jump host is used, `ssh` calls itself for it, and both print into one stream. The last greeting begins the login
-//! that counts; what comes before belongs to its connection.
+//! For a jump host, `ssh` starts a second `ssh`, and both print to the same stream. The last banner
+//! starts the login that counts; everything before belongs to the connection through the jump host.
 //!
-//! A server can have text printed that looks like a line of `ssh`. It can deceive nobody but whoever asks about that server.
+//! A server can have `ssh` print text that looks like one of its messages. That can only mislead
+//! the diagnosis of this server.
 
 mod login_error;
 
@@ -31,59 +33,59 @@ pub use login_error::LoginError;
 /// How far a login has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoginStage {
-    /// Nothing is known of a connection.
+    /// No connection is known of.
     Nothing,
-    /// There is a connection.
+    /// The connection is established.
     Connection,
-    /// Keys are agreed on; the other side has proved who it is.
+    /// Keys are negotiated; the server has proved its identity.
     Keys,
-    /// We are let in.
+    /// The server has accepted the login.
     Login,
-    /// The shell over there has said something.
+    /// The remote shell has answered.
     Shell,
 }
 
-/// How long each part of a login has taken, as far as it is known.
+/// How long each step of a login took, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoginTiming {
-    /// Until there was a connection.
+    /// From the start to the connection.
     pub connect: Option<Duration>,
-    /// From then until the new keys were in use.
+    /// From the connection until the new keys were in use.
     pub key_exchange: Option<Duration>,
-    /// From then until we were let in.
+    /// From the new keys until the login was accepted.
     pub authentication: Option<Duration>,
-    /// From then until the shell has said something.
+    /// From the login until the remote shell answered.
     pub session: Option<Duration>,
 }
 
-/// What has been learnt of a login, as far as the words were found.
+/// Details of a login, as far as the messages tell them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoginDetails {
-    /// The client, as it calls itself.
+    /// Version string of the client.
     pub client: Option<String>,
-    /// The server, as it calls itself.
+    /// Version string of the server.
     pub server: Option<String>,
-    /// The address and the port that were connected to.
+    /// Address and port of the connection.
     pub address: Option<String>,
-    /// How keys were agreed on.
+    /// Key exchange algorithm.
     pub key_exchange: Option<String>,
-    /// By what the bytes that come are encrypted.
+    /// Cipher for received data.
     pub cipher: Option<String>,
-    /// The key by which the server has proved who it is.
+    /// Host key with which the server proved its identity.
     pub host_key: Option<String>,
-    /// By which method we were let in.
+    /// Method of the successful authentication.
     pub method: Option<String>,
-    /// Which key it was, if it was one.
+    /// Key of the successful authentication, if it used one.
     pub key: Option<String>,
-    /// How many keys were offered.
+    /// Number of keys offered.
     pub offered: u32,
-    /// A connection that was there before was used: nothing was set up.
+    /// An existing shared connection was used, so nothing was set up.
     pub shared: bool,
-    /// The connection was made by another program, as for a jump host.
+    /// Another program made the connection, as with a jump host.
     pub by_proxy: bool,
 }
 
-/// A login, as its lines tell of it; see the [module](self).
+/// State of the parser; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Transcript {
     began: Instant,
@@ -97,10 +99,10 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The longest piece of a line that is kept.
+    /// Maximum number of characters kept of a line.
     const MAX_KEPT: usize = 400;
 
-    /// Of a program that was started now.
+    /// Starts with a program that was started at `now`.
     #[must_use]
     pub fn begin(now: Instant) -> Self {
         Self {
@@ -115,7 +117,7 @@ impl Transcript {
         }
     }
 
-    /// The program has printed a line on its standard error.
+    /// Processes a line of the program's standard error.
     pub fn line(&mut self, line: &str, now: Instant) {
         let line = line.trim_end();
         match line.strip_prefix("debug1: ") {
@@ -125,12 +127,12 @@ impl Transcript {
         }
     }
 
-    /// The shell over there has said something.
+    /// Records that the remote shell has answered.
     pub fn shell_answered(&mut self, now: Instant) {
         self.shell_answered.get_or_insert(now);
     }
 
-    /// How far it has come.
+    /// How far the login has come.
     #[must_use]
     pub fn stage(&self) -> LoginStage {
         match self {
@@ -142,7 +144,7 @@ impl Transcript {
         }
     }
 
-    /// How long each part has taken.
+    /// How long each step took.
     #[must_use]
     pub fn timing(&self) -> LoginTiming {
         let between = |from: Option<Instant>, to: Option<Instant>| Some(to?.since(from?));
@@ -154,35 +156,35 @@ impl Transcript {
         }
     }
 
-    /// From the start until the shell has said something.
+    /// Time from the start until the remote shell answered.
     #[must_use]
     pub fn setup_time(&self) -> Option<Duration> {
         Some(self.shell_answered?.since(self.began))
     }
 
-    /// What has been learnt.
+    /// What is known about the login.
     #[must_use]
     pub fn details(&self) -> &LoginDetails {
         &self.details
     }
 
-    /// What stood in the way, if it was recognised, and the line that says so.
+    /// The error that was recognized, and its line.
     #[must_use]
     pub fn error(&self) -> Option<(LoginError, &str)> {
         self.error.as_ref().map(|(error, line)| (*error, line.as_str()))
     }
 
-    /// The last line that was not a detail: what people are shown if nothing was recognised.
+    /// The last line that was not debug output, to be shown if no error was recognized.
     #[must_use]
     pub fn last_line(&self) -> &str {
         &self.last
     }
 
-    /// A line of `-v`.
+    /// A debug line.
     fn detail(&mut self, line: &str, now: Instant) {
         let details = &mut self.details;
         if let Some(to) = line.strip_prefix("Connecting to ") {
-            // "host [address] port 22."
+            // The line ends with "host [address] port 22."
             let address = to
                 .trim_end_matches('.')
                 .split_once('[')
@@ -202,7 +204,7 @@ impl Transcript {
         } else if let Some(key) = line.strip_prefix("Server host key: ") {
             details.host_key = Some(kept(key));
         } else if line.starts_with("SSH2_MSG_NEWKEYS received") {
-            // Keys are changed later as well, on long connections.
+            // Long connections change their keys again later.
             self.keys_agreed.get_or_insert(now);
         } else if line.starts_with("Offering public key: ") {
             details.offered = details.offered.saturating_add(1);
@@ -215,7 +217,7 @@ impl Transcript {
         }
     }
 
-    /// Any other line.
+    /// A line that is not debug output.
     fn statement(&mut self, line: &str, now: Instant) {
         if let Some(rest) = line.strip_prefix("Authenticated to ") {
             let method = rest.split_once("using \"").and_then(|(_, method)| method.split('"').next());
@@ -228,16 +230,16 @@ impl Transcript {
         if line.starts_with("Transferred: ") || line.starts_with("Bytes per second: ") || line.is_empty() {
             return;
         }
-        // Whoever is let in is in no trouble of ours; what follows is what is said over there.
+        // After the login, lines are output of the remote side.
         if self.authenticated.is_none() && self.shell_answered.is_none() && self.error.is_none() {
-            // One of them is framed by these.
+            // Strips the frame around the warning about a changed key.
             let plain = line.trim_matches(['@', ' ']);
             self.error = LoginError::of_line(line).map(|error| (error, kept(plain)));
         }
         self.last = kept(line);
     }
 
-    /// The other side has said what it is: here a login begins, perhaps behind that of a jump host.
+    /// The server's banner: a login starts here, perhaps behind that of a jump host.
     fn banner(&mut self, server: Option<String>, now: Instant) {
         let details = &mut self.details;
         if details.by_proxy {
@@ -258,7 +260,7 @@ impl Transcript {
     }
 }
 
-/// As much of a text as is kept, with nothing in it that a terminal would obey.
+/// Truncates a text and replaces control characters, which a terminal would obey.
 fn kept(text: &str) -> String {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.trim().chars().take(Transcript::MAX_KEPT).map(plain).collect()

@@ -79,14 +79,14 @@ void hosts_that_fail(void)
   all[0] = what;
   GIVES(LIBI_ERR_NOT_LAUNCHED, libi_front_launch(front, all, 1, how, &session, 1));
   CHECK(!session);
-  SAYS("bad[1-2]  the name is not known", why = libi_front_error(front));
+  SAYS("bad[1-2]  unknown host name", why = libi_front_error(front));
   DONE(front, libi_front_report(front, &report), libi_front_error);
   CHECK(!libi_report_is_up(report) && libi_report_joined(report) == 1);
   failure = libi_report_failure(report, 1);
   CHECK(libi_failure_phase(failure) == LIBI_PHASE_STARTING && libi_failure_cause(failure) == LIBI_CAUSE_EXITED);
   CHECK(libi_failure_exit(failure) == LIBI_EXIT_CODE && libi_failure_exit_value(failure) == 255);
   CHECK(libi_failure_elapsed(failure) > 0 && libi_failure_member(failure) == -1);
-  SAME("the name is not known", libi_failure_refusal(failure));
+  SAME("unknown host name", libi_failure_refusal(failure));
   SAYS("Could not resolve hostname", libi_failure_evidence(failure));
   SAYS("bad1", libi_failure_tail(failure));
   SAYS("exited 255", libi_failure_text(failure));

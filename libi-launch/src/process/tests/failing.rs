@@ -55,7 +55,7 @@ fn a_missing_loader_is_not_called_a_missing_file() {
     let at = program.windows(6).position(|bytes| bytes == b"/lib64").expect("a loader in /lib64");
     program[at + 1] = b'L';
     let program = scratch.file("program", 0o755, &program);
-    let expected = format!("exec {program}: the file is there, but the loader it was linked for is missing");
+    let expected = format!("exec {program}: the dynamic loader that it was linked for is missing");
     assert_eq!(shell_error(&start(&program, &[])), expected);
 }
 
@@ -77,7 +77,7 @@ fn arguments_that_are_too_many_are_refused() {
 fn a_signal_that_the_system_will_not_have_is_refused_by_name_of_the_step() {
     let mut start = shell("");
     start.parent_death_signal = Some(Signal::of_kernel(200));
-    assert_eq!(shell_error(&start), "cannot be told of the end of the starting thread: Invalid argument");
+    assert_eq!(shell_error(&start), "cannot set the parent death signal: Invalid argument");
 }
 
 #[test]

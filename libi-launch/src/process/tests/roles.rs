@@ -153,7 +153,7 @@ fn confined() {
     assert_eq!(output(&shell("umask; ulimit -n")).0, "0027\n500\n");
     let file = fs::File::open("/dev/null").unwrap();
     let error = shell("").fd(500, file.as_fd()).start().map(drop).unwrap_err();
-    assert_eq!(error.to_string(), "cannot hand over descriptor 500: Bad file descriptor");
+    assert_eq!(error.to_string(), "cannot pass on file descriptor 500: Bad file descriptor");
 }
 
 #[test]

@@ -69,7 +69,7 @@ set-up       0.204 s  0.200 s  0.208 s  n10
   its parts  unknown
 
 what keeps a launch from working
-  n5  does not let us in: me@n5: Permission denied (publickey).
+  n5  denies the login: me@n5: Permission denied (publickey).
     hint: ssh-add -l has the keys that are offered; ssh-copy-id n5 takes one there; nobody is asked for passwords
 ";
     assert_eq!(text, expected);
@@ -83,7 +83,7 @@ fn hosts_with_the_same_problem_are_named_together() {
     let findings: Vec<_> = ["n1", "n2", "n3"].map(denied).to_vec();
     let (text, _) = told("n[1-3]", &findings);
     assert!(text.contains("examined in 1.234 s: a launch would not work on any of them"), "{text}");
-    assert!(text.contains("\n  n[1-3]  does not let us in: me@n1:"), "{text}");
+    assert!(text.contains("\n  n[1-3]  denies the login: me@n1:"), "{text}");
     assert!(!text.contains("set-up"), "{text}");
 }
 
