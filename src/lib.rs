@@ -62,7 +62,7 @@ pub use libi_core::{
 };
 pub use libi_launch::backend::{Backend, Local, Rsh, Shell, Ssh, SshHosts, SshProfile};
 pub use libi_launch::failure::{Cause, Exit, Failure, Phase};
-pub use libi_launch::machine::{LinkPolicy, Policy, Replaced, Rules, Stream};
+pub use libi_launch::machine::{LinkPolicy, Policy, Replacement, Rules, Stream};
 pub use libi_launch::shell_error::ShellError;
 pub use member::{InitError, Member, MemberError, MemberOptions};
 pub use talk::{Number, Pending};

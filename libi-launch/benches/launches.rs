@@ -26,14 +26,14 @@ use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, Sim, World};
 use libi_core::time::Instant;
-use libi_launch::machine::{Effect, Event, HostSpec, LinkId, Node, Notice, Plan, Program};
+use libi_launch::machine::{Effect, Event, HostSpec, LaunchPlan, LinkId, Node, Notice, Program};
 
 use processor::{Next, Processor};
 
 /// How long bytes are on their way.
 const LATENCY: Duration = Duration::from_micros(50);
 /// How long a start takes that returns at once.
-const AT_ONCE: Duration = Duration::from_micros(300);
+const ASYNC_START: Duration = Duration::from_micros(300);
 
 fn main() {
     let only: Option<u32> = std::env::args().nth(1).and_then(|hosts| hosts.parse().ok());
@@ -113,7 +113,10 @@ fn launch(hosts: u32, word: Cost, cluster: Cluster) -> Duration {
         blocks: vec![Block { first: Rank(host), count: 1, distribution: 0 }],
     };
     let tasks = (0..hosts).map(task).collect();
-    let plan = Plan { deadline: Duration::from_secs(600), ..Plan::new(tasks, vec![program], hosts, word) };
+    let plan = LaunchPlan {
+        deadline: Duration::from_secs(600),
+        ..LaunchPlan::new(tasks, vec![program], hosts, word)
+    };
     let mut sim = Sim::new(cluster);
     let front = sim.agenda.start(Node::front(SessionKey(1), &plan, 1));
     sim.world.hosts.push(Host::default());
@@ -186,7 +189,7 @@ impl Cluster {
         let (seq, turns) = (self.cost.seq, self.turns);
         let host = self.host(from);
         host.launched.push(now);
-        let started = if turns == Turns::Start { seq } else { AT_ONCE.min(seq) };
+        let started = if turns == Turns::Start { seq } else { ASYNC_START.min(seq) };
         agenda.tell(now + started, from, Event::Started(link));
         if turns == Turns::Share {
             let next = host.processor.enter(now, seq, link);
@@ -238,8 +241,8 @@ impl World for Cluster {
                 None => self.host(from).pending.entry(link).or_default().push(bytes),
             },
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
-            Effect::Tell(Notice::Up) if from == Id(0) => self.up = Some(agenda.now()),
-            Effect::Tell(Notice::GivenUp) => panic!("given up on a healthy cluster"),
+            Effect::Notify(Notice::Up) if from == Id(0) => self.up = Some(agenda.now()),
+            Effect::Notify(Notice::GivenUp) => panic!("given up on a healthy cluster"),
             // Nobody ends here, and nobody is given a secret, which direct links take.
             _ => {}
         }

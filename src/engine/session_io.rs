@@ -9,7 +9,7 @@ use libi_core::hosts::HostList;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 use libi_launch::exit_trailer::ExitTrailer;
-use libi_launch::machine::{Effect, Event, Job, LinkId, Node, Stream as StdStream};
+use libi_launch::machine::{Effect, Event, LinkId, Node, StartRequest, Stream as StdStream};
 use libi_launch::process::{Child, Environment, Signal};
 use mio::Registry;
 
@@ -41,7 +41,7 @@ pub(crate) struct SessionIo {
     node: Node,
     group: Group,
     links: BTreeMap<LinkId, LinkIo>,
-    pending_starts: VecDeque<(LinkId, Job)>,
+    pending_starts: VecDeque<(LinkId, StartRequest)>,
     wake_at: Option<Instant>,
     /// When an incomplete line is passed on without its end.
     line_deadlines: BTreeSet<(Instant, LinkId, usize)>,
@@ -104,7 +104,7 @@ impl SessionIo {
     pub(crate) fn has_sent_everything(&self) -> bool {
         let printed =
             |link_io: &LinkIo| link_io.print_pipes.iter().flatten().any(|text| is_waiting(&text.inner.pipe));
-        self.node.has_passed_output_on()
+        self.node.has_relayed_output()
             && self.group.is_idle()
             && !self.links.values().any(LinkIo::has_frames)
             && self.line_deadlines.is_empty()
@@ -163,9 +163,9 @@ impl SessionIo {
 
     fn apply(&mut self, effect: Effect, events: &mut VecDeque<Event>, turn: &mut Turn<'_>) {
         match effect {
-            Effect::Start(link, job) => {
+            Effect::Start(link, request) => {
                 self.links.insert(link, LinkIo::default());
-                self.pending_starts.push_back((link, job));
+                self.pending_starts.push_back((link, request));
             }
             Effect::Send(link, bytes) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
@@ -186,7 +186,7 @@ impl SessionIo {
                 self.remove_if_gone(link, turn);
             }
             Effect::Kill(link) => self.kill(link, events),
-            Effect::Release(link) => {
+            Effect::DetachChild(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.released = true;
                     if let Some(process) = &mut link_io.process {
@@ -202,16 +202,16 @@ impl SessionIo {
                 self.feed_input(events, turn);
             }
             Effect::Listen { .. }
-            | Effect::Admit(..)
-            | Effect::Refuse(_)
-            | Effect::Dial(..)
-            | Effect::Switch(_)
-            | Effect::Follow(_) => self.on_direct_effect(effect, events, turn),
-            Effect::Tree(tree) => self.session_up(tree, turn),
+            | Effect::AcceptDirect(..)
+            | Effect::RejectDirect(_)
+            | Effect::ConnectDirect(..)
+            | Effect::SendDirect(_)
+            | Effect::ReceiveDirect(_) => self.on_direct_effect(effect, events, turn),
+            Effect::SessionUp(tree) => self.session_up(tree, turn),
             Effect::Deliver(link, frame) => self.tell_group(Said::Frame(link, frame.into()), turn),
             Effect::Cut(link) => self.tell_group(Said::Cut(link), turn),
             Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
-            Effect::Tell(notice) => turn.sink.notice(turn.id, notice, &self.node, turn.now),
+            Effect::Notify(notice) => turn.sink.notice(turn.id, notice, &self.node, turn.now),
         }
     }
 
@@ -317,8 +317,8 @@ impl SessionIo {
                 }
             }
         }
-        if let Some((link, job)) = self.pending_starts.pop_front() {
-            self.start(link, &job, turn);
+        if let Some((link, request)) = self.pending_starts.pop_front() {
+            self.start(link, &request, turn);
         }
         self.write(turn);
     }
@@ -342,9 +342,9 @@ impl SessionIo {
         }
     }
 
-    fn start(&mut self, link: LinkId, job: &Job, turn: &mut Turn<'_>) {
+    fn start(&mut self, link: LinkId, request: &StartRequest, turn: &mut Turn<'_>) {
         let open = self.links.len();
-        match starting::start(&self.node, job, &self.environment, &self.here, self.lasting_thread, open) {
+        match starting::start(&self.node, request, &self.environment, &self.here, self.lasting_thread, open) {
             Ok(started) => {
                 if let Err(error) = self.follow(link, started, turn) {
                     let what = format_args!("cannot be watched: {error}");

@@ -38,7 +38,7 @@ use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::Backend;
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{
-    Carried, Direct, HostSpec, LinkPolicy, Node, Output as Wanted, Plan, Program, Spare,
+    CarriedSecret, DirectSettings, HostSpec, LaunchPlan, LinkPolicy, Node, Output as Wanted, Program, Spare,
 };
 
 pub use event::Event;
@@ -183,7 +183,7 @@ impl FrontEnd {
                 layout.session().0
             );
         }
-        let plan = Plan {
+        let plan = LaunchPlan {
             direct,
             spares: options.spares.iter().map(spare).collect(),
             rules: options.rules,
@@ -193,7 +193,7 @@ impl FrontEnd {
             output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
             strategy: options.strategy,
             input: options.input,
-            ..Plan::new(host_specs(&layout), programs.to_vec(), layout.size(), options.believed_cost())
+            ..LaunchPlan::new(host_specs(&layout), programs.to_vec(), layout.size(), options.believed_cost())
         };
         let files = match &options.output {
             Output::Files(directory) => Some(
@@ -250,7 +250,7 @@ impl Drop for FrontEnd {
 }
 
 /// The settings of direct links. Between processes of one machine a direct link gains nothing.
-fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
+fn direct(options: &LaunchOptions) -> Result<DirectSettings, Error> {
     let links = match (&options.backend, options.links) {
         (Backend::Local(_), LinkPolicy::Auto) => LinkPolicy::Channel,
         (_, links) => links,
@@ -262,9 +262,9 @@ fn direct(options: &LaunchOptions) -> Result<Direct, Error> {
             .map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
         #[cfg(feature = "test-shell")]
         crate::testing::note_secret(&bytes);
-        secret = Some(Carried(Secret::new(Entropy::new(&mut bytes))));
+        secret = Some(CarriedSecret(Secret::new(Entropy::new(&mut bytes))));
     }
-    Ok(Direct { links, loopback: options.loopback, mode: options.link_security, secret })
+    Ok(DirectSettings { links, loopback: options.loopback, mode: options.link_security, secret })
 }
 
 fn spare(host: libi_core::hosts::HostRef<'_>) -> Spare {

@@ -145,7 +145,7 @@ impl FrontReactor {
                 self.launching = true;
             }
             // A session that is over delivers no more output.
-            if status.done_is_due && (node.has_passed_output_on() || status.stage == Stage::Over) {
+            if status.done_is_due && (node.has_relayed_output() || status.stage == Stage::Over) {
                 status.done_is_due = false;
                 done.push(status.session());
             }
@@ -247,7 +247,7 @@ impl EngineSink for FrontSink {
                 }
             }
             Notice::Exited(rank, exit) => events.push_back(Event::Exited { session, rank, exit }),
-            Notice::Released(rank) => events.push_back(Event::Released { session, rank }),
+            Notice::Detached(rank) => events.push_back(Event::Released { session, rank }),
             Notice::Lost(host, failure) => {
                 let name = status.host_name(host);
                 events.push_back(Event::Lost { session, host, name, failure });
@@ -255,7 +255,7 @@ impl EngineSink for FrontSink {
             Notice::Done => {
                 status.stage = status.stage.max(Stage::Done);
                 // `Done` is the last event of a session: output that was not taken yet comes first.
-                status.done_is_due = !node.has_passed_output_on();
+                status.done_is_due = !node.has_relayed_output();
                 if !status.done_is_due {
                     events.push_back(Event::Done { session });
                 }

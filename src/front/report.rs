@@ -12,7 +12,7 @@ use libi_core::time::Rounded;
 use libi_core::trace::{HostLine, Prediction, Timeline};
 use libi_launch::backend::Backend;
 use libi_launch::failure::{Failure, LaunchTiming};
-use libi_launch::machine::{Known, Node, Replaced};
+use libi_launch::machine::{HostState, Node, Replacement};
 
 use super::wording::{self, FailureText};
 
@@ -24,7 +24,7 @@ pub struct LaunchReport {
     up: bool,
     took: Duration,
     hosts: Vec<HostReport>,
-    replaced: Vec<Replaced>,
+    replaced: Vec<Replacement>,
     /// What the program that reaches hosts is called, if there is one.
     shell: Option<String>,
     is_rsh: bool,
@@ -67,16 +67,16 @@ pub struct HostReport {
 impl LaunchReport {
     /// The report of a session that is up or given up after `took`.
     pub(super) fn new(layout: &Layout, node: &Node, took: Duration, up: bool) -> Self {
-        let (trips, links) = (node.trips(), node.links());
-        let (mut known, mut attempts) = (node.known(), node.attempts());
+        let (timings, links) = (node.timings(), node.links());
+        let (mut known, mut attempts) = (node.host_states(), node.attempts());
         let replaced = node.replaced().to_vec();
-        let flat = node.flat().map(|(host, failure)| (host, failure.clone()));
+        let flat = node.flat_launch().map(|(host, failure)| (host, failure.clone()));
         let spare = |host| replaced.iter().rfind(|replaced| replaced.host == host);
         let mut starts = BTreeMap::new();
         let hosts = (0..).zip(layout.hosts()).map(|(host, named)| {
-            let timing = trips.get(host as usize).copied().unwrap_or_default();
+            let timing = timings.get(host as usize).copied().unwrap_or_default();
             let failure = match known.next() {
-                Some(Known::Failed(failure)) => Some(failure.clone()),
+                Some(HostState::Failed(failure)) => Some(failure.clone()),
                 _ => None,
             };
             HostReport {
@@ -84,7 +84,7 @@ impl LaunchReport {
                 members: named.count,
                 attempts: attempts.next().unwrap_or(0),
                 launcher: timing.launcher,
-                started: started(HostIndex(host), trips, &mut starts, 0).min(took),
+                started: started(HostIndex(host), timings, &mut starts, 0).min(took),
                 hello: timing.hello,
                 joined: timing.joined,
                 direct: links.get(host as usize).copied().flatten(),
@@ -140,7 +140,7 @@ impl LaunchReport {
 
     /// The hosts that were replaced by spares, with the cause for each.
     #[must_use]
-    pub fn replaced(&self) -> &[Replaced] {
+    pub fn replaced(&self) -> &[Replacement] {
         &self.replaced
     }
 
@@ -215,19 +215,19 @@ impl LaunchReport {
 /// When a host's launch was started. Its launcher counts from its own hello.
 fn started(
     host: HostIndex,
-    trips: &[LaunchTiming],
+    timings: &[LaunchTiming],
     known: &mut BTreeMap<HostIndex, Duration>,
     depth: usize,
 ) -> Duration {
     if let Some(at) = known.get(&host) {
         return *at;
     }
-    let Some(timing) = trips.get(host.0 as usize) else { return Duration::ZERO };
+    let Some(timing) = timings.get(host.0 as usize) else { return Duration::ZERO };
     let base = match timing.launcher {
         // Only a cycle in reported data can be this deep.
         Some(launcher) if depth < 1_000 => {
-            let greeted = trips.get(launcher.0 as usize).and_then(|timing| timing.hello);
-            started(launcher, trips, known, depth + 1) + greeted.unwrap_or_default()
+            let greeted = timings.get(launcher.0 as usize).and_then(|timing| timing.hello);
+            started(launcher, timings, known, depth + 1) + greeted.unwrap_or_default()
         }
         _ => Duration::ZERO,
     };
@@ -319,7 +319,7 @@ impl LaunchReport {
 
     /// Replacements, the flat fallback, and links that fell back.
     fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Replaced { name, by, failure, .. } in &self.replaced {
+        for Replacement { name, by, failure, .. } in &self.replaced {
             write!(f, "\n  {by}  in the place of {name}{}", self.text(failure).replaced_suffix())?;
         }
         if let Some(FlatFallback { host, failure }) = &self.flat {

@@ -113,7 +113,7 @@ impl SessionStatus {
 
     /// Notes the state of the links, which may still change after the report was made.
     pub(super) fn update_links(&mut self, node: &Node) {
-        let (direct, fell_back) = node.link_tally();
+        let (direct, fell_back) = node.link_counts();
         let links = LinkCounts { direct, fell_back };
         if std::mem::replace(&mut self.links, links) != links && self.report.is_some() {
             self.new_links = Some(node.links().to_vec());

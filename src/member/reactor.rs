@@ -155,7 +155,7 @@ impl MemberReactor {
         else {
             return;
         };
-        let (alone, flushed) = (session_io.node().is_alone(), session_io.has_sent_everything());
+        let (alone, flushed) = (session_io.node().has_no_dependents(), session_io.has_sent_everything());
         if executed > 0 || (shared.state.alone, shared.state.flushed) != (alone, flushed) {
             (shared.state.alone, shared.state.flushed) = (alone, flushed);
             self.sink.shared.announce(shared);
@@ -169,7 +169,7 @@ impl MemberReactor {
         }
         let now = self.engine.now();
         let Some(session_io) = self.engine.session_io(self.id) else { return };
-        let (alone, flushed) = (session_io.node().is_alone(), session_io.has_sent_everything());
+        let (alone, flushed) = (session_io.node().has_no_dependents(), session_io.has_sent_everything());
         self.sink.signals.retain(|(since, signal)| {
             let due = flushed && (alone || !is_fatal(*signal)) || now.since(*since) >= FLUSH_TIMEOUT;
             if due {

@@ -22,8 +22,8 @@ use libi_core::join::{MemberRole, Ticket};
 use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 
-use super::outbox::{Stream, WINDOW};
-use super::reader::Reader;
+use super::link_reader::LinkReader;
+use super::output_relay::{Stream, WINDOW};
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 /// How much of what a child prints before it joins is kept as evidence.
@@ -33,9 +33,9 @@ const BACKLOG: usize = 32 << 10;
 
 /// Where a child is on its way.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum ChildState {
     Starting,
-    Greeting,
+    AwaitHello,
     Up { joined: bool },
     Ending { phase: Phase, cause: Cause, forced: bool },
 }
@@ -49,35 +49,35 @@ pub(super) struct Child {
     /// What runs there: of a leader, on its whole host.
     pub(super) blocks: Vec<Block>,
     pub(super) started: Instant,
-    pub(super) state: State,
+    pub(super) state: ChildState,
     /// When the present state has lasted too long.
     pub(super) by: Instant,
-    pub(super) heard: Instant,
-    pub(super) reader: Reader,
+    pub(super) last_heard: Instant,
+    pub(super) reader: LinkReader,
     /// Whether something can still arrive from it.
     pub(super) open: bool,
     pub(super) exit: Option<Exit>,
     /// What a leader has said of itself before it ended.
-    pub(super) verdict: Option<Failure>,
+    pub(super) reported_failure: Option<Failure>,
     /// When it said hello.
     pub(super) greeted: Option<Instant>,
     /// It has left the session, and lives on by itself.
-    pub(super) released: bool,
+    pub(super) detached: bool,
     /// Nobody below it needs it any more.
-    pub(super) alone: bool,
+    pub(super) no_dependents: bool,
     /// It has launched others.
-    pub(super) launches: bool,
+    pub(super) has_launched: bool,
     /// It has said that it cannot launch others, or no more of them.
-    pub(super) hands_back: bool,
+    pub(super) has_handed_back: bool,
     /// The link to it is a direct one.
     pub(super) direct: bool,
     /// It sends there as well.
     pub(super) moved: bool,
     /// It is in the tree: the communication half talks to it.
-    pub(super) talks: bool,
+    pub(super) in_tree: bool,
     /// How much output it may still send, and how much of what it has sent was passed on since.
-    pub(super) granted: u32,
-    pub(super) owed: u32,
+    pub(super) credit: u32,
+    pub(super) uncredited: u32,
     /// What it has printed before its hello, if that is not too much, and the end of everything.
     backlog: Vec<(Stream, Vec<u8>)>,
     tail: Vec<u8>,
@@ -86,7 +86,7 @@ pub(super) struct Child {
 impl Child {
     /// Whether it was ended from here, by force.
     pub(super) fn was_forced(&self) -> bool {
-        matches!(self.state, State::Ending { forced: true, .. })
+        matches!(self.state, ChildState::Ending { forced: true, .. })
     }
 
     pub(super) fn new(
@@ -101,23 +101,23 @@ impl Child {
             launch,
             blocks,
             started: now,
-            state: State::Starting,
+            state: ChildState::Starting,
             by,
-            heard: now,
-            reader: Reader::new(),
+            last_heard: now,
+            reader: LinkReader::new(),
             open: true,
             exit: None,
-            verdict: None,
+            reported_failure: None,
             greeted: None,
-            released: false,
-            alone: false,
-            launches: false,
-            hands_back: false,
+            detached: false,
+            no_dependents: false,
+            has_launched: false,
+            has_handed_back: false,
             direct: false,
             moved: false,
-            talks: false,
-            granted: WINDOW,
-            owed: 0,
+            in_tree: false,
+            credit: WINDOW,
+            uncredited: 0,
             backlog: Vec::new(),
             tail: Vec::new(),
         }
@@ -132,20 +132,20 @@ impl Child {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up { .. })
+        matches!(self.state, ChildState::Up { .. })
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        matches!(self.state, State::Ending { .. })
+        matches!(self.state, ChildState::Ending { .. })
     }
 
     pub(super) fn phase(&self) -> Phase {
         match &self.state {
-            State::Starting => Phase::Starting,
-            State::Greeting => Phase::Handshaking,
-            State::Up { joined: false } => Phase::Joining,
-            State::Up { joined: true } => Phase::Joined,
-            State::Ending { phase, .. } => *phase,
+            ChildState::Starting => Phase::Starting,
+            ChildState::AwaitHello => Phase::Handshaking,
+            ChildState::Up { joined: false } => Phase::Joining,
+            ChildState::Up { joined: true } => Phase::Joined,
+            ChildState::Ending { phase, .. } => *phase,
         }
     }
 
@@ -192,7 +192,7 @@ impl Child {
         if self.is_ending() {
             return false;
         }
-        self.state = State::Ending { phase: self.phase(), cause, forced: false };
+        self.state = ChildState::Ending { phase: self.phase(), cause, forced: false };
         true
     }
 
@@ -212,15 +212,16 @@ impl Child {
     /// `exit_from_host` says whether hosts themselves say how their programs end.
     pub(super) fn failure(&self, timing: LaunchTiming, exit_from_host: bool, now: Instant) -> Failure {
         let elapsed = now.since(self.started);
-        if let Some(verdict) = &self.verdict {
+        if let Some(verdict) = &self.reported_failure {
             return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, timing, ..verdict.clone() };
         }
         let cause = match (&self.state, self.exit) {
             // The status says more than how the link ended, unless it is our own doing.
-            (State::Ending { cause: Cause::Closed | Cause::Protocol(_), forced: false, .. }, Some(exit)) => {
-                Cause::Exited(exit)
-            }
-            (State::Ending { cause, .. }, _) => cause.clone(),
+            (
+                ChildState::Ending { cause: Cause::Closed | Cause::Protocol(_), forced: false, .. },
+                Some(exit),
+            ) => Cause::Exited(exit),
+            (ChildState::Ending { cause, .. }, _) => cause.clone(),
             _ => Cause::Closed,
         };
         let tail = String::from_utf8_lossy(&self.tail).into_owned();

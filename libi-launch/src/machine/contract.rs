@@ -11,16 +11,16 @@ use libi_core::ranks::Ranks;
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
 
-use super::ledger::Policy;
+use super::host_table::Policy;
 use super::message::{Ending, HostSpec, Output, Program, Rules, Spare};
-use super::node::Direct;
-use super::outbox::Stream;
+use super::node::DirectSettings;
+use super::output_relay::Stream;
 use crate::backend::Backend;
 use crate::failure::{Exit, Failure};
 
 /// What is to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Job {
+pub enum StartRequest {
     /// The leader of a host.
     Host(HostSpec, Program),
     /// A further member of this host.
@@ -40,8 +40,8 @@ pub enum Event {
     OutOfResources(LinkId, String),
     /// Bytes have arrived. What a child has said before it exited should be received before its exit is told.
     Received(LinkId, Vec<u8>),
-    /// Bytes have arrived, and were put where [`landing`](super::Node::landing) has said.
-    Landed(LinkId),
+    /// Bytes have arrived, and were put where [`receive_buffer`](super::Node::receive_buffer) has said.
+    ReceivedInPlace(LinkId),
     /// What was started has written this beside the link; of the link to the parent, this process itself.
     Printed(LinkId, Stream, Vec<u8>),
     /// Nothing more will arrive on a link.
@@ -63,10 +63,10 @@ pub enum Event {
     /// This node can be reached at these addresses.
     Listening(Vec<SocketAddr>),
     /// A child has connected directly, and proved itself.
-    Proven(LinkId),
+    DirectAccepted(LinkId),
     /// To a member: it has connected to its parent and both have proved themselves; or it has not, and will not. After the
     /// one, the other: the connection has ended before anything was sent or received there.
-    Dialled(bool),
+    DirectConnected(bool),
     /// The user of a member wants it to be released, once the session is up.
     Detach,
 }
@@ -75,7 +75,7 @@ pub enum Event {
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Start something, with a link to it.
-    Start(LinkId, Job),
+    Start(LinkId, StartRequest),
     /// Send bytes.
     Send(LinkId, Vec<u8>),
     /// Close a link. Nothing more is to be received or closed on it, but what was started for it may still exit.
@@ -83,7 +83,7 @@ pub enum Effect {
     /// End what was started for a link by force.
     Kill(LinkId),
     /// What was started for a link is not ours any more: leave it alone when this process ends.
-    Release(LinkId),
+    DetachChild(LinkId),
     /// To the master: what follows as [`Effect::Input`] is this program's standard input.
     TakeInput,
     /// More of the program's input; no bytes are its end.
@@ -94,17 +94,17 @@ pub enum Effect {
         loopback: bool,
     },
     /// Whoever connects and proves that it has this key is the other end of this link.
-    Admit(LinkId, LinkKey),
+    AcceptDirect(LinkId, LinkKey),
     /// Nobody is, any more.
-    Refuse(LinkId),
+    RejectDirect(LinkId),
     /// Connect to the parent: try these addresses, prove that this node has the key.
-    Dial(Vec<SocketAddr>, LinkKey),
+    ConnectDirect(Vec<SocketAddr>, LinkKey),
     /// What is sent from now on goes over the direct connection.
-    Switch(LinkId),
+    SendDirect(LinkId),
     /// What is received from now on comes over the direct connection.
-    Follow(LinkId),
+    ReceiveDirect(LinkId),
     /// To the communication half: the session is up, and this is who is where.
-    Tree(Tree),
+    SessionUp(TreeView),
     /// To the communication half: this frame has come over a link of the tree.
     Deliver(LinkId, Vec<u8>),
     /// To the communication half: nothing comes over this link of the tree any more, nor goes.
@@ -112,7 +112,7 @@ pub enum Effect {
     /// Wake the node at this time, unless it asks for an earlier one.
     WakeAt(Instant),
     /// Tell the user of the node.
-    Tell(Notice),
+    Notify(Notice),
 }
 
 /// What the user of a node should know.
@@ -131,7 +131,7 @@ pub enum Notice {
     /// To the front end: the master's program has taken so much of its input.
     InputTaken(u32),
     /// To the front end: a member was released, and is not ours any more.
-    Released(Rank),
+    Detached(Rank),
     /// To the front end: every member has ended, was released, or is lost with its host.
     Done,
     /// To a member: it gets this signal.
@@ -144,7 +144,7 @@ pub enum Notice {
 
 /// Who is where, as one of the nodes of a session sees it when that comes up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
+pub struct TreeView {
     /// The rank of this process; the front end has none.
     pub me: Option<Rank>,
     /// How many ranks the session has, those included that did not come up.
@@ -158,14 +158,14 @@ pub struct Tree {
     /// Whether this process is a further member of its host, whose leader is its parent.
     pub local: bool,
     /// Who is below, in the order of the lowest rank of each branch.
-    pub branches: Vec<Branch>,
+    pub branches: Vec<TreeBranch>,
     /// Who is thought by others to be below, and is lost already.
     pub lost: Ranks,
 }
 
 /// A child in the tree, and everybody below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub struct TreeBranch {
     /// The link to it.
     pub link: LinkId,
     /// Who is there.
@@ -176,7 +176,7 @@ pub struct Branch {
 
 /// What a front end wants to have launched: one session.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LaunchPlan {
     /// The session's hosts in the order of their indices, at least one.
     pub hosts: Vec<HostSpec>,
     /// Machines to be put in the place of hosts that are given up before the session is up, the first first.
@@ -200,12 +200,12 @@ pub struct Plan {
     /// Whether there is input for the master.
     pub input: bool,
     /// Direct links.
-    pub direct: Direct,
+    pub direct: DirectSettings,
     /// How the launches are shared out.
     pub strategy: Strategy,
 }
 
-impl Plan {
+impl LaunchPlan {
     /// Everything on this machine, all hosts, two minutes, by late commit; to be changed as need be.
     #[must_use]
     pub fn new(hosts: Vec<HostSpec>, programs: Vec<Program>, size: u32, cost: Cost) -> Self {
@@ -221,7 +221,7 @@ impl Plan {
             backend: Backend::default(),
             output: Output::default(),
             input: false,
-            direct: Direct::default(),
+            direct: DirectSettings::default(),
             strategy: Strategy::default(),
         }
     }

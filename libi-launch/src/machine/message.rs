@@ -11,7 +11,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
-use super::node::Direct;
+use super::node::DirectSettings;
 use crate::backend::Backend;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
 
@@ -23,9 +23,9 @@ pub enum ParentMessage {
     /// To a leader: hosts that are its to launch from now on.
     Share(Vec<HostSpec>, Estimate),
     /// Nothing is launched any more: what has not joined is to be ended and reported, with this cause.
-    Conclude(Cause),
+    StopLaunching(Cause),
     /// The session is up, if this is the last of what is to be known of it.
-    Go(Roll),
+    Go(Membership),
     /// Every member that is still ours gets this signal.
     Signal(i32),
     /// Every member that is still ours is to end.
@@ -36,7 +36,7 @@ pub enum ParentMessage {
 
 /// Who is in a session that comes up, or a part of that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Roll {
+pub struct Membership {
     /// Who did not come up.
     pub absent: Ranks,
     /// Who is at and below the child that is told this.
@@ -64,13 +64,13 @@ pub enum ChildMessage {
     /// A host is given up, or was lost.
     Failed(HostIndex, Attempt, Failure),
     /// A host will be launched again: what was said of earlier attempts no longer holds. If it had been up, why it is not any more.
-    Again(HostIndex, Attempt, Option<Box<Failure>>),
+    Relaunch(HostIndex, Attempt, Option<Box<Failure>>),
     /// A member has ended.
     Exited(Rank, Exit),
     /// A member is not ours any more, and lives on.
-    Released(Rank),
+    Detached(Rank),
     /// Said for itself alone, and not passed on: nobody below the sender needs it any more.
-    Alone,
+    NoDependents,
     /// Said to the front end: the master has read so many bytes of its input.
     InputTaken(u32),
     /// Said for itself alone, and not passed on: its parent cannot be reached directly.
@@ -79,10 +79,10 @@ pub enum ChildMessage {
     Link(HostIndex, bool),
     /// Said for itself alone, and not passed on: the sender cannot launch others from where it is, as it has first seen from
     /// this; and whether that is certain, or those that it has tried may as well be dead.
-    Unable(Failure, bool),
+    CannotLaunch(Failure, bool),
     /// Said for itself alone, and not passed on: the sender will not launch a host that it was given. This attempt is next; and
     /// whether the sender has tried it in vain.
-    Back(HostIndex, Attempt, bool),
+    HandBack(HostIndex, Attempt, bool),
 }
 
 /// What a child is, and by which rules it plays.
@@ -109,7 +109,7 @@ pub struct SessionConfig {
     /// Whether what the front end's user writes is this member's standard input.
     pub input: bool,
     /// What there is to know of direct links.
-    pub direct: Direct,
+    pub direct: DirectSettings,
     /// Where the child can try to reach the one that has launched it.
     pub dial: Vec<SocketAddr>,
     /// The host of that one; none if it is the front end.

@@ -36,7 +36,7 @@
 //!
 //! # Once the session is up
 //! Who is where is said with Go (the head of `node/tree.rs`); on the links of that tree the communication half talks.
-//! What members print goes up by credit (the head of `outbox.rs`); signals, ends and release are in `node/leaving.rs`,
+//! What members print goes up by credit (the head of `relay.rs`); signals, ends and release are in `node/leaving.rs`,
 //! links that become direct in `node/direct.rs`. A leader that ends takes the hosts below it with it, so there is
 //! a way to wait until nobody is there.
 //!
@@ -58,20 +58,20 @@
 
 mod child;
 mod contract;
-mod ledger;
+mod host_table;
+mod launch_window;
+mod link_reader;
 mod message;
 mod node;
-mod outbox;
-mod reader;
-mod window;
+mod output_relay;
 
 #[cfg(test)]
 mod tests;
 
-pub use contract::{Branch, Effect, Event, Job, LinkId, Notice, Plan, Tree};
-pub use ledger::{Known, Policy, Replaced};
+pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest, TreeBranch, TreeView};
+pub use host_table::{HostState, Policy, Replacement};
 pub use message::{
-    ChildMessage, Ending, HostSpec, Output, ParentMessage, Program, Roll, Rules, SessionConfig, Spare,
+    ChildMessage, Ending, HostSpec, Membership, Output, ParentMessage, Program, Rules, SessionConfig, Spare,
 };
-pub use node::{Carried, Direct, LinkPolicy, Node};
-pub use outbox::{Stream, WINDOW};
+pub use node::{CarriedSecret, DirectSettings, LinkPolicy, Node};
+pub use output_relay::{Stream, WINDOW};

@@ -1,20 +1,20 @@
 //! A node: what comes in, what goes out, and what is done with it. See the [module above](super).
 
+mod child_end;
 mod children;
 mod direct;
-mod ending;
-mod footing;
-mod front;
-mod leaving;
-mod losses;
-mod member;
+mod front_end;
+mod hand_back;
+mod launch_failures;
+mod launch_health;
+mod launching;
+mod live_members;
 mod output;
-mod returning;
-mod roster;
-mod shares;
+mod parent;
+mod session_end;
+mod session_up;
+mod sharing;
 mod spares;
-mod starting;
-mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,31 +32,31 @@ use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
 use serde::Serialize;
 use zeroize::Zeroize;
 
-use self::direct::Directness;
-use self::footing::Footing;
-use self::front::Front;
-use self::member::Upstream;
-use self::shares::Below;
-use self::tree::Places;
+use self::direct::DirectLinks;
+use self::front_end::FrontEndState;
+use self::launch_health::LaunchHealth;
+use self::parent::ParentLink;
+use self::session_up::HostRoutes;
+use self::sharing::StaticSubtrees;
 use super::child::Child;
-use super::contract::{Effect, Event, Job, LinkId, Notice, Plan};
+use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
+use super::launch_window::LaunchWindow;
 use super::message::{ChildMessage, HostSpec, Output, Program, Rules};
-use super::outbox::Outbox;
-use super::window::Window;
+use super::output_relay::OutputRelay;
 use crate::backend::Backend;
 use crate::failure::Cause;
 
 /// How many news go into one message, so that it stays below the limit of messages.
-const NEWS_IN_A_MESSAGE: usize = 200;
+const REPORTS_PER_MESSAGE: usize = 200;
 
-pub use self::direct::{Carried, Direct, LinkPolicy};
+pub use self::direct::{CarriedSecret, DirectSettings, LinkPolicy};
 
 /// How far the session is, as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum SessionStage {
     Launching,
     /// Nothing is launched any more.
-    Concluding,
+    LaunchStopped,
     Up,
     Ending,
     Over,
@@ -64,8 +64,8 @@ enum Stage {
 
 #[derive(Debug)]
 enum Role {
-    Front(Front),
-    Member(Upstream),
+    FrontEnd(FrontEndState),
+    Member(ParentLink),
 }
 
 /// A process's part in the launch of one session.
@@ -85,64 +85,64 @@ pub struct Node {
     host: Option<HostIndex>,
     host_name: String,
     /// A member that lives on without us.
-    released: bool,
-    said_alone: bool,
+    detached: bool,
+    reported_no_dependents: bool,
     /// The session has been up.
     was_up: bool,
     /// When everything has to be over, once the session ends.
     ends_by: Instant,
     /// Whether there is input: at the front end for the master, at the master for its program.
     input: bool,
-    outbox: Outbox,
-    direct: Directness,
-    stage: Stage,
+    relay: OutputRelay,
+    direct: DirectLinks,
+    stage: SessionStage,
     nonces: Rng,
     children: BTreeMap<LinkId, Child>,
     last_link: u32,
     /// When each child's state has lasted too long.
     deadlines: BTreeSet<(Instant, LinkId)>,
     /// What is known of every host that has been this node's to launch.
-    tasks: BTreeMap<HostIndex, HostSpec>,
+    host_specs: BTreeMap<HostIndex, HostSpec>,
     /// Over which link each host below has joined, until the session is up.
-    places: Places,
+    routes: HostRoutes,
     queue: Queue,
     /// Whether it was decided in advance who launches whom; then the queue holds this node's own children.
     fixed: bool,
-    below: Below,
+    subtrees: StaticSubtrees,
     /// How often hosts have failed that were lost here after they had been up, all their launches here counted.
     faults: BTreeMap<HostIndex, u16>,
-    window: Window,
+    window: LaunchWindow,
     /// Who can launch, as far as is known.
-    footing: Footing,
+    health: LaunchHealth,
     /// Children that were given hosts and told what that would cost before it was known.
-    believers: Vec<(LinkId, Estimate)>,
+    provisional_estimates: Vec<(LinkId, Estimate)>,
     /// The start that keeps this node from starting another.
     starting: Option<(LinkId, Instant)>,
     /// When a host may be launched that may not be now, if nothing happens before.
     launch_again: Option<Instant>,
-    next_beat: Instant,
-    news: Vec<ChildMessage>,
-    asked_to_wake: Option<Instant>,
+    next_heartbeat: Instant,
+    reports: Vec<ChildMessage>,
+    wake_requested: Option<Instant>,
     began: Instant,
 }
 
 impl Node {
     /// The front end's node. `entropy` makes its nonces differ from everybody else's.
     #[must_use]
-    pub fn front(session: SessionKey, plan: &Plan, entropy: u64) -> Self {
+    pub fn front(session: SessionKey, plan: &LaunchPlan, entropy: u64) -> Self {
         let estimate = Estimate::assumed(&plan.cost);
         let (rules, size) = (plan.rules, plan.size);
         let programs = plan.programs.clone();
         let first = HostRuns::from_iter([HostIndex(0)]);
         let numbered = (0..).map(HostIndex).zip(&plan.hosts);
-        let tasks = numbered.map(|(host, task)| (host, HostSpec { host, ..task.clone() })).collect();
-        let role = Role::Front(Front::new(plan));
+        let host_specs = numbered.map(|(host, spec)| (host, HostSpec { host, ..spec.clone() })).collect();
+        let role = Role::FrontEnd(FrontEndState::new(plan));
         let mut node = Self::new(session, role, rules, entropy);
-        (node.size, node.programs, node.tasks) = (size, programs, tasks);
+        (node.size, node.programs, node.host_specs) = (size, programs, host_specs);
         (node.backend, node.output) = (plan.backend.clone(), plan.output);
         node.direct.settings = plan.direct.clone();
         node.input = plan.input;
-        node.footing = Footing::firm();
+        node.health = LaunchHealth::healthy();
         node.queue = Queue::new(first, estimate);
         node.fixed = plan.strategy != Strategy::Late;
         node
@@ -151,7 +151,7 @@ impl Node {
     /// The node of a process that was started for a place in some session, which it will be told.
     #[must_use]
     pub fn member(process: u32, machine: String, entropy: u64) -> Self {
-        let role = Role::Member(Upstream::new(process, machine));
+        let role = Role::Member(ParentLink::new(process, machine));
         Self::new(SessionKey(0), role, Rules::default(), entropy)
     }
 
@@ -168,32 +168,32 @@ impl Node {
             leads: None,
             host: None,
             host_name: String::new(),
-            released: false,
-            said_alone: false,
+            detached: false,
+            reported_no_dependents: false,
             was_up: false,
             ends_by: Instant::FAR_FUTURE,
             input: false,
-            outbox: Outbox::new(),
-            direct: Directness::default(),
-            stage: Stage::Launching,
+            relay: OutputRelay::new(),
+            direct: DirectLinks::default(),
+            stage: SessionStage::Launching,
             nonces: Rng::new(entropy),
             children: BTreeMap::new(),
             last_link: LinkId::PARENT.0,
             deadlines: BTreeSet::new(),
-            tasks: BTreeMap::new(),
-            places: Places::default(),
+            host_specs: BTreeMap::new(),
+            routes: HostRoutes::default(),
             queue: Queue::new(HostRuns::new(), Estimate::assumed(&Cost::default())),
             fixed: false,
-            below: Below::default(),
+            subtrees: StaticSubtrees::default(),
             faults: BTreeMap::new(),
-            window: Window::new(),
-            footing: Footing::open(),
-            believers: Vec::new(),
+            window: LaunchWindow::new(),
+            health: LaunchHealth::undecided(),
+            provisional_estimates: Vec::new(),
             starting: None,
             launch_again: None,
-            next_beat: Instant::FAR_FUTURE,
-            news: Vec::new(),
-            asked_to_wake: None,
+            next_heartbeat: Instant::FAR_FUTURE,
+            reports: Vec::new(),
+            wake_requested: None,
             began: Instant::ZERO,
         }
     }
@@ -228,67 +228,67 @@ impl Node {
     }
 
     /// Sends a heartbeat on every link whose other end is up, and gives up those that have been silent.
-    fn beat(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        if now < self.next_beat {
+    fn send_heartbeats(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        if now < self.next_heartbeat {
             return;
         }
         // If it is we who have been held up, nobody else has been silent.
-        let held_up = now.since(self.next_beat);
-        if held_up > self.beat_every() {
-            self.children.values_mut().for_each(|child| child.heard += held_up);
-            if let Role::Member(upstream) = &mut self.role {
-                upstream.heard += held_up;
+        let held_up = now.since(self.next_heartbeat);
+        if held_up > self.heartbeat_interval() {
+            self.children.values_mut().for_each(|child| child.last_heard += held_up);
+            if let Role::Member(parent) = &mut self.role {
+                parent.last_heard += held_up;
             }
         }
-        self.next_beat = now + self.beat_every();
+        self.next_heartbeat = now + self.heartbeat_interval();
         let beat = Header::new(Kind::Heartbeat, libi_core::wire::Flags::NONE, 0, 0, &Limits::AUTHENTICATED);
         let Ok(beat) = beat else { return };
         let mut silent = Vec::new();
         for (&link, child) in self.children.iter().filter(|(_, child)| child.is_up()) {
-            if now.since(child.heard) > self.rules.peer_timeout {
+            if now.since(child.last_heard) > self.rules.peer_timeout {
                 silent.push(link);
             } else {
                 out.push(Effect::Send(link, beat.encode().to_vec()));
             }
         }
         for link in silent {
-            self.end_by_force(link, Cause::HeartbeatLost, now, out);
+            self.force_end(link, Cause::HeartbeatLost, now, out);
         }
-        if let Role::Member(upstream) = &self.role
-            && self.stage < Stage::Ending
+        if let Role::Member(parent) = &self.role
+            && self.stage < SessionStage::Ending
         {
-            if now.since(upstream.heard) > self.rules.peer_timeout {
-                self.orphaned(now, out);
-            } else if upstream.is_welcome() {
+            if now.since(parent.last_heard) > self.rules.peer_timeout {
+                self.parent_lost(now, out);
+            } else if parent.is_configured() {
                 out.push(Effect::Send(LinkId::PARENT, beat.encode().to_vec()));
             }
         }
     }
 
     /// The time between two heartbeats.
-    fn beat_every(&self) -> Duration {
+    fn heartbeat_interval(&self) -> Duration {
         (self.rules.peer_timeout / 4).max(Duration::from_millis(1))
     }
 
     /// What follows from whatever has happened: more launches, decisions, news, the time to wake at.
-    fn settle(&mut self, now: Instant, out: &mut Vec<Effect>) {
+    fn after_event(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.expire(now, out);
-        self.beat(now, out);
+        self.send_heartbeats(now, out);
         self.launch_again = None;
-        if self.stage == Stage::Launching {
-            self.weigh(now, out);
+        if self.stage == SessionStage::Launching {
+            self.evaluate_launch_health(now, out);
             self.launch(now, out);
-            self.launch_again = self.launch_again.into_iter().chain(self.footing.wakes_at()).min();
+            self.launch_again = self.launch_again.into_iter().chain(self.health.next_wake()).min();
         }
-        self.note_alone();
-        self.pass_output_on(out);
-        self.report(now, out);
-        if self.stage == Stage::Ending && self.children.is_empty() {
-            self.stage = Stage::Over;
-            out.push(Effect::Tell(Notice::Over));
+        self.report_no_dependents();
+        self.relay_output(out);
+        self.send_reports(now, out);
+        if self.stage == SessionStage::Ending && self.children.is_empty() {
+            self.stage = SessionStage::Over;
+            out.push(Effect::Notify(Notice::Over));
         }
-        if self.stage != Stage::Over {
-            self.ask_to_wake(out);
+        if self.stage != SessionStage::Over {
+            self.request_wake_up(out);
         }
     }
 
@@ -317,31 +317,31 @@ impl Node {
     }
 
     /// Passes news on: to the parent, or to the ledger and the user.
-    fn report(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        let news = std::mem::take(&mut self.news);
+    fn send_reports(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let reports = std::mem::take(&mut self.reports);
         match &self.role {
-            Role::Member(_) if news.is_empty() || self.stage == Stage::Over => {}
+            Role::Member(_) if reports.is_empty() || self.stage == SessionStage::Over => {}
             Role::Member(_) => {
-                for part in news.chunks(NEWS_IN_A_MESSAGE) {
+                for part in reports.chunks(REPORTS_PER_MESSAGE) {
                     Self::send(LinkId::PARENT, Kind::Control, &part, out);
                 }
             }
-            Role::Front(_) => self.decide(&news, now, out),
+            Role::FrontEnd(_) => self.decide(&reports, now, out),
         }
     }
 
-    fn ask_to_wake(&mut self, out: &mut Vec<Effect>) {
+    fn request_wake_up(&mut self, out: &mut Vec<Effect>) {
         let deadlines = self.deadlines.first().map(|&(at, _)| at);
         let own = match &self.role {
-            Role::Front(front) => front.deadline(self.stage),
-            Role::Member(upstream) => upstream.deadline(),
+            Role::FrontEnd(front) => front.deadline(self.stage),
+            Role::Member(parent) => parent.deadline(),
         };
-        let times = [deadlines, Some(self.next_beat), self.launch_again, own];
+        let times = [deadlines, Some(self.next_heartbeat), self.launch_again, own];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;
         };
-        if self.asked_to_wake.is_none_or(|at| next < at) {
-            self.asked_to_wake = Some(next);
+        if self.wake_requested.is_none_or(|at| next < at) {
+            self.wake_requested = Some(next);
             out.push(Effect::WakeAt(next));
         }
     }
@@ -352,8 +352,8 @@ impl Machine for Node {
     type Effect = Effect;
 
     fn on(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
-        if self.stage == Stage::Over {
-            return self.linger(event, now, out);
+        if self.stage == SessionStage::Over {
+            return self.on_event_when_over(event, now, out);
         }
         match event {
             Event::Begin => self.begin(now, out),
@@ -361,45 +361,45 @@ impl Machine for Node {
             Event::NotStarted(link, why) => self.not_started(link, Cause::NotStarted(why), now, out),
             Event::OutOfResources(link, why) => self.not_started(link, Cause::OutOfResources(why), now, out),
             Event::Received(LinkId::PARENT, mut bytes) => {
-                let may_be_secret = self.may_hear_secrets();
-                self.heard_parent(&bytes, now, out);
+                let may_be_secret = self.may_receive_secrets();
+                self.on_parent_bytes(&bytes, now, out);
                 if may_be_secret {
                     bytes.zeroize();
                 }
             }
-            Event::Received(link, bytes) => self.heard_child(link, &bytes, now, out),
-            Event::Landed(LinkId::PARENT) => self.heard_parent(&[], now, out),
-            Event::Landed(link) => self.heard_child(link, &[], now, out),
+            Event::Received(link, bytes) => self.on_child_bytes(link, &bytes, now, out),
+            Event::ReceivedInPlace(LinkId::PARENT) => self.on_parent_bytes(&[], now, out),
+            Event::ReceivedInPlace(link) => self.on_child_bytes(link, &[], now, out),
             Event::Printed(link, stream, text) => self.printed(link, stream, text),
-            Event::Closed(LinkId::PARENT) => self.orphaned(now, out),
+            Event::Closed(LinkId::PARENT) => self.parent_lost(now, out),
             Event::Closed(link) => self.child_closed(link, now, out),
             Event::Exited(link, exit) => self.child_exited(link, exit, now, out),
-            Event::Woken => self.asked_to_wake = self.asked_to_wake.filter(|at| *at > now),
+            Event::Woken => self.wake_requested = self.wake_requested.filter(|at| *at > now),
             Event::End(ending) => self.end(ending, now, out),
             Event::Signal(signal) => self.signal(signal, out),
-            Event::Consumed(bytes) => self.outbox.allow(bytes),
+            Event::Consumed(bytes) => self.relay.grant(bytes),
             Event::Detach => self.detach(),
-            Event::Input(bytes) => self.pass_input(&bytes, out),
-            Event::InputTaken(bytes) => self.news.push(ChildMessage::InputTaken(bytes)),
-            Event::Listening(addresses) => self.listening(addresses),
-            Event::Proven(link) => self.proven(link, out),
-            Event::Dialled(reached) => self.dialled(reached),
+            Event::Input(bytes) => self.forward_input(&bytes, out),
+            Event::InputTaken(bytes) => self.reports.push(ChildMessage::InputTaken(bytes)),
+            Event::Listening(addresses) => self.set_addresses(addresses),
+            Event::DirectAccepted(link) => self.direct_accepted(link, out),
+            Event::DirectConnected(reached) => self.direct_connected(reached),
         }
-        self.settle(now, out);
+        self.after_event(now, out);
     }
 }
 
 impl Node {
     fn begin(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.began = now;
-        self.next_beat = now + self.beat_every();
+        self.next_heartbeat = now + self.heartbeat_interval();
         match &mut self.role {
-            Role::Front(front) => {
+            Role::FrontEnd(front) => {
                 front.begin(now);
                 self.listen(out);
             }
-            Role::Member(upstream) => {
-                upstream.begin(now, &self.rules);
+            Role::Member(parent) => {
+                parent.begin(now, &self.rules);
                 Self::send_preamble(LinkId::PARENT, out);
             }
         }

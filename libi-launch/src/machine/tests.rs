@@ -9,17 +9,17 @@ use libi_core::plan::late::Attempt;
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL, Preamble, VersionRange, encode_control};
 
-use super::ledger::{Decision, Ledger, Policy};
+use super::host_table::{HostTable, LaunchDecision, Policy};
+use super::launch_window::LaunchWindow;
+use super::link_reader::{LinkItem, LinkReader, ReadError};
 use super::message::ChildMessage;
-use super::reader::{Item, ReadError, Reader};
-use super::window::Window;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// Everything that a reader finds in these pieces.
-fn read(pieces: &[&[u8]]) -> Result<Vec<Item>, ReadError> {
-    let mut reader = Reader::new();
+fn read(pieces: &[&[u8]]) -> Result<Vec<LinkItem>, ReadError> {
+    let mut reader = LinkReader::new();
     let mut items = Vec::new();
     for mut piece in pieces.iter().copied() {
         while let Some(item) = reader.next(&mut piece)? {
@@ -29,16 +29,16 @@ fn read(pieces: &[&[u8]]) -> Result<Vec<Item>, ReadError> {
     Ok(items)
 }
 
-fn text(items: &[Item]) -> Vec<u8> {
+fn text(items: &[LinkItem]) -> Vec<u8> {
     let text = items.iter().map(|item| match item {
-        Item::Text(text) | Item::Preamble(text, _) => text.as_slice(),
-        Item::Frame(..) => &[],
+        LinkItem::Text(text) | LinkItem::Preamble(text, _) => text.as_slice(),
+        LinkItem::Frame(..) => &[],
     });
     text.collect::<Vec<_>>().concat()
 }
 
 #[test]
-fn a_banner_in_front_of_the_protocol_is_text_wherever_the_stream_is_cut() {
+fn a_banner_before_the_preamble_is_text_at_every_split() {
     let mut stream = b"Last login: never\r\n\xff".to_vec();
     stream.extend(Preamble { versions: PROTOCOL }.encode());
     encode_control(&mut stream, Kind::Control, 0, &"news", &Limits::AUTHENTICATED).unwrap();
@@ -46,13 +46,13 @@ fn a_banner_in_front_of_the_protocol_is_text_wherever_the_stream_is_cut() {
         let (a, b) = stream.split_at(cut);
         let items = read(&[a, b]).unwrap();
         assert_eq!(text(&items), b"Last login: never\r\n\xff", "cut at {cut}");
-        let frames: Vec<_> = items.iter().filter(|item| matches!(item, Item::Frame(..))).collect();
-        assert!(matches!(frames[..], [Item::Frame(header, _)] if header.kind() == Kind::Control));
+        let frames: Vec<_> = items.iter().filter(|item| matches!(item, LinkItem::Frame(..))).collect();
+        assert!(matches!(frames[..], [LinkItem::Frame(header, _)] if header.kind() == Kind::Control));
     }
 }
 
 #[test]
-fn a_peer_of_another_version_is_told_apart_from_noise() {
+fn a_version_mismatch_is_distinguished_from_noise() {
     let future = VersionRange::new(libi_core::wire::Version(7), libi_core::wire::Version(9)).unwrap();
     let stream = Preamble { versions: future }.encode();
     assert!(matches!(read(&[&stream]), Err(ReadError::Version(_))));
@@ -61,7 +61,7 @@ fn a_peer_of_another_version_is_told_apart_from_noise() {
 }
 
 #[test]
-fn before_its_hello_a_peer_cannot_make_us_keep_more_than_a_strangers_message() {
+fn before_hello_frames_are_limited() {
     let mut stream = Preamble { versions: PROTOCOL }.encode().to_vec();
     let long = "x".repeat(Limits::UNAUTHENTICATED.control as usize + 1);
     encode_control(&mut stream, Kind::Hello, 0, &long, &Limits::AUTHENTICATED).unwrap();
@@ -69,19 +69,19 @@ fn before_its_hello_a_peer_cannot_make_us_keep_more_than_a_strangers_message() {
 }
 
 #[test]
-fn a_long_frame_is_the_same_however_much_of_it_lands_by_itself() {
+fn long_frames_are_read_in_place_in_any_portions() {
     let payload: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
     let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::AUTHENTICATED).unwrap();
     let frame = [&header.encode()[..], &payload].concat();
     for first in [3, 8, 9, 70_000, 190_000, frame.len()] {
         for most in [1_000, 50_000, usize::MAX] {
-            let mut reader = Reader::new();
+            let mut reader = LinkReader::new();
             reader.next(&mut &Preamble { versions: PROTOCOL }.encode()[..]).unwrap();
             reader.trust(Limits::AUTHENTICATED);
             let (mut now, mut later) = frame.split_at(first);
             let mut whole = reader.next(&mut now).unwrap();
             while whole.is_none() {
-                whole = match reader.landing() {
+                whole = match reader.receive_buffer() {
                     Some((place, missing)) => {
                         assert_eq!(missing, later.len());
                         let landed = later.split_off(..missing.min(most)).unwrap();
@@ -92,15 +92,17 @@ fn a_long_frame_is_the_same_however_much_of_it_lands_by_itself() {
                 };
             }
             assert!(later.is_empty());
-            assert!(matches!(whole, Some(Item::Frame(head, bytes)) if head == header && bytes == payload));
-            assert!(reader.landing().is_none());
+            assert!(
+                matches!(whole, Some(LinkItem::Frame(head, bytes)) if head == header && bytes == payload)
+            );
+            assert!(reader.receive_buffer().is_none());
         }
     }
 }
 
 #[test]
-fn the_window_is_as_wide_as_the_launcher_is_kept_busy_by() {
-    let window = Window::new();
+fn the_window_keeps_the_launcher_busy() {
+    let window = LaunchWindow::new();
     let limit = |seq, rem| window.limit(&Estimate::assumed(&Cost::new(MS(seq), MS(rem))));
     assert_eq!(limit(10, 200), 20, "20 at a time keep it busy");
     assert_eq!((limit(2, 200), limit(2, 600)), (48, 100), "as long as nobody knows");
@@ -108,10 +110,10 @@ fn the_window_is_as_wide_as_the_launcher_is_kept_busy_by() {
 }
 
 #[test]
-fn refusals_narrow_the_window_once_in_a_launch_time_and_answers_widen_it_again() {
-    let mut window = Window::new();
+fn refusals_halve_the_window_once_per_rem_and_answers_widen_it() {
+    let mut window = LaunchWindow::new();
     let at = |millis| Instant::ZERO + MS(millis);
-    let limit = |window: &Window| window.limit(&Estimate::assumed(&Cost::new(MS(4), MS(200))));
+    let limit = |window: &LaunchWindow| window.limit(&Estimate::assumed(&Cost::new(MS(4), MS(200))));
     window.refused(at(1_000), 64, MS(200));
     assert_eq!(limit(&window), 32);
     window.refused(at(1_100), 32, MS(200));
@@ -139,49 +141,53 @@ fn failure(cause: Cause, phase: Phase) -> Failure {
 }
 
 /// What a ledger of three hosts decides after this.
-fn decide(policy: Policy, news: &[ChildMessage]) -> Decision {
-    let mut ledger = Ledger::new(3, policy);
-    news.iter().for_each(|news| {
-        ledger.note(news);
+fn decide(policy: Policy, reports: &[ChildMessage]) -> LaunchDecision {
+    let mut table = HostTable::new(3, policy);
+    reports.iter().for_each(|report| {
+        table.note(report);
     });
-    ledger.decide()
+    table.decide()
 }
 
 #[test]
-fn a_session_goes_up_when_enough_have_joined_and_no_verdict_is_open() {
+fn a_session_goes_up_when_enough_hosts_joined_and_none_is_open() {
     let all = [joined(0), joined(1), joined(2)];
-    assert_eq!(decide(Policy::All, &all[..2]), Decision::Wait);
-    assert_eq!(decide(Policy::All, &all), Decision::Go);
-    assert_eq!(decide(Policy::AtLeast(1), &all[..2]), Decision::Wait, "the third may still join");
-    assert_eq!(decide(Policy::AtLeast(2), &[joined(0), failed(1), joined(2)]), Decision::Go);
+    assert_eq!(decide(Policy::All, &all[..2]), LaunchDecision::Wait);
+    assert_eq!(decide(Policy::All, &all), LaunchDecision::Go);
+    assert_eq!(decide(Policy::AtLeast(1), &all[..2]), LaunchDecision::Wait, "the third may still join");
+    assert_eq!(decide(Policy::AtLeast(2), &[joined(0), failed(1), joined(2)]), LaunchDecision::Go);
 }
 
 #[test]
-fn a_session_that_cannot_come_up_is_given_up_when_there_is_nothing_more_to_be_learned() {
-    assert_eq!(decide(Policy::All, &[failed(2)]), Decision::Hopeless);
-    assert_eq!(decide(Policy::All, &[failed(2), joined(0)]), Decision::Hopeless);
-    assert_eq!(decide(Policy::All, &[failed(2), joined(0), joined(1)]), Decision::GiveUp);
-    assert_eq!(decide(Policy::AtLeast(2), &[failed(2)]), Decision::Wait);
-    assert_eq!(decide(Policy::AtLeast(2), &[failed(2), failed(1)]), Decision::Hopeless);
-    assert_eq!(decide(Policy::AtLeast(1), &[failed(0)]), Decision::GiveUp, "without a master there is none");
+fn a_hopeless_session_is_given_up_once_no_host_is_open() {
+    assert_eq!(decide(Policy::All, &[failed(2)]), LaunchDecision::Hopeless);
+    assert_eq!(decide(Policy::All, &[failed(2), joined(0)]), LaunchDecision::Hopeless);
+    assert_eq!(decide(Policy::All, &[failed(2), joined(0), joined(1)]), LaunchDecision::GiveUp);
+    assert_eq!(decide(Policy::AtLeast(2), &[failed(2)]), LaunchDecision::Wait);
+    assert_eq!(decide(Policy::AtLeast(2), &[failed(2), failed(1)]), LaunchDecision::Hopeless);
+    assert_eq!(
+        decide(Policy::AtLeast(1), &[failed(0)]),
+        LaunchDecision::GiveUp,
+        "without a master there is none"
+    );
 }
 
 #[test]
-fn what_is_said_of_an_earlier_attempt_is_out_of_date() {
-    let again = ChildMessage::Again(HostIndex(1), Attempt { lost: 1, failed: 0 }, None);
-    let news = [joined(0), joined(1), joined(2), again, joined(1)];
-    assert_eq!(decide(Policy::All, &news), Decision::Wait);
+fn reports_of_earlier_attempts_are_ignored() {
+    let again = ChildMessage::Relaunch(HostIndex(1), Attempt { lost: 1, failed: 0 }, None);
+    let report = [joined(0), joined(1), joined(2), again, joined(1)];
+    assert_eq!(decide(Policy::All, &report), LaunchDecision::Wait);
     let now = ChildMessage::Joined(HostIndex(1), Attempt { lost: 1, failed: 1 }, LaunchTiming::default());
-    assert_eq!(decide(Policy::All, &[&news[..], &[now]].concat()), Decision::Go);
+    assert_eq!(decide(Policy::All, &[&report[..], &[now]].concat()), LaunchDecision::Go);
 }
 
 #[test]
-fn news_of_hosts_that_are_not_in_the_session_change_nothing() {
-    assert_eq!(decide(Policy::All, &[joined(3), joined(u32::MAX)]), Decision::Wait);
+fn reports_of_unknown_hosts_are_ignored() {
+    assert_eq!(decide(Policy::All, &[joined(3), joined(u32::MAX)]), LaunchDecision::Wait);
 }
 
 #[test]
-fn only_what_may_go_better_is_tried_again() {
+fn only_transient_failures_are_retried() {
     let is_retryable = |cause| failure(cause, Phase::Starting).is_retryable();
     for cause in [Cause::TimedOut, Cause::Closed, Cause::Exited(Exit::Code(255)), Cause::HeartbeatLost] {
         assert!(is_retryable(cause.clone()), "{cause}");
@@ -201,7 +207,7 @@ fn only_what_may_go_better_is_tried_again() {
 }
 
 #[test]
-fn a_shell_that_is_not_let_in_is_not_tried_again() {
+fn authentication_failures_are_not_retried() {
     let refused = |tail: &str| {
         let failure = failure(Cause::Exited(Exit::Code(255)), Phase::Starting);
         !Failure { tail: tail.to_owned(), ..failure }.is_retryable()
@@ -216,7 +222,7 @@ fn a_shell_that_is_not_let_in_is_not_tried_again() {
 }
 
 #[test]
-fn a_server_that_hangs_up_before_it_asks_who_calls_has_turned_away_and_no_other() {
+fn a_server_that_hangs_up_before_authentication_is_overloaded() {
     let turned_away = |tail: &str, phase| {
         let failure = failure(Cause::Exited(Exit::Code(255)), phase);
         Failure { tail: tail.to_owned(), ..failure }.is_throttled()

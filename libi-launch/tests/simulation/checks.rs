@@ -9,7 +9,7 @@ use libi_core::plan::Strategy;
 use libi_core::sim::Sim;
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Failure, Phase};
-use libi_launch::machine::{Known, LinkPolicy, Node, Notice, Policy};
+use libi_launch::machine::{HostState, LinkPolicy, Node, Notice, Policy};
 
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::world::{Cluster, Start};
@@ -25,12 +25,12 @@ fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
 /// Launches are repeated in good time, on the machine that has the place, and nobody launches after the deadline.
 pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let rules = &scenario.rules;
-    if let Some(vain) = world.launched_in_vain {
+    if let Some(vain) = world.futile_launch {
         return Err(format!("the front end had given up what was launched: {vain:?}"));
     }
-    let mut known = (0..).map(HostIndex).zip(front.known());
+    let mut known = (0..).map(HostIndex).zip(front.host_states());
     if let Some(again) =
-        known.find(|(host, known)| world.given_up.contains(host) && !matches!(known, Known::Failed(_)))
+        known.find(|(host, known)| world.given_up.contains(host) && !matches!(known, HostState::Failed(_)))
     {
         return Err(format!("was given up already: {again:?}"));
     }
@@ -69,9 +69,9 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
             }
         }
         let place = MemberRole::Leader(host);
-        let mut there = world.living().filter(|(_, process)| process.place == Some(place));
+        let mut queue = world.alive().filter(|(_, process)| process.place == Some(place));
         let current = replaced.iter().rfind(|replaced| replaced.host == host).map_or(&own, |last| &last.by);
-        if !scenario.has_faults() && there.any(|(_, process)| process.name != *current) {
+        if !scenario.has_faults() && queue.any(|(_, process)| process.name != *current) {
             return Err(format!("{host} is {current} by now, but somebody else has its place"));
         }
     }
@@ -91,7 +91,7 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
 pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let Some(tree) = scenario.tree() else { return Ok(()) };
     let of_host = |host| world.starts.iter().filter(move |start| start.host == host);
-    let by_others = scenario.bars.is_some() || scenario.is_crowded();
+    let by_others = scenario.blocked_launchers.is_some() || scenario.is_crowded();
     if scenario.has_faults() || by_others || of_host(HostIndex(0)).count() != 1 {
         return Ok(()); // another master has another tree, and who cannot launch leaves it to others
     }
@@ -129,31 +129,31 @@ const JOINING: Duration = Duration::from_secs(100);
 /// With direct links alone, whoever is in the session has one; with channels alone, nobody has tried.
 pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
     let world = &sim.world;
-    if scenario.links == LinkPolicy::Channel && !world.direct.dialled.is_empty() {
-        return Err(format!("somebody dials: {:?}", world.direct.dialled));
+    if scenario.links == LinkPolicy::Channel && !world.direct.outcomes.is_empty() {
+        return Err(format!("somebody dials: {:?}", world.direct.outcomes));
     }
     // Nobody waits for a host that says that it cannot connect.
     let all_goes_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
     let links_alone = all_goes_well && !scenario.is_crowded() && !world.was_cut;
     if scenario.may_be_unreachable() && links_alone && scenario.deaths.is_empty() && !scenario.may_be_silent()
     {
-        let timed_out = |known: &&Known| {
-            matches!(known, Known::Failed(failure)
+        let timed_out = |known: &&HostState| {
+            matches!(known, HostState::Failed(failure)
                 if failure.cause == Cause::TimedOut && failure.elapsed > scenario.rules.join_timeout)
         };
-        if let Some(known) = front.known().find(timed_out).filter(|_| scenario.deadline > JOINING) {
+        if let Some(known) = front.host_states().find(timed_out).filter(|_| scenario.deadline > JOINING) {
             return Err(format!("was waited for although it could not connect: {known:?}"));
         }
     }
     let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
     let Some(up) = up else { return Ok(()) };
     let leaders = world
-        .living()
+        .alive()
         .filter(|(_, process)| process.told_up && matches!(process.place, Some(MemberRole::Leader(_))));
     for (id, process) in leaders {
-        let dialled = world.direct.dialled.get(&id);
-        if scenario.links == LinkPolicy::Direct && dialled != Some(&true) {
-            return Err(format!("is in the session, but not direct: {dialled:?} {process:?}"));
+        let outcome = world.direct.outcomes.get(&id);
+        if scenario.links == LinkPolicy::Direct && outcome != Some(&true) {
+            return Err(format!("is in the session, but not direct: {outcome:?} {process:?}"));
         }
     }
     if scenario.links == LinkPolicy::Auto && scenario.unreachable == 1.0 && world.direct.moved() > 0 {
@@ -164,13 +164,14 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
         return Ok(());
     }
     // What the front end says of links is what has become of them.
-    for (id, process) in world.living() {
+    for (id, process) in world.alive() {
         let Some(MemberRole::Leader(host)) = process.place else { continue };
         let known = front.links().get(host.0 as usize).copied().flatten();
-        let dialled = world.direct.dialled.get(&id).copied();
-        if known != dialled && *front.known().nth(host.0 as usize).unwrap_or(&Known::Waiting) == Known::Joined
+        let outcome = world.direct.outcomes.get(&id).copied();
+        if known != outcome
+            && *front.host_states().nth(host.0 as usize).unwrap_or(&HostState::Waiting) == HostState::Joined
         {
-            return Err(format!("{host} has dialled: {dialled:?}, but is known as {known:?}"));
+            return Err(format!("{host} has dialled: {outcome:?}, but is known as {known:?}"));
         }
     }
     Ok(())
@@ -189,10 +190,11 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
             Some(MemberRole::Local(rank)) => rank,
             None => continue,
         };
-        let mut told = world.notices.iter();
-        let told = told.any(|(_, notice)| matches!(notice, Notice::Exited(whose, _) if *whose == rank));
-        let released = world.notices.iter().any(|(_, notice)| *notice == Notice::Released(rank));
-        if alive && sim.agenda.now() > known_by(death.at) && !told && !released && !death.released {
+        let mut reported = world.notices.iter();
+        let reported =
+            reported.any(|(_, notice)| matches!(notice, Notice::Exited(whose, _) if *whose == rank));
+        let released = world.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank));
+        if alive && sim.agenda.now() > known_by(death.at) && !reported && !released && !death.released {
             return Err(format!("nobody was told of {death:?}"));
         }
     }
@@ -213,11 +215,11 @@ pub(crate) fn losses(world: &Cluster) -> Result<(), String> {
 pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Ok(()) };
-    let known: Vec<&Known> = front.known().collect();
+    let known: Vec<&HostState> = front.host_states().collect();
     repeated(scenario, world, front, &known)?;
     hopeless(scenario, world, *at)?;
-    let failed = |known: &Known| matches!(known, Known::Failed(_));
-    let abandoned = |known: &Known| matches!(known, Known::Failed(f) if f.cause == Cause::Cancelled);
+    let failed = |known: &HostState| matches!(known, HostState::Failed(_));
+    let abandoned = |known: &HostState| matches!(known, HostState::Failed(f) if f.cause == Cause::Cancelled);
     let before = scenario.deadline.min(scenario.rules.failure_linger);
     let in_time = *at < Instant::ZERO + scenario.deadline;
     let first_failed = known.first().is_some_and(|known| failed(known));
@@ -225,16 +227,16 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     let was_lost = |host: u32| {
         world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(lost, _) if lost.0 == host))
     };
-    let cut_short = |&(host, known): &(u32, &&Known)| abandoned(known) && !was_lost(host);
+    let cut_short = |&(host, known): &(u32, &&HostState)| abandoned(known) && !was_lost(host);
     if !first_failed && *at < Instant::ZERO + before && (0..).zip(&known).any(|it| cut_short(&it)) {
-        let who: Vec<_> = (0..).zip(&known).filter(cut_short).take(3).collect();
-        return Err(format!("given up at {at}, before {before:?} were over, with {who:?} open"));
+        let item: Vec<_> = (0..).zip(&known).filter(cut_short).take(3).collect();
+        return Err(format!("given up at {at}, before {before:?} were over, with {item:?} open"));
     }
     let lost =
         world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(..) | Notice::Exited(..)));
     let spares_left = front.replaced().len() < scenario.spares as usize;
     for (host, known) in (0..).map(HostIndex).zip(&known) {
-        let Known::Failed(failure) = known else { continue };
+        let HostState::Failed(failure) = known else { continue };
         let mut tried = world.fates.iter().filter(|((place, _), _)| *place == MemberRole::Leader(host));
         let last = tried.next_back().map(|(_, fate)| *fate);
         let was_silent = matches!(last, Some(Fate::Hangs | Fate::HangsWithBanner));
@@ -255,7 +257,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         let at_fault = match scenario.trouble {
             Trouble::Breaks(at_fault, _) => host == HostIndex(at_fault),
             Trouble::Hang(_) => was_silent,
-            Trouble::LetNobodyIn(_) => scenario.lets_nobody_in(host.0),
+            Trouble::DenyAll(_) => scenario.denies_all(host.0),
             Trouble::Nothing | Trouble::RefuseOnce(_) => false,
         } || scenario.is_crowded() && failure.is_out_of_resources();
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
@@ -287,13 +289,13 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
 }
 
 /// What may pass is tried as often as it may be, and somebody is always tried while others wait.
-fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&Known]) -> Result<(), String> {
+fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostState]) -> Result<(), String> {
     let rules = &scenario.rules;
     let deadline = Instant::ZERO + scenario.deadline;
     let up = world.notices.iter().any(|(at, notice)| *notice == Notice::Up && *at < deadline);
     let mut waited = false;
     for (host, known) in (0..).map(HostIndex).zip(known) {
-        let Known::Failed(failure) = known else { continue };
+        let HostState::Failed(failure) = known else { continue };
         waited |= failure.phase == Phase::Waiting && failure.cause == Cause::TimedOut;
         let tried = world.fates.iter().filter(|((place, _), _)| *place == MemberRole::Leader(host));
         let tried: Vec<_> = tried.map(|((_, attempt), fate)| (*attempt, *fate)).collect();

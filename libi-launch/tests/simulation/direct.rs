@@ -1,7 +1,7 @@
 //! Direct connections: what is dialled, the second stream of a link that has moved, and what breaks there.
 //!
 //! A connection is a stream beside the channel, with latencies of its own: what is said on one may overtake what was
-//! said on the other before. Whoever receives holds what comes directly until his machine [follows](Effect::Follow).
+//! said on the other before. Whoever receives holds what comes directly until his machine [follows](Effect::ReceiveDirect).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,14 +22,14 @@ type End = (Id, LinkId);
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Bytes(Vec<u8>),
-    Ended,
+    StopReason,
 }
 
 /// Something that happens to connections.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum DirectEvent {
     /// The parent hears of a proof.
-    Proven { parent: Id, key: KeyId, child: Id },
+    DirectAccepted { parent: Id, key: KeyId, child: Id },
     /// A child hears that its connection has ended before its parent has moved.
     Forgotten(Id),
     /// Something arrives directly.
@@ -51,15 +51,15 @@ pub(crate) struct Connections {
     ended: BTreeSet<End>,
     latest: BTreeMap<End, Instant>,
     /// Who has tried, and whether that has worked.
-    pub(crate) dialled: BTreeMap<Id, bool>,
+    pub(crate) outcomes: BTreeMap<Id, bool>,
 }
 
 impl Connections {
     pub(crate) fn new(seed: u64) -> Self {
         let (admitted, peers, switched, follows) = Default::default();
-        let (held, ended, latest, dialled) = Default::default();
+        let (held, ended, latest, outcomes) = Default::default();
         let rng = Rng::new(seed).fork(12);
-        Self { rng, admitted, peers, switched, follows, held, ended, latest, dialled }
+        Self { rng, admitted, peers, switched, follows, held, ended, latest, outcomes }
     }
 
     /// How many links have moved in both directions.
@@ -89,18 +89,18 @@ impl Cluster {
     pub(crate) fn connect(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
             Effect::Listen { .. } => {
-                let at = if self.scenario.nobody_listens { Vec::new() } else { vec![address(from)] };
+                let at = if self.scenario.no_listeners { Vec::new() } else { vec![address(from)] };
                 agenda.tell(agenda.now(), from, Event::Listening(at));
             }
-            Effect::Admit(link, key) => drop(self.direct.admitted.insert((from, key.id()), link)),
-            Effect::Refuse(link) => {
+            Effect::AcceptDirect(link, key) => drop(self.direct.admitted.insert((from, key.id()), link)),
+            Effect::RejectDirect(link) => {
                 self.direct.admitted.retain(|(whose, _), of| (*whose, *of) != (from, link));
             }
-            Effect::Dial(addresses, key) => self.dial(from, &addresses, &key, agenda),
-            Effect::Switch(link) if self.direct.peers.contains_key(&(from, link)) => {
+            Effect::ConnectDirect(addresses, key) => self.dial(from, &addresses, &key, agenda),
+            Effect::SendDirect(link) if self.direct.peers.contains_key(&(from, link)) => {
                 self.direct.switched.insert((from, link));
             }
-            Effect::Follow(link) => {
+            Effect::ReceiveDirect(link) => {
                 let end = (from, link);
                 self.direct.follows.insert(end);
                 for arrival in self.direct.held.remove(&end).unwrap_or_default() {
@@ -117,47 +117,50 @@ impl Cluster {
         let (unreachable, slow) = (self.scenario.unreachable, Duration::from_secs(3));
         let Some(parent) = parent.filter(|_| !self.direct.rng.chance(unreachable)) else {
             let wait = if self.direct.rng.chance(0.5) { slow } else { Duration::from_millis(1) };
-            self.direct.dialled.insert(from, false);
-            return agenda.tell(now + wait, from, Event::Dialled(false));
+            self.direct.outcomes.insert(from, false);
+            return agenda.tell(now + wait, from, Event::DirectConnected(false));
         };
         let known = self.direct.admitted.contains_key(&(parent, key.id()));
         if !known || !self.is_running(parent) {
-            self.direct.dialled.insert(from, false);
-            return agenda.tell(now + slow, from, Event::Dialled(false));
+            self.direct.outcomes.insert(from, false);
+            return agenda.tell(now + slow, from, Event::DirectConnected(false));
         }
         // Opening, reply, proof.
         let reached = now + self.direct_latency() + self.direct_latency();
-        agenda.tell(reached, from, Event::Dialled(true));
+        agenda.tell(reached, from, Event::DirectConnected(true));
         let heard = reached + self.direct_latency();
         let lost = self.scenario.lost_proofs;
         if self.direct.rng.chance(lost) {
-            self.direct.dialled.insert(from, false);
-            return agenda.plan(heard, Happening::Direct(Turn::Forgotten(from)));
+            self.direct.outcomes.insert(from, false);
+            return agenda.plan(heard, Happening::Direct(DirectEvent::Forgotten(from)));
         }
-        self.direct.dialled.insert(from, true);
-        agenda.plan(heard, Happening::Direct(Turn::Proven { parent, key: key.id(), child: from }));
+        self.direct.outcomes.insert(from, true);
+        agenda.plan(
+            heard,
+            Happening::Direct(DirectEvent::DirectAccepted { parent, key: key.id(), child: from }),
+        );
     }
 
-    pub(crate) fn turn_direct(&mut self, turn: Turn, agenda: &mut Agenda<Self>) {
+    pub(crate) fn turn_direct(&mut self, turn: DirectEvent, agenda: &mut Agenda<Self>) {
         match turn {
-            Turn::Proven { parent, key, child } => {
+            DirectEvent::DirectAccepted { parent, key, child } => {
                 let link = self.direct.admitted.remove(&(parent, key));
                 let own = self.parent_of(child);
                 match link.filter(|link| own == Some((parent, *link)) && self.is_running(parent)) {
                     Some(link) => {
                         self.direct.peers.insert((parent, link), (child, LinkId::PARENT));
                         self.direct.peers.insert((child, LinkId::PARENT), (parent, link));
-                        agenda.tell(agenda.now(), parent, Event::Proven(link));
+                        agenda.tell(agenda.now(), parent, Event::DirectAccepted(link));
                     }
-                    None => agenda.tell(agenda.now(), child, Event::Dialled(false)),
+                    None => agenda.tell(agenda.now(), child, Event::DirectConnected(false)),
                 }
             }
-            Turn::Forgotten(child) => agenda.tell(agenda.now(), child, Event::Dialled(false)),
-            Turn::Arrives(end, arrival) if self.direct.follows.contains(&end) => {
+            DirectEvent::Forgotten(child) => agenda.tell(agenda.now(), child, Event::DirectConnected(false)),
+            DirectEvent::Arrives(end, arrival) if self.direct.follows.contains(&end) => {
                 self.arrives_directly(end, arrival, agenda);
             }
-            Turn::Arrives(end, arrival) => self.direct.held.entry(end).or_default().push(arrival),
-            Turn::ChannelEnds(end) => {
+            DirectEvent::Arrives(end, arrival) => self.direct.held.entry(end).or_default().push(arrival),
+            DirectEvent::ChannelEnds(end) => {
                 // A child may still have said something directly; a parent is gone.
                 let waits = end.1 != LinkId::PARENT && self.direct.follows.contains(&end);
                 if !waits {
@@ -171,7 +174,7 @@ impl Cluster {
         match arrival {
             _ if self.direct.ended.contains(&end) => {}
             Arrival::Bytes(bytes) => agenda.tell(agenda.now(), end.0, Event::Received(end.1, bytes)),
-            Arrival::Ended => self.closes(end, agenda),
+            Arrival::StopReason => self.closes(end, agenda),
         }
     }
 
@@ -194,7 +197,7 @@ impl Cluster {
     pub(crate) fn end_connection(&mut self, end: End, agenda: &mut Agenda<Self>) {
         if let Some(to) = self.direct.peers.remove(&end) {
             self.direct.peers.remove(&to);
-            self.travel(to, Arrival::Ended, agenda);
+            self.travel(to, Arrival::StopReason, agenda);
         }
     }
 
@@ -203,8 +206,8 @@ impl Cluster {
         let end = (child, LinkId::PARENT);
         if let Some(to) = self.direct.peers.remove(&end) {
             self.direct.peers.remove(&to);
-            self.travel(to, Arrival::Ended, agenda);
-            self.travel(end, Arrival::Ended, agenda);
+            self.travel(to, Arrival::StopReason, agenda);
+            self.travel(end, Arrival::StopReason, agenda);
         }
     }
 
@@ -215,6 +218,6 @@ impl Cluster {
         let latest = self.direct.latest.get(&to).copied().unwrap_or_default();
         let at = (agenda.now() + self.direct_latency()).max(latest + Duration::from_nanos(1));
         self.direct.latest.insert(to, at);
-        agenda.plan(at, Happening::Direct(Turn::Arrives(to, arrival)));
+        agenda.plan(at, Happening::Direct(DirectEvent::Arrives(to, arrival)));
     }
 }

@@ -3,14 +3,14 @@
 //! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` tries many; without it some hundred are tried.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod bars;
+mod actions;
+mod blocked_launchers;
 mod checks;
+mod denied_logins;
 mod direct;
-mod living;
-mod nobody;
 mod processor;
 mod scenario;
-mod trees;
+mod tree_views;
 mod world;
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use libi_core::plan::Strategy;
 use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
 use libi_launch::failure::Phase;
-use libi_launch::machine::{Event, Known, Node, Notice, Policy};
+use libi_launch::machine::{Event, HostState, Node, Notice, Policy};
 
 use scenario::{Scenario, Trouble};
 use world::{Cluster, FRONT, Happening, Pick};
@@ -44,7 +44,7 @@ const FOUND_WITH_LINKS: [u64; 4] = [5, 1_183, 3_850, 2_184];
 
 /// Seeds that have found something since some hosts cannot launch others: a host that joined a session which was given up
 /// already, and counted.
-const FOUND_WITH_BARS: [u64; 1] = [684];
+const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("LIBI_SEEDS") else { return 0..300 };
@@ -58,12 +58,12 @@ fn seeds() -> Range<u64> {
 }
 
 #[test]
-fn whatever_goes_wrong_every_launch_ends_in_a_true_verdict_and_leaves_nothing() {
+fn every_launch_ends_with_a_true_verdict_and_leaves_no_process() {
     let found = FOUND.into_iter().map(Scenario::new);
     let found = found.chain(FOUND_WITH_POLICIES.into_iter().map(Scenario::with_policies));
     let found = found.chain(FOUND_WITH_LINKS.into_iter().map(Scenario::with_links));
-    let found = found.chain(FOUND_WITH_BARS.into_iter().map(Scenario::with_bars));
-    for scenario in found.chain(seeds().map(Scenario::with_room)) {
+    let found = found.chain(FOUND_WITH_BLOCKED_LAUNCHERS.into_iter().map(Scenario::with_blocked_launchers));
+    for scenario in found.chain(seeds().map(Scenario::with_capacity)) {
         let seed = scenario.seed;
         if let Err(wrong) = run(&scenario) {
             panic!("LIBI_SEEDS={seed} cargo test -p libi-launch --test simulation\n{wrong}\n{scenario:#?}");
@@ -92,8 +92,8 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
         return Err(format!("something spins: {steps} steps by {}", sim.agenda.now()));
     }
     check_verdict(scenario, &sim)?;
-    living::checks(scenario, &sim.world, sim.agenda.now())?;
-    trees::checks(scenario, &sim.world)?;
+    actions::checks(scenario, &sim.world, sim.agenda.now())?;
+    tree_views::checks(scenario, &sim.world)?;
 
     // From then on everything has to end, without help.
     let rules = &scenario.rules;
@@ -101,15 +101,15 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     if sim.run(at(scenario.ends) + bound, steps) == StopReason::StepLimit {
         return Err("something spins at the end".to_owned());
     }
-    let released = |id| sim.world.is_released(id, &sim.agenda);
-    let left: Vec<_> = sim.world.living().filter(|(id, _)| *id != FRONT && !released(*id)).collect();
+    let released = |id| sim.world.is_detached(id, &sim.agenda);
+    let left: Vec<_> = sim.world.alive().filter(|(id, _)| *id != FRONT && !released(*id)).collect();
     if !left.is_empty() {
         return Err(format!("left running: {left:?}"));
     }
     if let Some(wrong) = &sim.world.trees.wrong {
         return Err(wrong.clone());
     }
-    if let Some(wrong) = &sim.world.life.wrong {
+    if let Some(wrong) = &sim.world.record.wrong {
         return Err(wrong.clone());
     }
     let front_lives = sim.world.processes[0].alive;
@@ -124,7 +124,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     let verdict = sim.world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Err("no verdict".to_owned()) };
     let mut latest = Instant::ZERO + scenario.deadline + scenario.rules.kill_grace * 3;
-    if !scenario.has_faults() && scenario.strategy == Strategy::Late && scenario.room.is_none() {
+    if !scenario.has_faults() && scenario.strategy == Strategy::Late && scenario.capacity.is_none() {
         // No need to wait for the deadline of all: each attempt has its own.
         let rules = &scenario.rules;
         let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off * 16;
@@ -135,8 +135,8 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     if *at > latest {
         return Err(format!("the verdict came at {at}, after {latest}"));
     }
-    let known: Vec<&Known> = front.known().collect();
-    if known.contains(&&Known::Waiting) {
+    let known: Vec<&HostState> = front.host_states().collect();
+    if known.contains(&&HostState::Waiting) {
         return Err("a host has no verdict".to_owned());
     }
     let needed = match scenario.policy {
@@ -145,10 +145,10 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     };
     // Everybody who was in the session when it came up: still there, lost, or with members that have exited.
     let was_in = |host: u32| {
-        *known[host as usize] == Known::Joined
+        *known[host as usize] == HostState::Joined
             || sim.world.notices.iter().any(|(_, notice)| match notice {
                 Notice::Lost(lost, _) => lost.0 == host,
-                Notice::Exited(rank, _) | Notice::Released(rank) => rank.0 / scenario.members == host,
+                Notice::Exited(rank, _) | Notice::Detached(rank) => rank.0 / scenario.members == host,
                 _ => false,
             })
     };
@@ -164,7 +164,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     checks::deaths(scenario, sim)?;
     checks::losses(&sim.world)?;
     checks::tree(scenario, &sim.world, front)?;
-    bars::checks(scenario, sim, front)?;
+    blocked_launchers::checks(scenario, sim, front)?;
     if !scenario.has_faults() {
         check_fates(scenario, sim, &known, *verdict == Notice::Up)?;
         checks::cut_short(scenario, &sim.world, front)?;
@@ -173,7 +173,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
 }
 
 /// Everybody who has joined is there, once, and nobody else is, once things have settled.
-fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known]) -> Result<(), String> {
+fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -> Result<(), String> {
     let rules = &scenario.rules;
     let settled = sim.world.last_fault + rules.peer_timeout * 3 + rules.kill_grace * 8;
     let breaks = sim.world.last_fault > Instant::ZERO;
@@ -181,36 +181,41 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known]) -> Re
         return Ok(());
     }
     let mut places: BTreeMap<MemberRole, u32> = BTreeMap::new();
-    for place in sim.world.living().filter_map(|(_, process)| process.place) {
+    for place in sim.world.alive().filter_map(|(_, process)| process.place) {
         *places.entry(place).or_default() += 1;
     }
     for (host, known) in (0..).zip(known) {
-        let there = places.get(&MemberRole::Leader(HostIndex(host))).copied().unwrap_or(0);
+        let queue = places.get(&MemberRole::Leader(HostIndex(host))).copied().unwrap_or(0);
         // A member that has ended after it had joined is known by its exit.
         let leader = Rank(host * scenario.members);
         let exited =
             sim.world.notices.iter().any(|(_, n)| matches!(n, Notice::Exited(rank, _) if *rank == leader));
         let its_place = Some(MemberRole::Leader(HostIndex(host)));
-        let mut released = sim.world.life.released.keys();
+        let mut released = sim.world.record.released.keys();
         if released.any(|id| sim.world.processes[id.0 as usize].place == its_place) {
             continue; // whether it still lives is nobody's business
         }
-        let expected = u32::from(**known == Known::Joined && !exited);
-        if there != expected {
-            return Err(format!("host {host}: {there} leaders are there, and it is known as {known:?}"));
+        let expected = u32::from(**known == HostState::Joined && !exited);
+        if queue != expected {
+            return Err(format!("host {host}: {queue} leaders are there, and it is known as {known:?}"));
         }
     }
     if let Some(place) = places.iter().find(|(_, count)| **count > 1) {
         return Err(format!("taken more than once: {place:?}"));
     }
-    if let Some(process) = sim.world.living().find(|(_, process)| !process.told_up) {
+    if let Some(process) = sim.world.alive().find(|(_, process)| !process.told_up) {
         return Err(format!("is not told that the session is up: {process:?}"));
     }
     Ok(())
 }
 
 /// Without faults from outside, every verdict follows from what the host's attempts have met with.
-fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known], up: bool) -> Result<(), String> {
+fn check_fates(
+    scenario: &Scenario,
+    sim: &Sim<Cluster>,
+    known: &[&HostState],
+    up: bool,
+) -> Result<(), String> {
     let world = &sim.world;
     let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let in_time = verdict.is_some_and(|(at, _)| *at < Instant::ZERO + scenario.deadline);
@@ -226,18 +231,18 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known], up: bo
         }
         let last = tried.last().map(|(_, fate)| **fate);
         match known {
-            Known::Joined => {
+            HostState::Joined => {
                 if !last.is_some_and(scenario::Fate::joins) {
                     return Err(format!("host {host} is said to have joined, but met with {tried:?}"));
                 }
                 let ranks = host * scenario.members + 1..(host + 1) * scenario.members;
                 let places = ranks.map(|rank| MemberRole::Local(Rank(rank))).chain([leader]);
-                let missing: Vec<_> = places.filter(|place| !world.at_up.contains(place)).collect();
+                let missing: Vec<_> = places.filter(|place| !world.present_at_up.contains(place)).collect();
                 if up && !missing.is_empty() {
                     return Err(format!("when the session was said to be up, it had no {missing:?}"));
                 }
             }
-            Known::Failed(failure) => {
+            HostState::Failed(failure) => {
                 let all_goes_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
                 if up && in_time && all_goes_well && !scenario.is_crowded() {
                     return Err(format!("host {host} has met with nothing bad, but: {failure:?}"));
@@ -248,7 +253,7 @@ fn check_fates(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&Known], up: bo
                     return Err(format!("host {host} met with {tried:?}, but is said to have: {failure:?}"));
                 }
             }
-            Known::Waiting => {}
+            HostState::Waiting => {}
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ pub(crate) type Next = Option<(Instant, u64)>;
 #[derive(Debug)]
 pub(crate) struct Processor<T> {
     /// With what somebody will have done by then who is there all the time.
-    there: VecDeque<(f64, T)>,
+    queue: VecDeque<(f64, T)>,
     done: f64,
     at: Instant,
     changes: u64,
@@ -20,15 +20,15 @@ pub(crate) struct Processor<T> {
 
 impl<T> Default for Processor<T> {
     fn default() -> Self {
-        Self { there: VecDeque::new(), done: 0.0, at: Instant::ZERO, changes: 0 }
+        Self { queue: VecDeque::new(), done: 0.0, at: Instant::ZERO, changes: 0 }
     }
 }
 
 impl<T> Processor<T> {
     /// Somebody comes.
-    pub(crate) fn enter(&mut self, now: Instant, work: Duration, who: T) -> Next {
+    pub(crate) fn enter(&mut self, now: Instant, work: Duration, item: T) -> Next {
         self.advance(now);
-        self.there.push_back((self.done + work.as_secs_f64(), who));
+        self.queue.push_back((self.done + work.as_secs_f64(), item));
         self.next()
     }
 
@@ -38,21 +38,21 @@ impl<T> Processor<T> {
             return None;
         }
         self.advance(now);
-        let (_, who) = self.there.pop_front()?;
-        Some((who, self.next()))
+        let (_, item) = self.queue.pop_front()?;
+        Some((item, self.next()))
     }
 
     fn advance(&mut self, now: Instant) {
-        if !self.there.is_empty() {
-            self.done += now.since(self.at).as_secs_f64() / self.there.len() as f64;
+        if !self.queue.is_empty() {
+            self.done += now.since(self.at).as_secs_f64() / self.queue.len() as f64;
         }
         self.at = now;
     }
 
     fn next(&mut self) -> Next {
         self.changes += 1;
-        let (due, _) = self.there.front()?;
-        let left = (due - self.done).max(0.0) * self.there.len() as f64;
+        let (due, _) = self.queue.front()?;
+        let left = (due - self.done).max(0.0) * self.queue.len() as f64;
         Some((self.at + Duration::from_secs_f64(left), self.changes))
     }
 }

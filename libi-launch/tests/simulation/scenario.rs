@@ -17,14 +17,15 @@ use libi_core::sim::rng::Rng;
 use libi_launch::backend::Backend;
 use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{
-    Carried, Direct, Event, HostSpec, LinkId, LinkPolicy, Output, Plan, Policy, Program, Rules, Spare,
+    CarriedSecret, DirectSettings, Event, HostSpec, LaunchPlan, LinkId, LinkPolicy, Output, Policy, Program,
+    Rules, Spare,
 };
 
-use crate::bars::Bars;
-use crate::living::Life;
+use crate::actions::Action;
+use crate::blocked_launchers::BlockedLaunchers;
 
 /// For how long something happens in a session that is up.
-pub(crate) const LIFE: Duration = Duration::from_secs(6);
+pub(crate) const UP_TIME: Duration = Duration::from_secs(6);
 
 /// What becomes of a program that is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ pub(crate) enum Trouble {
     /// Nothing is ever heard of every third one, until there are so many of those.
     Hang(u32),
     /// So many of a hundred let nobody in, though never the first.
-    LetNobodyIn(u32),
+    DenyAll(u32),
     /// So many of a hundred refuse the first who calls, though never the first host.
     RefuseOnce(u32),
 }
@@ -139,19 +140,19 @@ pub(crate) struct Scenario {
     pub(crate) strategy: Strategy,
     pub(crate) trouble: Trouble,
     /// From some hosts nobody can be launched.
-    pub(crate) bars: Option<Bars>,
+    pub(crate) blocked_launchers: Option<BlockedLaunchers>,
     /// How many hosts a node has room for at a time that it has launched, or launches.
-    pub(crate) room: Option<usize>,
+    pub(crate) capacity: Option<usize>,
     pub(crate) links: LinkPolicy,
     /// Which part of those who dial reach nobody, and which part of those who are reached never hear of it.
     pub(crate) unreachable: f64,
     pub(crate) lost_proofs: f64,
-    pub(crate) nobody_listens: bool,
+    pub(crate) no_listeners: bool,
     pub(crate) direct_latency: Duration,
     /// Direct connections that break after the session is up.
     pub(crate) severs: Vec<(Duration, u64)>,
     /// What happens when the session is up.
-    pub(crate) lives: Vec<(Duration, Life)>,
+    pub(crate) actions: Vec<(Duration, Action)>,
     /// After how long the user has taken what was printed; never, if nothing.
     pub(crate) reads: Option<Duration>,
     /// What was sent to programs that are not up yet.
@@ -208,15 +209,15 @@ impl Scenario {
             spares: 0,
             strategy: Strategy::Late,
             trouble: Trouble::Nothing,
-            bars: None,
-            room: None,
+            blocked_launchers: None,
+            capacity: None,
             links: LinkPolicy::Channel,
             unreachable: 0.0,
             lost_proofs: 0.0,
-            nobody_listens: false,
+            no_listeners: false,
             direct_latency: Duration::ZERO,
             severs: Vec::new(),
-            lives: Vec::new(),
+            actions: Vec::new(),
             reads: Some(Duration::ZERO),
             pending: BTreeMap::new(),
         }
@@ -271,23 +272,23 @@ impl Scenario {
             [rng.below(4) as usize];
         scenario.unreachable = [0.0, 0.0, 0.1, 1.0][rng.below(4) as usize];
         scenario.lost_proofs = [0.0, 0.0, 0.0, 0.2][rng.below(4) as usize];
-        scenario.nobody_listens = rng.chance(0.05);
+        scenario.no_listeners = rng.chance(0.05);
         scenario.direct_latency = millis([0, 1, 30, 200][rng.below(4) as usize]);
         if scenario.trouble == Trouble::Nothing {
             let count = [0, 0, 0, 0, 1, 5][rng.below(6) as usize];
             scenario.severs = (0..count).map(|_| (millis(rng.below(3_000)), rng.bits())).collect();
         }
-        let moment = |rng: &mut Rng| Duration::from_micros(rng.below(LIFE.as_micros() as u64));
+        let moment = |rng: &mut Rng| Duration::from_micros(rng.below(UP_TIME.as_micros() as u64));
         let long = [100, 1_000, 19_000][rng.below(3) as usize];
         for _ in 0..[0, 20, 300][rng.below(3) as usize] {
             let length = 1 + rng.below(long) as usize;
-            scenario.lives.push((moment(&mut rng), Life::Prints(rng.bits(), length)));
+            scenario.actions.push((moment(&mut rng), Action::Print(rng.bits(), length)));
         }
         for _ in 0..[0, 0, 1, 5, 50][rng.below(5) as usize] {
-            scenario.lives.push((moment(&mut rng), Life::Finalizes(rng.bits())));
+            scenario.actions.push((moment(&mut rng), Action::Detach(rng.bits())));
         }
         for _ in 0..rng.below(3) {
-            scenario.lives.push((moment(&mut rng), Life::Signals));
+            scenario.actions.push((moment(&mut rng), Action::Signal));
         }
         scenario.reads = [Some(0), Some(1), Some(20), None][rng.below(4) as usize].map(millis);
         scenario
@@ -305,20 +306,20 @@ impl Scenario {
 
     /// Whether a host may fail because it cannot connect.
     pub(crate) fn may_be_unreachable(&self) -> bool {
-        let fails = self.unreachable > 0.0 || self.lost_proofs > 0.0 || self.nobody_listens;
+        let fails = self.unreachable > 0.0 || self.lost_proofs > 0.0 || self.no_listeners;
         self.links == LinkPolicy::Direct && fails
     }
 
     /// What travels about direct links.
-    fn direct(&self) -> Direct {
+    fn direct(&self) -> DirectSettings {
         let mut bytes = [self.seed as u8; Entropy::LEN];
         let secret =
-            (self.links != LinkPolicy::Channel).then(|| Carried(Secret::new(Entropy::new(&mut bytes))));
-        Direct { links: self.links, secret, ..Direct::default() }
+            (self.links != LinkPolicy::Channel).then(|| CarriedSecret(Secret::new(Entropy::new(&mut bytes))));
+        DirectSettings { links: self.links, secret, ..DirectSettings::default() }
     }
 
     /// What the front end is asked to launch.
-    pub(crate) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> LaunchPlan {
         let program = Program {
             executable: OsBytes::try_from("tool").unwrap(),
             args: Vec::new(),
@@ -336,7 +337,7 @@ impl Scenario {
             blocks: vec![Block { first: Rank(host * self.members), count: self.members, distribution: 0 }],
         };
         let spare = |number| Spare { name: format!("spare{number}"), user: None, port: None };
-        Plan {
+        LaunchPlan {
             hosts: (0..self.hosts).map(task).collect(),
             spares: (0..self.spares).map(spare).collect(),
             programs: vec![program],
@@ -381,7 +382,7 @@ impl Scenario {
             (Trouble::Hang(most), Some(number)) if number % 3 == 2 && number / 3 < most => {
                 return Fate::Hangs;
             }
-            (Trouble::LetNobodyIn(..), Some(number)) if self.lets_nobody_in(number) => return Fate::Denied,
+            (Trouble::DenyAll(..), Some(number)) if self.denies_all(number) => return Fate::Denied,
             (Trouble::RefuseOnce(..), Some(number))
                 if self.refuses_once(number) && attempt == Attempt::default() =>
             {

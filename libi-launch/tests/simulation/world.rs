@@ -16,13 +16,13 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 use libi_launch::failure::Exit;
-use libi_launch::machine::{Effect, Ending, Event, Job, Known, LinkId, Node, Notice};
+use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Node, Notice, StartRequest};
 
-use crate::direct::{Connections, Turn};
-use crate::living::{Life, Record};
+use crate::actions::{Action, Record};
+use crate::direct::{Connections, DirectEvent};
 use crate::processor::Processor;
 use crate::scenario::{Fate, Scenario};
-use crate::trees::Trees;
+use crate::tree_views::Trees;
 
 /// Who runs where, and how he can be reached.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Process {
     /// How many bytes it may still send to its parent before its link is cut.
     sends: Option<usize>,
     busy_until: Instant,
-    processor: Processor<(LinkId, Job, Fate, Duration)>,
+    processor: Processor<(LinkId, StartRequest, Fate, Duration)>,
 }
 
 /// A launch of a host, as somebody began it.
@@ -76,9 +76,9 @@ pub(crate) struct Death {
 #[derive(Debug)]
 pub(crate) enum Happening {
     /// The first of those who share a process's processor has had its turn, if nothing has changed since this was foreseen.
-    Turn(Id, u64),
+    DirectEvent(Id, u64),
     /// A program that was started has come as far as its fate lets it.
-    Runs(Id, LinkId, Job, Fate),
+    Runs(Id, LinkId, StartRequest, Fate),
     /// A process is killed by somebody else.
     Dies(Pick),
     /// A process, or its host, stops doing anything.
@@ -86,11 +86,11 @@ pub(crate) enum Happening {
     /// The user of the front end wants the session to end.
     Ends,
     /// Something happens to direct connections.
-    Direct(Turn),
+    Direct(DirectEvent),
     /// The direct connection of somebody to his parent breaks, and nothing else.
     Severs(Pick),
     /// Something happens in a session that is up.
-    Lives(Life),
+    Acts(Action),
 }
 
 impl Process {
@@ -122,15 +122,15 @@ pub(crate) struct Cluster {
     /// What the front end had given up when something was killed.
     pub(crate) given_up: BTreeSet<HostIndex>,
     /// A host that was launched although the front end had given it up.
-    pub(crate) launched_in_vain: Option<(HostIndex, Instant)>,
+    pub(crate) futile_launch: Option<(HostIndex, Instant)>,
     /// Whose places were taken when the session was said to be up.
-    pub(crate) at_up: BTreeSet<MemberRole>,
+    pub(crate) present_at_up: BTreeSet<MemberRole>,
     /// When the last process was hit by a fault that was not its own program's.
     pub(crate) last_fault: Instant,
     /// A link has broken for which no process, and nobody outside, was to blame.
     pub(crate) was_cut: bool,
     pub(crate) direct: Connections,
-    pub(crate) life: Record,
+    pub(crate) record: Record,
     pub(crate) trees: Trees,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
 }
@@ -141,9 +141,9 @@ const ENDING: Ending = Ending { signal: 15, grace: Duration::from_secs(2) };
 impl Cluster {
     pub(crate) fn new(scenario: Scenario) -> Self {
         let rng = Rng::new(scenario.seed).fork(1);
-        let (processes, notices, fates, denials, at_up, arrivals) = Default::default();
+        let (processes, notices, fates, denials, present_at_up, arrivals) = Default::default();
         let last_fault = Instant::ZERO;
-        let (starts, deaths, given_up, launched_in_vain) = Default::default();
+        let (starts, deaths, given_up, futile_launch) = Default::default();
         let direct = Connections::new(scenario.seed);
         let mut cluster = Self {
             scenario,
@@ -155,12 +155,12 @@ impl Cluster {
             starts,
             deaths,
             given_up,
-            launched_in_vain,
-            at_up,
+            futile_launch,
+            present_at_up,
             last_fault,
             was_cut: false,
             direct,
-            life: Record::default(),
+            record: Record::default(),
             trees: Trees::default(),
             arrivals,
         };
@@ -229,7 +229,7 @@ impl Cluster {
         let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
         let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
         self.arrivals.insert((to, link), at);
-        agenda.plan(at, Happening::Direct(Turn::ChannelEnds((to, link))));
+        agenda.plan(at, Happening::Direct(DirectEvent::ChannelEnds((to, link))));
     }
 
     pub(crate) fn send(&mut self, from: Id, link: LinkId, mut bytes: Vec<u8>, agenda: &mut Agenda<Self>) {
@@ -297,18 +297,18 @@ impl Cluster {
     }
 
     /// Whether a process lives on without its session.
-    pub(crate) fn is_released(&self, id: Id, agenda: &Agenda<Self>) -> bool {
-        agenda.machine(id).is_some_and(Node::is_released)
+    pub(crate) fn is_detached(&self, id: Id, agenda: &Agenda<Self>) -> bool {
+        agenda.machine(id).is_some_and(Node::is_detached)
     }
 
     fn pick(&self, pick: Pick) -> Option<Id> {
         let Pick::Any(number) = pick else { return Some(FRONT) };
-        let living: Vec<_> = self.living().filter(|(id, _)| *id != FRONT).map(|(id, _)| id).collect();
-        living.get(number as usize % living.len().max(1)).copied()
+        let alive: Vec<_> = self.alive().filter(|(id, _)| *id != FRONT).map(|(id, _)| id).collect();
+        alive.get(number as usize % alive.len().max(1)).copied()
     }
 
     /// Every process that is alive and not frozen.
-    pub(crate) fn living(&self) -> impl Iterator<Item = (Id, &Process)> {
+    pub(crate) fn alive(&self) -> impl Iterator<Item = (Id, &Process)> {
         (0..).map(Id).zip(&self.processes).filter(|(_, process)| process.alive && !process.frozen)
     }
 }
@@ -319,7 +319,7 @@ impl World for Cluster {
 
     fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
         match effect {
-            Effect::Start(link, job) => self.start(from, link, job, agenda),
+            Effect::Start(link, request) => self.start(from, link, request, agenda),
             Effect::Send(link, bytes) => self.send(from, link, bytes, agenda),
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
             Effect::Close(link) => {
@@ -337,21 +337,21 @@ impl World for Cluster {
                     self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);
                 }
             }
-            Effect::Release(_) | Effect::TakeInput | Effect::Input(_) => {}
+            Effect::DetachChild(_) | Effect::TakeInput | Effect::Input(_) => {}
             Effect::Listen { .. }
-            | Effect::Admit(..)
-            | Effect::Refuse(_)
-            | Effect::Dial(..)
-            | Effect::Switch(_)
-            | Effect::Follow(_) => self.connect(from, effect, agenda),
-            Effect::Tree(tree) => self.rises(from, tree, agenda),
-            Effect::Deliver(link, frame) => self.hears(from, link, &frame, agenda),
-            Effect::Cut(link) => self.is_cut(from, link),
-            Effect::Tell(notice) => {
-                self.lives_on(from, &notice, agenda);
+            | Effect::AcceptDirect(..)
+            | Effect::RejectDirect(_)
+            | Effect::ConnectDirect(..)
+            | Effect::SendDirect(_)
+            | Effect::ReceiveDirect(_) => self.connect(from, effect, agenda),
+            Effect::SessionUp(tree) => self.on_session_up(from, tree, agenda),
+            Effect::Deliver(link, frame) => self.on_frame(from, link, &frame, agenda),
+            Effect::Cut(link) => self.on_link_cut(from, link),
+            Effect::Notify(notice) => {
+                self.on_notice(from, &notice, agenda);
                 match notice {
-                    Notice::End(_) => self.talks(from, agenda),
-                    Notice::Over => self.is_over(from),
+                    Notice::End(_) => self.talk(from, agenda),
+                    Notice::Over => self.on_over(from),
                     _ => {}
                 }
                 if notice == Notice::Up {
@@ -365,13 +365,13 @@ impl World for Cluster {
                         for (after, number) in self.scenario.severs.clone() {
                             agenda.plan(agenda.now() + after, Happening::Severs(Pick::Any(number)));
                         }
-                        for (after, life) in self.scenario.lives.clone() {
-                            agenda.plan(agenda.now() + after, Happening::Lives(life));
+                        for (after, record) in self.scenario.actions.clone() {
+                            agenda.plan(agenda.now() + after, Happening::Acts(record));
                         }
-                        self.at_up = self.living().filter_map(|(_, process)| process.place).collect();
+                        self.present_at_up = self.alive().filter_map(|(_, process)| process.place).collect();
                     }
                     self.notices.push((agenda.now(), notice));
-                } else if notice == Notice::Over && !self.is_released(from, agenda) {
+                } else if notice == Notice::Over && !self.is_detached(from, agenda) {
                     self.end(from, Exit::Code(0), agenda);
                 }
             }
@@ -380,17 +380,18 @@ impl World for Cluster {
 
     fn on_world_event(&mut self, what: Happening, agenda: &mut Agenda<Self>) {
         match what {
-            Happening::Runs(from, link, job, fate) => self.runs(from, link, job, fate, agenda),
-            Happening::Turn(from, changes) => {
+            Happening::Runs(from, link, request, fate) => self.runs(from, link, request, fate, agenda),
+            Happening::DirectEvent(from, changes) => {
                 let now = agenda.now();
-                if let Some(((link, job, fate, rem), next)) = self.process(from).processor.leave(now, changes)
+                if let Some(((link, request, fate, rem), next)) =
+                    self.process(from).processor.leave(now, changes)
                 {
-                    agenda.plan(now + rem, Happening::Runs(from, link, job, fate));
+                    agenda.plan(now + rem, Happening::Runs(from, link, request, fate));
                     programs::next_turn(from, next, agenda);
                 }
             }
             Happening::Direct(turn) => self.turn_direct(turn, agenda),
-            Happening::Lives(life) => self.live(life, agenda),
+            Happening::Acts(record) => self.act(record, agenda),
             Happening::Severs(pick) => {
                 if let Some(id) = self.pick(pick) {
                     self.last_fault = agenda.now();
@@ -402,14 +403,14 @@ impl World for Cluster {
                 if let Some(id) = self.pick(pick) {
                     self.last_fault = agenda.now();
                     if let Some(front) = agenda.machine(FRONT) {
-                        let failed = (0..).map(HostIndex).zip(front.known());
-                        let failed = failed.filter(|(_, known)| matches!(known, Known::Failed(_)));
+                        let failed = (0..).map(HostIndex).zip(front.host_states());
+                        let failed = failed.filter(|(_, known)| matches!(known, HostState::Failed(_)));
                         self.given_up.extend(failed.map(|(host, _)| host));
                     }
                     let parent = |id: &Id| self.processes[id.0 as usize].parent.map(|(parent, _)| parent);
                     let above = std::iter::successors(parent(&id), parent).collect();
                     let place = self.process(id).place;
-                    let released = self.is_released(id, agenda);
+                    let released = self.is_detached(id, agenda);
                     self.deaths.push(Death { at: agenda.now(), place, above, released });
                     self.end(id, Exit::Signal(9), agenda);
                 }

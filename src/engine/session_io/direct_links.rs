@@ -29,27 +29,27 @@ impl SessionIo {
                     events.push_back(Event::Listening(addresses));
                 }
             }
-            Effect::Admit(link, key) => {
+            Effect::AcceptDirect(link, key) => {
                 if let Some(listener) = &mut self.listener {
                     listener.add_key(link, key);
                 }
             }
-            Effect::Refuse(link) => {
+            Effect::RejectDirect(link) => {
                 if let Some(listener) = &mut self.listener {
                     listener.remove_key(link);
                 }
             }
-            Effect::Dial(addresses, key) => {
+            Effect::ConnectDirect(addresses, key) => {
                 let place = (turn.registry, &mut *turn.targets, turn.id);
                 self.connector = Some(DirectConnector::start(&addresses, key, turn.now, place));
             }
-            Effect::Switch(link) => {
+            Effect::SendDirect(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.switch();
                     self.unsent.insert(link);
                 }
             }
-            Effect::Follow(link) => {
+            Effect::ReceiveDirect(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.reads_direct = true;
                     // Bytes that arrived there before have not been read.
@@ -73,7 +73,7 @@ impl SessionIo {
 
     fn add_direct(&mut self, link: LinkId, sealed: DirectStream, turn: &mut Turn<'_>) {
         if self.attach_direct(link, sealed, turn) {
-            self.tell(Event::Proven(link), turn);
+            self.tell(Event::DirectAccepted(link), turn);
         }
     }
 
@@ -98,7 +98,7 @@ impl SessionIo {
         };
         if link == LinkId::PARENT && link_io.direct.as_ref().is_some_and(|direct| direct.inner.has_ended()) {
             link_io.close_direct(turn.registry, turn.targets);
-            self.tell(Event::Dialled(false), turn);
+            self.tell(Event::DirectConnected(false), turn);
         }
     }
 
@@ -110,7 +110,7 @@ impl SessionIo {
         }
         self.stop_connecting(turn);
         let reached = reached.is_some_and(|sealed| self.attach_direct(LinkId::PARENT, sealed, turn));
-        self.tell(Event::Dialled(reached), turn);
+        self.tell(Event::DirectConnected(reached), turn);
     }
 
     fn attach_direct(&mut self, link: LinkId, sealed: DirectStream, turn: &mut Turn<'_>) -> bool {
@@ -147,7 +147,7 @@ impl SessionIo {
         }
         if self.connector.as_ref().is_some_and(|connector| connector.has_failed(turn.now)) {
             self.stop_connecting(turn);
-            self.tell(Event::Dialled(false), turn);
+            self.tell(Event::DirectConnected(false), turn);
         }
     }
 
@@ -160,13 +160,13 @@ impl SessionIo {
             };
             let Some(direct) = &mut link_io.direct else { return false };
             let to_the_end = to_the_end || turn.targets.may_end(direct.token);
-            let landing = self.node.landing(link).filter(|_| direct.inner.is_plaintext());
-            if let Some((place, missing)) = landing {
+            let receive_buffer = self.node.receive_buffer(link).filter(|_| direct.inner.is_plaintext());
+            if let Some((place, missing)) = receive_buffer {
                 let limit = missing.min(READ_LIMIT - total);
                 match direct.inner.stream.read_into(place, limit) {
                     Ok(count @ 1..) => {
                         total += count;
-                        self.tell(Event::Landed(link), turn);
+                        self.tell(Event::ReceivedInPlace(link), turn);
                         if count < limit && !to_the_end {
                             return false;
                         }

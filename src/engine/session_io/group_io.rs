@@ -3,7 +3,7 @@
 use libi_comm::{Branch, Call, CallId, Effect, Event, Topology};
 use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
-use libi_launch::machine::Tree;
+use libi_launch::machine::TreeView;
 
 use super::SessionIo;
 use crate::engine::Turn;
@@ -14,8 +14,8 @@ use crate::engine::memory::borrow;
 const LOST_LINK: LinkId = LinkId(u32::MAX);
 
 /// The tree as the group sees it.
-fn topology(tree: Tree) -> Topology {
-    let branch = |branch: libi_launch::machine::Branch| Branch {
+fn topology(tree: TreeView) -> Topology {
+    let branch = |branch: libi_launch::machine::TreeBranch| Branch {
         link: branch.link,
         ranks: branch.ranks,
         local: branch.local,
@@ -35,7 +35,7 @@ fn topology(tree: Tree) -> Topology {
 
 impl SessionIo {
     /// The session is up.
-    pub(super) fn session_up(&mut self, tree: Tree, turn: &mut Turn<'_>) {
+    pub(super) fn session_up(&mut self, tree: TreeView, turn: &mut Turn<'_>) {
         let some_are_lost = !tree.lost.is_empty();
         turn.sink.absent(turn.id, &tree.absent);
         self.tell_group(Event::Up(topology(tree)), turn);

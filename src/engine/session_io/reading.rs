@@ -34,14 +34,14 @@ impl SessionIo {
             let to_the_end = to_the_end || turn.targets.may_end(*token);
             let expects_long = std::mem::take(&mut link_io.expects_long);
             let as_it_is = !link_io.reads_direct && link_io.trailer.is_none();
-            if let Some((place, missing)) = self.node.landing(link).filter(|_| as_it_is) {
+            if let Some((place, missing)) = self.node.receive_buffer(link).filter(|_| as_it_is) {
                 let limit = missing.min(READ_LIMIT - total);
                 match stream.read_into(place, limit) {
                     Ok(count @ 1..) => {
                         total += count;
                         link_io.expects_long = true;
                         let borrowed = self.take_fds(link, turn);
-                        self.tell(Event::Landed(link), turn);
+                        self.tell(Event::ReceivedInPlace(link), turn);
                         if count < limit && !to_the_end && !borrowed {
                             return false;
                         }
@@ -70,7 +70,7 @@ impl SessionIo {
                     total += count;
                     let mut bytes = self.buffer[..count].to_vec();
                     self.scan_trailer(link, &mut bytes, turn);
-                    if link == LinkId::PARENT && self.node.may_hear_secrets() {
+                    if link == LinkId::PARENT && self.node.may_receive_secrets() {
                         zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
                     }
                     let borrowed = self.take_fds(link, turn);

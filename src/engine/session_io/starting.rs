@@ -9,7 +9,7 @@ use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
 use libi_launch::backend::{Channel, LINK_ENV, LINK_FD, LaunchMethod, Local};
 use libi_launch::exit_trailer::TrailerTag;
-use libi_launch::machine::{Event, HostSpec, Job, LinkId, Node, Program, Stream as StdStream};
+use libi_launch::machine::{Event, HostSpec, LinkId, Node, Program, StartRequest, Stream as StdStream};
 use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start, StartError};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -70,14 +70,14 @@ impl From<StartError> for StartFailure {
 /// Starts the process of a job. `open` is the number of links of the node.
 pub(super) fn start(
     node: &Node,
-    job: &Job,
+    request: &StartRequest,
     environment: &Environment,
     here: &HostList,
     lasting_thread: bool,
     open: usize,
 ) -> Result<Started, StartFailure> {
-    let mut spec = match job {
-        Job::Host(task, program) => {
+    let mut spec = match request {
+        StartRequest::Host(task, program) => {
             let program = Program { env: with_names(&program.env, node), ..program.clone() };
             if is_among(here, task) {
                 Local::start(&program)
@@ -87,7 +87,7 @@ pub(super) fn start(
                     .map_err(|refused| StartFailure::by_system(refused, None))?
             }
         }
-        Job::Member(_, program) => Local::start(program),
+        StartRequest::Member(_, program) => Local::start(program),
     };
     if spec.channel == Channel::Socket {
         let before = replaced(&spec.env, environment);

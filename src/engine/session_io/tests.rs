@@ -15,7 +15,9 @@ use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
 use libi_core::secure::{Entropy, LinkSecurity, Secret};
 use libi_core::sim::rng::Rng;
-use libi_launch::machine::{Carried, Direct, HostSpec, LinkPolicy, Notice, Plan, Program};
+use libi_launch::machine::{
+    CarriedSecret, DirectSettings, HostSpec, LaunchPlan, LinkPolicy, Notice, Program,
+};
 
 use super::*;
 use crate::engine::{Engine, EngineSink, NodeId};
@@ -90,7 +92,7 @@ impl EngineSink for Notes {
         match notice {
             Notice::Up => note(id, Heard::Up),
             Notice::Signal(_) => note(id, Heard::Signal),
-            Notice::Released(_) => note(id, Heard::Released),
+            Notice::Detached(_) => note(id, Heard::Released),
             _ => {}
         }
     }
@@ -107,7 +109,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(direct: Direct) -> Self {
+    fn new(direct: DirectSettings) -> Self {
         HEARD.take();
         let task = HostSpec {
             host: HostIndex(0),
@@ -122,7 +124,7 @@ impl Pair {
         let executable = OsBytes::try_from("nothing").unwrap();
         let program = Program { executable, args: Vec::new(), env: Vec::new(), cwd: None };
         let cost = Cost::new(Duration::from_millis(1), Duration::from_millis(1));
-        let plan = Plan { direct, ..Plan::new(vec![task], vec![program], 1, cost) };
+        let plan = LaunchPlan { direct, ..LaunchPlan::new(vec![task], vec![program], 1, cost) };
         let (ours, theirs) = UnixStream::pair().unwrap();
         let session_io = |node| SessionIo::new(node, inherited(), false);
         let (mut front, mut member) = (Engine::new().unwrap(), Engine::new().unwrap());
@@ -184,7 +186,7 @@ impl Pair {
 #[test]
 fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
     const LENGTH: usize = 1 << 20;
-    let mut pair = Pair::new(Direct { links: LinkPolicy::Channel, ..Direct::default() });
+    let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Channel, ..DirectSettings::default() });
     pair.until(Pair::is_up);
     for (from, to, message) in [(FRONT, MEMBER, Heard::Signal), (MEMBER, FRONT, Heard::Released)] {
         HEARD.take();
@@ -211,8 +213,8 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
     for seed in 0..30 {
         let mut rng = Rng::new(seed);
         let mode = if rng.chance(0.5) { LinkSecurity::Encrypted } else { LinkSecurity::Authenticated };
-        let secret = Some(Carried(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
-        let mut pair = Pair::new(Direct { links: LinkPolicy::Auto, loopback: true, mode, secret });
+        let secret = Some(CarriedSecret(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
+        let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Auto, loopback: true, mode, secret });
         let longest = [100, 20_000, 200_000][rng.below(3) as usize];
         let mut sent = [0; 2];
         let has_moved = |pair: &mut Pair| {
@@ -252,9 +254,9 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
 
 #[test]
 fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
-    let secret = Some(Carried(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
+    let secret = Some(CarriedSecret(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
     let mode = LinkSecurity::Authenticated;
-    let mut pair = Pair::new(Direct { links: LinkPolicy::Auto, loopback: true, mode, secret });
+    let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Auto, loopback: true, mode, secret });
     pair.until(|pair| {
         let has_moved = |link_io: &LinkIo| link_io.sends_direct && link_io.reads_direct;
         pair.is_up() && pair.member.sessions[&MEMBER].links.get(&LinkId::PARENT).is_some_and(has_moved)
@@ -280,7 +282,7 @@ fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
 
 #[test]
 fn a_link_is_cut_once_and_behind_all_that_has_come() {
-    let mut pair = Pair::new(Direct { links: LinkPolicy::Channel, ..Direct::default() });
+    let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Channel, ..DirectSettings::default() });
     pair.until(Pair::is_up);
     HEARD.take();
     (0..3).for_each(|number| pair.send(FRONT, frame(number, 60_000)));

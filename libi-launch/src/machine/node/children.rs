@@ -7,47 +7,49 @@ use libi_core::secure::Secret;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 
-use super::{Child, Direct, Effect, LinkId, Node, Stage};
+use super::{Child, DirectSettings, Effect, LinkId, Node, SessionStage};
 use crate::failure::{Cause, Phase};
-use crate::machine::child::State;
+use crate::machine::child::ChildState;
+use crate::machine::link_reader::{LinkItem, ReadError};
 use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
-use crate::machine::outbox::Stream;
-use crate::machine::reader::{Item, ReadError};
+use crate::machine::output_relay::Stream;
 
 impl Node {
-    pub(super) fn heard_child(&mut self, link: LinkId, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn on_child_bytes(&mut self, link: LinkId, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
         let mut rest = bytes;
         loop {
             let Some(child) = self.children.get_mut(&link).filter(|child| child.open) else { return };
-            child.heard = now;
+            child.last_heard = now;
             match child.reader.next(&mut rest) {
                 Ok(None) => return,
-                Ok(Some(Item::Text(text))) => self.printed(link, Stream::Out, text),
-                Ok(Some(Item::Preamble(text, _))) => {
+                Ok(Some(LinkItem::Text(text))) => self.printed(link, Stream::Out, text),
+                Ok(Some(LinkItem::Preamble(text, _))) => {
                     let is_launched = child.launch.is_some();
-                    if matches!(child.state, State::Starting) {
-                        child.state = State::Greeting;
+                    if matches!(child.state, ChildState::Starting) {
+                        child.state = ChildState::AwaitHello;
                     }
                     if is_launched {
-                        self.launching_works();
+                        self.launching_confirmed();
                     }
                     if !text.is_empty() {
                         self.printed(link, Stream::Out, text);
                     }
                 }
-                Ok(Some(Item::Frame(header, payload))) if child.talks && Self::is_talk(header) => {
+                Ok(Some(LinkItem::Frame(header, payload)))
+                    if child.in_tree && Self::is_session_data(header) =>
+                {
                     out.push(Effect::Deliver(link, payload));
                 }
-                Ok(Some(Item::Frame(header, payload))) => {
-                    if let Err(cause) = self.child_said(link, header, &payload, now, out) {
-                        return self.end_by_force(link, cause, now, out);
+                Ok(Some(LinkItem::Frame(header, payload))) => {
+                    if let Err(cause) = self.on_child_frame(link, header, &payload, now, out) {
+                        return self.force_end(link, cause, now, out);
                     }
                     if header.kind() == Kind::Goodbye {
                         return; // what is behind it on the channel is the remote shell's
                     }
                 }
                 Err(ReadError::Version(mismatch)) => {
-                    return self.end_by_force(link, Cause::Version(mismatch.to_string()), now, out);
+                    return self.force_end(link, Cause::Version(mismatch.to_string()), now, out);
                 }
                 Err(ReadError::Frame(fault)) => {
                     let cause = Cause::Protocol(fault.to_string());
@@ -55,13 +57,13 @@ impl Node {
                         // Whoever has spoken our protocol is over, and its shell says goodbye; its status is to come.
                         return self.ends(link, cause, now, out);
                     }
-                    return self.end_by_force(link, cause, now, out);
+                    return self.force_end(link, cause, now, out);
                 }
             }
         }
     }
 
-    fn child_said(
+    fn on_child_frame(
         &mut self,
         link: LinkId,
         header: Header,
@@ -76,15 +78,17 @@ impl Node {
         match (&child.state, header.kind()) {
             (_, Kind::Heartbeat) => Ok(()),
             // It moves when we have.
-            (State::Up { .. } | State::Ending { .. }, Kind::Goodbye) if child.direct && !child.moved => {
-                out.push(Effect::Follow(link));
+            (ChildState::Up { .. } | ChildState::Ending { .. }, Kind::Goodbye)
+                if child.direct && !child.moved =>
+            {
+                out.push(Effect::ReceiveDirect(link));
                 if let Some(child) = self.children.get_mut(&link) {
                     child.moved = true;
                 }
                 Ok(())
             }
-            (State::Ending { .. }, Kind::Goodbye) => Ok(()),
-            (State::Greeting, Kind::Hello) => {
+            (ChildState::Ending { .. }, Kind::Goodbye) => Ok(()),
+            (ChildState::AwaitHello, Kind::Hello) => {
                 let hello: Hello =
                     decode_control(&frame).map_err(|fault| Cause::Protocol(fault.to_string()))?;
                 if hello.ticket != child.ticket {
@@ -93,22 +97,23 @@ impl Node {
                 self.up(link, now, out);
                 Ok(())
             }
-            (State::Starting | State::Greeting, _) => Err(unexpected("hello")),
+            (ChildState::Starting | ChildState::AwaitHello, _) => Err(unexpected("hello")),
             // Its exit may be known before its last words.
             (
-                State::Up { .. } | State::Ending { phase: Phase::Joining | Phase::Joined, .. },
+                ChildState::Up { .. } | ChildState::Ending { phase: Phase::Joining | Phase::Joined, .. },
                 Kind::Control,
             ) => {
-                let news: Vec<ChildMessage> =
+                let reports: Vec<ChildMessage> =
                     decode_control(&frame).map_err(|fault| Cause::Protocol(fault.to_string()))?;
-                news.into_iter().for_each(|news| self.child_reports(link, news, now, out));
+                reports.into_iter().for_each(|report| self.on_child_report(link, report, now, out));
                 Ok(())
             }
-            (State::Up { .. } | State::Ending { phase: Phase::Joining | Phase::Joined, .. }, Kind::Stdio) => {
-                self.output_arrives(link, payload)
-            }
-            (State::Ending { .. }, _) => Ok(()),
-            (State::Up { .. }, _) => Err(unexpected("news")),
+            (
+                ChildState::Up { .. } | ChildState::Ending { phase: Phase::Joining | Phase::Joined, .. },
+                Kind::Stdio,
+            ) => self.output_arrives(link, payload),
+            (ChildState::Ending { .. }, _) => Ok(()),
+            (ChildState::Up { .. }, _) => Err(unexpected("news")),
         }
     }
 
@@ -117,23 +122,23 @@ impl Node {
         // A leader bounds its members by itself, and has time to say what became of them.
         let by = now + self.rules.join_timeout + self.rules.kill_grace.saturating_mul(2);
         let Some(child) = self.children.get_mut(&link) else { return };
-        child.state = State::Up { joined: false };
+        child.state = ChildState::Up { joined: false };
         child.greeted = Some(now);
         child.reader.trust(Limits::AUTHENTICATED);
         let (blocks, launch) = (child.blocks.clone(), child.launch);
         let is_local = launch.is_none();
         self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
-        self.release_backlog(link);
+        self.forward_backlog(link);
         let (host, name) = match launch {
             Some(Launch { host, .. }) => {
-                (host, self.tasks.get(&host).map(|task| task.name.clone()).unwrap_or_default())
+                (host, self.host_specs.get(&host).map(|spec| spec.name.clone()).unwrap_or_default())
             }
             None => (self.leads.unwrap_or(HostIndex(0)), self.host_name.clone()),
         };
-        let dial = launch.map_or(Vec::new(), |launch| self.offer(link, launch, out));
+        let dial = launch.map_or(Vec::new(), |launch| self.offer_direct(link, launch, out));
         // A further member of a host has no host to launch.
-        let direct = if is_local { Direct::default() } else { self.direct.for_child() };
-        let welcome = SessionConfig {
+        let direct = if is_local { DirectSettings::default() } else { self.direct.for_child() };
+        let config = SessionConfig {
             direct,
             dial,
             parent: self.leads,
@@ -148,9 +153,9 @@ impl Node {
             output: self.output,
             input: self.input && self.is_front() && host == HostIndex(0),
         };
-        if !Self::send_welcome(link, welcome, out) {
+        if !Self::send_config(link, config, out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
-            return self.end_by_force(link, cause, now, out);
+            return self.force_end(link, cause, now, out);
         }
         if let Some(launch) = launch {
             self.window.answered();
@@ -161,26 +166,26 @@ impl Node {
     }
 
     /// Sends a welcome, of whose secret nothing is left behind: a buffer that grows leaves its beginning in freed memory.
-    fn send_welcome(link: LinkId, mut welcome: SessionConfig, out: &mut Vec<Effect>) -> bool {
-        let secret = welcome.direct.secret.take();
+    fn send_config(link: LinkId, mut config: SessionConfig, out: &mut Vec<Effect>) -> bool {
+        let secret = config.direct.secret.take();
         let mut measured = Vec::new();
-        let mut welcome = Box::new(welcome);
+        let mut config = Box::new(config);
         if secret.is_some() {
-            Self::send(link, Kind::Control, &ParentMessage::SessionConfig(welcome.clone()), &mut measured);
+            Self::send(link, Kind::Control, &ParentMessage::SessionConfig(config.clone()), &mut measured);
         }
         let length = match &measured[..] {
             [Effect::Send(_, bytes)] => bytes.len() + 2 * Secret::LEN,
             _ => 0,
         };
-        welcome.direct.secret = secret;
-        Self::send_of(length, link, Kind::Control, &ParentMessage::SessionConfig(welcome), out)
+        config.direct.secret = secret;
+        Self::send_of(length, link, Kind::Control, &ParentMessage::SessionConfig(config), out)
     }
 
     /// Tells those who were given hosts with an estimate that has proved wrong since what it is now.
-    pub(super) fn correct(&mut self, out: &mut Vec<Effect>) {
+    pub(super) fn correct_estimates(&mut self, out: &mut Vec<Effect>) {
         let now = self.queue.estimate();
         let children = &self.children;
-        self.believers.retain_mut(|(link, told)| {
+        self.provisional_estimates.retain_mut(|(link, told)| {
             let is_up = children.get(link).is_some_and(Child::is_up);
             if is_up && now.differs(told) {
                 *told = now;
@@ -190,44 +195,50 @@ impl Node {
         });
     }
 
-    fn child_reports(&mut self, link: LinkId, mut news: ChildMessage, now: Instant, out: &mut Vec<Effect>) {
+    fn on_child_report(
+        &mut self,
+        link: LinkId,
+        mut report: ChildMessage,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         let (leads, began) = (self.leads, self.began);
         let Some(child) = self.children.get_mut(&link) else { return };
-        match (&mut news, child.host()) {
+        match (&mut report, child.host()) {
             (ChildMessage::Joined(host, _, timing), Some(own)) if *host == own && child.is_up() => {
                 *timing = child.timing(leads, began);
                 timing.joined = child.greeted.map(|at| now.since(at));
-                child.state = State::Up { joined: true };
+                child.state = ChildState::Up { joined: true };
                 self.set_deadline(link, Instant::FAR_FUTURE);
             }
             // What it has said behind its verdict, or its exit, does not make it join.
             (ChildMessage::Joined(host, ..), Some(own)) if *host == own => return,
-            (ChildMessage::Alone, _) => {
-                child.alone = true;
-                if child.released && self.stage == Stage::Ending {
+            (ChildMessage::NoDependents, _) => {
+                child.no_dependents = true;
+                if child.detached && self.stage == SessionStage::Ending {
                     // The link is all that there is to end.
-                    self.let_go(link, now, out);
+                    self.detach_child(link, now, out);
                 }
                 return;
             }
             (ChildMessage::NotDirect, _) => return self.not_direct(link, now, out),
-            (ChildMessage::Unable(why, certain), own) => {
+            (ChildMessage::CannotLaunch(why, certain), own) => {
                 let (why, certain) = (why.clone(), *certain);
-                child.hands_back = true;
-                return own.into_iter().for_each(|own| self.child_is_unable(own, &why, certain));
+                child.has_handed_back = true;
+                return own.into_iter().for_each(|own| self.child_cannot_launch(own, &why, certain));
             }
-            (ChildMessage::Back(host, attempt, tried), own) => {
+            (ChildMessage::HandBack(host, attempt, tried), own) => {
                 let (back, tried) = (Launch { host: *host, attempt: *attempt }, *tried);
-                return own.into_iter().for_each(|own| self.take_back(own, back, tried, now));
+                return own.into_iter().for_each(|own| self.accept_hand_back(own, back, tried, now));
             }
-            (ChildMessage::Joined(..), Some(_)) if !child.launches => {
-                child.launches = true;
-                self.footing.child_is_able();
+            (ChildMessage::Joined(..), Some(_)) if !child.has_launched => {
+                child.has_launched = true;
+                self.health.child_has_launched();
             }
-            (ChildMessage::Released(rank), _) if child.rank() == Some(*rank) => child.released = true,
+            (ChildMessage::Detached(rank), _) if child.rank() == Some(*rank) => child.detached = true,
             (ChildMessage::Failed(host, _, failure), Some(own)) if *host == own => {
                 // It ends by itself; what it has said of itself is the verdict, told when it is gone.
-                child.verdict = Some(failure.clone());
+                child.reported_failure = Some(failure.clone());
                 if child.end(failure.cause.clone()) {
                     let by = now + self.rules.kill_grace;
                     self.set_deadline(link, by);
@@ -236,30 +247,30 @@ impl Node {
             }
             // Given up for good by somebody below: should he be lost, that says nothing of it any more.
             (ChildMessage::Failed(host, ..), Some(own))
-                if self.stage == Stage::Launching
+                if self.stage == SessionStage::Launching
                     && self.queue.remove_from_share(own, *host)
                     && !self.is_front() =>
             {
-                self.tasks.remove(host);
+                self.host_specs.remove(host);
             }
             _ => {}
         }
-        self.note_attempt(&news);
-        self.note_place(link, &news);
-        self.news.push(news);
+        self.note_attempt(&report);
+        self.note_route(link, &report);
+        self.reports.push(report);
     }
 
     /// Remembers the latest attempt that has been heard of, wherever below it is made: should the one that makes it be lost,
     /// the next attempt has to be greater.
-    fn note_attempt(&mut self, news: &ChildMessage) {
+    fn note_attempt(&mut self, report: &ChildMessage) {
         let (ChildMessage::Joined(host, attempt, _)
         | ChildMessage::Failed(host, attempt, _)
-        | ChildMessage::Again(host, attempt, _)) = news
+        | ChildMessage::Relaunch(host, attempt, _)) = report
         else {
             return;
         };
-        if let Some(task) = self.tasks.get_mut(host) {
-            task.attempt = task.attempt.max(*attempt);
+        if let Some(spec) = self.host_specs.get_mut(host) {
+            spec.attempt = spec.attempt.max(*attempt);
         }
     }
 }

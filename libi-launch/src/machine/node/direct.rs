@@ -46,7 +46,7 @@ pub enum LinkPolicy {
 
 /// Everything about direct links that travels with the welcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Direct {
+pub struct DirectSettings {
     /// Where links travel.
     pub links: LinkPolicy,
     /// All hosts are this machine: listen on its loopback address alone.
@@ -54,16 +54,16 @@ pub struct Direct {
     /// What happens to bytes there.
     pub mode: LinkSecurity,
     /// The session's secret, for whoever may need it.
-    pub secret: Option<Carried>,
+    pub secret: Option<CarriedSecret>,
 }
 
 /// A secret as it travels: in a welcome, which goes through a protected channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Carried(#[serde(with = "libi_core::secure::in_ticket")] pub Secret);
+pub struct CarriedSecret(#[serde(with = "libi_core::secure::in_ticket")] pub Secret);
 
 /// Whether direct links are known to work here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum DirectReach {
     #[default]
     Untried,
     Works,
@@ -72,20 +72,20 @@ pub(super) enum Known {
 
 /// What a node keeps about direct links.
 #[derive(Debug, Default)]
-pub(super) struct Directness {
-    pub(super) settings: Direct,
+pub(super) struct DirectLinks {
+    pub(super) settings: DirectSettings,
     /// Where this node listens, once it does.
-    listens: Option<Vec<SocketAddr>>,
-    known: Known,
+    addresses: Option<Vec<SocketAddr>>,
+    reach: DirectReach,
     /// How far a member's own link is.
-    own: Own,
+    own_link: LinkMove,
     /// A member was to reach its parent directly.
-    asked: bool,
+    requested: bool,
 }
 
 /// How far a member's link to its parent has moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Own {
+enum LinkMove {
     /// It is where it was, and nobody has asked for more, or it did not work.
     #[default]
     Stays,
@@ -97,19 +97,19 @@ enum Own {
     Moved,
 }
 
-impl Directness {
+impl DirectLinks {
     /// Whether a member has to wait before it can say that it has joined.
-    pub(super) fn holds_up(&self) -> bool {
-        let missing = self.asked && self.own != Own::Moved;
+    pub(super) fn must_wait(&self) -> bool {
+        let missing = self.requested && self.own_link != LinkMove::Moved;
         missing && self.settings.links == LinkPolicy::Direct
     }
 
     /// What a child is told, which launches others by these means.
-    pub(super) fn for_child(&self) -> Direct {
-        let fails = self.known == Known::Fails && self.settings.links == LinkPolicy::Auto;
+    pub(super) fn for_child(&self) -> DirectSettings {
+        let fails = self.reach == DirectReach::Fails && self.settings.links == LinkPolicy::Auto;
         let links = if fails { LinkPolicy::Channel } else { self.settings.links };
         let secret = self.settings.secret.clone().filter(|_| links != LinkPolicy::Channel);
-        Direct { links, secret, ..self.settings.clone() }
+        DirectSettings { links, secret, ..self.settings.clone() }
     }
 
     /// Nobody is launched any more: nobody needs the secret.
@@ -133,15 +133,20 @@ impl Node {
     }
 
     /// The addresses that a child is to dial, if it is to; its key is known to whoever answers there.
-    pub(super) fn offer(&mut self, link: LinkId, launch: Launch, out: &mut Vec<Effect>) -> Vec<SocketAddr> {
-        let Some(Carried(secret)) = &self.direct.settings.secret else { return Vec::new() };
-        let fails = self.direct.known == Known::Fails && self.direct.settings.links == LinkPolicy::Auto;
-        let addresses = self.direct.listens.clone().unwrap_or_default();
+    pub(super) fn offer_direct(
+        &mut self,
+        link: LinkId,
+        launch: Launch,
+        out: &mut Vec<Effect>,
+    ) -> Vec<SocketAddr> {
+        let Some(CarriedSecret(secret)) = &self.direct.settings.secret else { return Vec::new() };
+        let fails = self.direct.reach == DirectReach::Fails && self.direct.settings.links == LinkPolicy::Auto;
+        let addresses = self.direct.addresses.clone().unwrap_or_default();
         if self.direct.settings.links == LinkPolicy::Channel || fails || addresses.is_empty() {
             return Vec::new();
         }
         let key = LinkKey::derive(secret, &self.terms(self.leads, launch));
-        out.push(Effect::Admit(link, key));
+        out.push(Effect::AcceptDirect(link, key));
         addresses
     }
 
@@ -149,14 +154,14 @@ impl Node {
     pub(super) fn listen(&mut self, out: &mut Vec<Effect>) {
         let wanted =
             self.direct.settings.secret.is_some() && self.direct.settings.links != LinkPolicy::Channel;
-        if wanted && self.direct.listens.is_none() {
-            self.direct.listens = Some(Vec::new());
+        if wanted && self.direct.addresses.is_none() {
+            self.direct.addresses = Some(Vec::new());
             out.push(Effect::Listen { loopback: self.direct.settings.loopback });
         }
     }
 
-    pub(super) fn listening(&mut self, addresses: Vec<SocketAddr>) {
-        self.direct.listens = Some(addresses);
+    pub(super) fn set_addresses(&mut self, addresses: Vec<SocketAddr>) {
+        self.direct.addresses = Some(addresses);
     }
 
     /// A member tries to reach its parent directly.
@@ -167,74 +172,74 @@ impl Node {
         at: Vec<SocketAddr>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(Carried(secret)) = &self.direct.settings.secret else { return };
-        self.direct.asked = true;
+        let Some(CarriedSecret(secret)) = &self.direct.settings.secret else { return };
+        self.direct.requested = true;
         if !at.is_empty() {
-            self.direct.own = Own::Dialling;
-            out.push(Effect::Dial(at, LinkKey::derive(secret, &self.terms(parent, own))));
+            self.direct.own_link = LinkMove::Dialling;
+            out.push(Effect::ConnectDirect(at, LinkKey::derive(secret, &self.terms(parent, own))));
         } else if self.direct.settings.links == LinkPolicy::Direct {
             // The parent has no address to be reached at.
-            self.news.push(ChildMessage::NotDirect);
+            self.reports.push(ChildMessage::NotDirect);
         }
     }
 
     /// A member has reached its parent, or nobody has answered who proved himself; or who did is gone before the link had
     /// moved.
-    pub(super) fn dialled(&mut self, reached: bool) {
-        match (self.direct.own, reached) {
-            (Own::Dialling, true) => self.direct.own = Own::Reached,
-            (Own::Dialling | Own::Reached, false) => {
-                self.direct.own = Own::Stays;
-                self.news.push(ChildMessage::NotDirect);
+    pub(super) fn direct_connected(&mut self, reached: bool) {
+        match (self.direct.own_link, reached) {
+            (LinkMove::Dialling, true) => self.direct.own_link = LinkMove::Reached,
+            (LinkMove::Dialling | LinkMove::Reached, false) => {
+                self.direct.own_link = LinkMove::Stays;
+                self.reports.push(ChildMessage::NotDirect);
             }
-            (Own::Stays | Own::Reached | Own::Moved, _) => {}
+            (LinkMove::Stays | LinkMove::Reached | LinkMove::Moved, _) => {}
         }
     }
 
     /// The parent says that this was the last on the channel. Nothing if it has no reason to.
     pub(super) fn parent_moved(&mut self, out: &mut Vec<Effect>) -> Option<()> {
-        if self.direct.own != Own::Reached {
+        if self.direct.own_link != LinkMove::Reached {
             return None;
         }
-        self.direct.own = Own::Moved;
-        out.push(Effect::Follow(LinkId::PARENT));
-        Self::move_on(LinkId::PARENT, out);
+        self.direct.own_link = LinkMove::Moved;
+        out.push(Effect::ReceiveDirect(LinkId::PARENT));
+        Self::switch_to_direct(LinkId::PARENT, out);
         self.check_joined();
         Some(())
     }
 
     /// A child has reached this node.
-    pub(super) fn proven(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn direct_accepted(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link).filter(|child| child.is_up()) else { return };
         child.direct = true;
         let host = child.host();
-        self.direct.known = Known::Works;
-        self.news.extend(host.map(|host| ChildMessage::Link(host, true)));
-        Self::move_on(link, out);
+        self.direct.reach = DirectReach::Works;
+        self.reports.extend(host.map(|host| ChildMessage::Link(host, true)));
+        Self::switch_to_direct(link, out);
     }
 
     /// A child says that it cannot reach this node.
     pub(super) fn not_direct(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        if self.direct.known == Known::Untried {
-            self.direct.known = Known::Fails;
+        if self.direct.reach == DirectReach::Untried {
+            self.direct.reach = DirectReach::Fails;
         }
-        out.push(Effect::Refuse(link));
+        out.push(Effect::RejectDirect(link));
         let Some(child) = self.children.get(&link) else { return };
         if child.direct {
             // It was proven, and we have moved: what was said since is lost.
-            self.end_by_force(link, Cause::Closed, now, out);
+            self.force_end(link, Cause::Closed, now, out);
         } else if self.direct.settings.links == LinkPolicy::Direct {
-            self.end_by_force(link, Cause::Unreachable, now, out);
+            self.force_end(link, Cause::Unreachable, now, out);
         } else {
-            self.news.extend(child.host().map(|host| ChildMessage::Link(host, false)));
+            self.reports.extend(child.host().map(|host| ChildMessage::Link(host, false)));
         }
     }
 
     /// Says that this was the last on the channel, and goes on directly.
-    fn move_on(link: LinkId, out: &mut Vec<Effect>) {
+    fn switch_to_direct(link: LinkId, out: &mut Vec<Effect>) {
         if let Ok(goodbye) = Header::new(Kind::Goodbye, Flags::NONE, 0, 0, &Limits::AUTHENTICATED) {
             out.push(Effect::Send(link, goodbye.encode().to_vec()));
-            out.push(Effect::Switch(link));
+            out.push(Effect::SendDirect(link));
         }
     }
 

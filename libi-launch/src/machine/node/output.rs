@@ -6,10 +6,10 @@
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::wire::{Flags, Header, Kind, Limits};
 
-use super::{Effect, LinkId, Node, Notice, Role, Stage};
+use super::{Effect, LinkId, Node, Notice, Role, SessionStage};
 use crate::failure::Cause;
 use crate::machine::message::{Output, ParentMessage};
-use crate::machine::outbox::{CHUNK, Piece, Stream, WINDOW};
+use crate::machine::output_relay::{MAX_FRAME_TEXT, OutputPiece, Stream, WINDOW};
 
 impl Node {
     /// Whether more of what is printed should be read from pipes, of children or of this process itself. Those that
@@ -17,26 +17,26 @@ impl Node {
     #[must_use]
     pub fn reads_output(&self) -> bool {
         // Who is released is never held up; what finds no room is left out.
-        self.released || self.outbox.has_room()
+        self.detached || self.relay.has_capacity()
     }
 
     /// Whether everything that was printed here is with the next node, or nobody wants it.
     #[must_use]
-    pub fn has_passed_output_on(&self) -> bool {
-        self.outbox.is_empty()
+    pub fn has_relayed_output(&self) -> bool {
+        self.relay.is_empty()
     }
 
     /// How many bytes of what was printed are held here.
     #[must_use]
-    pub fn output_held(&self) -> usize {
-        self.outbox.held()
+    pub fn output_buffered(&self) -> usize {
+        self.relay.buffered()
     }
 
     pub(super) fn printed(&mut self, link: LinkId, stream: Stream, text: Vec<u8>) {
         if link == LinkId::PARENT {
             // Of itself; nobody knows its rank before the welcome, and the runtime does not read its pipe before.
             if let Some(rank) = self.rank {
-                self.keep(None, Piece { rank, stream, text });
+                self.buffer_output(None, OutputPiece { rank, stream, text });
             }
             return;
         }
@@ -47,63 +47,64 @@ impl Node {
         }
         child.remember(&text);
         let Some(rank) = child.rank() else { return };
-        self.keep(None, Piece { rank, stream, text });
+        self.buffer_output(None, OutputPiece { rank, stream, text });
     }
 
     /// What a child has printed before its hello is output from now on.
-    pub(super) fn release_backlog(&mut self, link: LinkId) {
+    pub(super) fn forward_backlog(&mut self, link: LinkId) {
         let Some(child) = self.children.get_mut(&link) else { return };
         let (rank, backlog) = (child.rank(), child.take_backlog());
         let Some(rank) = rank else { return };
         for (stream, text) in backlog {
-            self.keep(None, Piece { rank, stream, text });
+            self.buffer_output(None, OutputPiece { rank, stream, text });
         }
     }
 
     /// A child has sent output: no more than it was granted.
     pub(super) fn output_arrives(&mut self, link: LinkId, payload: &[u8]) -> Result<(), Cause> {
-        let garbled = |what: &str| Cause::Protocol(what.to_owned());
-        let piece = Piece::decode(payload).ok_or_else(|| garbled("output of nobody"))?;
+        let protocol = |what: &str| Cause::Protocol(what.to_owned());
+        let piece = OutputPiece::decode(payload).ok_or_else(|| protocol("output of nobody"))?;
         let Some(child) = self.children.get_mut(&link) else { return Ok(()) };
         let length = piece.text.len() as u32; // frames are short
-        child.granted =
-            child.granted.checked_sub(length).ok_or_else(|| garbled("more output than granted"))?;
-        self.keep(Some(link), piece);
+        child.credit =
+            child.credit.checked_sub(length).ok_or_else(|| protocol("more output than granted"))?;
+        self.buffer_output(Some(link), piece);
         Ok(())
     }
 
-    fn keep(&mut self, from: Option<LinkId>, piece: Piece) {
-        if from.is_none() && self.released && !self.outbox.has_room() {
+    fn buffer_output(&mut self, from: Option<LinkId>, piece: OutputPiece) {
+        if from.is_none() && self.detached && !self.relay.has_capacity() {
             return;
         }
         // Output that is not wanted goes no further than to whoever reads it from a pipe.
         if from.is_some() || self.output == Output::Forwarded {
-            self.outbox.push(from, piece);
+            self.relay.push(from, piece);
         }
     }
 
     /// Passes on what may be, and grants those it came from as much again.
-    pub(super) fn pass_output_on(&mut self, out: &mut Vec<Effect>) {
-        while let Some((from, piece)) = self.outbox.pop() {
+    pub(super) fn relay_output(&mut self, out: &mut Vec<Effect>) {
+        while let Some((from, piece)) = self.relay.pop() {
             let length = piece.text.len() as u32; // cut to the size of a frame
             if let Some(child) = from.and_then(|link| self.children.get_mut(&link)) {
-                child.owed += length;
+                child.uncredited += length;
             }
-            if self.outbox.discards() {
+            if self.relay.is_discarding() {
                 continue;
             }
             match self.role {
-                Role::Front(_) => {
-                    out.push(Effect::Tell(Notice::Output(piece.rank, piece.stream, piece.text)));
+                Role::FrontEnd(_) => {
+                    out.push(Effect::Notify(Notice::Output(piece.rank, piece.stream, piece.text)));
                 }
                 Role::Member(_) => Self::send_output(&piece, out),
             }
         }
-        let owing = self.children.iter_mut().filter(|(_, child)| child.owed >= WINDOW / 4 && child.is_up());
+        let owing =
+            self.children.iter_mut().filter(|(_, child)| child.uncredited >= WINDOW / 4 && child.is_up());
         let mut credits = Vec::new();
         for (&link, child) in owing {
-            let owed = std::mem::take(&mut child.owed);
-            child.granted += owed;
+            let owed = std::mem::take(&mut child.uncredited);
+            child.credit += owed;
             credits.push((link, owed));
         }
         for (link, owed) in credits {
@@ -112,12 +113,14 @@ impl Node {
     }
 
     /// The front end's user has input for the master.
-    pub(super) fn pass_input(&self, bytes: &[u8], out: &mut Vec<Effect>) {
+    pub(super) fn forward_input(&self, bytes: &[u8], out: &mut Vec<Effect>) {
         let mut children = self.children.iter();
         let master = children.find(|(_, child)| child.host() == Some(HostIndex(0)) && child.is_up());
-        let Some((&link, _)) = master.filter(|_| self.input && self.stage == Stage::Up) else { return };
+        let Some((&link, _)) = master.filter(|_| self.input && self.stage == SessionStage::Up) else {
+            return;
+        };
         // No bytes are the end of the input: there is a frame for them, too.
-        for part in bytes.chunks(CHUNK).chain(bytes.is_empty().then_some(bytes)) {
+        for part in bytes.chunks(MAX_FRAME_TEXT).chain(bytes.is_empty().then_some(bytes)) {
             let header = Header::new(Kind::Stdio, Flags::NONE, 0, part.len(), &Limits::AUTHENTICATED);
             if let Ok(header) = header {
                 out.push(Effect::Send(link, [&header.encode()[..], part].concat()));
@@ -125,7 +128,7 @@ impl Node {
         }
     }
 
-    fn send_output(piece: &Piece, out: &mut Vec<Effect>) {
+    fn send_output(piece: &OutputPiece, out: &mut Vec<Effect>) {
         let payload = piece.encode();
         let header = Header::new(Kind::Stdio, Flags::NONE, 0, payload.len(), &Limits::AUTHENTICATED);
         if let Ok(header) = header {

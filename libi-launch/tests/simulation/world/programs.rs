@@ -8,7 +8,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
 use libi_launch::failure::Exit;
-use libi_launch::machine::{Event, Job, Known, LinkId, Node, Notice, Stream};
+use libi_launch::machine::{Event, HostState, LinkId, Node, Notice, StartRequest, Stream};
 use serde::Serialize;
 
 use super::{Cluster, FRONT, Happening, Start};
@@ -16,14 +16,17 @@ use crate::processor::Next;
 use crate::scenario::{Fate, Turns};
 
 impl Cluster {
-    pub(super) fn start(&mut self, from: Id, link: LinkId, job: Job, agenda: &mut Agenda<Self>) {
-        let (place, attempt, name) = match &job {
-            Job::Host(task, _) => (MemberRole::Leader(task.host), task.attempt, task.name.clone()),
-            Job::Member(rank, _) => (MemberRole::Local(*rank), self.process(from).attempt, String::new()),
+    pub(super) fn start(&mut self, from: Id, link: LinkId, request: StartRequest, agenda: &mut Agenda<Self>) {
+        let (place, attempt, name) = match &request {
+            StartRequest::Host(task, _) => (MemberRole::Leader(task.host), task.attempt, task.name.clone()),
+            StartRequest::Member(rank, _) => {
+                (MemberRole::Local(*rank), self.process(from).attempt, String::new())
+            }
         };
         let launcher = &self.processes[from.0 as usize].name;
-        let bar = self.scenario.bar(launcher).filter(|_| matches!(job, Job::Host(..)));
-        let fate = bar.unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
+        let blocked_fate =
+            self.scenario.blocked_fate(launcher).filter(|_| matches!(request, StartRequest::Host(..)));
+        let fate = blocked_fate.unwrap_or_else(|| self.scenario.fate(place, attempt, &name));
         if let MemberRole::Leader(host) = place {
             if self.is_full(from) {
                 self.fates.insert((place, attempt), Fate::OutOfResources);
@@ -33,7 +36,7 @@ impl Cluster {
                     Event::OutOfResources(link, "Too many open files".to_owned()),
                 );
             }
-            self.check_open(host, agenda);
+            self.check_not_given_up(host, agenda);
             self.process(from).hosts.insert(link);
             let by = self.process(from).place;
             self.starts.push(Start { at: agenda.now(), by, host, attempt, name });
@@ -45,49 +48,56 @@ impl Cluster {
             agenda.tell(now, from, Event::NotStarted(link, "Too many open files".to_owned()));
             return;
         }
-        let (seq, rem, turns) = match job {
-            Job::Host(..) => {
+        let (seq, rem, turns) = match request {
+            StartRequest::Host(..) => {
                 let (seq, rem) = self.scenario.costs(&mut self.rng);
                 (seq, rem, self.scenario.turns)
             }
-            Job::Member(..) => (Duration::from_micros(400), Duration::from_millis(2), Turns::Start),
+            StartRequest::Member(..) => (Duration::from_micros(400), Duration::from_millis(2), Turns::Start),
         };
         if turns == Turns::Share {
-            agenda.tell(now + AT_ONCE, from, Event::Started(link));
-            let next = self.process(from).processor.enter(now, seq, (link, job, fate, rem));
+            agenda.tell(now + ASYNC_START, from, Event::Started(link));
+            let next = self.process(from).processor.enter(now, seq, (link, request, fate, rem));
             return next_turn(from, next, agenda);
         }
         let free = self.process(from).busy_until.max(now) + seq;
         self.process(from).busy_until = free;
-        let started = if turns == Turns::Start { free } else { now + AT_ONCE };
+        let started = if turns == Turns::Start { free } else { now + ASYNC_START };
         agenda.tell(started, from, Event::Started(link));
-        agenda.plan(free + rem, Happening::Runs(from, link, job, fate));
+        agenda.plan(free + rem, Happening::Runs(from, link, request, fate));
     }
 
     /// Whether somebody has no room for one more launch.
     fn is_full(&self, id: Id) -> bool {
         let starter = &self.processes[id.0 as usize];
         let taken = starter.hosts.iter().filter(|link| starter.children.contains_key(link)).count();
-        self.scenario.room.is_some_and(|room| taken >= room)
+        self.scenario.capacity.is_some_and(|capacity| taken >= capacity)
     }
 
     /// Nobody launches a host that the front end has given up, as long as nothing is lost on the way.
-    pub(super) fn check_open(&mut self, host: HostIndex, agenda: &Agenda<Self>) {
+    pub(super) fn check_not_given_up(&mut self, host: HostIndex, agenda: &Agenda<Self>) {
         let decided = self.notices.iter().any(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
         let front = agenda.machine(FRONT).filter(|_| !decided && !self.scenario.has_faults());
-        let known = front.and_then(|front| front.known().nth(host.0 as usize));
-        if matches!(known, Some(Known::Failed(_))) && self.launched_in_vain.is_none() {
-            self.launched_in_vain = Some((host, agenda.now()));
+        let known = front.and_then(|front| front.host_states().nth(host.0 as usize));
+        if matches!(known, Some(HostState::Failed(_))) && self.futile_launch.is_none() {
+            self.futile_launch = Some((host, agenda.now()));
         }
     }
 
     /// A started program does what it does.
-    pub(super) fn runs(&mut self, from: Id, link: LinkId, job: Job, fate: Fate, agenda: &mut Agenda<Self>) {
+    pub(super) fn runs(
+        &mut self,
+        from: Id,
+        link: LinkId,
+        request: StartRequest,
+        fate: Fate,
+        agenda: &mut Agenda<Self>,
+    ) {
         let starter = self.process(from);
         if !starter.alive || starter.frozen || !starter.children.contains_key(&link) {
             return; // it finds nobody at the other end, and ends
         }
-        let says = |text: &[u8]| Event::Received(link, text.to_vec());
+        let send_frame = |text: &[u8]| Event::Received(link, text.to_vec());
         let mut exits = |cluster: &mut Self, exit, text: &str| {
             cluster.arrive(from, link, Event::Printed(link, Stream::Err, text.as_bytes().to_vec()), agenda);
             cluster.process(from).children.remove(&link);
@@ -98,7 +108,7 @@ impl Cluster {
             Fate::NotStarted | Fate::OutOfResources | Fate::Hangs => {}
             Fate::Refused => exits(self, Exit::Code(255), "connect: Connection refused\n"),
             Fate::Denied => {
-                if let Job::Host(task, _) = job {
+                if let StartRequest::Host(task, _) = request {
                     *self.denials.entry(MemberRole::Leader(task.host)).or_default() += 1;
                 }
                 exits(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n");
@@ -106,26 +116,28 @@ impl Cluster {
             Fate::NotFound => exits(self, Exit::Code(127), "sh: tool: not found\n"),
             Fate::ExitsEarly => exits(self, Exit::Code(0), "usage: tool\n"),
             Fate::Crashes => exits(self, Exit::Signal(11), ""),
-            Fate::HangsWithBanner => self.arrive(from, link, says(b"Welcome to node 7!\n\xff"), agenda),
+            Fate::HangsWithBanner => self.arrive(from, link, send_frame(b"Welcome to node 7!\n\xff"), agenda),
             Fate::Garbage => {
                 let noise: Vec<u8> = (0..200).map(|_| self.rng.bits() as u8).collect();
                 let preamble = Preamble { versions: PROTOCOL }.encode();
-                self.arrive(from, link, says(&[&preamble[..], &noise].concat()), agenda);
+                self.arrive(from, link, send_frame(&[&preamble[..], &noise].concat()), agenda);
             }
-            Fate::Echoes => self.arrive(from, link, says(&opening(Kind::Ticket, &NOBODYS)), agenda),
+            Fate::Echoes => {
+                self.arrive(from, link, send_frame(&opening(Kind::Ticket, &FOREIGN_TICKET)), agenda)
+            }
             Fate::Stale => {
-                let hello = Hello { ticket: NOBODYS, process: 1, machine: "elsewhere".to_owned() };
-                self.arrive(from, link, says(&opening(Kind::Hello, &hello)), agenda);
+                let hello = Hello { ticket: FOREIGN_TICKET, process: 1, machine: "elsewhere".to_owned() };
+                self.arrive(from, link, send_frame(&opening(Kind::Hello, &hello)), agenda);
             }
             Fate::ClosesOnly => self.arrive(from, link, Event::Closed(link), agenda),
             Fate::ExitsOpen => self.arrive(from, link, Event::Exited(link, Exit::Code(3)), agenda),
             Fate::Joins { banner, cut } => {
                 if banner {
-                    self.arrive(from, link, says(b"Last login: never\r\n"), agenda);
+                    self.arrive(from, link, send_frame(b"Last login: never\r\n"), agenda);
                 }
-                let (place, attempt, name) = match job {
-                    Job::Host(task, _) => (MemberRole::Leader(task.host), task.attempt, task.name),
-                    Job::Member(rank, _) => {
+                let (place, attempt, name) = match request {
+                    StartRequest::Host(task, _) => (MemberRole::Leader(task.host), task.attempt, task.name),
+                    StartRequest::Member(rank, _) => {
                         let leader = self.process(from);
                         (MemberRole::Local(rank), leader.attempt, leader.name.clone())
                     }
@@ -147,15 +159,15 @@ impl Cluster {
 
 pub(super) fn next_turn(from: Id, next: Next, agenda: &mut Agenda<Cluster>) {
     if let Some((at, changes)) = next {
-        agenda.plan(at, Happening::Turn(from, changes));
+        agenda.plan(at, Happening::DirectEvent(from, changes));
     }
 }
 
 /// How long a start takes that returns at once.
-const AT_ONCE: Duration = Duration::from_micros(300);
+const ASYNC_START: Duration = Duration::from_micros(300);
 
 /// A ticket that nobody was given.
-const NOBODYS: Ticket = Ticket {
+const FOREIGN_TICKET: Ticket = Ticket {
     session: SessionKey(1),
     place: MemberRole::Leader(HostIndex(0)),
     attempt: Attempt { lost: 0, failed: 0 },

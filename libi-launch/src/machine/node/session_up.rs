@@ -3,7 +3,7 @@
 //! A node notes over which link it has heard last that a host has joined. That may be out of date above it when the
 //! session goes up: what a node says of a lost child and the word that all is up may meet on their way. So it is
 //! decided from above. Every node tells each child who is below it as far as is known here; a child that has lost some
-//! of those in the meantime counts them as [lost](Tree::lost), and one that has somebody who is not expected there ends
+//! of those in the meantime counts them as [lost](TreeView::lost), and one that has somebody who is not expected there ends
 //! him. Thus all trees fit together, whatever was on its way.
 //!
 //! From then on what the communication half says to others travels on the links of the tree, until they are
@@ -16,10 +16,10 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind};
 
-use super::{Effect, LinkId, Node, Role, Stage};
+use super::{Effect, LinkId, Node, Role, SessionStage};
 use crate::failure::Cause;
-use crate::machine::contract::{Branch, Tree};
-use crate::machine::message::{ChildMessage, ParentMessage, Roll};
+use crate::machine::contract::{TreeBranch, TreeView};
+use crate::machine::message::{ChildMessage, Membership, ParentMessage};
 
 /// The channel of the communication half.
 const CHANNEL: u16 = 1;
@@ -28,14 +28,14 @@ const RUNS_IN_A_MESSAGE: usize = 100_000;
 
 /// Over which link each host has joined, in runs of neighbours.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct HostRoutes {
     /// First of each run: its last, and the link.
     runs: BTreeMap<u32, (u32, LinkId)>,
 }
 
-impl Places {
-    fn put(&mut self, HostIndex(host): HostIndex, link: LinkId) {
-        self.take(HostIndex(host));
+impl HostRoutes {
+    fn insert(&mut self, HostIndex(host): HostIndex, link: LinkId) {
+        self.remove(HostIndex(host));
         let (mut first, mut last) = (host, host);
         if let Some((&start, &(end, of))) = self.runs.range(..host).next_back()
             && end + 1 == host
@@ -53,7 +53,7 @@ impl Places {
         self.runs.insert(first, (last, link));
     }
 
-    fn take(&mut self, HostIndex(host): HostIndex) {
+    fn remove(&mut self, HostIndex(host): HostIndex) {
         let Some((&first, &(last, link))) = self.runs.range(..=host).next_back() else { return };
         if host > last {
             return;
@@ -68,24 +68,26 @@ impl Places {
     }
 
     /// Everybody behind this link is gone.
-    pub(super) fn forget(&mut self, link: LinkId) {
+    pub(super) fn remove_link(&mut self, link: LinkId) {
         self.runs.retain(|_, (_, of)| *of != link);
     }
 }
 
 impl Node {
     /// Notes where a host is, of which a child has said this.
-    pub(super) fn note_place(&mut self, link: LinkId, news: &ChildMessage) {
-        match news {
-            ChildMessage::Joined(host, ..) if self.tasks.contains_key(host) => self.places.put(*host, link),
-            ChildMessage::Failed(host, ..) | ChildMessage::Again(host, ..) => self.places.take(*host),
+    pub(super) fn note_route(&mut self, link: LinkId, report: &ChildMessage) {
+        match report {
+            ChildMessage::Joined(host, ..) if self.host_specs.contains_key(host) => {
+                self.routes.insert(*host, link)
+            }
+            ChildMessage::Failed(host, ..) | ChildMessage::Relaunch(host, ..) => self.routes.remove(*host),
             _ => {}
         }
     }
 
     /// The session is up: tells everybody below, and the communication half, who is where. `top` is whether this node is
     /// above all members, or is the first of those that are; of the front end, nothing.
-    pub(super) fn rise(
+    pub(super) fn session_up(
         &mut self,
         absent: Ranks,
         mut below: Ranks,
@@ -101,16 +103,16 @@ impl Node {
         for branch in &branches {
             below.remove_all(&branch.ranks);
             let its_top = top.is_none() && branches.len() == 1;
-            Self::send_roll(branch.link, &absent, &branch.ranks, its_top, out);
+            Self::send_membership(branch.link, &absent, &branch.ranks, its_top, out);
             if let Some(child) = self.children.get_mut(&branch.link) {
-                child.talks = true;
+                child.in_tree = true;
             }
         }
-        if let Role::Member(upstream) = &mut self.role {
-            upstream.talks = true;
+        if let Role::Member(parent) = &mut self.role {
+            parent.in_tree = true;
         }
-        self.places = Places::default();
-        out.push(Effect::Tree(Tree {
+        self.routes = HostRoutes::default();
+        out.push(Effect::SessionUp(TreeView {
             me: self.rank,
             size: self.size,
             absent,
@@ -123,11 +125,11 @@ impl Node {
     }
 
     /// The children that are in the session, and who is behind each. One that is not awaited there is ended.
-    fn branches(&mut self, below: &Ranks, now: Instant, out: &mut Vec<Effect>) -> Vec<Branch> {
+    fn branches(&mut self, below: &Ranks, now: Instant, out: &mut Vec<Effect>) -> Vec<TreeBranch> {
         let mut runs: BTreeMap<LinkId, Vec<(u32, u32)>> = BTreeMap::new();
-        for (&first, &(last, link)) in &self.places.runs {
-            let tasks = self.tasks.range(HostIndex(first)..=HostIndex(last));
-            let blocks = tasks.flat_map(|(_, task)| &task.blocks);
+        for (&first, &(last, link)) in &self.routes.runs {
+            let host_specs = self.host_specs.range(HostIndex(first)..=HostIndex(last));
+            let blocks = host_specs.flat_map(|(_, spec)| &spec.blocks);
             runs.entry(link).or_default().extend(blocks.map(|block| (block.first.0, block.count)));
         }
         for (&link, child) in self.children.iter().filter(|(_, child)| child.host().is_none()) {
@@ -142,26 +144,26 @@ impl Node {
             ranks.remove_all(&surplus);
             let Some(child) = self.children.get(&link) else { continue };
             if child.rank().is_some_and(|rank| ranks.contains(rank)) {
-                branches.push(Branch { link, ranks, local: child.host().is_none() });
+                branches.push(TreeBranch { link, ranks, local: child.host().is_none() });
             } else {
-                self.end_by_force(link, Cause::Cancelled, now, out);
+                self.force_end(link, Cause::Cancelled, now, out);
             }
         }
         branches
     }
 
     /// Tells a child that the session is up, and what it has to know of it.
-    fn send_roll(link: LinkId, absent: &Ranks, below: &Ranks, top: bool, out: &mut Vec<Effect>) {
+    fn send_membership(link: LinkId, absent: &Ranks, below: &Ranks, top: bool, out: &mut Vec<Effect>) {
         let (mut absent, mut below) = (parts(absent), parts(below));
         loop {
-            let roll = Roll {
+            let membership = Membership {
                 absent: absent.next().unwrap_or_default(),
                 below: below.next().unwrap_or_default(),
                 top,
                 is_last: absent.len() == 0 && below.len() == 0,
             };
-            let is_last = roll.is_last;
-            Self::send(link, Kind::Control, &ParentMessage::Go(roll), out);
+            let is_last = membership.is_last;
+            Self::send(link, Kind::Control, &ParentMessage::Go(membership), out);
             if is_last {
                 return;
             }
@@ -169,15 +171,15 @@ impl Node {
     }
 
     /// Whether a frame is one of the communication half, as far as can be told from its header.
-    pub(super) fn is_talk(header: Header) -> bool {
+    pub(super) fn is_session_data(header: Header) -> bool {
         header.kind() == Kind::Data && header.channel() == CHANNEL && header.flags() == Flags::NONE
     }
 
     /// Nothing more comes over a link, nor goes.
     pub(super) fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let talks = match (&mut self.role, link) {
-            (Role::Member(upstream), LinkId::PARENT) => Some(&mut upstream.talks),
-            _ => self.children.get_mut(&link).map(|child| &mut child.talks),
+            (Role::Member(parent), LinkId::PARENT) => Some(&mut parent.in_tree),
+            _ => self.children.get_mut(&link).map(|child| &mut child.in_tree),
         };
         if talks.is_some_and(std::mem::take) {
             out.push(Effect::Cut(link));
@@ -185,20 +187,20 @@ impl Node {
     }
 
     /// Where the rest of a long frame is to be put that is on its way on this link, and how much of that is still to come:
-    /// no more than this may be appended, and [`Event::Landed`](super::Event::Landed) is to be told then. Nothing if bytes
+    /// no more than this may be appended, and [`Event::ReceivedInPlace`](super::Event::ReceivedInPlace) is to be told then. Nothing if bytes
     /// are to be [received](super::Event::Received) as always.
-    pub fn landing(&mut self, link: LinkId) -> Option<(&mut Vec<u8>, usize)> {
+    pub fn receive_buffer(&mut self, link: LinkId) -> Option<(&mut Vec<u8>, usize)> {
         let reader = match (&mut self.role, link) {
-            (Role::Member(upstream), LinkId::PARENT) if upstream.talks => &mut upstream.reader,
-            _ => &mut self.children.get_mut(&link).filter(|child| child.talks)?.reader,
+            (Role::Member(parent), LinkId::PARENT) if parent.in_tree => &mut parent.reader,
+            _ => &mut self.children.get_mut(&link).filter(|child| child.in_tree)?.reader,
         };
-        reader.landing()
+        reader.receive_buffer()
     }
 
     /// Whether what comes from the parent may still hold a secret.
     #[must_use]
-    pub fn may_hear_secrets(&self) -> bool {
-        !self.was_up && self.stage < Stage::Up
+    pub fn may_receive_secrets(&self) -> bool {
+        !self.was_up && self.stage < SessionStage::Up
     }
 }
 
@@ -230,50 +232,50 @@ mod tests {
 
     use super::super::Child;
     use super::*;
-    use crate::machine::child::State;
+    use crate::machine::child::ChildState;
     use crate::machine::message::HostSpec;
 
     #[test]
-    fn places_are_kept_in_runs_and_the_latest_word_on_each_host_holds() {
+    fn routes_are_kept_in_runs_and_the_latest_report_holds() {
         let mut rng = libi_core::sim::rng::Rng::new(1);
-        let (mut places, mut single) = (Places::default(), BTreeMap::new());
+        let (mut routes, mut single) = (HostRoutes::default(), BTreeMap::new());
         for _ in 0..3_000 {
             let (host, link) = (rng.below(40) as u32, LinkId(1 + rng.below(3) as u32));
             match rng.below(20) {
                 0 => {
-                    places.forget(link);
+                    routes.remove_link(link);
                     single.retain(|_, of| *of != link);
                 }
                 1..6 => {
-                    places.take(HostIndex(host));
+                    routes.remove(HostIndex(host));
                     single.remove(&host);
                 }
                 _ => {
-                    places.put(HostIndex(host), link);
+                    routes.insert(HostIndex(host), link);
                     single.insert(host, link);
                 }
             }
-            let runs = places.runs.iter();
+            let runs = routes.runs.iter();
             let noted: BTreeMap<u32, LinkId> = runs
                 .flat_map(|(&first, &(last, link))| (first..=last).map(move |host| (host, link)))
                 .collect();
             assert_eq!(noted, single);
-            let pairs: Vec<_> = places.runs.iter().collect();
+            let pairs: Vec<_> = routes.runs.iter().collect();
             assert!(pairs.windows(2).all(|two| two[0].1.0 + 1 < *two[1].0 || two[0].1.1 != two[1].1.1));
         }
     }
 
     #[test]
-    fn the_last_host_there_can_be_has_its_place() {
-        let mut places = Places::default();
+    fn the_highest_host_index_has_a_route() {
+        let mut routes = HostRoutes::default();
         for host in [u32::MAX, u32::MAX - 1, 0] {
-            places.put(HostIndex(host), LinkId(1));
+            routes.insert(HostIndex(host), LinkId(1));
         }
-        assert_eq!(places.runs.len(), 2);
+        assert_eq!(routes.runs.len(), 2);
         for host in [u32::MAX, u32::MAX - 1, 0] {
-            places.take(HostIndex(host));
+            routes.remove(HostIndex(host));
         }
-        assert!(places.runs.is_empty());
+        assert!(routes.runs.is_empty());
     }
 
     /// The node of host 0, with hosts 1 to 3 behind links of the same numbers, rank 9 here, and host 4 below host 2.
@@ -283,7 +285,7 @@ mod tests {
         for number in 1..=4 {
             let block = Block { first: Rank(2 * number - 1), count: 2, distribution: 0 };
             let (host, attempt, name) = (HostIndex(number), Attempt::default(), String::new());
-            let task = HostSpec {
+            let spec = HostSpec {
                 host,
                 attempt,
                 name,
@@ -293,45 +295,45 @@ mod tests {
                 below: 0,
                 faults: 0,
             };
-            node.tasks.insert(host, task);
-            node.places.put(host, LinkId(if number == 4 { 2 } else { number }));
+            node.host_specs.insert(host, spec);
+            node.routes.insert(host, LinkId(if number == 4 { 2 } else { number }));
         }
         for number in [1, 2, 3, 5] {
             let host = (number < 5).then_some(HostIndex(number));
             let place = host.map_or(MemberRole::Local(Rank(9)), MemberRole::Leader);
             let launch = host.map(|host| Launch { host, attempt: Attempt::default() });
-            let blocks = host.map_or(Vec::new(), |host| node.tasks[&host].blocks.clone());
+            let blocks = host.map_or(Vec::new(), |host| node.host_specs[&host].blocks.clone());
             let ticket =
                 Ticket { session: SessionKey(1), place, attempt: Attempt::default(), nonce: Nonce(1) };
             let mut child = Child::new(ticket, launch, blocks, Instant::ZERO, Instant::FAR_FUTURE);
-            child.state = State::Up { joined: true };
+            child.state = ChildState::Up { joined: true };
             node.children.insert(LinkId(number), child);
         }
         node
     }
 
-    fn rise(node: &mut Node, below: &Ranks) -> (Tree, Vec<LinkId>) {
+    fn session_up(node: &mut Node, below: &Ranks) -> (TreeView, Vec<LinkId>) {
         let mut out = Vec::new();
-        node.rise(Ranks::new(), below.clone(), Some(true), Instant::ZERO, &mut out);
+        node.session_up(Ranks::new(), below.clone(), Some(true), Instant::ZERO, &mut out);
         let killed = out.iter().filter_map(|effect| match effect {
             Effect::Kill(link) => Some(*link),
             _ => None,
         });
         let killed = killed.collect();
         let tree = out.into_iter().find_map(|effect| match effect {
-            Effect::Tree(tree) => Some(tree),
+            Effect::SessionUp(tree) => Some(tree),
             _ => None,
         });
         (tree.unwrap(), killed)
     }
 
-    fn branches(tree: &Tree) -> Vec<(u32, String)> {
+    fn branches(tree: &TreeView) -> Vec<(u32, String)> {
         tree.branches.iter().map(|branch| (branch.link.0, branch.ranks.to_string())).collect()
     }
 
     #[test]
-    fn a_tree_has_everybody_where_he_has_joined() {
-        let (tree, killed) = rise(&mut leader(), &Ranks::first(10));
+    fn each_branch_holds_the_ranks_that_joined_over_it() {
+        let (tree, killed) = session_up(&mut leader(), &Ranks::first(10));
         let expected = [(1, "ranks 1-2"), (2, "ranks 3-4, 7-8"), (3, "ranks 5-6"), (5, "rank 9")]
             .map(|(link, ranks)| (link, ranks.to_owned()));
         assert_eq!(branches(&tree), expected);
@@ -339,24 +341,24 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_awaited_is_ended_and_who_is_missing_is_lost() {
+    fn unexpected_children_are_killed_and_missing_ones_are_lost() {
         let mut node = leader();
         node.children.remove(&LinkId(3));
         let mut below = Ranks::first(10);
         below.remove_all(&[1, 2, 7, 8].map(Rank).into_iter().collect());
-        let (tree, killed) = rise(&mut node, &below);
+        let (tree, killed) = session_up(&mut node, &below);
         assert_eq!(branches(&tree), [(2, "ranks 3-4".to_owned()), (5, "rank 9".to_owned())]);
         assert_eq!((tree.lost.to_string(), killed), ("ranks 5-6".to_owned(), vec![LinkId(1)]));
     }
 
     #[test]
-    fn a_roll_of_many_runs_travels_in_messages_that_are_short_enough() {
+    fn a_large_membership_is_split_into_messages() {
         let scattered: Ranks = (0..250_000).map(|number| Rank(u32::MAX - 2 * number)).collect();
         let mut out = Vec::new();
-        Node::send_roll(LinkId(1), &scattered, &Ranks::first(7), true, &mut out);
+        Node::send_membership(LinkId(1), &scattered, &Ranks::first(7), true, &mut out);
         assert_eq!(out.len(), 3, "a message that is too long is not sent");
         out.clear();
-        Node::send_roll(LinkId(1), &Ranks::new(), &Ranks::new(), false, &mut out);
+        Node::send_membership(LinkId(1), &Ranks::new(), &Ranks::new(), false, &mut out);
         assert_eq!(out.len(), 1);
     }
 }

@@ -14,15 +14,15 @@ use crate::world::Start;
 use crate::{run, seeds};
 
 /// How often such a host refuses: one launcher who cannot know, and the one who has launched him.
-const REFUSES: usize = 2;
+const MAX_DENIALS: usize = 2;
 /// How often it is called: once more if it was cut short when its launcher saw that it would be like those before.
-const CALLED: usize = 3;
+const MAX_LAUNCHES: usize = 3;
 /// Who is refused by so many is sure that it is not them.
-const SURE: usize = 8;
+const CERTAIN_DENIALS: usize = 8;
 
 impl Scenario {
     /// The scenario of a seed in which nothing is wrong but this, with so many hosts of a hundred.
-    fn with_nothing_but(seed: u64, trouble: fn(u32) -> Trouble) -> Self {
+    fn with_single_trouble(seed: u64, trouble: fn(u32) -> Trouble) -> Self {
         let (mut scenario, mut rng) = (Self::new(seed), Rng::new(seed).fork(17));
         scenario.hosts = 2 + rng.below(200) as u32;
         scenario.trouble = trouble([2, 10, 30, 50, 90][rng.below(5) as usize]);
@@ -35,38 +35,38 @@ impl Scenario {
         scenario
     }
 
-    pub(crate) fn lets_nobody_in(&self, host: u32) -> bool {
-        matches!(self.trouble, Trouble::LetNobodyIn(percent) if self.is_drawn(host, percent))
+    pub(crate) fn denies_all(&self, host: u32) -> bool {
+        matches!(self.trouble, Trouble::DenyAll(percent) if self.is_selected(host, percent))
     }
 
     pub(crate) fn refuses_once(&self, host: u32) -> bool {
-        matches!(self.trouble, Trouble::RefuseOnce(percent) if self.is_drawn(host, percent))
+        matches!(self.trouble, Trouble::RefuseOnce(percent) if self.is_selected(host, percent))
     }
 
-    fn is_drawn(&self, host: u32, percent: u32) -> bool {
+    fn is_selected(&self, host: u32, percent: u32) -> bool {
         host > 0 && Rng::new(self.seed).fork(18).fork(u64::from(host)).below(100) < u64::from(percent)
     }
 }
 
 #[test]
-fn hosts_that_let_nobody_in_are_not_handed_about() {
+fn hosts_that_deny_all_logins_are_not_passed_from_leader_to_leader() {
     for seed in seeds() {
-        let scenario = Scenario::with_nothing_but(seed, Trouble::LetNobodyIn);
+        let scenario = Scenario::with_single_trouble(seed, Trouble::DenyAll);
         let sim = run(&scenario).unwrap_or_else(|wrong| panic!("LIBI_SEEDS={seed}: {wrong}\n{scenario:#?}"));
-        for host in (0..scenario.hosts).filter(|host| scenario.lets_nobody_in(*host)) {
+        for host in (0..scenario.hosts).filter(|host| scenario.denies_all(*host)) {
             let denials = sim.world.denials.get(&MemberRole::Leader(HostIndex(host))).copied().unwrap_or(0);
             let starts = sim.world.starts.iter().filter(|start| start.host.0 == host);
             let tried: Vec<_> = starts.map(|start| (start.at, start.by, start.attempt)).collect();
-            let may_be = denials <= REFUSES && tried.len() <= CALLED;
+            let may_be = denials <= MAX_DENIALS && tried.len() <= MAX_LAUNCHES;
             assert!(may_be, "LIBI_SEEDS={seed}: host {host} was tried {tried:#?}");
         }
     }
 }
 
 #[test]
-fn who_comes_up_the_second_time_is_not_cut_short() {
+fn a_second_attempt_that_succeeds_is_not_cut_short() {
     for seed in seeds() {
-        let mut scenario = Scenario::with_nothing_but(seed, Trouble::RefuseOnce);
+        let mut scenario = Scenario::with_single_trouble(seed, Trouble::RefuseOnce);
         scenario.rules.attempts = scenario.rules.attempts.max(2);
         let sim = run(&scenario).unwrap_or_else(|wrong| panic!("LIBI_SEEDS={seed}: {wrong}\n{scenario:#?}"));
         let refused =
@@ -75,7 +75,7 @@ fn who_comes_up_the_second_time_is_not_cut_short() {
         for &Start { host, .. } in &first {
             let starts = sim.world.starts.iter().filter(|start| start.host == *host);
             let tried: Vec<_> = starts.map(|start| (start.at, start.by, start.attempt)).collect();
-            let is_sure = |by| first.iter().filter(|other| other.by == by).count() >= SURE;
+            let is_sure = |by| first.iter().filter(|other| other.by == by).count() >= CERTAIN_DENIALS;
             let cut_short = tried[1..].iter().filter(|(_, by, _)| is_sure(*by)).count();
             let may_be = (2..=2 + cut_short).contains(&tried.len());
             assert!(may_be, "LIBI_SEEDS={seed}: {host} was tried {tried:#?}");

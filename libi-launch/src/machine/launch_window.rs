@@ -18,23 +18,23 @@ use libi_core::plan::estimate::Estimate;
 use libi_core::time::Instant;
 
 /// The least and the most launches in flight.
-const LEAST: f64 = 4.0;
-const MOST: f64 = 256.0;
+const MIN_IN_FLIGHT: f64 = 4.0;
+const MAX_IN_FLIGHT: f64 = 256.0;
 /// As long as SEQ is a word, no more are in flight than keep the launcher busy if SEQ is in truth so many times as long,
-const WORD_OFF_BY: f64 = 3.0;
+const UNMEASURED_SEQ_ERROR: f64 = 3.0;
 /// or than this many, if that is more. Those that are up by then launch others, so it costs little if the word is right.
-const ON_A_WORD: f64 = 48.0;
+const UNMEASURED_LIMIT: f64 = 48.0;
 /// How much larger than REM / SEQ the window is.
-const AHEAD: f64 = 1.25;
+const HEADROOM: f64 = 1.25;
 /// How much faster than SEQ allows launches are started.
-const FASTER: f64 = 1.5;
+const START_PACE: f64 = 1.5;
 /// How many launches are started at once, or within a time for which it is not worth to wake up.
-const AT_ONCE: u32 = 3;
-const NOT_WORTH: Duration = Duration::from_millis(1);
+const BURST: u32 = 3;
+const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// A limit on launches in flight that adapts.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(super) struct LaunchWindow {
     /// What refusals have brought it down to.
     ceiling: f64,
     /// When it was last brought down.
@@ -43,9 +43,9 @@ pub(super) struct Window {
     paced: Instant,
 }
 
-impl Window {
+impl LaunchWindow {
     pub(super) fn new() -> Self {
-        Self { ceiling: MOST, refused: None, paced: Instant::ZERO }
+        Self { ceiling: MAX_IN_FLIGHT, refused: None, paced: Instant::ZERO }
     }
 
     /// How many launches may be in flight at these costs.
@@ -53,18 +53,18 @@ impl Window {
         let cost = estimate.cost();
         let busy = cost.rem.as_secs_f64() / cost.seq.as_secs_f64().max(1e-9);
         let wanted = if estimate.seq_is_assumed() {
-            busy.min(ON_A_WORD.max(busy / WORD_OFF_BY))
+            busy.min(UNMEASURED_LIMIT.max(busy / UNMEASURED_SEQ_ERROR))
         } else {
-            busy * AHEAD
+            busy * HEADROOM
         };
-        wanted.clamp(LEAST, MOST).min(self.ceiling).ceil() as usize
+        wanted.clamp(MIN_IN_FLIGHT, MAX_IN_FLIGHT).min(self.ceiling).ceil() as usize
     }
 
     /// When the next launch may be started, if not now.
     ///
     /// Where turns are a word, nobody will notice for a REM if the word is wrong; then this is the pace that SEQ allows.
     pub(super) fn not_before(&self, now: Instant, estimate: &Estimate) -> Option<Instant> {
-        let at_once = (pace(estimate) * (AT_ONCE - 1)).max(NOT_WORTH);
+        let at_once = (pace(estimate) * (BURST - 1)).max(MIN_WAIT);
         let ahead = self.paced.since(now);
         (ahead > at_once).then(|| now + (ahead - at_once))
     }
@@ -76,7 +76,7 @@ impl Window {
 
     /// A launch was answered while this many were in flight.
     pub(super) fn answered(&mut self) {
-        self.ceiling = (self.ceiling + 1.0 / self.ceiling).min(MOST);
+        self.ceiling = (self.ceiling + 1.0 / self.ceiling).min(MAX_IN_FLIGHT);
     }
 
     /// A launch was refused while this many were in flight.
@@ -91,5 +91,5 @@ impl Window {
 /// The time between two starts.
 fn pace(estimate: &Estimate) -> Duration {
     let seq = estimate.cost().seq;
-    if estimate.seq_is_assumed() { seq } else { seq.div_f64(FASTER) }
+    if estimate.seq_is_assumed() { seq } else { seq.div_f64(START_PACE) }
 }

@@ -5,19 +5,19 @@ use libi_core::ids::Rank;
 
 /// The members of a session.
 #[derive(Debug)]
-pub(super) struct Roster {
+pub(super) struct LiveMembers {
     gone: Vec<bool>,
     left: u32,
-    said: bool,
+    reported: bool,
 }
 
-impl Roster {
+impl LiveMembers {
     pub(super) fn new(size: u32) -> Self {
-        Self { gone: vec![false; size as usize], left: size, said: false }
+        Self { gone: vec![false; size as usize], left: size, reported: false }
     }
 
     /// A member has ended, was released, or is lost.
-    pub(super) fn leaves(&mut self, rank: Rank) {
+    pub(super) fn remove(&mut self, rank: Rank) {
         if let Some(gone) = self.gone.get_mut(rank.0 as usize)
             && !std::mem::replace(gone, true)
         {
@@ -26,8 +26,8 @@ impl Roster {
     }
 
     /// A host is lost, and all its members with it.
-    pub(super) fn lose(&mut self, blocks: &[Block]) {
-        blocks.iter().flat_map(|block| block.ranks()).for_each(|rank| self.leaves(rank));
+    pub(super) fn remove_host(&mut self, blocks: &[Block]) {
+        blocks.iter().flat_map(|block| block.ranks()).for_each(|rank| self.remove(rank));
     }
 
     /// Whether anybody of these is still ours.
@@ -38,6 +38,6 @@ impl Roster {
 
     /// True once: when nobody is ours any more.
     pub(super) fn is_done(&mut self) -> bool {
-        self.left == 0 && !std::mem::replace(&mut self.said, true)
+        self.left == 0 && !std::mem::replace(&mut self.reported, true)
     }
 }

@@ -17,7 +17,7 @@ pub enum Policy {
 
 /// What is known of one host.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Known {
+pub enum HostState {
     /// Its launch has not ended.
     Waiting,
     /// All its members are up.
@@ -28,7 +28,7 @@ pub enum Known {
 
 /// A host in whose place a spare was put.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Replaced {
+pub struct Replacement {
     /// Which host of the session.
     pub host: HostIndex,
     /// What it was called until then.
@@ -41,7 +41,7 @@ pub struct Replaced {
 
 /// What the front end should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum LaunchDecision {
     Wait,
     /// The session is up.
     Go,
@@ -53,34 +53,36 @@ pub(super) enum Decision {
 
 /// The front end's knowledge.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct HostTable {
     policy: Policy,
-    hosts: Vec<(Attempt, Known)>,
+    hosts: Vec<(Attempt, HostState)>,
     waiting: u32,
     joined: u32,
 }
 
-impl Ledger {
+impl HostTable {
     pub(super) fn new(hosts: u32, policy: Policy) -> Self {
-        let unknown = (Attempt::default(), Known::Waiting);
+        let unknown = (Attempt::default(), HostState::Waiting);
         Self { policy, hosts: vec![unknown; hosts as usize], waiting: hosts, joined: 0 }
     }
 
     /// Notes what was said of a host, and tells whether it had joined and is lost now. What is said of an
     /// attempt before the latest one is out of date; that a launcher was lost, or launches nobody any more, says nothing of a
     /// host that had failed.
-    pub(super) fn note(&mut self, news: &ChildMessage) -> bool {
-        let (host, attempt, known) = match news {
-            ChildMessage::Joined(host, attempt, _) => (host, attempt, Known::Joined),
-            ChildMessage::Failed(host, attempt, failure) => (host, attempt, Known::Failed(failure.clone())),
-            ChildMessage::Again(host, attempt, _) => (host, attempt, Known::Waiting),
+    pub(super) fn note(&mut self, report: &ChildMessage) -> bool {
+        let (host, attempt, known) = match report {
+            ChildMessage::Joined(host, attempt, _) => (host, attempt, HostState::Joined),
+            ChildMessage::Failed(host, attempt, failure) => {
+                (host, attempt, HostState::Failed(failure.clone()))
+            }
+            ChildMessage::Relaunch(host, attempt, _) => (host, attempt, HostState::Waiting),
             ChildMessage::Exited(..)
-            | ChildMessage::Released(_)
-            | ChildMessage::Alone
+            | ChildMessage::Detached(_)
+            | ChildMessage::NoDependents
             | ChildMessage::NotDirect
             | ChildMessage::Link(..)
-            | ChildMessage::Unable(..)
-            | ChildMessage::Back(..)
+            | ChildMessage::CannotLaunch(..)
+            | ChildMessage::HandBack(..)
             | ChildMessage::InputTaken(_) => {
                 return false;
             }
@@ -88,17 +90,18 @@ impl Ledger {
         let Some(entry) = self.hosts.get_mut(host.0 as usize) else { return false };
         let beside = matches!(
             &known,
-            Known::Failed(Failure {
+            HostState::Failed(Failure {
                 cause: Cause::LauncherLost(_) | Cause::Cancelled,
                 phase: Phase::Waiting,
                 ..
             })
         );
-        if *attempt < entry.0 || beside && matches!(entry.1, Known::Failed(_)) {
+        if *attempt < entry.0 || beside && matches!(entry.1, HostState::Failed(_)) {
             return false;
         }
-        let lost = entry.1 == Known::Joined && matches!(known, Known::Failed(_));
-        for (kind, count) in [(Known::Waiting, &mut self.waiting), (Known::Joined, &mut self.joined)] {
+        let lost = entry.1 == HostState::Joined && matches!(known, HostState::Failed(_));
+        for (kind, count) in [(HostState::Waiting, &mut self.waiting), (HostState::Joined, &mut self.joined)]
+        {
             *count = *count + u32::from(known == kind) - u32::from(entry.1 == kind);
         }
         *entry = (*attempt, known);
@@ -106,7 +109,7 @@ impl Ledger {
     }
 
     /// What is known of a host, and of which attempt.
-    pub(super) fn at(&self, host: HostIndex) -> Option<&(Attempt, Known)> {
+    pub(super) fn at(&self, host: HostIndex) -> Option<&(Attempt, HostState)> {
         self.hosts.get(host.0 as usize)
     }
 
@@ -114,7 +117,7 @@ impl Ledger {
     pub(super) fn close(&mut self, failure: &Failure) {
         let hosts = (0..).zip(&self.hosts);
         let open: Vec<_> = hosts
-            .filter(|(_, (_, known))| *known == Known::Waiting)
+            .filter(|(_, (_, known))| *known == HostState::Waiting)
             .map(|(host, (at, _))| (host, *at))
             .collect();
         for (host, attempt) in open {
@@ -123,23 +126,23 @@ impl Ledger {
     }
 
     /// What follows from what is known.
-    pub(super) fn decide(&self) -> Decision {
+    pub(super) fn decide(&self) -> LaunchDecision {
         let hosts = self.hosts.len() as u32;
         let needed = match self.policy {
             Policy::All => hosts,
             Policy::AtLeast(least) => least.clamp(1, hosts.max(1)),
         };
         // The first host has the master, without whom there is no session.
-        let no_master = self.hosts.first().is_some_and(|(_, known)| matches!(known, Known::Failed(_)));
+        let no_master = self.hosts.first().is_some_and(|(_, known)| matches!(known, HostState::Failed(_)));
         let hopeless = self.joined + self.waiting < needed;
         if no_master || hopeless && self.waiting == 0 {
-            Decision::GiveUp
+            LaunchDecision::GiveUp
         } else if hopeless {
-            Decision::Hopeless
+            LaunchDecision::Hopeless
         } else if self.waiting == 0 {
-            Decision::Go
+            LaunchDecision::Go
         } else {
-            Decision::Wait
+            LaunchDecision::Wait
         }
     }
 
@@ -152,12 +155,11 @@ impl Ledger {
     /// How often the launch of each host has been begun, as far as it is known here.
     pub(super) fn attempts(&self) -> impl Iterator<Item = u32> {
         let count = |attempt: &Attempt| u32::from(attempt.lost) + u32::from(attempt.failed);
-        let begun =
-            |known: &Known| !matches!(known, Known::Failed(failure) if failure.phase == Phase::Waiting);
+        let begun = |known: &HostState| !matches!(known, HostState::Failed(failure) if failure.phase == Phase::Waiting);
         self.hosts.iter().map(move |(attempt, known)| count(attempt) + u32::from(begun(known)))
     }
 
-    pub(super) fn hosts(&self) -> impl Iterator<Item = &Known> {
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &HostState> {
         self.hosts.iter().map(|(_, known)| known)
     }
 }

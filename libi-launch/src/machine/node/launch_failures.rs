@@ -7,8 +7,8 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
 use libi_core::time::Instant;
 
-use super::returning::anew;
-use super::{Node, Role, Stage};
+use super::hand_back::superseding;
+use super::{Node, Role, SessionStage};
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::message::ChildMessage;
 
@@ -25,7 +25,7 @@ impl Node {
     fn retry(&mut self, launch: Launch, failure: &Failure) -> Retry {
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
-        let another = self.stage == Stage::Launching && failure.is_retryable();
+        let another = self.stage == SessionStage::Launching && failure.is_retryable();
         let turned_away = failure.is_throttled();
         let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
         if another && made.saturating_add(1) < self.rules.attempts.saturating_mul(refusals) {
@@ -52,93 +52,93 @@ impl Node {
 
     pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
         if !failure.is_out_of_resources() {
-            self.footing.fills(false);
+            self.health.set_out_of_resources(false);
         }
         if failure.is_overload() {
             let rem = self.queue.estimate().cost().rem;
             self.window.refused(now, self.queue.in_flight(), rem);
         }
         if failure.is_out_of_resources() {
-            return self.no_room(launch, failure, now);
+            return self.launcher_out_of_resources(launch, failure, now);
         }
         let retry = self.retry(launch, &failure);
-        let here = if self.footing.is_lost() { Retry::Never } else { retry };
+        let here = if self.health.is_unusable() { Retry::Never } else { retry };
         if self.queue.child_failed(launch, now, here).is_ok() {
             self.judge(launch, failure, retry);
         }
     }
 
     /// There was no room here for a launch. That is no attempt at its host.
-    fn no_room(&mut self, launch: Launch, failure: Failure, now: Instant) {
-        let others = self.queue.in_flight() > 1 || self.heir().is_some();
+    fn launcher_out_of_resources(&mut self, launch: Launch, failure: Failure, now: Instant) {
+        let others = self.queue.in_flight() > 1 || self.child_for_overflow().is_some();
         if self.queue.child_failed(launch, now, Retry::Never).is_err() {
             return;
         }
-        let next = Launch { attempt: anew(launch.attempt), ..launch };
-        let waits = others && !self.footing.is_lost() && self.may_be_lost(launch.attempt);
+        let next = Launch { attempt: superseding(launch.attempt), ..launch };
+        let waits = others && !self.health.is_unusable() && self.may_be_lost(launch.attempt);
         let is_last = launch.attempt.lost >= self.rules.attempts;
-        if self.stage != Stage::Launching || !waits && self.is_front() && is_last {
-            self.give_host_up(launch, failure);
+        if self.stage != SessionStage::Launching || !waits && self.is_front() && is_last {
+            self.give_up_host(launch, failure);
         } else if waits || self.is_front() {
             let back_off = self.back_off(launch.attempt.lost);
             if self.queue.adopt(next, (!waits).then(|| now + back_off)).is_ok() {
-                self.again_by(next, None);
+                self.report_relaunch(next, None);
             }
         } else {
-            self.news.push(ChildMessage::Unable(failure, false));
-            self.news.push(ChildMessage::Back(next.host, next.attempt, false));
+            self.reports.push(ChildMessage::CannotLaunch(failure, false));
+            self.reports.push(ChildMessage::HandBack(next.host, next.attempt, false));
         }
     }
 
     /// A leader that was up is gone, and with it everybody whom it had launched or was to launch.
     pub(super) fn leader_lost(&mut self, launch: Launch, failure: &Failure, now: Instant) {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
-        self.footing.fills(false);
+        self.health.set_out_of_resources(false);
         let below: Vec<HostIndex> = match &self.role {
             // What was given up below stays so, whoever is the next master; and whoever is launched from here stays.
-            Role::Front(front) if launch.host == HostIndex(0) => {
-                let here = if front.flat.is_some() { self.queue.hosts() } else { BTreeSet::new() };
-                let others = self.tasks.keys().copied().filter(|host| *host != launch.host);
+            Role::FrontEnd(front) if launch.host == HostIndex(0) => {
+                let here = if front.flat_launch.is_some() { self.queue.hosts() } else { BTreeSet::new() };
+                let others = self.host_specs.keys().copied().filter(|host| *host != launch.host);
                 others.filter(|host| !front.has_given_up(*host) && !here.contains(host)).collect()
             }
-            Role::Front(_) | Role::Member(_) => share.hosts.iter().collect(),
+            Role::FrontEnd(_) | Role::Member(_) => share.hosts.iter().collect(),
         };
         // The latest attempt that was heard of, by whomever: what was not heard of here is known to nobody.
         let heard = |host| Launch { host, attempt: self.attempt(host) };
         let below: Vec<Launch> = below.into_iter().map(heard).collect();
         match self.retry(launch, failure) {
             Retry::After(back_off) if self.may_be_lost(launch.attempt) => {
-                self.again(launch, now + back_off, failure);
+                self.relaunch(launch, now + back_off, failure);
             }
-            _ => self.news.push(ChildMessage::Failed(launch.host, launch.attempt, failure.clone())),
+            _ => self.reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure.clone())),
         }
         let faults = self.faults.entry(launch.host).or_default();
         *faults = faults.saturating_add(launch.attempt.failed).saturating_add(1);
         for lost in below {
             let cause = Cause::LauncherLost(launch.host);
             let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
-            if self.stage == Stage::Launching && self.may_be_lost(lost.attempt) {
-                self.again(lost, now, &failure);
+            if self.stage == SessionStage::Launching && self.may_be_lost(lost.attempt) {
+                self.relaunch(lost, now, &failure);
             } else {
-                self.news.push(ChildMessage::Failed(lost.host, anew(lost.attempt), failure));
+                self.reports.push(ChildMessage::Failed(lost.host, superseding(lost.attempt), failure));
             }
         }
     }
 
     /// Launches a host again that was lost with, or as, a child.
-    fn again(&mut self, lost: Launch, not_before: Instant, failure: &Failure) {
-        if self.footing.is_lost() {
-            return self.news.push(ChildMessage::Back(lost.host, anew(lost.attempt), false));
+    fn relaunch(&mut self, lost: Launch, not_before: Instant, failure: &Failure) {
+        if self.health.is_unusable() {
+            return self.reports.push(ChildMessage::HandBack(lost.host, superseding(lost.attempt), false));
         }
-        let next = if !self.launches(lost.host) {
+        let next = if !self.launches_here(lost.host) {
             // Not the front end's to launch, but that of the next master.
-            anew(lost.attempt)
+            superseding(lost.attempt)
         } else {
             match self.queue.requeue(lost, not_before) {
                 Ok(next) => next,
                 Err(_) => return,
             }
         };
-        self.again_by(Launch { attempt: next, ..lost }, Some(failure));
+        self.report_relaunch(Launch { attempt: next, ..lost }, Some(failure));
     }
 }

@@ -2,17 +2,17 @@
 
 use libi_core::time::Instant;
 
-use super::{Child, Effect, LinkId, Node, Stage};
+use super::{Child, Effect, LinkId, Node, SessionStage};
 use crate::backend::Backend;
 use crate::failure::{Cause, Exit, Phase};
-use crate::machine::child::State;
+use crate::machine::child::ChildState;
 use crate::machine::message::ChildMessage;
 
 impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link) else { return };
         child.open = false;
-        let cause = self.unless_silent(link, Cause::Closed, now);
+        let cause = self.or_heartbeat_lost(link, Cause::Closed, now);
         self.cut(link, out);
         self.ends(link, cause, now, out);
     }
@@ -20,21 +20,21 @@ impl Node {
     pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link) else { return };
         child.exit = Some(exit);
-        let cause = self.unless_silent(link, Cause::Exited(exit), now);
+        let cause = self.or_heartbeat_lost(link, Cause::Exited(exit), now);
         self.ends(link, cause, now, out);
     }
 
     /// Why a child ends that has begun to: a leader that has not been heard of for two heartbeats was silent before, and what
     /// led there only says so now. It may not be heard any more and end because it does not hear either.
-    fn unless_silent(&self, link: LinkId, cause: Cause, now: Instant) -> Cause {
+    fn or_heartbeat_lost(&self, link: LinkId, cause: Cause, now: Instant) -> Cause {
         let is_remote = |child: &&Child| child.launch.is_some() && !matches!(self.backend, Backend::Local(_));
         let Some(child) = self.children.get(&link).filter(is_remote).filter(|child| child.is_up()) else {
             return cause;
         };
         // For how long we have been held up ourselves, nobody could be heard.
-        let held_up = now.since(self.next_beat);
-        let unheard = now.since(child.heard).saturating_sub(held_up);
-        if unheard > self.beat_every() * 2 { Cause::HeartbeatLost } else { cause }
+        let held_up = now.since(self.next_heartbeat);
+        let unheard = now.since(child.last_heard).saturating_sub(held_up);
+        if unheard > self.heartbeat_interval() * 2 { Cause::HeartbeatLost } else { cause }
     }
 
     /// A child has begun to end by itself: what is still to be known of that has the grace to arrive.
@@ -45,31 +45,31 @@ impl Node {
             self.set_deadline(link, by);
         }
         if self.children.get(&link).is_some_and(Child::is_gone) {
-            self.gone(link, now, out);
+            self.child_gone(link, now, out);
         }
     }
 
     /// Ends a child that has forfeited its time to end by itself.
-    pub(super) fn end_by_force(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn force_end(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
         let by = now + self.rules.kill_grace;
         let Some(child) = self.children.get_mut(&link) else { return };
         child.end(cause);
         self.force(link, by, out);
         if self.children.get(&link).is_some_and(Child::is_gone) {
-            self.gone(link, now, out);
+            self.child_gone(link, now, out);
         }
     }
 
     fn force(&mut self, link: LinkId, by: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link) else { return };
-        if let State::Ending { forced, .. } = &mut child.state
+        if let ChildState::Ending { forced, .. } = &mut child.state
             && !std::mem::replace(forced, true)
         {
             child.open = false;
-            if child.released {
+            if child.detached {
                 // It is not ours to kill, and nobody waits for its end.
                 child.exit.get_or_insert(Exit::Unknown);
-                out.push(Effect::Release(link));
+                out.push(Effect::DetachChild(link));
             }
             out.push(Effect::Close(link));
             if child.exit.is_none() {
@@ -101,23 +101,23 @@ impl Node {
                     self.deadlines.remove(&(by, link));
                 }
                 // It could not even be killed, or nobody can say that it was.
-                Some(State::Ending { forced: true, .. }) => self.gone(link, now, out),
-                Some(State::Ending { forced: false, .. }) => {
+                Some(ChildState::Ending { forced: true, .. }) => self.child_gone(link, now, out),
+                Some(ChildState::Ending { forced: false, .. }) => {
                     self.force(link, now + self.rules.kill_grace, out);
                 }
-                Some(State::Starting) if child.filter(had_less).is_some() => {
-                    self.end_by_force(link, Cause::Cancelled, now, out);
+                Some(ChildState::Starting) if child.filter(had_less).is_some() => {
+                    self.force_end(link, Cause::Cancelled, now, out);
                 }
-                Some(_) => self.end_by_force(link, Cause::TimedOut, now, out),
+                Some(_) => self.force_end(link, Cause::TimedOut, now, out),
             }
         }
-        if self.parent_is_late(now) && self.stage < Stage::Ending {
-            self.orphaned(now, out);
+        if self.parent_is_late(now) && self.stage < SessionStage::Ending {
+            self.parent_lost(now, out);
         }
     }
 
     /// All is known of the end of a child that will be: what follows for those it stood for.
-    pub(super) fn gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.cut(link, out);
         let Some(child) = self.children.remove(&link) else { return };
         self.deadlines.remove(&(child.by, link));
@@ -127,29 +127,29 @@ impl Node {
         }
         let was_up = child.phase() >= Phase::Joining;
         if was_up {
-            self.places.forget(link);
+            self.routes.remove_link(link);
         }
-        if child.released && child.alone && was_up {
+        if child.detached && child.no_dependents && was_up {
             return; // whatever became of it is none of our business
         }
         let failure =
             child.failure(child.timing(self.leads, self.began), self.backend.has_exit_trailer(), now);
-        if self.was_up && was_up && !child.released {
+        if self.was_up && was_up && !child.detached {
             // What was killed here is only what led there, and says nothing of the program.
             let stands_for_it = child.launch.is_none() || matches!(self.backend, Backend::Local(_));
             let by_us = !stands_for_it && child.was_forced();
             let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
             let exit = child.exit.filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
-            self.news.extend(child.rank().map(|rank| ChildMessage::Exited(rank, exit)));
+            self.reports.extend(child.rank().map(|rank| ChildMessage::Exited(rank, exit)));
         }
         match child.launch {
             // The hosts of a node that ends are its parent's to launch again or to give up, not its own.
-            _ if self.stage >= Stage::Ending => {}
+            _ if self.stage >= SessionStage::Ending => {}
             // It has ended by itself, and nobody hung on it.
-            Some(_) if self.stage == Stage::Up && was_up && child.alone => {}
+            Some(_) if self.stage == SessionStage::Up && was_up && child.no_dependents => {}
             Some(launch) if was_up => self.leader_lost(launch, &failure, now),
             Some(launch) => self.launch_failed(launch, failure, now),
-            None if self.stage < Stage::Up => self.host_failed(failure, now, out),
+            None if self.stage < SessionStage::Up => self.host_failed(failure, now, out),
             None => {}
         }
     }
@@ -177,20 +177,20 @@ mod tests {
     }
 
     /// What a leader is lost by that is up, and was heard last after ten seconds, if a heartbeat was due then and this happens.
-    fn lost_by(backend: Backend, beat: u64, events: &[(u64, Event)]) -> Cause {
+    fn loss_cause(backend: Backend, beat: u64, events: &[(u64, Event)]) -> Cause {
         let mut node = Node::member(0, String::new(), 1);
         node.backend = backend;
         node.rules.peer_timeout = Duration::from_secs(8);
-        node.next_beat = at(beat);
-        if let Role::Member(upstream) = &mut node.role {
-            upstream.heard = at(16);
+        node.next_heartbeat = at(beat);
+        if let Role::Member(parent) = &mut node.role {
+            parent.last_heard = at(16);
         }
         let launch = Launch { host: HostIndex(1), attempt: Attempt::default() };
         let (place, attempt) = (MemberRole::Leader(launch.host), launch.attempt);
         let ticket = Ticket { session: SessionKey(1), place, attempt, nonce: Nonce(0) };
         let mut child = Child::new(ticket, Some(launch), Vec::new(), at(1), Instant::FAR_FUTURE);
-        child.state = State::Up { joined: true };
-        child.heard = at(10);
+        child.state = ChildState::Up { joined: true };
+        child.last_heard = at(10);
         node.children.insert(LINK, child);
         for (second, event) in events {
             node.on(event.clone(), at(*second), &mut Vec::new());
@@ -200,14 +200,18 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_heard_for_two_heartbeats_was_silent_before_its_shell_ended() {
+    fn a_leader_that_missed_two_heartbeats_is_lost_by_silence() {
         let (closed, exited) = (Event::Closed(LINK), Event::Exited(LINK, BROKEN));
         let rsh = || Backend::Rsh(Rsh::new());
-        assert_eq!(lost_by(rsh(), 16, &[(14, exited.clone())]), Cause::Exited(BROKEN), "one may be late");
-        assert_eq!(lost_by(rsh(), 16, &[(15, exited.clone())]), Cause::HeartbeatLost);
-        assert_eq!(lost_by(rsh(), 16, &[(15, closed.clone())]), Cause::HeartbeatLost);
-        assert_eq!(lost_by(rsh(), 16, &[(12, closed)]), Cause::Closed);
-        assert_eq!(lost_by(rsh(), 12, &[(16, exited.clone())]), Cause::Exited(BROKEN), "nobody listened");
-        assert_eq!(lost_by(Backend::Local(Local), 16, &[(15, exited)]), Cause::Exited(BROKEN), "it was seen");
+        assert_eq!(loss_cause(rsh(), 16, &[(14, exited.clone())]), Cause::Exited(BROKEN), "one may be late");
+        assert_eq!(loss_cause(rsh(), 16, &[(15, exited.clone())]), Cause::HeartbeatLost);
+        assert_eq!(loss_cause(rsh(), 16, &[(15, closed.clone())]), Cause::HeartbeatLost);
+        assert_eq!(loss_cause(rsh(), 16, &[(12, closed)]), Cause::Closed);
+        assert_eq!(loss_cause(rsh(), 12, &[(16, exited.clone())]), Cause::Exited(BROKEN), "nobody listened");
+        assert_eq!(
+            loss_cause(Backend::Local(Local), 16, &[(15, exited)]),
+            Cause::Exited(BROKEN),
+            "it was seen"
+        );
     }
 }

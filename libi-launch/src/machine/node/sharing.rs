@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A leader launches 3 and 5, in this order, and no one else; at its hello, 3 is given 4 and 7. The queue knows of 4 and
-//! 7 from then on; before, they are kept [aside](Below). If 3 is given up, its launcher takes 4 and 7 with whoever is
+//! 7 from then on; before, they are kept [aside](StaticSubtrees). If 3 is given up, its launcher takes 4 and 7 with whoever is
 //! below them for children of its own; if it is lost, everybody who was below it.
 
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ use libi_core::plan::{HostRuns, Shape};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::front::Front;
-use super::{Child, Effect, LinkId, Node, Role, Stage};
+use super::front_end::FrontEndState;
+use super::{Child, Effect, LinkId, Node, Role, SessionStage};
 use crate::machine::message::{HostSpec, ParentMessage};
 
 /// How many hosts go into one message, so that it stays below the limit of messages.
@@ -31,14 +31,14 @@ const HOSTS_IN_A_MESSAGE: usize = 2_000;
 
 /// The hosts of a static tree that this node has but does not launch: each belongs to one of its children.
 #[derive(Debug, Default)]
-pub(super) struct Below {
+pub(super) struct StaticSubtrees {
     /// By the child that is to launch them, as long as that is not up: each with how many are below it in turn.
     children: BTreeMap<HostIndex, Vec<(HostIndex, u32)>>,
     /// Of a share that came in several messages: what belongs to a child of which not everything has come.
     incomplete: Vec<(HostIndex, u32)>,
 }
 
-impl Below {
+impl StaticSubtrees {
     /// Takes over hosts in preorder; those that are to be launched here now.
     fn accept(&mut self, hosts: impl IntoIterator<Item = (HostIndex, u32)>) -> Vec<HostIndex> {
         self.incomplete.extend(hosts);
@@ -102,12 +102,16 @@ impl Node {
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let order = match &self.role {
             // Others can launch, but the master has no room for all of them.
-            Role::Front(Front { flat: Some(flat), shape: None, .. }) if flat.1.is_out_of_resources() => None,
+            Role::FrontEnd(FrontEndState { flat_launch: Some(flat), shape: None, .. })
+                if flat.1.is_out_of_resources() =>
+            {
+                None
+            }
             // Nobody is to launch but the front end.
-            Role::Front(Front { flat: Some(_), .. }) => Some(Vec::new()),
+            Role::FrontEnd(FrontEndState { flat_launch: Some(_), .. }) => Some(Vec::new()),
             // The front end launches the first host alone; its leader gets all the others.
-            Role::Front(front) => {
-                let open = self.tasks.keys().copied().filter(|host| !front.has_given_up(*host));
+            Role::FrontEnd(front) => {
+                let open = self.host_specs.keys().copied().filter(|host| !front.has_given_up(*host));
                 let others = open.filter(|host| *host != launch.host);
                 match front.shape {
                     None => Some(others.map(|host| (host, 0)).collect()),
@@ -118,9 +122,9 @@ impl Node {
                 }
             }
             Role::Member(_) if self.fixed => {
-                Some(self.below.children.remove(&launch.host).unwrap_or_default())
+                Some(self.subtrees.children.remove(&launch.host).unwrap_or_default())
             }
-            Role::Member(_) if !self.footing.trusts_children() => Some(Vec::new()),
+            Role::Member(_) if !self.health.children_may_launch() => Some(Vec::new()),
             Role::Member(_) => None,
         };
         let share = match &order {
@@ -130,27 +134,28 @@ impl Node {
                 let kept = if self.is_front() { HostRuns::new() } else { hosts };
                 self.queue.child_ready_with(launch, now, kept)
             }
-            None if self.footing.is_full() => self.queue.child_ready_with_all(launch, now),
+            None if self.health.is_out_of_resources() => self.queue.child_ready_with_all(launch, now),
             None => self.queue.child_ready(launch, now),
         };
         let Ok(share) = share else { return };
         if !share.hosts.is_empty() && !share.estimate.is_certain() {
-            self.believers.push((link, share.estimate));
+            self.provisional_estimates.push((link, share.estimate));
         }
-        self.correct(out);
+        self.correct_estimates(out);
         let order = order.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
-        self.send_tasks(link, &order, &share, out);
+        self.send_host_specs(link, &order, &share, out);
     }
 
     /// The child that can take what there is no room for here, if it is up already.
-    pub(super) fn heir(&self) -> Option<(LinkId, HostIndex)> {
+    pub(super) fn child_for_overflow(&self) -> Option<(LinkId, HostIndex)> {
         let others_launch = match &self.role {
-            Role::Front(front) => {
-                front.shape.is_none() && front.flat.as_ref().is_some_and(|flat| flat.1.is_out_of_resources())
+            Role::FrontEnd(front) => {
+                front.shape.is_none()
+                    && front.flat_launch.as_ref().is_some_and(|flat| flat.1.is_out_of_resources())
             }
-            Role::Member(_) => !self.fixed && self.footing.trusts_children(),
+            Role::Member(_) => !self.fixed && self.health.children_may_launch(),
         };
-        let takes = |child: &Child| child.is_up() && child.open && !child.released && !child.hands_back;
+        let takes = |child: &Child| child.is_up() && child.open && !child.detached && !child.has_handed_back;
         let mut heirs = self.children.iter().filter(|(_, child)| others_launch && takes(child));
         heirs.find_map(|(link, child)| Some((*link, child.host()?)))
     }
@@ -158,38 +163,47 @@ impl Node {
     /// Gives what waits to a child that is up already, if there is no room for it here and nobody is on the way who could get
     /// it.
     pub(super) fn hand_down(&mut self, out: &mut Vec<Effect>) {
-        if !self.footing.is_full() || self.queue.in_flight() > 0 || self.stage != Stage::Launching {
+        if !self.health.is_out_of_resources()
+            || self.queue.in_flight() > 0
+            || self.stage != SessionStage::Launching
+        {
             return;
         }
-        if let Some((link, child)) = self.heir()
+        if let Some((link, child)) = self.child_for_overflow()
             && let Ok(share) = self.queue.give_waiting_to(child)
         {
             let order: Vec<_> = share.hosts.iter().map(|host| (host, 0)).collect();
-            self.send_tasks(link, &order, &share, out);
+            self.send_host_specs(link, &order, &share, out);
         }
     }
 
-    fn send_tasks(&self, link: LinkId, order: &[(HostIndex, u32)], share: &Share, out: &mut Vec<Effect>) {
-        let tasks = order.iter().filter_map(|&(host, below)| {
-            let task = self.tasks.get(&host)?;
-            let attempt = share.attempts.get(&host).copied().unwrap_or_default().max(task.attempt);
+    fn send_host_specs(
+        &self,
+        link: LinkId,
+        order: &[(HostIndex, u32)],
+        share: &Share,
+        out: &mut Vec<Effect>,
+    ) {
+        let host_specs = order.iter().filter_map(|&(host, below)| {
+            let spec = self.host_specs.get(&host)?;
+            let attempt = share.attempts.get(&host).copied().unwrap_or_default().max(spec.attempt);
             let faults = self.faults.get(&host).copied().unwrap_or(0);
-            Some(HostSpec { attempt, below, faults, ..task.clone() })
+            Some(HostSpec { attempt, below, faults, ..spec.clone() })
         });
-        Self::send_share(link, tasks, share.estimate, out);
+        Self::send_share(link, host_specs, share.estimate, out);
     }
 
     fn send_share(
         link: LinkId,
-        tasks: impl Iterator<Item = HostSpec>,
+        host_specs: impl Iterator<Item = HostSpec>,
         estimate: Estimate,
         out: &mut Vec<Effect>,
     ) {
         let mut part = Vec::new();
         let mut weight = 0;
-        for task in tasks {
-            weight += 1 + task.blocks.len();
-            part.push(task);
+        for spec in host_specs {
+            weight += 1 + spec.blocks.len();
+            part.push(spec);
             if weight >= HOSTS_IN_A_MESSAGE {
                 weight = 0;
                 Self::send(
@@ -206,20 +220,20 @@ impl Node {
     }
 
     /// Takes over what the parent has given.
-    pub(super) fn accept(&mut self, tasks: Vec<HostSpec>, estimate: Estimate) {
+    pub(super) fn accept(&mut self, host_specs: Vec<HostSpec>, estimate: Estimate) {
         let hosts: HostRuns = if self.fixed {
-            self.below.accept(tasks.iter().map(|task| (task.host, task.below))).into_iter().collect()
+            self.subtrees.accept(host_specs.iter().map(|spec| (spec.host, spec.below))).into_iter().collect()
         } else {
-            tasks.iter().map(|task| task.host).collect()
+            host_specs.iter().map(|spec| spec.host).collect()
         };
-        for task in tasks {
+        for spec in host_specs {
             // Perhaps another machine is in the host's place by now: what was known here does not count any more.
-            if task.faults > 0 {
-                self.faults.insert(task.host, task.faults);
+            if spec.faults > 0 {
+                self.faults.insert(spec.host, spec.faults);
             } else {
-                self.faults.remove(&task.host);
+                self.faults.remove(&spec.host);
             }
-            self.tasks.insert(task.host, task);
+            self.host_specs.insert(spec.host, spec);
         }
         let later = hosts.iter().map(|host| (host, self.attempt(host)));
         let attempts = later.filter(|(_, attempt)| *attempt != Attempt::default()).collect();
@@ -228,34 +242,34 @@ impl Node {
 
     /// The latest attempt at a host that has been heard of here.
     pub(super) fn attempt(&self, host: HostIndex) -> Attempt {
-        self.tasks.get(&host).map_or(Attempt::default(), |task| task.attempt)
+        self.host_specs.get(&host).map_or(Attempt::default(), |spec| spec.attempt)
     }
 
     /// A child of a static tree is given up: those directly below it are this node's to launch now.
-    pub(super) fn take_over(&mut self, child: HostIndex) {
-        let hosts: HostRuns = self.below.promote(child).into_iter().collect();
+    pub(super) fn adopt_subtree(&mut self, child: HostIndex) {
+        let hosts: HostRuns = self.subtrees.promote(child).into_iter().collect();
         let attempts = hosts.iter().map(|host| (host, self.attempt(host))).collect();
         self.queue.accept(Share { hosts, attempts, estimate: self.queue.estimate() });
     }
 
     /// Everybody who will not be launched any more, with the attempt that would have been next.
-    pub(super) fn not_launched(&mut self) -> Vec<Launch> {
+    pub(super) fn drain_unlaunched(&mut self) -> Vec<Launch> {
         let mut launches: Vec<Launch> = self.queue.give_up_waiting().collect();
-        let below: Vec<HostIndex> = self.below.abandon().collect();
+        let below: Vec<HostIndex> = self.subtrees.abandon().collect();
         launches.extend(below.into_iter().map(|host| Launch { host, attempt: self.attempt(host) }));
         launches
     }
 
     /// Whether this node is to launch a host that was lost, or has another machine: of the front end, not what is its master's.
-    pub(super) fn launches(&self, host: HostIndex) -> bool {
+    pub(super) fn launches_here(&self, host: HostIndex) -> bool {
         match &self.role {
-            Role::Front(front) => host == HostIndex(0) || front.flat.is_some(),
+            Role::FrontEnd(front) => host == HostIndex(0) || front.flat_launch.is_some(),
             Role::Member(_) => true,
         }
     }
 
     pub(super) fn is_front(&self) -> bool {
-        matches!(self.role, Role::Front(_))
+        matches!(self.role, Role::FrontEnd(_))
     }
 }
 
@@ -272,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_laid_out_in_preorder_over_whoever_is_left() {
+    fn a_tree_is_laid_out_in_preorder_over_the_remaining_hosts() {
         let two = Shape::Kary(NonZeroU32::new(2).unwrap());
         // 0 (1 (3 4)  2 (5 6)), with other numbers.
         let tree = lay_out(two, &Cost::default(), &hosts(&[0, 10, 20, 30, 40, 50, 60]));
@@ -282,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_launched_when_all_that_is_below_it_has_come() {
-        let mut below = Below::default();
+    fn a_child_is_launched_once_its_subtree_is_complete() {
+        let mut below = StaticSubtrees::default();
         assert_eq!(below.accept(pairs(&[(1, 2), (3, 0)])), []);
         assert_eq!(below.accept(pairs(&[(4, 0), (2, 0), (5, 1)])), hosts(&[1, 2]));
         assert_eq!(below.children[&HostIndex(1)], pairs(&[(3, 0), (4, 0)]));

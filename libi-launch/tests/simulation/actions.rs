@@ -14,21 +14,21 @@ use crate::scenario::Scenario;
 use crate::world::{Cluster, FRONT};
 
 /// What a node may hold: what it has room for and one piece more, and a window for each child.
-const ROOM: usize = (128 << 10) + MOST_AT_ONCE;
+const CAPACITY: usize = (128 << 10) + MOST_AT_ONCE;
 const WINDOW: usize = 64 << 10;
 const MOST_AT_ONCE: usize = 20_000;
 /// How long after a release it is known to whoever might kill.
-const KNOWN: Duration = Duration::from_secs(5);
+const PROPAGATION: Duration = Duration::from_secs(5);
 
 /// Something that happens in a session that is up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Life {
+pub(crate) enum Action {
     /// A member prints so much.
-    Prints(u64, usize),
+    Print(u64, usize),
     /// A member wants to be released.
-    Finalizes(u64),
+    Detach(u64),
     /// The user sends a signal to everybody.
-    Signals,
+    Signal,
 }
 
 /// What was done, and what came of it. Members print to standard error here: banners come on standard output.
@@ -47,17 +47,17 @@ pub(crate) struct Record {
 }
 
 impl Cluster {
-    pub(crate) fn live(&mut self, life: Life, agenda: &mut Agenda<Self>) {
-        match life {
-            Life::Prints(number, length) => self.print(number, length, agenda),
-            Life::Finalizes(number) => {
+    pub(crate) fn act(&mut self, record: Action, agenda: &mut Agenda<Self>) {
+        match record {
+            Action::Print(number, length) => self.print(number, length, agenda),
+            Action::Detach(number) => {
                 let Some(id) = self.pick_member(number, agenda) else { return };
-                self.life.released.insert(id, agenda.now());
+                self.record.released.insert(id, agenda.now());
                 agenda.tell(agenda.now(), id, Event::Detach);
             }
-            Life::Signals => {
+            Action::Signal => {
                 if agenda.machine(FRONT).is_some() {
-                    self.life.signals.push(agenda.now());
+                    self.record.signals.push(agenda.now());
                     agenda.tell(agenda.now(), FRONT, Event::Signal(10));
                 }
             }
@@ -66,8 +66,8 @@ impl Cluster {
 
     fn pick_member(&self, number: u64, agenda: &Agenda<Self>) -> Option<Id> {
         let ours =
-            |id: &Id| *id != FRONT && !self.life.released.contains_key(id) && agenda.machine(*id).is_some();
-        let up = self.living().filter(|(id, process)| process.told_up && ours(id));
+            |id: &Id| *id != FRONT && !self.record.released.contains_key(id) && agenda.machine(*id).is_some();
+        let up = self.alive().filter(|(id, process)| process.told_up && ours(id));
         let up: Vec<Id> = up.map(|(id, _)| id).collect();
         up.get(number as usize % up.len().max(1)).copied()
     }
@@ -78,11 +78,11 @@ impl Cluster {
         let Some(rank) = node.rank() else { return };
         let mut text = Vec::new();
         while text.len() < length.min(MOST_AT_ONCE) {
-            self.life.counter += 1;
-            text.extend(format!("{rank} {}\n", self.life.counter).bytes());
+            self.record.counter += 1;
+            text.extend(format!("{rank} {}\n", self.record.counter).bytes());
         }
-        self.life.printers.insert(rank, id);
-        self.life.printed.entry(rank).or_default().extend(&text);
+        self.record.printers.insert(rank, id);
+        self.record.printed.entry(rank).or_default().extend(&text);
         agenda.tell(agenda.now(), id, Event::Printed(LinkId::PARENT, Stream::Err, text));
         self.check_room(id, agenda);
     }
@@ -92,9 +92,9 @@ impl Cluster {
         let mut next = Some(from);
         while let Some(id) = next {
             let children = self.processes[id.0 as usize].children_count();
-            let held = agenda.machine(id).map_or(0, libi_launch::machine::Node::output_held);
-            if held > ROOM + children * WINDOW {
-                self.life.wrong =
+            let held = agenda.machine(id).map_or(0, libi_launch::machine::Node::output_buffered);
+            if held > CAPACITY + children * WINDOW {
+                self.record.wrong =
                     Some(format!("{id:?} holds {held} bytes of output with {children} children"));
             }
             next = self.parent_of(id).map(|(parent, _)| parent);
@@ -102,31 +102,31 @@ impl Cluster {
     }
 
     /// A node has told its user something.
-    pub(crate) fn lives_on(&mut self, from: Id, notice: &Notice, agenda: &mut Agenda<Self>) {
+    pub(crate) fn on_notice(&mut self, from: Id, notice: &Notice, agenda: &mut Agenda<Self>) {
         match notice {
             Notice::Output(rank, stream, text) if from == FRONT => {
-                self.life.given += text.len();
-                if self.scenario.reads.is_none() && self.life.given > WINDOW {
-                    self.life.wrong =
-                        Some(format!("{} bytes are given to who reads nothing", self.life.given));
+                self.record.given += text.len();
+                if self.scenario.reads.is_none() && self.record.given > WINDOW {
+                    self.record.wrong =
+                        Some(format!("{} bytes are given to who reads nothing", self.record.given));
                 }
                 if *stream == Stream::Err {
-                    self.life.read.entry(*rank).or_default().extend(text);
+                    self.record.read.entry(*rank).or_default().extend(text);
                 }
                 if let Some(within) = self.scenario.reads {
                     agenda.tell(agenda.now() + within, FRONT, Event::Consumed(text.len() as u32));
                 }
             }
-            Notice::Signal(_) => *self.life.signalled.entry(from).or_default() += 1,
+            Notice::Signal(_) => *self.record.signalled.entry(from).or_default() += 1,
             Notice::End(_) if self.is_released_for_long(from, agenda) => {
-                self.life.wrong = Some(format!("{from:?} was released, and is told to end"));
+                self.record.wrong = Some(format!("{from:?} was released, and is told to end"));
             }
             _ => {}
         }
     }
 
     fn is_released_for_long(&self, id: Id, agenda: &Agenda<Self>) -> bool {
-        self.life.released.get(&id).is_some_and(|at| *at + KNOWN < agenda.now())
+        self.record.released.get(&id).is_some_and(|at| *at + PROPAGATION < agenda.now())
     }
 
     /// Somebody kills what he has started for a link.
@@ -136,23 +136,24 @@ impl Cluster {
             return;
         };
         if self.is_released_for_long(id, agenda) {
-            self.life.wrong = Some(format!("{id:?} was released, and is killed"));
+            self.record.wrong = Some(format!("{id:?} was released, and is killed"));
         }
     }
 }
 
 /// Whatever was printed has been read, in order; of those who were lost, the beginning.
 pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Result<(), String> {
-    if let Some(wrong) = &world.life.wrong {
+    if let Some(wrong) = &world.record.wrong {
         return Err(wrong.clone());
     }
     let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
     let Some(up) = up else { return Ok(()) };
-    let settled = up + crate::scenario::LIFE + Duration::from_secs(8) < now;
+    let settled = up + crate::scenario::UP_TIME + Duration::from_secs(8) < now;
     let all_is_well = settled && !scenario.has_faults() && !world.was_cut;
-    for (rank, printed) in &world.life.printed {
-        let read = world.life.read.get(rank).map_or(&[][..], Vec::as_slice);
-        let released = world.life.printers.get(rank).is_some_and(|id| world.life.released.contains_key(id));
+    for (rank, printed) in &world.record.printed {
+        let read = world.record.read.get(rank).map_or(&[][..], Vec::as_slice);
+        let released =
+            world.record.printers.get(rank).is_some_and(|id| world.record.released.contains_key(id));
         if !printed.starts_with(read) {
             let at = printed.iter().zip(read).take_while(|(a, b)| a == b).count();
             let near = |text: &[u8]| {
@@ -173,23 +174,27 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     }
     if all_is_well {
         let released_before =
-            |id: Id, at: Instant| world.life.released.get(&id).is_some_and(|was| *was <= at + KNOWN);
-        for (id, process) in world.living().filter(|(id, process)| *id != FRONT && process.told_up) {
-            let due = world.life.signals.iter().filter(|at| **at > up + KNOWN && !released_before(id, **at));
+            |id: Id, at: Instant| world.record.released.get(&id).is_some_and(|was| *was <= at + PROPAGATION);
+        for (id, process) in world.alive().filter(|(id, process)| *id != FRONT && process.told_up) {
+            let due = world
+                .record
+                .signals
+                .iter()
+                .filter(|at| **at > up + PROPAGATION && !released_before(id, **at));
             let due = due.count();
-            let told = world.life.signalled.get(&id).copied().unwrap_or(0);
-            if told < due {
-                return Err(format!("{process:?} was told of {told} of {due} signals"));
+            let reported = world.record.signalled.get(&id).copied().unwrap_or(0);
+            if reported < due {
+                return Err(format!("{process:?} was told of {reported} of {due} signals"));
             }
         }
-        for (id, at) in &world.life.released {
+        for (id, at) in &world.record.released {
             let rank = match world.processes[id.0 as usize].place {
                 Some(MemberRole::Leader(host)) => Rank(host.0 * scenario.members),
                 Some(MemberRole::Local(rank)) => rank,
                 None => continue,
             };
-            let told = world.notices.iter().any(|(_, notice)| *notice == Notice::Released(rank));
-            if !told {
+            let reported = world.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank));
+            if !reported {
                 return Err(format!("nobody was told that {rank} was released at {at}"));
             }
         }
@@ -202,7 +207,7 @@ fn left(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
     let mut gone: BTreeSet<Rank> = BTreeSet::new();
     for (_, notice) in &world.notices {
         match notice {
-            Notice::Released(rank) | Notice::Exited(rank, _) => drop(gone.insert(*rank)),
+            Notice::Detached(rank) | Notice::Exited(rank, _) => drop(gone.insert(*rank)),
             Notice::Lost(host, failure) => {
                 let mut ranks = (host.0 * scenario.members..(host.0 + 1) * scenario.members).map(Rank);
                 if ranks.all(|rank| gone.contains(&rank)) {

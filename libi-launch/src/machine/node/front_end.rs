@@ -11,88 +11,88 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::leaving::TERMINATE;
-use super::roster::Roster;
-use super::{Effect, Node, Notice, Plan, Role, Stage};
+use super::live_members::LiveMembers;
+use super::session_end::TERMINATE;
+use super::{Effect, LaunchPlan, Node, Notice, Role, SessionStage};
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
-use crate::machine::ledger::{Decision, Known, Ledger, Replaced};
+use crate::machine::host_table::{HostState, HostTable, LaunchDecision, Replacement};
 use crate::machine::message::{ChildMessage, Ending, ParentMessage, Spare};
 
 /// What a front end's node keeps beside what every node keeps.
 #[derive(Debug)]
-pub(super) struct Front {
-    pub(super) ledger: Ledger,
+pub(super) struct FrontEndState {
+    pub(super) table: HostTable,
     allowed: Duration,
     /// Who has launched each host, and when.
-    trips: Vec<LaunchTiming>,
+    timings: Vec<LaunchTiming>,
     /// Whether the link of each host is direct, once that is known.
     links: Vec<Option<bool>>,
     /// How many of them are, and how many are not.
-    tally: (u32, u32),
-    roster: Roster,
+    link_counts: (u32, u32),
+    members: LiveMembers,
     /// When no verdict may be open any more.
     deadline: Instant,
     /// If too many have failed: until when the launch goes on all the same.
-    gather: Instant,
+    linger_until: Instant,
     /// If nothing is launched any more: why, and when what was asked for must be reported.
     concluding: Option<(Cause, Instant)>,
     /// The static tree that was asked for, if one was, and the costs that it is laid out for.
     pub(super) shape: Option<Shape>,
     pub(super) cost: Cost,
     pub(super) spares: VecDeque<Spare>,
-    pub(super) replaced: Vec<Replaced>,
+    pub(super) replaced: Vec<Replacement>,
     /// Hosts that were lost just when the session came up, and by what, as long as it is open whether they are back by then.
-    in_doubt: BTreeMap<HostIndex, Box<Failure>>,
+    late_losses: BTreeMap<HostIndex, Box<Failure>>,
     /// If everything is launched from here: the leader that could not launch others, and its first failure.
-    pub(super) flat: Option<Box<(HostIndex, Failure)>>,
+    pub(super) flat_launch: Option<Box<(HostIndex, Failure)>>,
 }
 
 /// What is to be noted instead of some news.
-enum Doubt {
+enum LateLoss {
     /// Nothing else.
-    None,
+    Unaffected,
     /// Nothing, until more is known.
-    Open,
-    Settled(ChildMessage),
+    Pending,
+    Resolved(ChildMessage),
 }
 
-impl Front {
-    pub(super) fn new(plan: &Plan) -> Self {
-        let ledger = Ledger::new(plan.hosts.len() as u32, plan.policy);
-        let (deadline, gather) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
+impl FrontEndState {
+    pub(super) fn new(plan: &LaunchPlan) -> Self {
+        let table = HostTable::new(plan.hosts.len() as u32, plan.policy);
+        let (deadline, linger_until) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
         let shape = match plan.strategy {
             Strategy::Late => None,
             Strategy::Static(shape) => Some(shape),
         };
         Self {
-            ledger,
+            table,
             allowed: plan.deadline,
-            trips: vec![LaunchTiming::default(); plan.hosts.len()],
+            timings: vec![LaunchTiming::default(); plan.hosts.len()],
             links: vec![None; plan.hosts.len()],
-            tally: (0, 0),
-            roster: Roster::new(plan.size),
+            link_counts: (0, 0),
+            members: LiveMembers::new(plan.size),
             deadline,
-            gather,
+            linger_until,
             concluding: None,
             shape,
             cost: plan.cost,
             spares: plan.spares.clone().into(),
             replaced: Vec::new(),
-            in_doubt: BTreeMap::new(),
-            flat: None,
+            late_losses: BTreeMap::new(),
+            flat_launch: None,
         }
     }
 
     /// Notes what is said of a host's link; one that is lost, or launched again, has none.
-    fn note_link(&mut self, news: &ChildMessage) {
-        let (host, direct) = match news {
+    fn note_link(&mut self, report: &ChildMessage) {
+        let (host, direct) = match report {
             ChildMessage::Link(host, direct) => (host, Some(*direct)),
-            ChildMessage::Again(host, ..) | ChildMessage::Failed(host, ..) => (host, None),
+            ChildMessage::Relaunch(host, ..) | ChildMessage::Failed(host, ..) => (host, None),
             _ => return,
         };
         let Some(known) = self.links.get_mut(host.0 as usize) else { return };
         let before = std::mem::replace(known, direct);
-        for (is, count) in [(true, &mut self.tally.0), (false, &mut self.tally.1)] {
+        for (is, count) in [(true, &mut self.link_counts.0), (false, &mut self.link_counts.1)] {
             *count = *count + u32::from(direct == Some(is)) - u32::from(before == Some(is));
         }
     }
@@ -103,42 +103,42 @@ impl Front {
 
     /// Whether a host is given up, or was lost after the session was up.
     pub(super) fn has_given_up(&self, host: HostIndex) -> bool {
-        matches!(self.ledger.at(host), Some((_, Known::Failed(_))))
+        matches!(self.table.at(host), Some((_, HostState::Failed(_))))
     }
 
     /// Whether what is said of this attempt at a host does not hold any more.
     pub(super) fn is_out_of_date(&self, host: HostIndex, attempt: Attempt) -> bool {
-        self.ledger
+        self.table
             .at(host)
-            .is_none_or(|(latest, known)| attempt < *latest || matches!(known, Known::Failed(_)))
+            .is_none_or(|(latest, known)| attempt < *latest || matches!(known, HostState::Failed(_)))
     }
 
     /// When it has to be woken, if the session is so far.
-    pub(super) fn deadline(&self, stage: Stage) -> Option<Instant> {
-        let next = self.concluding.as_ref().map_or(self.deadline.min(self.gather), |(_, by)| *by);
-        (stage < Stage::Up).then_some(next)
+    pub(super) fn deadline(&self, stage: SessionStage) -> Option<Instant> {
+        let next = self.concluding.as_ref().map_or(self.deadline.min(self.linger_until), |(_, by)| *by);
+        (stage < SessionStage::Up).then_some(next)
     }
 
     /// Whether enough can still join, as far as was known when that was last looked at.
-    pub(super) fn has_hope(&self) -> bool {
-        self.gather == Instant::FAR_FUTURE
+    pub(super) fn can_still_succeed(&self) -> bool {
+        self.linger_until == Instant::FAR_FUTURE
     }
 }
 
 impl Node {
     /// What the front end knows of each host, in the order of their indices; nothing at other nodes.
-    pub fn known(&self) -> impl Iterator<Item = &Known> {
-        let ledger = match &self.role {
-            Role::Front(front) => Some(front.ledger.hosts()),
+    pub fn host_states(&self) -> impl Iterator<Item = &HostState> {
+        let table = match &self.role {
+            Role::FrontEnd(front) => Some(front.table.hosts()),
             Role::Member(_) => None,
         };
-        ledger.into_iter().flatten()
+        table.into_iter().flatten()
     }
 
     /// How often the launch of each host has been begun, in the order of their indices; nothing at other nodes.
     pub fn attempts(&self) -> impl Iterator<Item = u32> {
         let attempts = match &self.role {
-            Role::Front(front) => Some(front.ledger.attempts()),
+            Role::FrontEnd(front) => Some(front.table.attempts()),
             Role::Member(_) => None,
         };
         attempts.into_iter().flatten()
@@ -148,16 +148,16 @@ impl Node {
     #[must_use]
     pub fn progress(&self) -> (u32, u32, u32) {
         match &self.role {
-            Role::Front(front) => front.ledger.progress(),
+            Role::FrontEnd(front) => front.table.progress(),
             Role::Member(_) => (0, 0, 0),
         }
     }
 
     /// Who has launched each host, and when, as far as it is known at the front end.
     #[must_use]
-    pub fn trips(&self) -> &[LaunchTiming] {
+    pub fn timings(&self) -> &[LaunchTiming] {
         match &self.role {
-            Role::Front(front) => &front.trips,
+            Role::FrontEnd(front) => &front.timings,
             Role::Member(_) => &[],
         }
     }
@@ -167,180 +167,183 @@ impl Node {
     #[must_use]
     pub fn links(&self) -> &[Option<bool>] {
         match &self.role {
-            Role::Front(front) => &front.links,
+            Role::FrontEnd(front) => &front.links,
             Role::Member(_) => &[],
         }
     }
 
     /// How many of these links are direct, and how many were to be and are not.
     #[must_use]
-    pub fn link_tally(&self) -> (u32, u32) {
+    pub fn link_counts(&self) -> (u32, u32) {
         match &self.role {
-            Role::Front(front) => front.tally,
+            Role::FrontEnd(front) => front.link_counts,
             Role::Member(_) => (0, 0),
         }
     }
 
     /// Takes news into the ledger, and does what follows from it.
-    pub(super) fn decide(&mut self, news: &[ChildMessage], now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn decide(&mut self, reports: &[ChildMessage], now: Instant, out: &mut Vec<Effect>) {
         let elapsed = now.since(self.began);
-        for news in news {
+        for report in reports {
             // Who joins a session that was given up is asked to end like everybody else.
-            if self.stage >= Stage::Ending && !self.was_up && matches!(news, ChildMessage::Joined(..)) {
+            if self.stage >= SessionStage::Ending
+                && !self.was_up
+                && matches!(report, ChildMessage::Joined(..))
+            {
                 continue;
             }
-            let replaced = self.replace(news, now, out);
-            let Role::Front(front) = &mut self.role else { return };
-            front.note_link(news);
-            match news {
+            let replaced = self.replace(report, now, out);
+            let Role::FrontEnd(front) = &mut self.role else { return };
+            front.note_link(report);
+            match report {
                 ChildMessage::Exited(rank, exit) => {
-                    front.roster.leaves(*rank);
-                    out.push(Effect::Tell(Notice::Exited(*rank, *exit)));
+                    front.members.remove(*rank);
+                    out.push(Effect::Notify(Notice::Exited(*rank, *exit)));
                 }
-                ChildMessage::InputTaken(bytes) => out.push(Effect::Tell(Notice::InputTaken(*bytes))),
-                ChildMessage::Released(rank) => {
-                    front.roster.leaves(*rank);
-                    out.push(Effect::Tell(Notice::Released(*rank)));
+                ChildMessage::InputTaken(bytes) => out.push(Effect::Notify(Notice::InputTaken(*bytes))),
+                ChildMessage::Detached(rank) => {
+                    front.members.remove(*rank);
+                    out.push(Effect::Notify(Notice::Detached(*rank)));
                 }
                 ChildMessage::Joined(host, _, timing)
                 | ChildMessage::Failed(host, _, Failure { timing, .. }) => {
-                    if let Some(known) = front.trips.get_mut(host.0 as usize)
+                    if let Some(known) = front.timings.get_mut(host.0 as usize)
                         && (timing.hello.is_some() || known.hello.is_none())
                     {
                         *known = *timing;
                     }
                 }
-                ChildMessage::Again(..)
+                ChildMessage::Relaunch(..)
                 | ChildMessage::Link(..)
-                | ChildMessage::Alone
+                | ChildMessage::NoDependents
                 | ChildMessage::NotDirect => {}
-                ChildMessage::Unable(..) | ChildMessage::Back(..) => {}
+                ChildMessage::CannotLaunch(..) | ChildMessage::HandBack(..) => {}
             }
-            let instead = match self.doubt(news, now, out) {
-                Doubt::None => replaced,
-                Doubt::Open => continue,
-                Doubt::Settled(instead) => Some(instead),
+            let instead = match self.resolve_late_loss(report, now, out) {
+                LateLoss::Unaffected => replaced,
+                LateLoss::Pending => continue,
+                LateLoss::Resolved(instead) => Some(instead),
             };
-            let Role::Front(front) = &mut self.role else { return };
-            let news = instead.as_ref().unwrap_or(news);
-            let was_lost = front.ledger.note(news);
-            if let ChildMessage::Failed(host, _, failure) = news
+            let Role::FrontEnd(front) = &mut self.role else { return };
+            let report = instead.as_ref().unwrap_or(report);
+            let was_lost = front.table.note(report);
+            if let ChildMessage::Failed(host, _, failure) = report
                 && was_lost
-                && self.stage == Stage::Up
+                && self.stage == SessionStage::Up
             {
-                let blocks = self.tasks.get(host).map_or(&[][..], |task| &task.blocks);
+                let blocks = self.host_specs.get(host).map_or(&[][..], |spec| &spec.blocks);
                 // Of those who had left before, nothing is lost.
-                if front.roster.any_left(blocks) {
-                    front.roster.lose(blocks);
+                if front.members.any_left(blocks) {
+                    front.members.remove_host(blocks);
                     let mut failure = failure.clone();
                     if matches!(failure.cause, Cause::LauncherLost(_)) {
                         // Whoever says so may not have known that it was up.
                         failure.phase = Phase::Joined;
                     }
-                    out.push(Effect::Tell(Notice::Lost(*host, failure)));
+                    out.push(Effect::Notify(Notice::Lost(*host, failure)));
                 }
             }
         }
-        let Role::Front(front) = &mut self.role else { return };
-        if self.stage >= Stage::Up {
-            if self.stage == Stage::Up && front.roster.is_done() {
-                out.push(Effect::Tell(Notice::Done));
+        let Role::FrontEnd(front) = &mut self.role else { return };
+        if self.stage >= SessionStage::Up {
+            if self.stage == SessionStage::Up && front.members.is_done() {
+                out.push(Effect::Notify(Notice::Done));
             }
             return;
         }
-        let decision = front.ledger.decide();
-        front.gather = match decision {
-            Decision::Hopeless => front.gather.min(now + self.rules.failure_linger),
+        let decision = front.table.decide();
+        front.linger_until = match decision {
+            LaunchDecision::Hopeless => front.linger_until.min(now + self.rules.failure_linger),
             _ => Instant::FAR_FUTURE,
         };
         let late = front.deadline(self.stage).is_some_and(|by| now >= by);
         match (decision, &front.concluding) {
-            (Decision::Go, _) => self.go(now, out),
-            (Decision::GiveUp, _) => self.give_up(now, out),
-            (Decision::Wait | Decision::Hopeless, None) if late => {
+            (LaunchDecision::Go, _) => self.go(now, out),
+            (LaunchDecision::GiveUp, _) => self.give_up(now, out),
+            (LaunchDecision::Wait | LaunchDecision::Hopeless, None) if late => {
                 let why = if now >= front.deadline { Cause::TimedOut } else { Cause::Cancelled };
                 front.concluding = Some((why.clone(), now + self.rules.kill_grace.saturating_mul(2)));
                 self.conclude(&why, now, out);
-                self.report(now, out);
+                self.send_reports(now, out);
             }
-            (Decision::Wait | Decision::Hopeless, Some((why, _))) if late => {
+            (LaunchDecision::Wait | LaunchDecision::Hopeless, Some((why, _))) if late => {
                 let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
-                front.ledger.close(&failure);
+                front.table.close(&failure);
                 self.decide(&[], now, out);
             }
-            (Decision::Wait | Decision::Hopeless, _) => {}
+            (LaunchDecision::Wait | LaunchDecision::Hopeless, _) => {}
         }
     }
 
     /// A host that is lost just when the session comes up, below somebody who does not know that yet, is launched again until he
     /// does; then he says what has become of it. If it is not back by then, it is lost by what it was lost by.
-    fn doubt(&mut self, news: &ChildMessage, now: Instant, out: &mut Vec<Effect>) -> Doubt {
-        let Role::Front(front) = &mut self.role else { return Doubt::None };
-        match news {
-            ChildMessage::Again(host, attempt, lost) if self.stage >= Stage::Up => {
+    fn resolve_late_loss(&mut self, report: &ChildMessage, now: Instant, out: &mut Vec<Effect>) -> LateLoss {
+        let Role::FrontEnd(front) = &mut self.role else { return LateLoss::Unaffected };
+        match report {
+            ChildMessage::Relaunch(host, attempt, lost) if self.stage >= SessionStage::Up => {
                 if let Some(lost) = lost {
-                    front.in_doubt.insert(*host, lost.clone());
+                    front.late_losses.insert(*host, lost.clone());
                 }
-                if front.in_doubt.contains_key(host) {
-                    return Doubt::Open;
+                if front.late_losses.contains_key(host) {
+                    return LateLoss::Pending;
                 }
                 // It had not been up.
                 let elapsed = now.since(self.began);
                 let abandoned = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);
-                Doubt::Settled(ChildMessage::Failed(*host, *attempt, abandoned))
+                LateLoss::Resolved(ChildMessage::Failed(*host, *attempt, abandoned))
             }
             ChildMessage::Joined(host, ..) => {
-                front.in_doubt.remove(host);
-                Doubt::None
+                front.late_losses.remove(host);
+                LateLoss::Unaffected
             }
-            ChildMessage::Failed(host, attempt, failure) => match front.in_doubt.remove(host) {
+            ChildMessage::Failed(host, attempt, failure) => match front.late_losses.remove(host) {
                 Some(lost) if failure.cause == Cause::Cancelled => {
-                    let leader = self.tasks.get(host).and_then(|task| task.blocks.first());
+                    let leader = self.host_specs.get(host).and_then(|spec| spec.blocks.first());
                     if let (Some(block), Cause::Exited(exit)) = (leader, &lost.cause) {
-                        front.roster.leaves(block.first);
-                        out.push(Effect::Tell(Notice::Exited(block.first, *exit)));
+                        front.members.remove(block.first);
+                        out.push(Effect::Notify(Notice::Exited(block.first, *exit)));
                     }
-                    Doubt::Settled(ChildMessage::Failed(*host, *attempt, *lost))
+                    LateLoss::Resolved(ChildMessage::Failed(*host, *attempt, *lost))
                 }
-                _ => Doubt::None,
+                _ => LateLoss::Unaffected,
             },
-            _ => Doubt::None,
+            _ => LateLoss::Unaffected,
         }
     }
 
     fn go(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        (self.stage, self.was_up) = (Stage::Up, true);
+        (self.stage, self.was_up) = (SessionStage::Up, true);
         self.direct.forget_secret();
         let (mut absent, mut present) = (Ranks::new(), Ranks::first(self.size));
-        if let Role::Front(front) = &mut self.role {
-            let hosts = front.ledger.hosts().zip(self.tasks.values());
-            for (_, task) in hosts.filter(|(known, _)| matches!(known, Known::Failed(_))) {
-                front.roster.lose(&task.blocks);
-                task.blocks.iter().for_each(|block| absent.add_run(block.first.0, block.count));
+        if let Role::FrontEnd(front) = &mut self.role {
+            let hosts = front.table.hosts().zip(self.host_specs.values());
+            for (_, spec) in hosts.filter(|(known, _)| matches!(known, HostState::Failed(_))) {
+                front.members.remove_host(&spec.blocks);
+                spec.blocks.iter().for_each(|block| absent.add_run(block.first.0, block.count));
             }
         }
         present.remove_all(&absent);
         // Who did not join, and has not ended when that was asked of it, has no place.
         self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
-        self.rise(absent, present, None, now, out);
-        out.push(Effect::Tell(Notice::Up));
+        self.session_up(absent, present, None, now, out);
+        out.push(Effect::Notify(Notice::Up));
     }
 
     fn give_up(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        out.push(Effect::Tell(Notice::GivenUp));
+        out.push(Effect::Notify(Notice::GivenUp));
         self.end(Ending { signal: TERMINATE, grace: self.rules.kill_grace }, now, out);
     }
 
     /// What is still waited for is not launched any more.
-    pub(super) fn close_ledger(&mut self, now: Instant) {
+    pub(super) fn close_host_table(&mut self, now: Instant) {
         let elapsed = now.since(self.began);
-        if let Role::Front(front) = &mut self.role {
-            front.ledger.close(&Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed));
+        if let Role::FrontEnd(front) = &mut self.role {
+            front.table.close(&Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed));
         }
     }
 
     /// Sends this to every child that is up.
-    pub(super) fn pass_down(&mut self, message: &ParentMessage, out: &mut Vec<Effect>) {
+    pub(super) fn send_to_children(&mut self, message: &ParentMessage, out: &mut Vec<Effect>) {
         for (&link, _) in self.children.iter().filter(|(_, child)| child.is_up()) {
             Self::send(link, Kind::Control, message, out);
         }

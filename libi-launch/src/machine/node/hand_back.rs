@@ -50,81 +50,81 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
 use libi_core::time::Instant;
 
-use super::footing::Collapse;
-use super::{Effect, LinkId, Node, Role, Stage};
+use super::launch_health::LauncherUnusable;
+use super::{Effect, LinkId, Node, Role, SessionStage};
 use crate::failure::{Cause, Failure, Phase};
-use crate::machine::child::State;
+use crate::machine::child::ChildState;
 use crate::machine::message::ChildMessage;
 
 impl Node {
     /// A launch from here has got somewhere: who was held until that is known is given up.
-    pub(super) fn launching_works(&mut self) {
-        for (launch, failure) in self.footing.settles() {
-            self.give_host_up(launch, failure);
+    pub(super) fn launching_confirmed(&mut self) {
+        for (launch, failure) in self.health.confirm() {
+            self.give_up_host(launch, failure);
         }
     }
 
     /// A launch that failed is not repeated.
-    pub(super) fn give_host_up(&mut self, launch: Launch, failure: Failure) {
-        self.take_over(launch.host);
-        self.news.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
+    pub(super) fn give_up_host(&mut self, launch: Launch, failure: Failure) {
+        self.adopt_subtree(launch.host);
+        self.reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
     }
 
     /// A launch has failed, and would be repeated or not.
     pub(super) fn judge(&mut self, launch: Launch, failure: Failure, retry: Retry) {
         let speaks_of_here = failure.may_be_launcher_fault();
         let given_up = retry == Retry::Never;
-        if self.stage != Stage::Launching {
-            return self.give_host_up(launch, failure);
+        if self.stage != SessionStage::Launching {
+            return self.give_up_host(launch, failure);
         }
-        if self.footing.is_lost() {
+        if self.health.is_unusable() {
             // It was cut short, or would be launched again: but not here.
             if speaks_of_here || !given_up || failure.cause == Cause::Cancelled {
                 let was_silent = failure.elapsed > self.timeout();
                 let tried = speaks_of_here || failure.was_login_denied() || was_silent;
-                self.news.push(ChildMessage::Back(launch.host, anew(launch.attempt), tried));
+                self.reports.push(ChildMessage::HandBack(launch.host, superseding(launch.attempt), tried));
             } else {
-                self.give_host_up(launch, failure);
+                self.give_up_host(launch, failure);
             }
             return;
         }
         if !speaks_of_here {
-            self.launching_works();
-        } else if self.footing.suspect(launch, &failure, !given_up) {
+            self.launching_confirmed();
+        } else if self.health.record_failure(launch, &failure, !given_up) {
             return;
         }
         if given_up {
-            self.give_host_up(launch, failure);
+            self.give_up_host(launch, failure);
         }
     }
 
     /// Hands everything back if launching from here turns out not to work.
-    pub(super) fn weigh(&mut self, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn evaluate_launch_health(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let (timeout, in_flight, waiting) = (self.timeout(), self.queue.in_flight(), self.queue.waiting());
-        let Some(collapse) = self.footing.weigh(now, timeout, in_flight, waiting) else { return };
-        let Collapse { why, certain, held, failed } = collapse;
-        self.news.push(ChildMessage::Unable(why, certain));
+        let Some(collapse) = self.health.evaluate(now, timeout, in_flight, waiting) else { return };
+        let LauncherUnusable { why, certain, deferred, failed } = collapse;
+        self.reports.push(ChildMessage::CannotLaunch(why, certain));
         let silent = self
             .children
             .iter()
-            .filter(|(_, child)| child.launch.is_some() && matches!(child.state, State::Starting));
+            .filter(|(_, child)| child.launch.is_some() && matches!(child.state, ChildState::Starting));
         let silent: Vec<(LinkId, Instant)> =
             silent.map(|(&link, child)| (link, child.by.min(child.started + timeout))).collect();
         let most = self.rules.attempts.saturating_sub(1);
-        let next_held = |Launch { host, attempt }| {
+        let next_deferred = |Launch { host, attempt }| {
             let failed = attempt.failed.saturating_add(1);
-            let next = if failed <= most { Attempt { failed, ..attempt } } else { anew(attempt) };
+            let next = if failed <= most { Attempt { failed, ..attempt } } else { superseding(attempt) };
             Launch { host, attempt: Attempt { failed: failed.min(most), ..next } }
         };
-        let held: Vec<Launch> = held.into_iter().map(next_held).collect();
-        for Launch { host, attempt } in held.into_iter().chain(self.not_launched()) {
+        let deferred: Vec<Launch> = deferred.into_iter().map(next_deferred).collect();
+        for Launch { host, attempt } in deferred.into_iter().chain(self.drain_unlaunched()) {
             let tried = failed.contains(&host);
-            let next = if certain && tried { anew(attempt) } else { attempt };
-            self.news.push(ChildMessage::Back(host, next, tried));
+            let next = if certain && tried { superseding(attempt) } else { attempt };
+            self.reports.push(ChildMessage::HandBack(host, next, tried));
         }
         for (link, by) in silent {
             if certain {
-                self.end_by_force(link, Cause::Cancelled, now, out);
+                self.force_end(link, Cause::Cancelled, now, out);
             } else {
                 self.set_deadline(link, by);
             }
@@ -132,40 +132,41 @@ impl Node {
     }
 
     /// Hands back what was given to a leader that has said that it cannot launch.
-    pub(super) fn hand_back_what_is_given(&mut self) {
-        if self.footing.is_lost() && self.stage == Stage::Launching {
-            let given = self.not_launched();
-            let back =
-                given.into_iter().map(|Launch { host, attempt }| ChildMessage::Back(host, attempt, false));
-            self.news.extend(back);
+    pub(super) fn hand_back_new_share(&mut self) {
+        if self.health.is_unusable() && self.stage == SessionStage::Launching {
+            let given = self.drain_unlaunched();
+            let back = given
+                .into_iter()
+                .map(|Launch { host, attempt }| ChildMessage::HandBack(host, attempt, false));
+            self.reports.extend(back);
         }
     }
 
     /// A child cannot launch others.
-    pub(super) fn child_is_unable(&mut self, child: HostIndex, why: &Failure, certain: bool) {
+    pub(super) fn child_cannot_launch(&mut self, child: HostIndex, why: &Failure, certain: bool) {
         if certain {
-            self.footing.child_is_unable();
+            self.health.child_cannot_launch();
         }
-        if let Role::Front(front) = &mut self.role {
-            front.flat.get_or_insert_with(|| Box::new((child, why.clone())));
+        if let Role::FrontEnd(front) = &mut self.role {
+            front.flat_launch.get_or_insert_with(|| Box::new((child, why.clone())));
         }
     }
 
     /// A child hands back a host, to be launched by this attempt, which it may have tried in vain.
-    pub(super) fn take_back(&mut self, child: HostIndex, back: Launch, tried: bool, now: Instant) {
+    pub(super) fn accept_hand_back(&mut self, child: HostIndex, back: Launch, tried: bool, now: Instant) {
         let Launch { host, attempt } = back;
         let is_old = match &self.role {
-            Role::Front(front) => front.is_out_of_date(host, attempt),
+            Role::FrontEnd(front) => front.is_out_of_date(host, attempt),
             Role::Member(_) => false,
         };
-        let Some(task) = self.tasks.get_mut(&host).filter(|_| !is_old) else { return };
+        let Some(spec) = self.host_specs.get_mut(&host).filter(|_| !is_old) else { return };
         // Unless it is older than what was heard of already.
-        let next = if attempt < task.attempt { anew(task.attempt) } else { attempt };
-        if self.stage != Stage::Launching {
+        let next = if attempt < spec.attempt { superseding(spec.attempt) } else { attempt };
+        if self.stage != SessionStage::Launching {
             if self.queue.remove_from_share(child, host) || self.is_front() {
                 let elapsed = now.since(self.began);
                 let failure = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);
-                self.news.push(ChildMessage::Failed(host, next, failure));
+                self.reports.push(ChildMessage::Failed(host, next, failure));
             }
             return;
         }
@@ -176,36 +177,36 @@ impl Node {
         let launch = Launch { host, attempt: next };
         let taken = match &self.role {
             // What the master has is not noted in the front end's queue.
-            Role::Front(_) => self.queue.adopt(launch, not_before),
+            Role::FrontEnd(_) => self.queue.adopt(launch, not_before),
             Role::Member(_) => self.queue.hand_back(child, launch, not_before),
         };
         // Otherwise it is not the child's to hand back.
         if taken.is_ok() {
-            self.again_by(launch, None);
+            self.report_relaunch(launch, None);
         }
     }
 
     /// A host is to be launched by another attempt, which everybody above should know; and why, if it was lost.
-    pub(super) fn again_by(&mut self, next: Launch, lost: Option<&Failure>) {
-        if let Some(task) = self.tasks.get_mut(&next.host) {
-            task.attempt = next.attempt;
+    pub(super) fn report_relaunch(&mut self, next: Launch, lost: Option<&Failure>) {
+        if let Some(spec) = self.host_specs.get_mut(&next.host) {
+            spec.attempt = next.attempt;
         }
-        self.news.push(ChildMessage::Again(next.host, next.attempt, lost.cloned().map(Box::new)));
+        self.reports.push(ChildMessage::Relaunch(next.host, next.attempt, lost.cloned().map(Box::new)));
     }
 
     /// At the front end: the leader that could not launch others, and its first failure, if everybody was launched from the
     /// front end since then; as far as somebody has been up to now.
     #[must_use]
-    pub fn flat(&self) -> Option<(HostIndex, &Failure)> {
-        let Role::Front(front) = &self.role else { return None };
-        let (host, why) = front.flat.as_deref()?;
-        let mut others = self.trips().iter().skip(1);
+    pub fn flat_launch(&self) -> Option<(HostIndex, &Failure)> {
+        let Role::FrontEnd(front) = &self.role else { return None };
+        let (host, why) = front.flat_launch.as_deref()?;
+        let mut others = self.timings().iter().skip(1);
         let is_true = others.any(|timing| timing.launcher.is_none() && timing.hello.is_some());
         is_true.then_some((*host, why))
     }
 }
 
 /// The attempt at a host with which all that was tried before is out of date, and does not count.
-pub(super) fn anew(attempt: Attempt) -> Attempt {
+pub(super) fn superseding(attempt: Attempt) -> Attempt {
     Attempt { lost: attempt.lost.saturating_add(1), failed: 0 }
 }

@@ -9,62 +9,66 @@ use libi_core::sim::Sim;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Exit, Phase};
-use libi_launch::machine::{Known, Node, Notice};
+use libi_launch::machine::{HostState, Node, Notice};
 
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::world::Cluster;
 
 /// What launches from barred hosts meet with, and which part of the hosts is barred.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bars {
+pub(crate) struct BlockedLaunchers {
     pub(crate) fate: Fate,
-    part: f64,
+    fraction: f64,
 }
 
 /// How many hosts a leader may have tried in vain before it knows, if refusals come soon.
-const TRIED_IN_VAIN: usize = 100;
+const FUTILE_LAUNCHES: usize = 100;
 
-impl Bars {
+impl BlockedLaunchers {
     pub(crate) fn draw(rng: &mut Rng) -> Option<Self> {
         let fate = [Fate::Denied, Fate::Refused, Fate::NotStarted, Fate::Hangs][rng.below(4) as usize];
-        let part = [1.0, 1.0, 0.1, 0.5, 0.9][rng.below(5) as usize];
-        rng.chance(0.3).then_some(Self { fate, part })
+        let fraction = [1.0, 1.0, 0.1, 0.5, 0.9][rng.below(5) as usize];
+        rng.chance(0.3).then_some(Self { fate, fraction })
     }
 }
 
 impl Scenario {
     /// The scenario of a seed in which there may be hosts that cannot launch others, drawn apart from the rest.
-    pub(crate) fn with_bars(seed: u64) -> Self {
+    pub(crate) fn with_blocked_launchers(seed: u64) -> Self {
         let mut scenario = Self::with_links(seed);
-        scenario.bars = Bars::draw(&mut Rng::new(seed).fork(12));
+        scenario.blocked_launchers = BlockedLaunchers::draw(&mut Rng::new(seed).fork(12));
         scenario
     }
 
     /// The scenario of a seed in which nodes may have room for few, drawn apart from the rest.
-    pub(crate) fn with_room(seed: u64) -> Self {
-        let mut scenario = Self::with_bars(seed);
+    pub(crate) fn with_capacity(seed: u64) -> Self {
+        let mut scenario = Self::with_blocked_launchers(seed);
         let mut rng = Rng::new(seed).fork(16);
-        scenario.room = rng.chance(0.25).then(|| [2, 3, 5, 20][rng.below(4) as usize]);
+        scenario.capacity = rng.chance(0.25).then(|| [2, 3, 5, 20][rng.below(4) as usize]);
         scenario
     }
 
     /// Whether there may be no way to everybody: who has room for few gives the rest to others, but not if it is laid down who
     /// launches whom, or if they cannot.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.room.is_some() && (self.strategy != Strategy::Late || self.bars.is_some())
+        self.capacity.is_some() && (self.strategy != Strategy::Late || self.blocked_launchers.is_some())
     }
 
     /// What launches from a machine meet with, if that is barred.
-    pub(crate) fn bar(&self, launcher: &str) -> Option<Fate> {
-        let bars = self.bars?;
+    pub(crate) fn blocked_fate(&self, launcher: &str) -> Option<Fate> {
+        let blocked_launchers = self.blocked_launchers?;
         let spare = launcher.strip_prefix("spare").map(|number| (1 << 32, number));
         let (kind, number) = spare.or_else(|| Some((0, launcher.strip_prefix("node")?)))?;
         let number: u64 = number.parse().ok()?;
-        Rng::new(self.seed).fork(13).fork(kind | number).chance(bars.part).then_some(bars.fate)
+        Rng::new(self.seed)
+            .fork(13)
+            .fork(kind | number)
+            .chance(blocked_launchers.fraction)
+            .then_some(blocked_launchers.fate)
     }
 
-    fn is_barred(&self, host: u32) -> bool {
-        self.bar(&format!("node{host}")).is_some()
+    fn is_blocked(&self, host: u32) -> bool {
+        self.blocked_fate(&format!("node{host}")).is_some()
     }
 }
 
@@ -86,17 +90,18 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         return Ok(()); // there was not time for all
     }
     let joined = front.progress().0;
-    if *verdict != Notice::Up || joined < scenario.hosts && !has_lost_somebody(world) {
-        let failed = front.known().find(|known| matches!(known, Known::Failed(_)));
+    if *verdict != Notice::Up || joined < scenario.hosts && !has_losses(world) {
+        let failed = front.host_states().find(|known| matches!(known, HostState::Failed(_)));
         return Err(format!("{joined} of {} have joined, though all live: {failed:?}", scenario.hosts));
     }
-    let flat = front.flat();
-    let expected = scenario.hosts > 1 && scenario.is_barred(0);
-    match (flat, scenario.bars) {
+    let flat = front.flat_launch();
+    let expected = scenario.hosts > 1 && scenario.is_blocked(0);
+    match (flat, scenario.blocked_launchers) {
         (None, _) if !expected => {}
-        (Some((_, failure)), None) if scenario.room.is_some() && Fate::OutOfResources.explains(failure) => {}
-        (Some((HostIndex(0), failure)), Some(bars)) if expected => {
-            let fits = match bars.fate {
+        (Some((_, failure)), None)
+            if scenario.capacity.is_some() && Fate::OutOfResources.explains(failure) => {}
+        (Some((HostIndex(0), failure)), Some(blocked_launchers)) if expected => {
+            let fits = match blocked_launchers.fate {
                 Fate::NotStarted => matches!(failure.cause, Cause::NotStarted(_)),
                 Fate::Refused => failure.tail.contains("refused"),
                 Fate::Denied => {
@@ -110,23 +115,23 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         }
         _ => return Err(format!("says of hosts that launch each other: {flat:?}")),
     }
-    in_vain(scenario, world)
+    futile_launches(scenario, world)
 }
 
-fn has_lost_somebody(world: &Cluster) -> bool {
+fn has_losses(world: &Cluster) -> bool {
     world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(..) | Notice::Exited(..)))
 }
 
 /// Who is barred notices soon, and tries nobody twice who was clear.
-fn in_vain(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
-    let Some(bars) = scenario.bars else { return Ok(()) };
-    for host in (0..scenario.hosts).filter(|host| scenario.is_barred(*host)) {
+fn futile_launches(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
+    let Some(blocked_launchers) = scenario.blocked_launchers else { return Ok(()) };
+    for host in (0..scenario.hosts).filter(|host| scenario.is_blocked(*host)) {
         let by = Some(MemberRole::Leader(HostIndex(host)));
         let tried: Vec<_> = world.starts.iter().filter(|start| start.by == by).collect();
         let hosts: std::collections::BTreeSet<_> = tried.iter().map(|start| start.host).collect();
-        let soon = bars.fate != Fate::Hangs;
-        let at_once = matches!(bars.fate, Fate::Denied | Fate::NotStarted);
-        if soon && tried.len() > TRIED_IN_VAIN || at_once && tried.len() > hosts.len() {
+        let soon = blocked_launchers.fate != Fate::Hangs;
+        let at_once = matches!(blocked_launchers.fate, Fate::Denied | Fate::NotStarted);
+        if soon && tried.len() > FUTILE_LAUNCHES || at_once && tried.len() > hosts.len() {
             return Err(format!("host {host} has launched {} times in vain", tried.len()));
         }
     }

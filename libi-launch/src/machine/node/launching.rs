@@ -9,14 +9,14 @@ use libi_core::plan::late::{Attempt, Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::{Child, Effect, Job, LinkId, Node};
+use super::{Child, Effect, LinkId, Node, StartRequest};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, Phase};
 
 /// After how long without an answer, at least, a launch does not count as keeping its launcher busy.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// How many launches may be in flight, whatever their age: each is a process here, with its descriptors.
-const MOST_IN_FLIGHT: usize = 1_000;
+const MAX_LAUNCHES: usize = 1_000;
 
 impl Node {
     /// Starts as many hosts as may be in flight.
@@ -46,7 +46,7 @@ impl Node {
         if self.queue.waiting() == 0 {
             return Ok(());
         }
-        if self.footing.is_full() && self.queue.in_flight() > 0 {
+        if self.health.is_out_of_resources() && self.queue.in_flight() > 0 {
             return Err(None); // what waits is for the next who comes up, unless he fails and leaves room
         }
         let estimate = self.queue.estimate();
@@ -62,16 +62,16 @@ impl Node {
         if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
             return Err(earliest.map(|started| started + timeout + Duration::from_nanos(1)));
         }
-        if self.queue.in_flight() >= self.most_in_flight() { Err(None) } else { Ok(()) }
+        if self.queue.in_flight() >= self.max_in_flight() { Err(None) } else { Ok(()) }
     }
 
     /// How many launches may be in flight if all that is launched takes something of which there is not enough: one always may,
     /// to find out, and to say so of the host.
-    fn most_in_flight(&self) -> usize {
-        let Some(most) = self.backend.max_children() else { return MOST_IN_FLIGHT };
+    fn max_in_flight(&self) -> usize {
+        let Some(most) = self.backend.max_children() else { return MAX_LAUNCHES };
         let held = self.children.values().filter(|child| child.launch.is_some()).count();
         let up = held.saturating_sub(self.queue.in_flight());
-        most.saturating_sub(up).clamp(1, MOST_IN_FLIGHT)
+        most.saturating_sub(up).clamp(1, MAX_LAUNCHES)
     }
 
     /// After how long a launch that has not been answered is silent.
@@ -80,24 +80,24 @@ impl Node {
     }
 
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
-        let Some(task) = self.tasks.get_mut(&launch.host) else { return };
-        task.attempt = launch.attempt;
-        let task = task.clone();
-        let Some(program) = self.program(&task.blocks) else {
+        let Some(spec) = self.host_specs.get_mut(&launch.host) else { return };
+        spec.attempt = launch.attempt;
+        let spec = spec.clone();
+        let Some(program) = self.program(&spec.blocks) else {
             let failure = self.nothing_to_run(now);
             return self.launch_failed(launch, failure, now);
         };
-        let blocks = task.blocks.clone();
+        let blocks = spec.blocks.clone();
         let link = self.start(
             MemberRole::Leader(launch.host),
             Some(launch),
             blocks,
-            Job::Host(task, program),
+            StartRequest::Host(spec, program),
             now,
             out,
         );
         self.starting = Some((link, now));
-        self.footing.launched(launch.host, now);
+        self.health.note_launch(launch.host, now);
         self.window.launched(now, &self.queue.estimate());
     }
 
@@ -107,7 +107,7 @@ impl Node {
             let failure = self.nothing_to_run(now);
             return self.host_failed(failure, now, out);
         };
-        self.start(MemberRole::Local(rank), None, vec![block], Job::Member(rank, program), now, out);
+        self.start(MemberRole::Local(rank), None, vec![block], StartRequest::Member(rank, program), now, out);
     }
 
     fn nothing_to_run(&self, now: Instant) -> Failure {
@@ -125,7 +125,7 @@ impl Node {
         place: MemberRole,
         launch: Option<Launch>,
         blocks: Vec<Block>,
-        job: Job,
+        request: StartRequest,
         now: Instant,
         out: &mut Vec<Effect>,
     ) -> LinkId {
@@ -136,7 +136,7 @@ impl Node {
         let by = now + if launch.is_some() { self.rules.hello_timeout } else { self.rules.join_timeout };
         self.children.insert(link, Child::new(ticket, launch, blocks, now, by));
         self.deadlines.insert((by, link));
-        out.push(Effect::Start(link, job));
+        out.push(Effect::Start(link, request));
         Self::send_preamble(link, out);
         Self::send(link, Kind::Ticket, &ticket, out);
         link
@@ -152,7 +152,7 @@ impl Node {
             if !full {
                 self.queue.observe_seq(now.since(since));
             }
-            self.footing.fills(full);
+            self.health.set_out_of_resources(full);
         }
     }
 
@@ -161,7 +161,7 @@ impl Node {
         self.is_started(link, full, now);
         if let Some(child) = self.children.get_mut(&link) {
             child.end(why);
-            self.gone(link, now, out);
+            self.child_gone(link, now, out);
         }
     }
 }
@@ -175,9 +175,9 @@ mod tests {
     use crate::backend::{Backend, Rsh};
 
     #[test]
-    fn whoever_holds_as_many_hosts_as_there_are_ports_for_tries_one_more_at_a_time() {
+    fn at_the_port_limit_one_launch_is_tried_at_a_time() {
         let mut node = Node::member(0, String::new(), 1);
-        assert_eq!(node.most_in_flight(), MOST_IN_FLIGHT);
+        assert_eq!(node.max_in_flight(), MAX_LAUNCHES);
         node.backend = Backend::Rsh(Rsh::new());
         for (held, may) in [(0, 250), (100, 150), (249, 1), (250, 1), (300, 1)] {
             node.children.clear();
@@ -188,7 +188,7 @@ mod tests {
                 let child = Child::new(ticket, Some(launch), Vec::new(), Instant::ZERO, Instant::FAR_FUTURE);
                 node.children.insert(LinkId(number), child);
             }
-            assert_eq!(node.most_in_flight(), may, "{held} are up");
+            assert_eq!(node.max_in_flight(), may, "{held} are up");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Takes apart what arrives on a link: foreign text, then our preamble, then frames.
 //!
 //! What arrives is copied into the frame that it belongs to; of a long frame of data, what has not arrived yet can be put
-//! [there](Reader::landing) at once.
+//! [there](LinkReader::receive_buffer) at once.
 
 use libi_core::wire::{
     Decoder, FrameError, FramePart, Header, Kind, Limits, PROTOCOL, PreambleScanner, Version, VersionMismatch,
@@ -13,7 +13,7 @@ const LONG: usize = 16 << 10;
 
 /// What was found on a link.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum LinkItem {
     /// Bytes that are not ours: a banner, or what a program printed before it joined.
     Text(Vec<u8>),
     /// The preamble, with the last of the text in front of it: from here on the peer speaks our protocol.
@@ -33,23 +33,23 @@ pub(super) enum ReadError {
 
 /// One direction of a link, as it is read.
 #[derive(Debug)]
-pub(super) enum Reader {
+pub(super) enum LinkReader {
     /// Before the preamble.
     Scanning(PreambleScanner),
     /// Behind it; with the frame that is incomplete, if one is.
-    Framed { decoder: Decoder, open: Option<Open> },
+    Framed { decoder: Decoder, partial: Option<PartialFrame> },
 }
 
 /// A frame that is incomplete.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct PartialFrame {
     header: Header,
     payload: Vec<u8>,
     /// How much of the payload the decoder knows of; the rest has landed there.
-    have: usize,
+    decoded: usize,
 }
 
-impl Reader {
+impl LinkReader {
     pub(super) fn new() -> Self {
         Self::Scanning(PreambleScanner::new())
     }
@@ -62,7 +62,7 @@ impl Reader {
     }
 
     /// Reads the next item off the front of `bytes`; nothing if more bytes are needed.
-    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Item>, ReadError> {
+    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<LinkItem>, ReadError> {
         match self {
             Self::Scanning(scanner) => {
                 if bytes.is_empty() {
@@ -72,33 +72,33 @@ impl Reader {
                 let text = [&scan.held[..], scan.foreign].concat();
                 let Some(found) = scan.found else {
                     *bytes = &[];
-                    return Ok((!text.is_empty()).then_some(Item::Text(text)));
+                    return Ok((!text.is_empty()).then_some(LinkItem::Text(text)));
                 };
                 *bytes = found.rest;
                 let version = PROTOCOL.agree(found.preamble.versions)?;
-                *self = Self::Framed { decoder: Decoder::new(Limits::UNAUTHENTICATED), open: None };
-                Ok(Some(Item::Preamble(text, version)))
+                *self = Self::Framed { decoder: Decoder::new(Limits::UNAUTHENTICATED), partial: None };
+                Ok(Some(LinkItem::Preamble(text, version)))
             }
-            Self::Framed { decoder, open } => {
-                if let Some(open) = open
-                    && open.payload.len() > open.have
+            Self::Framed { decoder, partial } => {
+                if let Some(partial) = partial
+                    && partial.payload.len() > partial.decoded
                 {
-                    let mut landed = &open.payload[open.have..];
-                    decoder.step(&mut landed)?;
-                    open.have = open.payload.len() - landed.len();
-                    open.payload.truncate(open.have);
+                    let mut received = &partial.payload[partial.decoded..];
+                    decoder.step(&mut received)?;
+                    partial.decoded = partial.payload.len() - received.len();
+                    partial.payload.truncate(partial.decoded);
                 }
                 while let Some(event) = decoder.step(bytes)? {
-                    match (event, open.as_mut()) {
+                    match (event, partial.as_mut()) {
                         // A payload is set aside for as it comes, not for what its header claims.
                         (FramePart::Head(header), _) => {
-                            *open = Some(Open { header, payload: Vec::new(), have: 0 });
+                            *partial = Some(PartialFrame { header, payload: Vec::new(), decoded: 0 });
                         }
-                        (FramePart::Bytes(more), Some(open)) => open.gather(more),
+                        (FramePart::Bytes(more), Some(partial)) => partial.linger_until(more),
                         (FramePart::Bytes(_), None) => {}
                         (FramePart::End, _) => {
-                            if let Some(Open { header, payload, .. }) = open.take() {
-                                return Ok(Some(Item::Frame(header, payload)));
+                            if let Some(PartialFrame { header, payload, .. }) = partial.take() {
+                                return Ok(Some(LinkItem::Frame(header, payload)));
                             }
                         }
                     }
@@ -110,10 +110,12 @@ impl Reader {
 
     /// The payload of a long frame of data, to which what is missing can be appended, and how much that is. What has been
     /// appended is noticed with the next call of [`next`](Self::next).
-    pub(super) fn landing(&mut self) -> Option<(&mut Vec<u8>, usize)> {
-        let Self::Framed { open: Some(Open { header, payload, have }), .. } = self else { return None };
-        let missing = header.length().saturating_sub(*have);
-        if header.kind() != Kind::Data || missing < LONG || payload.len() > *have {
+    pub(super) fn receive_buffer(&mut self) -> Option<(&mut Vec<u8>, usize)> {
+        let Self::Framed { partial: Some(PartialFrame { header, payload, decoded }), .. } = self else {
+            return None;
+        };
+        let missing = header.length().saturating_sub(*decoded);
+        if header.kind() != Kind::Data || missing < LONG || payload.len() > *decoded {
             return None;
         }
         payload.reserve_exact(missing);
@@ -121,10 +123,10 @@ impl Reader {
     }
 }
 
-impl Open {
+impl PartialFrame {
     /// Appends bytes.
-    fn gather(&mut self, more: &[u8]) {
-        let Self { header, payload, have } = self;
+    fn linger_until(&mut self, more: &[u8]) {
+        let Self { header, payload, decoded } = self;
         let length = payload.len() + more.len();
         if length > payload.capacity() && header.kind() != Kind::Data {
             // One that grows by itself leaves what it had in freed memory, and that may be a secret.
@@ -134,6 +136,6 @@ impl Open {
             *payload = larger;
         }
         payload.extend_from_slice(more);
-        *have = payload.len();
+        *decoded = payload.len();
     }
 }

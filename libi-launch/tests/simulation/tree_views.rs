@@ -10,7 +10,7 @@ use libi_core::ranks::Ranks;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind, Limits};
-use libi_launch::machine::{Known, LinkId, Node, Tree};
+use libi_launch::machine::{HostState, LinkId, Node, TreeView};
 
 use crate::scenario::{Scenario, Trouble};
 use crate::world::{Cluster, FRONT};
@@ -21,35 +21,35 @@ const ANSWERS: u32 = 4;
 /// The trees of a session, and what was said there.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
-    known: BTreeMap<Id, Tree>,
+    known: BTreeMap<Id, TreeView>,
     /// How much was said at each end of a link, and how much was heard.
-    said: BTreeMap<(Id, LinkId), u32>,
-    heard: BTreeMap<(Id, LinkId), u32>,
+    sent: BTreeMap<(Id, LinkId), u32>,
+    received: BTreeMap<(Id, LinkId), u32>,
     cut: BTreeSet<(Id, LinkId)>,
     pub(crate) wrong: Option<String>,
 }
 
 impl Cluster {
     /// A node tells its communication half who is where.
-    pub(crate) fn rises(&mut self, id: Id, tree: Tree, agenda: &mut Agenda<Self>) {
+    pub(crate) fn on_session_up(&mut self, id: Id, tree: TreeView, agenda: &mut Agenda<Self>) {
         if let Err(wrong) = self.check_tree(id, &tree, agenda) {
             self.trees.wrong.get_or_insert(format!("{id:?}: {wrong}: {tree:?}"));
         }
         if self.trees.known.insert(id, tree).is_some() {
             self.trees.wrong.get_or_insert(format!("{id:?} is told twice where everybody is"));
         }
-        self.talks(id, agenda);
+        self.talk(id, agenda);
     }
 
     /// A node says something on all links of its tree.
-    pub(crate) fn talks(&mut self, id: Id, agenda: &mut Agenda<Self>) {
+    pub(crate) fn talk(&mut self, id: Id, agenda: &mut Agenda<Self>) {
         for link in self.trees.links(id) {
-            self.says(id, link, agenda);
+            self.send_frame(id, link, agenda);
         }
     }
 
-    fn says(&mut self, id: Id, link: LinkId, agenda: &mut Agenda<Self>) {
-        let said = self.trees.said.entry((id, link)).or_default();
+    fn send_frame(&mut self, id: Id, link: LinkId, agenda: &mut Agenda<Self>) {
+        let said = self.trees.sent.entry((id, link)).or_default();
         let payload = [id.0.to_le_bytes(), said.to_le_bytes()].concat();
         *said += 1;
         let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::AUTHENTICATED).unwrap();
@@ -57,8 +57,8 @@ impl Cluster {
     }
 
     /// A frame is handed to the communication half of a node.
-    pub(crate) fn hears(&mut self, id: Id, link: LinkId, frame: &[u8], agenda: &mut Agenda<Self>) {
-        let heard = self.trees.heard.entry((id, link)).or_default();
+    pub(crate) fn on_frame(&mut self, id: Id, link: LinkId, frame: &[u8], agenda: &mut Agenda<Self>) {
+        let heard = self.trees.received.entry((id, link)).or_default();
         let speaker = match link {
             LinkId::PARENT => self.processes[id.0 as usize].origin.map(|(parent, _)| parent),
             _ => self.processes[id.0 as usize].started.get(&link).copied(),
@@ -70,12 +70,12 @@ impl Cluster {
             let wrong = format!("{id:?} hears {frame:?} on {link}, not {expected:?}; {may_hear}");
             self.trees.wrong.get_or_insert(wrong);
         } else if number < ANSWERS {
-            self.says(id, link, agenda);
+            self.send_frame(id, link, agenda);
         }
     }
 
     /// The communication half of a node is told that nothing more comes over a link.
-    pub(crate) fn is_cut(&mut self, id: Id, link: LinkId) {
+    pub(crate) fn on_link_cut(&mut self, id: Id, link: LinkId) {
         if !self.trees.links(id).contains(&link) {
             self.trees.wrong.get_or_insert(format!("{link} of {id:?} is cut, but is none"));
         }
@@ -83,14 +83,14 @@ impl Cluster {
     }
 
     /// Nothing is left below a node.
-    pub(crate) fn is_over(&mut self, id: Id) {
+    pub(crate) fn on_over(&mut self, id: Id) {
         let left: Vec<_> = self.trees.links(id).into_iter().filter(|link| *link != LinkId::PARENT).collect();
         if !left.is_empty() {
             self.trees.wrong.get_or_insert(format!("it is over for {id:?}, but these are not cut: {left:?}"));
         }
     }
 
-    fn check_tree(&self, id: Id, tree: &Tree, agenda: &Agenda<Self>) -> Result<(), String> {
+    fn check_tree(&self, id: Id, tree: &TreeView, agenda: &Agenda<Self>) -> Result<(), String> {
         let scenario = &self.scenario;
         let process = &self.processes[id.0 as usize];
         let leader = |host: u32| Rank(host * scenario.members);
@@ -126,8 +126,8 @@ impl Cluster {
         }
         let (absent, below, top) = match process.origin {
             None => {
-                let known = agenda.machine(id).into_iter().flat_map(Node::known);
-                let failed = (0..).zip(known).filter(|(_, known)| matches!(known, Known::Failed(_)));
+                let known = agenda.machine(id).into_iter().flat_map(Node::host_states);
+                let failed = (0..).zip(known).filter(|(_, known)| matches!(known, HostState::Failed(_)));
                 let mut absent = Ranks::new();
                 failed.for_each(|(host, _)| absent.add_run(leader(host).0, scenario.members));
                 let mut present = Ranks::first(size);
@@ -172,7 +172,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster) -> Result<(), String>
     if let Some(wrong) = &world.trees.wrong {
         return Err(wrong.clone());
     }
-    for (id, process) in world.living().filter(|(_, process)| process.told_up) {
+    for (id, process) in world.alive().filter(|(_, process)| process.told_up) {
         let Some(tree) = world.trees.known.get(&id) else {
             return Err(format!("was told that the session is up, and not where who is: {process:?}"));
         };
@@ -186,7 +186,7 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster) -> Result<(), String>
         return Err(format!("{tops} nodes are at the top"));
     }
     if !scenario.has_faults() && !world.was_cut {
-        let too_little = world.trees.heard.iter().find(|(_, heard)| **heard < ANSWERS);
+        let too_little = world.trees.received.iter().find(|(_, heard)| **heard < ANSWERS);
         if let Some(((id, link), heard)) = too_little {
             return Err(format!("{id:?} has heard {heard} frames on {link}"));
         }

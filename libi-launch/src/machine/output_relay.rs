@@ -3,9 +3,9 @@
 //! On every link the receiver grants how many bytes of output may come, at first [`WINDOW`], and again as many as it has
 //! passed on itself. So output waits at whoever printed it when nobody reads it at the front end, and never in the way
 //! of the protocol: who has no credit can still say everything else. A node holds at most [`WINDOW`] bytes of
-//! each child, and reads pipes of its own only while it [has room](Outbox::has_room).
+//! each child, and reads pipes of its own only while it [has room](OutputRelay::has_capacity).
 //!
-//! A node that has lost its parent and lives on [discards](Outbox::discard) what it gets.
+//! A node that has lost its parent and lives on [is_discarding](OutputRelay::discard) what it gets.
 
 use std::collections::VecDeque;
 
@@ -16,11 +16,11 @@ use super::contract::LinkId;
 /// How many bytes of output may be on their way on a link, or held by its receiver.
 pub const WINDOW: u32 = 64 << 10;
 /// How much a node holds before it stops reading pipes of its own.
-const ROOM: usize = 128 << 10;
+const CAPACITY: usize = 128 << 10;
 /// How much goes into one frame, so that nothing else waits long behind it.
-pub(super) const CHUNK: usize = 16 << 10;
+pub(super) const MAX_FRAME_TEXT: usize = 16 << 10;
 /// What stands before the text in a frame: the rank, and the stream.
-const HEAD: usize = 5;
+const HEADER: usize = 5;
 
 /// Which of its streams a member has printed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,13 +33,13 @@ pub enum Stream {
 
 /// Something that a member has printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct OutputPiece {
     pub(super) rank: Rank,
     pub(super) stream: Stream,
     pub(super) text: Vec<u8>,
 }
 
-impl Piece {
+impl OutputPiece {
     /// The payload of the frame in which it travels.
     pub(super) fn encode(&self) -> Vec<u8> {
         let stream = match self.stream {
@@ -51,7 +51,7 @@ impl Piece {
 
     /// Nothing if this is no such payload.
     pub(super) fn decode(payload: &[u8]) -> Option<Self> {
-        let (head, text) = payload.split_at_checked(HEAD)?;
+        let (head, text) = payload.split_at_checked(HEADER)?;
         let (rank, stream) = head.split_first_chunk::<4>()?;
         let stream = match stream {
             [1] => Stream::Out,
@@ -64,58 +64,58 @@ impl Piece {
 
 /// The output that a node holds.
 #[derive(Debug)]
-pub(super) struct Outbox {
-    held: VecDeque<(Option<LinkId>, Piece)>,
+pub(super) struct OutputRelay {
+    buffered: VecDeque<(Option<LinkId>, OutputPiece)>,
     bytes: usize,
     credit: usize,
-    discards: bool,
+    is_discarding: bool,
 }
 
-impl Outbox {
+impl OutputRelay {
     pub(super) fn new() -> Self {
-        Self { held: VecDeque::new(), bytes: 0, credit: WINDOW as usize, discards: false }
+        Self { buffered: VecDeque::new(), bytes: 0, credit: WINDOW as usize, is_discarding: false }
     }
 
     /// Takes output, which a child has sent or this node has read from a pipe.
-    pub(super) fn push(&mut self, from: Option<LinkId>, piece: Piece) {
+    pub(super) fn push(&mut self, from: Option<LinkId>, piece: OutputPiece) {
         self.bytes += piece.text.len();
-        self.held.push_back((from, piece));
+        self.buffered.push_back((from, piece));
     }
 
     /// Whether more should be read from pipes.
-    pub(super) fn has_room(&self) -> bool {
-        self.discards || self.bytes < ROOM
+    pub(super) fn has_capacity(&self) -> bool {
+        self.is_discarding || self.bytes < CAPACITY
     }
 
     /// How many bytes it holds.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn buffered(&self) -> usize {
         self.bytes
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.buffered.is_empty()
     }
 
     /// So much more may be passed on.
-    pub(super) fn allow(&mut self, bytes: u32) {
+    pub(super) fn grant(&mut self, bytes: u32) {
         self.credit = self.credit.saturating_add(bytes as usize);
     }
 
     /// From now on nobody wants it.
     pub(super) fn discard(&mut self) {
-        self.discards = true;
-        self.held.clear();
+        self.is_discarding = true;
+        self.buffered.clear();
         self.bytes = 0;
     }
 
     /// The next that may be passed on, and the link that it came from.
-    pub(super) fn pop(&mut self) -> Option<(Option<LinkId>, Piece)> {
-        if self.discards {
+    pub(super) fn pop(&mut self) -> Option<(Option<LinkId>, OutputPiece)> {
+        if self.is_discarding {
             self.bytes = 0;
-            return self.held.pop_front();
+            return self.buffered.pop_front();
         }
-        let (from, first) = self.held.front_mut()?;
-        let length = cut(&first.text, self.credit);
+        let (from, first) = self.buffered.front_mut()?;
+        let length = split_point(&first.text, self.credit);
         if length == 0 && !first.text.is_empty() {
             return None;
         }
@@ -124,22 +124,22 @@ impl Outbox {
         if length < first.text.len() {
             let rest = first.text.split_off(length);
             let text = std::mem::replace(&mut first.text, rest);
-            return Some((*from, Piece { text, ..*first }));
+            return Some((*from, OutputPiece { text, ..*first }));
         }
-        self.held.pop_front()
+        self.buffered.pop_front()
     }
 
     /// Whether what it gives out is to be thrown away.
-    pub(super) fn discards(&self) -> bool {
-        self.discards
+    pub(super) fn is_discarding(&self) -> bool {
+        self.is_discarding
     }
 }
 
 /// How much of a text goes next, if so much may: whole lines, unless they are long. None of it, if more may go soon and
 /// until then a line would be cut.
-fn cut(text: &[u8], credit: usize) -> usize {
+fn split_point(text: &[u8], credit: usize) -> usize {
     let end_of_line = |most: usize| text[..most].iter().rposition(|byte| *byte == b'\n').map(|end| end + 1);
-    let most = text.len().min(CHUNK);
+    let most = text.len().min(MAX_FRAME_TEXT);
     let lines = if most < text.len() { end_of_line(most).unwrap_or(most) } else { most };
     if lines <= credit {
         return lines;
@@ -155,58 +155,58 @@ fn cut(text: &[u8], credit: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn piece(length: usize) -> Piece {
-        Piece { rank: Rank(7), stream: Stream::Err, text: vec![b'x'; length] }
+    fn piece(length: usize) -> OutputPiece {
+        OutputPiece { rank: Rank(7), stream: Stream::Err, text: vec![b'x'; length] }
     }
 
     #[test]
-    fn a_piece_survives_its_frame_and_nothing_else_is_taken_for_one() {
+    fn output_pieces_round_trip_and_malformed_ones_are_rejected() {
         for length in [0, 1, 1_000] {
-            assert_eq!(Piece::decode(&piece(length).encode()), Some(piece(length)));
+            assert_eq!(OutputPiece::decode(&piece(length).encode()), Some(piece(length)));
         }
         for wrong in [&[][..], &[0, 0, 0, 0], &[0, 0, 0, 0, 0], &[0, 0, 0, 0, 3, b'x']] {
-            assert_eq!(Piece::decode(wrong), None);
+            assert_eq!(OutputPiece::decode(wrong), None);
         }
     }
 
     #[test]
-    fn no_more_is_passed_on_than_was_allowed_and_none_of_it_is_lost() {
-        let mut outbox = Outbox::new();
-        outbox.push(Some(LinkId(1)), piece(100_000));
+    fn output_waits_for_credit_and_none_is_lost() {
+        let mut relay = OutputRelay::new();
+        relay.push(Some(LinkId(1)), piece(100_000));
         let mut passed = 0;
-        while let Some((from, piece)) = outbox.pop() {
-            assert!(from == Some(LinkId(1)) && piece.text.len() <= CHUNK);
+        while let Some((from, piece)) = relay.pop() {
+            assert!(from == Some(LinkId(1)) && piece.text.len() <= MAX_FRAME_TEXT);
             passed += piece.text.len();
         }
         assert_eq!(passed, WINDOW as usize);
-        outbox.allow(10);
-        assert_eq!(outbox.pop().map(|(_, piece)| piece.text.len()), Some(10));
-        assert_eq!(outbox.pop(), None);
-        outbox.allow(u32::MAX);
-        while let Some((_, piece)) = outbox.pop() {
+        relay.grant(10);
+        assert_eq!(relay.pop().map(|(_, piece)| piece.text.len()), Some(10));
+        assert_eq!(relay.pop(), None);
+        relay.grant(u32::MAX);
+        while let Some((_, piece)) = relay.pop() {
             passed += piece.text.len();
         }
-        assert_eq!((passed, outbox.is_empty()), (99_990, true));
+        assert_eq!((passed, relay.is_empty()), (99_990, true));
     }
 
     #[test]
-    fn lines_are_cut_only_if_they_are_long() {
+    fn only_long_lines_are_split() {
         let lines = [&[b'x'; 299][..], b"\n"].concat().repeat(100);
-        assert_eq!(cut(&lines, usize::MAX), CHUNK / 300 * 300);
-        assert_eq!(cut(&lines[..900], usize::MAX), 900);
-        assert_eq!(cut(&lines, 1_000), 900);
-        assert_eq!(cut(&lines, 299), 0, "more may go soon");
-        assert_eq!(cut(&[&lines[..600], b"prompt> "].concat(), 602), 600);
-        assert_eq!(cut(&[b'x'; CHUNK + 1], usize::MAX), CHUNK);
-        assert_eq!(cut(&[b'x'; CHUNK + 1], 7), 7);
+        assert_eq!(split_point(&lines, usize::MAX), MAX_FRAME_TEXT / 300 * 300);
+        assert_eq!(split_point(&lines[..900], usize::MAX), 900);
+        assert_eq!(split_point(&lines, 1_000), 900);
+        assert_eq!(split_point(&lines, 299), 0, "more may go soon");
+        assert_eq!(split_point(&[&lines[..600], b"prompt> "].concat(), 602), 600);
+        assert_eq!(split_point(&[b'x'; MAX_FRAME_TEXT + 1], usize::MAX), MAX_FRAME_TEXT);
+        assert_eq!(split_point(&[b'x'; MAX_FRAME_TEXT + 1], 7), 7);
     }
 
     #[test]
-    fn pipes_are_left_alone_while_much_is_held() {
-        let mut outbox = Outbox::new();
-        outbox.push(None, piece(ROOM));
-        assert!(!outbox.has_room());
-        outbox.discard();
-        assert!(outbox.has_room() && outbox.pop().is_none());
+    fn pipes_are_not_read_while_the_relay_is_full() {
+        let mut relay = OutputRelay::new();
+        relay.push(None, piece(CAPACITY));
+        assert!(!relay.has_capacity());
+        relay.discard();
+        assert!(relay.has_capacity() && relay.pop().is_none());
     }
 }

@@ -1,0 +1,405 @@
+//! Decides whether launching from a host works at all, from what becomes of its first launches.
+//!
+//! A refused launch may be the fault of the host that was to be launched, or of the one that launches: no remote shell is
+//! installed there, it has no keys, a firewall is in between. One failure does not tell; several, and nothing else, do.
+//!
+//! ```text
+//!          a child speaks our protocol, or a shell has reached its host and failed there
+//!   Open ---------------------------------------------------------------------------------> Firm
+//!     |
+//!     | the launches that were made first have failed, and are ENOUGH; or all that there are have
+//!     v
+//!   Lost
+//! ```
+//!
+//! - **Open**: launches go on as always, and what may pass is repeated; but no host is given up for what the launcher may be
+//!   to blame for. It is held until the question is decided.
+//! - **Firm**: for good. Who was held is given up with what was seen of it: somebody who can launch has tried.
+//! - **Lost**: for good. Everything goes back to the parent (`returning.rs`).
+//!
+//! "First" is meant in the order of starts, for refusals come sooner than hellos: among many hosts some are dead, and theirs
+//! come before anybody can have said hello. So a launch that is still in flight stands between its launcher
+//! and the verdict, unless it has been silent for long. How many are enough depends on what they say: that a shell cannot
+//! be started, one; that it is not let in, three, for dead hosts do not say that; that nobody answers, eight,
+//! for hosts that are neighbours in a list may be dead together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Launch;
+use libi_core::time::Instant;
+
+use crate::failure::{Cause, Failure};
+
+/// How much has to speak against the launcher, and what its failures weigh by what they say.
+const CERTAIN_WEIGHT: u32 = 8;
+const NOT_STARTED_WEIGHT: u32 = 8;
+const NOT_AUTHENTICATED_WEIGHT: u32 = 3;
+const NOT_REACHED_WEIGHT: u32 = 1;
+/// How many hosts have to fail if those are all there are; of fewer, how often each that is refused is tried.
+const FEW: usize = 3;
+
+/// What a node knows of who can launch.
+#[derive(Debug)]
+pub(super) struct LaunchHealth {
+    state: HealthState,
+    /// How many children have said that they cannot, and how many have launched somebody.
+    unable_children: u32,
+    able_children: u32,
+    /// Whether the last launch from here was refused for want of room.
+    out_of_resources: bool,
+}
+
+#[derive(Debug)]
+enum HealthState {
+    Undecided(Box<Evidence>),
+    Healthy,
+    Unusable,
+}
+
+/// What was tried, as long as nothing has come of it.
+#[derive(Debug, Default)]
+struct Evidence {
+    /// Every host that was launched, in the order of that.
+    tried: Vec<(HostIndex, Instant)>,
+    failed: BTreeMap<HostIndex, HostEvidence>,
+    /// Those that would have been given up.
+    deferred: Vec<(Launch, Failure)>,
+    first_failure: Option<Failure>,
+    /// When a launch will have been silent for so long that something follows.
+    next_wake: Option<Instant>,
+}
+
+/// A host whose launches have failed, so that the launcher may be to blame.
+#[derive(Clone, Copy, Debug, Default)]
+struct HostEvidence {
+    count: u16,
+    weight: u32,
+    timed_out: bool,
+    deferred: bool,
+}
+
+/// Launching from here does not work.
+#[derive(Debug)]
+pub(super) struct LauncherUnusable {
+    /// The first failure.
+    pub(super) why: Failure,
+    /// Whether there is no doubt: it may as well be the few hosts that there were.
+    pub(super) certain: bool,
+    /// Who would have been given up.
+    pub(super) deferred: Vec<Launch>,
+    /// Everybody who has failed.
+    pub(super) failed: BTreeSet<HostIndex>,
+}
+
+impl LaunchHealth {
+    /// Of a leader.
+    pub(super) fn undecided() -> Self {
+        Self {
+            state: HealthState::Undecided(Box::default()),
+            unable_children: 0,
+            able_children: 0,
+            out_of_resources: false,
+        }
+    }
+
+    /// Of the front end, behind which there is nobody who could launch instead.
+    pub(super) fn healthy() -> Self {
+        Self { state: HealthState::Healthy, unable_children: 0, able_children: 0, out_of_resources: false }
+    }
+
+    pub(super) fn is_unusable(&self) -> bool {
+        matches!(self.state, HealthState::Unusable)
+    }
+
+    /// Whether children that come up are to launch: not if more of them have said that they cannot than have launched
+    /// anybody.
+    pub(super) fn children_may_launch(&self) -> bool {
+        self.unable_children <= self.able_children
+    }
+
+    pub(super) fn child_cannot_launch(&mut self) {
+        self.unable_children = self.unable_children.saturating_add(1);
+    }
+
+    pub(super) fn child_has_launched(&mut self) {
+        self.able_children = self.able_children.saturating_add(1);
+    }
+
+    /// Whether there is room for more launches, as far as it is known.
+    pub(super) fn is_out_of_resources(&self) -> bool {
+        self.out_of_resources
+    }
+
+    pub(super) fn set_out_of_resources(&mut self, out_of_resources: bool) {
+        self.out_of_resources = out_of_resources;
+    }
+
+    /// A host is launched.
+    pub(super) fn note_launch(&mut self, host: HostIndex, now: Instant) {
+        if let HealthState::Undecided(evidence) = &mut self.state
+            && !evidence.failed.contains_key(&host)
+        {
+            evidence.tried.push((host, now));
+        }
+    }
+
+    /// Launching from here works. Who was held until that is known is to be given up.
+    pub(super) fn confirm(&mut self) -> Vec<(Launch, Failure)> {
+        match &mut self.state {
+            HealthState::Undecided(evidence) => {
+                let deferred = std::mem::take(&mut evidence.deferred);
+                self.state = HealthState::Healthy;
+                deferred
+            }
+            HealthState::Healthy | HealthState::Unusable => Vec::new(),
+        }
+    }
+
+    /// A launch has failed so that the launcher may be to blame, and is repeated or is not. Tells whether the host is held.
+    pub(super) fn record_failure(&mut self, launch: Launch, failure: &Failure, is_repeated: bool) -> bool {
+        let HealthState::Undecided(evidence) = &mut self.state else { return false };
+        let host = evidence.failed.entry(launch.host).or_default();
+        host.count = host.count.saturating_add(1);
+        host.timed_out = failure.cause == Cause::TimedOut;
+        host.weight = match failure.cause {
+            Cause::NotStarted(_) => NOT_STARTED_WEIGHT,
+            _ if failure.is_login_denied() => NOT_AUTHENTICATED_WEIGHT,
+            _ => NOT_REACHED_WEIGHT,
+        };
+        host.deferred = !is_repeated;
+        evidence.first_failure.get_or_insert_with(|| failure.clone());
+        if !is_repeated {
+            evidence.deferred.push((launch, failure.clone()));
+        }
+        !is_repeated
+    }
+
+    /// Who is held, if the question is not to be decided any more.
+    pub(super) fn take_deferred(&mut self) -> Vec<(Launch, Failure)> {
+        match &mut self.state {
+            HealthState::Undecided(evidence) => std::mem::take(&mut evidence.deferred),
+            HealthState::Healthy | HealthState::Unusable => Vec::new(),
+        }
+    }
+
+    /// Decides whether launching from here works, if it does not. So many launches are in flight, and so many hosts wait or
+    /// back off; a launch is silent after this patience.
+    pub(super) fn evaluate(
+        &mut self,
+        now: Instant,
+        timeout: Duration,
+        in_flight: usize,
+        waiting: usize,
+    ) -> Option<LauncherUnusable> {
+        let HealthState::Undecided(evidence) = &mut self.state else { return None };
+        let all = in_flight + waiting + evidence.deferred.len();
+        let certain = evidence.is_certain(now, timeout);
+        let may_be = evidence.all_have_failed(all)
+            || in_flight == 0 && evidence.only_hopeless_launches_remain(waiting);
+        let collapses = certain || may_be;
+        let why = evidence.first_failure.take_if(|_| collapses)?;
+        let deferred = std::mem::take(&mut evidence.deferred).into_iter().map(|(launch, _)| launch).collect();
+        let failed = evidence.failed.keys().copied().collect();
+        self.state = HealthState::Unusable;
+        Some(LauncherUnusable { why, certain, deferred, failed })
+    }
+
+    /// When it has to be weighed again, if nothing happens before.
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        match &self.state {
+            HealthState::Undecided(evidence) => evidence.next_wake,
+            HealthState::Healthy | HealthState::Unusable => None,
+        }
+    }
+}
+
+impl Evidence {
+    /// Whether so many of the launches that were made first have failed that it is not the hosts.
+    fn is_certain(&mut self, now: Instant, timeout: Duration) -> bool {
+        self.next_wake = None;
+        if self.failed.is_empty() {
+            return false;
+        }
+        let mut weight = 0;
+        for (host, since) in &self.tried {
+            match self.failed.get(host) {
+                Some(host) => weight += host.weight,
+                None if now > *since + timeout => {}
+                None => {
+                    let in_the_end: u32 = self.failed.values().map(|host| host.weight).sum();
+                    self.next_wake =
+                        (in_the_end >= CERTAIN_WEIGHT).then(|| *since + timeout + Duration::from_nanos(1));
+                    return false;
+                }
+            }
+            if weight >= CERTAIN_WEIGHT {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether all the hosts that there are, so many, have failed, and are not too few to be worth another attempt here.
+    fn all_have_failed(&self, all: usize) -> bool {
+        self.failed.len() >= FEW.max(all)
+    }
+
+    /// Whether nothing is left to be tried here but what need not be tried here again. A host that is refused is, a few
+    /// times; one that has cost its time is not, for that could be spent by somebody who can launch.
+    fn only_hopeless_launches_remain(&self, waiting: usize) -> bool {
+        let is_tried = |host: &&HostEvidence| host.timed_out || usize::from(host.count) >= FEW;
+        let tried = self.failed.values().filter(|host| !host.deferred).filter(is_tried).count();
+        waiting == tried && tried + self.deferred.len() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libi_core::plan::late::Attempt;
+
+    use super::*;
+    use crate::failure::{Exit, Phase};
+
+    const TIMEOUT: Duration = Duration::from_secs(3);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn launch(host: u32) -> Launch {
+        Launch { host: HostIndex(host), attempt: Attempt::default() }
+    }
+
+    fn failure(cause: Cause) -> Failure {
+        Failure::without_evidence(Phase::Starting, cause, Duration::ZERO)
+    }
+
+    fn refused() -> Failure {
+        failure(Cause::Exited(Exit::Code(255)))
+    }
+
+    fn denied() -> Failure {
+        Failure { tail: "me@n1: Permission denied (publickey).\r\n".to_owned(), ..refused() }
+    }
+
+    /// A leader that has launched these hosts, ten milliseconds after each other.
+    fn leader(hosts: u32) -> LaunchHealth {
+        let mut health = LaunchHealth::undecided();
+        (0..hosts).for_each(|host| health.note_launch(HostIndex(host), at(10 * u64::from(host))));
+        health
+    }
+
+    /// Whether it is certain at this time that it cannot launch, while many others are in flight and wait.
+    fn certain(health: &mut LaunchHealth, millis: u64) -> bool {
+        health.evaluate(at(millis), TIMEOUT, 100, 100).is_some_and(|verdict| verdict.certain)
+    }
+
+    #[test]
+    fn only_failures_without_an_earlier_open_launch_count() {
+        for (failed, why, expected) in [
+            (&[0, 1, 2][..], denied(), true),
+            (&[2, 0, 1], denied(), true),
+            (&[0, 1], denied(), false),
+            (&[0, 0, 0], denied(), false),
+            (&[1, 2, 3, 4, 5, 6], denied(), false),
+            (&[0, 1, 3, 4, 5, 6], denied(), false),
+            (&[0, 1, 2, 3, 4, 5, 6], refused(), false),
+            (&[7, 6, 5, 4, 3, 2, 1, 0], refused(), true),
+            (&[9, 8, 7, 6, 5, 4, 3, 2, 1], refused(), false),
+        ] {
+            let mut health = leader(20);
+            for host in failed {
+                assert!(!health.record_failure(launch(*host), &why, true));
+            }
+            assert_eq!(certain(&mut health, 200), expected, "{failed:?}");
+            assert_eq!(health.is_unusable(), expected);
+        }
+    }
+
+    #[test]
+    fn three_failures_suffice_if_these_are_all_hosts() {
+        for (hosts, others, expected) in [(3, 0, true), (4, 0, true), (3, 1, false), (2, 0, false)] {
+            let mut health = leader(hosts);
+            for host in 0..hosts {
+                health.record_failure(launch(host), &refused(), true);
+            }
+            // One is in flight again.
+            let verdict = health.evaluate(at(500), TIMEOUT, 1, hosts as usize - 1 + others);
+            assert_eq!(verdict.is_some_and(|verdict| !verdict.certain), expected, "{hosts} {others}");
+        }
+    }
+
+    #[test]
+    fn a_silent_launch_does_not_delay_the_decision() {
+        let mut health = leader(20);
+        for host in [0, 2, 3] {
+            health.record_failure(launch(host), &denied(), true);
+        }
+        assert!(!certain(&mut health, 200));
+        assert_eq!(health.next_wake(), Some(at(3_010) + Duration::from_nanos(1)));
+        assert!(!certain(&mut health, 3_010));
+        assert!(certain(&mut health, 3_011));
+    }
+
+    #[test]
+    fn one_missing_shell_is_certain_if_it_was_the_first_launch() {
+        let cause = || failure(Cause::NotStarted("No such file or directory".to_owned()));
+        let mut health = leader(20);
+        assert!(health.record_failure(launch(0), &cause(), false));
+        assert!(certain(&mut health, 200));
+        let mut health = leader(20);
+        assert!(health.record_failure(launch(5), &cause(), false));
+        assert!(!certain(&mut health, 200));
+    }
+
+    #[test]
+    fn a_leader_with_only_dead_hosts_hands_back_without_certainty() {
+        let evaluate = |health: &mut LaunchHealth, in_flight, waiting| {
+            health.evaluate(at(40_000), TIMEOUT, in_flight, waiting).map(|verdict| verdict.certain)
+        };
+        let mut health = leader(2);
+        health.record_failure(launch(0), &failure(Cause::TimedOut), true);
+        assert_eq!(evaluate(&mut health, 1, 1), None, "the other may come");
+        health.record_failure(launch(1), &refused(), true);
+        assert_eq!(evaluate(&mut health, 0, 2), None, "it is refused again first");
+        assert!(health.record_failure(launch(1), &refused(), false));
+        assert_eq!(evaluate(&mut health, 0, 1), Some(false));
+    }
+
+    #[test]
+    fn a_leader_with_one_failing_host_hands_it_back_after_three_attempts() {
+        let mut health = leader(1);
+        for count in 1..=3 {
+            health.record_failure(launch(0), &refused(), true);
+            let verdict = health.evaluate(at(1_000), TIMEOUT, 0, 1);
+            assert_eq!(verdict.map(|verdict| verdict.certain), (count == 3).then_some(false));
+        }
+    }
+
+    #[test]
+    fn failed_hosts_are_deferred_until_launching_is_confirmed() {
+        let mut health = leader(20);
+        assert!(health.record_failure(launch(0), &refused(), false));
+        assert!(!certain(&mut health, 100));
+        let deferred = health.confirm();
+        assert_eq!(deferred.len(), 1);
+        assert_eq!(deferred[0].0, launch(0));
+        assert!(!health.record_failure(launch(1), &refused(), false), "nobody is held any more");
+        for host in 1..20 {
+            health.record_failure(launch(host), &refused(), true);
+        }
+        assert!(!certain(&mut health, 200) && !health.is_unusable());
+    }
+
+    #[test]
+    fn children_launch_unless_more_are_unable_than_able() {
+        let mut health = LaunchHealth::undecided();
+        assert!(health.children_may_launch());
+        health.child_cannot_launch();
+        assert!(!health.children_may_launch());
+        health.child_has_launched();
+        assert!(health.children_may_launch());
+    }
+}

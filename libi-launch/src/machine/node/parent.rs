@@ -1,0 +1,304 @@
+//! A member's side of a node: the link to its parent, and what comes from there.
+
+use libi_core::join::{Hello, MemberRole, Ticket};
+use libi_core::plan::late::{Attempt, Launch};
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
+use zeroize::Zeroize;
+
+use super::session_end::TERMINATE;
+use super::{Effect, Node, Notice, Role, SessionStage};
+use crate::failure::{Cause, Failure, LaunchTiming, Phase};
+use crate::machine::link_reader::{LinkItem, LinkReader};
+use crate::machine::message::{ChildMessage, Ending, ParentMessage, Rules, SessionConfig};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JoinState {
+    AwaitTicket,
+    AwaitConfig(Ticket),
+    Joining(Ticket),
+    Joined(Ticket),
+}
+
+/// What a member's node keeps beside what every node keeps.
+#[derive(Debug)]
+pub(super) struct ParentLink {
+    process: u32,
+    machine: String,
+    pub(super) reader: LinkReader,
+    state: JoinState,
+    pub(super) last_heard: Instant,
+    /// The session is up, and the communication half talks to the parent.
+    pub(super) in_tree: bool,
+    /// What is known of those who are in a session that comes up, before all of it is.
+    absent: Ranks,
+    below: Ranks,
+    /// When the parent must have said what is awaited.
+    by: Instant,
+}
+
+impl ParentLink {
+    pub(super) fn new(process: u32, machine: String) -> Self {
+        let (last_heard, by) = (Instant::ZERO, Instant::FAR_FUTURE);
+        let (reader, state) = (LinkReader::new(), JoinState::AwaitTicket);
+        let (absent, below) = Default::default();
+        Self { process, machine, reader, state, last_heard, in_tree: false, absent, below, by }
+    }
+
+    pub(super) fn begin(&mut self, now: Instant, rules: &Rules) {
+        self.last_heard = now;
+        self.by = now + rules.hello_timeout;
+    }
+
+    pub(super) fn is_configured(&self) -> bool {
+        matches!(self.state, JoinState::Joining(_) | JoinState::Joined(_))
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        (!self.is_configured()).then_some(self.by)
+    }
+
+    fn role_and_attempt(&self) -> Option<(MemberRole, Attempt)> {
+        match self.state {
+            JoinState::AwaitTicket => None,
+            JoinState::AwaitConfig(ticket) | JoinState::Joining(ticket) | JoinState::Joined(ticket) => {
+                Some((ticket.place, ticket.attempt))
+            }
+        }
+    }
+}
+
+impl Node {
+    pub(super) fn on_parent_bytes(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
+        let mut rest = bytes;
+        loop {
+            let Role::Member(parent) = &mut self.role else { return };
+            parent.last_heard = now;
+            let mut frame = match parent.reader.next(&mut rest) {
+                Ok(None) => return,
+                Ok(Some(LinkItem::Frame(header, payload)))
+                    if parent.in_tree && Self::is_session_data(header) =>
+                {
+                    out.push(Effect::Deliver(super::LinkId::PARENT, payload));
+                    continue;
+                }
+                Ok(Some(LinkItem::Frame(header, payload))) => (header, payload),
+                Ok(Some(LinkItem::Text(_) | LinkItem::Preamble(..))) => continue,
+                // A parent that does not speak our protocol cannot be obeyed.
+                Err(_) => return self.parent_lost(now, out),
+            };
+            let accepted = self.on_parent_frame(frame.0, &frame.1, now, out);
+            frame.1.zeroize(); // a welcome holds a secret
+            if accepted.is_none() {
+                return self.parent_lost(now, out);
+            }
+            if frame.0.kind() == Kind::Goodbye {
+                return; // what is behind it on the channel is nobody's
+            }
+        }
+    }
+
+    /// Nothing if this is not what the protocol allows now.
+    fn on_parent_frame(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<()> {
+        let Role::Member(parent) = &mut self.role else { return None };
+        let frame = Frame::from_parts(header, payload)?;
+        match (header.kind(), parent.state) {
+            (Kind::Heartbeat, _) => Some(()),
+            (Kind::Goodbye, _) => self.parent_moved(out),
+            (Kind::Control | Kind::Stdio, _) if self.stage == SessionStage::Over => Some(()),
+            (Kind::Ticket, JoinState::AwaitTicket) => {
+                let ticket: Ticket = decode_control(&frame).ok()?;
+                parent.state = JoinState::AwaitConfig(ticket);
+                parent.by = now + self.rules.hello_timeout;
+                parent.reader.trust(Limits::AUTHENTICATED);
+                self.session = ticket.session;
+                let hello = Hello { ticket, process: parent.process, machine: parent.machine.clone() };
+                Self::send(super::LinkId::PARENT, Kind::Hello, &hello, out);
+                Some(())
+            }
+            (Kind::Stdio, JoinState::Joining(_) | JoinState::Joined(_)) if self.input => {
+                out.push(Effect::Input(payload.to_vec()));
+                Some(())
+            }
+            (Kind::Control, JoinState::AwaitTicket) => None,
+            (Kind::Control, _) => self.on_parent_message(decode_control(&frame).ok()?, now, out),
+            _ => None,
+        }
+    }
+
+    fn on_parent_message(
+        &mut self,
+        message: ParentMessage,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<()> {
+        let Role::Member(parent) = &mut self.role else { return None };
+        match (message, parent.state) {
+            (ParentMessage::SessionConfig(config), JoinState::AwaitConfig(ticket)) => {
+                parent.state = JoinState::Joining(ticket);
+                self.configure(ticket, *config, now, out)?;
+            }
+            (_, JoinState::AwaitTicket | JoinState::AwaitConfig(_))
+            | (ParentMessage::SessionConfig(_), _) => {
+                return None;
+            }
+            (ParentMessage::Share(host_specs, estimate), _) => {
+                self.accept(host_specs, estimate);
+                self.correct_estimates(out);
+                self.hand_back_new_share();
+                // A node that ends leaves the verdict on its hosts to its parent.
+                if matches!(self.stage, SessionStage::LaunchStopped | SessionStage::Up) {
+                    self.abandon_queue(&Cause::Cancelled, now);
+                }
+                self.listen(out);
+            }
+            (ParentMessage::StopLaunching(why), _) if self.stage == SessionStage::Launching => {
+                self.conclude(&why, now, out);
+            }
+            (ParentMessage::Go(membership), _) if self.stage < SessionStage::Up => {
+                parent.absent.add_all(&membership.absent);
+                parent.below.add_all(&membership.below);
+                if !membership.is_last {
+                    return Some(());
+                }
+                let absent = std::mem::take(&mut parent.absent);
+                let below = std::mem::take(&mut parent.below);
+                // Whoever has not joined by now would wait for ever to be told so.
+                self.abandon_queue(&Cause::Cancelled, now);
+                (self.stage, self.was_up) = (SessionStage::Up, true);
+                self.direct.forget_secret();
+                self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
+                self.session_up(absent, below, Some(membership.top), now, out);
+                out.push(Effect::Notify(Notice::Up));
+            }
+            (ParentMessage::StopLaunching(_) | ParentMessage::Go(_), _) => {}
+            (ParentMessage::Signal(signal), _) => self.signal(signal, out),
+            (ParentMessage::End(ending), _) => self.end(ending, now, out),
+            (ParentMessage::Credit(bytes), _) => self.relay.grant(bytes),
+        }
+        Some(())
+    }
+
+    /// Nothing if what is said to run here is more than there is in the session.
+    fn configure(
+        &mut self,
+        ticket: Ticket,
+        config: SessionConfig,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) -> Option<()> {
+        let here: u64 = config.blocks.iter().map(|block| u64::from(block.count)).sum();
+        if here > u64::from(config.size) {
+            return None;
+        }
+        (self.rules, self.size, self.programs) = (config.rules, config.size, config.programs);
+        (self.backend, self.output) = (config.backend, config.output);
+        self.direct.settings = config.direct;
+        self.input = config.input;
+        if self.input {
+            out.push(Effect::TakeInput);
+        }
+        self.rank = Some(config.blocks.first()?.first);
+        (self.host, self.host_name) = (Some(config.host), config.name);
+        self.fixed = config.fixed;
+        self.next_heartbeat = now + self.heartbeat_interval();
+        if let MemberRole::Leader(host) = ticket.place {
+            self.leads = Some(host);
+            let own = Launch { host, attempt: ticket.attempt };
+            self.dial(config.parent, own, config.dial, out);
+            let ranks = config.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
+            // The first is this process.
+            let others: Vec<_> = ranks.skip(1).collect();
+            for (rank, block) in others {
+                self.start_member(rank, block, now, out);
+            }
+        }
+        self.check_joined();
+        Some(())
+    }
+
+    /// Notices that all members of this host are up, once.
+    pub(super) fn check_joined(&mut self) {
+        if self.direct.must_wait() {
+            return;
+        }
+        let Role::Member(parent) = &mut self.role else { return };
+        let JoinState::Joining(ticket) = parent.state else { return };
+        let mut locals = self.children.values().filter(|child| child.host().is_none());
+        if locals.all(super::Child::is_up) {
+            parent.state = JoinState::Joined(ticket);
+            if let MemberRole::Leader(host) = ticket.place {
+                self.reports.push(ChildMessage::Joined(host, ticket.attempt, LaunchTiming::default()));
+            }
+        }
+    }
+
+    /// A further member of this host will not join, or has gone before the session was up: nor will the host.
+    pub(super) fn host_failed(&mut self, failure: Failure, now: Instant, out: &mut Vec<Effect>) {
+        let Role::Member(parent) = &self.role else { return };
+        let Some((MemberRole::Leader(host), attempt)) = parent.role_and_attempt() else { return };
+        self.reports.push(ChildMessage::Failed(host, attempt, failure));
+        self.send_reports(now, out);
+        self.end(Ending { signal: TERMINATE, grace: self.rules.kill_grace }, now, out);
+    }
+
+    /// Stops launching, gives up what has not joined, and tells those below to do the same.
+    pub(super) fn conclude(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
+        self.stage = SessionStage::LaunchStopped;
+        self.abandon_queue(why, now);
+        self.send_to_children(&ParentMessage::StopLaunching(why.clone()), out);
+        self.end_those_before(Phase::Joining, why, now, out);
+        let joined = match &self.role {
+            Role::Member(parent) => !matches!(parent.state, JoinState::Joining(_)),
+            Role::FrontEnd(_) => true,
+        };
+        if !joined {
+            let elapsed = now.since(self.began);
+            let failure = Failure::without_evidence(Phase::Joining, why.clone(), elapsed);
+            self.host_failed(failure, now, out);
+        }
+    }
+
+    /// Ends those that have not come so far, and will not be waited for.
+    pub(super) fn end_those_before(
+        &mut self,
+        phase: Phase,
+        why: &Cause,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let early = self.children.iter().filter(|(_, child)| child.phase() < phase && !child.is_ending());
+        let leaders = early.filter(|(_, child)| phase < Phase::Joined || child.host().is_some());
+        let early: Vec<_> = leaders.map(|(&link, _)| link).collect();
+        for link in early {
+            self.force_end(link, why.clone(), now, out);
+        }
+    }
+
+    /// Reports every host that is still waiting for its launch as given up.
+    pub(super) fn abandon_queue(&mut self, why: &Cause, now: Instant) {
+        for (Launch { host, attempt }, failure) in self.health.take_deferred() {
+            self.reports.push(ChildMessage::Failed(host, attempt, failure));
+        }
+        for Launch { host, attempt } in self.drain_unlaunched() {
+            let elapsed = now.since(self.began);
+            let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
+            self.reports.push(ChildMessage::Failed(host, attempt, failure));
+        }
+    }
+
+    /// The parent has not said in time what is awaited of it.
+    pub(super) fn parent_is_late(&self, now: Instant) -> bool {
+        match &self.role {
+            Role::Member(parent) => parent.deadline().is_some_and(|by| now >= by),
+            Role::FrontEnd(_) => false,
+        }
+    }
+}
