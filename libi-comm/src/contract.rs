@@ -36,6 +36,7 @@ impl fmt::Display for Address {
 
 /// How a key reaches those who ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum KeyScope {
     /// The next fence takes it to every host: for keys that most members want.
     Replicated,

@@ -1,4 +1,4 @@
-//! What may go wrong with a call.
+//! Why a call fails.
 
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
@@ -6,119 +6,147 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Address;
 use crate::message::CallSignature;
+use crate::reduce::{Element, Op};
 
 /// Why a call has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommError {
-    /// Somebody who was needed is gone. Calls among others go on.
-    #[error("{ranks} lost; this call needs them")]
+    /// Members that the call needs are lost. Calls that do not need them still succeed.
+    #[error(
+        "{ranks} {} lost, and this call needs {}; calls that do not need {} still work",
+        if .ranks.len() == 1 { "is" } else { "are" },
+        them(.ranks), them(.ranks),
+    )]
     PeerLost {
-        /// Who.
+        /// The lost members that the call needs.
         ranks: Ranks,
     },
-    /// The front end was needed, and is not there any more.
-    #[error("the front end is lost")]
+    /// The call needs the front end, which is lost.
+    #[error("the front end is lost: its process has ended, or the link to it has closed")]
     FrontEndLost,
-    /// Members have called different things where all have to call the same. All of them are told; the next collective call is a
-    /// new chance.
+    /// Members have called different operations where all have to call the same. Every member gets
+    /// this error. The next collective call can succeed.
     #[error(
-        "collective call {nth} does not match: {} has called {}, {} has called {}",
+        "collective call {nth} does not match: {} called {}, {} called {}; \
+         all members must make the same collective calls in the same order",
         one.0, one.1, other.0, other.1
     )]
     Mismatch {
-        /// Which of the session's collective calls, counted from 0.
+        /// The number of the collective call in the session, counted from 0.
         nth: u64,
-        /// One who has called, and what.
+        /// One member, and what it called.
         one: (Rank, CallSignature),
-        /// Another, and what he has called.
+        /// Another member, and what it called.
         other: (Rank, CallSignature),
     },
-    /// A member did not wait any longer, or could not go on, and with it the call is over for all who had not finished it. The next
-    /// collective call is a new chance.
-    #[error("{by} has given up collective call {nth}")]
+    /// Another member cancelled the collective call, timed out in it, or could not continue it. All
+    /// members that had not completed the call get this error. The next collective call can succeed.
+    #[error(
+        "{by} cancelled collective call {nth}: it timed out, gave up, or made the call with invalid \
+         arguments; the next collective call can succeed"
+    )]
     Cancelled {
-        /// Which of the session's collective calls, counted from 0.
+        /// The number of the collective call in the session, counted from 0.
         nth: u64,
-        /// Who has given up.
+        /// The member that cancelled it.
         by: Rank,
     },
-    /// The sender of a message did not wait until all of it was received, and has taken it back. The next receive is a new
-    /// chance.
-    #[error("{by} has given up sending")]
+    /// The sender cancelled its message before all of it was received. The next receive gets the
+    /// next message.
+    #[error("{by} withdrew its message before all of it was received; receive again for its next message")]
     Withdrawn {
-        /// Who.
+        /// The sender.
         by: Address,
     },
-    /// The caller's patience has ended. A collective call is over for all members that had not finished it; they may go on with the next.
-    #[error("{what} took longer than there was patience")]
+    /// The timeout of the caller has elapsed. A collective call then fails at all members that had
+    /// not completed it; they can make the next one.
+    #[error("{what} timed out")]
     TimedOut {
         /// What was called.
         what: &'static str,
     },
-    /// The session ends.
-    #[error("the session is ending")]
+    /// The session is ending or has ended.
+    #[error("the session has ended, or is ending")]
     Ended,
-    /// There is nobody of that address.
-    #[error("there is no {0} in this session")]
+    /// The session has no such rank.
+    #[error("the session has no {0}; ranks count from 0 to the size of the session less 1")]
     NoSuchPeer(Address),
-    /// A member that did not come up was addressed.
-    #[error("{0} did not come up")]
+    /// The launch of the member failed, and the session came up without it.
+    #[error("{0} is absent: its launch failed, and the session came up without it")]
     Absent(Rank),
-    /// Only a member can call this.
-    #[error("the front end takes no part in collective calls")]
+    /// Only members can make this call.
+    #[error("the front end cannot make this call: only members make collective calls and use keys")]
     NotAMember,
-    /// A part for every rank is needed.
-    #[error("{given} parts were given for {size} ranks")]
+    /// Only the master can make this call.
+    #[error(
+        "{0} is not the master, and only the master exchanges messages with the front end; \
+         forward them through the master"
+    )]
+    NotMaster(Rank),
+    /// The number of parts is not the number of ranks.
+    #[error("{given} parts were given for {size} ranks; give one for each rank, absent ranks included")]
     WrongPartCount {
-        /// How many were given.
+        /// The number of parts given.
         given: usize,
-        /// How many ranks there are.
+        /// The number of ranks.
         size: u32,
     },
-    /// What was to have the same length has not.
-    #[error("parts that are to be equally long are {one} and {other} bytes long")]
+    /// Parts that must have equal lengths differ.
+    #[error("the parts must have equal lengths, and have {one} and {other} bytes")]
     UnequalLengths {
-        /// The length of one.
+        /// One length.
         one: u64,
         /// Another length.
         other: u64,
     },
-    /// The root has to have something that was not given.
-    #[error("the root gives no data")]
+    /// The root of the call must give data, and gave none.
+    #[error("this member is the root of the call, and gave no data for it")]
     MissingRootData,
-    /// The bytes of a value are not a whole number of its elements.
-    #[error("{length} bytes are no array of elements of {element} bytes")]
+    /// The length of an array is not a multiple of the size of its elements.
+    #[error("{length} bytes are not a whole number of elements of {element} bytes")]
     NotAnArray {
-        /// The length.
+        /// The length of the array in bytes.
         length: usize,
-        /// The size of an element.
+        /// The size of an element in bytes.
         element: usize,
     },
-    /// A key has more bytes than there is room for.
-    #[error("a key of {length} bytes is too long; {most} is the most")]
-    KeyTooLong {
-        /// How long it is.
-        length: usize,
-        /// How long it may be.
-        most: usize,
+    /// The operation is not defined for elements of this type.
+    #[error("the reduction {op:?} is not defined for elements of type {element:?}")]
+    NotReducible {
+        /// The operation.
+        op: Op,
+        /// The type of the elements.
+        element: Element,
     },
-    /// There is not as much memory.
-    #[error("there is no memory for {0} bytes")]
+    /// The key is too long.
+    #[error("the key has {length} bytes; the limit is {limit}")]
+    KeyTooLong {
+        /// The length of the key in bytes.
+        length: usize,
+        /// The longest key that is accepted.
+        limit: usize,
+    },
+    /// Memory could not be allocated.
+    #[error("cannot allocate {0} bytes for the data of this call")]
     OutOfMemory(u64),
-    /// What came was not as announced: another build of this library, or a defect of it.
-    #[error("a peer has sent what makes no sense here: {0}")]
+    /// A peer violated the protocol: its build of the library differs, or one of the two has a defect.
+    #[error("a peer violated the protocol: {0}; check that all hosts run the same build of libi")]
     Protocol(&'static str),
 }
 
-/// Why a collective call is over for everybody, as it travels.
+fn them(ranks: &Ranks) -> &'static str {
+    if ranks.len() == 1 { "it" } else { "them" }
+}
+
+/// Why a collective call fails at all members, as sent between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AbortCause {
-    /// Members have called different things.
+    /// Members have called different operations.
     Mismatch((Rank, CallSignature), (Rank, CallSignature)),
-    /// A member has given up.
+    /// A member has cancelled the call.
     Cancelled(Rank),
-    /// Somebody is gone who was needed.
+    /// Members that the call needs are lost.
     Lost(Ranks),
 }
 
@@ -129,5 +157,49 @@ impl AbortCause {
             Self::Cancelled(by) => CommError::Cancelled { nth, by },
             Self::Lost(ranks) => CommError::PeerLost { ranks },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Kind, Length};
+
+    fn lost(ranks: &[u32]) -> String {
+        CommError::PeerLost { ranks: ranks.iter().copied().map(Rank).collect() }.to_string()
+    }
+
+    #[test]
+    fn a_loss_names_the_ranks_and_says_what_still_works() {
+        assert_eq!(
+            lost(&[3]),
+            "rank 3 is lost, and this call needs it; calls that do not need it still work"
+        );
+        assert_eq!(
+            lost(&[3, 5, 6, 7]),
+            "ranks 3, 5-7 are lost, and this call needs them; calls that do not need them still work"
+        );
+    }
+
+    #[test]
+    fn a_mismatch_names_two_members_and_what_each_called() {
+        let call = |kind| CallSignature { kind, root: None, length: Length::Unknown };
+        let one = (Rank(0), call(Kind::Barrier));
+        let other = (Rank(3), call(Kind::Fence));
+        assert_eq!(
+            CommError::Mismatch { nth: 7, one, other }.to_string(),
+            "collective call 7 does not match: rank 0 called barrier, rank 3 called fence; \
+             all members must make the same collective calls in the same order"
+        );
+    }
+
+    #[test]
+    fn a_call_for_the_master_names_the_member_that_is_not() {
+        assert_eq!(
+            CommError::NotMaster(Rank(4)).to_string(),
+            "rank 4 is not the master, and only the master exchanges messages with the front end; \
+             forward them through the master"
+        );
+        assert_eq!(CommError::TimedOut { what: "the barrier" }.to_string(), "the barrier timed out");
     }
 }

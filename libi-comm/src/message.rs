@@ -71,6 +71,7 @@ pub struct CallSignature {
 /// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "they are called as the calls are")]
+#[non_exhaustive]
 pub enum Kind {
     Barrier,
     Broadcast,
@@ -88,6 +89,7 @@ pub enum Kind {
 
 /// What a caller says of the lengths of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Length {
     /// He does not know.
     Unknown,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is done with two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Op {
     /// They are added; integers wrap around.
     Sum,
@@ -28,6 +29,7 @@ pub enum Op {
 /// What the elements of an array are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "they are called as the types are")]
+#[non_exhaustive]
 pub enum Element {
     U8,
     I32,

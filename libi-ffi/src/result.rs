@@ -204,11 +204,12 @@ impl From<CommError> for CallError {
             E::Ended => LIBI_ERR_ENDED,
             E::NoSuchPeer(_) => LIBI_ERR_NO_SUCH_PEER,
             E::Absent(_) => LIBI_ERR_ABSENT,
-            E::NotAMember => LIBI_ERR_STATE,
+            E::NotAMember | E::NotMaster(_) => LIBI_ERR_STATE,
             E::WrongPartCount { .. }
             | E::UnequalLengths { .. }
             | E::MissingRootData
             | E::NotAnArray { .. } => LIBI_ERR_PARTS,
+            E::NotReducible { .. } => LIBI_ERR_ARGUMENT,
             E::KeyTooLong { .. } => LIBI_ERR_LONG_KEY,
             E::OutOfMemory(_) => LIBI_ERR_NO_MEMORY,
             _ => LIBI_ERR_GARBLED,

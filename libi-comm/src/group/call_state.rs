@@ -401,7 +401,10 @@ pub(crate) fn prepare(
             let (kind, length) = match &reducer {
                 Reducer::Elements(op, element) => {
                     let length = data.len();
-                    if !reducer.exists() || length % element.size() != 0 {
+                    if !reducer.exists() {
+                        return Err(CommError::NotReducible { op: *op, element: *element });
+                    }
+                    if length % element.size() != 0 {
                         return Err(CommError::NotAnArray { length, element: element.size() });
                     }
                     (Kind::Reduce(*op, *element), Length::Equal(length as u64))

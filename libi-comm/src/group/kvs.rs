@@ -391,5 +391,5 @@ impl PartialEq for ValueLocation {
 
 fn check_key(key: &str) -> Result<(), CommError> {
     let length = key.len();
-    if length > MAX_KEY { Err(CommError::KeyTooLong { length, most: MAX_KEY }) } else { Ok(()) }
+    if length > MAX_KEY { Err(CommError::KeyTooLong { length, limit: MAX_KEY }) } else { Ok(()) }
 }

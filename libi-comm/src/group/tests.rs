@@ -256,6 +256,17 @@ fn a_call_that_cannot_be_made_does_not_leave_the_others_waiting() {
 }
 
 #[test]
+fn bit_operations_on_floats_are_refused_by_name_and_end_the_call_elsewhere() {
+    let mut cluster = Cluster::new(2, 5, |_| 0);
+    let results = cluster.all(2, |who| {
+        let (op, element) = if who == 1 { (Op::And, Element::F64) } else { (Op::Sum, Element::F64) };
+        Call::Reduce { to: None, data: bytes(who, 8), reducer: Reducer::Elements(op, element) }
+    });
+    assert_eq!(results[1], Err(CommError::NotReducible { op: Op::And, element: Element::F64 }));
+    assert_eq!(results[0], Err(CommError::Cancelled { nth: 0, by: Rank(1) }));
+}
+
+#[test]
 fn results_come_in_the_order_of_the_calls() {
     let mut cluster = Cluster::new(2, 0, |_| 0);
     let big = cluster.call(1, Call::Gather { root: Rank(0), data: bytes(1, 2_000_000), equal: true });

@@ -241,7 +241,7 @@ fn a_key_that_is_too_long_is_refused() {
     let long = "k".repeat(MAX_KEY + 1);
     KeyStore::default().put(CallId(1), long.clone(), Bytes::new(), Local, &GroupView::default(), &mut out);
     KeyStore::default().get(CallId(2), long, true, &GroupView::default(), &mut out);
-    let refused = CommError::KeyTooLong { length: MAX_KEY + 1, most: MAX_KEY };
+    let refused = CommError::KeyTooLong { length: MAX_KEY + 1, limit: MAX_KEY };
     for effect in out {
         assert!(matches!(&effect, Effect::Finish(_, Err(error)) if *error == refused), "{effect:?}");
     }
