@@ -1,7 +1,8 @@
-//! What must hold for every input, whoever made it up.
+//! The assertions that hold for every input, from any source.
 //!
-//! The fuzz targets call these functions with random bytes; an ordinary test (`libi-core/tests/corpus.rs`)
-//! calls them with the checked-in ones. They assert, and otherwise return nothing.
+//! The fuzz targets call these functions with random bytes; an ordinary test
+//! (`libi-core/tests/corpus.rs`) calls them with the checked-in inputs. They return only if the
+//! assertions hold.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -20,8 +21,8 @@ mod secure;
 
 pub use secure::check_handshake;
 
-/// Reads `data` as a link would: foreign text, a preamble, frames. And, to reach the frames more often, as
-/// frames alone, from strangers and from proven peers.
+/// Reads `data` as a link would: foreign text, a preamble, frames. And, to reach the frames more
+/// often, as frames alone, from strangers and from proven peers.
 pub fn check_frames(data: &[u8]) {
     let sizes = [data.len().max(1), 1, 7, usize::from(data.first().copied().unwrap_or(0) % 29) + 1];
     let whole = scan(data, data.len().max(1));
@@ -40,8 +41,8 @@ pub fn check_frames(data: &[u8]) {
     }
 }
 
-/// Where the protocol starts, according to a scanner that gets pieces of `size` bytes. All bytes up
-/// to there have to come out again, in their order.
+/// The start of the protocol, according to a scanner that gets pieces of `size` bytes. All bytes up
+/// to there have to be returned, in their order.
 fn scan(data: &[u8], size: usize) -> Option<usize> {
     let mut scanner = PreambleScanner::new();
     let mut foreign = Vec::new();
@@ -63,7 +64,7 @@ fn scan(data: &[u8], size: usize) -> Option<usize> {
     None
 }
 
-/// The frames at the front of a stream, and what comes after them: an error, or so many bytes that are
+/// The frames at the front of a stream, and what follows: an error, or the number of bytes that are
 /// not yet a frame.
 type Reading<'a> = (Vec<(Header, &'a [u8])>, Result<usize, FrameError>);
 
@@ -98,7 +99,8 @@ fn read_frames<'a>(stream: &'a [u8], limits: &Limits) -> Reading<'a> {
     }
 }
 
-/// Every beginning of a frame is incomplete and lacks no more than is missing; long frames by sample.
+/// Every beginning of a frame is incomplete and reports at most the missing bytes; long frames are
+/// sampled.
 fn check_beginnings(frame: &[u8], limits: &Limits) {
     for have in (0..frame.len().min(16)).chain((16..frame.len()).step_by(97)) {
         match parse(&frame[..have], limits) {
@@ -155,7 +157,7 @@ fn decode_in_pieces<'a>(stream: &'a [u8], size: usize, limits: &Limits) -> Readi
     (frames, Ok(stream.len() - complete))
 }
 
-/// A payload that reads as a message of some type reads the same once written again.
+/// A payload that decodes as a message of some type decodes the same once encoded again.
 fn check_message(frame: &Frame<'_>) {
     check_message_as::<(u64, Vec<Option<i32>>, String)>(frame);
     check_message_as::<BTreeMap<String, Vec<(bool, u16)>>>(frame);
@@ -174,16 +176,16 @@ fn check_message_as<T: Serialize + DeserializeOwned + PartialEq + Debug>(frame: 
         panic!("{written:?} was written as a frame");
     };
     assert_eq!(consumed, written.len());
-    // Not always the same bytes: a number can be written longer than need be.
+    // Not always the same bytes: a number may have been encoded longer than necessary.
     assert!(again.payload().len() <= frame.payload().len());
     assert_eq!(decode_control(&again), Ok(message));
 }
 
-/// Texts that stand for more hosts, but not for so many that they are refused at once, are left out: the
-/// parser takes them, but too few a second.
+/// Texts that stand for more hosts, but not for so many that they are rejected at once, are left
+/// out: the parser accepts them, but too slowly for fuzzing.
 const MOST_HOSTS: u64 = 20_000;
 
-/// Reads `data` as a host list and as a host file. Whatever is accepted has to survive folding.
+/// Parses `data` as a host list and as a host file. An accepted list has to survive folding.
 pub fn check_hosts(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else {
         return;
@@ -223,8 +225,9 @@ fn check_list(list: &HostList) {
     }
 }
 
-/// How many hosts a text stands for, if it is a list at all: items add up, and so do the alternatives in a
-/// bracket; brackets side by side multiply. A host file may stand for fewer, because of its comments.
+/// The number of hosts that a text stands for, if it is a list: items and the alternatives in a
+/// bracket add up; consecutive brackets multiply. A host file may stand for fewer, because of its
+/// comments.
 fn hosts_in(text: &str) -> u64 {
     let mut total: u64 = 0;
     let mut item: Option<u64> = None;
@@ -256,7 +259,7 @@ fn hosts_in(text: &str) -> u64 {
     total.saturating_add(item.unwrap_or(0))
 }
 
-/// How many numbers are in the range at the front of an alternative; 1 if there is none.
+/// The size of the range at the front of an alternative; 1 if there is none.
 fn range_at(alternative: &[u8]) -> u64 {
     let (from, rest) = number_at(alternative);
     let to = rest.strip_prefix(b"-").and_then(|rest| number_at(rest).0);

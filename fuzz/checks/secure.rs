@@ -1,4 +1,4 @@
-//! What must hold for every stream that claims to be a link.
+//! The assertions that hold for every byte stream on a direct link.
 
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::secure::{
@@ -7,11 +7,11 @@ use libi_core::secure::{
 };
 use libi_core::wire::Version;
 
-/// What the genuine child says after its proof, record by record.
+/// The genuine child's records after its proof.
 const SAID: [&[u8]; 3] = [b"one", b"and two", b"and then a somewhat longer third"];
 
-/// Reads `data` in place of each message of a handshake and of the records after it; then damages a genuine link as
-/// `data` says. The first byte is the size of the pieces.
+/// Uses `data` in place of each message of a handshake and of the records after it; then damages a
+/// genuine link according to `data`. The first byte is the size of the pieces.
 pub fn check_handshake(data: &[u8]) {
     let (&first, data) = data.split_first().unwrap_or((&0, data));
     let size = usize::from(first) + 1;
@@ -20,7 +20,8 @@ pub fn check_handshake(data: &[u8]) {
     check_damage(data, size, &genuine);
 }
 
-/// A link between ends that have known randomness: all that the child sends, and the parent's reply.
+/// A link between ends with fixed randomness: all bytes that the child sends, and the parent's
+/// reply.
 struct Genuine {
     key: LinkKey,
     opening: Vec<u8>,
@@ -69,7 +70,8 @@ impl Genuine {
     }
 }
 
-/// Only the genuine message is taken for it; a shorter one is cut. The genuine ones are in the corpus.
+/// Only the genuine message is accepted; a shorter input is reported as cut. The genuine messages
+/// are in the corpus.
 fn check_in_place_of_messages(data: &[u8], size: usize, genuine: &Genuine) {
     let opened = answer(&genuine.key, data, size).map(|_| ());
     expect(opened, HandshakeMessage::Opening, data, &genuine.opening);
@@ -91,11 +93,11 @@ fn expect(result: Result<(), HandshakeFault>, awaited: HandshakeMessage, data: &
     }
 }
 
-/// Whatever comes, what is told is a beginning of what was said, record by record; and the pieces make no
-/// difference.
+/// For any input, the decrypted records are a prefix of the genuine ones, independently of the
+/// pieces.
 fn check_records(stream: &[u8], size: usize, genuine: &Genuine) {
     let (opened, result) = read(genuine.open(), stream, size);
-    assert_eq!(opened, SAID[..opened.len()], "something was told that nobody said");
+    assert_eq!(opened, SAID[..opened.len()], "a record was opened that was never sealed");
     let same = stream.iter().zip(&genuine.records).take_while(|(a, b)| a == b).count();
     let mut end = 0;
     let whole = SAID.iter().take_while(|said| {
@@ -109,7 +111,7 @@ fn check_records(stream: &[u8], size: usize, genuine: &Genuine) {
     assert_eq!(read(genuine.open(), stream, stream.len().max(1)), (opened, result));
 }
 
-/// Changes a genuine stream: each three bytes name a place and what to change in it.
+/// Changes a genuine stream: each three bytes name a position and the change there.
 fn check_damage(data: &[u8], size: usize, genuine: &Genuine) {
     let damage = |message: &[u8]| {
         let mut damaged = message.to_vec();
@@ -172,7 +174,7 @@ fn take_proof(mut parent: AwaitProof, data: &[u8], size: usize) -> Result<Secure
     Err(parent.end())
 }
 
-/// What a stream of records says in pieces of `size` bytes, and how it ends.
+/// The plaintext of a stream of records in pieces of `size` bytes, and how it ends.
 fn read(mut open: Opener, stream: &[u8], size: usize) -> (Vec<Vec<u8>>, Result<(), RecordFault>) {
     let mut opened = Vec::new();
     let mut stream = stream.to_vec();

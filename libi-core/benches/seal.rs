@@ -1,7 +1,8 @@
-//! How fast links are proven, and bytes sealed and opened.
+//! The speed of handshakes, and of encrypting and decrypting records.
 //!
-//! `cargo bench -p libi-core --bench seal` prints medians over several runs in one process, with the slowest and
-//! the fastest, and beside each how long it takes to copy the same bytes once. It needs about ten seconds.
+//! `cargo bench -p libi-core --bench seal` prints medians over several runs in one process, with
+//! the slowest and the fastest, and beside each the time of copying the same bytes once. It takes
+//! about ten seconds.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use libi_core::secure::{
 use libi_core::wire::Version;
 
 const RUNS: usize = 15;
-/// Bytes between two looks at the clock.
+/// The bytes between two readings of the clock.
 const BATCH: usize = 8 << 20;
 
 fn main() {
@@ -51,7 +52,7 @@ fn payloads(name: &str, size: usize) {
         // In pieces as a socket gives them, so that some records are split.
         opening.push(time(|| {
             for mut piece in wire.chunks_mut(256 << 10) {
-                while let Some(bytes) = open.step(&mut piece).expect("nobody has touched the records") {
+                while let Some(bytes) = open.step(&mut piece).expect("the records are unchanged") {
                     black_box(bytes);
                 }
             }

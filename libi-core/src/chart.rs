@@ -1,9 +1,9 @@
 //! A launch as a picture: hosts down, time across.
 //!
-//! Above, how many hosts are up at each time. Below, a bar for every launch from its start to the moment when its
-//! host is up, in the order of launches, with the path to the last host marked. A picture holds about
-//! [`MAX_ROWS`] launches; of larger ones it shows every k-th, and of a long path its two ends beside them, and
-//! says so. The SVG needs nothing but itself.
+//! Above, the number of hosts up over time. Below, a bar for every launch from its start until its
+//! host is up, in the order of launches, with the path to the last host marked. A picture shows
+//! about [`MAX_ROWS`] launches; of larger trees it shows every k-th, plus both ends of a long path,
+//! and says so. The SVG is self-contained.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -14,10 +14,11 @@ use crate::plan::explain::explain;
 use crate::plan::{Schedule, Tree};
 use crate::time::{Instant, Rounded};
 
-/// How many launches a picture shows, with as many again of the path to the last host.
+/// The number of launches that a picture shows; up to as many again belong to the path to the last
+/// host.
 pub const MAX_ROWS: u32 = 200;
 
-/// Draws a launch, calling each node by the name that `name` gives it.
+/// Draws a launch; `name` gives the label of each node.
 #[must_use]
 pub fn launch(tree: &Tree, schedule: &Schedule, name: &dyn Fn(u32) -> String) -> String {
     let path = explain(tree, schedule).path;

@@ -1,11 +1,11 @@
-//! What a launch costs: the three numbers everything is planned with.
+//! The cost model: the three numbers that every plan is made with.
 //!
-//! A launcher is busy for [`Cost::seq`] with each launch before it can start the next. The new process
-//! can launch others [`Cost::rem`] after its own launch was started. Whatever is paid once per launch,
-//! however many hosts take part, is [`Cost::constant`].
+//! A launcher is busy for [`Cost::seq`] with each launch before it can start the next. The new
+//! process can launch others [`Cost::rem`] after its own launch was started. [`Cost::constant`] is
+//! paid once per launch of a session, however many hosts take part.
 //!
-//! So a launcher that is free at time 0 starts its first child at 0, its second at `seq`, its third at
-//! `2 seq`; those children are up at `rem`, `seq + rem`, `2 seq + rem`.
+//! A launcher that is free at time 0 starts its first child at 0, its second at `seq` and its third
+//! at `2 seq`; those children are up at `rem`, `seq + rem` and `2 seq + rem`.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Cost {
     pub seq: Duration,
     /// REM: from starting a launch until the new process can launch others.
     pub rem: Duration,
-    /// What the whole launch pays once.
+    /// The part that is paid once per session.
     pub constant: Duration,
 }
 

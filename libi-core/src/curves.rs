@@ -1,7 +1,7 @@
 //! Measurements as a picture: curves against a size, both axes logarithmic.
 //!
-//! What grows like the size is then a straight line, and what grows like its logarithm is nearly level. The SVG needs nothing
-//! but itself.
+//! Linear growth is a straight line, and logarithmic growth is nearly level. The SVG is
+//! self-contained.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,10 +10,10 @@ use core::fmt::Write;
 
 use crate::draw::Escaped;
 
-/// A curve: sizes and what was measured at them, both greater than nothing.
+/// A curve: sizes and the measurements at them, both positive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What was measured.
+    /// The label in the legend.
     pub label: String,
     /// The points, ascending.
     pub points: Vec<(f64, f64)>,
@@ -22,11 +22,11 @@ pub struct Curve {
 /// A picture of several curves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curves {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What the sizes are.
+    /// The label of the horizontal axis.
     pub across: String,
-    /// What the measurements are.
+    /// The label of the vertical axis.
     pub up: String,
     /// The curves.
     pub curves: Vec<Curve>,
@@ -63,7 +63,7 @@ impl Axis {
         Self { from, to: to.max(from + 1) }
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// The position of a value on the axis, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         (libm::log10(value) - f64::from(self.from)) / f64::from(self.to - self.from)
     }

@@ -1,4 +1,4 @@
-//! What pictures of launches have in common: a time axis, curves of hosts up over time, and text that SVG accepts.
+//! Shared parts of launch pictures: a time axis, curves of hosts up over time, and escaped text.
 
 use alloc::string::String;
 use core::fmt::Write as _;
@@ -95,7 +95,7 @@ impl Canvas {
         ));
     }
 
-    /// Adds elements as they are: whatever text is in them has to be [`Escaped`].
+    /// Adds elements unchanged; any text in them has to be [`Escaped`].
     pub(crate) fn line(&mut self, line: core::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.svg, "{line}");
@@ -114,7 +114,7 @@ fn round_step(least: f64) -> f64 {
     steps.into_iter().find(|&step| step >= least).unwrap_or(least)
 }
 
-/// Text that fits into so many characters and one more: of a long one, the beginning and the end.
+/// Shortens text to `fits` characters and an ellipsis: the beginning and the end remain.
 pub(crate) fn shortened(text: &str, fits: usize) -> String {
     let length = text.chars().count();
     if length <= fits {
@@ -124,7 +124,7 @@ pub(crate) fn shortened(text: &str, fits: usize) -> String {
     front.chain(['…']).chain(back).collect()
 }
 
-/// Text as SVG wants it written.
+/// Text, escaped for XML.
 pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 
 impl core::fmt::Display for Escaped<'_> {

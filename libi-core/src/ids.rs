@@ -1,4 +1,4 @@
-//! Numbers that mean one thing each: sessions, ranks, hosts.
+//! Newtypes for the numbers of sessions, ranks, hosts and links.
 
 use core::fmt;
 
@@ -19,7 +19,7 @@ macro_rules! id {
 }
 
 id!(
-    /// A session of one launch call: the processes that are launched together and share a communicator.
+    /// A session of one launch call: processes that are launched together and share a communicator.
     SessionId,
     "session"
 );
@@ -29,18 +29,18 @@ id!(
     "rank"
 );
 id!(
-    /// A host of a session, counted in the order in which ranks first appear on hosts.
+    /// A host of a session, numbered in the order in which ranks first appear on hosts.
     HostIndex,
     "host"
 );
 id!(
-    /// One of a process's links. Numbers are given by the process, in the order in which it starts what is at their other
-    /// ends.
+    /// A link of a process. Each process numbers its own links, in the order in which it starts its
+    /// children.
     LinkId,
     "link"
 );
 
 impl LinkId {
-    /// The link to the one that has started this process.
+    /// The link to the process that started this one.
     pub const PARENT: Self = Self(0);
 }

@@ -1,28 +1,31 @@
 //! The pure part of libi: everything that can be decided without touching the operating system.
 //!
-//! libi starts a set of processes on many hosts and lets them talk to one another until they can talk for
-//! themselves. This crate holds the decisions that go into that, and none of the actions: it opens no
-//! file, reads no clock, starts no thread. It cannot: it is `no_std`, and the tests link it where there is no
-//! standard library at all.
+//! libi starts a set of processes on many hosts and connects them until they have their own means
+//! of communication. This crate holds the decisions that go into that, and none of the actions: it
+//! opens no file, reads no clock and starts no thread. It is `no_std`, and a test links it for a
+//! target without a standard library.
 //!
-//! # The story, in the order in which to read it
+//! # Reading order
 //!
-//! 1. Somebody names hosts. [`hosts`] reads what people, files and resource managers write, such as
-//!    `node[001-064]:8`, and writes it back short.
-//! 2. Somebody says what to start on them. A [`dist::Distribution`] is a program with its arguments, its
-//!    environment and its hosts; [`dist::placement`] spreads processes over hosts, and [`dist::layout`] gives
-//!    each process its rank and each host its leader.
-//! 3. Starting a process on another host takes long, and keeps the one who starts it busy for a part of that. So
-//!    those who are up help with the rest. [`cost`] puts this into three numbers, and [`plan`] decides who
-//!    launches whom: trees that are fixed in advance, the one of them that is optimal if costs are constant,
-//!    and the late-commit queue that needs no fixed tree and loses nobody to a dead host.
-//! 4. [`ranking`] puts all of them side by side for given costs; [`plan::explain`] says why a launch
-//!    takes as long as it does, [`plan::fit`] what launches that were observed must have cost.
-//! 5. Protocols are state machines: [`machine`] says what one looks like, [`sim`] runs whole launches of them in
-//!    virtual time with costs that vary, hosts that are slow and hosts that are dead, from a seed.
-//! 6. What machines say to each other travels in frames: [`wire`]. Where strangers could listen or join in, both
-//!    ends of a [`secure`] first prove that they hold the same ticket, and seal what follows.
-//! 7. Afterwards a [`trace`] tells what took how long, beside what was predicted, and what the last host waited for.
+//! 1. The user names hosts. [`hosts`] reads what people, files and resource managers write, such as
+//!    `node[001-064]:8`, and writes it back in its shortest form.
+//! 2. The user says what to start on them. A [`dist::Distribution`] is a program with its
+//!    arguments, its environment and its hosts; [`dist::placement`] spreads processes over hosts,
+//!    and [`dist::layout`] gives each process its rank and each host its leader.
+//! 3. Starting a process on another host takes long, and keeps the launcher busy for a part of that
+//!    time. Hosts that are up therefore launch others. [`cost`] describes this in three numbers,
+//!    and [`plan`] decides which host launches which: trees that are fixed in advance, the optimal
+//!    tree for constant costs, and the late-commit queue, which needs no fixed tree. With late
+//!    commit a dead host costs only itself, never the hosts below it.
+//! 4. [`ranking`] compares all strategies for given costs; [`plan::explain`] says why a launch
+//!    takes as long as it does, and [`plan::fit`] what the observed launches must have cost.
+//! 5. Protocols are state machines: [`machine`] defines their interface, [`sim`] runs whole
+//!    launches of them in virtual time from a seed, with costs that vary, slow hosts and dead
+//!    hosts.
+//! 6. State machines exchange frames: [`wire`]. Where a stranger could listen or connect, both ends
+//!    of a link first prove that they hold the same ticket, and encrypt what follows: [`secure`].
+//! 7. Afterwards a [`trace`] shows how long each phase took, beside the prediction, and what the
+//!    last host waited for.
 //!
 //! # From hosts to a plan
 //!

@@ -1,26 +1,25 @@
-//! What every protocol machine of libi looks like from outside.
+//! The interface of every protocol state machine of libi.
 //!
-//! A machine decides; it does nothing. Whatever happens (a frame came, a process ended, a deadline
-//! passed) is an event, handed in together with the time at which it happened. Whatever the machine wants
-//! done (send, start, kill, wake me at) is an effect, written to the list it is given. The runtime loop
-//! carries effects out with sockets and processes and reads a clock; the [simulator](crate::sim) carries
-//! them out in memory and makes the time up. Neither can be told apart from inside, which is why one
-//! is evidence for the other.
+//! A machine decides and performs no I/O. Whatever happens (a frame arrives, a process ends, a
+//! deadline passes) is an event, passed in together with the time at which it happened. Whatever
+//! the machine wants done (send, start, kill, set a timer) is an effect, appended to a list. The
+//! runtime loop carries effects out with sockets and processes and reads a clock; the
+//! [simulator](crate::sim) carries them out in memory and in virtual time. A machine cannot tell
+//! the two apart, so a run in the simulator is evidence for a run in the field.
 
 use alloc::vec::Vec;
 
 use crate::time::Instant;
 
-/// A protocol machine: events and the time in, effects out, nothing else.
+/// A protocol state machine: events and the time in, effects out.
 pub trait Machine {
-    /// What can happen to it.
+    /// The inputs.
     type Event;
-    /// What it can want done.
+    /// The outputs.
     type Effect;
 
-    /// Takes one event that happened at `now` and appends what is to be done about it.
+    /// Handles one event that happened at `now` and appends the resulting effects.
     ///
-    /// `now` never goes backwards between calls. The order of effects is the order in which they are to
-    /// be carried out.
+    /// `now` never decreases between calls. Effects are to be carried out in their order.
     fn on(&mut self, event: Self::Event, now: Instant, effects: &mut Vec<Self::Effect>);
 }

@@ -1,4 +1,4 @@
-//! Every strategy side by side: who would launch how many hosts how fast, if costs are constant.
+//! Compares all strategies at constant costs.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -8,20 +8,20 @@ use crate::cost::Cost;
 use crate::plan::{Schedule, Shape, Strategy, Tree};
 use crate::sim::launch::Setup;
 
-/// A strategy carried out at constant costs: the tree it leads to, and when everything happens.
+/// A strategy carried out at constant costs: the resulting tree and its schedule.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What was asked for.
+    /// The strategy.
     pub strategy: Strategy,
-    /// Who launches whom.
+    /// Which host launches which.
     pub tree: Tree,
-    /// When.
+    /// The times of all launches.
     pub schedule: Schedule,
 }
 
 impl Plan {
-    /// The plan of this strategy. Late commit has none in advance: its tree is the one that comes about when
-    /// its launch is simulated.
+    /// The plan of this strategy. Late commit has none in advance: its tree is the result of a
+    /// simulated launch.
     #[must_use]
     pub fn new(strategy: Strategy, hosts: NonZeroU32, cost: &Cost) -> Self {
         let tree = match strategy {
@@ -31,7 +31,7 @@ impl Plan {
             }
             Strategy::Static(shape) => shape.tree(hosts, cost),
             Strategy::Late => {
-                // Setup::new has nobody dead, slow, refused or timed out, so the tree is whole.
+                // Setup::new has no dead, slow or refused hosts and no timeout: the tree is whole.
                 let came_about = Setup::new(hosts, strategy, cost).run(0).tree();
                 let (tree, schedule) = came_about.expect("every host is up");
                 return Self { strategy, tree, schedule };
@@ -55,7 +55,7 @@ pub fn all_strategies() -> impl Iterator<Item = Strategy> {
     others.into_iter().chain(kary).map(Strategy::Static).chain([Strategy::Late])
 }
 
-/// The plans of all strategies, the fastest first; of equally fast ones the one with fewer launches per host.
+/// The plans of all strategies, the fastest first; at equal times, fewer launches per host first.
 #[must_use]
 pub fn rank(hosts: NonZeroU32, cost: &Cost) -> Vec<Plan> {
     let mut plans: Vec<_> = all_strategies().map(|strategy| Plan::new(strategy, hosts, cost)).collect();
@@ -70,9 +70,8 @@ mod tests {
 
     use super::*;
 
-    /// The ranking that the literature on launch trees has published for 1,000 hosts and a constant of
-    /// 20 ms, in milliseconds:
-    /// greedy, flat, and k-ary for k = 2, 4, 8, … 512.
+    /// The ranking published in the literature on launch trees for 1,000 hosts and a constant of 20
+    /// ms, in milliseconds: greedy, flat, and k-ary for k = 2, 4, 8, … 512.
     const PUBLISHED: [(u64, u64, u64, u64, [u64; 9]); 3] = [
         (7, 172, 609, 7_178, [1_624, 971, 841, 753, 784, 896, 1_288, 2_156, 3_769]),
         (7, 2_000, 4_272, 9_006, [18_076, 10_111, 8_153, 6_237, 4_440, 4_552, 4_944, 5_812, 7_422]),

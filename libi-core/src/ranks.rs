@@ -1,7 +1,7 @@
 //! Sets of ranks, stored as runs of consecutive numbers.
 //!
-//! The members on one host, or below one link, mostly have consecutive ranks; a set of a million then costs as little as
-//! one of two, in memory and in a message.
+//! The members on one host, or below one link, mostly have consecutive ranks. A set of a million
+//! ranks then costs as little as one of two, in memory and in a message.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,7 +19,7 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Nobody.
+    /// The empty set.
     #[must_use]
     pub const fn new() -> Self {
         Self { runs: Vec::new() }
@@ -33,32 +33,32 @@ impl Ranks {
         ranks
     }
 
-    /// How many there are.
+    /// The number of ranks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.runs.iter().map(|(first, last)| (last - first) as usize + 1).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Whether this rank is among them.
+    /// Whether the set contains this rank.
     #[must_use]
     pub fn contains(&self, rank: Rank) -> bool {
         let at = self.runs.partition_point(|&(_, last)| last < rank.0);
         self.runs.get(at).is_some_and(|&(first, _)| first <= rank.0)
     }
 
-    /// The lowest.
+    /// The lowest rank.
     #[must_use]
     pub fn lowest(&self) -> Option<Rank> {
         self.runs.first().map(|&(first, _)| Rank(first))
     }
 
-    /// How many of them are below this one.
+    /// The number of ranks in the set that are lower than this one.
     #[must_use]
     pub fn below(&self, rank: Rank) -> u32 {
         let runs = self.runs.iter().take_while(|&&(first, _)| first < rank.0);
@@ -80,7 +80,7 @@ impl Ranks {
         self.add_run(rank.0, 1);
     }
 
-    /// Adds `count` ranks from `first` on; what lies beyond the last rank there can be is left out.
+    /// Adds `count` ranks from `first` on; those beyond the largest possible rank are left out.
     pub fn add_run(&mut self, first: u32, count: u32) {
         let Some(more) = count.checked_sub(1) else { return };
         let last = first.saturating_add(more);
@@ -92,7 +92,7 @@ impl Ranks {
         self.runs.splice(from..to, [(first, last)]);
     }
 
-    /// Adds all of these.
+    /// Adds all ranks of another set.
     pub fn add_all(&mut self, others: &Self) {
         for &(first, last) in &others.runs {
             self.add_run(first, last - first);
@@ -100,7 +100,7 @@ impl Ranks {
         }
     }
 
-    /// Takes all of these out.
+    /// Removes all ranks of another set.
     pub fn remove_all(&mut self, others: &Self) {
         for &(first, last) in &others.runs {
             let from = self.runs.partition_point(|&(_, end)| end < first);

@@ -1,9 +1,10 @@
-//! A point in time that nobody reads from a clock.
+//! Points in time that are passed in, never read from a clock.
 //!
-//! The core never asks what time it is: whoever drives a machine tells it, the runtime loop from the
-//! monotonic clock, the simulator from its event queue. [`Instant`] is the type of that argument.
-//! It counts nanoseconds from a start that only the driver knows, in a `u64`, which lasts 584 years.
-//! All arithmetic saturates: a hostile or absurd duration ends at the far end of time, not in a panic.
+//! The core never asks for the time: the driver of a state machine passes it in, the runtime loop
+//! from the monotonic clock, the simulator from its event queue. [`Instant`] is the type of that
+//! argument. It counts nanoseconds from a start that only the driver knows, in a `u64`, which lasts
+//! 584 years. All arithmetic saturates: a hostile or absurd duration ends at the largest instant,
+//! not in a panic.
 
 use alloc::format;
 use alloc::string::String;
@@ -35,7 +36,7 @@ impl Instant {
         self.0
     }
 
-    /// Seconds since the start, for people and plots.
+    /// Seconds since the start, for display and plots.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
@@ -68,14 +69,15 @@ impl fmt::Display for Instant {
     }
 }
 
-/// Shows a duration to people: in the unit that suits it, with at most three decimals; from a tenth of a second
-/// on in seconds.
+/// Formats a duration in the unit that suits it, with at most three decimals; from a tenth of a
+/// second on in seconds.
 ///
 /// ```
 /// use libi_core::time::Rounded;
 /// use std::time::Duration;
 ///
-/// let shown = [609_000_123, 7_158_000_000, 7_000_000, 12_345].map(|ns| Rounded(Duration::from_nanos(ns)).to_string());
+/// let nanos = [609_000_123, 7_158_000_000, 7_000_000, 12_345].map(Duration::from_nanos);
+/// let shown = nanos.map(|duration| Rounded(duration).to_string());
 /// assert_eq!(shown, ["0.609 s", "7.158 s", "7 ms", "12.345 µs"]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +103,7 @@ impl Rounded {
     }
 }
 
-/// A duration in whole nanoseconds, the unit in which everything here is counted.
+/// A duration in whole nanoseconds, the internal unit of this crate.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The fuzz corpora as ordinary tests: what a fuzzer once found interesting holds on every machine.
+//! The fuzz corpora as ordinary tests.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 #[allow(unreachable_pub)] // It is the library of the fuzz crate, where these functions are public.
 mod checks;
 
-/// Gives every file of `fuzz/<folder>/<target>` to `check`. A folder without files is a fault: it has
-/// been moved, and the test would hold for ever.
+/// Passes every file of `fuzz/<folder>/<target>` to `check`. An empty folder is an error: it has
+/// been moved, and the test would pass for ever.
 fn replay(folder: &str, target: &str, check: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz").join(folder).join(target);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

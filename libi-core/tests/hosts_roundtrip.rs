@@ -1,5 +1,5 @@
-//! Properties of host lists: folding is the inverse of parsing, brackets mean what a plain reading of
-//! them means, and no text makes the parser panic.
+//! Properties of host lists: folding is the inverse of parsing, brackets mean what a plain reading
+//! of them means, and no text makes the parser panic.
 
 use libi_core::hosts::file::parse_host_file;
 use libi_core::hosts::job::{
@@ -8,7 +8,7 @@ use libi_core::hosts::job::{
 use libi_core::hosts::{HostList, HostRef, fold_names};
 use proptest::prelude::*;
 
-/// What every list must fulfil.
+/// The invariants of every list.
 fn check(list: &HostList) {
     let folded = list.fold();
     assert_eq!(HostList::parse(&folded).as_ref(), Ok(list), "folded to {folded}");
@@ -58,7 +58,7 @@ fn build(entries: &[Entry]) -> HostList {
     list
 }
 
-/// An expression and the names that it stands for by a plain reading.
+/// An expression and the names that it stands for by the definition.
 type Expression = (String, Vec<String>);
 
 fn range() -> impl Strategy<Value = Expression> {

@@ -1,6 +1,6 @@
 """Computes the examples in secure_golden.rs by other means: hashlib, and OpenSSL through `cryptography`.
 
-Written from the Noise specification (revision 34) and from the chapter on `libi_core::link`, not from its code.
+Written from the Noise specification (revision 34) and from the chapter on `libi_core::secure`, not from its code.
 Run it to see where a change of bytes comes from; nothing runs it by itself.
 """
 

@@ -1,6 +1,7 @@
-//! The bytes of a link's handshake and records, written down. A build that makes others is no longer understood.
+//! Golden bytes of a link's handshake and records. A build that makes other bytes is incompatible.
 //!
-//! `secure_golden.txt` is the output of `secure_golden.py`, which comes to the same bytes by other means.
+//! `secure_golden.txt` is the output of `secure_golden.py`, which computes the same bytes
+//! independently.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
-//! Memory is given back without the secret in it.
+//! Memory is freed without the secret in it.
 //!
-//! The allocator of this test looks into every block that is freed. What lies on the stack it cannot see.
+//! The allocator of this test searches every block that is freed. It cannot see the stack.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use libi_core::secure::{
 };
 use libi_core::wire::Version;
 
-/// Bytes that come up nowhere else.
+/// Bytes that occur nowhere else.
 static SECRET: [u8; 32] = *b"\xa5\x01the secret of the session\xfe\x5a\x00\x99\xc3";
 
 static FOUND: AtomicUsize = AtomicUsize::new(0);
@@ -31,7 +31,8 @@ unsafe impl GlobalAlloc for Searching {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: until it is freed below, the block is the caller's, has this size, and is initialised.
+        // SAFETY: until it is freed below, the block is the caller's, has this size, and is
+        // initialised.
         let block = unsafe { slice::from_raw_parts(at, layout.size()) };
         FOUND.fetch_add(block.windows(SECRET.len()).filter(|bytes| *bytes == SECRET).count(), Relaxed);
         // SAFETY: `at` came from `alloc` above, hence from the system.
@@ -42,7 +43,7 @@ unsafe impl GlobalAlloc for Searching {
 #[global_allocator]
 static ALLOCATOR: Searching = Searching;
 
-/// How many blocks with the secret are freed meanwhile.
+/// The number of blocks with the secret that are freed during `work`.
 fn freed_with_secret(work: impl FnOnce()) -> usize {
     let before = FOUND.load(Relaxed);
     work();
@@ -61,7 +62,8 @@ fn no_block_is_freed_with_the_secret_in_it() {
     assert_eq!(freed_with_secret(link_that_carries_the_secret), 0, "a link is made, used and dropped");
 }
 
-/// A session's secret makes a link, and travels over it in the ticket for another host, in small pieces.
+/// A session's secret makes a link, and travels over it in the ticket for another host, in small
+/// pieces.
 fn link_that_carries_the_secret() {
     let secret = Secret::from_ticket(&SECRET);
     let terms = Terms {

@@ -1,9 +1,9 @@
-//! The bytes of the protocol, written down. A build that writes others, or reads these otherwise, does
+//! Golden bytes of the protocol. A build that writes other bytes, or reads these differently, does
 //! not speak this version, whatever its preamble says.
 //!
-//! Each `golden/NAME.hex` holds one example in hexadecimal; `#` begins a comment. A change of the protocol
-//! raises the newest version in `libi_core::wire::PROTOCOL` and adds files for what is new; the files that
-//! are there stay as they are while any version they belong to is spoken.
+//! Each `golden/NAME.hex` holds one example in hexadecimal; `#` begins a comment. A change of the
+//! protocol raises the newest version in `libi_core::wire::PROTOCOL` and adds files for the new
+//! bytes; existing files stay unchanged while any version they belong to is spoken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

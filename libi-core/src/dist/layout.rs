@@ -1,8 +1,9 @@
-//! Who gets which rank on which host.
+//! Assigns ranks to hosts.
 //!
-//! Entry (host, n) of a distribution takes the next n ranks of its session. What falls on one host is
-//! kept together as [`Block`]s in the order of their ranks; the first rank of the first block is the host's
-//! leader. Hosts are numbered in the order of their leaders, so that host 0 has rank 0, the master.
+//! Entry (host, n) of a distribution takes the next n ranks of its session. The ranks on one host
+//! are kept together as [`Block`]s in ascending order; the first rank of the first block is the
+//! host's leader. Hosts are numbered in the order of their leaders, so that host 0 has rank 0, the
+//! master.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -19,14 +20,14 @@ use crate::ids::{HostIndex, Rank, SessionId};
 pub struct Block {
     /// The first of the ranks.
     pub first: Rank,
-    /// How many there are, at least one.
+    /// The number of ranks, at least one.
     pub count: u32,
-    /// Which of the distributions given to [`lay_out`] says what they run.
+    /// The index of their distribution among those given to [`lay_out`].
     pub distribution: u32,
 }
 
 impl Block {
-    /// Its ranks, ascending.
+    /// The ranks, ascending.
     pub fn ranks(self) -> impl Iterator<Item = Rank> {
         (0..self.count).map(move |i| Rank(self.first.0.saturating_add(i)))
     }
@@ -40,16 +41,16 @@ pub struct Layout {
     /// The blocks of host h are those from `starts[h]` to `starts[h + 1]`.
     blocks: Vec<Block>,
     starts: Vec<u32>,
-    /// Where each block is, in the order of ranks.
+    /// The host of each block, in the order of ranks.
     by_rank: Vec<(Rank, HostIndex)>,
     size: u32,
 }
 
-/// Distributions that describe no sessions.
+/// Distributions that cannot be laid out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// There is nothing to launch.
+    /// There is no distribution.
     #[error("a launch needs at least one distribution")]
     NoDistributions,
     /// A session needs at least one process.
@@ -66,7 +67,8 @@ pub enum LayoutError {
 /// Lays out the sessions of these distributions, in the order in which they are first named.
 ///
 /// # Errors
-/// When there is nothing to launch, a session has no host, or there are more ranks or hosts than can be counted.
+/// There is no distribution, a session has no host, or there are more ranks or hosts than can be
+/// counted.
 pub fn lay_out(distributions: &[Distribution]) -> Result<Vec<Layout>, LayoutError> {
     let mut sessions: Vec<(SessionId, Vec<u32>)> = Vec::new();
     let mut known = BTreeMap::new();
@@ -120,7 +122,7 @@ impl Layout {
             hosts.push(host).map_err(|kind| LayoutError::TooManyHosts(session, kind))?;
         }
         let by_rank = ranked.iter().map(|&(host, block)| (block.first, host)).collect();
-        ranked.sort_by_key(|&(host, _)| host); // stable: the blocks of a host stay in the order of ranks
+        ranked.sort_by_key(|&(host, _)| host); // stable: keeps the order of ranks on a host
         let mut starts = vec![0u32; hosts.len() + 1];
         for &(host, _) in &ranked {
             starts[host.0 as usize + 1] += 1;
@@ -132,25 +134,26 @@ impl Layout {
         Ok(Self { session, hosts, blocks, starts, by_rank, size })
     }
 
-    /// Which session this is.
+    /// The session.
     #[must_use]
     pub fn session(&self) -> SessionId {
         self.session
     }
 
-    /// How many members it has.
+    /// The number of members.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Its hosts, each once, in the order of their [`HostIndex`]; counts are the numbers of members there.
+    /// Its hosts, each once, in the order of their [`HostIndex`]; counts are the numbers of members
+    /// there.
     #[must_use]
     pub fn hosts(&self) -> &HostList {
         &self.hosts
     }
 
-    /// What runs on a host, in the order of ranks; nothing if there is no such host.
+    /// The blocks of a host, in the order of ranks; empty if there is no such host.
     #[must_use]
     pub fn blocks(&self, host: HostIndex) -> &[Block] {
         let at = |i: usize| self.starts.get(i).map_or(self.blocks.len(), |&start| start as usize);
@@ -158,13 +161,13 @@ impl Layout {
         &self.blocks[at(host)..at(host.saturating_add(1))]
     }
 
-    /// The rank that runs the tree for a host: its lowest.
+    /// The leader of a host: its lowest rank.
     #[must_use]
     pub fn leader(&self, host: HostIndex) -> Option<Rank> {
         self.blocks(host).first().map(|block| block.first)
     }
 
-    /// Where a rank runs.
+    /// The host of a rank.
     #[must_use]
     pub fn host_of(&self, rank: Rank) -> Option<HostIndex> {
         let after = self.by_rank.partition_point(|&(first, _)| first <= rank);

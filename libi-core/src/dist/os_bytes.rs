@@ -1,4 +1,4 @@
-//! Byte strings that a process can be started with.
+//! Byte strings for the operating system: paths, arguments and environment variables.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,16 +7,16 @@ use core::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A byte string without a NUL: a path, an argument, the value of a variable. It need not be UTF-8, because
-/// what an operating system accepts need not be.
+/// A byte string without a NUL: a path, an argument, the value of a variable. It need not be UTF-8,
+/// as the operating system does not require it.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OsBytes(Vec<u8>);
 
-/// A NUL ends every string that the operating system is given, so that none can contain one.
+/// The operating system ends strings at a NUL, so none can contain one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is a NUL at byte {at}; no argument, path or variable can contain one")]
+#[error("there is a NUL at byte {at}; no path, argument or variable can contain one")]
 pub struct OsBytesError {
-    /// Where it is, from 0.
+    /// Its position, from 0.
     pub at: usize,
 }
 
@@ -54,7 +54,7 @@ impl TryFrom<&str> for OsBytes {
     }
 }
 
-/// What is not UTF-8 is shown as the replacement character.
+/// Invalid UTF-8 is shown as the replacement character.
 impl fmt::Display for OsBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&String::from_utf8_lossy(&self.0))
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for BytesVisitor {
         OsBytes::new(bytes).map_err(E::custom)
     }
 
-    /// Formats without byte strings write lists of numbers; the length they claim is not believed.
+    /// Formats without byte strings write lists of numbers; their claimed length reserves nothing.
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OsBytes, A::Error> {
         let mut bytes = Vec::new();
         while let Some(byte) = seq.next_element()? {
@@ -114,14 +114,14 @@ pub struct EnvVar {
     value: OsBytes,
 }
 
-/// No environment can hold this variable.
+/// A variable that no environment can hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvVarError {
     /// A variable has a name.
     #[error("a variable without a name, with the value {0:?}")]
     NoName(OsBytes),
-    /// The name would end at its `=`.
+    /// The name contains `=`, at which it would end.
     #[error("the name {0:?} of a variable contains `=`")]
     Equals(OsBytes),
 }

@@ -1,4 +1,4 @@
-//! Spreading a number of processes over hosts: block, cyclic, plane.
+//! Spreads a number of processes over hosts: block, cyclic, plane.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use super::HostNumbers;
 use crate::hosts::{HostList, HostListErrorKind, HostRef};
 use core::num::NonZeroU32;
 
-/// In what order the hosts are filled.
+/// The order in which hosts are filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Placement {
@@ -19,7 +19,7 @@ pub enum Placement {
     Plane(NonZeroU32),
 }
 
-/// What to do when there are more processes than the counts of the hosts add up to.
+/// What to do with more processes than the counts of the hosts add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
     /// Refuse.
@@ -33,15 +33,15 @@ pub enum Overflow {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlacementError {
-    /// There is nowhere to put them.
+    /// There is no host.
     #[error("there is no host to place {0} processes on")]
     NoHosts(u64),
-    /// There are more of them than the hosts take.
-    #[error("{processes} processes do not fit the {slots} that the hosts' counts allow")]
+    /// There are more processes than slots.
+    #[error("{processes} processes do not fit on hosts whose counts add up to {slots}")]
     TooFewSlots {
-        /// How many were to be placed.
+        /// The number of processes.
         processes: u64,
-        /// How many fit.
+        /// The number of slots.
         slots: u64,
     },
     /// The resulting list would exceed the bounds of a host list.
@@ -49,13 +49,15 @@ pub enum PlacementError {
     TooLong(HostListErrorKind),
 }
 
-/// Places `processes` on `hosts`, none of which gets more than its count unless [`Overflow::Repeat`] says so.
+/// Places `processes` on `hosts`. No host gets more than its count unless [`Overflow::Repeat`] says
+/// so.
 ///
-/// A host that is named several times is one host with the sum of its counts, in its first place. The list
-/// returned gives out ranks in its order: under cyclic placement it names hosts again and again.
+/// A host that is named several times is one host with the sum of its counts, at its first
+/// position. The returned list assigns ranks in its order: under cyclic placement it names hosts
+/// again and again.
 ///
 /// # Errors
-/// When there are no hosts, too few slots, or the list would become too long.
+/// There are no hosts, too few slots, or the list would become too long.
 pub fn place(
     hosts: &HostList,
     processes: u64,
@@ -87,7 +89,7 @@ pub fn place(
     Ok(placed.list)
 }
 
-/// Fills every host to its count once, or until nothing is left.
+/// Fills every host to its count once, or until all processes are placed.
 fn fill<'a>(
     hosts: &[(HostRef<'a>, u64)],
     turn: u64,
@@ -96,7 +98,7 @@ fn fill<'a>(
 ) -> Result<(), PlacementError> {
     let mut free: Vec<_> = hosts.to_vec();
     while *left > 0 && !free.is_empty() {
-        // A host by itself takes all its turns at once.
+        // A single host takes all its turns at once.
         let turn = if free.len() == 1 { u64::MAX } else { turn };
         for (host, slots) in &mut free {
             let here = turn.min(*slots).min(*left);
@@ -122,7 +124,7 @@ pub(super) fn distinct(hosts: &HostList) -> Vec<(HostRef<'_>, u64)> {
     distinct
 }
 
-/// A host list in the making, whose last entry may still grow.
+/// A host list under construction, whose last entry may still grow.
 struct PlacedList<'a> {
     list: HostList,
     open: Option<(HostRef<'a>, u64)>,

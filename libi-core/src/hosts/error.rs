@@ -1,6 +1,6 @@
-//! What can be wrong with a host list, and how it is shown.
+//! The errors of host lists, and their display.
 //!
-//! Every error knows the character it is about, so that a person finds the mistake in a list of ten
+//! Every error refers to one character, so that a person finds the mistake in a list of ten
 //! thousand hosts; [`HostListError::excerpt`] draws the caret.
 
 use alloc::string::String;
@@ -8,21 +8,21 @@ use core::fmt;
 
 use super::{MAX_DEPTH, MAX_HOSTS, MAX_NAME, MAX_TEXT};
 
-/// A host list that cannot be understood, with the place of the mistake.
+/// A host list that cannot be parsed, with the position of the mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostListError {
-    /// The sort of text that was read.
+    /// The kind of text that was parsed.
     pub text: InputKind,
     /// The line, from 1. Always 1 except in a [`InputKind::File`].
     pub line: usize,
-    /// The column, from 1, counted in characters. In a [`InputKind::File`] it counts from the start of the
-    /// line, otherwise from the start of the text, line ends included.
+    /// The column, from 1, counted in characters. In a [`InputKind::File`] it counts from the start
+    /// of the line, otherwise from the start of the text, line ends included.
     pub column: usize,
     /// The mistake.
     pub kind: HostListErrorKind,
 }
 
-/// The sorts of text this module reads, as its errors name them.
+/// The kinds of text that this module parses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InputKind {
@@ -34,12 +34,12 @@ pub enum InputKind {
     TaskCounts,
 }
 
-/// The mistakes.
+/// The kinds of mistakes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostListErrorKind {
-    /// A character that no host name, user name or host list may hold at this place.
-    #[error("{0:?} cannot stand here")]
+    /// A character that is not allowed at this position.
+    #[error("{0:?} is not allowed here")]
     UnexpectedCharacter(char),
     /// White space between `[` and `]`.
     #[error("white space inside brackets; is a `]` missing before it?")]
@@ -47,19 +47,19 @@ pub enum HostListErrorKind {
     /// A host or user name that begins with `-`.
     #[error("a name may not begin with `-`: a remote shell would take it for an option")]
     LeadingDash,
-    /// Nothing where a host name must be.
+    /// A host name is missing.
     #[error("a host name is missing here")]
     MissingHost,
-    /// Nothing before the `@`.
+    /// A user name is missing before the `@`.
     #[error("a user name is missing before the `@`")]
     MissingUser,
     /// A `[` that is never closed.
     #[error("this `[` is never closed")]
     UnclosedBracket,
-    /// A `]` that closes nothing.
-    #[error("this `]` closes nothing")]
+    /// A `]` without a `[`.
+    #[error("this `]` has no matching `[`")]
     StrayBracket,
-    /// Nothing between `[`, `,` and `]`.
+    /// An empty alternative in brackets.
     #[error("between `[`, `,` and `]` there must be a number, a range or a word")]
     EmptyAlternative,
     /// An alternative that begins with a bracket.
@@ -82,13 +82,13 @@ pub enum HostListErrorKind {
     /// `a-c` or `1-x` in brackets.
     #[error("only numbers make a range; write the names out, as in [a,b,c]")]
     NotARange,
-    /// Something glued to the end of a range.
+    /// Characters directly behind a range.
     #[error("a range may only be followed by `,`, `]` or `[`")]
     RangeTail,
     /// A number in a range that does not fit 64 bits, or is written with more than 20 digits.
     #[error("this number is too large for a range")]
     NumberTooLarge,
-    /// No digits where a count or port must be.
+    /// A count or port without digits.
     #[error("a number is missing here")]
     MissingNumber,
     /// A count of 0.
@@ -115,11 +115,11 @@ pub enum HostListErrorKind {
     /// More than [`MAX_TEXT`] bytes of names, or a text too long to be read at all.
     #[error("the host names take more than {MAX_TEXT} bytes from here on")]
     TextTooLong,
-    /// A host file sets something unknown.
+    /// An unknown setting in a host file.
     #[error("unknown setting `{0}`")]
     UnknownSetting(String),
-    /// A host file sets the same thing of a host twice.
-    #[error("`{0}` sets what has been set for this host before")]
+    /// A setting that a host file gives twice for a host.
+    #[error("`{0}` is set twice for this host")]
     DuplicateSetting(String),
     /// `key=` without a value.
     #[error("`{0}` has no value")]
@@ -127,26 +127,26 @@ pub enum HostListErrorKind {
     /// `key=value` on a line before any host.
     #[error("`{0}` must follow a host on the same line")]
     SettingWithoutHost(String),
-    /// More on a line than belongs there.
-    #[error("nothing more was expected on this line")]
+    /// Extra text on a line.
+    #[error("unexpected text at the end of this line")]
     TrailingText,
     /// A line or pair that ends before its number of slots.
     #[error("the number of slots is missing")]
     MissingSlots,
-    /// A user, port, count or IPv6 address where a plain host name must be.
+    /// A user, port, count or IPv6 address in place of a plain host name.
     #[error("a plain host name was expected here")]
     PlainNameExpected,
-    /// Slurm named more or fewer hosts than it gave counts for.
+    /// Slurm's node list and task counts differ in length.
     #[error("the node list has {hosts} hosts, the task counts are for {counts}")]
     TaskMismatch {
-        /// How many hosts the node list has.
+        /// The number of hosts in the node list.
         hosts: usize,
-        /// How many hosts the task counts speak of.
+        /// The number of hosts in the task counts.
         counts: u64,
     },
 }
 
-/// A mistake and the byte it is about, before lines and columns are counted.
+/// A mistake and the byte offset of it, before lines and columns are counted.
 #[derive(Debug)]
 pub(super) struct ListFault {
     pub(super) at: usize,
@@ -158,7 +158,7 @@ impl ListFault {
         ListFault { at, kind }
     }
 
-    /// Counts the line and column. Linear, and done once: an error ends the reading.
+    /// Computes line and column. Takes linear time, once, because an error ends the parsing.
     pub(super) fn locate(self, text: InputKind, input: &str) -> HostListError {
         let before = &input.as_bytes()[..self.at.min(input.len())];
         let (line, from) = match text {
@@ -168,7 +168,7 @@ impl ListFault {
             }
             InputKind::List | InputKind::TaskCounts => (1, 0),
         };
-        // Continuation bytes of UTF-8 begin with the bits 10 and start no character.
+        // Continuation bytes of UTF-8 begin with the bits 10; they are not counted.
         let column = before[from..].iter().filter(|&&byte| byte & 0xC0 != 0x80).count() + 1;
         HostListError { text, line, column, kind: self.kind }
     }
@@ -188,9 +188,9 @@ impl fmt::Display for HostListError {
 impl core::error::Error for HostListError {}
 
 impl HostListError {
-    /// Two lines for people: the text around the mistake and a caret under it.
+    /// Two lines for display: the text around the mistake and a caret under it.
     ///
-    /// `input` is the text that was read. A long line is shortened on both sides, marked by `…`.
+    /// `input` is the parsed text. A long line is shortened on both sides, marked by `…`.
     pub fn excerpt(&self, input: &str) -> String {
         const BEFORE: usize = 50;
         const AFTER: usize = 25;

@@ -1,7 +1,8 @@
-//! Turns the syntax of a whole list into its hosts, in two passes over the text.
+//! Expands a parsed list into its hosts, in two passes over the text.
 //!
-//! The first pass only adds up sizes and finds every mistake; the second writes hosts into memory that
-//! was asked for once, in the right amount. So a list beyond the bounds costs nothing but its reading.
+//! The first pass adds up sizes and finds every mistake; the second writes hosts into memory that
+//! was allocated once, in the right amount. A list beyond the bounds therefore costs only its
+//! parsing.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,15 +12,15 @@ use super::size::Size;
 use super::syntax::{Host, Item, NamePart, Parser, Span};
 use super::{HostList, MAX_HOSTS, MAX_TEXT, PackedHost};
 
-/// What is done with the items of a text.
+/// What a pass does with the items of a text.
 pub(super) enum Sink {
-    /// They are added up and checked against the bounds. With the last item's user.
+    /// Adds them up and checks the bounds. With the last item's user.
     Measure(Size, Option<Span>),
-    /// They are expanded.
+    /// Expands them.
     Write(HostList),
 }
 
-/// Runs `walk`, which hands every item to the sink, once for each pass.
+/// Runs `walk`, which passes every item to the sink, once for each pass.
 pub(super) fn build(
     kind: InputKind,
     text: &str,
@@ -44,7 +45,7 @@ pub(super) fn build(
 }
 
 impl Sink {
-    /// Takes the item that the parser has just read.
+    /// Processes the item that the parser has just read.
     pub(super) fn take(&mut self, parser: &Parser<'_>, item: &Item) -> Result<(), ListFault> {
         match self {
             Sink::Measure(total, last_user) => {
@@ -79,7 +80,8 @@ impl Sink {
     }
 }
 
-/// Writes the names of a tree in order, keeping the current name and changing only its end.
+/// Writes the names of a tree in order; only the end of the current name changes from one to the
+/// next.
 struct Expansion<'p> {
     parser: &'p Parser<'p>,
     template: PackedHost,
@@ -87,7 +89,7 @@ struct Expansion<'p> {
     list: &'p mut HostList,
 }
 
-/// The parts that follow a group once one of its alternatives is written.
+/// The parts behind a group, which follow each of its alternatives.
 struct Continuation<'a> {
     at: usize,
     end: usize,
@@ -95,10 +97,11 @@ struct Continuation<'a> {
 }
 
 impl Expansion<'_> {
-    /// Writes all names that go on with the parts `at..end` and then `rest`; leaves `name` as it was.
+    /// Writes all names that continue with the parts `at..end` and then `rest`; leaves `name`
+    /// unchanged.
     ///
-    /// It recurses once for each part of a name. Of those there are at most twice `MAX_NAME`:
-    /// every part has a character, but for groups, whose alternatives begin with one.
+    /// It recurses once for each part of a name. There are at most twice `MAX_NAME` parts: every
+    /// part has a character, except groups, whose alternatives begin with one.
     fn walk(&mut self, at: usize, end: usize, rest: Option<&Continuation<'_>>) {
         if at == end {
             match rest {
@@ -135,7 +138,7 @@ impl Expansion<'_> {
                     child = to;
                 }
             }
-            // Met only as the child of a group, above.
+            // Occurs only as the child of a group, above.
             NamePart::Alternative(_) => {}
         }
         self.name.truncate(length);
@@ -144,13 +147,13 @@ impl Expansion<'_> {
 
 fn push_padded(name: &mut String, number: u64, width: u8) {
     use core::fmt::Write;
-    // A String takes whatever is written.
+    // Writing to a String cannot fail.
     let _ = write!(name, "{number:0width$}", width = usize::from(width));
 }
 
-/// Adds 1 to the decimal number that `name` ends with and that begins at `start`.
+/// Adds 1 to the decimal number that starts at `start` and ends `name`.
 ///
-/// Far cheaper than formatting anew: nine times of ten only the last digit changes.
+/// Far cheaper than formatting again: nine times out of ten only the last digit changes.
 fn increment(name: &mut String, start: usize) {
     let mut nines = 0;
     while name.len() > start && name.ends_with('9') {

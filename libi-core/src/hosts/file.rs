@@ -3,21 +3,21 @@
 //! ```text
 //! # anything behind a # is a comment
 //! node[001-064]:8 node100          as in a host list, brackets included
-//! node101 slots=4 max_slots=8      Open MPI; blanks around `=` do not matter
+//! node101 slots=4 max_slots=8      Open MPI; blanks around `=` are ignored
 //! node102:4 user=alice ifname=ib0  MPICH
 //! ```
 //!
-//! Order and repeats are kept, each mention being an entry of its own. A setting goes for the item in
-//! front of it on the same line, so for every host of its brackets. What the settings do:
+//! Order and repeats are kept; each mention is an entry of its own. A setting applies to the item
+//! in front of it on the same line, hence to every host of its brackets. The settings:
 //!
 //! | setting | effect |
 //! |---|---|
 //! | `slots`, `cpu`, `count` | the count, as `:n` |
 //! | `user`, `username`, `user-name`, `user_name` | the user, as `user@` |
 //! | `port` | the remote shell's port |
-//! | `max_slots` and its spellings, `binding`, `ifname`, `boards`, `sockets`, `cores` and theirs | accepted, no effect here |
+//! | `max_slots`, `binding`, `ifname`, `boards`, `sockets`, `cores`, variants | no effect |
 //!
-//! An unknown setting is refused rather than passed over: it may be a known one misspelt.
+//! An unknown setting is an error: it may be a misspelt known one.
 
 use alloc::string::ToString;
 
@@ -27,7 +27,7 @@ use super::expand::{self, Sink};
 use super::name;
 use super::syntax::{Item, Parser, Span};
 
-/// Reads a host file. The [module](self) describes what may stand in it.
+/// Parses a host file. The [module](self) describes the format.
 ///
 /// # Errors
 /// The first mistake with its line and column, or the item with which the list exceeds its bounds.
@@ -51,7 +51,7 @@ fn parse_line(parser: &mut Parser<'_>, sink: &mut Sink) -> Result<(), ListFault>
             let value = value_of(parser, key)?;
             set(parser, last.as_mut(), key, value)?;
         } else {
-            // Its tree is gone once the next item is read.
+            // The parser drops its tree when it reads the next item.
             if let Some(item) = last.take() {
                 sink.take(parser, &item)?;
             }

@@ -1,9 +1,10 @@
-//! Writes many names short: neighbours that differ in one number share a bracket.
+//! Folds names: neighbours that differ in one number share a bracket.
 //!
-//! The first pass makes brackets of names, `rack1-n[01-16], rack2-n[01-16]`; each further pass joins
-//! neighbours with the same brackets that differ in one number before them, `rack[1-2]-n[01-16]`. Only
-//! before them, since the first bracket of a pattern turns slowest. There are at most [`PASSES`], and
-//! each compares a text with its neighbours only, so the whole is linear.
+//! The first pass makes brackets from names, `rack1-n[01-16], rack2-n[01-16]`; each further pass
+//! joins neighbours with the same brackets that differ in one number before them,
+//! `rack[1-2]-n[01-16]`. The number has to be before the brackets, since the first bracket of a
+//! pattern varies slowest. There are at most [`PASSES`] passes, and each compares a text only with
+//! its neighbours, so the whole is linear.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,13 +15,13 @@ use super::{HostList, PackedHost};
 /// The most brackets a pattern gets.
 const PASSES: usize = 8;
 
-/// Numbers with more digits are never the end of a range, which must fit 64 bits.
+/// Numbers with more digits never end a range, which must fit 64 bits.
 const RANGE_DIGITS: usize = 19;
 
-/// Folds names for people's eyes: `node017`, `node018`, `login` become `node[017-018],login`.
+/// Folds names for display: `node017`, `node018`, `login` become `node[017-018],login`.
 ///
-/// Takes any text for a name, keeps order and repeats and drops nothing. If the names are valid host
-/// names, [`HostList::parse`] reads the result as the same names.
+/// Accepts any text as a name, keeps order and repeats and drops nothing. If the names are valid
+/// host names, [`HostList::parse`] reads the result as the same names.
 pub fn fold_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let mut out = String::new();
@@ -44,7 +45,7 @@ pub(super) fn fold_list(list: &HostList) -> String {
     let mut out = String::new();
     fold(list.len(), &name, &same_group, |first, pattern| {
         separate(&mut out);
-        // A String takes whatever is written.
+        // Writing to a String cannot fail.
         let _ = resolve(first).write(pattern, &mut out);
     });
     out
@@ -56,7 +57,7 @@ fn separate(out: &mut String) {
     }
 }
 
-/// Patterns and, for each, the index of the first name it stands for.
+/// Patterns, each with the index of the first name it stands for.
 #[derive(Default)]
 struct Patterns {
     text: String,
@@ -75,8 +76,8 @@ impl Patterns {
     }
 }
 
-/// Folds `len` names and hands each pattern to `emit` with the index of its first name. Only names
-/// whose indices are `same_group` share a pattern.
+/// Folds `len` names and passes each pattern to `emit` with the index of its first name. Only names
+/// whose indices are in the `same_group` share a pattern.
 fn fold<'a>(
     len: usize,
     name: &impl Fn(usize) -> &'a str,
@@ -85,7 +86,7 @@ fn fold<'a>(
 ) {
     let (mut patterns, mut brackets) = pass(len, name, same_group, &|index| index);
     for _ in 1..PASSES {
-        // Only brackets can be joined further: whatever has none was compared with its neighbours.
+        // Only patterns with brackets can be joined further; the others were compared already.
         if brackets < 2 {
             break;
         }
@@ -99,7 +100,7 @@ fn fold<'a>(
     }
 }
 
-/// Joins neighbours once; also tells how many brackets it made.
+/// Joins neighbours once; also returns the number of brackets made.
 fn pass<'a>(
     len: usize,
     pattern: &impl Fn(usize) -> &'a str,
@@ -136,8 +137,9 @@ fn pass<'a>(
     (out, brackets)
 }
 
-/// The number in `one` that stands where `other` has a different one, all else being equal; in equal
-/// texts the last number. Nothing at or behind a bracket counts, nor anything in an IPv6 address.
+/// The position of the number in `one` where `other` has a different number, if all else is equal;
+/// in equal texts, the last number. Nothing at or behind a bracket counts, nor anything in an IPv6
+/// address.
 fn differing_number(one: &str, other: &str) -> Option<Range<usize>> {
     let (a, b) = (one.as_bytes(), other.as_bytes());
     let limit = a.iter().position(|&byte| byte == b'[').unwrap_or(a.len());
@@ -169,7 +171,7 @@ fn trailing_digits(bytes: &[u8]) -> usize {
     bytes.len() - bytes.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1)
 }
 
-/// Numbers that have been read but not yet written, since the next may prolong their range.
+/// Numbers that are read but not yet written, since the next may extend their range.
 struct NumberRun<'a> {
     first: &'a str,
     last: &'a str,
@@ -182,7 +184,7 @@ impl<'a> NumberRun<'a> {
         NumberRun { first: digits, last: digits, next: successor(digits) }
     }
 
-    /// Prolongs the range, or writes it and begins another.
+    /// Extends the range, or writes it and begins another.
     fn take(&mut self, digits: &'a str, out: &mut String) {
         if self.next.is_some() && self.next == value(digits) {
             self.last = digits;
@@ -211,8 +213,8 @@ fn value(digits: &str) -> Option<(u64, usize)> {
     Some((digits.bytes().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')), digits.len()))
 }
 
-/// What a range that has come to `digits` goes on with: padding keeps its width, and `99` leads to `100`
-/// as `099` does.
+/// The number that continues a range behind `digits`: padding keeps its width, and `99` leads to
+/// `100` as `099` does.
 fn successor(digits: &str) -> Option<(u64, usize)> {
     let (value, width) = value(digits)?;
     let wider = digits.bytes().all(|digit| digit == b'9');
@@ -228,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// What `pass` does with a name is linear in it, so counting what it asks for bounds the whole.
+    /// The work of `pass` per name is linear in it, so counting its requests bounds the whole.
     #[test]
     fn each_pass_asks_for_a_name_a_fixed_number_of_times() {
         let long = "1,".repeat(2000);

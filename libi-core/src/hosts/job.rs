@@ -1,13 +1,14 @@
-//! The hosts that a resource manager gave the job we are in.
+//! The hosts that a resource manager has allocated to the current job.
 //!
-//! This crate neither reads the environment nor files, so [`job_hosts`] is handed two functions that do.
-//! If several resource managers have left their variables, the first of this order decides, since the
-//! later ones' variables are what compatibility layers imitate:
+//! This crate reads neither the environment nor files, so [`job_hosts`] gets two functions that do.
+//! If several resource managers have set their variables, the first of this list decides, because
+//! compatibility layers imitate the variables of the later ones:
 //!
 //! 1. **Slurm**: `SLURM_STEP_NODELIST` with `SLURM_STEP_TASKS_PER_NODE`, inside a step that `srun`
 //!    started; otherwise `SLURM_JOB_NODELIST`, or its old name `SLURM_NODELIST`, with
-//!    `SLURM_TASKS_PER_NODE`. Slurm calls the shell of `sbatch` or an interactive `salloc` a step, too;
-//!    that one sees only its own host, so its step variables are passed over (`SLURM_STEP_ID` tells).
+//!    `SLURM_TASKS_PER_NODE`. For Slurm, the shell of `sbatch` or of an interactive `salloc` is a
+//!    step, too. It sees only its own host, so its step variables are ignored (`SLURM_STEP_ID`
+//!    identifies it).
 //! 2. **LSF**: `LSB_MCPU_HOSTS`, or else the file named by `LSB_DJOB_HOSTFILE`.
 //! 3. **PBS**: the file named by `PBS_NODEFILE`.
 //! 4. **Grid Engine**: the file named by `PE_HOSTFILE`.
@@ -28,7 +29,7 @@ pub use parse::{
 
 use super::{HostList, HostListError, InputKind};
 
-/// The resource managers whose jobs we recognise.
+/// The supported resource managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum JobSource {
@@ -53,23 +54,23 @@ impl fmt::Display for JobSource {
     }
 }
 
-/// The hosts of the job we are in.
+/// The hosts of the current job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobHosts {
-    /// Who gave them.
+    /// The resource manager.
     pub source: JobSource,
     /// The environment variables that were used.
     pub variables: Vec<&'static str>,
-    /// The hosts with the processes that each has room for.
+    /// The hosts, with the number of processes allocated on each.
     pub hosts: HostList,
 }
 
-/// A job's hosts that cannot be found out. `E` is what reading a file can fail with.
+/// Why the hosts of a job cannot be determined. `E` is the error of reading a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError<E: core::error::Error + 'static> {
-    /// A variable does not hold what its resource manager should have put there.
+    /// A variable has not the format of its resource manager.
     #[error("{variable}: {error}")]
     EnvVar {
         /// The variable.
@@ -80,7 +81,7 @@ pub enum JobError<E: core::error::Error + 'static> {
         #[source]
         error: HostListError,
     },
-    /// A file does not hold what its resource manager should have put there.
+    /// A file has not the format of its resource manager.
     #[error("{path} (from {variable}): {error}")]
     File {
         /// The variable that names the file.
@@ -104,13 +105,13 @@ pub enum JobError<E: core::error::Error + 'static> {
     },
 }
 
-/// Finds the hosts of the job we are in; `None` if we are in none that we recognise.
+/// Determines the hosts of the current job; `None` outside a job of a supported resource manager.
 ///
 /// `variable` looks up an environment variable, `read` reads a whole file.
 ///
 /// # Errors
-/// The variable or file at fault. A later resource manager is not tried then: a job whose own list is
-/// broken must not run on somebody else's hosts.
+/// The variable or file at fault. No other resource manager is tried then: a job whose own list is
+/// broken must not run on the hosts of another.
 pub fn job_hosts<E: core::error::Error + 'static>(
     variable: impl Fn(&'static str) -> Option<String>,
     read: impl FnOnce(&str) -> Result<String, E>,
@@ -142,7 +143,7 @@ pub fn job_hosts<E: core::error::Error + 'static>(
     Ok(None)
 }
 
-/// The least step id that Slurm gives to steps of its own: interactive shell, batch script and others.
+/// The smallest step id of Slurm's own steps: interactive shell, batch script and others.
 const FIRST_SPECIAL_STEP: u32 = 0xffff_fffa;
 
 fn slurm<E: core::error::Error + 'static>(

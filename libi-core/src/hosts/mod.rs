@@ -1,12 +1,12 @@
-//! Host lists: what people, files and resource managers write when they mean many hosts.
+//! Host lists: compact texts for many hosts, as people, files and resource managers write them.
 //!
-//! [`HostList::parse`] reads a list, [`HostList::fold`] writes it back short, and parsing what was
-//! folded gives the same list: order, repeats and zero padding are kept. Host files are read by
-//! [`mod@file`], the lists that resource managers leave in a job's environment by [`job`].
+//! [`HostList::parse`] parses a list, [`HostList::fold`] writes it in its shortest form. Parsing a
+//! folded list gives the same list: order, repeats and zero padding are kept. [`mod@file`] parses
+//! host files, [`job`] the lists that resource managers leave in a job's environment.
 //!
 //! # The language
 //!
-//! Items are separated by commas and white space; empty items do not matter.
+//! Items are separated by commas and white space; empty items are ignored.
 //!
 //! ```text
 //! item   = [ user "@" ] host [ suffix ]
@@ -17,29 +17,30 @@
 //! suffix = ":" count | "*" count | ":" port ":" count | ":" port "*" count
 //! ```
 //!
-//! - **Names** are ASCII letters, digits, `-`, `_` and `.`, and do not begin with `-`, which a remote
-//!   shell would take for an option. The same goes for users.
-//! - **Brackets** stand for each alternative in turn; with several groups the last one turns fastest.
-//!   They may be nested [`MAX_DEPTH`] deep and hold no white space.
-//! - **Ranges** ascend. If the lower end is written with leading zeros, its width is the least width of
-//!   all numbers: `[08-11]` is `08 09 10 11`. If the upper end has leading zeros, both ends must be
-//!   equally wide. What looks like a range must be one: `[1-2x]`, `[1-x]` and `[a-c]` are refused.
-//! - **Counts**: one number after a host is always a count of processes, never a port: `node7:8` and
-//!   `node7*8` both mean eight processes. The default is 1, and 0 is refused.
-//! - **Ports** are only ever written together with a count. Of two numbers the first is the port:
-//!   `node7:2222:8`, or `node7:2222*8`, is port 2222 and eight processes; one process behind port 2222
-//!   is `node7:2222*1`.
-//! - **IPv6 addresses** go in brackets: `[2001:db8::1]`, `[fe80::1%eth0]:4`, `[::1]:2222*4`. Without
-//!   brackets they are recognised if they contain `::` or exactly seven colons and nothing but
-//!   hexadecimal digits, colons and dots (a zone may follow); then only `*count` may follow. The name
-//!   is kept as written, without the brackets.
-//! - A user, port or count goes for every host of its item.
+//! - **Names** are ASCII letters, digits, `-`, `_` and `.`, and do not begin with `-`, which a
+//!   remote shell would take for an option. The same holds for users.
+//! - **Brackets** stand for each alternative in turn; with several groups the last one varies
+//!   fastest. They may be nested [`MAX_DEPTH`] deep and contain no white space.
+//! - **Ranges** ascend. If the lower end is written with leading zeros, its width is the minimal
+//!   width of all numbers: `[08-11]` is `08 09 10 11`. If the upper end has leading zeros, both
+//!   ends must be equally wide. Text that looks like a range must be one: `[1-2x]`, `[1-x]` and
+//!   `[a-c]` are errors.
+//! - **Counts**: one number after a host is always a count of processes, never a port: `node7:8`
+//!   and `node7*8` both mean eight processes. The default is 1; 0 is an error.
+//! - **Ports** are always written together with a count. Of two numbers the first is the port:
+//!   `node7:2222:8`, or `node7:2222*8`, is port 2222 and eight processes; one process behind port
+//!   2222 is `node7:2222*1`.
+//! - **IPv6 addresses** go in brackets: `[2001:db8::1]`, `[fe80::1%eth0]:4`, `[::1]:2222*4`.
+//!   Without brackets they are recognised if they contain `::` or exactly seven colons and nothing
+//!   but hexadecimal digits, colons and dots (a zone may follow); then only `*count` may follow.
+//!   The name is kept as written, without the brackets.
+//! - A user, port or count applies to every host of its item.
 //!
 //! # Bounds
 //!
 //! At most [`MAX_HOSTS`] entries, [`MAX_NAME`] bytes in a name, [`MAX_TEXT`] bytes in all. They are
-//! checked from the syntax, for the whole list, before the first host is written down. Reading takes
-//! time linear in the length of the text and of the names it stands for, and no input panics.
+//! checked from the syntax, for the whole list, before the first host is stored. Parsing takes time
+//! linear in the length of the text and of the names it stands for, and no input causes a panic.
 
 mod error;
 mod expand;
@@ -66,17 +67,18 @@ pub use fold::fold_names;
 
 /// The most entries a list may have.
 pub const MAX_HOSTS: usize = 10_000_000;
-/// The longest host or user name, in bytes: the longest name the domain name system can hold.
+/// The longest host or user name, in bytes: the limit of the domain name system.
 pub const MAX_NAME: usize = 253;
-/// The most bytes that all names of a list may take together.
+/// The most bytes that all names of a list may occupy together.
 pub const MAX_TEXT: usize = 512 << 20;
-/// How deep brackets may be nested.
+/// The deepest nesting of brackets.
 pub const MAX_DEPTH: usize = 16;
 
-/// Hosts in their order, each with a count of processes and perhaps a user and a port.
+/// A sequence of hosts, each with a count of processes and optionally a user and a port.
 ///
-/// An entry costs 16 bytes beside its name, and names lie in one piece of memory, so that lists of
-/// millions of hosts stay cheap. See the [module](self) for what [`parse`](Self::parse) understands.
+/// An entry takes 16 bytes beside its name, and names share one allocation, so that lists of
+/// millions of hosts stay small. See the [module](self) for the syntax that [`parse`](Self::parse)
+/// accepts.
 ///
 /// ```
 /// use libi_core::hosts::HostList;
@@ -94,7 +96,8 @@ pub struct HostList {
     entries: Vec<PackedHost>,
 }
 
-/// Where in the text an entry's parts lie. `MAX_TEXT` and `MAX_NAME` make the narrow fields wide enough.
+/// The positions of an entry's parts in the text. `MAX_TEXT` and `MAX_NAME` make the narrow fields
+/// wide enough.
 #[derive(Clone, Copy)]
 struct PackedHost {
     name: u32,
@@ -111,16 +114,16 @@ const _: () =
 
 /// One entry of a [`HostList`].
 ///
-/// Displays as an item that [`HostList::parse`] reads as the same entry.
+/// Its `Display` is an item that [`HostList::parse`] reads as the same entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HostRef<'a> {
-    /// Whom to be on the host, if the list says so.
+    /// The user name on the host, if given.
     pub user: Option<&'a str>,
-    /// The host's name or address; an IPv6 address stands without brackets.
+    /// The host's name or address; an IPv6 address has no brackets here.
     pub name: &'a str,
-    /// Where the host's remote shell listens, if the list says so.
+    /// The port of the host's remote shell, if given.
     pub port: Option<u16>,
-    /// How many processes, at least 1.
+    /// The number of processes, at least 1.
     pub count: u32,
 }
 
@@ -162,7 +165,7 @@ impl HostList {
         HostList::default()
     }
 
-    /// Reads a list; the [module](self) describes the language. An empty text is an empty list.
+    /// Parses a list; the [module](self) describes the language. An empty text is an empty list.
     ///
     /// # Errors
     /// The first mistake with its column, or the item with which the list exceeds its bounds.
@@ -176,7 +179,8 @@ impl HostList {
         })
     }
 
-    /// Writes the list as short as order and repeats allow, so that [`parse`](Self::parse) gives it back.
+    /// Writes the list in the shortest form that keeps order and repeats; [`parse`](Self::parse)
+    /// restores it.
     ///
     /// Neighbours that differ in one number share a bracket, and so do neighbouring brackets:
     /// `rack[1-2]-n[01-16]`. Takes linear time.
@@ -184,17 +188,17 @@ impl HostList {
         fold::fold_list(self)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many processes all entries ask for together.
+    /// The sum of the counts of all entries.
     pub fn processes(&self) -> u64 {
         self.entries.iter().map(|entry| u64::from(entry.count)).sum()
     }
@@ -212,7 +216,7 @@ impl HostList {
     /// Adds an entry at the end.
     ///
     /// # Errors
-    /// What is wrong with the entry, or which bound it would exceed; then the list is as before.
+    /// The mistake in the entry, or the bound it would exceed; the list is then unchanged.
     pub fn push(&mut self, host: HostRef<'_>) -> Result<(), HostListErrorKind> {
         name::check_host(host.name)?;
         if let Some(user) = host.user {
@@ -236,8 +240,8 @@ impl HostList {
         Ok(())
     }
 
-    /// Prepares entries that share all but the name. The user is written down unless the last entry has
-    /// the same, so that a user in front of a bracket is stored once.
+    /// Prepares entries that share everything but the name. The user is stored unless the last
+    /// entry has the same, so that a user in front of a bracket is stored once.
     fn template(&mut self, user: Option<&str>, port: Option<NonZeroU16>, count: u32) -> PackedHost {
         let last = self.entries.last().map(|&entry| (entry, entry.resolve(&self.text).user));
         let (start, len) = match (user, last) {

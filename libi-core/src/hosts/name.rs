@@ -1,4 +1,4 @@
-//! What hosts and users may be called, and how a count is written: the rules for single words.
+//! The rules for single words: host names, user names, counts and ports.
 
 use core::net::Ipv6Addr;
 use core::num::NonZeroU16;
@@ -6,7 +6,7 @@ use core::num::NonZeroU16;
 use super::MAX_NAME;
 use super::error::HostListErrorKind as Kind;
 
-/// Whether a host or user name may hold this byte.
+/// Whether this byte is allowed in a host or user name.
 pub(super) fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
@@ -20,7 +20,7 @@ pub(super) fn is_separator(byte: u8) -> bool {
     byte == b',' || is_space(byte)
 }
 
-/// Whether a host may be called so.
+/// Checks a host name.
 pub(super) fn check_host(name: &str) -> Result<(), Kind> {
     if !name.contains(':') {
         return check_name(name, Kind::MissingHost);
@@ -36,7 +36,7 @@ pub(super) fn check_host(name: &str) -> Result<(), Kind> {
     if zone_is_fine && address.parse::<Ipv6Addr>().is_ok() { Ok(()) } else { Err(Kind::BadAddress) }
 }
 
-/// Whether a user may be called so.
+/// Checks a user name.
 pub(super) fn check_user(name: &str) -> Result<(), Kind> {
     check_name(name, Kind::MissingUser)
 }
@@ -68,7 +68,7 @@ pub(super) fn parse_port(text: &str) -> Result<NonZeroU16, Kind> {
     digits(text)?.parse().map_err(|_| Kind::BadPort)
 }
 
-/// Nothing but digits: the standard library's numbers may begin with a `+`.
+/// Checks for digits only: the standard library's numbers may begin with a `+`.
 fn digits(text: &str) -> Result<&str, Kind> {
     let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if valid { Ok(text) } else { Err(Kind::MissingNumber) }

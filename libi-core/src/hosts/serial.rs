@@ -1,4 +1,4 @@
-//! How a host list travels: as its folded text, read and checked again on arrival.
+//! Serialisation of host lists: as their folded text, which is checked again on arrival.
 
 use core::fmt;
 

@@ -1,8 +1,8 @@
-//! What a part of a host list would cost if it were expanded.
+//! The size of a part of a host list after expansion.
 //!
-//! All sums and products saturate, so that a list can ask for any number of hosts without being believed.
+//! All sums and products saturate: a list can claim any number of hosts without overflow.
 
-/// What something expands to.
+/// The size of an expansion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) hosts: u64,
@@ -47,7 +47,7 @@ impl Size {
         }
     }
 
-    /// One or the other, in different names.
+    /// Alternatives, in different names.
     pub(super) fn union(self, other: Size) -> Size {
         Size {
             hosts: self.hosts.saturating_add(other.hosts),

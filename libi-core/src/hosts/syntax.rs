@@ -1,8 +1,8 @@
-//! Reads one item of a host list into a tree, without expanding it.
+//! Parses one item of a host list into a tree, without expanding it.
 //!
-//! The tree lies flat in one vector that is used again for every item, and each part adds to a
-//! [`Size`], so that what an item would cost is known before anything is paid. Every byte is looked at
-//! a fixed number of times; only brackets recurse, at most [`MAX_DEPTH`] deep.
+//! The tree lies flat in one vector that is reused for every item. Each part adds to a [`Size`], so
+//! that the cost of an item is known before it is expanded. Every byte is visited a fixed number of
+//! times; only brackets recurse, at most [`MAX_DEPTH`] deep.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
@@ -12,7 +12,7 @@ use super::name::{self, in_name, is_separator, is_space};
 use super::size::Size;
 use super::{MAX_DEPTH, MAX_HOSTS, MAX_NAME};
 
-/// A stretch of the text, in bytes. Texts beyond 4 GiB are refused before they are read.
+/// A byte range of the text. Texts beyond 4 GiB are rejected before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) start: u32,
@@ -29,7 +29,8 @@ impl Span {
     }
 }
 
-/// A part of a name. The parts of a name follow one another; a group is followed by its alternatives.
+/// A part of a name. The parts of a name follow one another; a group is followed by its
+/// alternatives.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum NamePart {
     Literal(Span),
@@ -37,8 +38,8 @@ pub(super) enum NamePart {
     Range(u32),
     /// A bracket, with the index behind its last alternative.
     Group(u32),
-    /// An alternative of several parts, with the index behind the last. One of a single part stands
-    /// for itself.
+    /// An alternative of several parts, with the index behind the last. A single part has no such
+    /// node.
     Alternative(u32),
 }
 
@@ -49,16 +50,16 @@ pub(super) struct Range {
     pub(super) width: u8,
 }
 
-/// One item, not expanded. If the host has brackets its tree is in the parser until the next item.
+/// One item, not expanded. If the host has brackets, its tree is in the parser until the next item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) start: u32,
     pub(super) user: Option<Span>,
     pub(super) host: Host,
     pub(super) port: Option<NonZeroU16>,
-    /// `None` if it is not written, which means 1.
+    /// `None` if it is absent, which means 1.
     pub(super) count: Option<u32>,
-    /// What the host expands to, without the user.
+    /// The size of the expanded host, without the user.
     pub(super) size: Size,
 }
 
@@ -68,8 +69,8 @@ pub(super) enum Host {
     Tree,
 }
 
-/// Stops an item at the part with which it exceeds the bounds. Every alternative is a host at least
-/// and every literal a character of a name, so this also bounds the tree.
+/// Stops an item at the part that exceeds the bounds. Every alternative is at least a host and
+/// every literal at least a character of a name, so this also bounds the tree.
 fn bounded(size: Size, at: usize) -> Result<Size, ListFault> {
     if size.hosts > MAX_HOSTS as u64 {
         Err(ListFault::new(at, Kind::TooManyHosts))
@@ -87,7 +88,7 @@ pub(super) struct Parser<'t> {
     end: usize,
     pub(super) nodes: Vec<NamePart>,
     pub(super) ranges: Vec<Range>,
-    /// How many bytes were looked at, for the test that it is linear.
+    /// The number of visited bytes, for the test that parsing is linear.
     #[cfg(test)]
     pub(super) bytes_visited: core::cell::Cell<usize>,
 }
@@ -105,7 +106,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Goes on at `start`, and takes `end` for the end of the text.
+    /// Continues at `start`, with `end` as the end of the text.
     pub(super) fn restrict_to(&mut self, start: usize, end: usize) {
         self.at = start;
         self.end = end;
@@ -119,7 +120,7 @@ impl<'t> Parser<'t> {
         if at < self.end { self.text.as_bytes().get(at).copied() } else { None }
     }
 
-    /// Behind the bytes from `at` on that are `wanted`.
+    /// The position behind the `wanted` bytes from `at` on.
     pub(super) fn run(&self, at: usize, wanted: impl Fn(u8) -> bool) -> usize {
         let rest = self.text.as_bytes().get(at..self.end).unwrap_or_default();
         let len = rest.iter().position(|&byte| !wanted(byte)).unwrap_or(rest.len());
@@ -128,13 +129,13 @@ impl<'t> Parser<'t> {
         at + len
     }
 
-    /// Skips separators; tells whether an item follows.
+    /// Skips separators; returns whether an item follows.
     pub(super) fn seek_item(&mut self) -> bool {
         self.at = self.run(self.at, is_separator);
         self.at < self.end
     }
 
-    /// The name of a host file's setting, if `name =` stands here; then goes on to the `=`.
+    /// The name of a host file's setting, if `name =` is next; moves to the `=`.
     pub(super) fn setting(&mut self) -> Option<Span> {
         let end = self.run(self.at, in_name);
         let equals = self.run(end, is_space);
@@ -144,7 +145,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// The fault of whatever stands at `at`.
+    /// The error for the text at `at`.
     fn unexpected(&self, at: usize) -> ListFault {
         match self.text.get(at..).and_then(|rest| rest.chars().next()) {
             Some(']') => ListFault::new(at, Kind::StrayBracket),
@@ -161,7 +162,7 @@ impl<'t> Parser<'t> {
         self.ends_item(at) || matches!(self.byte(at), Some(b':' | b'*'))
     }
 
-    /// Reads the item that begins here, up to the separator behind it.
+    /// Parses the next item, up to the separator behind it.
     pub(super) fn item(&mut self) -> Result<Item, ListFault> {
         let start = self.at;
         self.nodes.clear();
@@ -182,7 +183,7 @@ impl<'t> Parser<'t> {
         Ok(Item { start: start as u32, user, host, port, count, size })
     }
 
-    /// A name, an address or an expression; whether it is an address without brackets.
+    /// A name, an address or an expression; also returns whether it is an address without brackets.
     fn host(&mut self) -> Result<(Host, Size, bool), ListFault> {
         let start = self.at;
         let run = self.run(start, in_name);
@@ -208,7 +209,7 @@ impl<'t> Parser<'t> {
         Ok((Host::Plain(span), Size::literal((span.end - span.start) as usize), bare))
     }
 
-    /// Text in brackets that holds a `:` can only be an address: no expression may hold one.
+    /// Text in brackets that contains a `:` can only be an address: no expression may contain one.
     fn bracketed_address(&self) -> Option<Span> {
         if self.peek() != Some(b'[') {
             return None;
@@ -219,7 +220,7 @@ impl<'t> Parser<'t> {
         (self.byte(end) == Some(b']') && inside.contains(&b':')).then(|| Span::new(start, end))
     }
 
-    /// An address without brackets is one beyond doubt if it has `::` or seven colons.
+    /// An address without brackets is recognised by `::` or seven colons.
     fn bare_address(&self, name_end: usize) -> Option<Span> {
         if self.byte(name_end) != Some(b':') {
             return None;
@@ -235,7 +236,7 @@ impl<'t> Parser<'t> {
         Some(Span::new(start, if zone { self.run(end + 1, in_name) } else { end }))
     }
 
-    /// Parts of a name one after the other. `leading` if the name begins here.
+    /// Consecutive parts of a name. `leading` if the name begins here.
     fn parts(&mut self, depth: usize, mut leading: bool) -> Result<Size, ListFault> {
         let mut size = Size::EMPTY_NAME;
         loop {
@@ -298,7 +299,7 @@ impl<'t> Parser<'t> {
         Ok(size)
     }
 
-    /// The fault of something that no bracket may hold.
+    /// The error for text that is not allowed in brackets.
     fn inside_brackets(&self, open: usize) -> ListFault {
         match self.peek() {
             None => ListFault::new(open, Kind::UnclosedBracket),
@@ -307,7 +308,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Refuses `a-c`, which would be taken for the host of that name.
+    /// Rejects `a-c`, which would otherwise be the host of that name.
     fn reject_letter_range(&self) -> Result<(), ListFault> {
         let letter = |at: usize| self.byte(at).is_some_and(|byte| byte.is_ascii_alphabetic());
         let range = letter(self.at) && self.byte(self.at + 1) == Some(b'-') && letter(self.at + 2);
@@ -317,7 +318,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `digits-digits`, if that is what begins here.
+    /// Parses `digits-digits`, if present.
     fn range(&mut self) -> Result<Option<Size>, ListFault> {
         let start = self.at;
         self.reject_letter_range()?;
@@ -327,7 +328,7 @@ impl<'t> Parser<'t> {
             return Ok(None);
         }
         if end == dash + 1 {
-            // `1-x` is hardly meant to be a word; `1-[2-3]` can be nothing else.
+            // `1-x` is hardly meant as a word; `1-[2-3]` can only be one.
             let word = self.byte(end).is_some_and(in_name);
             return if word { Err(ListFault::new(start, Kind::NotARange)) } else { Ok(None) };
         }
@@ -354,7 +355,7 @@ impl<'t> Parser<'t> {
         Ok(Some(Size::range(lo, hi, width)))
     }
 
-    /// Count and port, as far as they are written.
+    /// Parses count and port, if present.
     fn suffix(&mut self, bare: bool) -> Result<(Option<NonZeroU16>, Option<u32>), ListFault> {
         match self.peek() {
             Some(b':') if bare => return Err(ListFault::new(self.at, Kind::BareAddressSuffix)),
@@ -371,12 +372,12 @@ impl<'t> Parser<'t> {
         Ok((Some(port), Some(self.read(second, name::parse_count)?)))
     }
 
-    /// What the text of `span` says, or the fault at its beginning.
+    /// Applies `rule` to the text of `span`; an error refers to its beginning.
     pub(super) fn read<T>(&self, span: Span, rule: impl Fn(&str) -> Result<T, Kind>) -> Result<T, ListFault> {
         rule(span.of(self.text)).map_err(|kind| ListFault::new(span.start as usize, kind))
     }
 
-    /// The digits behind the sign that stands here.
+    /// The digits behind the sign at this position.
     fn number(&mut self) -> Result<Span, ListFault> {
         let start = self.at + 1;
         self.at = self.run(start, |byte| byte.is_ascii_digit());

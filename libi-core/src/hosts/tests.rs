@@ -1,4 +1,4 @@
-//! What a list means, what is refused where, and that bounds hold before memory is taken.
+//! Meaning and errors of lists; bounds are checked before memory is allocated.
 
 use std::format;
 use std::string::{String, ToString};

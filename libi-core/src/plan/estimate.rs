@@ -1,13 +1,15 @@
-//! What SEQ and REM seem to be, from what launches have cost so far.
+//! Running estimates of SEQ and REM, from the launches so far.
 //!
-//! An [`Estimate`] begins with somebody's word (the user's or a default) and moves with every measurement:
-//! at first quickly, then like an average over the last [`AVERAGE_WINDOW`] or so, so that a launch that gets slower
-//! is noticed while it runs. A word that the first measurement puts wrong by more than a factor of
-//! [`PLAUSIBLE_FACTOR`] is forgotten. A single stray measurement counts at most as [`OUTLIER_FACTOR`] times what was
-//! believed, else one host that took a minute would make everybody plan for minutes.
+//! An [`Estimate`] begins with an assumption (from the user, or a default) and moves with every
+//! measurement: quickly at first, then like an average over the last [`AVERAGE_WINDOW`] or so, so
+//! that a launch that slows down is noticed while it runs. If the first measurement contradicts the
+//! assumption by more than a factor of [`PLAUSIBLE_FACTOR`], the assumption is dropped. A single
+//! outlier counts at most as [`OUTLIER_FACTOR`] times the present estimate; otherwise one host that
+//! took a minute would make every launcher plan for minutes.
 //!
-//! SEQ is the longer of two things: what a start takes, which is measured, and what a launch's turn takes at whatever
-//! launches have to share, which the [late-commit queue](super::late) finds from the hellos.
+//! SEQ is the longer of two durations: that of a start, which is measured, and that of a launch's
+//! turn at the resource that concurrent launches share, which the [late-commit queue](super::late)
+//! derives from the times of the hellos.
 
 use core::time::Duration;
 
@@ -16,37 +18,38 @@ use serde::{Deserialize, Serialize};
 use crate::cost::Cost;
 use crate::time::nanos;
 
-/// How many measurements the running averages remember.
+/// The number of measurements that the running averages cover.
 pub const AVERAGE_WINDOW: u32 = 32;
-/// How many measurements a word without evidence weighs as much as.
+/// The weight of an assumption, in measurements.
 pub const ASSUMED_WEIGHT: u32 = 2;
-/// A word that is off by more than this factor is not believed.
+/// An assumption that is off by more than this factor is dropped.
 pub const PLAUSIBLE_FACTOR: u32 = 2;
 /// A measurement counts at most as this many times the present estimate.
 pub const OUTLIER_FACTOR: u32 = 8;
 
-/// What a word on the length of a turn weighs.
+/// The weight of an assumed turn length.
 const ASSUMED_TURN_WEIGHT: u32 = 1;
-/// Starts that all take more nanoseconds than it takes to start a process have done what launches have to share by
-/// themselves: whatever was said of turns, they are no longer until somebody is seen to wait. One that was quicker shows
-/// that the others were only held up, as they are where the processor is busy.
+/// If every start takes more nanoseconds than it takes to spawn a process, the starts themselves
+/// include the work that launches share: turns are then no longer than starts until a launch is
+/// seen to wait. A single quicker start shows that the others were only delayed, as on a busy
+/// processor.
 const SPAWN_NANOS: u64 = 2_000_000;
-/// What the belief in the length of a turn weighs at most.
+/// The largest weight of a turn length.
 const MAX_TURN_WEIGHT: u32 = 8;
 
 /// A running estimate of SEQ and REM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// What a start itself takes.
+    /// The duration of a start.
     seq: Average,
-    /// The least that one has taken; nothing before one has been measured.
+    /// The shortest start measured, if any.
     quickest: Option<u64>,
-    /// What a launch's turn takes at whatever launches have to share.
+    /// The duration of a launch's turn at the shared resource.
     turn: Turn,
     rem: Average,
 }
 
-/// How long a turn takes, and how many measurements that is worth.
+/// The length of a turn, and its weight in measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Turn {
     nanos: u64,
@@ -54,7 +57,7 @@ struct Turn {
 }
 
 impl Estimate {
-    /// An estimate that rests on nothing but this word.
+    /// An estimate without any measurement.
     #[must_use]
     pub fn assumed(cost: &Cost) -> Self {
         let turn = Turn { nanos: nanos(cost.seq), weight: ASSUMED_TURN_WEIGHT };
@@ -62,30 +65,31 @@ impl Estimate {
         Self { seq, quickest: None, turn, rem }
     }
 
-    /// What is believed now; an estimate has no constant part.
+    /// The present estimate; it has no constant part.
     #[must_use]
     pub fn cost(&self) -> Cost {
         let seq = if self.turns_exceed_starts() { self.turn.nanos } else { self.seq.mean };
         Cost::new(Duration::from_nanos(seq), Duration::from_nanos(self.rem.mean))
     }
 
-    /// Whether turns make SEQ what it is. What starts take is known well, so turns have to be clearly longer for that.
+    /// Whether turns determine SEQ. Starts are measured well, so turns have to be clearly longer
+    /// for that.
     fn turns_exceed_starts(&self) -> bool {
         !self.starts_include_turns() && self.turn.nanos / 4 > self.seq.mean / 3
     }
 
-    /// Whether starts say how long turns take, of which there is but a word.
+    /// Whether starts determine the length of turns, which is only assumed.
     fn starts_include_turns(&self) -> bool {
         self.turn.weight == ASSUMED_TURN_WEIGHT && self.quickest.is_some_and(|least| least > SPAWN_NANOS)
     }
 
-    /// Whether REM rests on a measurement, rather than on a word alone.
+    /// Whether REM rests on a measurement, not only on an assumption.
     #[must_use]
     pub fn rem_is_measured(&self) -> bool {
         !self.rem.assumed
     }
 
-    /// How long a turn takes, in seconds.
+    /// The length of a turn, in seconds.
     pub(super) fn turn(&self) -> f64 {
         self.turn_nanos() as f64 / 1e9
     }
@@ -94,12 +98,13 @@ impl Estimate {
         if self.starts_include_turns() { self.seq.mean } else { self.turn.nanos }
     }
 
-    /// How many measurements the belief in that is worth.
+    /// The weight of the turn length, in measurements.
     pub(super) fn turn_weight(&self) -> u32 {
         self.turn.weight
     }
 
-    /// So many answers make a turn so many times what was believed before.
+    /// Sets the turn length to a multiple of what it was in `before`, on the evidence of so many
+    /// answers.
     pub(super) fn set_turn(&mut self, before: &Self, factor: f64, answers: usize) {
         let weight = before.turn.weight.saturating_add(answers as u32).min(MAX_TURN_WEIGHT);
         let nanos =
@@ -107,47 +112,48 @@ impl Estimate {
         self.turn = Turn { nanos, weight };
     }
 
-    /// Takes a turn to be what another estimate says.
+    /// Adopts the turn length of another estimate.
     pub(super) fn adopt_turn(&mut self, other: &Self) {
         self.turn = other.turn;
     }
 
-    /// Whether it rests on so much that it need not be corrected by others.
+    /// Whether it rests on enough evidence to need no correction from others.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         self.turn.weight == MAX_TURN_WEIGHT
     }
 
-    /// Whether SEQ rests on a word alone.
+    /// Whether SEQ rests on an assumption alone.
     #[must_use]
     pub fn seq_is_assumed(&self) -> bool {
         self.turn.weight == ASSUMED_TURN_WEIGHT && (self.seq.assumed || self.turns_exceed_starts())
     }
 
-    /// Whether SEQ is clearly another than in that estimate.
+    /// Whether SEQ differs clearly from that of another estimate.
     #[must_use]
     pub fn differs(&self, other: &Self) -> bool {
         let (one, two) = (nanos(self.cost().seq), nanos(other.cost().seq));
         one.abs_diff(two) > one.min(two) / 4
     }
 
-    /// Takes REM to be what it was before.
+    /// Restores REM from an earlier estimate.
     pub(super) fn reset_rem(&mut self, before: &Self) {
         self.rem = before.rem;
     }
 
-    /// A start kept its launcher busy for so long.
+    /// Adds the measured duration of a start.
     pub fn observe_seq(&mut self, measured: Duration) {
         self.seq.observe(nanos(measured));
         self.quickest = Some(self.quickest.map_or(nanos(measured), |least| least.min(nanos(measured))));
     }
 
-    /// A launched process could launch others after so long.
+    /// Adds the measured time from a launch's start until its host could launch others.
     pub fn observe_rem(&mut self, measured: Duration) {
         let (assumed, was_assumed) = (self.rem.mean, self.rem.assumed);
         self.rem.observe(nanos(measured));
         if was_assumed && self.rem.weight == 1 && self.turn.weight == ASSUMED_TURN_WEIGHT && assumed > 0 {
-            // A word that is wrong by so much speaks of other machines; turns are probably wrong in the same direction.
+            // The assumption was made for other machines: turns are probably off in the same
+            // direction.
             let turn = u128::from(self.turn.nanos);
             let scaled = turn.saturating_mul(turn).saturating_mul(self.rem.mean.into()) / u128::from(assumed);
             self.turn.nanos = u64::try_from(scaled.isqrt()).unwrap_or(u64::MAX);
@@ -159,7 +165,7 @@ impl Estimate {
 struct Average {
     mean: u64,
     weight: u32,
-    /// Whether nothing has been measured yet.
+    /// Whether the mean is assumed, with no measurement yet.
     assumed: bool,
 }
 
@@ -170,7 +176,7 @@ impl Average {
 
     fn observe(&mut self, measured: u64) {
         let measured = match self.mean {
-            0 => measured, // nothing is a multiple of nothing
+            0 => measured, // zero has no other multiple
             mean => measured.min(mean.saturating_mul(u64::from(OUTLIER_FACTOR))),
         };
         let (less, more) = (measured.min(self.mean), measured.max(self.mean));

@@ -1,4 +1,4 @@
-//! Why a launch takes as long as it does: the path to the host that is up last, step by step.
+//! Why a launch takes as long as it does: the critical path to the host that is up last.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,21 +10,21 @@ use super::tree::{Schedule, Tree};
 use crate::cost::Cost;
 use crate::time::Instant;
 
-/// One launch on the way to the last host.
+/// One launch on the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanStep {
-    /// Who launches.
+    /// The host that launches.
     pub launcher: u32,
-    /// Who is launched.
+    /// The host that is launched.
     pub node: u32,
-    /// How many others the launcher launches before.
+    /// The number of hosts that the launcher launches before this one.
     pub before: u32,
-    /// How long the launch waits for those: from when the launcher is up until it starts.
+    /// How long this launch waits for those: from when the launcher is up until the launch starts.
     pub waited: Duration,
     /// How long the launch itself takes.
     pub took: Duration,
-    /// When its host is up.
+    /// When the host is up.
     pub ready: Instant,
 }
 
@@ -32,11 +32,11 @@ pub struct PlanStep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The launches from the root to the host that is up last, in their order.
+    /// The launches from the root to the host that is up last, in order.
     pub path: Vec<PlanStep>,
-    /// What the launch pays once.
+    /// The constant part of the cost.
     pub constant: Duration,
-    /// How long all of it takes.
+    /// The time of the whole launch.
     pub launch_time: Duration,
 }
 
@@ -58,7 +58,7 @@ pub fn explain(tree: &Tree, schedule: &Schedule) -> Explanation {
     Explanation { path, constant: schedule.constant, launch_time: schedule.launch_time() }
 }
 
-/// For every node, how many others its launcher launches before it.
+/// For every node, the number of hosts that its launcher launches before it.
 fn launches_before(tree: &Tree) -> Vec<u32> {
     let mut made = vec![0; as_index(tree.hosts())];
     let before = tree.launches().map(|(launcher, _)| {
@@ -75,14 +75,14 @@ impl Explanation {
         self.path.last().map_or(0, |step| step.node)
     }
 
-    /// How many times SEQ and how many times REM the last host had to wait: what a
-    /// [fit](super::fit) takes a launch time apart with.
+    /// The multiples of SEQ and REM that the last host waits: the coefficients that a
+    /// [fit](super::fit) decomposes a launch time into.
     #[must_use]
     pub fn steps(&self) -> (u32, u32) {
         (self.path.iter().map(|step| step.before).sum(), self.path.len() as u32)
     }
 
-    /// What the path would take at another cost, if it remained the longest.
+    /// The time of this path at another cost, provided it remains the longest.
     #[must_use]
     pub fn at(&self, cost: &Cost) -> Duration {
         let (seq, rem) = self.steps();

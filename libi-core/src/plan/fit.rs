@@ -1,9 +1,10 @@
 //! The cost behind observed launches: least squares over constant, SEQ and REM.
 //!
-//! A launch whose critical path waits `a` times for SEQ and `b` times for REM takes
-//! `constant + a SEQ + b REM`. [`Explanation::steps`](super::explain::Explanation::steps) tells a and b of a
-//! tree, and of every host in it when cut there. A cost cannot be negative, so of all fits over some of the
-//! three numbers, the others being nothing, the best one without a negative number is taken.
+//! A launch whose critical path waits `a` times for SEQ and `b` times for REM takes `constant + a
+//! SEQ + b REM`. [`Explanation::steps`](super::explain::Explanation::steps) gives a and b of a
+//! tree, and of every host in it when cut there. A cost cannot be negative: of all fits over a
+//! subset of the three numbers (the others being zero), the best one without a negative number is
+//! taken.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -13,40 +14,40 @@ use crate::cost::Cost;
 /// One observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// How many times SEQ the path waited.
+    /// The multiple of SEQ on the path.
     pub seq_steps: u32,
-    /// How many times REM the path waited.
+    /// The multiple of REM on the path.
     pub rem_steps: u32,
-    /// How long it took.
+    /// The observed time.
     pub time: Duration,
 }
 
-/// A cost, and how well it explains what was observed.
+/// A cost, and how well it explains the observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fit {
     /// The cost.
     pub cost: Cost,
-    /// R²: the fraction of the variance of the times that the cost explains; 1 is all of it.
+    /// R²: the fraction of the variance of the times that the cost explains, at most 1.
     pub r_squared: f64,
 }
 
-/// Observations from which no cost can be told.
+/// Observations that do not determine a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
-    /// There are three numbers to be told.
-    #[error("{0} observations cannot tell three costs apart; it takes at least 3")]
+    /// There are fewer observations than unknowns.
+    #[error("{0} observations do not determine three costs; at least 3 are needed")]
     TooFew(usize),
-    /// The paths observed are too much alike.
-    #[error("the observed paths differ too little to tell constant, SEQ and REM apart; observe other trees")]
+    /// The observed paths are too similar.
+    #[error("the observed paths are too similar to separate constant, SEQ and REM; observe other trees")]
     TooAlike,
 }
 
-/// The constant, SEQ and REM that explain these observations best.
+/// The constant, SEQ and REM that fit these observations best.
 ///
 /// # Errors
-/// When there are too few of them, or their paths do not differ in ways that tell the three apart.
+/// Too few observations, or paths that do not separate the three costs.
 pub fn fit(samples: &[Observation]) -> Result<Fit, FitError> {
     if samples.len() < 3 {
         return Err(FitError::TooFew(samples.len()));
@@ -64,7 +65,7 @@ pub fn fit(samples: &[Observation]) -> Result<Fit, FitError> {
     let (unexplained, [constant, seq, rem]) = best.ok_or(FitError::TooAlike)?;
     let mean = rows.iter().map(|row| row.time).sum::<f64>() / rows.len() as f64;
     let total: f64 = rows.iter().map(|row| (row.time - mean) * (row.time - mean)).sum();
-    // What is left of equal times by rounding is no variance to be explained.
+    // The rounding error of equal times is not variance.
     let rounding = f64::EPSILON * f64::EPSILON * mean * mean * (16 * rows.len()) as f64;
     let r_squared = if total > rounding { 1.0 - unexplained / total } else { 1.0 };
     let duration = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -73,7 +74,7 @@ pub fn fit(samples: &[Observation]) -> Result<Fit, FitError> {
 }
 
 struct Equation {
-    /// What constant, SEQ and REM are multiplied with.
+    /// The coefficients of constant, SEQ and REM.
     factors: [f64; 3],
     time: f64,
 }
@@ -90,15 +91,16 @@ fn residual(rows: &[Equation], costs: [f64; 3]) -> f64 {
     rows.iter().map(|row| error(row) * error(row)).sum()
 }
 
-/// The least-squares costs where those not used are nothing; none if the rows do not determine them.
+/// The least-squares costs with the unused ones zero; `None` if the equations do not determine
+/// them.
 fn solve(rows: &[Equation], used: [bool; 3]) -> Option<[f64; 3]> {
-    // The columns are brought to length 1, so that what counts as no difference does not depend on units.
+    // Columns are scaled to length 1, so that the threshold for zero does not depend on units.
     let length = |i: usize| libm::sqrt(rows.iter().map(|row| row.factors[i] * row.factors[i]).sum());
     let lengths = [length(0), length(1), length(2)];
     let mut matrix = [[0.0; 4]; 3];
     for i in 0..3 {
         if !used[i] {
-            matrix[i][i] = 1.0; // this cost is nothing
+            matrix[i][i] = 1.0; // this cost is zero
             continue;
         }
         for j in (0..3).filter(|&j| used[j]) {
@@ -122,7 +124,7 @@ fn eliminate(mut matrix: [[f64; 4]; 3]) -> Option<[f64; 3]> {
         let pivot = (column..3).max_by(|a, b| size(a).total_cmp(&size(b)))?;
         matrix.swap(column, pivot);
         let scale = matrix[column][column];
-        // A column of nothing but zeros makes this not a number, which is not large enough either.
+        // A column of zeros gives NaN here, which fails this comparison as well.
         if libm::fabs(scale) > NOTHING {
             matrix[column] = matrix[column].map(|x| x / scale);
         } else {
@@ -150,7 +152,8 @@ mod tests {
     use crate::plan::explain::explain;
     use crate::sim::rng::Rng;
 
-    /// Launches of trees of many shapes and sizes at this cost, each time off by up to this fraction.
+    /// Launches of trees of many shapes and sizes at this cost, each time off by up to this
+    /// fraction.
     fn observe(cost: &Cost, noise: f64) -> Vec<Observation> {
         let mut rng = Rng::new(1);
         let k = |k| Shape::Kary(NonZeroU32::new(k).unwrap());
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn paths_that_never_wait_for_seq_cannot_tell_it() {
-        // If SEQ is nothing, the last host of a flat tree has waited for nobody.
+        // If SEQ is zero, the last host of a flat tree has waited for no other launch.
         let cost = Cost::new(Duration::ZERO, Duration::from_millis(172));
         assert_eq!(fit(&observe(&cost, 0.0)[..6]), Err(FitError::TooAlike));
     }
@@ -219,7 +222,7 @@ mod tests {
             rem_steps,
             time: Duration::from_millis(millis),
         };
-        // The longer a path waits for SEQ, the less it took: SEQ can only be nothing.
+        // The longer a path waits for SEQ, the less time it took: SEQ can only be zero.
         let samples = [sample(0, 1, 110), sample(10, 1, 100), sample(20, 2, 195), sample(5, 2, 205)];
         let fit = fit(&samples).unwrap();
         assert_eq!(fit.cost.seq, Duration::ZERO);
@@ -233,7 +236,7 @@ mod tests {
         assert_eq!(fit(&[same; 9]), Err(FitError::TooAlike));
         let none = Observation { seq_steps: 0, rem_steps: 0, time: Duration::ZERO };
         assert_eq!(fit(&[none; 9]), Err(FitError::TooAlike));
-        // One step of SEQ for every step of REM: only their sum can be told.
+        // One step of SEQ for every step of REM: only their sum is determined.
         let line = [1, 2, 3, 4].map(|n| Observation { seq_steps: n, rem_steps: n, time: n * same.time });
         assert_eq!(fit(&line), Err(FitError::TooAlike));
     }

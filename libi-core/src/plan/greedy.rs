@@ -1,10 +1,10 @@
-//! The greedy tree: whoever can launch next, launches next.
+//! The greedy tree: the host that is free first makes the next launch.
 //!
-//! With constant costs no tree has its last host up earlier. Launch times come out in ascending order
-//! from two queues, so a plan takes linear time and no heap: a host that is up at `t` lets its
-//! first child be up at `t + REM`, and every host that was launched and is up at `t` is followed by its
-//! launcher's next child at `t + SEQ`. Both sums ascend because the `t` do; the plan is their merge,
-//! read from the very array that it is written to.
+//! With constant costs no tree has its last host up earlier. Launch times come out in ascending
+//! order from two queues, so a plan takes linear time and needs no heap: a host that is up at `t`
+//! has its first child up at `t + REM`, and a host that was launched and is up at `t` is followed
+//! by its launcher's next child at `t + SEQ`. Both sequences ascend because the `t` do. The plan is
+//! their merge, read from the array that it is written to.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -14,11 +14,11 @@ use super::tree::{Schedule, Tree};
 use crate::cost::Cost;
 use crate::time::{Instant, nanos};
 
-/// The times at which a fresh node and all that it launches can have hosts up, ascending, with each
-/// one's launcher. The first is the node itself at 0; there is no last.
+/// The times at which a fresh node and its descendants can have hosts up, ascending, each with its
+/// launcher. The first is the node itself at 0; the sequence is infinite.
 ///
-/// Of two hosts that could be up at the same time the one with the older launcher comes first, which
-/// keeps the tree shallow.
+/// Of two hosts that could be up at the same time, the host with the older launcher comes first,
+/// which keeps the tree shallow.
 #[derive(Clone, Debug)]
 struct GreedyOrder {
     seq: u64,
@@ -59,7 +59,7 @@ impl GreedyOrder {
     }
 }
 
-/// The greedy tree over `hosts` hosts, with its schedule, which costs nothing more.
+/// The greedy tree over `hosts` hosts, with its schedule, which comes at no extra cost.
 #[must_use]
 pub fn plan(hosts: NonZeroU32, cost: &Cost) -> (Tree, Schedule) {
     let n = as_index(hosts.get());
@@ -83,7 +83,8 @@ mod tests {
     use crate::plan::Shape;
     use crate::testing::cases;
 
-    /// When the last host is up: by the definition, with a heap, knowing nothing of merged queues.
+    /// When the last host is up: computed from the definition, with a heap instead of merged
+    /// queues.
     fn by_heap(hosts: u32, seq: u64, rem: u64) -> u64 {
         let mut free = std::collections::BinaryHeap::from([core::cmp::Reverse(0u64)]);
         let mut last = 0;

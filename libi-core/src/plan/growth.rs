@@ -1,19 +1,21 @@
-//! A(x): how many hosts a fresh node can have up after a time, counted without laying them out.
+//! A(x): the number of hosts that a fresh node can have up after time x, counted without listing
+//! them.
 //!
-//! A node that can launch from time 0 on has its child number i (from 0) up at `i SEQ + REM`, and each child does
-//! the same from then on. A host j launches away from the node, whose launchers had launched i others before
-//! on the way, is up at `i SEQ + j REM`, and there is one for every way to write i as a sum of j numbers. So
-//! after time x, with I = ⌊(x - j REM) / SEQ⌋ others at most, there are
+//! A node that can launch from time 0 on has its child number i (from 0) up at `i SEQ +
+//! REM`, and each child does the same from then on. Consider a host j launches below the
+//! node. If the launchers on the way made i other launches before those on the path, the
+//! host is up at `i SEQ + j REM`. There is one such host for every way to write i as a sum
+//! of j numbers. With I = ⌊(x - j REM) / SEQ⌋, after time x there are
 //!
 //! ```text
-//!   sum over i ≤ I of C(i + j - 1, j - 1)  =  C(I + j, j)       hosts j launches away,
-//!   A(x)  =  sum over j ≤ ⌊x / REM⌋ of C(I + j, j)              in all, the node itself being j = 0.
+//!   sum over i ≤ I of C(i + j - 1, j - 1)  =  C(I + j, j)    hosts j launches away,
+//!   A(x)  =  sum over j ≤ ⌊x / REM⌋ of C(I + j, j)           in all; j = 0 is the node itself.
 //! ```
 //!
-//! Where SEQ is longer than REM, many j in a row have the same I; their sum is one difference of binomial
-//! coefficients again, `C(I + b + 1, b) - C(I + a, a - 1)` for j from a to b. Either way there are no more terms
-//! than the longer of SEQ and REM fits into x, and A at least doubles in each two of those, so that a limit
-//! is soon reached.
+//! Where SEQ is longer than REM, many consecutive j have the same I; their sum is one difference of
+//! binomial coefficients, `C(I + b + 1, b) - C(I + a, a - 1)` for j from a to b. In either case the
+//! number of terms is at most the number of times that the longer of SEQ and REM fits into x. A at
+//! least doubles every two terms, so that a limit is soon reached.
 
 use crate::cost::Cost;
 use crate::time::nanos;
@@ -28,8 +30,8 @@ pub(super) struct Growth {
 impl Growth {
     /// The curve for this cost.
     ///
-    /// A cost of nothing is taken for a nanosecond: a node that could launch everyone in no time, and
-    /// whose children could too, would leave it open who should.
+    /// A cost of zero is taken for a nanosecond. A node that could launch every host in no time,
+    /// and whose children could as well, would leave the shares undetermined.
     pub(super) fn new(cost: &Cost) -> Self {
         Self { seq: nanos(cost.seq).max(1), rem: nanos(cost.rem).max(1) }
     }
@@ -39,8 +41,8 @@ impl Growth {
         self.rem
     }
 
-    /// A(within) - 1, but at most `limit`: how many hosts, itself not counted, a node can have up after
-    /// this many nanoseconds.
+    /// A(within) - 1, but at most `limit`: the number of hosts, itself not counted, that a node can
+    /// have up after this many nanoseconds.
     pub(super) fn others_up(&self, within: u64, limit: u32) -> u32 {
         let Some(mut rest) = within.checked_sub(self.rem) else { return 0 };
         let limit = u64::from(limit);
@@ -67,10 +69,11 @@ impl Growth {
     }
 }
 
-/// The sum of C(n + j, j) for j from `first` to `last`, or the bound if it is not below.
+/// The sum of C(n + j, j) for j from `first` to `last`; `bound` if the sum is not below it.
 ///
-/// It is the bound also where the terms before `first`, and that for j = 0, are needed to get there: the caller has
-/// counted no less for them, but for the one of j = 0, for which its bound is one more than its limit.
+/// It is also the bound where the terms before `first`, including j = 0, are needed to reach it.
+/// That is correct for the caller: it has counted no less for those terms, except for j = 0, for
+/// which its bound is one more than its limit.
 fn sum_of_binomials(n: u64, first: u64, last: u64, bound: u64) -> u64 {
     if n >= bound || last >= bound {
         return bound; // none of the terms is below 1, nor the second below n
@@ -79,7 +82,8 @@ fn sum_of_binomials(n: u64, first: u64, last: u64, bound: u64) -> u64 {
     if all >= bound { bound } else { all - binomial(n + first, first - 1, bound) }
 }
 
-/// The binomial coefficient C(n, k) for k ≤ n, or the bound if it is not below; the bound is at most 2^32.
+/// The binomial coefficient C(n, k) for k ≤ n; `bound` if it is not below it. The bound is
+/// at most 2^32.
 fn binomial(n: u64, k: u64, bound: u64) -> u64 {
     let k = k.min(n - k);
     if k > 0 && n >= bound {
@@ -110,7 +114,8 @@ mod tests {
     fn counts_the_greedy_launch_times() {
         let cost = Cost::new(Duration::from_nanos(7), Duration::from_nanos(10));
         let growth = Growth::new(&cost);
-        // Own children are up at 10, 17, 24, 31; the first child's at 20, 27, 34; the second's at 27.
+        // Own children are up at 10, 17, 24, 31; the first child's at 20, 27, 34; the second's at
+        // 27.
         let counts = [(0, 0), (9, 0), (10, 1), (17, 2), (19, 2), (20, 3), (24, 4), (27, 6), (26, 4)];
         for (within, expected) in counts {
             assert_eq!(growth.others_up(within, 100), expected, "after {within} ns");

@@ -1,70 +1,73 @@
-//! The late-commit queue: hand hosts over only to children that have answered.
+//! The late-commit queue: hosts are handed over only to children that have answered.
 //!
 //! # The problem
-//! A static tree gives every host its subtree before anything is known of it. A host that is slow delays
-//! its whole subtree, a host that is dead strands it. But a launcher need not say in advance which child
-//! will launch what: it can go on launching by itself, and part with hosts only when a child says hello.
+//! A static tree gives every host its subtree before anything is known of that host. A slow host
+//! delays its whole subtree, a dead one strands it. A launcher need not decide in advance which
+//! child launches what: it can continue launching by itself, and hand hosts over only when a child
+//! says hello.
 //!
 //! # States of a host, as its launcher sees them
 //!
 //! ```text
-//!              next()                  child_ready(): it has said that it is up
+//!              next()                  child_ready(): its hello has arrived
 //!   waiting -----------> in flight ----------------------> up, and given a share of the queue
 //!     ^                      |                                |
-//!     | back-off ends        | child_failed()                 | child_lost(): it and its share are
-//!     |                      v                                v nobody's; the caller requeue()s
+//!     | back-off ends        | child_failed()                 | child_lost(): it and its share
+//!     |                      v                                v leave until requeue()
 //!   backing off <----- Retry::After or Retry::Never ----> forgotten
 //! ```
 //!
-//! A waiting host may also leave in a share; it is then the child's to launch, and this node only remembers to
-//! whom it went, for as long as the child is up; a child that cannot launch it [hands it back](Queue::hand_back). Each
-//! failure moves one host: a launch that fails backs off or is given up, as the caller decides. Nothing else is touched,
-//! because nothing depended on it.
+//! A waiting host may also leave in a share. The child then has to launch it, and this node only
+//! remembers which child has it, for as long as that child is up. A child that cannot launch it
+//! [hands it back](Queue::hand_back). Each failure moves one host: a launch that fails backs off or
+//! is given up, as the caller decides. No other host is affected, because none depended on it.
 //!
-//! Every launch has an [`Attempt`] number, larger than those of all earlier launches of its host, whoever made
-//! them. What is reported of an attempt that is not the one in flight is refused: its hello comes too late.
+//! Every launch has an [`Attempt`] number, larger than those of all earlier launches of its host,
+//! whichever node made them. A report about an attempt other than the one in flight is rejected: it
+//! comes too late.
 //!
 //! # How much a child is given
-//! Let A(x) be the number of hosts, itself included, that a fresh node can have up after time x. A node
-//! has R hosts left and its own next launch slot at s; a child is ready now, at t; other launches of this node are
-//! expected to be ready at v_j. Then there is a least time T with
+//! Let A(x) be the number of hosts, itself included, that a fresh node can have up after time x. A
+//! node has R hosts left and its own next launch slot at s; a child is ready now, at t; other
+//! launches of this node are expected to be ready at v_j. Then there is a least time T with
 //!
 //! ```text
 //!   (A(T-s) - 1) + (A(T-t) - 1) + sum over j of (A(T-v_j) - 1)  >=  R
 //! ```
 //!
-//! the time at which everything could be up if everybody helps from the moment they can, and the child's
-//! part in that is A(T-t) - 1 hosts. If costs are constant (and no launch takes no time at all), every T is the
-//! same and the tree that comes about is as fast as the greedy one, though nobody planned it; if they are
-//! not, each share is worked out from what is known by then.
+//! the time at which all hosts could be up if every node launches from the moment it can. The
+//! child's part is A(T-t) - 1 hosts. If costs are constant (and no launch takes no time at all),
+//! every T is the same, and the resulting tree is as fast as the greedy one. If costs vary, each
+//! share is computed from what is known by then.
 //!
-//! *An example.* SEQ is 7 and REM is 10. Six hosts are waiting when the first child is ready at 10; the
-//! second launch is in flight since 7, and the launcher's next slot is at 14. By T = 30
+//! *An example.* SEQ is 7 and REM is 10. Six hosts are waiting when the first child is ready at 10;
+//! the second launch is in flight since 7, and the launcher's next slot is at 14. By T = 30
 //!
-//! - the launcher can have 1 host up, which it starts at 14 (up at 24);
-//! - the first child 3, which it starts at 10 and 17 (up at 20, 27), and which the first of those starts (at 30);
-//! - the second child, ready at 17, can have 1 (at 27).
+//! - the launcher can have 1 host up, started at 14 (up at 24);
+//! - the first child can have 3: two that it starts at 10 and 17 (up at 20 and 27), and one that
+//!   the first of those starts (up at 30);
+//! - the second child, ready at 17, can have 1 (up at 27).
 //!
-//! That is one too few. At T = 31 the launcher has another up, started at 21. So T is 31, and the child is given
-//! the three hosts that it and its own can have up by then.
+//! That is one too few. By T = 31 the launcher has another up, started at 21. So T is 31, and the
+//! child gets the three hosts that it and its own children can have up by then.
 //!
-//! Two things are known that a plan could not know. A launch that is *overdue* has outlived its estimate and
-//! is not expected this instant, but after another eighth of its age, and after twice its estimate not at all:
-//! counting on it leaves the launcher with hosts it meant for others. And since those who *answer first* are
-//! the fast ones, an answer is counted as a measurement of REM only when every launch started before it has
-//! been answered as well or is no longer expected; else every launch would begin by believing itself faster
-//! than it is.
+//! The computation uses two facts that a plan cannot know. First, a launch that is *overdue* has
+//! exceeded its estimate: it is expected after another eighth of its age, and after twice its
+//! estimate not at all. Counting on it would leave the launcher with hosts meant for its children.
+//! Second, the hosts that *answer first* are the fast ones. An answer is therefore counted as a
+//! measurement of REM only when every launch started before it has been answered as well or is no
+//! longer expected. Otherwise every launch would begin with an estimate that is too short.
 //!
 //! # What SEQ is
-//! What keeps a launcher from calling the next start may be far shorter than what keeps the launch from getting on: remote
-//! shells start at once, and then wait for each other at the launcher's processor. So a launch's *turn* is told from its start:
-//! `turns.rs` finds from the hellos how long turns take, SEQ is the longer of start and turn, and s, the v_j, what is
-//! overdue and the measurements of REM are counted from the turns. Where starts take SEQ by themselves
-//! that is the same.
+//! The time that a start takes may be far shorter than the time that a launch occupies a shared
+//! resource. Remote shells start at once, and then compete for the launcher's processor. A launch's
+//! *turn* is therefore distinct from its start: `turns.rs` derives the length of turns from the
+//! hellos. SEQ is the longer of start and turn; s, the v_j, overdue launches and the measurements
+//! of REM are counted from the turns. Where starts take SEQ by themselves, start and turn coincide.
 //!
-//! The queue has no clock and paces nobody: how many launches may be in flight is its user's decision. A user who
-//! allows fewer than REM / SEQ says so with [`Queue::limit`]: the launcher's own slots are then further apart, and it keeps
-//! less.
+//! The queue has no clock and does not pace launches: the caller decides how many may be in flight.
+//! A caller that allows fewer than REM / SEQ says so with [`Queue::set_window`]; the launcher's own
+//! slots are then further apart, and it keeps fewer hosts.
 
 mod capacity;
 mod launch;
@@ -85,28 +88,29 @@ use crate::cost::Cost;
 use crate::ids::HostIndex;
 use crate::time::{Instant, nanos};
 
-/// The hosts that one node has to see launched. See the [module](self).
+/// The hosts that one node is responsible for. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Queue {
     waiting: HostRuns,
-    /// Waiting before all others, and given to nobody: somebody else has tried them in vain.
+    /// Launched before all others and never given away: launches of these hosts failed elsewhere.
     reserved: HostRuns,
-    /// Every host that is neither waiting nor in a share.
+    /// The state of every host that is neither waiting nor in a share.
     states: BTreeMap<HostIndex, HostState>,
-    /// Hosts that back off, by the end of that.
+    /// Hosts that back off, by the end of the back-off.
     backing_off: BTreeSet<(Instant, HostIndex)>,
     in_flight: InFlight,
     /// The next attempt at waiting hosts for which it is not the first.
     attempts: BTreeMap<HostIndex, Attempt>,
-    /// How long the launches took that have been answered but not yet counted, by their start.
+    /// The durations of launches that are answered but not yet counted, by their start.
     answered: BTreeMap<(Instant, HostIndex), Duration>,
     estimate: Estimate,
     turns: TurnEstimator,
     /// Whether this node has launched anything.
     has_launched: bool,
-    /// How many launches may be in flight, if that is known.
+    /// The number of launches that may be in flight, if known.
     window: Option<u32>,
-    /// When everything could be up, as of the latest share: where the search for the next one begins.
+    /// When all hosts could be up, as of the latest share: the start of the search for the next
+    /// one.
     earliest_finish: u64,
 }
 
@@ -119,12 +123,12 @@ enum HostState {
         since: Instant,
         attempt: Attempt,
     },
-    /// With what it was given.
+    /// With its share.
     Up(Share),
 }
 
 impl Queue {
-    /// A queue of these hosts, each of which is named once, to be launched at these costs as far as anybody knows.
+    /// A queue of these hosts, each named once, to be launched at the estimated costs.
     #[must_use]
     pub fn new(hosts: HostRuns, estimate: Estimate) -> Self {
         Self::from_share(Share { hosts, attempts: BTreeMap::new(), estimate })
@@ -154,7 +158,7 @@ impl Queue {
         self.end_back_offs(now);
         while let Some(host) = self.reserved.pop_front().or_else(|| self.waiting.pop_front()) {
             if self.states.contains_key(&host) {
-                continue; // named twice, against the rule
+                continue; // named twice, against the contract
             }
             let attempt = self.attempts.remove(&host).unwrap_or_default();
             self.states.insert(host, HostState::InFlight { since: now, attempt });
@@ -166,8 +170,8 @@ impl Queue {
         self.backing_off.first().map_or(Next::Idle, |&(end, _)| Next::WaitUntil(end))
     }
 
-    /// A launched host says hello: it can launch others. Returns its share of the queue, which may be
-    /// empty. How long it took is taken for a measurement of REM.
+    /// A launched host says hello: it can launch others. Returns its share of the queue, which may
+    /// be empty. The time it took counts as a measurement of REM.
     ///
     /// # Errors
     /// When this launch is not in flight.
@@ -178,7 +182,8 @@ impl Queue {
         Ok(self.give_share(launch.host, share))
     }
 
-    /// As [`child_ready`](Self::child_ready), for a launcher that has no room for more children: the child gets all that waits.
+    /// As [`child_ready`](Self::child_ready), for a launcher without resources for more children:
+    /// the child gets all waiting hosts.
     ///
     /// # Errors
     /// When this launch is not in flight.
@@ -189,7 +194,7 @@ impl Queue {
         Ok(self.give_share(launch.host, share))
     }
 
-    /// Gives so many hosts away.
+    /// Gives the last `count` waiting hosts to a child.
     fn give_share(&mut self, child: HostIndex, count: usize) -> Share {
         let share = self.split_off(count);
         self.states.insert(child, HostState::Up(share.clone()));
@@ -206,8 +211,8 @@ impl Queue {
         Share { hosts, attempts, estimate: self.estimate }
     }
 
-    /// As [`child_ready`](Self::child_ready), for a child whose share was decided in advance: these hosts, none of which
-    /// is in the queue. Nothing of the queue is given away.
+    /// As [`child_ready`](Self::child_ready), for a child whose share was decided in advance: these
+    /// hosts, none of which is in the queue. The child gets no host of the queue.
     ///
     /// # Errors
     /// When this launch is not in flight.
@@ -223,7 +228,8 @@ impl Queue {
         Ok(share)
     }
 
-    /// A launch failed before its host said hello. Whatever it has started must be gone, or its hello be refused.
+    /// A launch failed before its host said hello. Any process it has started must be gone, or its
+    /// hello must be rejected.
     ///
     /// # Errors
     /// When this launch is not in flight.
@@ -238,8 +244,9 @@ impl Queue {
         Ok(())
     }
 
-    /// A child that was up is gone. Returns what it had been given; neither it nor they are this node's any
-    /// more until the caller, who knows what of it has ended, [queues them again](Self::requeue).
+    /// A child that was up is lost. Returns its share. The child and its share are no longer in
+    /// this queue until the caller, which knows what of it has ended, [queues them
+    /// again](Self::requeue).
     ///
     /// # Errors
     /// When this host is not a child that is up.
@@ -254,16 +261,17 @@ impl Queue {
         }
     }
 
-    /// A host that went away in this child's share is given up: it is nobody's any more, and not lost with the
-    /// child. Tells whether it was in that share.
+    /// A host in this child's share is given up: it is in no queue any more, and not lost with the
+    /// child. Returns whether it was in that share.
     pub fn remove_from_share(&mut self, child: HostIndex, host: HostIndex) -> bool {
         let Some(HostState::Up(share)) = self.states.get_mut(&child) else { return false };
         share.attempts.remove(&host);
         share.hosts.remove(host)
     }
 
-    /// Takes a host (back), to be launched or given away not before this time. `before` is the latest attempt at
-    /// it that this node knows of; the next one, which is returned, is greater than whatever others have made since.
+    /// Queues a host (again), to be launched or given away not before this time. `before` is the
+    /// latest attempt at it that this node knows of; the returned next attempt is greater than any
+    /// that other nodes have made since.
     ///
     /// # Errors
     /// When the host is here already.
@@ -277,7 +285,7 @@ impl Queue {
         Ok(next)
     }
 
-    /// Gives up every host that waits or backs off, with the attempt that would have been next.
+    /// Removes every host that waits or backs off, each with the attempt that would have been next.
     pub fn give_up_waiting(&mut self) -> impl Iterator<Item = Launch> {
         self.end_back_offs(Instant::FAR_FUTURE);
         self.release_reserved();
@@ -288,8 +296,8 @@ impl Queue {
             .map(move |host| Launch { host, attempt: attempts.remove(&host).unwrap_or_default() })
     }
 
-    /// Takes over a further share. Hosts that are here already are left out of it, and what is said of costs is
-    /// heard as long as this node knows little of them itself.
+    /// Adds a further share. Hosts that are in this queue already are left out. The share's cost
+    /// estimate is adopted as long as this node has measured little itself.
     pub fn accept(&mut self, share: Share) {
         if !self.has_launched {
             self.estimate = share.estimate;
@@ -305,41 +313,41 @@ impl Queue {
         self.attempts.extend(share.attempts);
     }
 
-    /// A start kept this node from starting another for so long.
+    /// Adds the measured time that a start kept this node from starting another launch.
     pub fn observe_seq(&mut self, measured: Duration) {
         self.estimate.observe_seq(measured);
         self.turns.observe_seq(measured);
     }
 
-    /// So many launches may be in flight at once, as long as nothing else is said.
+    /// Sets the number of launches that may be in flight at once.
     pub fn set_window(&mut self, window: usize) {
         self.window = Some(u32::try_from(window).unwrap_or(u32::MAX));
     }
 
-    /// What launches are believed to cost by now.
+    /// The present estimate of the costs.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         self.estimate
     }
 
-    /// How many hosts are still to be launched by this node or given to a child.
+    /// The number of hosts still to be launched by this node or given to a child.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.reserved.len() + self.waiting.len() + self.backing_off.len()
     }
 
-    /// How many launches of this node have neither become ready nor failed.
+    /// The number of launches that have neither become ready nor failed.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// When those launches in flight were started that were not started before this time, in order.
+    /// The start times of the launches in flight that started at or after `since`, in order.
     pub fn in_flight_since(&self, since: Instant) -> impl Iterator<Item = Instant> + '_ {
         self.in_flight.since(since)
     }
 
-    /// A launch has become ready: how long it took is measured.
+    /// A launch has become ready: records how long it took.
     fn record_answer(&mut self, launch: Launch, now: Instant) -> Result<(), QueueError> {
         let started = self.end_flight(launch)?;
         self.answered.insert((started, launch.host), now.since(started));
@@ -347,7 +355,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes a launch out of flight; when it was started.
+    /// Ends the flight of a launch; returns when it was started.
     fn end_flight(&mut self, launch: Launch) -> Result<Instant, QueueError> {
         match self.states.get(&launch.host) {
             Some(&HostState::InFlight { since, attempt }) if attempt == launch.attempt => {
@@ -366,7 +374,8 @@ impl Queue {
         self.backing_off.insert((until, host));
     }
 
-    /// Puts those whose back-off has ended in front, for they are late already, in the order of its end.
+    /// Moves hosts whose back-off has ended to the front, because they are late already, in the
+    /// order of those ends.
     fn end_back_offs(&mut self, now: Instant) {
         let last_ended = (now, HostIndex(u32::MAX));
         while let Some(&(end, host)) = self.backing_off.range(..=last_ended).next_back() {
@@ -378,11 +387,11 @@ impl Queue {
         }
     }
 
-    /// Takes answers for measurements, in the order in which their launches were started.
+    /// Counts answers as measurements, in the order in which their launches were started.
     fn count_answers(&mut self, now: Instant) {
         let mut counted = false;
         while let Some((&(started, host), &took)) = self.answered.first_key_value() {
-            // A word that nobody has confirmed does not say how long to wait for those before.
+            // An unconfirmed assumption does not say how long to wait for earlier launches.
             let rem = if self.estimate.rem_is_measured() { self.estimate.cost().rem } else { took };
             if self.in_flight.first_expected(now, nanos(rem)).is_some_and(|before| before < started) {
                 break;
@@ -400,13 +409,13 @@ impl Queue {
         self.in_flight.turns(self.turns.iter());
     }
 
-    /// How many of the waiting hosts a child that is ready now should take.
+    /// The number of waiting hosts that a child that is ready now should get.
     fn share(&mut self, now: Instant) -> u32 {
         if self.waiting.is_empty() {
             return 0;
         }
         let cost = self.estimate.cost();
-        // With too few launches in flight it is their answers that this node waits for.
+        // With few launches in flight, this node is limited by their answers.
         let seq = self.window.map_or(cost.seq, |window| cost.seq.max(cost.rem / window.max(1)));
         let growth = Growth::new(&cost);
         let capacity = LaunchCapacity {

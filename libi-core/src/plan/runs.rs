@@ -1,8 +1,8 @@
-//! Hosts in an order, stored as runs of consecutive numbers.
+//! Sequences of hosts, stored as runs of consecutive numbers.
 //!
-//! A queue of hosts is at first one run, and what is taken from its ends leaves it so. A node that keeps
-//! what it gave to a child, and a message that carries a share, then cost next to nothing, however many
-//! hosts it is about.
+//! A queue of hosts is at first one run, and stays one while hosts are taken from its ends. The
+//! memory of what a child was given, and a message that carries a share, are then small, however
+//! many hosts they contain.
 
 use alloc::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::HostIndex;
 
-/// Hosts in an order. The same host may occur more than once.
+/// A sequence of hosts. The same host may occur more than once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "VecDeque<(u32, u32)>", into = "VecDeque<(u32, u32)>")]
 pub struct HostRuns {
@@ -26,19 +26,19 @@ impl HostRuns {
         Self::default()
     }
 
-    /// How many hosts.
+    /// The number of hosts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the sequence is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether this host is among them.
+    /// Whether the sequence contains this host.
     #[must_use]
     pub fn contains(&self, host: HostIndex) -> bool {
         self.runs.iter().any(|&(first, count)| host.0.wrapping_sub(first) < count)
@@ -53,7 +53,7 @@ impl HostRuns {
         self.len += 1;
     }
 
-    /// Adds a host in front of the others.
+    /// Adds a host at the front.
     pub fn push_front(&mut self, host: HostIndex) {
         match self.runs.front_mut() {
             Some((first, count)) if host.0.checked_add(1) == Some(*first) => {
@@ -64,7 +64,7 @@ impl HostRuns {
         self.len += 1;
     }
 
-    /// Takes the first host.
+    /// Removes and returns the first host.
     pub fn pop_front(&mut self) -> Option<HostIndex> {
         let (first, count) = self.runs.front_mut()?;
         let host = HostIndex(*first);
@@ -77,7 +77,7 @@ impl HostRuns {
         Some(host)
     }
 
-    /// Takes the last `count` hosts, in their order; all if there are not as many.
+    /// Removes the last `count` hosts and returns them in their order; all if there are fewer.
     #[must_use]
     pub fn split_back(&mut self, count: usize) -> Self {
         let mut taken = Self::new();
@@ -96,7 +96,7 @@ impl HostRuns {
         taken
     }
 
-    /// Takes this host out once, if it is among them; tells whether it was.
+    /// Removes the first occurrence of this host; returns whether there was one.
     pub fn remove(&mut self, host: HostIndex) -> bool {
         let Some(at) = self.runs.iter().position(|&(first, count)| host.0.wrapping_sub(first) < count) else {
             return false;
@@ -114,7 +114,7 @@ impl HostRuns {
         true
     }
 
-    /// The hosts in their order.
+    /// The hosts in order.
     pub fn iter(&self) -> impl Iterator<Item = HostIndex> + '_ {
         self.runs.iter().flat_map(|&(first, count)| (first..=first + (count - 1)).map(HostIndex))
     }
@@ -128,9 +128,9 @@ impl FromIterator<HostIndex> for HostRuns {
     }
 }
 
-/// A run that no list of hosts can hold.
+/// A run that is empty or passes the largest host number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a run of {count} hosts from number {first}")]
+#[error("no sequence of hosts has a run of {count} hosts from number {first}")]
 pub struct HostRunsError {
     /// Its first number.
     pub first: u32,

@@ -1,6 +1,6 @@
 //! The static trees, decided before the first launch.
 //!
-//! [`Shape`] names them. All of them exist to be compared with, and for users who insist; only
+//! [`Shape`] names them. They exist for comparison and for users who want one; only
 //! [`Shape::Greedy`] looks at the cost.
 
 use alloc::collections::VecDeque;
@@ -17,16 +17,16 @@ use crate::cost::Cost;
 pub enum Shape {
     /// Every host launches one other.
     Chain,
-    /// The root launches everyone.
+    /// The root launches every other host.
     Flat,
     /// Every host launches up to k others; levels are filled one after the other.
     Kary(NonZeroU32),
     /// Every host launches subtrees of 2^k, 2^(k-1), …, 1 hosts, the largest first.
     Binomial,
-    /// Recursive divide and conquer: every host gives the larger half of what it has left to its next
-    /// child and keeps the rest, until nothing is left.
+    /// Recursive divide and conquer: every host gives the larger half of its remaining hosts to its
+    /// next child and keeps the rest, until none are left.
     Rdc,
-    /// The tree whose last host is up earliest, if costs are what they were said to be.
+    /// The tree whose last host is up earliest, if costs are constant and as given.
     Greedy,
 }
 
@@ -46,8 +46,8 @@ impl Shape {
     }
 }
 
-/// Breadth first: every node gives `piece(rest)` of the hosts it has left to each child in turn, the
-/// child itself among them.
+/// Breadth first: every node gives `piece(rest)` of its remaining hosts to each child in turn; the
+/// child itself is one of them.
 fn halving(hosts: u32, piece: impl Fn(u32) -> u32) -> Tree {
     let mut parents = vec![0];
     let mut open = VecDeque::from([(0u32, hosts - 1)]);

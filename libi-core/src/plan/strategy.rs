@@ -8,12 +8,13 @@ use alloc::string::{String, ToString};
 
 use super::Shape;
 
-/// How the launches of a session are shared out among its hosts.
+/// How the launches of a session are distributed among its hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strategy {
     /// A tree decided before the first launch.
     Static(Shape),
-    /// The [late-commit queue](super::late): hosts are handed over only to children that have answered.
+    /// The [late-commit queue](super::late): hosts are handed over only to children that have
+    /// answered.
     #[default]
     Late,
 }
@@ -26,10 +27,10 @@ pub const STRATEGY_NAMES: &str = "chain, flat, kary:K, binomial, rdc, greedy, la
 #[non_exhaustive]
 pub enum UnknownStrategy {
     /// No strategy has this name.
-    #[error("there is no tree {0:?}; there are {STRATEGY_NAMES}")]
+    #[error("there is no tree {0:?}; the trees are {STRATEGY_NAMES}")]
     Name(String),
-    /// `kary:` has to be followed by how many children a node has.
-    #[error("{0:?}: after `kary:` comes how many children each node has, 1 or more, as in kary:16")]
+    /// `kary:` has to be followed by the number of children per node.
+    #[error("{0:?}: `kary:` needs the number of children per node, 1 or more, as in kary:16")]
     Arity(String),
 }
 

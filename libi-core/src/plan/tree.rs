@@ -1,7 +1,7 @@
-//! Who launches whom, and when each host is up.
+//! Launch trees and their schedules.
 //!
-//! A [`Tree`] says which host launches which, a [`Schedule`] when each launch is started and when its
-//! host is up under one [`Cost`]. Nodes are numbered so that a parent always comes before its children
+//! A [`Tree`] says which host launches which, a [`Schedule`] when each launch is started and when
+//! its host is up under one [`Cost`]. Nodes are numbered so that a parent comes before its children
 //! and launches them in the order of their numbers; one array of parents is then the whole tree.
 
 use alloc::vec;
@@ -61,24 +61,24 @@ impl Tree {
         Self { parents }
     }
 
-    /// How many hosts, the root included.
+    /// The number of hosts, the root included.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.parents.len() as u32 // from_parents refuses more
     }
 
-    /// Who launches this node; nobody launches the root, or a node that is not in the tree.
+    /// The launcher of this node; `None` for the root and for a node that is not in the tree.
     #[must_use]
     pub fn parent(&self, node: u32) -> Option<u32> {
         if node == 0 { None } else { self.parents.get(as_index(node)).copied() }
     }
 
-    /// Every launch as (launcher, node), a launcher's own in the order in which it makes them.
+    /// Every launch as (launcher, node); the launches of one launcher are in order.
     pub fn launches(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         self.parents.iter().copied().zip(0..).skip(1)
     }
 
-    /// How many launches each node makes.
+    /// The number of launches that each node makes.
     #[must_use]
     pub fn children(&self) -> Vec<u32> {
         let mut children = vec![0; self.parents.len()];
@@ -94,7 +94,7 @@ impl Tree {
         self.children().into_iter().max().unwrap_or(0)
     }
 
-    /// How many launches lie between the root and the node furthest from it.
+    /// The number of launches between the root and the node furthest from it.
     #[must_use]
     pub fn depth(&self) -> u32 {
         let mut depth = vec![0u32; self.parents.len()];
@@ -104,7 +104,7 @@ impl Tree {
         depth.into_iter().max().unwrap_or(0)
     }
 
-    /// When everything happens if every launch costs the same.
+    /// The schedule if every launch costs the same.
     #[must_use]
     pub fn schedule(&self, cost: &Cost) -> Schedule {
         let mut ready = vec![Instant::ZERO; self.parents.len()];

@@ -1,6 +1,7 @@
-//! Decides how it is told that a peer is not who it should be, or a stream not what was sent.
+//! The errors of handshakes and of encrypted streams.
 //!
-//! For our own reports only. To the peer, every one of these looks the same: the connection closes.
+//! They are for this side's reports only. To the peer, all of them look the same: the connection
+//! closes.
 
 use core::fmt;
 
@@ -21,7 +22,7 @@ pub enum HandshakeMessage {
 }
 
 impl HandshakeMessage {
-    /// How long this message is.
+    /// The length of this message.
     #[must_use]
     pub const fn length(self) -> usize {
         match self {
@@ -49,51 +50,50 @@ pub enum HandshakeFault {
     /// The stream ended first.
     #[error("the peer hung up after {have} of the {} bytes of the link's {awaited}", awaited.length())]
     Cut {
-        /// What was awaited.
+        /// The awaited message.
         awaited: HandshakeMessage,
-        /// How much of it had come.
+        /// The bytes of it that had arrived.
         have: usize,
     },
-    /// There is no key for the link id in an opening.
-    #[error("awaited a link's opening: no open ticket has the link id that came")]
+    /// There is no key for the key id in an opening.
+    #[error("awaited a link's opening: the peer's key id belongs to no open ticket")]
     UnknownKey,
-    /// A message of the right length that only somebody without the key can have sent, or that was changed
-    /// on its way.
-    #[error("awaited a link's {awaited}: what came does not prove that the peer holds the same ticket")]
+    /// A message of the right length that was made without the key, or changed on its way.
+    #[error("awaited a link's {awaited}: the peer did not prove that it holds the same ticket")]
     NotAuthentic {
-        /// What was awaited.
+        /// The awaited message.
         awaited: HandshakeMessage,
     },
 }
 
-/// Why a stream of records is at its end. A record's number is its nonce: the parent's first record is 0, the child's
-/// is 1, after its proof.
+/// Why a stream of records cannot go on. A record's number is its nonce: the parent's first record
+/// is 0, the child's is 1, after its proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum RecordFault {
     /// A length that no record has.
     #[error("record {record} claims {length} bytes; a record has {MIN_CIPHERTEXT} to {MAX_CIPHERTEXT}")]
     Length {
-        /// Which record.
+        /// The number of the record.
         record: u64,
-        /// Its claim.
+        /// The claimed length.
         length: usize,
     },
-    /// A record does not open.
+    /// A record does not authenticate.
     #[error("record {record} is not what the peer sealed: changed, repeated, out of order or forged")]
     Damaged {
-        /// Which record was due.
+        /// The number of the awaited record.
         record: u64,
     },
     /// The stream ended inside a record.
     #[error("the link was cut after {have} bytes of record {record}")]
     Cut {
-        /// Which record.
+        /// The number of the record.
         record: u64,
-        /// How many of its bytes had come, those of the length included.
+        /// The bytes of it that had arrived, including those of the length.
         have: usize,
     },
-    /// As many records were sealed as one key bears.
-    #[error("the link has carried as many records as its key bears")]
+    /// The key has no nonces left.
+    #[error("the link has carried as many records as one key allows")]
     Exhausted,
 }

@@ -1,13 +1,14 @@
-//! Decides when each end of a link may trust the other.
+//! The handshake of a direct link: when each end may trust the other.
 //!
-//! Each state has a type, and waits for one message of known length:
+//! Each state is a type that waits for one message of known length:
 //!
 //! ```text
-//! child    AwaitReply::begin > opening ...... reply > AwaitReply::step > proof, Secured
-//! parent   opening > AwaitOpening::step > Opening::answer > reply ...... proof > AwaitProof::step > Secured
+//! child    AwaitReply::begin > opening ...... reply > AwaitReply::step > proof, SecuredLink
+//! parent   opening > AwaitOpening::step > Opening::answer > reply ...... proof > AwaitProof::step
+//!          > SecuredLink
 //! ```
 //!
-//! A step takes a state and gives the next, or a fault and no state.
+//! A step consumes a state and returns the next one or an error.
 
 use core::fmt;
 
@@ -22,26 +23,26 @@ pub const REPLY_LEN: usize = MESSAGE_LEN;
 /// Bytes of the child's second message.
 pub const PROOF_LEN: usize = TAG_LEN;
 
-/// Where some bytes have led.
+/// The result of a step.
 #[derive(Debug)]
 pub enum HandshakeStep<S, T> {
-    /// All bytes are used up, and more are needed.
+    /// All input is used up, and more is needed.
     Wait(S),
-    /// The message is complete. What follows it is still in the input.
+    /// The message is complete. Bytes behind it are still in the input.
     Done(T),
 }
 
-/// A link on which both sides have proven themselves.
+/// A link on which both sides are authenticated.
 #[derive(Debug)]
 pub enum SecuredLink {
-    /// All that follows in either direction travels in records.
+    /// All further bytes travel in records, in both directions.
     Encrypted {
-        /// Makes records of what is to be sent.
+        /// Encrypts outgoing bytes.
         seal: Sealer,
-        /// Reads the peer's.
+        /// Decrypts incoming records.
         open: Opener,
     },
-    /// All that follows travels as it is.
+    /// All further bytes travel unencrypted.
     Authenticated,
 }
 
@@ -52,19 +53,19 @@ pub struct AwaitReply {
     reply: PartialMessage<REPLY_LEN>,
 }
 
-/// The parent has accepted a connection from whomever.
+/// The parent has accepted a connection from an unknown peer.
 #[derive(Debug, Default)]
 pub struct AwaitOpening {
     opening: PartialMessage<OPENING_LEN>,
 }
 
-/// What came may be an opening; the key that its link id names has to tell.
+/// A complete opening, not yet checked: the key with its key id decides.
 #[derive(Debug)]
 pub struct Opening {
     bytes: [u8; OPENING_LEN],
 }
 
-/// The parent has replied to an opening that is genuine, but may be a repetition.
+/// The parent has replied to an opening that is genuine, but may be replayed.
 pub struct AwaitProof {
     key_id: KeyId,
     mode: LinkSecurity,
@@ -74,7 +75,7 @@ pub struct AwaitProof {
 }
 
 impl AwaitReply {
-    /// Begins a handshake as the one who has connected: the state, and the opening to send.
+    /// Begins a handshake as the connecting side: returns the state, and the opening to send.
     #[must_use]
     pub fn begin(key: &LinkKey, entropy: Entropy) -> (Self, [u8; OPENING_LEN]) {
         let mut handshake = Handshake::initiator(key, entropy);
@@ -84,11 +85,11 @@ impl AwaitReply {
         (Self { handshake, mode: key.mode(), reply: PartialMessage::default() }, opening)
     }
 
-    /// Takes the reply, or a part of it, off the front of `input`. Then the link is secured, and the proof is to be
-    /// sent before anything else.
+    /// Takes the reply, or a part of it, off the front of `input`. Once it is complete, the link is
+    /// secured, and the proof has to be sent before anything else.
     ///
     /// # Errors
-    /// The reply is not from who holds the key.
+    /// The reply was not made with the key.
     pub fn step(
         mut self,
         input: &mut &[u8],
@@ -112,7 +113,7 @@ impl AwaitReply {
 }
 
 impl AwaitOpening {
-    /// Begins a handshake as the one who was connected to.
+    /// Begins a handshake as the listening side.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -135,20 +136,21 @@ impl AwaitOpening {
 }
 
 impl Opening {
-    /// The link that this claims to open: look for its key.
+    /// The key id in the opening, under which the caller looks for the key.
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         let (id, _) = self.parts();
         KeyId(*id)
     }
 
-    /// Replies with the key that was found under [`Opening::link`], or finds out for `None` what would come of it,
-    /// so that it takes as long: the state, and the reply to send.
+    /// Replies with the key found under [`Opening::key_id`]. Without a key, does equivalent work,
+    /// so that both cases take the same time. Returns the next state and the reply to send.
     ///
-    /// The ticket is not used up by this, see [`AwaitProof::step`].
+    /// The ticket stays valid, see [`AwaitProof::step`].
     ///
     /// # Errors
-    /// There is no key, or the opening was not made with it. Close the connection, and send nothing.
+    /// There is no key, or the opening was not made with it. The caller has to close the connection
+    /// without sending anything.
     pub fn answer(
         self,
         key: Option<&LinkKey>,
@@ -159,7 +161,7 @@ impl Opening {
         let (_, message) = self.parts();
         let mut handshake = Handshake::responder(known.unwrap_or(&decoy), entropy);
         let read = handshake.read(message);
-        // In this order, because anybody can make an opening for the decoy.
+        // In this order, because any peer can make an opening for the decoy.
         let key = known.ok_or(HandshakeFault::UnknownKey)?;
         read.map_err(|NotAuthentic| HandshakeFault::NotAuthentic { awaited: HandshakeMessage::Opening })?;
         let reply = handshake.write();
@@ -175,17 +177,18 @@ impl Opening {
 }
 
 impl AwaitProof {
-    /// The link that will be secured.
+    /// The key id of the link.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// Takes the proof, or a part of it, off the front of `input`. Then the link is secured, and its ticket is
-    /// to be struck off: whoever else is about to prove the same link comes too late.
+    /// Takes the proof, or a part of it, off the front of `input`. Once it is complete, the link is
+    /// secured, and the caller has to invalidate its ticket: a later proof for the same link is
+    /// rejected.
     ///
     /// # Errors
-    /// The proof is not from who holds the key and made the opening now.
+    /// The proof was not made with the key, or not for this connection.
     pub fn step(mut self, input: &mut &[u8]) -> Result<HandshakeStep<Self, SecuredLink>, HandshakeFault> {
         let Some(&proof) = self.proof.fill(input) else {
             return Ok(HandshakeStep::Wait(self));
@@ -228,7 +231,7 @@ impl fmt::Debug for AwaitProof {
     }
 }
 
-/// The part of a message that has come.
+/// The part of a message that has arrived.
 struct PartialMessage<const N: usize> {
     bytes: [u8; N],
     have: usize,

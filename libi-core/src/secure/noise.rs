@@ -1,8 +1,8 @@
-//! Decides which Noise handshake proves a link, and is the only place that knows `snow`.
+//! The Noise handshake of a link; the only module that uses `snow`.
 //!
-//! `snow` does the handshake; the records are ours (see [`record`](super::record)), made with the keys that the
-//! handshake's split gives. They are the same bytes that `snow`'s own transport makes, which a test here
-//! compares; but that copies each byte once more in either direction.
+//! `snow` does the handshake. The records are made here (see [`record`](super::record)), with the
+//! keys of the handshake's split. They are the same bytes that `snow`'s own transport makes, as a
+//! test compares; but that copies each byte once more in either direction.
 
 use alloc::boxed::Box;
 
@@ -21,10 +21,10 @@ const PSK_AT: u8 = 0;
 /// Bytes of each of the two messages: a public key and the tag of an empty payload.
 pub(super) const MESSAGE_LEN: usize = 32 + 16;
 
-/// A handshake under way. Boxed, because there is much of it and it moves from state to state.
+/// A handshake in progress. Boxed, because it is large and moves from state to state.
 pub(super) struct Handshake(Box<HandshakeState>);
 
-/// A message that was not made with this handshake's key.
+/// A message that does not authenticate under this handshake's key.
 #[derive(Debug)]
 pub(super) struct NotAuthentic;
 
@@ -48,8 +48,8 @@ impl Handshake {
         entropy: Entropy,
         build: impl FnOnce(Builder<'a>) -> Result<HandshakeState, snow::Error>,
     ) -> Self {
-        // All that could fail is the same for every link, and any test of this module would notice: a name
-        // that is no Noise protocol's or asks for what is not compiled in, a psk set twice.
+        // The possible errors are the same for every link, so any test of this module finds them: a
+        // name that is no Noise protocol or is not compiled in, a psk that is set twice.
         let state = NAME
             .parse()
             .and_then(|name| {
@@ -61,7 +61,7 @@ impl Handshake {
         Self(Box::new(state))
     }
 
-    /// The next message, if it is ours to write.
+    /// Writes the next message.
     pub(super) fn write(&mut self) -> [u8; MESSAGE_LEN] {
         let mut message = [0; MESSAGE_LEN];
         self.0
@@ -70,9 +70,9 @@ impl Handshake {
         message
     }
 
-    /// Takes the peer's next message.
+    /// Reads the peer's next message.
     pub(super) fn read(&mut self, message: &[u8; MESSAGE_LEN]) -> Result<(), NotAuthentic> {
-        // Whatever `snow` has against it, the peer is to blame: the length is right, and it is the peer's turn.
+        // Every error is the peer's fault: the length is right, and it is the peer's turn.
         self.0.read_message(message, &mut []).map(|_| ()).map_err(|_| NotAuthentic)
     }
 
@@ -87,7 +87,7 @@ impl Handshake {
     }
 }
 
-/// The usual algorithms, and as randomness the bytes that were handed in.
+/// The default algorithms, with the given bytes as randomness.
 struct InjectedRandomness(Zeroizing<[u8; Entropy::LEN]>);
 
 impl CryptoResolver for InjectedRandomness {
@@ -108,8 +108,8 @@ impl CryptoResolver for InjectedRandomness {
     }
 }
 
-/// Gives its bytes away once. This handshake asks once, for its private key; if a later `snow` asked again,
-/// it must not get the same.
+/// Returns its bytes once. This handshake asks once, for its private key; if a later `snow` asked
+/// again, it must not get the same bytes.
 struct OneShotRandom(Option<Zeroizing<[u8; Entropy::LEN]>>);
 
 impl Random for OneShotRandom {
@@ -125,7 +125,7 @@ mod tests {
     use super::super::tests::{TERMS, entropy, key};
     use super::*;
 
-    /// A child of ours and a parent that is `snow` from end to end.
+    /// A child of this module and a parent that is `snow` from end to end.
     fn pair() -> (Handshake, Handshake) {
         let key = key(&TERMS);
         let (mut child, mut parent) =

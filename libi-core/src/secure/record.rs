@@ -1,8 +1,8 @@
-//! Decides how bytes travel on an encrypted link: cut into records, each sealed under its number.
+//! Records: how bytes travel on an encrypted link, each record encrypted under its number.
 //!
-//! [`Sealer`] copies what it seals once, out of the caller's buffers, which other links may need as well, and
-//! seals the copy in place. [`Opener`] opens a record where it lies, in the piece it came in; only a record that
-//! is split between pieces is put together first.
+//! [`Sealer`] copies its input once, out of buffers that other links may need as well, and encrypts
+//! the copy in place. [`Opener`] decrypts a record in the piece in which it arrived; only a record
+//! that is split between pieces is assembled first.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,20 +13,21 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::RecordFault;
 
-/// The most bytes in one record. A relay can pass bytes on only when their record is complete, and this much lies
-/// in the nearest cache while it is worked on; records four times as long are hardly faster.
+/// The most plaintext bytes in one record. A relay can pass bytes on only when their record is
+/// complete, and this much fits into the nearest cache during decryption; records four times as
+/// long are hardly faster.
 pub const MAX_PLAINTEXT: usize = 16 * 1024;
 
-/// The most bytes in the box of one record: the piece and its tag.
+/// The most ciphertext bytes in one record: the plaintext and its tag.
 pub const MAX_CIPHERTEXT: usize = MAX_PLAINTEXT + TAG_LEN;
 
-/// No record is empty: a peer could keep us busy with saying nothing.
+/// No record is empty: a peer could otherwise cause work without sending anything.
 pub(super) const MIN_CIPHERTEXT: usize = 1 + TAG_LEN;
 
 pub(super) const TAG_LEN: usize = 16;
 const LENGTH_LEN: usize = 2;
 
-/// The sending half of an encrypted link. Its output has to be sent whole and in order.
+/// The sending half of an encrypted link. Its output has to be sent completely and in order.
 pub struct Sealer {
     key: CipherState,
 }
@@ -34,9 +35,9 @@ pub struct Sealer {
 /// The receiving half of an encrypted link.
 pub struct Opener {
     state: OpenerState,
-    /// A record that is split between pieces, with its length. Empty when none is.
+    /// A record that is split between pieces, with its length field. Empty when there is none.
     split: Vec<u8>,
-    /// Whether `split` was handed out, and is to be forgotten at the next step.
+    /// Whether `split` was handed out, and has to be cleared at the next step.
     handed_out: bool,
 }
 
@@ -50,13 +51,13 @@ impl Sealer {
         Self { key }
     }
 
-    /// Seals `parts`, as if they were one slice, and appends the records to `out`.
+    /// Encrypts `parts`, as if they were one slice, and appends the records to `out`.
     ///
-    /// Parts are there so that a frame's header, its payload and further frames get into one record without being
-    /// put together first. No bytes make no record.
+    /// With several parts, a frame's header, its payload and further frames share a record without
+    /// being copied together first. Empty input makes no record.
     ///
     /// # Errors
-    /// There are more records to seal than the key still bears. Nothing is appended then, nor ever after.
+    /// The key has too few nonces left. Nothing is appended then, nor by any later call.
     pub fn seal(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), RecordFault> {
         let mut left: usize = parts.iter().map(|part| part.len()).sum();
         let records = left.div_ceil(MAX_PLAINTEXT);
@@ -73,7 +74,7 @@ impl Sealer {
             while out.len() < start + piece {
                 match part.split_off(..part.len().min(start + piece - out.len())) {
                     Some(front) if !front.is_empty() => out.extend_from_slice(front),
-                    // There is a next one: `left` is the sum of all.
+                    // There is a next part: `left` is the sum of all lengths.
                     _ => part = parts.next().unwrap_or_default(),
                 }
             }
@@ -83,7 +84,7 @@ impl Sealer {
         Ok(())
     }
 
-    /// Moves on to a later nonce, to see the last ones without waiting for them.
+    /// Skips to a later nonce, for tests of the last ones.
     #[cfg(test)]
     pub(super) const fn skip_to(&mut self, nonce: u64) {
         self.key.next = nonce;
@@ -95,11 +96,12 @@ impl Opener {
         Self { state: OpenerState::Alive(key), split: Vec::new(), handed_out: false }
     }
 
-    /// Takes the next record off the front of `input` and tells what was sealed in it, never nothing; `None`
-    /// when `input` is used up. What is told lies in `input` or in here, hence only until the next step.
+    /// Takes the next record off the front of `input` and returns its plaintext, which is never
+    /// empty; `None` when `input` is used up. The plaintext lies in `input` or in this value, and
+    /// is valid until the next step.
     ///
     /// # Errors
-    /// The next bytes are not the next record. The same error is given ever after.
+    /// The next bytes are not the next record. Every later call returns the same error.
     pub fn step<'s, 'i: 's>(&'s mut self, input: &mut &'i mut [u8]) -> Result<Option<&'s [u8]>, RecordFault> {
         if core::mem::take(&mut self.handed_out) {
             self.split.clear();
@@ -122,7 +124,7 @@ impl Opener {
     /// The stream has ended.
     ///
     /// # Errors
-    /// It ended inside a record, or there was an error before.
+    /// It ended inside a record, or an earlier step failed.
     pub fn end(self) -> Result<(), RecordFault> {
         match &self.state {
             OpenerState::Dead(fault) => Err(*fault),
@@ -158,14 +160,14 @@ impl Drop for Opener {
 
 impl ZeroizeOnDrop for Opener {}
 
-/// A complete box.
+/// A complete ciphertext.
 struct Sealed<'a> {
     bytes: &'a mut [u8],
     was_split: bool,
 }
 
-/// Takes the next box off the front of `input`, or what there is of it, which goes to `split`. A length is
-/// refused when it is in, before space is set aside.
+/// Takes the next ciphertext off the front of `input`; an incomplete one goes to `split`. A wrong
+/// length is rejected as soon as it is complete, before memory is reserved.
 fn next_box<'s, 'i: 's>(
     split: &'s mut Vec<u8>,
     input: &mut &'i mut [u8],
@@ -198,18 +200,18 @@ fn box_length(bytes: [u8; LENGTH_LEN], record: u64) -> Result<usize, RecordFault
     }
 }
 
-/// Moves bytes from `input` to `split` until that has `wanted`.
+/// Moves bytes from `input` to `split` until that has `wanted` bytes.
 fn gather(split: &mut Vec<u8>, input: &mut &mut [u8], wanted: usize) {
     let missing = wanted.saturating_sub(split.len());
     let most = missing.min(input.len());
     if let Some(front) = input.split_off_mut(..most) {
-        // All that a record may need, at once: growing would leave opened bytes behind in freed memory.
+        // Reserves for the longest record at once: growing would leave plaintext in freed memory.
         split.reserve_exact(LENGTH_LEN + MAX_CIPHERTEXT - split.len());
         split.extend_from_slice(front);
     }
 }
 
-/// A key for one direction, and the number of the next message under it: the transport's half of Noise.
+/// The key of one direction and the number of its next message: Noise's `CipherState`.
 pub(super) struct CipherState {
     cipher: ChaCha20Poly1305,
     next: u64,
@@ -220,7 +222,7 @@ impl CipherState {
         Self { cipher: ChaCha20Poly1305::new(key.into()), next: 0 }
     }
 
-    /// Encrypts in place; the tag is to follow.
+    /// Encrypts in place and returns the tag.
     pub(super) fn seal(&mut self, plain: &mut [u8]) -> Result<[u8; TAG_LEN], RecordFault> {
         let nonce = self.nonce()?;
         let tag = self
@@ -243,7 +245,7 @@ impl CipherState {
         Ok(plain)
     }
 
-    /// Makes sure that so many messages can still be sealed; otherwise none ever will.
+    /// Checks that this many messages can still be encrypted; if not, all later calls fail as well.
     fn reserve(&mut self, messages: u64) -> Result<(), RecordFault> {
         if u64::MAX - self.next < messages {
             self.next = u64::MAX;
@@ -253,7 +255,7 @@ impl CipherState {
     }
 
     fn nonce(&mut self) -> Result<[u8; 12], RecordFault> {
-        // Noise keeps the last number for itself.
+        // Noise reserves the last number.
         self.reserve(1)?;
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&self.next.to_le_bytes());

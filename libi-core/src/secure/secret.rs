@@ -1,4 +1,4 @@
-//! Decides how secret bytes are held: out of sight, in one place, and not longer than need be.
+//! Types for secret bytes: hidden from `Debug`, held in one place, and wiped.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -6,12 +6,12 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// What the members of a session know and nobody else: 32 bytes.
+/// The secret of a session, which only its members know: 32 bytes.
 ///
-/// It travels only inside tickets, and tickets only inside protected channels. So it has no `Serialize`:
-/// the field of a ticket names [`in_ticket`]. It is wiped when dropped, wherever it was moved before,
-/// because only a pointer to it moves; each clone wipes itself. Comparing takes the same time whatever is
-/// equal.
+/// It travels only inside tickets, and tickets only inside protected channels. It therefore has no
+/// `Serialize`: the field of a ticket names [`in_ticket`]. It is wiped when dropped, wherever it
+/// was moved before, because only a pointer to it moves; each clone wipes itself. Comparison takes
+/// constant time.
 #[derive(Clone)]
 pub struct Secret(Box<[u8; Self::LEN]>);
 
@@ -25,13 +25,13 @@ impl Secret {
         Self::from_ticket(&entropy.into_bytes())
     }
 
-    /// The secret that came in a ticket.
+    /// The secret from a ticket.
     #[must_use]
     pub fn from_ticket(bytes: &[u8; Self::LEN]) -> Self {
         Self(Box::new(*bytes))
     }
 
-    /// The bytes to put into a ticket, which goes through a protected channel and nowhere else.
+    /// The bytes for a ticket, which is sent only through a protected channel.
     #[must_use]
     pub fn for_ticket(&self) -> &[u8; Self::LEN] {
         &self.0
@@ -62,12 +62,11 @@ impl ZeroizeOnDrop for Secret {}
 
 /// 32 bytes from the operating system's random generator, for one use.
 ///
-/// Each use takes them away from whoever had them: a handshake with the randomness of another gives its
-/// keys away.
+/// Each use consumes them: a handshake with the randomness of another one discloses its keys.
 pub struct Entropy(Zeroizing<[u8; Self::LEN]>);
 
 impl Entropy {
-    /// How many bytes to ask the generator for.
+    /// The number of bytes to request from the generator.
     pub const LEN: usize = 32;
 
     /// Wraps bytes that were just drawn. The caller's copy is wiped.

@@ -1,5 +1,4 @@
-//! Decides what a link is bound to, and derives from it the two things a handshake needs: an id to be found
-//! by, and a key.
+//! What a link is bound to, and the key id and key that are derived from it.
 
 use core::fmt;
 
@@ -12,20 +11,21 @@ use super::Secret;
 use crate::ids::{HostIndex, SessionId};
 use crate::wire::Version;
 
-/// What the ticket says about a link. Both sides must say the same in everything, or no handshake succeeds.
+/// The terms of a link, as its ticket states them. The handshake succeeds only if both sides have
+/// the same terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
-    /// The protocol version that will be spoken on the link.
+    /// The protocol version of the link.
     pub version: Version,
     /// The session.
     pub session: SessionId,
     /// The child's host.
     pub host: HostIndex,
-    /// Which attempt at launching that host this is. A later attempt's link is another link.
+    /// The number of the attempt to launch that host. A later attempt's link is another link.
     pub attempt: u32,
-    /// Who is connected to.
+    /// The listening end.
     pub parent: Parent,
-    /// What happens to bytes after the proof.
+    /// How bytes travel after the proof.
     pub mode: LinkSecurity,
 }
 
@@ -38,19 +38,19 @@ pub enum Parent {
     Host(HostIndex),
 }
 
-/// What happens to bytes after the proof. There is no mode without a proof.
+/// How bytes travel after the proof. Every mode includes the proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LinkSecurity {
     /// They travel in sealed records.
     #[default]
     Encrypted,
-    /// They travel as they are: whoever controls the network can read and change them. For fabrics that
-    /// are trusted.
+    /// They travel unencrypted: an attacker in the network can read and change them. For trusted
+    /// networks.
     Authenticated,
 }
 
 impl Terms {
-    /// Bytes of a prologue.
+    /// The length of a prologue.
     pub const PROLOGUE_LEN: usize = 28;
 
     /// The terms as both sides hash them into the handshake. Different terms give different bytes.
@@ -78,8 +78,8 @@ impl Terms {
     }
 }
 
-/// The name of a link, which it is asked for by before anything is proven. It is not secret, and tells nothing
-/// about the link to who does not know the session's secret.
+/// Names the key of a link before anything is proven. It is not secret, and reveals nothing about
+/// the link without the session's secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(
     /// The bytes on the wire.
@@ -87,7 +87,7 @@ pub struct KeyId(
 );
 
 impl KeyId {
-    /// Bytes of a link id.
+    /// The length of a key id.
     pub const LEN: usize = 16;
 }
 
@@ -99,11 +99,12 @@ impl fmt::Display for KeyId {
 
 impl fmt::Debug for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LinkId({self})")
+        write!(f, "KeyId({self})")
     }
 }
 
-/// All that one end needs to prove a link: derived from the secret, and good for this link alone.
+/// The key material with which one end proves a link: derived from the secret, and valid for this
+/// link alone.
 #[derive(Clone)]
 pub struct LinkKey {
     id: KeyId,
@@ -128,7 +129,7 @@ impl LinkKey {
         key
     }
 
-    /// A key that no link has, to spend on an unknown id the work that a known one costs.
+    /// A key of no link: with it, an unknown key id costs the same work as a known one.
     pub(super) fn decoy() -> Self {
         Self {
             id: KeyId([0; KeyId::LEN]),
@@ -138,13 +139,13 @@ impl LinkKey {
         }
     }
 
-    /// The link's id: under this, whoever is connected to keeps the key.
+    /// The key id, under which the listening side keeps the key.
     #[must_use]
     pub const fn id(&self) -> KeyId {
         self.id
     }
 
-    /// What happens to bytes after the proof.
+    /// How bytes travel after the proof.
     #[must_use]
     pub const fn mode(&self) -> LinkSecurity {
         self.mode

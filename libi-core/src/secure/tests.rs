@@ -66,7 +66,8 @@ pub(super) fn secured(key: &LinkKey) -> (SecuredLink, SecuredLink) {
     (child, parent)
 }
 
-/// One direction of an encrypted link, without the handshake, which takes longer than what is tested here.
+/// One direction of an encrypted link, without the handshake, which takes longer than what is
+/// tested here.
 pub(super) fn one_way() -> (Sealer, Opener) {
     let key = || record::CipherState::new(&[9; 32]);
     (Sealer::new(key()), Opener::new(key()))
@@ -159,7 +160,8 @@ fn no_debug_output_shows_secret_bytes() {
     assert_eq!(shown[1], "Fresh(..) Fresh(..)");
     let id = format!("{}", key.id());
     for shown in shown {
-        // Beside the link's id, which is public, there are a few lengths and nothing that looks like bytes.
+        // Beside the link's id, which is public, there are a few lengths and nothing that looks
+        // like bytes.
         let rest = shown.replace(&id, "");
         let digits: String = rest.chars().filter(char::is_ascii_digit).collect();
         assert!(digits.len() <= 12 && !rest.contains('['), "{shown}");

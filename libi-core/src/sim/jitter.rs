@@ -13,7 +13,7 @@ use crate::time::nanos;
 pub enum Jitter {
     /// Always the same.
     Constant(Duration),
-    /// Anything within this fraction of the middle, equally likely: 0.5 is ±50 %.
+    /// Uniform within this fraction of the mean: 0.5 is ±50 %.
     Uniform {
         /// The mean.
         middle: Duration,
@@ -22,9 +22,10 @@ pub enum Jitter {
     },
     /// Log-normal: few launches take very long, as real ones do.
     LogNormal {
-        /// Half of the launches take no longer than this.
+        /// The median.
         median: Duration,
-        /// The standard deviation of the logarithm; at 0.5 one in forty takes over 2.7 times the median.
+        /// The standard deviation of the logarithm; at 0.5 one in forty takes over 2.7 times the
+        /// median.
         sigma: f64,
     },
     /// Given for every host; hosts past the end of the list start over from its beginning.
@@ -32,7 +33,7 @@ pub enum Jitter {
 }
 
 impl Jitter {
-    /// What one launch of this host costs.
+    /// Draws the cost of one launch of this host.
     pub fn draw(&self, host: HostIndex, rng: &mut Rng) -> Duration {
         match self {
             Self::Constant(cost) => *cost,
@@ -45,7 +46,7 @@ impl Jitter {
         }
     }
 
-    /// What a launch costs on average: what a planner that knows the distribution would be told.
+    /// The mean: what a planner that knows the distribution would be told.
     #[must_use]
     pub fn mean(&self) -> Duration {
         match self {
@@ -60,7 +61,8 @@ impl Jitter {
     }
 }
 
-/// The duration times a factor; what is negative or not a number is nothing, what is too long is the longest.
+/// The duration times a factor. A negative product or NaN gives zero, an overflow the longest
+/// duration.
 pub(super) fn scale(duration: Duration, factor: f64) -> Duration {
     Duration::from_nanos(libm::round(nanos(duration) as f64 * factor) as u64)
 }

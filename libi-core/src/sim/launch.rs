@@ -1,22 +1,23 @@
 //! Simulated launches: a strategy, costs that vary, hosts that are slow or dead.
 //!
-//! # Machines and world
-//! A launcher is a host that is up and has hosts to launch. It is busy with one launch at a time:
+//! # State machine and world
+//! A launcher is a host that is up and has hosts to launch. It makes one launch at a time:
 //!
 //! ```text
-//!            Begin, Free, Failed, Woken: the next host, if there is one
+//!            Begin, Free, Failed, Woken: the next host, if any
 //!   free ------------------------------------------------------------------> busy
 //!     ^                                                                        |
 //!     +----------------------------- Free (SEQ has passed) --------------------+
 //! ```
 //!
-//! In either state `Answered` makes a child of a launched host, with a share of the queue under late commit;
-//! `Failed` queues a host again while retries are left, else it is given up. The world draws SEQ and REM for
-//! each launch. A launch that would take longer than the timeout fails then; that of a dead host always does.
-//! A launch may also be refused, which takes as long as if it had not been, and may go better the next time.
+//! In either state `Answered` turns a launched host into a child, with a share of the queue under
+//! late commit. `Failed` queues a host again while retries are left; otherwise the host is given
+//! up. The world draws SEQ and REM for each launch. A launch that would take longer than the
+//! timeout fails at the timeout; a launch of a dead host always does. A launch may also be refused,
+//! which takes as long as a success, and may succeed the next time.
 //!
-//! Who is slow, who is dead, and how long each attempt at a host takes belong to the host and the seed, not to the
-//! order of launches: two strategies under one seed meet the same hosts.
+//! Which hosts are slow or dead, and how long each attempt takes, depends on the host and the seed,
+//! not on the order of launches: two strategies under one seed meet the same hosts.
 
 mod launcher;
 
@@ -38,37 +39,37 @@ use crate::plan::late::{Launch, Queue};
 use crate::plan::{Strategy, Tree, as_index};
 use crate::time::Instant;
 
-/// What is to be simulated.
+/// The parameters of a simulated launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// How many hosts, the root included, which is up when the launch begins.
+    /// The number of hosts, including the root, which is up when the launch begins.
     pub hosts: NonZeroU32,
-    /// How launches are shared out.
+    /// How launches are distributed.
     pub strategy: Strategy,
     /// SEQ of each launch.
     pub seq: Jitter,
     /// REM of each launch.
     pub rem: Jitter,
-    /// What the whole launch pays once.
+    /// The constant part of the cost.
     pub constant: Duration,
-    /// What planners are told of the costs; by default the means, as from earlier launches.
+    /// The costs that planners assume; by default the means, as from earlier launches.
     pub assumed: Option<Cost>,
-    /// Which fraction of the hosts never answers.
+    /// The fraction of hosts that never answer.
     pub dead: f64,
-    /// Which fraction of the launches is refused; the same host may be had the next time.
+    /// The fraction of launches that are refused; the same host may accept the next one.
     pub refused: f64,
-    /// After how long a launch has failed if its host has not answered.
+    /// The timeout of a launch whose host has not answered.
     pub timeout: Duration,
-    /// Which fraction of the hosts is slow.
+    /// The fraction of hosts that are slow.
     pub slow: f64,
-    /// How many times the REM drawn for it a slow host takes.
+    /// The factor on the REM of a slow host.
     pub slowness: f64,
-    /// How often a host whose launch failed is launched again (late commit only; a static tree cannot).
+    /// The number of retries of a failed launch (late commit only; a static tree has none).
     pub retries: u16,
 }
 
 impl Setup {
-    /// A launch in which nothing varies and nobody fails.
+    /// A launch without variation and without failures.
     #[must_use]
     pub fn new(hosts: NonZeroU32, strategy: Strategy, cost: &Cost) -> Self {
         Self {
@@ -123,7 +124,7 @@ impl Setup {
     }
 }
 
-/// What came of a simulated launch.
+/// The result of a simulated launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     constant: Duration,
@@ -144,35 +145,35 @@ impl Outcome {
         last.since(Instant::ZERO).saturating_add(self.constant)
     }
 
-    /// When the last host was up or given up, with the constant part. Hosts that were stranded are neither.
+    /// When the last host was up or given up, with the constant part. Stranded hosts are neither.
     #[must_use]
     pub fn settled_time(&self) -> Duration {
         self.settled.since(Instant::ZERO).saturating_add(self.constant)
     }
 
-    /// The hosts that never came up, because they are dead or because their launcher was.
+    /// The hosts that never came up, because they or their launchers are dead.
     pub fn lost(&self) -> impl Iterator<Item = HostIndex> + '_ {
         (0..).map(HostIndex).zip(&self.up).filter(|(_, up)| up.is_none()).map(|(host, _)| host)
     }
 
-    /// Those of the lost whose own launch has failed.
+    /// The lost hosts whose own launch has failed.
     pub fn given_up(&self) -> impl Iterator<Item = HostIndex> + '_ {
         self.lost().filter(|host| self.given_up[as_index(host.0)])
     }
 
-    /// Those of the lost that nobody has launched, because their launcher in a static tree was lost.
+    /// The lost hosts that were never launched, because their launcher in a static tree was lost.
     pub fn stranded(&self) -> impl Iterator<Item = HostIndex> + '_ {
         self.lost().filter(|host| !self.given_up[as_index(host.0)])
     }
 
-    /// How many launches each host made, retries included.
+    /// The number of launches that each host made, retries included.
     #[must_use]
     pub fn launches(&self) -> &[u32] {
         &self.launches
     }
 
-    /// The tree that came about, its nodes numbered in the order in which they were launched, with the times at
-    /// which they were up; nothing if a host was lost.
+    /// The resulting tree, its nodes numbered in the order of their launches, with its schedule;
+    /// `None` if a host was lost.
     #[must_use]
     pub fn tree(&self) -> Option<(Tree, crate::plan::Schedule)> {
         let hosts = || core::iter::once(0).chain(self.order.iter().copied());
@@ -188,18 +189,18 @@ impl Outcome {
     }
 }
 
-/// The hosts, with what is the matter with them.
+/// The simulated hosts.
 struct Cluster<'a> {
     setup: &'a Setup,
     rng: Rng,
     /// For a static tree: the children of every host, the next one last.
     children: Vec<Vec<HostIndex>>,
-    /// Which host each machine is.
+    /// The host of each state machine.
     host_of: Vec<HostIndex>,
     outcome: Outcome,
 }
 
-/// What each host's own random numbers are for.
+/// The purposes of each host's own random numbers.
 const FATE_STREAM: u64 = 1 << 32;
 const COST_STREAM: u64 = 2 << 32;
 
@@ -280,7 +281,7 @@ impl World for Cluster<'_> {
     }
 }
 
-/// Every host's children in a static tree, the last to be launched first.
+/// Every host's children in a static tree, in reverse order of their launches.
 fn children(tree: &Tree) -> Vec<Vec<HostIndex>> {
     let mut children = vec![Vec::new(); as_index(tree.hosts())];
     for (launcher, host) in tree.launches() {

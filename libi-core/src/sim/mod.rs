@@ -1,33 +1,35 @@
-//! Discrete events in virtual time: whole launches in one process, from a seed.
+//! Discrete-event simulation in virtual time: whole launches in one process, from a seed.
 //!
 //! # How it works
-//! A [`Sim`] holds machines ([`Machine`]), an [`Agenda`] of what is going to happen to them, and a
-//! [`World`]. It takes the earliest entry from the agenda, hands it to its machine together with the time,
-//! and gives every effect that the machine wants to the world, which enters the consequences in the agenda. Time
-//! is what the agenda says; nothing waits. Entries for the same instant happen in the order in which
-//! they were entered, and all randomness comes from an [`rng::Rng`] in the world, so a run is a function of
-//! its seed.
+//! A [`Sim`] holds state machines ([`Machine`]), an [`Agenda`] of future events, and a [`World`].
+//! It takes the earliest entry from the agenda, passes it to its machine together with the time,
+//! and hands every resulting effect to the world, which enters the consequences in the agenda.
+//! Virtual time jumps from entry to entry; nothing waits. Entries for the same instant are
+//! processed in the order in which they were entered, and all randomness comes from an [`rng::Rng`]
+//! in the world, so a run is a function of its seed.
 //!
 //! # What runs in it
-//! [`launch`] simulates launches: its machines are launchers around a [late-commit
-//! queue](crate::plan::late::Queue) or a static tree, its world draws the costs and decides who is
-//! slow or dead.
+//! [`launch`] simulates launches: its state machines are launchers around a [late-commit
+//! queue](crate::plan::late::Queue) or a static tree; its world draws the costs and decides which
+//! hosts are slow or dead.
 //!
-//! # How further machines are put into it
-//! Nothing here knows about launching. To run a protocol machine under the simulator:
+//! # How to simulate another state machine
+//! This module knows nothing about launching. To run a protocol machine under the simulator:
 //!
-//! 1. implement [`Machine`] for it, which is all that the runtime loop asks for as well. The same value runs in
-//!    both; there is no version of it for the simulator. Machines of several kinds that have to meet (a
+//! 1. implement [`Machine`] for it, which the runtime loop requires as well. The same value runs in
+//!    both; there is no simulator version of it. Machines of several kinds that have to meet (a
 //!    leader's launch half and its communication half, a front end) become one enum;
-//! 2. write a [`World`] that carries out its effects: *send these bytes on that link* becomes an entry for
-//!    the machine at the other end after a drawn delay, *start this command* becomes a machine
-//!    [started](Agenda::start) later or an exit status reported, *wake me at* becomes an entry for itself;
-//! 3. let faults be the world's own [`World::WorldEvent`]s, drawn from the seed and entered in the agenda:
-//!    a process [ends](Agenda::end) (whatever is still to happen to it is dropped with it), a link is cut
-//!    (entries are delivered or not by what the world knows of the link), a host gets slow, garbage arrives;
-//! 4. check the invariants in the world or after [`Sim::run`], which ends by itself when nothing is left to
-//!    happen, and says so when it had to be stopped: a protocol that waits for ever shows as a machine that is not
-//!    finished in a quiet simulation, one that spins as [`StopReason::StepLimit`].
+//! 2. write a [`World`] that carries out its effects: *send these bytes on that link* becomes an
+//!    entry for the machine at the other end after a drawn delay, *start this command* becomes a
+//!    machine [started](Agenda::start) later or a reported exit status, *wake me at* becomes an
+//!    entry for the machine itself;
+//! 3. make faults the world's own [`World::WorldEvent`]s, drawn from the seed and entered in the
+//!    agenda: a process [ends](Agenda::end) (its pending events are dropped with it), a link is cut
+//!    (entries are delivered or not, depending on the world's state of the link), a host becomes
+//!    slow, garbage arrives;
+//! 4. check the invariants in the world or after [`Sim::run`], which returns when the agenda is
+//!    empty, and says so when it had to stop early. A protocol that waits for ever shows as an
+//!    unfinished machine in a quiescent simulation, one that spins as [`StopReason::StepLimit`].
 
 pub mod jitter;
 pub mod launch;
@@ -40,14 +42,14 @@ use core::cmp::Ordering;
 use crate::machine::Machine;
 use crate::time::Instant;
 
-/// What carries out the effects of machines.
+/// Carries out the effects of state machines.
 pub trait World: Sized {
-    /// The machines that live in it.
+    /// The simulated state machines.
     type Machine: Machine;
-    /// What happens to the world itself rather than to a machine.
+    /// An event of the world itself rather than of a machine.
     type WorldEvent;
 
-    /// Carries out what a machine wants, by entering the consequences in the agenda.
+    /// Carries out an effect of a machine, by entering the consequences in the agenda.
     fn carry_out(
         &mut self,
         from: MachineId,
@@ -55,15 +57,15 @@ pub trait World: Sized {
         agenda: &mut Agenda<Self>,
     );
 
-    /// Something that was entered for the world happens.
+    /// An event of the world happens.
     fn on_world_event(&mut self, what: Self::WorldEvent, agenda: &mut Agenda<Self>);
 }
 
-/// A machine in a simulation. Numbers are given in the order in which machines start, from 0.
+/// Identifies a machine in a simulation. Machines are numbered in the order of their start, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineId(pub u32);
 
-/// What is going to happen, and to whom.
+/// The future events of machines and world.
 pub struct Agenda<W: World> {
     now: Instant,
     entered: u64,
@@ -72,7 +74,7 @@ pub struct Agenda<W: World> {
 }
 
 impl<W: World> Agenda<W> {
-    /// What time it is.
+    /// The present virtual time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
@@ -85,7 +87,7 @@ impl<W: World> Agenda<W> {
         node
     }
 
-    /// Ends a machine: it is dropped, and with it whatever was still to happen to it.
+    /// Ends a machine and returns it. Its pending events are dropped.
     pub fn end(&mut self, node: MachineId) -> Option<W::Machine> {
         self.machines.get_mut(node.0 as usize)?.take()
     }
@@ -96,12 +98,12 @@ impl<W: World> Agenda<W> {
         self.machines.get(node.0 as usize)?.as_ref()
     }
 
-    /// Enters an event for a machine; the past is taken for now.
+    /// Enters an event for a machine; a time in the past counts as now.
     pub fn tell(&mut self, at: Instant, node: MachineId, event: <W::Machine as Machine>::Event) {
         self.enter(at, Occurrence::Event(node, event));
     }
 
-    /// Enters a happening for the world; the past is taken for now.
+    /// Enters an event for the world; a time in the past counts as now.
     pub fn plan(&mut self, at: Instant, happening: W::WorldEvent) {
         self.enter(at, Occurrence::WorldEvent(happening));
     }
@@ -124,7 +126,8 @@ struct Scheduled<W: World> {
 }
 
 impl<W: World> Ord for Scheduled<W> {
-    /// The heap gives its greatest: that has to be the earliest, and of those the one entered first.
+    /// The heap yields its greatest element, which has to be the earliest entry, and of those at
+    /// one instant the first entered.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.nth).cmp(&(self.at, self.nth))
     }
@@ -148,24 +151,24 @@ impl<W: World> Eq for Scheduled<W> {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// Nothing is left to happen.
+    /// The agenda is empty.
     Quiescent,
-    /// The next entry lies beyond the time allowed.
+    /// The next entry lies beyond the time limit.
     TimeLimit,
-    /// More happened than was allowed: something spins.
+    /// The step limit was reached: a machine spins.
     StepLimit,
 }
 
-/// A simulation: machines, a world, and what is going to happen.
+/// A simulation: state machines, a world, and their future events.
 pub struct Sim<W: World> {
-    /// What carries out the machines' effects.
+    /// The world.
     pub world: W,
-    /// Who is there, and what is going to happen to them.
+    /// The state machines and the future events.
     pub agenda: Agenda<W>,
 }
 
 impl<W: World> Sim<W> {
-    /// A simulation of this world in which nobody is there and nothing is going to happen yet.
+    /// A simulation of this world without machines or events.
     #[must_use]
     pub fn new(world: W) -> Self {
         let agenda =
@@ -173,7 +176,7 @@ impl<W: World> Sim<W> {
         Self { world, agenda }
     }
 
-    /// Lets everything happen that is entered for times up to `until`, but no more than `steps` entries.
+    /// Processes the entries for times up to `until`, but at most `steps` of them.
     pub fn run(&mut self, until: Instant, steps: u64) -> StopReason {
         let mut effects = Vec::new();
         for _ in 0..steps {

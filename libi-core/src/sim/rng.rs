@@ -1,6 +1,6 @@
-//! Seeded randomness: the same seed gives the same numbers on every machine, for ever.
+//! Seeded randomness: the same seed gives the same numbers on every machine and in every version.
 //!
-//! The generator is xoshiro256++ with its state filled by splitmix64. It is written down here rather
+//! The generator is xoshiro256++ with its state filled by splitmix64. It is implemented here rather
 //! than taken from a crate because a seed in a bug report has to replay after any upgrade.
 
 /// A seeded source of random numbers. Not for secrets.
@@ -17,7 +17,7 @@ impl Rng {
         Self { state: core::array::from_fn(|_| splitmix(&mut z)) }
     }
 
-    /// A generator of its own for a purpose, so that drawing more for one does not shift another's.
+    /// An independent generator for a purpose: drawing more for one purpose does not shift another.
     #[must_use]
     pub fn fork(&self, purpose: u64) -> Self {
         Self::new(self.state[0] ^ self.state[3].rotate_left(17) ^ splitmix(&mut purpose.wrapping_add(1)))
@@ -37,7 +37,8 @@ impl Rng {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number of 0..bound; 0 if the bound is 0. The bias of at most bound / 2^64 matters to nobody here.
+    /// A number of 0..bound; 0 if the bound is 0. The bias of at most bound / 2^64 is negligible
+    /// here.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
@@ -49,7 +50,7 @@ impl Rng {
 
     /// A number from the normal distribution with mean 0 and standard deviation 1.
     pub fn normal(&mut self) -> f64 {
-        // Box and Muller; 1 - unit() is never 0, whose logarithm there is none of.
+        // Box and Muller; 1 - unit() is never 0, which has no logarithm.
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
         radius * libm::cos(core::f64::consts::TAU * self.unit())
     }

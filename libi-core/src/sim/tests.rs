@@ -1,4 +1,4 @@
-//! The kernel of the simulator, with two machines that throw a ball to one another.
+//! The simulator itself, with two machines that throw a ball to one another.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Throws back what it gets until its arm is tired.
+/// Returns the ball a limited number of times.
 struct Player {
     throws: u32,
 }
@@ -25,7 +25,7 @@ impl Machine for Player {
     }
 }
 
-/// A court on which a ball flies for a second, and on which a player may be hurt.
+/// A world in which a ball flies for a second, and in which a player may be removed.
 #[derive(Default)]
 struct Court {
     thrown: Vec<(Instant, u32)>,
@@ -80,7 +80,7 @@ fn what_was_to_happen_to_a_machine_is_dropped_when_it_ends() {
     assert!(sim.agenda.machine(MachineId(1)).is_none() && sim.agenda.machine(MachineId(0)).is_some());
 }
 
-/// Notes what it is told, in the order in which it is told.
+/// Records its events in order.
 #[derive(Default)]
 struct Diary(Vec<u32>);
 

@@ -1,10 +1,12 @@
-//! A timeline as Chrome trace JSON, which `chrome://tracing` and Perfetto show and `libi trace` reads back.
+//! A timeline as Chrome trace JSON, which `chrome://tracing` and Perfetto show and `libi trace`
+//! reads back.
 //!
-//! Each host is a thread of one process. What viewers draw are complete events (`X`) for the phases *starting*,
-//! *joining* and *failed*, an instant when the session was up, another when it should have been, and counters of hosts up.
-//! What is read back is exact and apart from that: `otherData` has the session, and the metadata event that
-//! names a host's thread has its line under `args.libi`, with all times in whole nanoseconds. Times beyond the 584
-//! years that fit 64 bits of them are written as that.
+//! Each host is a thread of one process. Viewers draw complete events (`X`) for the phases
+//! *starting*, *joining* and *failed*, an instant when the session was up, another for the
+//! prediction, and counters of hosts up. The data for reading back is exact and separate:
+//! `otherData` describes the session, and the metadata event that names a host's thread has its
+//! record under `args.libi`, with all times in whole nanoseconds. Times beyond 64 bits of them (584
+//! years) are written as the largest value.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -18,7 +20,7 @@ use crate::time::nanos;
 /// The number of this format, `otherData.libi_trace` in a file.
 pub const FORMAT: u32 = 1;
 
-/// How many steps a counter of hosts up has at most.
+/// The largest number of steps of a counter of hosts up.
 const MOST_COUNTS: usize = 500;
 
 impl Timeline {
@@ -44,7 +46,7 @@ impl Timeline {
         out.json
     }
 
-    /// What concerns the session as a whole.
+    /// The data of the session as a whole.
     fn other_data(&self, out: &mut Writer) {
         out.put(format_args!("{{\"libi_trace\":{FORMAT},\"session\":{}", Quoted(&self.session)));
         out.put(format_args!(",\"hosts\":{}", self.hosts.len()));
@@ -69,7 +71,7 @@ impl Timeline {
         out.put(format_args!("}}"));
     }
 
-    /// What a viewer draws of a host.
+    /// The events that viewers draw for a host.
     fn phases(&self, out: &mut Writer, index: HostIndex, host: &HostLine, critical: bool) {
         let critical = if critical { ",\"critical_path\":true" } else { "" };
         if let (Some(at), true) = (host.hello, host.attempts > 0) {
@@ -84,7 +86,7 @@ impl Timeline {
             out.phase(index, "joining", host.hello.unwrap_or(at), at, args);
         }
         if let Some((at, cause)) = &host.ended {
-            // What was up was not failing all the time until it was lost; nor was what waited.
+            // A host that was up, or that waited, was not failing until the end.
             let waited = host.joined.is_some() || host.attempts == 0;
             let from = if waited { *at } else { host.reached() };
             let args = format_args!("\"cause\":{},\"attempts\":{}", Quoted(cause), host.attempts);
@@ -109,7 +111,7 @@ impl Timeline {
     }
 }
 
-/// What is read back of a host.
+/// The event of a host that is read back.
 fn line(out: &mut Writer, index: HostIndex, host: &HostLine) {
     out.event(format_args!(
         "\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{},\"libi\":{}}}",
@@ -141,7 +143,7 @@ impl fmt::Display for HostLineJson<'_> {
     }
 }
 
-/// Viewers take thread 0 for something special.
+/// Viewers treat thread 0 specially, so threads count from 1.
 fn thread(HostIndex(index): HostIndex) -> u64 {
     u64::from(index) + 1
 }
@@ -194,7 +196,7 @@ impl Writer {
     }
 }
 
-/// A time as the format wants it: in microseconds.
+/// A time in microseconds, the unit of the format.
 struct Micros(Duration);
 
 impl fmt::Display for Micros {
@@ -204,7 +206,7 @@ impl fmt::Display for Micros {
     }
 }
 
-/// Text as JSON wants it written.
+/// Text, escaped for JSON.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

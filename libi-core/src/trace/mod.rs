@@ -1,21 +1,22 @@
-//! The timeline of a launch: what happened to each host and when, beside what was predicted.
+//! The timeline of a launch: the phases of each host over time, beside the prediction.
 //!
-//! Whoever drives a launch fills in a [`Timeline`]; nothing here reads a clock. All times are offsets from the
-//! beginning of the launch. A timeline says which [path](Timeline::critical_path) of launches led to the host that joined
-//! last, sums itself up as a [`Summary`], and is written as [Chrome trace JSON](Timeline::chrome_json), which
-//! `chrome://tracing`, Perfetto and `libi trace` read, or drawn as an [SVG](Timeline::svg).
+//! The driver of a launch fills in a [`Timeline`]; nothing here reads a clock. All times are
+//! offsets from the beginning of the launch. A timeline gives the [path](Timeline::critical_path)
+//! of launches to the host that joined last and a [`Summary`], and is written as [Chrome trace
+//! JSON](Timeline::chrome_json), which `chrome://tracing`, Perfetto and `libi trace` read, or drawn
+//! as an [SVG](Timeline::svg).
 //!
 //! # The phases of a host
 //!
 //! ```text
-//!   0            started        greeted         joined
+//!   0            started         hello          joined
 //!   |   waiting     |   starting   |   joining    |   up ...
 //!                                          ended, with the cause: at any time, in any phase
 //! ```
 //!
-//! [`HostLine::attempts`] counts launches; all times belong to the last one, so what earlier attempts took is part
-//! of the waiting. A timeline may be incomplete or absurd, since it may come from a file: whatever is asked of
-//! it is answered without panic and in time proportional to its size.
+//! [`HostLine::attempts`] counts launches; all times belong to the last one, so earlier attempts
+//! are part of the waiting. A timeline may be incomplete or absurd, since it may come from a file:
+//! no method panics, and each takes time proportional to the size of the timeline.
 
 mod chrome;
 mod picture;
@@ -39,52 +40,52 @@ use crate::ids::HostIndex;
 /// What happened during the launch of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// What people call the session.
+    /// The name of the session.
     pub session: String,
     /// The hosts; [`HostIndex`] counts along them.
     pub hosts: Vec<HostLine>,
     /// When the session was up, if it was.
     pub up: Option<Duration>,
-    /// How the launch would have gone at constant costs.
+    /// The launch as predicted at constant costs.
     pub predicted: Option<Prediction>,
 }
 
-/// What happened to one host.
+/// The times of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLine {
-    /// What people call it.
+    /// The name of the host.
     pub name: String,
-    /// How many members run on it.
+    /// The number of members on it.
     pub members: u32,
-    /// The host whose leader launched it last; nothing if it was the front end.
+    /// The host whose leader launched it last; `None` for the front end.
     pub launcher: Option<HostIndex>,
-    /// How often it was launched; 0 if nobody came to it.
+    /// The number of launches; 0 if it was never launched.
     pub attempts: u32,
-    /// When its last launch was started; without meaning if there was none.
+    /// When its last launch was started; meaningless without a launch.
     pub started: Duration,
     /// When its leader said hello.
     pub hello: Option<Duration>,
     /// When all its members were up.
     pub joined: Option<Duration>,
-    /// When it was given up or lost, and why.
+    /// When it was given up or lost, and the cause.
     pub ended: Option<(Duration, String)>,
 }
 
-/// What has become of a host.
+/// The state of a host at the end of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
     /// Its members are up.
     Joined,
     /// It was given up before they were.
     Failed,
-    /// They were up, and then it was lost.
+    /// Its members were up, and then it was lost.
     Lost,
-    /// Neither is known: the timeline ends too early.
+    /// Neither is known: the timeline ends before.
     Open,
 }
 
 impl HostLine {
-    /// What has become of it.
+    /// The state of the host at the end of the timeline.
     #[must_use]
     pub fn fate(&self) -> Fate {
         match (&self.joined, &self.ended) {
@@ -95,7 +96,7 @@ impl HostLine {
         }
     }
 
-    /// From the start of its launch until its leader said hello, which is what REM stands for.
+    /// From the start of its launch until its leader said hello: REM.
     #[must_use]
     pub fn starting(&self) -> Option<Duration> {
         self.hello.map(|at| at.saturating_sub(self.started))
@@ -107,12 +108,12 @@ impl HostLine {
         self.joined.map(|at| at.saturating_sub(self.started))
     }
 
-    /// How far it got: when it last entered a phase.
+    /// When it last entered a phase.
     fn reached(&self) -> Duration {
         self.joined.or(self.hello).unwrap_or(self.started)
     }
 
-    /// The latest time that is known of it.
+    /// The latest known time of the host.
     fn last(&self) -> Duration {
         let started = if self.attempts > 0 { self.started } else { Duration::ZERO };
         let known = [self.hello, self.joined, self.ended.as_ref().map(|&(at, _)| at)];
@@ -121,7 +122,7 @@ impl HostLine {
 }
 
 impl Timeline {
-    /// How long the launch took: until the session was up, or else until the last thing that is known.
+    /// How long the launch took: until the session was up, or else until the latest known time.
     #[must_use]
     pub fn took(&self) -> Duration {
         self.up.unwrap_or_else(|| self.hosts.iter().map(HostLine::last).max().unwrap_or_default())
@@ -133,8 +134,8 @@ impl Timeline {
         self.hosts.get(usize::try_from(index.0).ok()?)
     }
 
-    /// The hosts on the way from the front end to the host that joined last, which is the last of them; of
-    /// several that joined then, the first. Nobody if no host joined.
+    /// The hosts on the path from the front end to the host that joined last, which is the last
+    /// element; of several that joined at that time, the first. Empty if no host joined.
     #[must_use]
     pub fn critical_path(&self) -> Vec<HostIndex> {
         let joined =
@@ -144,7 +145,7 @@ impl Timeline {
         let mut next = joined.max().map(|(_, core::cmp::Reverse(index))| index);
         while let Some((index, host)) = next.and_then(|index| Some((index, self.host(index)?))) {
             if !met.insert(index) {
-                break; // launchers in a circle lead nowhere
+                break; // a cycle of launchers
             }
             path.push(index);
             next = host.launcher;
@@ -157,7 +158,7 @@ impl Timeline {
         (0..).map(HostIndex).zip(&self.hosts)
     }
 
-    /// When hosts joined, ascending.
+    /// The times at which hosts joined, ascending.
     fn joins(&self) -> Vec<Duration> {
         let mut joins: Vec<_> = self.hosts.iter().filter_map(|host| host.joined).collect();
         joins.sort_unstable();

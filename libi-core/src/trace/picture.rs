@@ -1,9 +1,10 @@
 //! A timeline as a picture: hosts down in the order of their launches, time across.
 //!
-//! Above, how many hosts are up at each time, measured and predicted. Below, a row for every host with its phases, and
-//! under them a thin line for the launch that was predicted for this place in the order. The path to the host that
-//! joined last is marked. Of more than [`MAX_ROWS`] hosts every k-th is shown, and beside those the failed ones and the
-//! path, up to as many of either; the picture says so. The SVG needs nothing but itself.
+//! Above, how many hosts are up at each time, measured and predicted. Below, a row for every host
+//! with its phases, and under them a thin line for the launch that was predicted for this place in
+//! the order. The path to the host that joined last is marked. Of more than [`MAX_ROWS`] hosts
+//! every k-th is shown, and beside those the failed ones and the path, up to as many of either; the
+//! picture says so. The SVG needs nothing but itself.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -16,7 +17,8 @@ use crate::draw::{CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
 use crate::ids::HostIndex;
 use crate::time::Rounded;
 
-/// How many hosts a picture shows, with up to as many of those that failed and of the path to the last host.
+/// The number of hosts that a picture shows, with up to as many failed ones and as many on the path
+/// to the last host.
 pub const MAX_ROWS: usize = 200;
 
 const WAITING: &str = "#e5e7eb";
@@ -51,8 +53,8 @@ impl Timeline {
         canvas.finish()
     }
 
-    /// Where the time axis ends: hosts that are lost long after the launch, or a prediction far from what was
-    /// measured, leave the launch visible.
+    /// Where the time axis ends: hosts that are lost long after the launch, or a prediction far
+    /// from what was measured, leave the launch visible.
     fn axis(&self) -> Duration {
         let took = self.took();
         let predicted = self.predicted.as_ref().map(super::Prediction::time).unwrap_or_default();
@@ -129,11 +131,11 @@ impl Timeline {
         canvas.line(format_args!("</g>"));
     }
 
-    /// What is said of a host to whoever points at it.
+    /// The tooltip of a host's row.
     fn tooltip(&self, host: &HostLine) -> String {
         let launcher = host.launcher.map(|launcher| self.host(launcher));
         let launcher =
-            launcher.map_or("the front end", |host| host.map_or("nobody known", |host| &host.name));
+            launcher.map_or("the front end", |host| host.map_or("an unknown host", |host| &host.name));
         let mut text = match host.attempts {
             0 => format!("{}: never launched", host.name),
             1 => format!("{}: launched by {launcher} at {}", host.name, Rounded(host.started)),
@@ -150,7 +152,7 @@ impl Timeline {
         text
     }
 
-    /// From the row of a launcher to that of the host on the path that it launched.
+    /// A line from the row of a launcher to the row of the host that it launched, on the path.
     fn link(&self, canvas: &mut Canvas, drawn: &BTreeMap<HostIndex, f64>, index: HostIndex) {
         let Some(host) = self.host(index) else { return };
         let Some(&to) = drawn.get(&index) else { return };
@@ -164,7 +166,7 @@ impl Timeline {
     }
 }
 
-/// The phases of a host, each with its colour; what has no end yet ends with the launch.
+/// The phases of a host, each with its colour; an open phase ends with the launch.
 fn phases(host: &HostLine, took: Duration) -> impl Iterator<Item = (Duration, Duration, &'static str)> {
     let ended = host.ended.as_ref().map(|&(at, _)| at);
     let open = ended.unwrap_or(took);
@@ -206,11 +208,11 @@ fn legend(canvas: &mut Canvas, rows: &Rows) {
     canvas.text(LEFT, TOP + CURVE + 32.0, "start", &hidden);
 }
 
-/// Which hosts are shown.
+/// The selection of hosts to show.
 struct Rows {
-    /// With their places in the order of launches.
+    /// The hosts, with their positions in the order of launches.
     shown: Vec<(usize, HostIndex)>,
-    /// Those of them on the path to the last host.
+    /// The shown hosts on the path to the last host.
     path: BTreeSet<HostIndex>,
     every: usize,
     failed_hidden: usize,

@@ -1,4 +1,4 @@
-//! How a launch would have gone if every launch had cost the same.
+//! The course of a launch if every single launch had cost the same.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -8,20 +8,22 @@ use crate::cost::Cost;
 use crate::plan::greedy;
 use crate::time::Instant;
 
-/// What the planner says of a launch.
+/// The planner's prediction for a launch.
 ///
-/// It speaks of places, not of hosts: which host has the n-th launch is not decided in advance.
+/// It is about positions in the order of launches, not about hosts: which host comes n-th is not
+/// decided in advance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prediction {
-    /// What a launch was taken to cost, usually what was measured.
+    /// The assumed cost, usually the measured one.
     pub cost: Cost,
-    /// When one host more is up, ascending.
+    /// The times at which one more host is up, ascending.
     pub up: Vec<Duration>,
 }
 
 impl Prediction {
-    /// The fastest launch of so many hosts at this cost: the front end launches the first, whose leader launches the rest
-    /// together with those that are up by then. The constant is paid at the beginning.
+    /// The fastest launch of `hosts` hosts at this cost. The front end launches the first, whose
+    /// leader launches the rest together with the hosts that are up by then. The constant is paid
+    /// at the beginning.
     ///
     /// ```
     /// use libi_core::{cost::Cost, trace::Prediction};
@@ -44,13 +46,13 @@ impl Prediction {
         Self { cost, up: up.collect() }
     }
 
-    /// How long the launch takes.
+    /// The time of the whole launch.
     #[must_use]
     pub fn time(&self) -> Duration {
         self.up.last().copied().unwrap_or_default()
     }
 
-    /// When the launch in this place is started and its host is up; the first is in place 0.
+    /// When the launch at this position, counted from 0, is started and when its host is up.
     #[must_use]
     pub fn place(&self, place: usize) -> Option<(Duration, Duration)> {
         let up = *self.up.get(place)?;

@@ -1,4 +1,4 @@
-//! A timeline in a few numbers: what somebody wants to know first whose launch was slow, or failed.
+//! A timeline in a few numbers, for the question why a launch was slow or failed.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,44 +8,46 @@ use core::time::Duration;
 use super::{Fate, HostLine, Timeline};
 use crate::ids::HostIndex;
 
-/// How many of the slowest hosts a summary names.
+/// The number of slowest hosts that a summary names.
 pub const SLOWEST: usize = 5;
 
-/// The numbers of a launch.
+/// The key figures of a launch.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// How many hosts were to be launched.
+    /// The number of hosts to launch.
     pub hosts: usize,
-    /// How many of them are up.
+    /// The number of hosts that are up.
     pub joined: usize,
-    /// How many were given up.
+    /// The number of hosts that were given up.
     pub failed: usize,
-    /// How many were up and then lost.
+    /// The number of hosts that were up and then lost.
     pub lost: usize,
-    /// Of how many nothing is known: the timeline ends too early.
+    /// The number of hosts whose end is unknown: the timeline ends before.
     pub open: usize,
-    /// How many members are up.
+    /// The number of members that are up.
     pub members: u64,
     /// How long the launch took, see [`Timeline::took`].
     pub took: Duration,
-    /// How long it should have taken.
+    /// The predicted time.
     pub predicted: Option<Duration>,
-    /// How many times as long as predicted it took; of a session that never was up there is nothing to compare.
+    /// The measured time as a multiple of the predicted one; `None` where the two are not
+    /// comparable.
     pub ratio: Option<f64>,
-    /// From the start of a launch until its leader said hello, which is what REM stands for.
+    /// From the start of a launch until its leader said hello: REM.
     pub starting: Option<Quartiles>,
-    /// The hosts that took longest from the start of their launch until they joined, the slowest first.
+    /// The hosts with the longest time from the start of their launch until they joined, the
+    /// slowest first.
     pub slowest: Vec<HostIndex>,
-    /// Why the host that joined last did so then, beginning at the front end.
+    /// The critical path to the host that joined last, from the front end.
     pub path: Vec<PathStep>,
-    /// Who launched most hosts, and how many.
+    /// The launcher with the most launches.
     pub busiest: Option<BusiestLauncher>,
-    /// How many launches were repetitions.
+    /// The number of repeated launches.
     pub retries: u64,
 }
 
-/// Five of many durations: a quarter of them is no longer than `lower`, half than `median`, three quarters than `upper`.
+/// The quartiles of a set of durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quartiles {
     /// The shortest.
@@ -60,37 +62,37 @@ pub struct Quartiles {
     pub most: Duration,
 }
 
-/// How many hosts somebody launched.
+/// A launcher and the number of its launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusiestLauncher {
-    /// Who; nothing is the front end.
+    /// The host; `None` for the front end.
     pub host: Option<HostIndex>,
-    /// How many hosts.
+    /// The number of hosts it launched.
     pub launched: u32,
 }
 
-/// One launch on the way to the host that joined last.
+/// One launch on the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathStep {
-    /// Whose launch.
+    /// The launched host.
     pub host: HostIndex,
-    /// Who launched it; nothing is the front end.
+    /// Its launcher; `None` for the front end.
     pub launcher: Option<HostIndex>,
-    /// How many hosts its launcher launched earlier.
+    /// The number of hosts that its launcher launched before it.
     pub before: u32,
-    /// From when its launcher was there until its launch was started.
+    /// From when its launcher was up until its own launch was started.
     pub waited: Duration,
     /// From the start of its launch until its leader said hello.
     pub starting: Duration,
-    /// From that until all its members were up. It matters for the last one only.
+    /// From that until all its members were up. Only that of the last step delays the session.
     pub joining: Duration,
     /// When its leader said hello, or when it joined if that is not known.
     pub hello: Duration,
 }
 
 impl Quartiles {
-    /// Of no durations there are none.
+    /// The quartiles of these durations; `None` if there are none.
     #[must_use]
     pub fn of(mut durations: Vec<Duration>) -> Option<Self> {
         durations.sort_unstable();
@@ -136,7 +138,7 @@ fn slowest(timeline: &Timeline) -> Vec<HostIndex> {
     took.into_iter().take(SLOWEST).map(|(_, index)| index).collect()
 }
 
-/// Of several who launched equally many the first, the front end before all others.
+/// The launcher with the most launches; of several, the first, with the front end before all hosts.
 fn busiest(timeline: &Timeline) -> Option<BusiestLauncher> {
     let mut launched = vec![0; timeline.hosts.len()];
     let mut front_end = 0;
@@ -158,7 +160,7 @@ fn busiest(timeline: &Timeline) -> Option<BusiestLauncher> {
 
 fn steps(timeline: &Timeline) -> Vec<PathStep> {
     let path = timeline.critical_path();
-    // Who launched how many before what time is counted in one pass for all launchers on the path.
+    // One pass counts the earlier launches of all launchers on the path.
     let place: alloc::collections::BTreeMap<Option<HostIndex>, usize> =
         path.iter().enumerate().map(|(i, &index)| (launcher(timeline, index), i)).collect();
     let mut steps: Vec<_> = path.iter().filter_map(|&index| step(timeline, index)).collect();

@@ -1,4 +1,4 @@
-//! Facts about timelines; that files are read back as they were written is tested with the reader, in the program.
+//! Tests of timelines. Reading files back is tested with the reader, in the program.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -97,7 +97,7 @@ fn launchers_in_a_circle_or_out_of_range_end_the_path() {
     assert_eq!(timeline.critical_path(), [HostIndex(2)]);
     let summary = Summary::new(&timeline);
     assert_eq!(summary.path.len(), 1);
-    assert!(timeline.svg().contains("launched by nobody known"));
+    assert!(timeline.svg().contains("launched by an unknown host"));
 }
 
 #[test]
@@ -108,9 +108,9 @@ fn an_empty_timeline_is_written_drawn_and_summed_up() {
     assert!(empty.chrome_json().contains("\"hosts\":0"));
     let summary = Summary::new(&empty);
     assert_eq!((summary.hosts, summary.starting, summary.busiest), (0, None, None));
-    let nobody = Timeline { predicted: Some(Prediction::greedy(0, COST)), ..empty };
-    assert_eq!(Summary::new(&nobody).ratio, None);
-    assert!(nobody.svg().ends_with("</svg>\n"));
+    let no_hosts = Timeline { predicted: Some(Prediction::greedy(0, COST)), ..empty };
+    assert_eq!(Summary::new(&no_hosts).ratio, None);
+    assert!(no_hosts.svg().ends_with("</svg>\n"));
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! Decides how a message becomes a frame and a frame a message.
+//! Encodes messages into frames and decodes them.
 //!
-//! Messages are serde types in postcard's encoding, and only [`Content::Message`] frames carry them:
-//! raw bytes never pass through here. Both directions are bounded by bytes that are really there: a
-//! claimed element count reserves nothing, and an encoder stops at the limit.
+//! Messages are serde types in postcard's encoding, and only [`Content::Message`] frames carry
+//! them; raw bytes never pass through here. Both directions are bounded by the bytes that are
+//! really there: a claimed element count reserves nothing, and an encoder stops at the limit.
 //!
-//! Two shapes of types do not belong in a message, because a few bytes could make them costly without
-//! end: a list of elements that take no byte (a `Vec<()>` of any length is five bytes), and a type that
-//! contains itself (its depth becomes ours). A third, whose few bytes stand for many hosts (a
-//! [`HostList`](crate::hosts::HostList) is folded, up to its own bounds), belongs only in what a proven
-//! peer sends, and not in a list there.
+//! Two kinds of types do not belong in a message, because a few bytes could make them arbitrarily
+//! costly: a list of zero-sized elements (a `Vec<()>` of any length is five bytes), and a recursive
+//! type (its depth becomes the reader's). A third kind, whose few bytes stand for many hosts (a
+//! [`HostList`](crate::hosts::HostList) is folded, up to its own bounds), belongs only in messages
+//! of an authenticated peer, and not in a list there.
 
 use alloc::vec::Vec;
 
@@ -21,8 +21,8 @@ use super::{Content, Flags, Frame, FrameError, Header, Kind, Limits};
 /// Appends a whole frame with `message` in it to `out`. On an error `out` is as it was.
 ///
 /// # Errors
-/// `kind` does not carry a message or has no channels; `message` is longer than `limits`, which are to be
-/// the reader's, allow; or it refuses to be serialised.
+/// `kind` does not carry a message or has no channels; `message` is longer than `limits` allow,
+/// which have to be the reader's; or its serialisation fails.
 pub fn encode_control<T: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     kind: Kind,
@@ -44,7 +44,8 @@ pub fn encode_control<T: Serialize + ?Sized>(
 /// The message in a frame. It may borrow from the payload.
 ///
 /// # Errors
-/// The frame's kind does not carry a message, or the payload is not exactly one message of this type.
+/// The frame's kind does not carry a message, or the payload is not exactly one message of this
+/// type.
 pub fn decode_control<'a, T: Deserialize<'a>>(frame: &Frame<'a>) -> Result<T, DecodeError> {
     let kind = frame.header().kind();
     if kind.content() != Content::Message {
@@ -55,38 +56,39 @@ pub fn decode_control<'a, T: Deserialize<'a>>(frame: &Frame<'a>) -> Result<T, De
     if rest.is_empty() { Ok(message) } else { Err(DecodeError::Trailing { kind, count: rest.len() }) }
 }
 
-/// Why a message did not become a frame. The caller's fault.
+/// Why a message could not be encoded. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// Frames of this kind do not carry messages.
     #[error("a {kind} frame carries no message")]
     NoMessage {
-        /// The kind asked for.
+        /// The requested kind.
         kind: Kind,
     },
-    /// The message is too long for the reader. How long it would be is not known: writing stopped there.
-    #[error("{kind} message of more than {allowed} bytes, which is all the reader takes")]
+    /// The message is too long for the reader. Its length is unknown, because encoding stopped at
+    /// the limit.
+    #[error("{kind} message of more than {allowed} bytes, the most that the reader accepts")]
     TooLong {
         /// What the message is.
         kind: Kind,
-        /// The most bytes it may have.
+        /// The limit in bytes.
         allowed: usize,
     },
     /// The header would break the rules of its kind.
     #[error(transparent)]
     Header(#[from] FrameError),
     /// The type's serialisation failed.
-    #[error("{kind} message refuses to be serialised")]
+    #[error("{kind} message cannot be serialised")]
     Refused {
         /// What the message is.
         kind: Kind,
-        /// What its serialisation said.
+        /// The error of the serialisation.
         source: postcard::Error,
     },
 }
 
-/// Why a frame is not the message that was awaited. The peer's fault.
+/// Why a frame is not the awaited message. The peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -101,10 +103,10 @@ pub enum DecodeError {
     Malformed {
         /// What the frame is.
         kind: Kind,
-        /// What is wrong with it.
+        /// The error of the deserialisation.
         source: postcard::Error,
     },
-    /// There is more than the message.
+    /// There are bytes behind the message.
     #[error("{count} bytes too many after a {kind} message")]
     Trailing {
         /// What the frame is.
@@ -122,7 +124,7 @@ fn append<T: Serialize + ?Sized>(
     limits: &Limits,
 ) -> Result<(), EncodeError> {
     let start = out.len();
-    // Checks kind and channel before the message is gone through; the length is filled in after it.
+    // Checks kind and channel before the message is encoded; the length is filled in afterwards.
     out.extend_from_slice(&Header::new(kind, Flags::NONE, channel, 0, limits)?.encode());
     let body = out.len();
     let allowed = limits.max_payload(kind);
@@ -245,7 +247,7 @@ mod tests {
         assert!(refused.source().is_some());
     }
 
-    /// What a visitor of a list is told to expect, which is what it would reserve.
+    /// The size hint that a visitor of a list gets, which it would reserve.
     #[derive(Debug, PartialEq)]
     struct Expected(Option<usize>);
 

@@ -1,23 +1,23 @@
-//! Decides where frames begin and end in a stream that arrives in pieces of any size.
+//! Finds the frames in a stream that arrives in pieces of any size.
 //!
-//! The [`Decoder`] holds at most one incomplete header. Payload is handed out as slices of the piece it
-//! came in, so that a relay can pass a chunk on while the rest of it is still on its way.
+//! The [`Decoder`] holds at most one incomplete header. Payload is returned as slices of the piece
+//! it arrived in, so that a relay can pass a chunk on before the rest of it has arrived.
 
 use super::{FrameError, Header, Limits};
 
-/// What the next bytes of a stream are. A frame is one `Head`, its payload in any number of `Bytes`,
-/// and one `End`.
+/// The next part of a stream. A frame is one `Head`, its payload in any number of `Bytes`, and one
+/// `End`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FramePart<'a> {
     /// A frame begins.
     Head(Header),
-    /// The next bytes of its payload, never none.
+    /// The next bytes of its payload, at least one.
     Bytes(&'a [u8]),
     /// Its payload is complete.
     End,
 }
 
-/// Takes a stream of frames apart.
+/// Splits a stream into frames.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     limits: Limits,
@@ -42,7 +42,7 @@ impl Decoder {
         Self { limits, state: DecoderState::BETWEEN }
     }
 
-    /// Puts other limits into force, from the next header on.
+    /// Sets the limits, from the next header on.
     pub const fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -53,11 +53,11 @@ impl Decoder {
         matches!(self.state, DecoderState::Head { have: 0, .. })
     }
 
-    /// Takes the next event off the front of `input`; `None` when `input` is used up. Since an `End`
-    /// needs no byte, `input` may be empty before the last event is out: ask until `None`.
+    /// Takes the next part off the front of `input`; `None` when `input` is used up. Since an `End`
+    /// needs no byte, `input` may be empty before the last part is out: call until `None`.
     ///
     /// # Errors
-    /// The next bytes are not the header of a frame. The same error is given ever after.
+    /// The next bytes are not the header of a frame. Every later call returns the same error.
     pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<FramePart<'a>>, FrameError> {
         match &mut self.state {
             DecoderState::Head { bytes, have } => {

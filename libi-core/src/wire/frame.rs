@@ -1,6 +1,7 @@
-//! Decides where a frame ends in a buffer that may hold less or more than one.
+//! Parses a frame at the front of a buffer that may hold less or more than one.
 //!
-//! [`parse`] looks at the front of a buffer and copies nothing: a [`Frame`] borrows its payload from there.
+//! [`parse`] looks at the front of a buffer and copies nothing: a [`Frame`] borrows its payload
+//! from there.
 
 use super::{FrameError, Header, Limits};
 
@@ -12,48 +13,49 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// What the header says.
+    /// The header.
     #[must_use]
     pub const fn header(&self) -> Header {
         self.header
     }
 
-    /// As many bytes as the header says.
+    /// The payload, whose length the header gives.
     #[must_use]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// A frame from its two parts, for who has collected the payload elsewhere; `None` if they do not
-    /// belong together, because the payload has another length than the header says.
+    /// A frame from its two parts, for callers that collect the payload elsewhere; `None` if the
+    /// payload does not have the length in the header.
     #[must_use]
     pub const fn from_parts(header: Header, payload: &'a [u8]) -> Option<Self> {
         if header.length() == payload.len() { Some(Self { header, payload }) } else { None }
     }
 }
 
-/// What the front of a buffer is.
+/// The result of parsing the front of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// A whole frame.
     Frame {
         /// The frame.
         frame: Frame<'a>,
-        /// Bytes it takes at the front of the buffer.
+        /// The bytes it occupies at the front of the buffer.
         consumed: usize,
     },
     /// Only the beginning of a frame.
     Incomplete {
-        /// At least this many more bytes, never 0, have to come before another try can find more. Once the
-        /// header is in, it is exactly what the frame lacks.
+        /// At least this many more bytes, never 0, are needed before another try can make progress.
+        /// Once the header is complete, it is exactly the number of missing bytes.
         missing: usize,
     },
 }
 
-/// Looks at the front of `input`.
+/// Parses the frame at the front of `input`.
 ///
-/// The error stands as soon as the header is in, however much of the payload is: a caller who makes room
-/// for [`missing`](Parsed::Incomplete) bytes never makes more than `limits` allow.
+/// An error is reported as soon as the header is complete, however much of the payload is there: a
+/// caller that reserves [`missing`](Parsed::Incomplete) bytes never reserves more than `limits`
+/// allow.
 ///
 /// # Errors
 /// The bytes at the front are not the header of a frame.

@@ -1,7 +1,7 @@
-//! Decides what a frame's eight header bytes may say.
+//! The eight header bytes of a frame and their rules.
 //!
-//! A [`Header`] exists only if it keeps every rule of its [`Kind`] and the [`Limits`] in force; the same
-//! checks serve who writes and who reads, so this side cannot send what the other must refuse.
+//! A [`Header`] exists only if it keeps every rule of its [`Kind`] and the [`Limits`] in force. The
+//! same checks serve writer and reader, so this side cannot send what the other side must reject.
 
 use thiserror::Error;
 
@@ -10,24 +10,24 @@ use super::{Content, Flags, Kind};
 // Lengths are u32 on the wire and usize in memory.
 const _: () = assert!(usize::BITS >= 32);
 
-/// How long payloads may be.
+/// The limits on payload lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Bytes of [`Content::Bytes`] in one frame. A longer message travels in chunks.
+    /// The limit for [`Content::Bytes`] in one frame. A longer message travels in chunks.
     pub payload: u32,
-    /// Bytes of [`Content::Message`]. There is no way around this one.
+    /// The limit for [`Content::Message`], which cannot be split.
     pub control: u32,
 }
 
 impl Limits {
-    /// For a peer that has not proven that it belongs to the session. A stranger can make us hold no more
-    /// than this; a ticket or a hello, with every address a host may have, fits several times. Raw
-    /// bytes are not taken at all.
+    /// For a peer that is not authenticated. A stranger can make this side hold no more than this;
+    /// a ticket or a hello, with every address that a host may have, fits several times. Raw bytes
+    /// are not accepted at all.
     pub const UNAUTHENTICATED: Self = Self { payload: 0, control: 4 << 10 };
 
-    /// For a peer that belongs to the session. What such a peer sends is bounded only against accidents.
-    /// A control message may have to wait behind a chunk: 1 MiB takes 8 ms at 1 Gbit/s. The largest
-    /// message is a share of the launch queue: 4 MiB hold a hundred thousand hosts even if no two names
+    /// For a member of the session, whose frames are bounded only against accidents. A control
+    /// message may have to wait behind a chunk: 1 MiB takes 8 ms at 1 Gbit/s. The largest message
+    /// is a share of the launch queue: 4 MiB hold a hundred thousand hosts even if no two names
     /// fold together.
     pub const AUTHENTICATED: Self = Self { payload: 1 << 20, control: 4 << 20 };
 
@@ -42,7 +42,7 @@ impl Limits {
     }
 }
 
-/// What comes before a frame's payload.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     length: u32,
@@ -58,7 +58,7 @@ impl Header {
     /// A header for a payload of `length` bytes.
     ///
     /// # Errors
-    /// Whatever the reader of this header would object to, given the same limits.
+    /// Any rule that the reader of this header would reject, given the same limits.
     pub const fn new(
         kind: Kind,
         flags: Flags,
@@ -104,19 +104,19 @@ impl Header {
         [l0, l1, l2, l3, self.kind.number(), self.flags.bits(), c0, c1]
     }
 
-    /// What the frame is.
+    /// The kind of the frame.
     #[must_use]
     pub const fn kind(self) -> Kind {
         self.kind
     }
 
-    /// The flags it bears.
+    /// The flags.
     #[must_use]
     pub const fn flags(self) -> Flags {
         self.flags
     }
 
-    /// The conversation it belongs to.
+    /// The channel that the frame belongs to.
     #[must_use]
     pub const fn channel(self) -> u16 {
         self.channel
@@ -129,31 +129,31 @@ impl Header {
     }
 }
 
-/// Why eight bytes are not the header of a frame. Read from a link, it is the peer's fault and the end
-/// of the link.
+/// Why eight bytes are not the header of a frame. On a link, the peer is at fault, and the link
+/// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The kind has no meaning.
+    /// The kind is unknown.
     #[error("frame of unknown kind {seen}; known are {} to {}", Kind::Ticket.number(), Kind::Goodbye.number())]
     UnknownKind {
         /// The byte where the kind should be.
         seen: u8,
     },
-    /// The frame bears flags which its kind does not know.
+    /// The frame has flags that its kind does not allow.
     #[error("{kind} frame with flags {seen:#010b}; allowed are {allowed:#010b}")]
     Flags {
-        /// What the frame is.
+        /// The kind of the frame.
         kind: Kind,
         /// The byte of flags.
         seen: u8,
         /// The flags of this kind.
         allowed: u8,
     },
-    /// The frame speaks for the link itself, but names a channel.
+    /// A frame of the link itself names a channel.
     #[error("{kind} frame on channel {seen}; allowed is 0 only")]
     Channel {
-        /// What the frame is.
+        /// The kind of the frame.
         kind: Kind,
         /// The channel.
         seen: u16,
@@ -161,7 +161,7 @@ pub enum FrameError {
     /// The payload is longer than the limits in force allow.
     #[error("{kind} frame of {length} bytes; allowed are {allowed}")]
     TooLong {
-        /// What the frame is.
+        /// The kind of the frame.
         kind: Kind,
         /// The length it announces.
         length: usize,

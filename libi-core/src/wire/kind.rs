@@ -1,27 +1,28 @@
-//! Decides which kinds of frames there are and what each may carry.
+//! The kinds of frames, and what each may carry.
 //!
-//! One row per kind, in [`Kind`]'s functions: what the payload is, which flags it may bear, whether it
-//! belongs to a channel. The checks in [`Header`](super::Header) read these rows and know no kind by name.
+//! [`Kind`]'s functions hold one row per kind: what the payload is, which flags are allowed,
+//! whether it belongs to a channel. The checks in [`Header`](super::Header) use these rows and name
+//! no kind.
 
 use core::fmt;
 
-/// What a frame is. The numbers are on the wire: never reused, never changed.
+/// The kind of a frame. The numbers are on the wire: they are never reused and never changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Tells a started process who it is to be; the first frame from parent to child. A message.
+    /// Assigns a role to a started process; the first frame from parent to child. A message.
     Ticket = 1,
     /// Redeems the ticket; the first frame from child to parent. A message.
     Hello = 2,
-    /// Everything else said between libi's own machines. A message.
+    /// All other messages between libi's own state machines. A message.
     Control = 3,
     /// Bytes of a process's standard input, output or error. Raw.
     Stdio = 4,
-    /// What one communication half says to another, or a chunk of it. Raw.
+    /// Data of the communication half, or a chunk of it. Raw.
     Data = 5,
     /// The sender is alive. Empty.
     Heartbeat = 6,
-    /// The last frame in this direction: the end of the stream after it is no fault. Empty.
+    /// The last frame in this direction: an end of the stream after it is no error. Empty.
     Goodbye = 7,
 }
 
@@ -30,9 +31,9 @@ pub enum Kind {
 pub enum Content {
     /// One serialised message, which is decoded as a whole.
     Message,
-    /// Bytes that libi passes on and does not look into.
+    /// Bytes that libi passes on without interpreting them.
     Bytes,
-    /// There is none.
+    /// None.
     Nothing,
 }
 
@@ -72,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// The flags a frame of this kind may bear.
+    /// The flags that a frame of this kind may have.
     #[must_use]
     pub const fn flags(self) -> Flags {
         match self {

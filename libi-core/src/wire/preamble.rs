@@ -1,7 +1,7 @@
-//! Decides where the protocol starts in a stream that may start with something else.
+//! Finds the start of the protocol in a stream that may begin with other text.
 //!
-//! A login banner, the prints of a shell profile, what a program says before it calls libi: all of it
-//! comes through the same pipe, ahead of the [`Preamble`]. The [`PreambleScanner`] tells the two apart.
+//! A login banner, the output of a shell profile, or of the program before it calls libi comes
+//! through the same pipe, ahead of the [`Preamble`]. The [`PreambleScanner`] separates the two.
 
 use core::array;
 use core::fmt;
@@ -9,7 +9,8 @@ use core::ops::Deref;
 
 use super::{Version, VersionRange};
 
-/// Its first byte occurs in no UTF-8 and nowhere else in it; see the protocol chapter for the rest.
+/// Its first byte does not occur in UTF-8, nor again in the magic; see the module documentation of
+/// `wire` for the rest.
 const MAGIC: [u8; 8] = *b"\xfflibi\x00\r\n";
 const VERSIONS_AT: usize = MAGIC.len();
 const CHECK_AT: usize = VERSIONS_AT + 4;
@@ -34,7 +35,7 @@ impl Preamble {
         [m0, m1, m2, m3, m4, m5, m6, m7, o0, o1, n0, n1, !o0, !o1, !n0, !n1]
     }
 
-    /// Reads a preamble; `None` if it is something else.
+    /// Decodes a preamble; `None` if the bytes are not one.
     #[must_use]
     pub fn decode(bytes: &[u8; Self::LEN]) -> Option<Self> {
         if !matches_prefix(bytes) {
@@ -47,19 +48,19 @@ impl Preamble {
     }
 }
 
-/// Looks for a preamble in a stream that arrives in pieces of any size.
+/// Searches for a preamble in a stream that arrives in pieces of any size.
 ///
-/// It holds back what may turn out to be the beginning of one, less than [`Preamble::LEN`] bytes; all
-/// the rest is told at once. Ordinary text is never held back.
+/// It holds back a possible beginning of a preamble, less than [`Preamble::LEN`] bytes; all other
+/// bytes are returned at once. Ordinary text is never held back.
 #[derive(Clone, Debug, Default)]
 pub struct PreambleScanner {
     held: HeldBytes,
 }
 
-/// What a piece of the stream was: first `held`, then `text`, then the preamble, if it was found.
+/// The parts of a piece of the stream: first `held`, then `foreign`, then the preamble, if found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scan<'a> {
-    /// The end of earlier pieces, which is now known to be foreign.
+    /// The end of earlier pieces, now known to be foreign.
     pub held: HeldBytes,
     /// The foreign beginning of this piece.
     pub foreign: &'a [u8],
@@ -72,11 +73,11 @@ pub struct Scan<'a> {
 pub struct ProtocolStart<'a> {
     /// The preamble.
     pub preamble: Preamble,
-    /// What follows it in the same piece: the first frames.
+    /// The bytes behind it in the same piece: the first frames.
     pub rest: &'a [u8],
 }
 
-/// Bytes that a scanner has held back. Reads as a slice.
+/// Bytes that a scanner has held back. Dereferences to a slice.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeldBytes {
     // Bytes from `len` on are 0, so that equal contents are equal values.
@@ -91,14 +92,14 @@ impl PreambleScanner {
         Self::default()
     }
 
-    /// Takes the next piece of the stream. Once the preamble is found, nothing is held any more.
+    /// Scans the next piece of the stream. After the preamble is found, nothing is held any more.
     pub fn scan<'a>(&mut self, piece: &'a [u8]) -> Scan<'a> {
         let held = self.held;
         let total = held.len + piece.len();
         let byte = |at: usize| if at < held.len { held.bytes[at] } else { piece[at - held.len] };
 
-        // The first place where all that is there, up to a preamble's length, agrees with one. Each place
-        // costs a preamble's length at most, and nearly always one byte.
+        // The first position where the available bytes, up to a preamble's length, match one. Each
+        // position costs a preamble's length at most, and nearly always one byte.
         let mut window = [0; Preamble::LEN];
         let mut found = None;
         let start = (0..total).find(|&start| {
@@ -128,7 +129,7 @@ impl PreambleScanner {
         }
     }
 
-    /// The stream has ended: what is still held was foreign after all.
+    /// The stream has ended: the held bytes are foreign.
     #[must_use]
     pub fn finish(self) -> HeldBytes {
         self.held
@@ -136,7 +137,7 @@ impl PreambleScanner {
 }
 
 impl HeldBytes {
-    /// The first bytes of `bytes`, of which a scanner never has more than fit.
+    /// Collects bytes, of which a scanner never has more than fit.
     fn collect(bytes: impl Iterator<Item = u8>) -> Self {
         let mut held = Self::default();
         for (slot, byte) in held.bytes.iter_mut().zip(bytes) {
@@ -161,7 +162,7 @@ impl fmt::Debug for HeldBytes {
     }
 }
 
-/// Whether these bytes, no more than a preamble's, agree with the beginning of one.
+/// Whether these bytes, at most a preamble's length, match the beginning of a preamble.
 fn matches_prefix(bytes: &[u8]) -> bool {
     bytes.iter().enumerate().all(|(at, &byte)| match at {
         ..VERSIONS_AT => byte == MAGIC[at],
@@ -179,7 +180,8 @@ mod tests {
 
     const OURS: Preamble = Preamble { versions: PROTOCOL };
 
-    /// Foreign bytes, and the preamble with what follows it, of a stream fed in pieces cut at `cuts`.
+    /// Foreign bytes, and the preamble with the bytes behind it, of a stream in pieces cut at
+    /// `cuts`.
     fn scan(stream: &[u8], cuts: &[usize]) -> (Vec<u8>, Option<(Preamble, Vec<u8>)>) {
         let mut scanner = PreambleScanner::new();
         let mut foreign = Vec::new();
@@ -199,7 +201,7 @@ mod tests {
         (foreign, None)
     }
 
-    /// The plain reading of the rule: the first sixteen bytes that are a preamble.
+    /// The reference: the first sixteen bytes that are a preamble.
     fn oracle(stream: &[u8]) -> (Vec<u8>, Option<(Preamble, Vec<u8>)>) {
         for at in 0..stream.len() {
             if let Some((head, rest)) = stream[at..].split_first_chunk()
@@ -254,7 +256,8 @@ mod tests {
     #[test]
     fn a_preamble_behind_the_beginning_of_another_is_found_at_every_cut() {
         let whole = OURS.encode();
-        // Not up to the last byte: that is FF as well, and the second's first byte would complete the first.
+        // Not up to the last byte: that is FF as well, and the second's first byte would complete
+        // the first.
         for prefix in 0..Preamble::LEN - 1 {
             let stream = [&whole[..prefix], &whole, b"rest"].concat();
             for cut in 0..=stream.len() {

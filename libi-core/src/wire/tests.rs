@@ -1,4 +1,4 @@
-//! Facts about whole streams: however they are cut, both readers find the same frames in them.
+//! Properties of whole streams: both readers find the same frames in them, however they are cut.
 
 use super::*;
 use proptest::collection::vec as vec_of;
@@ -8,7 +8,8 @@ use std::vec::Vec;
 
 const LIMITS: Limits = Limits { payload: 40, control: 60 };
 
-/// Frames with their payloads, and how the stream ended: between frames, inside one, or in an error.
+/// Frames with their payloads, and how the stream ended: between frames, inside one, or in an
+/// error.
 #[derive(Debug, PartialEq)]
 struct Reading {
     frames: Vec<(Header, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! Decides which protocol version two builds speak with each other.
+//! Negotiates the protocol version between two builds.
 
 use core::fmt;
 
@@ -46,7 +46,7 @@ impl VersionRange {
         self.newest
     }
 
-    /// The newest version both speak. The peer, asking the other way round, comes to the same.
+    /// The newest version that both speak. The peer computes the same.
     ///
     /// # Errors
     /// There is no version that both speak.
@@ -70,9 +70,12 @@ impl fmt::Display for VersionRange {
     }
 }
 
-/// Two builds of libi that cannot talk with each other. The fault of whoever installed them.
+/// Two builds of libi without a common version: an error of the installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
-#[error("no common protocol version: this build of libi speaks {ours}, the peer's speaks {theirs}")]
+#[error(
+    "no common protocol version: this build of libi speaks {ours}, the peer's speaks {theirs}; \
+     install the same version on all hosts"
+)]
 pub struct VersionMismatch {
     /// What this side speaks.
     pub ours: VersionRange,
@@ -99,7 +102,7 @@ mod tests {
     #[test]
     fn a_mismatch_names_both_ranges() {
         let told = range(1, 2).agree(range(3, 3)).unwrap_err().to_string();
-        assert_eq!(told, "no common protocol version: this build of libi speaks 1 to 2, the peer's speaks 3");
+        assert!(told.contains("this build of libi speaks 1 to 2, the peer's speaks 3;"), "{told}");
     }
 
     proptest! {

@@ -1,20 +1,20 @@
-//! The texts that resource managers leave for a job, read one by one.
+//! Parsers for the formats of resource managers.
 //!
-//! They are written by programs, so they are read strictly: plain host names, no brackets but Slurm's,
-//! and nothing passed over. Memory grows with the text, but for Slurm's brackets, which have the bounds
-//! of every host list.
+//! The texts are written by programs, so they are parsed strictly: plain host names, no brackets
+//! except Slurm's, and nothing is skipped. Memory grows with the text, except for Slurm's brackets,
+//! which have the bounds of every host list.
 
 use super::super::error::{HostListError, HostListErrorKind as Kind, InputKind, ListFault};
 use super::super::{HostList, HostRef, name};
 
-/// Reads Slurm's node list, `node[001-064,100]`, with its tasks per node, `2(x3),1`. Without the
-/// latter every host has one.
+/// Parses Slurm's node list, `node[001-064,100]`, with its tasks per node, `2(x3),1`. Without the
+/// latter every host has one task.
 ///
 /// # Errors
-/// A mistake in either, told apart by [`HostListError::text`], or a different number of hosts in both.
+/// A mistake in either, distinguished by [`HostListError::text`], or different numbers of hosts.
 pub fn parse_slurm(nodes: &str, tasks_per_node: Option<&str>) -> Result<HostList, HostListError> {
     let mut hosts = HostList::parse(nodes)?;
-    // Slurm writes neither; a count taken from here would be overwritten below without a word.
+    // Slurm writes none of these; a count from here would be overwritten below silently.
     if hosts.iter().any(|host| host.user.is_some() || host.port.is_some() || host.count != 1) {
         let at = nodes.find(['@', ':', '*']).unwrap_or(0);
         return Err(ListFault::new(at, Kind::PlainNameExpected).locate(InputKind::List, nodes));
@@ -37,7 +37,7 @@ pub fn parse_slurm(nodes: &str, tasks_per_node: Option<&str>) -> Result<HostList
     Ok(hosts)
 }
 
-/// `2(x3)`, two tasks on each of three hosts, or `2`. A mistake comes with its offset.
+/// `2(x3)`, two tasks on each of three hosts, or `2`. A mistake is returned with its offset.
 fn task_count(field: &str) -> Result<(u32, u32), (usize, Kind)> {
     let number = |offset: usize, digits| name::parse_count(digits).map_err(|kind| (offset, kind));
     let Some((tasks, repeat)) = field.split_once("(x") else { return Ok((number(0, field)?, 1)) };
@@ -47,8 +47,8 @@ fn task_count(field: &str) -> Result<(u32, u32), (usize, Kind)> {
     Ok((number(0, tasks)?, number(tasks.len() + 2, repeat)?))
 }
 
-/// Reads the file that `PBS_NODEFILE` names: a host on each line, once for each of its slots. Every
-/// line is an entry.
+/// Parses the file that `PBS_NODEFILE` names: a host on each line, once for each of its slots.
+/// Every line is an entry.
 ///
 /// # Errors
 /// The first line that is not a plain host name.
@@ -59,8 +59,8 @@ pub fn parse_pbs_nodefile(text: &str) -> Result<HostList, HostListError> {
     })
 }
 
-/// Reads the file that `LSB_DJOB_HOSTFILE` names: a host on each line, once for each of its slots. Every
-/// line is an entry.
+/// Parses the file that `LSB_DJOB_HOSTFILE` names: a host on each line, once for each of its slots.
+/// Every line is an entry.
 ///
 /// # Errors
 /// The first line that is not a plain host name.
@@ -71,7 +71,7 @@ pub fn parse_lsf_hostfile(text: &str) -> Result<HostList, HostListError> {
 /// Reads `LSB_MCPU_HOSTS`: `hostA 2 hostB 4`.
 ///
 /// # Errors
-/// The first host that is not a plain name or has no number of slots behind it.
+/// The first host that is not a plain name or has no number of slots.
 pub fn parse_lsf_mcpu_hosts(text: &str) -> Result<HostList, HostListError> {
     let mut list = HostList::new();
     let mut line = Fields::new(text, 0);
@@ -81,8 +81,8 @@ pub fn parse_lsf_mcpu_hosts(text: &str) -> Result<HostList, HostListError> {
     Ok(list)
 }
 
-/// Reads the file that `PE_HOSTFILE` names: host, slots, queue and processors on each line. The latter
-/// two do not matter and may be missing.
+/// Parses the file that `PE_HOSTFILE` names: host, slots, queue and processors on each line. The
+/// latter two are ignored and may be missing.
 ///
 /// # Errors
 /// The first line that does not begin with a plain host name and a number of slots.
@@ -90,7 +90,7 @@ pub fn parse_grid_engine_hostfile(text: &str) -> Result<HostList, HostListError>
     parse_lines(text, Fields::host_and_slots)
 }
 
-/// Hands each line that is not blank to `parse`.
+/// Passes each line that is not blank to `parse`.
 fn parse_lines<'t>(
     text: &'t str,
     parse: impl Fn(&mut Fields<'t>, &mut HostList) -> Result<(), ListFault>,
@@ -107,7 +107,7 @@ fn parse_lines<'t>(
     Ok(list)
 }
 
-/// The non-empty pieces of `text` between separators, which are ASCII, with their places.
+/// The non-empty pieces of `text` between ASCII separators, with their offsets.
 fn fields(text: &str, separator: impl Fn(char) -> bool) -> impl Iterator<Item = (usize, &str)> {
     let mut next = 0;
     let pieces = text.split(separator).map(move |piece| {
@@ -118,10 +118,10 @@ fn fields(text: &str, separator: impl Fn(char) -> bool) -> impl Iterator<Item = 
     pieces.filter(|(_, piece)| !piece.is_empty())
 }
 
-/// The fields of a line, taken one by one.
+/// The fields of a line, one by one.
 struct Fields<'t> {
     rest: &'t str,
-    /// Where `rest` begins in the whole text.
+    /// The offset of `rest` in the whole text.
     at: usize,
 }
 
@@ -145,7 +145,7 @@ impl<'t> Fields<'t> {
 
     fn host(&mut self, list: &mut HostList, count: u32) -> Result<(), ListFault> {
         let (at, name) = self.field();
-        // A count behind the name, as other files have it; an address has more colons.
+        // A count behind the name, as in other formats; an address has more colons.
         match name.split_once(':') {
             Some((_, rest)) if !rest.contains(':') => Err(ListFault::new(at, Kind::PlainNameExpected)),
             _ => push(list, at, name, count),

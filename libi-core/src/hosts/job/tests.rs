@@ -151,7 +151,7 @@ fn an_error_names_the_variable_and_the_file_and_no_later_manager_is_asked() {
     assert_eq!(error.to_string(), "/gone (from PBS_NODEFILE) cannot be read: no such file");
     let error = find(&variables, &[("/gone", "n1 n2")]).expect_err("two on a line");
     let said =
-        "/gone (from PBS_NODEFILE): host file, line 1, column 4: nothing more was expected on this line";
+        "/gone (from PBS_NODEFILE): host file, line 1, column 4: unexpected text at the end of this line";
     assert_eq!(error.to_string(), said);
     let error = find(&[("SLURM_JOB_NODELIST", "n[2-1]")], &[]).expect_err("runs backwards");
     assert!(error.to_string().starts_with("SLURM_JOB_NODELIST: host list, column 3: the range 2-1"));

@@ -1,4 +1,4 @@
-//! By when everything can be up if everybody helps who can: the time T of the [module above](super).
+//! The earliest time at which all hosts can be up: T of the [module documentation](super).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -7,29 +7,31 @@ use crate::ids::HostIndex;
 use crate::plan::growth::Growth;
 use crate::time::Instant;
 
-/// An overdue launch is expected after one part in this many of its age.
+/// An overdue launch is expected after its age divided by this.
 const OVERDUE_DIVISOR: u64 = 8;
-/// Nothing is expected of a launch that has taken this many times its estimate, though it may still answer.
+/// A launch that has taken this many times its estimate is not expected any more, though it may
+/// still answer.
 const SILENT_AFTER: u64 = 2;
 
-/// Everybody who can launch, and from when on.
+/// All nodes that can launch, and from when on.
 pub(super) struct LaunchCapacity {
-    /// How many hosts each of them can have up, by when.
+    /// The number of hosts that one of them can have up over time.
     pub(super) growth: Growth,
-    /// And how many the launcher itself.
+    /// The same for the launcher itself.
     pub(super) launcher_growth: Growth,
-    /// The child that is ready is one of them, from now on.
+    /// When the child is ready: now.
     pub(super) child_ready: u64,
-    /// The launcher itself is another, from here on.
+    /// The launcher's next launch slot.
     pub(super) launcher_slot: u64,
-    /// And so are those that will be ready: when, in order but for those that are overdue, who come first.
+    /// When the launches in flight are expected to be ready: in order, but for overdue ones, which
+    /// come first.
     pub(super) in_flight: Vec<u64>,
-    /// How many hosts there are to be had up.
+    /// The number of hosts to be launched.
     pub(super) remaining: u32,
 }
 
 impl LaunchCapacity {
-    /// Whether everything can be up at this time.
+    /// Whether all hosts can be up at this time.
     fn can_finish_by(&self, finish: u64) -> bool {
         let up_from = |ready: u64| self.growth.others_up(finish.saturating_sub(ready), self.remaining);
         let own = self.launcher_growth.others_up(finish.saturating_sub(self.launcher_slot), self.remaining);
@@ -43,11 +45,11 @@ impl LaunchCapacity {
         up >= self.remaining
     }
 
-    /// The least time at which everything can be up, searched for outwards from a guess. It is always
-    /// later than now, because nobody launches anything in no time.
+    /// The least time at which all hosts can be up, searched outwards from a guess. It is always
+    /// later than now, because no launch takes no time.
     pub(super) fn earliest_finish(&self, guess: u64) -> u64 {
         let mut early = self.child_ready; // too early
-        let mut late = guess.max(self.child_ready.saturating_add(1)); // late enough, once the step is found
+        let mut late = guess.max(self.child_ready.saturating_add(1)); // late enough at the end
         let mut step = 1u64;
         if self.can_finish_by(late) {
             while late - early > step && self.can_finish_by(late - step) {
@@ -77,7 +79,8 @@ impl LaunchCapacity {
     }
 }
 
-/// The launches that have neither become ready nor failed, by their start, and when they have their turn.
+/// The launches that have neither become ready nor failed, by their start, each with the time of
+/// its turn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InFlight {
     turns: BTreeMap<(Instant, HostIndex), Instant>,
@@ -96,7 +99,7 @@ impl InFlight {
         self.turns.len()
     }
 
-    /// The turns are given out again.
+    /// Updates the times of turns.
     pub(super) fn turns(&mut self, turns: impl Iterator<Item = (Instant, HostIndex, Instant)>) {
         for (started, host, turn) in turns {
             if let Some(known) = self.turns.get_mut(&(started, host)) {
@@ -105,12 +108,12 @@ impl InFlight {
         }
     }
 
-    /// The start of the first that has not been silent for so long that nothing is expected of it any more.
+    /// The start of the first launch that is still expected to answer.
     pub(super) fn first_expected(&self, now: Instant, rem: u64) -> Option<Instant> {
         self.expected_launches(now, rem).next().map(|(started, _)| started)
     }
 
-    /// When those are expected to be ready of whom anything is.
+    /// When the launches that are still expected will be ready.
     pub(super) fn expected(&self, now: Instant, rem: u64) -> Vec<u64> {
         let now_nanos = now.as_nanos();
         let ready = |turn: Instant| {

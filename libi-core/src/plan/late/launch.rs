@@ -1,4 +1,4 @@
-//! What the queue and its user say to each other of one launch.
+//! The types of the queue's interface that concern one launch.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -13,66 +13,67 @@ use crate::time::Instant;
 /// What a launcher should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Make this launch, which is in flight from now on.
+    /// Make this launch, which counts as in flight from now on.
     Launch(Launch),
-    /// Nothing before this time, when a host's back-off ends.
+    /// Nothing to launch before this time, when a host's back-off ends.
     WaitUntil(Instant),
-    /// Nothing: every host of this node is in flight, up, given to a child, or given up.
+    /// Nothing to launch: every host of this node is in flight, up, given to a child, or given up.
     Idle,
 }
 
 /// One launch of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Launch {
-    /// Which host.
+    /// The host.
     pub host: HostIndex,
-    /// Which of its launches.
+    /// The number of this launch among those of the host.
     pub attempt: Attempt,
 }
 
-/// Which launch of a host this is. Later attempts are greater, whichever nodes make them.
+/// Numbers the launches of a host. Later attempts compare greater, whichever node makes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt {
-    /// How often the host was queued again because of a loss; what it was given to may have tried meanwhile.
+    /// The number of times the host was queued again because of a loss; its former owner may have
+    /// tried it meanwhile.
     pub lost: u16,
-    /// How often its launch has failed since.
+    /// The number of failed launches since.
     pub failed: u16,
 }
 
-/// What becomes of a host whose launch failed.
+/// What to do with a host whose launch failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Launch it again, not before this much time has passed.
+    /// Launch it again after this much time.
     After(Duration),
-    /// It is given up.
+    /// Give it up.
     Never,
 }
 
-/// A call that does not fit the state of the host it names; nothing has changed.
+/// A call that does not fit the state of the host it names; the queue is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
     /// Only the launch in flight can become ready or fail.
     #[error("{} has no launch {:?} in flight here", .0.host, .0.attempt)]
     NotInFlight(Launch),
-    /// Only a child that was ready can be lost.
+    /// Only a child that is up can be lost.
     #[error("{0} is not a child that is up here")]
     NotUp(HostIndex),
-    /// Only what a child was given can come back from it.
+    /// Only a host of a child's share can come back from that child.
     #[error("{0} is not in the share of {1}")]
     NotGiven(HostIndex, HostIndex),
     /// A host is in one place at a time.
-    #[error("{0} is here already: waiting, in flight, up, or in a child's share")]
+    #[error("{0} is in this queue already: waiting, in flight, up, or in a child's share")]
     AlreadyHere(HostIndex),
 }
 
-/// What a child that is ready gets from its launcher: hosts, and what launching them should cost.
+/// What a ready child gets from its launcher: hosts, and an estimate of what launching them costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// The hosts that are the child's to launch from now on.
+    /// The hosts that the child has to launch from now on.
     pub hosts: HostRuns,
-    /// The next attempt at those of them for which it is not the first.
+    /// The next attempt at those hosts for which it is not the first.
     pub attempts: BTreeMap<HostIndex, Attempt>,
-    /// What its launcher believes of the costs.
+    /// The launcher's estimate of the costs.
     pub estimate: Estimate,
 }

@@ -1,5 +1,4 @@
-//! The queue by itself, call by call. That whole launches come out right is tested where they are
-//! simulated.
+//! The queue by itself, call by call. Whole launches are tested where they are simulated.
 
 use alloc::vec::Vec;
 
@@ -31,8 +30,8 @@ fn rem(queue: &Queue) -> Duration {
 
 #[test]
 fn a_child_takes_what_it_can_have_up_by_the_time_everything_can_be() {
-    // Ten hosts at SEQ 10, REM 100. One is launched at 0 and ready at 100; nine others have been launched
-    // by then, had the launcher gone on; here it has been held up, and eight are left.
+    // Ten hosts at SEQ 10, REM 100. One is launched at 0 and ready at 100; nine others have been
+    // launched by then, had the launcher gone on; here it has been held up, and eight are left.
     let mut queue = queue(10, 10, 100);
     let first = launch(&mut queue, 0);
     launch(&mut queue, 90);
@@ -103,7 +102,7 @@ fn back_offs_that_have_ended_are_launched_first_in_the_order_of_their_ends() {
 }
 
 #[test]
-fn a_host_in_back_off_is_nobodys_to_take_and_afterwards_takes_its_number_along() {
+fn a_host_in_back_off_is_in_no_share_and_afterwards_keeps_its_number() {
     let mut queue = queue(3, 10, 100);
     let (failed, ready, third) = (launch(&mut queue, 0), launch(&mut queue, 10), launch(&mut queue, 20));
     queue.child_failed(failed, at(50), Retry::After(MS(65))).unwrap();
@@ -277,7 +276,8 @@ fn a_launcher_that_may_have_few_in_flight_keeps_little() {
 
 #[test]
 fn launches_that_wait_for_their_turn_are_expected_after_it() {
-    // Ten starts at once have their turns one after the other, so that the tenth is where it is if they are made 10 ms apart.
+    // Ten starts at once have their turns one after the other: the tenth is where it would be
+    // with starts 10 ms apart.
     let given = |apart: u64| {
         let mut queue = queue(1_000, 10, 100);
         let launches: [_; 10] = core::array::from_fn(|i| launch(&mut queue, apart * i as u64));

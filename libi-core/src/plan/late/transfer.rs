@@ -1,12 +1,15 @@
-//! What comes back into a queue: hosts that a child hands back because it cannot launch them, and hosts that a launcher takes
-//! for its own which were nobody's.
+//! Hosts that move between queues: those that a child hands back because it cannot launch them,
+//! those that a launcher adopts because no other node has them, and those that it passes on to a
+//! child that is up.
 //!
-//! A host that somebody has tried in vain has to wait a little, and is then launched by the one it came back to, before all
-//! others. If it could be given away again, it would go to the next child that has nothing else, which would try it and hand
-//! it back as well. Only a launcher that has no room for any host gives such hosts away.
+//! A host whose launch has failed elsewhere waits for a back-off, and is then launched by the node
+//! it came back to, before all others. If it could be given away again, it would go to the next
+//! child that has nothing else, which would try it and hand it back as well. Only a launcher
+//! without resources for any launch gives such hosts away.
 //!
-//! Either way a host comes with the number of its next attempt, which the caller has made greater than all that were made
-//! or begun elsewhere, and is in one place at a time: out of the child's share, and into the queue.
+//! A host comes with the number of its next attempt, which the caller has made greater than all
+//! attempts made or begun elsewhere. Invariant: a host is in one place at a time, so it leaves the
+//! child's share before it enters the queue.
 
 use alloc::collections::BTreeSet;
 
@@ -15,11 +18,12 @@ use crate::ids::HostIndex;
 use crate::time::Instant;
 
 impl Queue {
-    /// A child that is up hands a host of its share back, to be launched by this attempt: here or by another child; or, if it has
-    /// been tried in vain, here, and not before some time.
+    /// A child that is up hands a host of its share back, to be launched by this attempt: here or
+    /// by another child. With `not_before` set, a launch elsewhere has failed; the host is then
+    /// launched here, and not before that time.
     ///
     /// # Errors
-    /// When the host is not in the share of this child.
+    /// The host is not in the share of this child.
     pub fn hand_back(
         &mut self,
         child: HostIndex,
@@ -33,10 +37,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Gives all that waits to a child that is up already, beside what it has.
+    /// Gives all waiting hosts to a child that is up, in addition to its share.
     ///
     /// # Errors
-    /// When this host is not a child that is up.
+    /// This host is not a child that is up.
     pub fn give_waiting_to(&mut self, child: HostIndex) -> Result<Share, QueueError> {
         if !matches!(self.states.get(&child), Some(HostState::Up(_))) {
             return Err(QueueError::NotUp(child));
@@ -50,11 +54,12 @@ impl Queue {
         Ok(more)
     }
 
-    /// Takes a host that is nobody's, to be launched by this attempt: here or by a child; or, if it has been tried in vain, here,
-    /// and not before some time.
+    /// Takes a host that no other node has, to be launched by this attempt: here or by a child.
+    /// With `not_before` set, a launch elsewhere has failed; the host is then launched here, and
+    /// not before that time.
     ///
     /// # Errors
-    /// When the host is here already.
+    /// The host is in this queue already.
     pub fn adopt(&mut self, next: Launch, not_before: Option<Instant>) -> Result<(), QueueError> {
         if self.is_here(next.host) {
             return Err(QueueError::AlreadyHere(next.host));
@@ -63,7 +68,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Every host that is here: waiting, backing off, in flight, up, or in a child's share.
+    /// Every host in this queue: waiting, backing off, in flight, up, or in a child's share.
     #[must_use]
     pub fn hosts(&self) -> BTreeSet<HostIndex> {
         let given = self.states.values().filter_map(|state| match state {
@@ -80,7 +85,8 @@ impl Queue {
         waits || self.states.contains_key(&host) || self.states.values().any(given)
     }
 
-    /// Hosts that were to be launched here may be given away like all others from now on; how many wait in all.
+    /// Makes the hosts reserved for this launcher available to children; returns how many hosts
+    /// wait in all.
     pub(super) fn release_reserved(&mut self) -> usize {
         let reserved = core::mem::take(&mut self.reserved);
         if !reserved.is_empty() {
@@ -92,7 +98,7 @@ impl Queue {
     fn put(&mut self, next: Launch, not_before: Option<Instant>) {
         match not_before {
             Some(until) => self.back_off(next, until, true),
-            // Many come back at once: they stay a run of neighbours.
+            // Many hosts come back at once; in this order they stay one run.
             None => {
                 self.waiting.push_back(next.host);
                 self.attempts.insert(next.host, next.attempt);
@@ -161,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_tried_in_vain_is_given_to_nobody_but_by_a_launcher_without_room() {
+    fn a_host_whose_launch_failed_is_given_away_only_by_a_launcher_without_resources() {
         let vain = |host| Launch { host: HostIndex(host), attempt: AGAIN };
         let mut queue = queue(3);
         let children = [launch(&mut queue, 0), launch(&mut queue, 10), launch(&mut queue, 20)];
@@ -213,15 +219,15 @@ mod tests {
         assert!(more.hosts.iter().all(|host| lost.contains(host) && !before.hosts.contains(host)));
     }
 
-    /// A child's own queue, and what it says of its hosts.
+    /// A child with its own queue.
     struct Child {
         host: HostIndex,
         queue: Queue,
     }
 
     proptest! {
-        /// Children are given shares, launch some of them or hand some back, and are lost; nothing is lost or in two places,
-        /// and no attempt comes twice.
+        /// Children get shares, launch some hosts, hand some back, and are lost. No host is lost or
+        /// in two places, and no attempt number is used twice.
         #[test]
         fn nothing_is_lost_or_twice_whatever_comes_back(
             hosts in 1u32..120,
@@ -266,7 +272,8 @@ mod tests {
                         let lost = children.swap_remove(number % children.len());
                         let Share { hosts, .. } = parent.child_lost(lost.host).unwrap();
                         for host in hosts.iter().chain([lost.host]) {
-                            // Nobody has told the parent of attempts that children have begun from their shares.
+                            // The parent does not know of attempts that children have begun
+                            // themselves.
                             let before = newest.get(&host).copied().unwrap_or_default();
                             let next = Attempt { lost: before.lost + 1, failed: 0 };
                             parent.adopt(Launch { host, attempt: next }, None).unwrap();

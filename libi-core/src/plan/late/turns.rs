@@ -1,22 +1,25 @@
-//! Whose turn it is: what SEQ is where a start returns at once, and what REM is without the waiting for a turn.
+//! Estimates SEQ where a start returns at once, and REM without the time spent waiting for a turn.
 //!
 //! # The problem
-//! What limits a launcher is not always what keeps it from calling the next start. A remote shell is spawned in no time, and
-//! then needs the launcher's processor for its handshake; those started after it wait. SEQ is then how long a
-//! *turn* takes, which nobody reports. It shows only in how much later the hellos of those that had to wait come, and only
-//! if somebody had to wait; and until SEQ is known nobody can say which part of the time to a hello was waiting.
+//! A launcher is not always limited by the time that a start takes. A remote shell is spawned at
+//! once, and then needs the launcher's processor for its handshake; shells started after it wait.
+//! SEQ is then the length of a *turn* at that resource, which no program reports. It shows only in
+//! the delay of the hellos of launches that had to wait, and only if any had to. And until SEQ is
+//! known, it is unknown which part of the time to a hello was waiting.
 //!
-//! # The answer
-//! Both are found together. For any supposed SEQ the starts alone tell when each launch had its turn: after those before
-//! it (an ssh that waits for a lock, a queue), or beside those that are there (handshakes on one processor, which all
-//! get slower). What is left of the time to its hello is its REM. The right SEQ is the one under which REMs
-//! depend least on how long their launches had to wait, so the supposition under which they scatter least wins.
-//! Suppositions are compared by their likelihood, for REMs that scatter by an unknown amount around an unknown mean, with
-//! what was believed before as further evidence: if nobody ever had to wait, every small SEQ is as good as another, and
-//! of those the one next to the belief remains.
+//! # The method
+//! Both are estimated together. For any candidate SEQ, the starts alone determine when each launch
+//! had its turn: after earlier launches (first in, first out: an ssh that waits for a lock), or
+//! together with the launches that are present (processor sharing: handshakes on one processor,
+//! which all get slower). The remainder of the time to the hello is the launch's REM. Under the
+//! right SEQ, REM depends least on how long a launch had to wait, so the candidate under which the
+//! REMs scatter least wins. Candidates are compared by their likelihood, for REMs with unknown mean
+//! and unknown variance, with the former estimate as further evidence. If no launch ever had to
+//! wait, all small SEQs are equally likely, and the one next to the former estimate remains.
 //!
-//! Nothing here needs the pipe to be full, the starts to be regular, or anybody to say why they were not: whatever
-//! the starts were is what the suppositions start from. Launches that fail or hang have had their turn like others.
+//! The method does not need launches to be saturated or starts to be regular: the candidates are
+//! evaluated on the starts as they were. Launches that fail or hang have had their turn like
+//! others.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -26,33 +29,34 @@ use crate::ids::HostIndex;
 use crate::plan::estimate::Estimate;
 use crate::time::Instant;
 
-/// How many answers are remembered, and how many launches at most; of what is too much the earlier half is forgotten.
+/// The number of answers to remember, and of launches; beyond that, the earlier half is dropped.
 const MAX_ANSWERS: usize = 64;
 const MAX_LAUNCHES: usize = 1_024;
-/// Suppositions are further apart than the one before by this factor; and by a quarter of it around the best.
+/// The ratio of neighbouring candidates on the search grid; around the best one the grid is four
+/// times as fine.
 const GRID_FACTOR: f64 = 1.25;
-/// How many steps they go up and down from what was believed.
+/// The number of grid steps up and down from the former estimate.
 const GRID_STEPS: u32 = 22;
-/// The least SEQ that is supposed.
+/// The smallest candidate, in seconds.
 const MIN_SEQ: f64 = 1e-6;
-/// By how much of itself REM is thought to vary, as long as little is known of it.
+/// The assumed relative spread of REM while little is known of it.
 const ASSUMED_SPREAD: f64 = 0.1;
-/// From how many answers on there is anything to be found.
+/// The number of answers needed for an estimate.
 const MIN_ANSWERS: usize = 2;
-/// A belief that is not more unlikely than this is not worth to be doubted.
+/// An estimate that is at most this unlikely is kept without a search.
 const GOOD_FIT: f64 = 0.05;
-/// After so many answers only each fourth makes a difference.
+/// Beyond this number of answers, only every fourth triggers a new fit.
 const REFIT_EACH: usize = 16;
-/// How much more likely (as -2 log) the other order has to be for it to be believed.
+/// By how much (in -2 log likelihood) the other discipline has to be better to be adopted.
 const DISCIPLINE_PENALTY: f64 = 3.0;
 
-/// In which order turns are taken.
+/// The queueing discipline of the shared resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Discipline {
-    /// One after the other.
+    /// First in, first out.
     #[default]
     Fifo,
-    /// All who are there at once, at a part of the speed.
+    /// Processor sharing: all present launches progress at once, each at a part of the speed.
     Sharing,
 }
 
@@ -60,22 +64,22 @@ enum Discipline {
 struct PastLaunch {
     started: Instant,
     host: HostIndex,
-    /// The time to its hello, once that may be counted.
+    /// The nanoseconds until its hello, once that may be counted.
     took: Option<u64>,
 }
 
-/// What the latest launches say of turns.
+/// Estimates turns from the latest launches.
 #[derive(Clone, Debug)]
 pub(super) struct TurnEstimator {
-    /// What was believed before the launches that are remembered, and from when on turns were free.
+    /// The estimate before the remembered launches, and from when on the resource was free.
     before: Estimate,
     free_from: Instant,
     discipline: Discipline,
-    /// What a turn is believed to be now, as a multiple of what was believed before.
+    /// The present turn length, as a multiple of that in `before`.
     factor: f64,
     past: VecDeque<PastLaunch>,
     answers: usize,
-    /// When each of them had its turn under the present estimate.
+    /// When each of the remembered launches had its turn under the present estimate.
     turns: Vec<Instant>,
 }
 
@@ -92,7 +96,7 @@ impl TurnEstimator {
         }
     }
 
-    /// A launch is started; when it will have its turn.
+    /// Adds a launch; returns when it will have its turn.
     pub(super) fn start(&mut self, host: HostIndex, now: Instant, estimate: &Estimate) -> Instant {
         if self.answers >= MAX_ANSWERS || self.past.len() >= MAX_LAUNCHES {
             self.forget(estimate);
@@ -103,17 +107,17 @@ impl TurnEstimator {
         turn
     }
 
-    /// When the next turn is free.
+    /// When the next turn can begin.
     pub(super) fn next_free(&self, estimate: &Estimate) -> Instant {
         self.turns.last().map_or(self.free_from, |turn| *turn + estimate.cost().seq)
     }
 
-    /// The remembered launches, and when they had their turns.
+    /// The remembered launches with their turns.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Instant, HostIndex, Instant)> + '_ {
         self.past.iter().zip(&self.turns).map(|(past, turn)| (past.started, past.host, *turn))
     }
 
-    /// A launch is answered so long after its start. Tells whether it is remembered, and so of any use.
+    /// A launch is answered `took` after its start. Returns whether it is still remembered.
     pub(super) fn answer(&mut self, started: Instant, host: HostIndex, took: u64) -> bool {
         let from = self.past.partition_point(|past| past.started < started);
         let found = self.past.range_mut(from..).find(|past| past.host == host && past.started == started);
@@ -123,12 +127,13 @@ impl TurnEstimator {
         true
     }
 
-    /// A start kept its launcher for so long.
+    /// Adds the measured duration of a start.
     pub(super) fn observe_seq(&mut self, measured: Duration) {
         self.before.observe_seq(measured);
     }
 
-    /// Somebody who knows more says what turns take. Tells whether that is heard.
+    /// Adopts the turn length of a better estimate, unless this node has enough answers itself.
+    /// Returns whether it was adopted.
     pub(super) fn adopt(&mut self, other: &Estimate) -> bool {
         let knows_less = self.answers < MIN_ANSWERS;
         if knows_less {
@@ -138,7 +143,7 @@ impl TurnEstimator {
         knows_less
     }
 
-    /// Makes the estimate what the remembered launches, and what was believed before, say.
+    /// Updates the estimate from the remembered launches and the former estimate.
     pub(super) fn estimate(&mut self, estimate: &mut Estimate) {
         if self.answers >= MIN_ANSWERS && (self.answers < REFIT_EACH || self.answers.is_multiple_of(4)) {
             (self.factor, self.discipline) = self.fit();
@@ -153,7 +158,7 @@ impl TurnEstimator {
         }
     }
 
-    /// Gives the turns out again, under the estimate.
+    /// Recomputes the turns under the present estimate.
     fn replay(&mut self, estimate: &Estimate) {
         let seq = estimate.cost().seq;
         self.turns.clear();
@@ -178,7 +183,7 @@ impl TurnEstimator {
         }
     }
 
-    /// The REMs of the first of those that are remembered.
+    /// The REMs of the first `first` remembered launches.
     fn rems(&self, first: usize) -> impl Iterator<Item = u64> + '_ {
         self.past.iter().zip(&self.turns).take(first).filter_map(|(past, turn)| {
             let waited = turn.since(past.started).as_nanos() as u64;
@@ -213,14 +218,15 @@ impl TurnEstimator {
         self.past.front().map_or(Instant::ZERO, |past| past.started)
     }
 
-    /// The starts in seconds; what was started while the turns were not free yet has waited for that.
+    /// The starts in seconds. A launch that was started before the resource was free has waited
+    /// until then.
     fn starts(&self) -> Vec<f64> {
         let origin = self.origin();
         let start = |past: &PastLaunch| past.started.max(self.free_from).since(origin).as_secs_f64();
         self.past.iter().map(start).collect()
     }
 
-    /// The most likely SEQ, as a multiple of what was believed before, and the order of turns.
+    /// The most likely SEQ, as a multiple of the former one, and the discipline.
     fn fit(&self) -> (f64, Discipline) {
         let believed = self.before.turn().max(MIN_SEQ);
         let certain = f64::from(self.before.turn_weight());
@@ -276,19 +282,19 @@ impl TurnEstimator {
     }
 }
 
-/// What the suppositions are held against, in seconds.
+/// The observations that candidates are compared with, in seconds.
 struct TurnSamples<'a> {
     starts: &'a [f64],
-    /// Whose hello came when.
+    /// The launches that answered, with the times of their hellos.
     answers: &'a [(usize, f64)],
-    /// What REM was before, as far as that was measured.
+    /// The former REM, if it was measured.
     rem: Option<f64>,
-    /// By how much a REM differs from their mean, squared, as far as nothing is known of that.
+    /// The assumed squared deviation of a REM from the mean.
     scatter: f64,
 }
 
 impl TurnSamples<'_> {
-    /// How unlikely a SEQ is, as -2 log of its likelihood.
+    /// -2 log likelihood of a SEQ.
     fn neg_log_likelihood(&self, seq: f64, discipline: Discipline, ends: &mut Vec<f64>) -> f64 {
         match discipline {
             Discipline::Fifo => fifo_ends(self.starts, seq, ends),
@@ -302,7 +308,7 @@ impl TurnSamples<'_> {
     }
 }
 
-/// The natural logarithm of a positive number, which the core library does not have; to a millionth or so.
+/// The natural logarithm of a positive number, accurate to a millionth or so; `core` has none.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let exponent = (bits >> 52) as i32 - 1_023;
@@ -313,7 +319,7 @@ fn ln(x: f64) -> f64 {
     f64::from(exponent) * core::f64::consts::LN_2 + 2.0 * t * series
 }
 
-/// When turns end if one is taken after the other.
+/// When turns end under first in, first out.
 fn fifo_ends(starts: &[f64], seq: f64, ends: &mut Vec<f64>) {
     ends.clear();
     let mut free = 0.0f64;
@@ -323,10 +329,11 @@ fn fifo_ends(starts: &[f64], seq: f64, ends: &mut Vec<f64>) {
     }));
 }
 
-/// When turns end if all who are there share the speed. Who came first ends first, because all have the same to do.
+/// When turns end under processor sharing. All turns have the same length, so they end in the order
+/// of their starts.
 fn sharing_ends(starts: &[f64], seq: f64, ends: &mut Vec<f64>) {
     ends.clear();
-    // What somebody has done who was there from the beginning.
+    // The work done so far for a launch that was present from the beginning.
     let (mut done, mut now) = (0.0f64, 0.0f64);
     let mut due: VecDeque<f64> = VecDeque::new();
     for &start in starts.iter().chain([&f64::INFINITY]) {

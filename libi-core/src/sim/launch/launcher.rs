@@ -1,4 +1,4 @@
-//! A host that is up and launches others: the machine of simulated launches.
+//! The state machine of simulated launches: a host that is up and launches others.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,49 +9,49 @@ use crate::machine::Machine;
 use crate::plan::late::{Attempt, Launch, Next, Queue, Retry, Share};
 use crate::time::Instant;
 
-/// The hosts a launcher has to see launched.
+/// The hosts that a launcher is responsible for.
 pub(super) enum Assignment {
     Late(Box<Queue>),
-    /// The children of its place in a static tree, the next one last.
+    /// The children of its node in a static tree, in reverse order.
     Static(Vec<HostIndex>),
 }
 
 /// A host that is up and has hosts to launch.
 pub(super) struct SimLauncher {
     work: Assignment,
-    /// When the launch that it is busy with was started.
+    /// When the launch that occupies it was started.
     busy: Option<Instant>,
     in_flight: u32,
     retries: u16,
 }
 
-/// What can happen to a launcher.
+/// The inputs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// It can start launching.
     Begin,
-    /// The launch it was busy with needs it no more.
+    /// The launch that occupied it has passed its SEQ.
     Free,
-    /// A host that it launched says hello.
+    /// A launched host says hello.
     Answered(Launch),
     /// The launch of a host has failed.
     Failed(Launch),
-    /// The time has come that it wanted to be woken at.
+    /// The requested wake-up time has come.
     Woken,
 }
 
-/// What a launcher can want.
+/// The outputs.
 #[derive(Clone, Debug)]
 pub(super) enum Effect {
     /// Launch this host.
     Launch(Launch),
     /// A host is up; under late commit, with its share of the queue.
     Up(HostIndex, Option<Share>),
-    /// Nobody will launch this host again.
+    /// This host will not be launched again.
     GiveUp(HostIndex),
     /// Wake the launcher at this time.
     WakeAt(Instant),
-    /// Every host it had is up, given away or given up: nothing will happen to it any more.
+    /// Every host is up, given away or given up: no event will follow.
     Done,
 }
 
@@ -88,7 +88,7 @@ impl SimLauncher {
             Assignment::Static(_) => None,
             Assignment::Late(queue) => match queue.child_ready(launch, now) {
                 Ok(share) => Some(share),
-                Err(_) => return, // it was given up before
+                Err(_) => return, // given up already
             },
         };
         self.in_flight -= 1;
@@ -102,7 +102,7 @@ impl SimLauncher {
                 retry = Retry::After(Duration::ZERO);
             }
             if queue.child_failed(launch, now, retry).is_err() {
-                return; // it was answered before
+                return; // answered already
             }
         }
         self.in_flight -= 1;

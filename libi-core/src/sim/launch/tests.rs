@@ -1,4 +1,5 @@
-//! Whole launches: late commit against the greedy optimum, and what slow and dead hosts do to either.
+//! Whole launches: late commit against the greedy optimum, and the effects of slow and dead hosts
+//! on both.
 
 use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
@@ -30,7 +31,7 @@ fn median_of_20(setup: &Setup) -> Duration {
 proptest! {
     #![proptest_config(cases(200))]
 
-    /// To the nanosecond, which is the unit: 1e-9 s is the tolerance that was asked for.
+    /// The tolerance is one nanosecond.
     #[test]
     fn late_commit_is_as_fast_as_greedy_if_costs_are_constant(
         n in prop_oneof![1u32..100, 1u32..3_000],
@@ -56,7 +57,7 @@ proptest! {
         }
     }
 
-    /// Whatever fails, everything comes to an end, and late commit loses nobody but the dead.
+    /// Every launch terminates, and late commit loses only dead hosts.
     #[test]
     fn late_commit_brings_up_every_host_that_is_not_dead(
         n in 1u32..600, seed in any::<u64>(), dead in 0.0..1.0f64, retries in 0u16..6,
@@ -154,7 +155,7 @@ fn late_commit_beats_static_greedy_when_rem_varies() {
 }
 
 #[test]
-fn dead_hosts_strand_others_in_a_static_tree_and_nobody_under_late_commit() {
+fn dead_hosts_strand_others_in_a_static_tree_and_none_under_late_commit() {
     let outcomes = |strategy| {
         let mut setup = setup(1_000, strategy);
         (setup.dead, setup.timeout) = (0.02, MS(3_000));
@@ -171,7 +172,7 @@ fn dead_hosts_strand_others_in_a_static_tree_and_nobody_under_late_commit() {
 }
 
 #[test]
-fn a_wrong_word_costs_late_commit_little_once_it_has_measured() {
+fn a_wrong_assumption_costs_late_commit_little_once_it_has_measured() {
     let right = nanos(greedy::plan(hosts(1_000), &Cost::new(MS(7), MS(172))).1.launch_time());
     for (seq, rem) in [(1, 172), (50, 172), (7, 20), (7, 2_000)] {
         let mut setup = setup(1_000, Strategy::Late);

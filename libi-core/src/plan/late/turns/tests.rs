@@ -1,4 +1,4 @@
-//! Launches of one launcher, whose hellos come when the turns that they had to wait for say.
+//! Launches of one launcher, whose hellos are delayed by the turns they wait for.
 
 use super::*;
 use crate::cost::Cost;
@@ -9,13 +9,13 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 /// Launches of one launcher.
 struct Scenario {
     discipline: Discipline,
-    /// How far apart they are started, and what a turn takes.
+    /// The time between starts, and the length of a turn.
     apart: Duration,
     seq: Duration,
-    /// By how much of itself REM, which is 172 ms, varies.
+    /// The relative spread of REM, which is 172 ms.
     varies: f64,
     assumed: Duration,
-    /// Each of so many is never answered.
+    /// One launch in this many is never answered.
     silent: usize,
 }
 
@@ -29,10 +29,10 @@ const SHELLS: Scenario = Scenario {
 };
 
 impl Scenario {
-    /// What is believed after so many of them.
+    /// The estimate after `count` launches.
     fn estimate(&self, count: usize) -> Cost {
         let mut estimate = Estimate::assumed(&Cost::new(self.assumed, MS(172)));
-        // Whoever has launched this launcher has measured one.
+        // The parent of this launcher has measured one.
         estimate.observe_rem(MS(172));
         let mut turns = TurnEstimator::new(estimate);
         let starts: Vec<f64> = (0..count).map(|i| self.apart.as_secs_f64() * i as f64).collect();
@@ -80,7 +80,7 @@ fn hellos_of_those_that_waited_tell_how_long_a_turn_is_and_rem_is_without_the_wa
 }
 
 #[test]
-fn whoever_shares_a_processor_is_told_from_whoever_waits_for_a_lock() {
+fn processor_sharing_is_told_from_waiting_for_a_lock() {
     let sharing_ends = Scenario { discipline: Discipline::Sharing, ..SHELLS };
     sharing_ends.check(30, 6..8, 160..185);
     Scenario { apart: Duration::ZERO, ..sharing_ends }.check(30, 6..8, 160..185);
@@ -97,7 +97,7 @@ fn those_that_are_never_answered_have_had_their_turn() {
 }
 
 #[test]
-fn if_nobody_waits_the_belief_remains_as_long_as_it_agrees_with_that() {
+fn if_no_launch_waits_the_estimate_remains_as_long_as_it_agrees() {
     let unhurried = Scenario { apart: MS(10), ..SHELLS };
     assert_eq!(unhurried.estimate(20), Cost::new(MS(3), MS(172)), "nothing contradicts it");
     Scenario { assumed: MS(30), ..unhurried }.check(20, 5..12, 165..180);
