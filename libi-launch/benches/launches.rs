@@ -1,12 +1,14 @@
-//! How long whole launches take on healthy clusters, in virtual time, beside what the model says they could take.
+//! The time of whole launches on healthy clusters, in virtual time, compared with the model's
+//! optimum.
 //!
-//! `cargo bench -p libi-launch --bench launches` runs the launch machines themselves, from the front end's Begin to its
-//! Up, with a true cost and a word that may be wrong. The optimum is that of the greedy tree at the true cost with
-//! constant REM, after the front end's launch of the first host. A launcher's turns are
+//! `cargo bench -p libi-launch --bench launches` runs the launch machines, from the front end's
+//! `Begin` to its `Up`, with a true cost and an assumed cost that may be wrong. The optimum is that
+//! of the greedy tree at the true cost with constant REM, after the front end's launch of the first
+//! host. The launches of a launcher take turns in one of three ways:
 //!
-//! - *lock*: a start returns at once, and its turn of SEQ comes after those before it;
+//! - *lock*: a start returns at once, and its SEQ follows those before it;
 //! - *start*: a start itself takes SEQ;
-//! - *share*: a start returns at once, and those in their turn share the launcher's processor.
+//! - *share*: a start returns at once, and all starts share the launcher's processor.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 #[path = "../tests/simulation/processor.rs"]
@@ -30,9 +32,9 @@ use libi_launch::machine::{Effect, Event, HostSpec, LaunchPlan, LinkId, Node, No
 
 use processor::{Next, Processor};
 
-/// How long bytes are on their way.
+/// The latency of links.
 const LATENCY: Duration = Duration::from_micros(50);
-/// How long a start takes that returns at once.
+/// The duration of a start that returns at once.
 const ASYNC_START: Duration = Duration::from_micros(300);
 
 fn main() {
@@ -94,7 +96,7 @@ fn row(hosts: u32, cost: Cost, varies: f64, turns: Turns) {
     );
 }
 
-/// The time from the front end's Begin to its Up.
+/// The time from the front end's `Begin` to its `Up`.
 fn launch(hosts: u32, word: Cost, cluster: Cluster) -> Duration {
     let program = Program {
         executable: OsBytes::try_from("tool").unwrap(),
@@ -132,7 +134,7 @@ fn launch(hosts: u32, word: Cost, cluster: Cluster) -> Duration {
     sim.world.up.unwrap().since(Instant::ZERO)
 }
 
-/// What launches of one launcher have to wait for.
+/// What the launches of one launcher wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turns {
     Lock,
@@ -144,7 +146,7 @@ enum Turns {
 struct Host {
     parent: Option<(Id, LinkId)>,
     children: BTreeMap<LinkId, Id>,
-    /// What was sent to those that are not up yet.
+    /// Bytes for processes that are not up yet.
     pending: BTreeMap<LinkId, Vec<Vec<u8>>>,
     free: Instant,
     processor: Processor<LinkId>,
@@ -162,9 +164,9 @@ struct Cluster {
 }
 
 enum Happening {
-    /// A started process runs.
+    /// A started process is up.
     Runs(Id, LinkId),
-    /// The first of those who share a processor has had its turn, unless something has changed since.
+    /// The first job on a processor is done, unless something has changed since that was predicted.
     Turn(Id, u64),
     Nothing,
 }
@@ -178,7 +180,7 @@ impl Cluster {
         &mut self.hosts[id.0 as usize]
     }
 
-    /// The time from the end of a turn until the process runs.
+    /// The time from the end of SEQ until the process is up.
     fn rest(&mut self) -> Duration {
         let factor = 1.0 - self.varies + 2.0 * self.varies * self.rng.unit();
         self.cost.rem.mul_f64(factor).saturating_sub(self.cost.seq)
@@ -202,7 +204,7 @@ impl Cluster {
         }
     }
 
-    /// How the one that was up last came about.
+    /// Prints the chain of launches that ended last.
     fn tell_of_the_last(&self) {
         let mut id = (0..self.hosts.len()).max_by_key(|&i| self.hosts[i].began).unwrap();
         loop {
@@ -243,7 +245,7 @@ impl World for Cluster {
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
             Effect::Notify(Notice::Up) if from == Id(0) => self.up = Some(agenda.now()),
             Effect::Notify(Notice::GivenUp) => panic!("given up on a healthy cluster"),
-            // Nobody ends here, and nobody is given a secret, which direct links take.
+            // No process ends here, and no direct links are offered, because there is no secret.
             _ => {}
         }
     }

@@ -1,9 +1,10 @@
-//! How many processes one thread can start in a second, beside other ways to start them, from a small process and from
-//! one with 2 GB of heap in pages of 4 KiB, which is what a front end such as a debugger looks like.
+//! How many processes one thread can start per second, compared with other ways to start them; from
+//! a small process, and from one with 2 GB of heap in 4 KiB pages, like the front end of a
+//! debugger.
 //!
-//! `cargo bench -p libi-launch --bench start` prints medians over runs in one process, with the worst and the best
-//! run. Each start is waited for until the process has ended. The ways take turns, so that whatever else the machine does
-//! meets all of them alike. It needs about 30 s and 2 GB of memory.
+//! `cargo bench -p libi-launch --bench start` prints medians over runs in one process, with the
+//! worst and the best run. Each start includes waiting for the end of the process. The ways
+//! alternate, so that other load affects all of them alike. It needs about 30 s and 2 GB of memory.
 #![allow(unsafe_code, reason = "the baselines are calls to the operating system")]
 
 use std::process::{Command, Stdio};
@@ -61,7 +62,7 @@ fn measure(what: &str) -> Vec<(&'static str, f64)> {
         .collect()
 }
 
-/// Starts in a second, over a run.
+/// Starts per second over one run.
 fn rate(way: &dyn Fn()) -> f64 {
     way();
     let begin = Instant::now();
@@ -92,7 +93,8 @@ fn argv() -> [*mut libc::c_char; 2] {
 
 fn posix_spawn() {
     let mut pid = 0;
-    // SAFETY: tables of strings with an end, which outlive the call; nobody changes the environment.
+    // SAFETY: the tables are null-terminated and outlive the call; no thread changes the
+    // environment.
     let error = unsafe {
         libc::posix_spawn(&raw mut pid, argv()[0], ptr::null(), ptr::null(), argv().as_ptr(), environ)
     };
@@ -101,11 +103,11 @@ fn posix_spawn() {
 }
 
 fn fork() {
-    // SAFETY: this process has one thread, so that the child may do anything; it executes or exits.
+    // SAFETY: this process has one thread, so the child may call anything; it executes or exits.
     let pid = unsafe { libc::fork() };
     assert_ne!(pid, -1);
     if pid == 0 {
-        // SAFETY: tables of strings with an end, which outlive the calls.
+        // SAFETY: the tables are null-terminated and outlive the calls.
         unsafe {
             libc::execve(argv()[0], argv().as_ptr().cast(), environ.cast());
             libc::_exit(127);
@@ -119,7 +121,7 @@ fn wait(pid: i32) {
     assert_eq!(unsafe { libc::waitpid(pid, ptr::null_mut(), 0) }, pid);
 }
 
-/// Memory of which every page has been written to.
+/// Memory with every page written to.
 struct Heap {
     base: *mut libc::c_void,
     len: usize,
@@ -128,8 +130,8 @@ struct Heap {
 impl Heap {
     fn touched(len: usize) -> Self {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: new memory; huge pages, of which there would be few to copy, are declined before it is touched;
-        // one byte of each page inside it is written.
+        // SAFETY: new memory; huge pages are declined before it is touched, because there would be
+        // few to copy; one byte of each page inside it is written.
         unsafe {
             let base = libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
             assert_ne!(base, libc::MAP_FAILED);
@@ -144,7 +146,7 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: mapped by `touched`, used by nobody else.
+        // SAFETY: mapped by `touched`, and not used elsewhere.
         unsafe { libc::munmap(self.base, self.len) };
     }
 }

@@ -1,20 +1,21 @@
 //! One process that a node has started, from its start to its end.
 //!
 //! ```text
-//!                preamble              hello              its hosts' members are up
-//!   Starting --------------> Greeting -------> Up(joined: false) ----------------> Up(joined: true)
-//!      |                         |                 |                                    |
-//!      +-------------------------+--------+--------+------------------------------------+
-//!                                         | it ended, closed its link, was too slow, fell silent,
-//!                                         v or said what it should not
-//!                                      Ending
-//!                                         | it has ended and its link is closed: nothing more will be known;
-//!                                         v or the grace is over twice, once to end by itself, once by force
-//!                                       gone
+//!                preamble               hello             all members of the host are up
+//!   Starting ------------> AwaitHello -------> Up(joined: false) ------------> Up(joined: true)
+//!      |                       |                  |                                 |
+//!      +-----------------------+---------+--------+---------------------------------+
+//!                                        | the process exits, its link closes, a deadline passes,
+//!                                        | heartbeats stop, or the peer violates the protocol
+//!                                        v
+//!                                     Ending
+//!                                        | the process has exited and its link is closed;
+//!                                        v or kill_grace has passed twice, around SIGKILL
+//!                                      gone
 //! ```
 //!
-//! Why a child ends is decided when it is first noticed, and sharpened by what becomes known while it is ending: a link
-//! that was closed becomes an exit status, when one arrives in time.
+//! The cause of an end is fixed when it is first noticed. Evidence that arrives in state `Ending`
+//! refines it: a closed link becomes an exit status, if one arrives in time.
 
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
@@ -26,12 +27,11 @@ use super::link_reader::LinkReader;
 use super::output_relay::{Stream, WINDOW};
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
-/// How much of what a child prints before it joins is kept as evidence.
+/// How much of the end of a child's output is kept as evidence.
 const TAIL: usize = 2_000;
-/// How much of that is passed on as output when it joins.
 const BACKLOG: usize = 32 << 10;
 
-/// Where a child is on its way.
+/// The state of a child.
 #[derive(Debug)]
 pub(super) enum ChildState {
     Starting,
@@ -40,51 +40,52 @@ pub(super) enum ChildState {
     Ending { phase: Phase, cause: Cause, forced: bool },
 }
 
-/// A process that was started, and the link to it.
+/// A started process, and the link to it.
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) ticket: Ticket,
-    /// For leaders: the launch that started it, as the queue knows it.
+    /// For leaders: the launch that started the process, as the queue knows it.
     pub(super) launch: Option<Launch>,
-    /// What runs there: of a leader, on its whole host.
+    /// The ranks of the process; of a leader, all ranks of its host.
     pub(super) blocks: Vec<Block>,
     pub(super) started: Instant,
     pub(super) state: ChildState,
-    /// When the present state has lasted too long.
+    /// The deadline of the present state.
     pub(super) by: Instant,
     pub(super) last_heard: Instant,
     pub(super) reader: LinkReader,
-    /// Whether something can still arrive from it.
+    /// Whether the link can still deliver data.
     pub(super) open: bool,
     pub(super) exit: Option<Exit>,
-    /// What a leader has said of itself before it ended.
+    /// The failure that a leader has reported of its own host before it ended.
     pub(super) reported_failure: Option<Failure>,
-    /// When it said hello.
+    /// When the hello arrived.
     pub(super) greeted: Option<Instant>,
-    /// It has left the session, and lives on by itself.
+    /// The process has detached from the session, and lives on.
     pub(super) detached: bool,
-    /// Nobody below it needs it any more.
+    /// No process below the child depends on it any more.
     pub(super) no_dependents: bool,
-    /// It has launched others.
+    /// The child has launched a host.
     pub(super) has_launched: bool,
-    /// It has said that it cannot launch others, or no more of them.
+    /// The child has reported that it cannot launch hosts, or no more of them.
     pub(super) has_handed_back: bool,
-    /// The link to it is a direct one.
+    /// This node sends on a direct connection to the child.
     pub(super) direct: bool,
-    /// It sends there as well.
+    /// The child sends on the direct connection, too.
     pub(super) moved: bool,
-    /// It is in the tree: the communication half talks to it.
+    /// The child is in the tree of the session: its data frames go to the communication half.
     pub(super) in_tree: bool,
-    /// How much output it may still send, and how much of what it has sent was passed on since.
+    /// How much output the child may still send, and how much of its output has been passed on
+    /// since the last grant.
     pub(super) credit: u32,
     pub(super) uncredited: u32,
-    /// What it has printed before its hello, if that is not too much, and the end of everything.
+    /// What the child has printed before its hello, and the end of everything it has printed.
     backlog: Vec<(Stream, Vec<u8>)>,
     tail: Vec<u8>,
 }
 
 impl Child {
-    /// Whether it was ended from here, by force.
+    /// Whether this node has killed the process.
     pub(super) fn was_forced(&self) -> bool {
         matches!(self.state, ChildState::Ending { forced: true, .. })
     }
@@ -123,7 +124,7 @@ impl Child {
         }
     }
 
-    /// The host that it leads, if it leads one.
+    /// The host that the process leads, if it is a leader.
     pub(super) fn host(&self) -> Option<HostIndex> {
         match self.ticket.place {
             MemberRole::Leader(host) => Some(host),
@@ -161,12 +162,11 @@ impl Child {
         self.greeted.is_none()
     }
 
-    /// Keeps what it prints before its hello.
+    /// Keeps output that arrives before the hello.
     pub(super) fn printed(&mut self, stream: Stream, text: Vec<u8>) {
         self.remember(&text);
         let held: usize = self.backlog.iter().map(|(_, text)| text.len()).sum();
         if held + text.len() > BACKLOG {
-            // Only the end is kept, as evidence: to wait for a reader could be to wait for ever.
             self.backlog.clear();
             self.backlog.push((stream, b"[libi: the beginning is left out]\n".to_vec()));
             self.backlog.push((stream, self.tail.clone()));
@@ -179,7 +179,7 @@ impl Child {
         std::mem::take(&mut self.backlog)
     }
 
-    /// Keeps the end of what it prints.
+    /// Keeps the end of what the child prints.
     pub(super) fn remember(&mut self, text: &[u8]) {
         let text = &text[text.len().saturating_sub(TAIL)..];
         let drop = (self.tail.len() + text.len()).saturating_sub(TAIL);
@@ -187,7 +187,7 @@ impl Child {
         self.tail.extend_from_slice(text);
     }
 
-    /// Begins to end it, unless that has begun.
+    /// Moves to `Ending`; returns false if the child is there already.
     pub(super) fn end(&mut self, cause: Cause) -> bool {
         if self.is_ending() {
             return false;
@@ -196,27 +196,27 @@ impl Child {
         true
     }
 
-    /// Whether all that can be known of its end is known.
+    /// Whether no further evidence of the child's end can arrive.
     pub(super) fn is_gone(&self) -> bool {
         self.is_ending() && !self.open && self.exit.is_some()
     }
 
-    /// When it was launched, by a leader that has been up since then.
+    /// The launch timing, relative to the time since which the launcher has been up.
     pub(super) fn timing(&self, launcher: Option<HostIndex>, since: Instant) -> LaunchTiming {
         let hello = self.greeted.map(|at| at.since(self.started));
         LaunchTiming { launcher, started: self.started.since(since), hello, joined: None }
     }
 
-    /// What became of it, once it is gone.
+    /// The failure, once the child is gone.
     ///
-    /// `exit_from_host` says whether hosts themselves say how their programs end.
+    /// `exit_from_host` tells whether hosts report the exit statuses of their programs themselves.
     pub(super) fn failure(&self, timing: LaunchTiming, exit_from_host: bool, now: Instant) -> Failure {
         let elapsed = now.since(self.started);
         if let Some(verdict) = &self.reported_failure {
             return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, timing, ..verdict.clone() };
         }
         let cause = match (&self.state, self.exit) {
-            // The status says more than how the link ended, unless it is our own doing.
+            // A status says more than the end of the link, unless this node has killed the process.
             (
                 ChildState::Ending { cause: Cause::Closed | Cause::Protocol(_), forced: false, .. },
                 Some(exit),

@@ -1,4 +1,5 @@
-//! What a node and whoever drives it say to each other: what can happen, what it wants, what it tells.
+//! The interface of a node: events that it consumes, effects that it requests, notices for its
+//! user.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,195 +19,207 @@ use super::output_relay::Stream;
 use crate::backend::Backend;
 use crate::failure::{Exit, Failure};
 
-/// What is to be started.
+/// What a node asks its driver to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartRequest {
-    /// The leader of a host.
+    /// The leader of another host.
     Host(HostSpec, Program),
     /// A further member of this host.
     Member(Rank, Program),
 }
 
-/// What can happen to a node.
+/// An input of a node.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// It can begin.
+    /// The driver is ready, and the node may start.
     Begin,
-    /// A start is over as far as its starter is concerned, which can start the next.
+    /// The starter has finished with this start, and can begin the next one.
     Started(LinkId),
-    /// A start was refused by the operating system, which says why. Nothing more comes of this link.
+    /// The operating system has refused a start, for the given reason. The link receives no further
+    /// event.
     NotStarted(LinkId, String),
-    /// A start was refused by the operating system for want of room, as it says: another may go better, here or elsewhere.
+    /// The operating system has refused a start for lack of resources (descriptors, processes,
+    /// memory). A later start, or one on another machine, may succeed.
     OutOfResources(LinkId, String),
-    /// Bytes have arrived. What a child has said before it exited should be received before its exit is told.
+    /// Bytes have arrived on a link. The driver delivers everything that a child has sent before
+    /// the child's `Exited`.
     Received(LinkId, Vec<u8>),
-    /// Bytes have arrived, and were put where [`receive_buffer`](super::Node::receive_buffer) has said.
+    /// Bytes have arrived, and the driver has appended them to the buffer returned by
+    /// [`receive_buffer`](super::Node::receive_buffer).
     ReceivedInPlace(LinkId),
-    /// What was started has written this beside the link; of the link to the parent, this process itself.
+    /// A child has written to its standard output or error, beside the link. On the link to the
+    /// parent: this process itself has.
     Printed(LinkId, Stream, Vec<u8>),
-    /// Nothing more will arrive on a link.
+    /// The link has reached end of file.
     Closed(LinkId),
-    /// What was started for a link has ended.
+    /// The process that was started for a link has ended.
     Exited(LinkId, Exit),
-    /// The time has come that it wanted to be woken at.
+    /// The requested wake-up time has come.
     Woken,
-    /// The user of a front end wants the session to end.
+    /// The user of the front end ends the session.
     End(Ending),
-    /// The user of a front end wants every member to get this signal.
+    /// The user of the front end sends a signal to all members.
     Signal(i32),
-    /// The user of a front end has taken so many bytes of output, and will take as many again.
+    /// The user of the front end has consumed this many bytes of output, which become credit again.
     Consumed(u32),
-    /// The user of a front end has this for the master's standard input; no bytes are its end.
+    /// The user of the front end provides standard input for the master; an empty vector is end of
+    /// file.
     Input(Vec<u8>),
-    /// The program of the master has taken so much of its input.
+    /// The master's program has consumed this many bytes of its standard input.
     InputTaken(u32),
-    /// This node can be reached at these addresses.
+    /// The node accepts direct connections at these addresses.
     Listening(Vec<SocketAddr>),
-    /// A child has connected directly, and proved itself.
+    /// A child has opened a direct connection and was authenticated.
     DirectAccepted(LinkId),
-    /// To a member: it has connected to its parent and both have proved themselves; or it has not, and will not. After the
-    /// one, the other: the connection has ended before anything was sent or received there.
+    /// To a member: whether the direct connection to the parent is open and authenticated. `false`
+    /// after `true` means that the connection has ended before anything was sent or received on it.
     DirectConnected(bool),
-    /// The user of a member wants it to be released, once the session is up.
+    /// The user of a member detaches it from the session, once that is up.
     Detach,
 }
 
-/// What a node can want.
+/// A request of a node to its driver.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Start something, with a link to it.
+    /// Start a process, with a link to it.
     Start(LinkId, StartRequest),
-    /// Send bytes.
+    /// Send bytes on a link.
     Send(LinkId, Vec<u8>),
-    /// Close a link. Nothing more is to be received or closed on it, but what was started for it may still exit.
+    /// Close a link. The driver delivers no `Received` and no `Closed` for it any more; `Exited`
+    /// may still follow.
     Close(LinkId),
-    /// End what was started for a link by force.
+    /// Kill the process that was started for a link.
     Kill(LinkId),
-    /// What was started for a link is not ours any more: leave it alone when this process ends.
+    /// The process that was started for a link has detached: it must survive the end of this
+    /// process.
     DetachChild(LinkId),
-    /// To the master: what follows as [`Effect::Input`] is this program's standard input.
+    /// To the master: the bytes of the following [`Effect::Input`] are the program's standard
+    /// input.
     TakeInput,
-    /// More of the program's input; no bytes are its end.
+    /// Standard input of the program; an empty vector is end of file.
     Input(Vec<u8>),
-    /// Listen for children that connect directly, on the loopback address alone or on all.
+    /// Listen for direct connections of children.
     Listen {
-        /// Whether on the loopback address alone.
+        /// Whether to listen on the loopback address only, instead of on all addresses.
         loopback: bool,
     },
-    /// Whoever connects and proves that it has this key is the other end of this link.
+    /// Accept a direct connection for this link from the peer that proves knowledge of the key.
     AcceptDirect(LinkId, LinkKey),
-    /// Nobody is, any more.
+    /// Do not accept a direct connection for this link any more.
     RejectDirect(LinkId),
-    /// Connect to the parent: try these addresses, prove that this node has the key.
+    /// Open a direct connection to the parent at one of these addresses, and prove knowledge of the
+    /// key.
     ConnectDirect(Vec<SocketAddr>, LinkKey),
-    /// What is sent from now on goes over the direct connection.
+    /// Send on the direct connection from now on.
     SendDirect(LinkId),
-    /// What is received from now on comes over the direct connection.
+    /// Receive from the direct connection from now on.
     ReceiveDirect(LinkId),
-    /// To the communication half: the session is up, and this is who is where.
+    /// To the communication half: the session is up, with this tree.
     SessionUp(TreeView),
-    /// To the communication half: this frame has come over a link of the tree.
+    /// To the communication half: this frame has arrived on a link of the tree.
     Deliver(LinkId, Vec<u8>),
-    /// To the communication half: nothing comes over this link of the tree any more, nor goes.
+    /// To the communication half: this link of the tree is closed in both directions.
     Cut(LinkId),
-    /// Wake the node at this time, unless it asks for an earlier one.
+    /// Wake the node at this time, unless it requests an earlier wake-up.
     WakeAt(Instant),
-    /// Tell the user of the node.
+    /// Give a notice to the user of the node.
     Notify(Notice),
 }
 
-/// What the user of a node should know.
+/// Information for the user of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
-    /// To the front end: a member has printed this. Its user says with [`Event::Consumed`] that it has taken it.
+    /// To the front end: a member has printed this. The user acknowledges it with
+    /// [`Event::Consumed`].
     Output(Rank, Stream, Vec<u8>),
-    /// The session is up: every member that is going to be in it is.
+    /// The session is up: all members that belong to it have joined.
     Up,
-    /// To the front end: the session will not come up; what is left of it is being ended.
+    /// To the front end: the session cannot come up, and is being ended.
     GivenUp,
     /// To the front end: a member has ended.
     Exited(Rank, Exit),
     /// To the front end: a host was lost after the session was up.
     Lost(HostIndex, Failure),
-    /// To the front end: the master's program has taken so much of its input.
+    /// To the front end: the master's program has consumed this many bytes of its standard input.
     InputTaken(u32),
-    /// To the front end: a member was released, and is not ours any more.
+    /// To the front end: a member has detached from the session.
     Detached(Rank),
-    /// To the front end: every member has ended, was released, or is lost with its host.
+    /// To the front end: every member has ended, has detached, or is lost with its host.
     Done,
-    /// To a member: it gets this signal.
+    /// To a member: deliver this signal to the program.
     Signal(i32),
-    /// To a member: it is to end by this signal, and is to be killed when the grace has passed.
+    /// To a member: end the program by this signal, and kill it after the grace period.
     End(Ending),
-    /// Nothing is left of what this node had started; of a member, the process is to end now.
+    /// The node and everything it has started have ended. A member's process exits now.
     Over,
 }
 
-/// Who is where, as one of the nodes of a session sees it when that comes up.
+/// The members of a session and the links to them, as one node knows them when the session comes
+/// up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeView {
-    /// The rank of this process; the front end has none.
+    /// The rank of this process; `None` in the front end.
     pub me: Option<Rank>,
-    /// How many ranks the session has, those included that did not come up.
+    /// The number of ranks of the session, including ranks that did not come up.
     pub size: u32,
-    /// Who did not come up.
+    /// The ranks that did not come up.
     pub absent: Ranks,
-    /// Whether there is a link to whoever has started this process.
+    /// Whether this node has a parent.
     pub has_parent: bool,
-    /// Whether this is the lowest node that everybody who came up is at or below.
+    /// Whether this is the lowest node with all present members at or below it.
     pub top: bool,
-    /// Whether this process is a further member of its host, whose leader is its parent.
+    /// Whether this process is a further member of its host, and its host's leader is its parent.
     pub local: bool,
-    /// Who is below, in the order of the lowest rank of each branch.
+    /// The children, in the order of the lowest rank of each branch.
     pub branches: Vec<TreeBranch>,
-    /// Who is thought by others to be below, and is lost already.
+    /// Ranks that the parent expects below this node, but which have already failed.
     pub lost: Ranks,
 }
 
-/// A child in the tree, and everybody below it.
+/// A child in the tree, with all ranks below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeBranch {
-    /// The link to it.
+    /// The link to the child.
     pub link: LinkId,
-    /// Who is there.
+    /// The ranks of the child and of all nodes below it.
     pub ranks: Ranks,
-    /// Whether it is a further member of this host: nobody is below it.
+    /// Whether the child is a further member of this host, which has no node below it.
     pub local: bool,
 }
 
-/// What a front end wants to have launched: one session.
+/// A session that a front end launches.
 #[derive(Clone, Debug)]
 pub struct LaunchPlan {
-    /// The session's hosts in the order of their indices, at least one.
+    /// The session's hosts in the order of their indices; at least one.
     pub hosts: Vec<HostSpec>,
-    /// Machines to be put in the place of hosts that are given up before the session is up, the first first.
+    /// Machines that replace hosts which fail before the session is up, in order of use.
     pub spares: Vec<Spare>,
-    /// What the distributions run.
+    /// The programs of the distributions.
     pub programs: Vec<Program>,
-    /// How many members there are.
+    /// The number of members.
     pub size: u32,
-    /// The rules of the launch.
+    /// Timeouts and retry limits.
     pub rules: Rules,
     /// How many hosts have to join.
     pub policy: Policy,
-    /// When no verdict may be open any more, counted from the beginning.
+    /// The time from the start of the launch by which every host has its verdict.
     pub deadline: Duration,
-    /// What launches are believed to cost.
+    /// The assumed cost of a launch.
     pub cost: Cost,
     /// How hosts are reached.
     pub backend: Backend,
-    /// What becomes of what members print.
+    /// What happens to the output of members.
     pub output: Output,
-    /// Whether there is input for the master.
+    /// Whether the user provides standard input for the master.
     pub input: bool,
-    /// Direct links.
+    /// Settings of direct links.
     pub direct: DirectSettings,
-    /// How the launches are shared out.
+    /// How launches are distributed over the nodes.
     pub strategy: Strategy,
 }
 
 impl LaunchPlan {
-    /// Everything on this machine, all hosts, two minutes, by late commit; to be changed as need be.
+    /// A plan with defaults: local back-end, all hosts required, two minutes, late commit.
     #[must_use]
     pub fn new(hosts: Vec<HostSpec>, programs: Vec<Program>, size: u32, cost: Cost) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the front end knows of every host, and when it is enough.
+//! The front end's table of hosts, and the decision that follows from it.
 
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::Attempt;
@@ -9,49 +9,49 @@ use crate::failure::{Cause, Failure, Phase};
 /// How many hosts have to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Every one of them.
+    /// All hosts.
     All,
-    /// At least so many; the session goes on without those that failed.
+    /// At least this many; the session goes on without the hosts that failed.
     AtLeast(u32),
 }
 
-/// What is known of one host.
+/// The state of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostState {
-    /// Its launch has not ended.
+    /// The launch of the host has not ended.
     Waiting,
-    /// All its members are up.
+    /// All members of the host are up.
     Joined,
-    /// It is given up, or was lost.
+    /// The host was given up, or was lost.
     Failed(Failure),
 }
 
-/// A host in whose place a spare was put.
+/// A host whose place a spare has taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replacement {
-    /// Which host of the session.
+    /// The index of the host in the session.
     pub host: HostIndex,
-    /// What it was called until then.
+    /// The name of the machine that failed.
     pub name: String,
-    /// The spare that was put in its place.
+    /// The name of the spare that took its place.
     pub by: String,
-    /// Why.
+    /// Why the machine failed.
     pub failure: Failure,
 }
 
-/// What the front end should do.
+/// What the front end does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaunchDecision {
     Wait,
-    /// The session is up.
+    /// The session goes up.
     Go,
-    /// It will not come up, but there are verdicts still to come.
+    /// The session cannot come up, but some hosts are still open.
     Hopeless,
-    /// It will not come up, and nothing more is to be learned.
+    /// The session cannot come up, and no host is open.
     GiveUp,
 }
 
-/// The front end's knowledge.
+/// The state of all hosts.
 #[derive(Debug)]
 pub(super) struct HostTable {
     policy: Policy,
@@ -66,9 +66,9 @@ impl HostTable {
         Self { policy, hosts: vec![unknown; hosts as usize], waiting: hosts, joined: 0 }
     }
 
-    /// Notes what was said of a host, and tells whether it had joined and is lost now. What is said of an
-    /// attempt before the latest one is out of date; that a launcher was lost, or launches nobody any more, says nothing of a
-    /// host that had failed.
+    /// Records a report, and returns whether a joined host is lost now. Reports of earlier attempts
+    /// than the latest are ignored. A failed host keeps its failure if the report says only that
+    /// its launcher was lost, or that launching has stopped.
     pub(super) fn note(&mut self, report: &ChildMessage) -> bool {
         let (host, attempt, known) = match report {
             ChildMessage::Joined(host, attempt, _) => (host, attempt, HostState::Joined),
@@ -108,12 +108,12 @@ impl HostTable {
         lost
     }
 
-    /// What is known of a host, and of which attempt.
+    /// The latest attempt at a host, and its state.
     pub(super) fn at(&self, host: HostIndex) -> Option<&(Attempt, HostState)> {
         self.hosts.get(host.0 as usize)
     }
 
-    /// Says of everybody who is still waited for that nobody will report.
+    /// Gives every open host this failure.
     pub(super) fn close(&mut self, failure: &Failure) {
         let hosts = (0..).zip(&self.hosts);
         let open: Vec<_> = hosts
@@ -125,14 +125,14 @@ impl HostTable {
         }
     }
 
-    /// What follows from what is known.
+    /// The decision that follows from the table.
     pub(super) fn decide(&self) -> LaunchDecision {
         let hosts = self.hosts.len() as u32;
         let needed = match self.policy {
             Policy::All => hosts,
             Policy::AtLeast(least) => least.clamp(1, hosts.max(1)),
         };
-        // The first host has the master, without whom there is no session.
+        // The first host has the master, without which there is no session.
         let no_master = self.hosts.first().is_some_and(|(_, known)| matches!(known, HostState::Failed(_)));
         let hopeless = self.joined + self.waiting < needed;
         if no_master || hopeless && self.waiting == 0 {
@@ -146,13 +146,13 @@ impl HostTable {
         }
     }
 
-    /// How many hosts have joined, have failed, and are still waited for.
+    /// The number of hosts that have joined, have failed, and are open.
     pub(super) fn progress(&self) -> (u32, u32, u32) {
         let all = self.hosts.len() as u32;
         (self.joined, all - self.joined - self.waiting, self.waiting)
     }
 
-    /// How often the launch of each host has been begun, as far as it is known here.
+    /// How often the launch of each host has been started, as far as the front end knows.
     pub(super) fn attempts(&self) -> impl Iterator<Item = u32> {
         let count = |attempt: &Attempt| u32::from(attempt.lost) + u32::from(attempt.failed);
         let begun = |known: &HostState| !matches!(known, HostState::Failed(failure) if failure.phase == Phase::Waiting);

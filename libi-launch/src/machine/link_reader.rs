@@ -1,28 +1,29 @@
-//! Takes apart what arrives on a link: foreign text, then our preamble, then frames.
+//! Splits the bytes of a link into foreign text, the preamble, and frames.
 //!
-//! What arrives is copied into the frame that it belongs to; of a long frame of data, what has not arrived yet can be put
-//! [there](LinkReader::receive_buffer) at once.
+//! Bytes are copied into the frame that they belong to. The missing part of a long data frame can
+//! be read straight into its [buffer](LinkReader::receive_buffer).
 
 use libi_core::wire::{
     Decoder, FrameError, FramePart, Header, Kind, Limits, PROTOCOL, PreambleScanner, Version, VersionMismatch,
 };
 use zeroize::Zeroize;
 
-/// How much has to be missing of a frame for it to be worth reading by itself.
+/// How much of a frame has to be missing for a read of its own.
 const LONG: usize = 16 << 10;
 
-/// What was found on a link.
+/// An item found on a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LinkItem {
-    /// Bytes that are not ours: a banner, or what a program printed before it joined.
+    /// Foreign bytes: a banner, or output of the program before it joined.
     Text(Vec<u8>),
-    /// The preamble, with the last of the text in front of it: from here on the peer speaks our protocol.
+    /// The preamble, with the last foreign text before it. The peer speaks the protocol from here
+    /// on.
     Preamble(Vec<u8>, Version),
-    /// A whole frame.
+    /// A complete frame.
     Frame(Header, Vec<u8>),
 }
 
-/// Why nothing more can be read from a link.
+/// Why a link cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReadError {
     #[error(transparent)]
@@ -31,21 +32,21 @@ pub(super) enum ReadError {
     Frame(#[from] FrameError),
 }
 
-/// One direction of a link, as it is read.
+/// The receiving direction of a link.
 #[derive(Debug)]
 pub(super) enum LinkReader {
     /// Before the preamble.
     Scanning(PreambleScanner),
-    /// Behind it; with the frame that is incomplete, if one is.
+    /// After the preamble, with the incomplete frame, if there is one.
     Framed { decoder: Decoder, partial: Option<PartialFrame> },
 }
 
-/// A frame that is incomplete.
+/// An incomplete frame.
 #[derive(Debug)]
 pub(super) struct PartialFrame {
     header: Header,
     payload: Vec<u8>,
-    /// How much of the payload the decoder knows of; the rest has landed there.
+    /// The length of the payload that the decoder has seen; the rest was received in place.
     decoded: usize,
 }
 
@@ -54,14 +55,14 @@ impl LinkReader {
         Self::Scanning(PreambleScanner::new())
     }
 
-    /// From now on the peer may send frames of these sizes.
+    /// Raises the limits of frame sizes, once the peer is authenticated.
     pub(super) fn trust(&mut self, limits: Limits) {
         if let Self::Framed { decoder, .. } = self {
             decoder.set_limits(limits);
         }
     }
 
-    /// Reads the next item off the front of `bytes`; nothing if more bytes are needed.
+    /// Takes the next item off the front of `bytes`; `None` if more bytes are needed.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<LinkItem>, ReadError> {
         match self {
             Self::Scanning(scanner) => {
@@ -90,7 +91,7 @@ impl LinkReader {
                 }
                 while let Some(event) = decoder.step(bytes)? {
                     match (event, partial.as_mut()) {
-                        // A payload is set aside for as it comes, not for what its header claims.
+                        // Memory is allocated as the payload arrives, not as its header claims.
                         (FramePart::Head(header), _) => {
                             *partial = Some(PartialFrame { header, payload: Vec::new(), decoded: 0 });
                         }
@@ -108,8 +109,8 @@ impl LinkReader {
         }
     }
 
-    /// The payload of a long frame of data, to which what is missing can be appended, and how much that is. What has been
-    /// appended is noticed with the next call of [`next`](Self::next).
+    /// The payload of a long data frame, to which the driver can append the missing bytes, and
+    /// their number. The next call of [`next`](Self::next) notices the appended bytes.
     pub(super) fn receive_buffer(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let Self::Framed { partial: Some(PartialFrame { header, payload, decoded }), .. } = self else {
             return None;
@@ -124,12 +125,13 @@ impl LinkReader {
 }
 
 impl PartialFrame {
-    /// Appends bytes.
+    /// Appends bytes to the payload.
     fn linger_until(&mut self, more: &[u8]) {
         let Self { header, payload, decoded } = self;
         let length = payload.len() + more.len();
         if length > payload.capacity() && header.kind() != Kind::Data {
-            // One that grows by itself leaves what it had in freed memory, and that may be a secret.
+            // A vector that reallocates leaves its content in freed memory, and the content may be
+            // secret.
             let mut larger = Vec::with_capacity(length.max(2 * payload.capacity()));
             larger.extend_from_slice(payload);
             payload.zeroize();

@@ -1,4 +1,4 @@
-//! What the nodes of a launch say to each other behind ticket and hello.
+//! Messages between the nodes of a launch, after ticket and hello.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,183 +15,190 @@ use super::node::DirectSettings;
 use crate::backend::Backend;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
 
-/// Parent to child.
+/// Messages from parent to child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ParentMessage {
-    /// To a child that has said hello: what it is, and by which rules.
+    /// The answer to a hello: the role of the child, and the rules of the session.
     SessionConfig(Box<SessionConfig>),
-    /// To a leader: hosts that are its to launch from now on.
+    /// To a leader: hosts that it launches from now on, and the estimated cost of a launch.
     Share(Vec<HostSpec>, Estimate),
-    /// Nothing is launched any more: what has not joined is to be ended and reported, with this cause.
+    /// No host is launched any more. Hosts that have not joined are ended and reported with this
+    /// cause.
     StopLaunching(Cause),
-    /// The session is up, if this is the last of what is to be known of it.
+    /// The session is up. A large membership is split; the last part takes effect.
     Go(Membership),
-    /// Every member that is still ours gets this signal.
+    /// A signal for every attached member.
     Signal(i32),
-    /// Every member that is still ours is to end.
+    /// Every attached member ends.
     End(Ending),
-    /// So many more bytes of output may be sent on this link.
+    /// Credit for this many more bytes of output on this link.
     Credit(u32),
 }
 
-/// Who is in a session that comes up, or a part of that.
+/// The members of a session that comes up, or a part of that information.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// Who did not come up.
+    /// Ranks that did not come up.
     pub absent: Ranks,
-    /// Who is at and below the child that is told this.
+    /// Ranks at and below the receiver.
     pub below: Ranks,
-    /// Whether everybody who came up is at or below that child.
+    /// Whether all present members are at or below the receiver.
     pub top: bool,
-    /// Whether nothing more of this follows.
+    /// Whether this is the last part.
     pub is_last: bool,
 }
 
-/// How a session is to end.
+/// How a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
-    /// What members are told to end by.
+    /// The signal that asks members to end.
     pub signal: i32,
-    /// After how long those that have not ended are killed.
+    /// The time after which members that have not ended are killed.
     pub grace: Duration,
 }
 
-/// Child to parent: what has become of hosts and members.
+/// Messages from child to parent: the fate of hosts and members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ChildMessage {
-    /// All members of a host are up. The trip is filled in by the node that has launched it.
+    /// All members of a host are up. The node that has launched the host fills in the timing.
     Joined(HostIndex, Attempt, LaunchTiming),
-    /// A host is given up, or was lost.
+    /// A host was given up, or was lost.
     Failed(HostIndex, Attempt, Failure),
-    /// A host will be launched again: what was said of earlier attempts no longer holds. If it had been up, why it is not any more.
+    /// A host is launched again: reports of earlier attempts are out of date. Carries the failure
+    /// if the host had been up.
     Relaunch(HostIndex, Attempt, Option<Box<Failure>>),
     /// A member has ended.
     Exited(Rank, Exit),
-    /// A member is not ours any more, and lives on.
+    /// A member has detached from the session, and lives on.
     Detached(Rank),
-    /// Said for itself alone, and not passed on: nobody below the sender needs it any more.
+    /// Not forwarded: no process below the sender depends on the sender any more.
     NoDependents,
-    /// Said to the front end: the master has read so many bytes of its input.
+    /// To the front end: the master has read this many bytes of its standard input.
     InputTaken(u32),
-    /// Said for itself alone, and not passed on: its parent cannot be reached directly.
+    /// Not forwarded: the sender cannot open a direct connection to its parent.
     NotDirect,
-    /// The link between a host and who has launched it is direct, or has to stay in its channel.
+    /// Whether the link between a host and its launcher is direct, or stays in the channel of the
+    /// remote shell.
     Link(HostIndex, bool),
-    /// Said for itself alone, and not passed on: the sender cannot launch others from where it is, as it has first seen from
-    /// this; and whether that is certain, or those that it has tried may as well be dead.
+    /// Not forwarded: the sender cannot launch other hosts from its machine. Carries the first
+    /// failure, and whether it is certain that the sender is at fault; otherwise the few hosts that
+    /// it has tried may as well be dead.
     CannotLaunch(Failure, bool),
-    /// Said for itself alone, and not passed on: the sender will not launch a host that it was given. This attempt is next; and
-    /// whether the sender has tried it in vain.
+    /// Not forwarded: the sender hands back a host. Carries the next attempt, and whether the
+    /// sender has tried the host without success.
     HandBack(HostIndex, Attempt, bool),
 }
 
-/// What a child is, and by which rules it plays.
+/// The role of a child, and the rules of its session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionConfig {
-    /// How many members the session has.
+    /// The number of members of the session.
     pub size: u32,
-    /// The host it is on, and how that is called in the host list.
+    /// The host that the child runs on.
     pub host: HostIndex,
-    /// The host's name.
+    /// The name of that host in the host list.
     pub name: String,
-    /// The ranks that run on the host, for its leader; the rank of a local member.
+    /// For a leader: all ranks that run on the host. For a further member: its own rank.
     pub blocks: Vec<Block>,
-    /// What the session's distributions run; blocks refer to them by their place here.
+    /// The programs of the distributions; blocks refer to them by index.
     pub programs: Vec<Program>,
-    /// The rules.
+    /// Timeouts and retry limits.
     pub rules: Rules,
-    /// Whether it was decided in advance who launches whom.
+    /// Whether a static tree decides which node launches which host.
     pub fixed: bool,
     /// How other hosts are reached.
     pub backend: Backend,
-    /// What becomes of what members print.
+    /// What happens to the output of members.
     pub output: Output,
-    /// Whether what the front end's user writes is this member's standard input.
+    /// Whether the front end provides this member's standard input.
     pub input: bool,
-    /// What there is to know of direct links.
+    /// Settings of direct links.
     pub direct: DirectSettings,
-    /// Where the child can try to reach the one that has launched it.
+    /// The addresses at which the child can reach its parent directly.
     pub dial: Vec<SocketAddr>,
-    /// The host of that one; none if it is the front end.
+    /// The host of the parent; `None` if the parent is the front end.
     pub parent: Option<HostIndex>,
 }
 
-/// What becomes of what members print after they have joined.
+/// What happens to the output of members after they have joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
-    /// It goes to the front end.
+    /// The output goes to the front end.
     #[default]
     Forwarded,
-    /// It is read and forgotten.
+    /// The output is read and discarded.
     Dropped,
 }
 
-/// What a distribution runs.
+/// The program of a distribution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// The program.
+    /// The executable.
     pub executable: OsBytes,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<OsBytes>,
     /// Variables to set.
     pub env: Vec<EnvVar>,
-    /// Where to run it.
+    /// The working directory.
     pub cwd: Option<OsBytes>,
 }
 
-/// A host that somebody has to launch.
+/// A host to launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSpec {
-    /// Which host.
+    /// The index of the host in the session.
     pub host: HostIndex,
-    /// Which attempt at it is next.
+    /// The next attempt at it.
     pub attempt: Attempt,
     /// Its name or address.
     pub name: String,
-    /// Whom to be there, if that was said.
+    /// The login name, if the host list has one.
     pub user: Option<String>,
-    /// Where its remote shell listens, if that was said.
+    /// The port of the remote shell's server, if the host list has one.
     pub port: Option<u16>,
-    /// What runs on it.
+    /// The ranks that run on the host.
     pub blocks: Vec<Block>,
-    /// In a static tree: how many of those that follow it are below it, for it to launch or give away.
+    /// In a static tree: how many of the specs that follow belong to this host's subtree.
     pub below: u32,
-    /// How often the host has failed by its own fault, wherever that was.
+    /// How often the host has failed by its own fault, at any launcher.
     pub faults: u16,
 }
 
-/// A machine that can be put in the place of any host that fails.
+/// A machine that can replace any host that fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spare {
     /// Its name or address.
     pub name: String,
-    /// Whom to be there, if that was said.
+    /// The login name, if the host list has one.
     pub user: Option<String>,
-    /// Where its remote shell listens, if that was said.
+    /// The port of the remote shell's server, if the host list has one.
     pub port: Option<u16>,
 }
 
-/// The times and numbers that everybody in a launch goes by.
+/// Timeouts and retry limits that all nodes of a session share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// How long a started process may take to say hello.
+    /// The time that a started process may take to say hello.
     pub hello_timeout: Duration,
-    /// How long a host's further processes may take to say hello, together.
+    /// The time that the further members of a host may take to say hello, together.
     pub join_timeout: Duration,
-    /// How often a host is launched, the first time included, for failures of its own. What is lost with the leader that
-    /// was to launch it has not failed, and of servers that hang up because they have too many callers four refusals count
-    /// as one failure. With `u16::MAX`, until the overall deadline.
+    /// How often a host is launched, including the first time, before its own failures make it
+    /// fail. The loss of the leader that should launch the host does not count. Four refusals by a
+    /// server that has too many clients count as one failure. With `u16::MAX`, launches are retried
+    /// until the overall deadline.
     pub attempts: u16,
-    /// How long to wait before a host is launched again; each further wait is twice as long.
+    /// The delay before the first retry; it doubles with each retry.
     pub back_off: Duration,
-    /// The longest such wait.
+    /// The longest delay before a retry.
     pub back_off_max: Duration,
-    /// When too many hosts have failed, how long to go on all the same so that all that is wrong is reported at once.
+    /// When too many hosts have failed: how long launching continues, so that all failures are
+    /// reported at once.
     pub failure_linger: Duration,
-    /// How long what is to end may take, and evidence to arrive, before force is used or patience is at its end.
+    /// How long a process may take to end, and its evidence to arrive, before the next step is
+    /// taken: kill, then give up waiting.
     pub kill_grace: Duration,
-    /// After how long without a word a peer is lost. A quarter of it is the time between two heartbeats, at which that is
-    /// noticed: so it takes five quarters at most.
+    /// The time without any message after which a peer is lost. Heartbeats are sent, and silence is
+    /// noticed, every quarter of this time: the loss is noticed after at most five quarters.
     pub peer_timeout: Duration,
 }
 

@@ -1,60 +1,85 @@
-//! The launch machine: what every process of a session does to get the session up, and to end it.
+//! The launch state machine: brings a session up, and ends it.
 //!
 //! # Nodes
-//! There is a [`Node`] in the front end, in the leader of each host, and in each further member. Every node but the front
-//! end's has a link to the one that started its process, its parent. The front end starts the leader of the first
-//! host, the master's; leaders start the other hosts' leaders, as the [late-commit queue](libi_core::plan::late) of each
-//! decides or, if the user insists, a tree that was laid out in advance, and the further members of their own host, all
-//! at once. A leader that finds that it cannot launch others from where it is hands back what it was given (the heads of
-//! `node/footing.rs` and `node/returning.rs`); if that is the master's, the front end launches everything itself.
+//! A [`Node`] runs in the front end, in the leader of each host, and in each further member of a
+//! host. Every node except the front end's has a link to its parent, the node that started its
+//! process.
 //!
-//! # What a member's node waits for
+//! - The front end starts the leader of the first host, whose first rank is the master.
+//! - Leaders start the leaders of other hosts. The [late-commit queue](libi_core::plan::late) of
+//!   each leader decides which, or a static tree if the user asks for one.
+//! - Leaders start all further members of their own host at once.
+//! - A leader that cannot launch hosts from its machine hands its hosts back to its parent (see the
+//!   heads of `node/launch_health.rs` and `node/hand_back.rs`). If the leader of the first host
+//!   cannot launch, the front end launches all hosts itself.
+//!
+//! # States of a member's node
 //!
 //! ```text
-//!            ticket           welcome          all members of its host are up        Go
-//!   Called ----------> Greeted ------> Joining -----------------------------> Joined ----> Up
-//!      |                  |               |                                     |          |
-//!      +------------------+---------------+--------------------+----------------+----------+
-//!                                                              | End, or the parent is lost
-//!                                                              v
-//!                                                           Ending ----> its process ends
+//!              ticket              config           all members of the host up        Go
+//!  AwaitTicket -------> AwaitConfig -------> Joining ---------------------------> Joined ---> Up
+//!     |                     |                  |                                     |         |
+//!     +---------------------+------------------+-----------------+-------------------+---------+
+//!                                                                | End, or the parent is lost
+//!                                                                v
+//!                                                             Ending ---> the process exits
 //! ```
 //!
-//! Shares may arrive from the welcome on. In every state it passes on what its children report, until it ends.
+//! Shares of hosts to launch may arrive in any state after the config. A node forwards the reports
+//! of its children in every state.
 //!
-//! # What becomes of the children it starts
-//! The head of `child.rs` has the states of one. A launch that fails is repeated if that may help and attempts are left. A child that is lost
-//! before the session is up takes nobody with it: what it was given is launched again by whoever gave it, with
-//! attempt numbers that make whatever the lost one had started out of date; its own processes end by themselves,
-//! since they have lost their parent. A child that is lost afterwards is reported, and so is everybody below it.
+//! # Children
+//! The head of `child.rs` draws the states of a child.
 //!
-//! # What the front end decides
-//! It keeps a ledger of all hosts. It says Go when enough have joined and no verdict is open. When enough
-//! cannot join any more, the launch goes on for a while, so that whatever else is wrong is found as well; then nothing is
-//! launched any more, what is in flight is ended and reported, and the session is given up, of which every host's
-//! verdict is known. As long as it has spare hosts, one is put in the place of each host that is given up.
+//! - A failed launch is retried if the failure may be transient and attempts are left.
+//! - A child that is lost before the session is up costs only its own host. The parent relaunches
+//!   the hosts that the child was given, with attempt numbers that invalidate the child's own
+//!   launches. Processes that the lost child started end by themselves, because they have lost
+//!   their parent.
+//! - A child that is lost after the session is up is reported, with all hosts below it.
+//!
+//! # Decisions of the front end
+//! The front end keeps a table of all hosts and decides from it:
+//!
+//! - **Enough hosts have joined and no host is open**: the session goes up (`Go`).
+//! - **Enough hosts have joined, some are open, and the settle time has passed**: the open hosts
+//!   are cut short; then the session goes up.
+//! - **Enough hosts cannot join any more**: launching continues for `failure_linger`, so that one
+//!   report names all failures; then the launch stops and the session is given up.
+//! - **A host has failed, and a spare host is left**: the spare takes the place of the failed host.
 //!
 //! # Once the session is up
-//! Who is where is said with Go (the head of `node/tree.rs`); on the links of that tree the communication half talks.
-//! What members print goes up by credit (the head of `relay.rs`); signals, ends and release are in `node/leaving.rs`,
-//! links that become direct in `node/direct.rs`. A leader that ends takes the hosts below it with it, so there is
-//! a way to wait until nobody is there.
+//! - `Go` tells every node which ranks are below which link (see `node/session_up.rs`). The
+//!   communication half uses the links of that tree.
+//! - Output of members flows towards the front end by credit (see `output_relay.rs`).
+//! - `node/session_end.rs` handles signals, the end of a session, and detached members.
+//! - `node/direct.rs` moves links to direct connections.
+//! - A leader that ends takes the hosts below it with it. `NoDependents` tells a node when it may
+//!   end without that effect.
 //!
 //! # Failures
 //!
-//! | what happens | what follows |
-//! |---|---|
-//! | a start is refused by the operating system | the host is given up |
-//! | of those that a leader launches first, all fail as if it were to blame | it hands back what it has, for somebody to launch who can; of hosts that are handed back, what was tried does not count unless they were few |
-//! | a started process ends before its hello | its exit is the verdict; repeated if a remote shell says of itself that it failed (255), or if it was ended by a signal or nobody knows how, before it had begun to speak |
-//! | a remote shell without a status of the program ends, and its host has not said how that has ended | it was cut off: repeated if what the shell says may pass |
-//! | nothing is heard until the deadline of the phase | it is ended, and launched again |
-//! | what it says is not our protocol | it is ended, and given up: it would say so again |
-//! | a link is closed | waits for the exit status, for the grace at most |
-//! | what is to end does not | it is killed after the grace; after another the verdict is given without it |
-//! | a parent is lost, or silent for too long | the node ends, and all that it has started |
-//! | too many hosts are given up | after the time for further verdicts, nobody launches any more; what is cut short is reported as abandoned, as far as it came |
-//! | the front end's deadline passes | nobody launches any more; every open verdict is asked for, for the grace at most |
+//! - **The operating system refuses a start**: the host is given up.
+//! - **All hosts that a leader launched first fail in ways that point to the leader**: the leader
+//!   hands its hosts back to a node that can launch; attempts made by the leader do not count,
+//!   unless it had only few hosts.
+//! - **A started process ends before its hello**: its exit is the verdict; the launch is retried if
+//!   the remote shell itself failed (255), or if the process was killed by a signal or its status
+//!   is unknown, before the preamble.
+//! - **A remote shell that does not carry exit statuses ends, and the host has not reported how the
+//!   program ended**: the connection was cut; the launch is retried if the shell's message is
+//!   transient.
+//! - **A phase reaches its deadline**: the process is killed, and the launch is retried.
+//! - **The peer violates the protocol**: the process is killed, and the host is given up: a retry
+//!   would do the same.
+//! - **A link is closed**: the node waits for the exit status, at most for `kill_grace`.
+//! - **A process that should end does not**: the process is killed after `kill_grace`; after a
+//!   second `kill_grace` the verdict is given without an exit status.
+//! - **The parent is lost, or silent for too long**: the node ends, with everything it has started.
+//! - **Too many hosts are given up**: after `failure_linger` no host is launched any more; open
+//!   hosts are reported as cancelled, in the phase that they have reached.
+//! - **The front end's deadline passes**: no host is launched any more; all open verdicts are
+//!   collected within `kill_grace`.
 
 mod child;
 mod contract;

@@ -1,4 +1,4 @@
-//! A node: what comes in, what goes out, and what is done with it. See the [module above](super).
+//! A node: dispatches events, and keeps the state that its parts share. See [`machine`](super).
 
 mod child_end;
 mod children;
@@ -46,16 +46,16 @@ use super::output_relay::OutputRelay;
 use crate::backend::Backend;
 use crate::failure::Cause;
 
-/// How many news go into one message, so that it stays below the limit of messages.
+/// How many reports fit into one message within the limit of message sizes.
 const REPORTS_PER_MESSAGE: usize = 200;
 
 pub use self::direct::{CarriedSecret, DirectSettings, LinkPolicy};
 
-/// How far the session is, as this node knows.
+/// The stage of the session, as this node knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SessionStage {
     Launching,
-    /// Nothing is launched any more.
+    /// No host is launched any more.
     LaunchStopped,
     Up,
     Ending,
@@ -68,7 +68,7 @@ enum Role {
     Member(ParentLink),
 }
 
-/// A process's part in the launch of one session.
+/// The part that one process plays in the launch of a session.
 #[derive(Debug)]
 pub struct Node {
     session: SessionKey,
@@ -78,20 +78,21 @@ pub struct Node {
     backend: Backend,
     output: Output,
     role: Role,
-    /// A member's own rank, and the host that it leads, once they are known.
+    /// A member's rank, and the host that it leads, once they are known.
     rank: Option<Rank>,
     leads: Option<HostIndex>,
-    /// The host that a member is on, and how that is called.
+    /// The host that a member runs on, and its name.
     host: Option<HostIndex>,
     host_name: String,
-    /// A member that lives on without us.
+    /// Whether this member has detached.
     detached: bool,
     reported_no_dependents: bool,
-    /// The session has been up.
+    /// Whether the session has been up.
     was_up: bool,
-    /// When everything has to be over, once the session ends.
+    /// The time by which an ending session has to be over.
     ends_by: Instant,
-    /// Whether there is input: at the front end for the master, at the master for its program.
+    /// Whether there is standard input: at the front end for the master, at the master for its
+    /// program.
     input: bool,
     relay: OutputRelay,
     direct: DirectLinks,
@@ -99,26 +100,28 @@ pub struct Node {
     nonces: Rng,
     children: BTreeMap<LinkId, Child>,
     last_link: u32,
-    /// When each child's state has lasted too long.
+    /// The deadlines of all children.
     deadlines: BTreeSet<(Instant, LinkId)>,
-    /// What is known of every host that has been this node's to launch.
+    /// Every host that this node was ever to launch.
     host_specs: BTreeMap<HostIndex, HostSpec>,
-    /// Over which link each host below has joined, until the session is up.
+    /// The link over which each host below has joined, until the session is up.
     routes: HostRoutes,
     queue: Queue,
-    /// Whether it was decided in advance who launches whom; then the queue holds this node's own children.
+    /// Whether a static tree was laid out in advance. Then the queue holds this node's own
+    /// children.
     fixed: bool,
     subtrees: StaticSubtrees,
-    /// How often hosts have failed that were lost here after they had been up, all their launches here counted.
+    /// For hosts that were up and then lost here: how often they have failed, counting all launches
+    /// from this node.
     faults: BTreeMap<HostIndex, u16>,
     window: LaunchWindow,
-    /// Who can launch, as far as is known.
+    /// Whether launching works, from here and from children.
     health: LaunchHealth,
-    /// Children that were given hosts and told what that would cost before it was known.
+    /// Children that were given hosts with an estimate that was not yet measured.
     provisional_estimates: Vec<(LinkId, Estimate)>,
-    /// The start that keeps this node from starting another.
+    /// The start in progress, which delays the next one.
     starting: Option<(LinkId, Instant)>,
-    /// When a host may be launched that may not be now, if nothing happens before.
+    /// When to try the next launch, if no event comes before.
     launch_again: Option<Instant>,
     next_heartbeat: Instant,
     reports: Vec<ChildMessage>,
@@ -127,7 +130,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// The front end's node. `entropy` makes its nonces differ from everybody else's.
+    /// The node of the front end. `entropy` makes its nonces unique.
     #[must_use]
     pub fn front(session: SessionKey, plan: &LaunchPlan, entropy: u64) -> Self {
         let estimate = Estimate::assumed(&plan.cost);
@@ -148,7 +151,7 @@ impl Node {
         node
     }
 
-    /// The node of a process that was started for a place in some session, which it will be told.
+    /// The node of a started process, which learns its role from its parent.
     #[must_use]
     pub fn member(process: u32, machine: String, entropy: u64) -> Self {
         let role = Role::Member(ParentLink::new(process, machine));
@@ -202,12 +205,12 @@ impl Node {
         Nonce(self.nonces.bits())
     }
 
-    /// Sends a message; tells whether it is short enough for that. What can be long is cut to size before.
+    /// Sends a message; false if it is too long. Messages that can be long are split by the caller.
     fn send<T: Serialize>(link: LinkId, kind: Kind, message: &T, out: &mut Vec<Effect>) -> bool {
         Self::send_of(0, link, kind, message, out)
     }
 
-    /// Sends a message which, if it is no longer than this, is nowhere but in the effect.
+    /// Sends a message. If it is no longer than `length`, the effect holds the only copy of it.
     fn send_of<T: Serialize>(
         length: usize,
         link: LinkId,
@@ -227,12 +230,13 @@ impl Node {
         out.push(Effect::Send(link, Preamble { versions: PROTOCOL }.encode().to_vec()));
     }
 
-    /// Sends a heartbeat on every link whose other end is up, and gives up those that have been silent.
+    /// Sends heartbeats on all links whose other end is up, and gives up peers that have been
+    /// silent.
     fn send_heartbeats(&mut self, now: Instant, out: &mut Vec<Effect>) {
         if now < self.next_heartbeat {
             return;
         }
-        // If it is we who have been held up, nobody else has been silent.
+        // If this process itself was held up, the peers were not silent.
         let held_up = now.since(self.next_heartbeat);
         if held_up > self.heartbeat_interval() {
             self.children.values_mut().for_each(|child| child.last_heard += held_up);
@@ -265,12 +269,12 @@ impl Node {
         }
     }
 
-    /// The time between two heartbeats.
+    /// The interval between heartbeats.
     fn heartbeat_interval(&self) -> Duration {
         (self.rules.peer_timeout / 4).max(Duration::from_millis(1))
     }
 
-    /// What follows from whatever has happened: more launches, decisions, news, the time to wake at.
+    /// Runs after every event: launches, decisions, reports, the next wake-up.
     fn after_event(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.expire(now, out);
         self.send_heartbeats(now, out);
@@ -292,31 +296,31 @@ impl Node {
         }
     }
 
-    /// How many members the session has; nothing before that is known.
+    /// The number of members of the session; 0 before it is known.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// The host that a member is on, and how that is called; nothing before the welcome.
+    /// The host that a member runs on, and its name; `None` before the config.
     #[must_use]
     pub fn host(&self) -> Option<(HostIndex, &str)> {
         Some((self.host?, &self.host_name))
     }
 
-    /// What the session's distributions run.
+    /// The programs of the distributions.
     #[must_use]
     pub fn programs(&self) -> &[Program] {
         &self.programs
     }
 
-    /// How what this node launches is reached.
+    /// How this node reaches the hosts that it launches.
     #[must_use]
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
 
-    /// Passes news on: to the parent, or to the ledger and the user.
+    /// Passes reports on to the parent, or to the host table and the user.
     fn send_reports(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let reports = std::mem::take(&mut self.reports);
         match &self.role {

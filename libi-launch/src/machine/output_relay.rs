@@ -1,11 +1,12 @@
-//! What members print, on its way to the front end: how much of it a node holds, and when it may go on.
+//! Output of members on its way to the front end, with flow control by credit.
 //!
-//! On every link the receiver grants how many bytes of output may come, at first [`WINDOW`], and again as many as it has
-//! passed on itself. So output waits at whoever printed it when nobody reads it at the front end, and never in the way
-//! of the protocol: who has no credit can still say everything else. A node holds at most [`WINDOW`] bytes of
-//! each child, and reads pipes of its own only while it [has room](OutputRelay::has_capacity).
+//! The receiver of a link grants [`WINDOW`] bytes of output at first, and then as many as it has
+//! passed on itself. Output therefore waits at the process that has printed it when the front end's
+//! user does not read. Output never delays the protocol, because a sender without credit can still
+//! send all other frames. A node holds at most [`WINDOW`] bytes of each child, and reads its own
+//! pipes only while it [has capacity](OutputRelay::has_capacity).
 //!
-//! A node that has lost its parent and lives on [is_discarding](OutputRelay::discard) what it gets.
+//! A node that lives on without its parent [discards](OutputRelay::discard) all output.
 
 use std::collections::VecDeque;
 
@@ -13,16 +14,16 @@ use libi_core::ids::Rank;
 
 use super::contract::LinkId;
 
-/// How many bytes of output may be on their way on a link, or held by its receiver.
+/// How many bytes of output may be in flight on a link, or held by its receiver.
 pub const WINDOW: u32 = 64 << 10;
-/// How much a node holds before it stops reading pipes of its own.
+/// How much a node holds before it stops reading its own pipes.
 const CAPACITY: usize = 128 << 10;
-/// How much goes into one frame, so that nothing else waits long behind it.
+/// The most text in one frame, so that other frames do not wait long.
 pub(super) const MAX_FRAME_TEXT: usize = 16 << 10;
-/// What stands before the text in a frame: the rank, and the stream.
+/// The bytes before the text in a frame: rank and stream.
 const HEADER: usize = 5;
 
-/// Which of its streams a member has printed to.
+/// The stream that a member has printed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
     /// Standard output.
@@ -31,7 +32,7 @@ pub enum Stream {
     Err,
 }
 
-/// Something that a member has printed.
+/// Output of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OutputPiece {
     pub(super) rank: Rank,
@@ -40,7 +41,7 @@ pub(super) struct OutputPiece {
 }
 
 impl OutputPiece {
-    /// The payload of the frame in which it travels.
+    /// Encodes the payload of a frame.
     pub(super) fn encode(&self) -> Vec<u8> {
         let stream = match self.stream {
             Stream::Out => 1,
@@ -49,7 +50,7 @@ impl OutputPiece {
         [&self.rank.0.to_le_bytes()[..], &[stream], &self.text].concat()
     }
 
-    /// Nothing if this is no such payload.
+    /// Decodes the payload of a frame; `None` if it is malformed.
     pub(super) fn decode(payload: &[u8]) -> Option<Self> {
         let (head, text) = payload.split_at_checked(HEADER)?;
         let (rank, stream) = head.split_first_chunk::<4>()?;
@@ -76,18 +77,18 @@ impl OutputRelay {
         Self { buffered: VecDeque::new(), bytes: 0, credit: WINDOW as usize, is_discarding: false }
     }
 
-    /// Takes output, which a child has sent or this node has read from a pipe.
+    /// Adds output that a child has sent, or that this node has read from a pipe (`None`).
     pub(super) fn push(&mut self, from: Option<LinkId>, piece: OutputPiece) {
         self.bytes += piece.text.len();
         self.buffered.push_back((from, piece));
     }
 
-    /// Whether more should be read from pipes.
+    /// Whether pipes should be read.
     pub(super) fn has_capacity(&self) -> bool {
         self.is_discarding || self.bytes < CAPACITY
     }
 
-    /// How many bytes it holds.
+    /// The number of bytes held.
     pub(super) fn buffered(&self) -> usize {
         self.bytes
     }
@@ -96,19 +97,19 @@ impl OutputRelay {
         self.buffered.is_empty()
     }
 
-    /// So much more may be passed on.
+    /// Adds credit.
     pub(super) fn grant(&mut self, bytes: u32) {
         self.credit = self.credit.saturating_add(bytes as usize);
     }
 
-    /// From now on nobody wants it.
+    /// Discards what is held, and all output from now on.
     pub(super) fn discard(&mut self) {
         self.is_discarding = true;
         self.buffered.clear();
         self.bytes = 0;
     }
 
-    /// The next that may be passed on, and the link that it came from.
+    /// The next piece that the credit allows, with the link that it came from.
     pub(super) fn pop(&mut self) -> Option<(Option<LinkId>, OutputPiece)> {
         if self.is_discarding {
             self.bytes = 0;
@@ -129,14 +130,14 @@ impl OutputRelay {
         self.buffered.pop_front()
     }
 
-    /// Whether what it gives out is to be thrown away.
+    /// Whether output is discarded.
     pub(super) fn is_discarding(&self) -> bool {
         self.is_discarding
     }
 }
 
-/// How much of a text goes next, if so much may: whole lines, unless they are long. None of it, if more may go soon and
-/// until then a line would be cut.
+/// The length of the next piece of a text: whole lines, unless the lines are long. 0 if more credit
+/// may come soon and a line would be split until then.
 fn split_point(text: &[u8], credit: usize) -> usize {
     let end_of_line = |most: usize| text[..most].iter().rposition(|byte| *byte == b'\n').map(|end| end + 1);
     let most = text.len().min(MAX_FRAME_TEXT);

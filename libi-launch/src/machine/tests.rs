@@ -105,8 +105,8 @@ fn the_window_keeps_the_launcher_busy() {
     let window = LaunchWindow::new();
     let limit = |seq, rem| window.limit(&Estimate::assumed(&Cost::new(MS(seq), MS(rem))));
     assert_eq!(limit(10, 200), 20, "20 at a time keep it busy");
-    assert_eq!((limit(2, 200), limit(2, 600)), (48, 100), "as long as nobody knows");
-    assert_eq!(limit(500, 20), 4, "with fewer nobody would ever have to wait, and show what is waited for");
+    assert_eq!((limit(2, 200), limit(2, 600)), (48, 100), "while SEQ is assumed");
+    assert_eq!(limit(500, 20), 4, "with fewer, no launch would ever queue, and SEQ could not be measured");
 }
 
 #[test]

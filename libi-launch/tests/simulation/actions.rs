@@ -1,4 +1,5 @@
-//! What happens in a session that is up: members print, and are released; its user reads, and sends signals.
+//! Actions in a session that is up: members print and detach; the user reads output and sends
+//! signals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,25 +14,27 @@ use libi_launch::machine::{Event, LinkId, Notice, Stream};
 use crate::scenario::Scenario;
 use crate::world::{Cluster, FRONT};
 
-/// What a node may hold: what it has room for and one piece more, and a window for each child.
+/// The most output that a node may hold: its capacity and one piece more, and a window for each
+/// child.
 const CAPACITY: usize = (128 << 10) + MOST_AT_ONCE;
 const WINDOW: usize = 64 << 10;
 const MOST_AT_ONCE: usize = 20_000;
-/// How long after a release it is known to whoever might kill.
+/// The time after which every node knows of a detached member.
 const PROPAGATION: Duration = Duration::from_secs(5);
 
-/// Something that happens in a session that is up.
+/// An action in a session that is up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// A member prints so much.
+    /// A member prints this many bytes.
     Print(u64, usize),
-    /// A member wants to be released.
+    /// A member detaches.
     Detach(u64),
-    /// The user sends a signal to everybody.
+    /// The user sends a signal to all members.
     Signal,
 }
 
-/// What was done, and what came of it. Members print to standard error here: banners come on standard output.
+/// The actions, and their observed effects. Members print to standard error, because banners are on
+/// standard output.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) printed: BTreeMap<Rank, Vec<u8>>,
@@ -87,7 +90,7 @@ impl Cluster {
         self.check_room(id, agenda);
     }
 
-    /// Nobody on the way to the front end holds more than he may.
+    /// Checks that no node on the way to the front end holds more output than it may.
     fn check_room(&mut self, from: Id, agenda: &Agenda<Self>) {
         let mut next = Some(from);
         while let Some(id) = next {
@@ -101,14 +104,14 @@ impl Cluster {
         }
     }
 
-    /// A node has told its user something.
+    /// Handles a notice of a node.
     pub(crate) fn on_notice(&mut self, from: Id, notice: &Notice, agenda: &mut Agenda<Self>) {
         match notice {
             Notice::Output(rank, stream, text) if from == FRONT => {
                 self.record.given += text.len();
                 if self.scenario.reads.is_none() && self.record.given > WINDOW {
                     self.record.wrong =
-                        Some(format!("{} bytes are given to who reads nothing", self.record.given));
+                        Some(format!("{} bytes were given without credit", self.record.given));
                 }
                 if *stream == Stream::Err {
                     self.record.read.entry(*rank).or_default().extend(text);
@@ -129,9 +132,9 @@ impl Cluster {
         self.record.released.get(&id).is_some_and(|at| *at + PROPAGATION < agenda.now())
     }
 
-    /// Somebody kills what he has started for a link.
+    /// Checks that a node does not kill a detached process.
     pub(crate) fn check_kill(&mut self, whom: Option<Id>, agenda: &Agenda<Self>) {
-        // One that is frozen is killed for being silent; it cannot be known to have been released.
+        // A frozen process is killed for its silence; its parent cannot know that it has detached.
         let Some(id) = whom.filter(|id| self.is_running(*id) && !self.scenario.may_be_silent()) else {
             return;
         };
@@ -141,7 +144,7 @@ impl Cluster {
     }
 }
 
-/// Whatever was printed has been read, in order; of those who were lost, the beginning.
+/// All output was read in order; of lost members, a prefix of it.
 pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Result<(), String> {
     if let Some(wrong) = &world.record.wrong {
         return Err(wrong.clone());
@@ -195,14 +198,14 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
             };
             let reported = world.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank));
             if !reported {
-                return Err(format!("nobody was told that {rank} was released at {at}"));
+                return Err(format!("the detachment of {rank} at {at} was not reported"));
             }
         }
     }
     left(scenario, world)
 }
 
-/// Nobody is reported as lost of whom nothing was left to lose.
+/// A host is reported as lost only if it had an attached member.
 fn left(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
     let mut gone: BTreeSet<Rank> = BTreeSet::new();
     for (_, notice) in &world.notices {
@@ -211,7 +214,7 @@ fn left(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
             Notice::Lost(host, failure) => {
                 let mut ranks = (host.0 * scenario.members..(host.0 + 1) * scenario.members).map(Rank);
                 if ranks.all(|rank| gone.contains(&rank)) {
-                    return Err(format!("{host} is said to be lost, but nobody of it was left: {failure:?}"));
+                    return Err(format!("{host} is reported as lost, but had no members left: {failure:?}"));
                 }
                 if matches!(failure.cause, Cause::LauncherLost(_)) && failure.phase != Phase::Joined {
                     return Err(format!("{host} had joined: {failure:?}"));

@@ -1,6 +1,8 @@
-//! Hosts from which nobody can be launched: no shell is there, others do not let it in, or nothing comes back.
+//! Hosts that cannot launch others: they have no remote shell, are denied all logins, or get no
+//! answers.
 //!
-//! The front end is never barred. So whoever lives joins all the same, whatever part of the hosts is.
+//! The front end is never blocked. Therefore every working host joins, whatever fraction of the
+//! hosts is blocked.
 
 use libi_core::ids::HostIndex;
 use libi_core::join::MemberRole;
@@ -14,14 +16,14 @@ use libi_launch::machine::{HostState, Node, Notice};
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::world::Cluster;
 
-/// What launches from barred hosts meet with, and which part of the hosts is barred.
+/// The fate of launches from blocked hosts, and the fraction of hosts that are blocked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BlockedLaunchers {
     pub(crate) fate: Fate,
     fraction: f64,
 }
 
-/// How many hosts a leader may have tried in vain before it knows, if refusals come soon.
+/// How many launches a blocked leader may try if refusals come soon.
 const FUTILE_LAUNCHES: usize = 100;
 
 impl BlockedLaunchers {
@@ -33,14 +35,16 @@ impl BlockedLaunchers {
 }
 
 impl Scenario {
-    /// The scenario of a seed in which there may be hosts that cannot launch others, drawn apart from the rest.
+    /// The scenario of a seed in which some hosts cannot launch others. Drawn from a separate
+    /// stream.
     pub(crate) fn with_blocked_launchers(seed: u64) -> Self {
         let mut scenario = Self::with_links(seed);
         scenario.blocked_launchers = BlockedLaunchers::draw(&mut Rng::new(seed).fork(12));
         scenario
     }
 
-    /// The scenario of a seed in which nodes may have room for few, drawn apart from the rest.
+    /// The scenario of a seed in which nodes may have resources for few launches. Drawn from a
+    /// separate stream.
     pub(crate) fn with_capacity(seed: u64) -> Self {
         let mut scenario = Self::with_blocked_launchers(seed);
         let mut rng = Rng::new(seed).fork(16);
@@ -48,13 +52,13 @@ impl Scenario {
         scenario
     }
 
-    /// Whether there may be no way to everybody: who has room for few gives the rest to others, but not if it is laid down who
-    /// launches whom, or if they cannot.
+    /// Whether some hosts may not be reachable for lack of resources. A launcher without resources
+    /// passes hosts on, except in static trees or if the others cannot launch.
     pub(crate) fn is_crowded(&self) -> bool {
         self.capacity.is_some() && (self.strategy != Strategy::Late || self.blocked_launchers.is_some())
     }
 
-    /// What launches from a machine meet with, if that is barred.
+    /// The fate of launches from this machine, if it is blocked.
     pub(crate) fn blocked_fate(&self, launcher: &str) -> Option<Fate> {
         let blocked_launchers = self.blocked_launchers?;
         let spare = launcher.strip_prefix("spare").map(|number| (1 << 32, number));
@@ -72,7 +76,7 @@ impl Scenario {
     }
 }
 
-/// Whoever lives joins, and the report says how.
+/// Every working host joins, and the report says how.
 pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
     let world = &sim.world;
     let links_fail = world.was_cut || scenario.may_be_unreachable();
@@ -87,7 +91,7 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
     let verdict = world.notices.iter().find(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Ok(()) };
     if *at >= Instant::ZERO + scenario.deadline {
-        return Ok(()); // there was not time for all
+        return Ok(()); // there was not enough time
     }
     let joined = front.progress().0;
     if *verdict != Notice::Up || joined < scenario.hosts && !has_losses(world) {
@@ -122,7 +126,7 @@ fn has_losses(world: &Cluster) -> bool {
     world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(..) | Notice::Exited(..)))
 }
 
-/// Who is barred notices soon, and tries nobody twice who was clear.
+/// A blocked leader notices soon, and retries no host if the cause is clear.
 fn futile_launches(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
     let Some(blocked_launchers) = scenario.blocked_launchers else { return Ok(()) };
     for host in (0..scenario.hosts).filter(|host| scenario.is_blocked(*host)) {

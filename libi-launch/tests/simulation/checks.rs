@@ -1,4 +1,4 @@
-//! What must hold of the launches that were made, and of what is reported, under each policy.
+//! Invariants of launches and reports under each policy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use libi_launch::machine::{HostState, LinkPolicy, Node, Notice, Policy};
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::world::{Cluster, Start};
 
-/// Of each host, the launches in the order of their attempts.
+/// The launches of each host, in the order of attempts.
 fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
     let mut hosts: BTreeMap<HostIndex, Vec<&Start>> = BTreeMap::new();
     world.starts.iter().for_each(|start| hosts.entry(start.host).or_default().push(start));
@@ -22,7 +22,8 @@ fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
     hosts
 }
 
-/// Launches are repeated in good time, on the machine that has the place, and nobody launches after the deadline.
+/// Retries keep their delays and run on the machine that has the place; no host is launched after
+/// the deadline.
 pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let rules = &scenario.rules;
     if let Some(vain) = world.futile_launch {
@@ -49,7 +50,7 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
             let failed = first.attempt.failed;
             let wait = rules.back_off.saturating_mul(1 << failed.min(20)).min(rules.back_off_max);
             let is_retry = first.attempt.lost == next.attempt.lost && failed + 1 == next.attempt.failed;
-            // One who was frozen, and is nobody's any more, may come to the same attempt later.
+            // A frozen node without a parent may make the same attempt later.
             let in_order = first.at <= next.at;
             if is_retry && in_order && next.at < first.at + wait {
                 return Err(format!(
@@ -72,11 +73,11 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
         let mut queue = world.alive().filter(|(_, process)| process.place == Some(place));
         let current = replaced.iter().rfind(|replaced| replaced.host == host).map_or(&own, |last| &last.by);
         if !scenario.has_faults() && queue.any(|(_, process)| process.name != *current) {
-            return Err(format!("{host} is {current} by now, but somebody else has its place"));
+            return Err(format!("{host} is {current} by now, but another machine has its place"));
         }
     }
     let latency = scenario.latency.max(scenario.direct_latency);
-    let depth = 12; // of trees that are made late
+    let depth = 12; // of late-commit trees
     let heard_by = Instant::ZERO + scenario.deadline + latency * depth + Duration::from_millis(10);
     let late = world.starts.iter().find(|start| start.at > heard_by);
     match late {
@@ -87,13 +88,14 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
     }
 }
 
-/// In a static tree everybody is launched by whom it is decided, unless that one, and whoever is in between, has failed.
+/// In a static tree, every host is launched by its parent there, unless the parent and all nodes
+/// between them have failed.
 pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let Some(tree) = scenario.tree() else { return Ok(()) };
     let of_host = |host| world.starts.iter().filter(move |start| start.host == host);
     let by_others = scenario.blocked_launchers.is_some() || scenario.is_crowded();
     if scenario.has_faults() || by_others || of_host(HostIndex(0)).count() != 1 {
-        return Ok(()); // another master has another tree, and who cannot launch leaves it to others
+        return Ok(()); // another first leader has another tree, and blocked leaders hand hosts back
     }
     let replaced = |host| front.replaced().iter().any(|replaced| replaced.host == host);
     let all_is_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
@@ -102,22 +104,22 @@ pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result
         let wrong = |what: &str| Err(format!("{what} launches {start:?}"));
         let by = match start.by {
             Some(MemberRole::Leader(by)) => by,
-            // It takes over what the master hands back, if those that it has tried fail.
+            // The front end takes over what the first leader hands back, if all its launches fail.
             None if !all_is_well => continue,
-            _ => return wrong("nobody who should"),
+            _ => return wrong("a node outside the tree"),
         };
         let mut above = tree.parent(start.host.0);
         while let Some(parent) = above.filter(|parent| *parent != by.0) {
             if all_is_well || of_host(HostIndex(parent)).next().is_none() {
-                return wrong("somebody else than who was to do it");
+                return wrong("a node other than its parent");
             }
             above = tree.parent(parent);
         }
         if above.is_none() {
-            return wrong("somebody who is not above it");
+            return wrong("a node that is not above it");
         }
         if all_is_well && latest.insert(by, start.host).is_some_and(|before| before > start.host) {
-            return wrong("somebody out of order");
+            return wrong("a node out of order");
         }
     }
     Ok(())
@@ -126,13 +128,13 @@ pub(crate) fn tree(scenario: &Scenario, world: &Cluster, front: &Node) -> Result
 /// Longer than any host may take to join.
 const JOINING: Duration = Duration::from_secs(100);
 
-/// With direct links alone, whoever is in the session has one; with channels alone, nobody has tried.
+/// With `Direct`, every host in the session has a direct link; with `Channel`, no host connects.
 pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
     let world = &sim.world;
     if scenario.links == LinkPolicy::Channel && !world.direct.outcomes.is_empty() {
-        return Err(format!("somebody dials: {:?}", world.direct.outcomes));
+        return Err(format!("a host connects directly: {:?}", world.direct.outcomes));
     }
-    // Nobody waits for a host that says that it cannot connect.
+    // The launch does not wait for a host that reports that it cannot connect.
     let all_goes_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
     let links_alone = all_goes_well && !scenario.is_crowded() && !world.was_cut;
     if scenario.may_be_unreachable() && links_alone && scenario.deaths.is_empty() && !scenario.may_be_silent()
@@ -163,7 +165,7 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
     if scenario.has_faults() || world.was_cut || !settled {
         return Ok(());
     }
-    // What the front end says of links is what has become of them.
+    // The front end's knowledge of links is correct.
     for (id, process) in world.alive() {
         let Some(MemberRole::Leader(host)) = process.place else { continue };
         let known = front.links().get(host.0 as usize).copied().flatten();
@@ -177,7 +179,7 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
     Ok(())
 }
 
-/// Whoever is killed when the session has been up for a while is reported as ended, if somebody was there to see it.
+/// A process that is killed when the session is up is reported as ended, if its ancestors live.
 pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> {
     let world = &sim.world;
     let up = world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
@@ -195,23 +197,24 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
             reported.any(|(_, notice)| matches!(notice, Notice::Exited(whose, _) if *whose == rank));
         let released = world.notices.iter().any(|(_, notice)| *notice == Notice::Detached(rank));
         if alive && sim.agenda.now() > known_by(death.at) && !reported && !released && !death.released {
-            return Err(format!("nobody was told of {death:?}"));
+            return Err(format!("not reported: {death:?}"));
         }
     }
     Ok(())
 }
 
-/// Whoever was up and is lost is lost by something, and not because nobody launches it any more.
+/// Every lost host has a cause of its own, other than that launching had stopped.
 pub(crate) fn losses(world: &Cluster) -> Result<(), String> {
     let has_no_reason = |lost: &Failure| lost.cause == Cause::Cancelled && lost.phase == Phase::Waiting;
     let mut notices = world.notices.iter();
     match notices.find(|(_, notice)| matches!(notice, Notice::Lost(_, lost) if has_no_reason(lost))) {
-        Some(notice) => Err(format!("nobody says why: {notice:?}")),
+        Some(notice) => Err(format!("lost without a cause: {notice:?}")),
         None => Ok(()),
     }
 }
 
-/// Without faults from outside, what is reported is either what has happened to a host, or that it was cut short.
+/// Without external faults, a verdict is what has happened to the host, or that its launch was cut
+/// short.
 pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> Result<(), String> {
     let verdict = world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Ok(()) };
@@ -223,7 +226,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     let before = scenario.deadline.min(scenario.rules.failure_linger);
     let in_time = *at < Instant::ZERO + scenario.deadline;
     let first_failed = known.first().is_some_and(|known| failed(known));
-    // Who was lost just when the session came up is not launched again any more.
+    // A host that was lost just when the session came up is not relaunched.
     let was_lost = |host: u32| {
         world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(lost, _) if lost.0 == host))
     };
@@ -244,7 +247,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             !matches!(failure.cause, Cause::Cancelled | Cause::LauncherLost(_) | Cause::OutOfResources(_));
         let too_early = failure.phase == Phase::Starting && failure.elapsed < scenario.rules.hello_timeout;
         if in_time && failure.cause == Cause::TimedOut && too_early {
-            return Err(format!("{host} was cut short, but is said to have timed out: {failure:?}"));
+            return Err(format!("{host} was cut short, but is reported as timed out: {failure:?}"));
         }
         let was_started = failure.phase == Phase::Starting && failure.elapsed > Duration::from_secs(2);
         let has_printed = was_started && last == Some(Fate::HangsWithBanner);
@@ -274,9 +277,9 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     if let Trouble::Breaks(host, _) = scenario.trouble
         && scenario.bad == 0.0
         && !scenario.is_crowded()
-    // who has it handed back does not know how often it was lost
+    // a node that takes a host back does not know how often it was lost
     {
-        // Whoever cannot launch has not launched it.
+        // Launches from blocked hosts never start.
         let fate = |start: &Start| world.fates.get(&(MemberRole::Leader(start.host), start.attempt));
         let own = world.starts.iter().filter(|start| start.host == HostIndex(host));
         let own = own.filter(|start| fate(start).is_some_and(|fate| fate.joins())).count();
@@ -288,7 +291,8 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     Ok(())
 }
 
-/// What may pass is tried as often as it may be, and somebody is always tried while others wait.
+/// Transient failures are retried as often as allowed, and there is always a launch in flight while
+/// hosts wait.
 fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostState]) -> Result<(), String> {
     let rules = &scenario.rules;
     let deadline = Instant::ZERO + scenario.deadline;
@@ -302,7 +306,7 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
         let Some((last, fate)) = tried.last() else { continue };
         let is_retryable =
             matches!(fate, Fate::Refused | Fate::Hangs | Fate::HangsWithBanner | Fate::ClosesOnly);
-        // Of those that a leader has handed back, some may count.
+        // Of the attempts before a hand-back, some may count.
         let latest = tried.iter().filter(|(attempt, _)| attempt.lost == last.lost);
         let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
         let times = latest.count() + usize::from(counted);
@@ -323,7 +327,8 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
     Ok(())
 }
 
-/// When one host cannot be had any more, and all are needed, it does not take much longer than was allowed to say so.
+/// If a host has failed for good and all are required, the verdict comes soon after
+/// `failure_linger`.
 fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<(), String> {
     let breaks = world.fates.values().any(|fate| matches!(fate, Fate::Joins { cut: Some(_), .. }));
     if breaks || scenario.policy != Policy::All || scenario.spares > 0 || scenario.strategy != Strategy::Late

@@ -1,5 +1,5 @@
-//! Hosts that let nobody in, among others with which nothing is wrong: who is given nothing but such hosts cannot know whether
-//! he or they are to blame, and hands them back. They are not handed about.
+//! Hosts that deny all logins, among hosts that work. A leader that is given only such hosts cannot
+//! know which side is at fault, and hands them back. They must not go from leader to leader.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::scenario::{Scenario, Trouble};
 use crate::world::Start;
 use crate::{run, seeds};
 
-/// How often such a host refuses: one launcher who cannot know, and the one who has launched him.
+/// How often such a host may be tried: by one launcher with unconfirmed health, and by its parent.
 const MAX_DENIALS: usize = 2;
-/// How often it is called: once more if it was cut short when its launcher saw that it would be like those before.
+/// How often it may be launched: once more if a launch was cut short by a hand-back.
 const MAX_LAUNCHES: usize = 3;
-/// Who is refused by so many is sure that it is not them.
+/// The number of denials after which a launcher is certain of its own fault.
 const CERTAIN_DENIALS: usize = 8;
 
 impl Scenario {
-    /// The scenario of a seed in which nothing is wrong but this, with so many hosts of a hundred.
+    /// The scenario of a seed with no other trouble than this, on some percentage of the hosts.
     fn with_single_trouble(seed: u64, trouble: fn(u32) -> Trouble) -> Self {
         let (mut scenario, mut rng) = (Self::new(seed), Rng::new(seed).fork(17));
         scenario.hosts = 2 + rng.below(200) as u32;

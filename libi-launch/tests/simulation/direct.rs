@@ -1,7 +1,9 @@
-//! Direct connections: what is dialled, the second stream of a link that has moved, and what breaks there.
+//! Direct connections: attempts to connect, the second stream of a link that has moved, and
+//! failures there.
 //!
-//! A connection is a stream beside the channel, with latencies of its own: what is said on one may overtake what was
-//! said on the other before. Whoever receives holds what comes directly until his machine [follows](Effect::ReceiveDirect).
+//! A connection is a stream beside the channel, with its own latencies: bytes on one may overtake
+//! earlier bytes on the other. The receiver holds bytes of the connection until its node
+//! [switches](Effect::ReceiveDirect).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -15,24 +17,24 @@ use libi_launch::machine::{Effect, Event, LinkId};
 
 use crate::world::{Cluster, Happening};
 
-/// One end of a link: whose, and which.
+/// One end of a link.
 type End = (Id, LinkId);
 
-/// What arrives on a connection.
+/// An arrival on a connection.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Bytes(Vec<u8>),
     StopReason,
 }
 
-/// Something that happens to connections.
+/// An event of a connection.
 #[derive(Debug)]
 pub(crate) enum DirectEvent {
-    /// The parent hears of a proof.
+    /// The parent receives a proof.
     DirectAccepted { parent: Id, key: KeyId, child: Id },
-    /// A child hears that its connection has ended before its parent has moved.
+    /// A child learns that its connection has ended before its parent has moved.
     Forgotten(Id),
-    /// Something arrives directly.
+    /// Something arrives on a connection.
     Arrives(End, Arrival),
     /// A channel has ended.
     ChannelEnds(End),
@@ -43,14 +45,14 @@ pub(crate) enum DirectEvent {
 pub(crate) struct Connections {
     rng: Rng,
     admitted: BTreeMap<(Id, KeyId), LinkId>,
-    /// The other end of each end that has a connection.
+    /// The other end of each end of a connection.
     peers: BTreeMap<End, End>,
     switched: BTreeSet<End>,
     follows: BTreeSet<End>,
     held: BTreeMap<End, Vec<Arrival>>,
     ended: BTreeSet<End>,
     latest: BTreeMap<End, Instant>,
-    /// Who has tried, and whether that has worked.
+    /// The processes that have tried to connect, and whether they succeeded.
     pub(crate) outcomes: BTreeMap<Id, bool>,
 }
 
@@ -68,7 +70,7 @@ impl Connections {
     }
 }
 
-/// Where a process listens.
+/// The address of a process.
 fn address(of: Id) -> SocketAddr {
     let [a, b, c, d] = of.0.to_be_bytes();
     SocketAddr::from(([10 + a, b, c, d], 1))
@@ -161,7 +163,7 @@ impl Cluster {
             }
             DirectEvent::Arrives(end, arrival) => self.direct.held.entry(end).or_default().push(arrival),
             DirectEvent::ChannelEnds(end) => {
-                // A child may still have said something directly; a parent is gone.
+                // A child may have sent something directly; a parent is gone.
                 let waits = end.1 != LinkId::PARENT && self.direct.follows.contains(&end);
                 if !waits {
                     self.closes(end, agenda);
@@ -184,7 +186,7 @@ impl Cluster {
         }
     }
 
-    /// Sends directly, if this end does that: true if so.
+    /// Sends on the connection, if this end has moved; returns whether it has.
     pub(crate) fn send_directly(&mut self, from: End, bytes: &[u8], agenda: &mut Agenda<Self>) -> bool {
         let switched = self.direct.switched.contains(&from);
         if let Some(&to) = self.direct.peers.get(&from).filter(|_| switched) {
@@ -193,7 +195,7 @@ impl Cluster {
         switched
     }
 
-    /// The connection of this end breaks, or is ended: the other end hears of it.
+    /// The connection of this end breaks or is closed; the other end notices.
     pub(crate) fn end_connection(&mut self, end: End, agenda: &mut Agenda<Self>) {
         if let Some(to) = self.direct.peers.remove(&end) {
             self.direct.peers.remove(&to);
@@ -201,7 +203,7 @@ impl Cluster {
         }
     }
 
-    /// A connection breaks and nothing else: both ends hear of it.
+    /// A connection breaks, and both ends notice.
     pub(crate) fn sever(&mut self, child: Id, agenda: &mut Agenda<Self>) {
         let end = (child, LinkId::PARENT);
         if let Some(to) = self.direct.peers.remove(&end) {

@@ -1,6 +1,7 @@
-//! Whole sessions in virtual time: the machines of the launch, whatever may go wrong, and what must hold all the same.
+//! Whole sessions in virtual time: the launch machines, injected faults, and the invariants that
+//! must hold.
 //!
-//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` tries many; without it some hundred are tried.
+//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many; the default is 300 seeds.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod actions;
@@ -28,22 +29,23 @@ use libi_launch::machine::{Event, HostState, Node, Notice, Policy};
 use scenario::{Scenario, Trouble};
 use world::{Cluster, FRONT, Happening, Pick};
 
-/// Seeds that have found something once: a wake-up in the past that came for ever; hosts that hung and held up all
-/// others; attempt numbers that began anew below a lost leader; a leader that gave up hosts because it ended itself.
+/// Seeds that have found defects: a wake-up in the past, repeated for ever; hosts that hung and
+/// delayed all others; attempt numbers that restarted below a lost leader; a leader that gave up
+/// hosts because it ended itself.
 const FOUND: [u64; 4] = [33, 6_934, 6_717, 4_087];
 
-/// Seeds that have found something since policies are drawn as well: hosts that a leader which was about to end gave up
-/// for good.
+/// Seeds that have found defects since policies are drawn: hosts that an ending leader gave up for
+/// good.
 const FOUND_WITH_POLICIES: [u64; 1] = [47];
 
-/// Seeds that have found something since links are direct, and members print, are released and get signals: leaders that
-/// were released, and killed when the session ended; one that ended with its host, and said that nobody hung on it; a host
-/// that was tried more often than it was to be, because who was given it knew nothing of that; and again, with links,
-/// what 47 has found.
+/// Seeds that have found defects since links are direct, and members print, detach and receive
+/// signals: detached leaders that were killed when the session ended; a leader that ended with its
+/// host and reported no dependents; a host that was tried too often, because its new launcher did
+/// not know of earlier attempts; and the defect of seed 47 with links.
 const FOUND_WITH_LINKS: [u64; 4] = [5, 1_183, 3_850, 2_184];
 
-/// Seeds that have found something since some hosts cannot launch others: a host that joined a session which was given up
-/// already, and counted.
+/// Seeds that have found defects since some hosts cannot launch others: a host that joined a
+/// session which was given up already, and counted.
 const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 
 fn seeds() -> Range<u64> {
@@ -71,7 +73,7 @@ fn every_launch_ends_with_a_true_verdict_and_leaves_no_process() {
     }
 }
 
-/// Runs a scenario, and checks what must hold.
+/// Runs a scenario and checks its invariants.
 fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     let mut sim = Sim::new(Cluster::new(scenario.clone()));
     let front = sim.agenda.start(Node::front(SessionKey(scenario.seed), &scenario.plan(), scenario.seed));
@@ -95,7 +97,7 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     actions::checks(scenario, &sim.world, sim.agenda.now())?;
     tree_views::checks(scenario, &sim.world)?;
 
-    // From then on everything has to end, without help.
+    // From then on everything has to end by itself.
     let rules = &scenario.rules;
     let bound = rules.peer_timeout * 3 + rules.hello_timeout + rules.kill_grace * 8;
     if sim.run(at(scenario.ends) + bound, steps) == StopReason::StepLimit {
@@ -120,12 +122,12 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
 }
 
 fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> {
-    let Some(front) = sim.agenda.machine(FRONT) else { return Ok(()) }; // it was killed
+    let Some(front) = sim.agenda.machine(FRONT) else { return Ok(()) }; // the front end was killed
     let verdict = sim.world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Err("no verdict".to_owned()) };
     let mut latest = Instant::ZERO + scenario.deadline + scenario.rules.kill_grace * 3;
     if !scenario.has_faults() && scenario.strategy == Strategy::Late && scenario.capacity.is_none() {
-        // No need to wait for the deadline of all: each attempt has its own.
+        // The overall deadline need not pass, because each attempt has its own.
         let rules = &scenario.rules;
         let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off * 16;
         let attempts = u32::from(rules.attempts) * (1 + scenario.spares);
@@ -143,7 +145,8 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
         Policy::All => scenario.hosts,
         Policy::AtLeast(least) => least,
     };
-    // Everybody who was in the session when it came up: still there, lost, or with members that have exited.
+    // The hosts that were in the session when it came up: present, lost, or with members that have
+    // ended.
     let was_in = |host: u32| {
         *known[host as usize] == HostState::Joined
             || sim.world.notices.iter().any(|(_, notice)| match notice {
@@ -172,7 +175,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     Ok(())
 }
 
-/// Everybody who has joined is there, once, and nobody else is, once things have settled.
+/// Once everything has settled, every joined host is present exactly once, and no other host is.
 fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -> Result<(), String> {
     let rules = &scenario.rules;
     let settled = sim.world.last_fault + rules.peer_timeout * 3 + rules.kill_grace * 8;
@@ -186,14 +189,14 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -
     }
     for (host, known) in (0..).zip(known) {
         let queue = places.get(&MemberRole::Leader(HostIndex(host))).copied().unwrap_or(0);
-        // A member that has ended after it had joined is known by its exit.
+        // A member that ended after it had joined is known by its exit.
         let leader = Rank(host * scenario.members);
         let exited =
             sim.world.notices.iter().any(|(_, n)| matches!(n, Notice::Exited(rank, _) if *rank == leader));
         let its_place = Some(MemberRole::Leader(HostIndex(host)));
         let mut released = sim.world.record.released.keys();
         if released.any(|id| sim.world.processes[id.0 as usize].place == its_place) {
-            continue; // whether it still lives is nobody's business
+            continue; // it may live or not
         }
         let expected = u32::from(**known == HostState::Joined && !exited);
         if queue != expected {
@@ -209,7 +212,7 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -
     Ok(())
 }
 
-/// Without faults from outside, every verdict follows from what the host's attempts have met with.
+/// Without external faults, every verdict follows from the fates of the host's attempts.
 fn check_fates(
     scenario: &Scenario,
     sim: &Sim<Cluster>,
@@ -233,13 +236,13 @@ fn check_fates(
         match known {
             HostState::Joined => {
                 if !last.is_some_and(scenario::Fate::joins) {
-                    return Err(format!("host {host} is said to have joined, but met with {tried:?}"));
+                    return Err(format!("host {host} is reported as joined, but its fates are {tried:?}"));
                 }
                 let ranks = host * scenario.members + 1..(host + 1) * scenario.members;
                 let places = ranks.map(|rank| MemberRole::Local(Rank(rank))).chain([leader]);
                 let missing: Vec<_> = places.filter(|place| !world.present_at_up.contains(place)).collect();
                 if up && !missing.is_empty() {
-                    return Err(format!("when the session was said to be up, it had no {missing:?}"));
+                    return Err(format!("when the session was reported as up, {missing:?} were missing"));
                 }
             }
             HostState::Failed(failure) => {
@@ -247,10 +250,12 @@ fn check_fates(
                 if up && in_time && all_goes_well && !scenario.is_crowded() {
                     return Err(format!("host {host} has met with nothing bad, but: {failure:?}"));
                 }
-                // What was cut short says nothing of the host.
+                // A launch that was cut short says nothing about the host.
                 let own = matches!(failure.phase, Phase::Starting | Phase::Handshaking);
                 if up && in_time && own && !last.is_some_and(|fate| fate.explains(failure)) {
-                    return Err(format!("host {host} met with {tried:?}, but is said to have: {failure:?}"));
+                    return Err(format!(
+                        "host {host} has the fates {tried:?}, but is reported as {failure:?}"
+                    ));
                 }
             }
             HostState::Waiting => {}

@@ -1,17 +1,19 @@
-//! A processor that is shared by those who have something to do on it: each gets an equal part of it.
+//! A shared processor: each job gets an equal part of it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use libi_core::time::Instant;
 
-/// When the first of them will be done, unless something changes before: the number tells whether it has.
+/// When the first job will be done, and the number of changes so far; a later change invalidates
+/// it.
 pub(crate) type Next = Option<(Instant, u64)>;
 
-/// Those who have something to do, which is the same amount for all.
+/// The jobs in progress, all with the same amount of work.
 #[derive(Debug)]
 pub(crate) struct Processor<T> {
-    /// With what somebody will have done by then who is there all the time.
+    /// Each job with the virtual work done at its end, in the measure of a job that is present all
+    /// the time.
     queue: VecDeque<(f64, T)>,
     done: f64,
     at: Instant,
@@ -25,14 +27,14 @@ impl<T> Default for Processor<T> {
 }
 
 impl<T> Processor<T> {
-    /// Somebody comes.
+    /// A job begins.
     pub(crate) fn enter(&mut self, now: Instant, work: Duration, item: T) -> Next {
         self.advance(now);
         self.queue.push_back((self.done + work.as_secs_f64(), item));
         self.next()
     }
 
-    /// The first is done, if nothing has changed since that was foreseen.
+    /// The first job ends, if nothing has changed since that was predicted.
     pub(crate) fn leave(&mut self, now: Instant, changes: u64) -> Option<(T, Next)> {
         if changes != self.changes {
             return None;

@@ -1,4 +1,4 @@
-//! What a run is about: how many hosts, what they cost, what goes wrong. Everything follows from the seed.
+//! Scenarios: the number of hosts, costs, faults. Everything follows from the seed.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -24,46 +24,46 @@ use libi_launch::machine::{
 use crate::actions::Action;
 use crate::blocked_launchers::BlockedLaunchers;
 
-/// For how long something happens in a session that is up.
+/// How long actions happen after the session is up.
 pub(crate) const UP_TIME: Duration = Duration::from_secs(6);
 
-/// What becomes of a program that is started.
+/// The fate of a started program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It joins; perhaps with a banner before, and a link that breaks after so many bytes.
+    /// It joins, perhaps after a banner, and with a link that breaks after this many bytes.
     Joins { banner: bool, cut: Option<usize> },
     /// The operating system refuses to start it.
     NotStarted,
-    /// There is no room for it where it is started.
+    /// Its launcher has no resources for it.
     OutOfResources,
-    /// The remote shell is refused, and says so.
+    /// The connection of the remote shell is refused.
     Refused,
-    /// The remote shell is not let in.
+    /// The login is denied.
     Denied,
-    /// There is no such program.
+    /// The program does not exist on the host.
     NotFound,
     /// It ends without joining.
     ExitsEarly,
     /// A signal ends it before it joins.
     Crashes,
-    /// Nothing is ever heard of it.
+    /// It hangs without a sign of life.
     Hangs,
-    /// Nothing but text is ever heard of it.
+    /// It prints a banner and hangs.
     HangsWithBanner,
-    /// It begins like us, and goes on with noise.
+    /// It sends a preamble and then noise.
     Garbage,
-    /// It returns what it is sent.
+    /// It echoes what it is sent.
     Echoes,
-    /// It answers a ticket that was given to somebody else.
+    /// It answers a foreign ticket.
     Stale,
     /// It closes its link, and does not end by itself.
     ClosesOnly,
-    /// It ends, but something that it has started keeps its link open.
+    /// It ends, but a process that it has started keeps its link open.
     ExitsOpen,
 }
 
 impl Fate {
-    /// Whether this may be the verdict on a host whose last attempt met with this.
+    /// Whether this fate of the last attempt explains a host's failure.
     pub(crate) fn explains(self, failure: &Failure) -> bool {
         let cause = &failure.cause;
         match self {
@@ -80,39 +80,40 @@ impl Fate {
             Self::Stale => *cause == Cause::WrongTicket,
             Self::ClosesOnly => *cause == Cause::Closed,
             Self::ExitsOpen => *cause == Cause::Exited(Exit::Code(3)),
-            // Then it is a member of the host that has failed, or the link.
+            // A member of the host, or the link, has failed.
             Self::Joins { .. } => true,
         }
     }
 
-    /// Whether it joins, if only until its link breaks.
+    /// Whether the program joins, if only until its link breaks.
     pub(crate) fn joins(self) -> bool {
         matches!(self, Self::Joins { .. })
     }
 }
 
-/// What is wrong with some hosts, whatever is tried with them.
+/// Trouble with certain hosts, in every attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Nothing,
-    /// This one is up each time, and its link breaks after so many bytes.
+    /// This host comes up each time, and its link breaks after this many bytes.
     Breaks(u32, usize),
-    /// Nothing is ever heard of every third one, until there are so many of those.
+    /// Every third host hangs, up to this number of hosts.
     Hang(u32),
-    /// So many of a hundred let nobody in, though never the first.
+    /// This percentage of hosts, never the first, denies all logins.
     DenyAll(u32),
-    /// So many of a hundred refuse the first who calls, though never the first host.
+    /// This percentage of hosts, never the first, refuses the first attempt.
     RefuseOnce(u32),
 }
 
-/// What launches of one launcher have to wait for.
+/// What the launches of one launcher wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
-    /// A start itself takes SEQ.
+    /// The start itself takes SEQ.
     Start,
-    /// A start returns at once, and its turn of SEQ comes after those before it, as with remote shells that take a lock.
+    /// A start returns at once, and its SEQ follows those before it, as with remote shells that
+    /// take a lock.
     Lock,
-    /// A start returns at once, and then shares the launcher's processor with others.
+    /// A start returns at once, and then shares the launcher's processor.
     Share,
 }
 
@@ -126,41 +127,42 @@ pub(crate) struct Scenario {
     pub(crate) turns: Turns,
     seq: Duration,
     rem: Duration,
-    /// Which part of the starts goes wrong.
+    /// The fraction of starts that fail.
     pub(crate) bad: f64,
     pub(crate) policy: Policy,
     pub(crate) rules: Rules,
     pub(crate) deadline: Duration,
     pub(crate) deaths: Vec<(Duration, Option<u64>)>,
     pub(crate) freezes: Vec<(Duration, u64)>,
-    /// Deaths so soon after the session is up that not everybody knows of it.
+    /// Deaths so soon after the session is up that not all nodes know of it.
     pub(crate) deaths_after_up: Vec<(Duration, u64)>,
     pub(crate) ends: Duration,
     pub(crate) spares: u32,
     pub(crate) strategy: Strategy,
     pub(crate) trouble: Trouble,
-    /// From some hosts nobody can be launched.
+    /// Hosts that cannot launch others.
     pub(crate) blocked_launchers: Option<BlockedLaunchers>,
-    /// How many hosts a node has room for at a time that it has launched, or launches.
+    /// How many launched hosts a node has resources for.
     pub(crate) capacity: Option<usize>,
     pub(crate) links: LinkPolicy,
-    /// Which part of those who dial reach nobody, and which part of those who are reached never hear of it.
+    /// The fraction of direct connections that fail, and the fraction of the others whose proof is
+    /// lost.
     pub(crate) unreachable: f64,
     pub(crate) lost_proofs: f64,
     pub(crate) no_listeners: bool,
     pub(crate) direct_latency: Duration,
     /// Direct connections that break after the session is up.
     pub(crate) severs: Vec<(Duration, u64)>,
-    /// What happens when the session is up.
+    /// Actions after the session is up.
     pub(crate) actions: Vec<(Duration, Action)>,
-    /// After how long the user has taken what was printed; never, if nothing.
+    /// The time until the user consumes output; `None` if it never does.
     pub(crate) reads: Option<Duration>,
-    /// What was sent to programs that are not up yet.
+    /// Events for programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<(Event, ())>>,
 }
 
 impl Scenario {
-    /// The scenario of a seed.
+    /// The base scenario of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed).fork(7);
         let millis = Duration::from_millis;
@@ -183,7 +185,7 @@ impl Scenario {
         let front_dies = rng.chance(0.15).then(|| (moment(&mut rng), None));
         let count = [0, 0, 0, 1, 3][rng.below(5) as usize];
         let freezes = (0..count).map(|_| (moment(&mut rng), rng.bits())).collect();
-        // Drawn apart, so that the seeds which have found something once still mean what they meant then.
+        // Drawn from a separate stream, so that recorded seeds keep their meaning.
         let mut later = Rng::new(seed).fork(8);
         let count = [0, 0, 0, 0, 0, 0, 1, 4][later.below(8) as usize];
         let soon = |rng: &mut Rng| (millis(rng.below(100)), rng.bits());
@@ -223,7 +225,7 @@ impl Scenario {
         }
     }
 
-    /// The scenario of a seed with what policies can be made of, drawn apart from the rest.
+    /// The scenario of a seed with policies. Drawn from a separate stream.
     pub(crate) fn with_policies(seed: u64) -> Self {
         let mut scenario = Self::new(seed);
         let mut rng = Rng::new(seed).fork(9);
@@ -245,11 +247,11 @@ impl Scenario {
         }
         let trouble = rng.below(10);
         if trouble == 0 {
-            // Enough for a hello, and often for more.
+            // Enough bytes for a hello, and often for more.
             let host = rng.below(u64::from(scenario.hosts.min(5))) as u32;
             scenario.trouble = Trouble::Breaks(host, 60 + rng.below(80) as usize);
         } else if trouble == 1 {
-            // Nobody who launches may have many in flight.
+            // The window stays narrow.
             (scenario.seq, scenario.rem) = (Duration::from_millis(20), Duration::from_millis(10));
             scenario.rules.attempts = 1;
             scenario.trouble = Trouble::Hang(12);
@@ -263,7 +265,7 @@ impl Scenario {
         scenario
     }
 
-    /// The scenario of a seed with direct links, and with what happens while it is up, drawn apart from the rest.
+    /// The scenario of a seed with direct links and actions. Drawn from a separate stream.
     pub(crate) fn with_links(seed: u64) -> Self {
         let mut scenario = Self::with_policies(seed);
         let mut rng = Rng::new(seed).fork(11);
@@ -294,7 +296,7 @@ impl Scenario {
         scenario
     }
 
-    /// Whether somebody may be taken for silent who is alive.
+    /// Whether a live process may be taken for silent.
     pub(crate) fn may_be_silent(&self) -> bool {
         !self.freezes.is_empty() || !self.severs.is_empty()
     }
@@ -304,13 +306,13 @@ impl Scenario {
         self.links == LinkPolicy::Channel || self.lost_proofs == 0.0
     }
 
-    /// Whether a host may fail because it cannot connect.
+    /// Whether a host may fail because it cannot connect directly.
     pub(crate) fn may_be_unreachable(&self) -> bool {
         let fails = self.unreachable > 0.0 || self.lost_proofs > 0.0 || self.no_listeners;
         self.links == LinkPolicy::Direct && fails
     }
 
-    /// What travels about direct links.
+    /// The settings of direct links.
     fn direct(&self) -> DirectSettings {
         let mut bytes = [self.seed as u8; Entropy::LEN];
         let secret =
@@ -318,7 +320,7 @@ impl Scenario {
         DirectSettings { links: self.links, secret, ..DirectSettings::default() }
     }
 
-    /// What the front end is asked to launch.
+    /// The plan for the front end.
     pub(crate) fn plan(&self) -> LaunchPlan {
         let program = Program {
             executable: OsBytes::try_from("tool").unwrap(),
@@ -354,12 +356,12 @@ impl Scenario {
         }
     }
 
-    /// What the front end is told that launches cost.
+    /// The assumed cost.
     fn cost(&self) -> Cost {
         Cost::new(Duration::from_millis(5), Duration::from_millis(200))
     }
 
-    /// Who is to launch whom, if that is decided in advance.
+    /// The static tree, if there is one.
     pub(crate) fn tree(&self) -> Option<Tree> {
         match self.strategy {
             Strategy::Late => None,
@@ -373,7 +375,7 @@ impl Scenario {
         (self.seq, self.rem.mul_f64(factor))
     }
 
-    /// What this attempt at this place meets with: the same whoever makes it, and whenever.
+    /// The fate of this attempt at this place, regardless of launcher and time.
     pub(crate) fn fate(&self, place: MemberRole, attempt: Attempt, name: &str) -> Fate {
         match (self.trouble, name.strip_prefix("node").and_then(|number| number.parse::<u32>().ok())) {
             (Trouble::Breaks(host, after), Some(number)) if number == host => {
@@ -392,7 +394,7 @@ impl Scenario {
         }
         let number = match place {
             MemberRole::Leader(host) => u64::from(host.0),
-            // A further member fails rarely, or no host with several would ever join.
+            // A further member fails rarely; otherwise no host with several members would join.
             MemberRole::Local(rank) => u64::from(rank.0) | 1 << 32,
         };
         let attempt = u64::from(attempt.lost) << 16 | u64::from(attempt.failed);
@@ -418,7 +420,7 @@ impl Scenario {
         }
     }
 
-    /// Whether processes are killed or frozen from outside, connections cut, or hosts out of reach.
+    /// Whether processes are killed or frozen from outside, connections cut, or hosts unreachable.
     pub(crate) fn has_faults(&self) -> bool {
         let by_processes =
             !self.deaths.is_empty() || !self.freezes.is_empty() || !self.deaths_after_up.is_empty();

@@ -1,6 +1,6 @@
-//! What the communication half is told: that every tree fits to that of the node above it, and what travels there.
+//! Tree views and the frames on their links: every view must fit the view of the node above.
 //!
-//! Whoever is in a tree talks to everybody he has a link to, who answers a few times.
+//! Each node sends frames on all links of its tree, and answers the first few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use libi_launch::machine::{HostState, LinkId, Node, TreeView};
 use crate::scenario::{Scenario, Trouble};
 use crate::world::{Cluster, FRONT};
 
-/// How often somebody is answered.
+/// How many frames are exchanged on a link.
 const ANSWERS: u32 = 4;
 
-/// The trees of a session, and what was said there.
+/// The tree views of a session, and the frames on their links.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     known: BTreeMap<Id, TreeView>,
-    /// How much was said at each end of a link, and how much was heard.
+    /// How many frames were sent and received at each end of a link.
     sent: BTreeMap<(Id, LinkId), u32>,
     received: BTreeMap<(Id, LinkId), u32>,
     cut: BTreeSet<(Id, LinkId)>,
@@ -30,18 +30,18 @@ pub(crate) struct Trees {
 }
 
 impl Cluster {
-    /// A node tells its communication half who is where.
+    /// A node gives its tree view to its communication half.
     pub(crate) fn on_session_up(&mut self, id: Id, tree: TreeView, agenda: &mut Agenda<Self>) {
         if let Err(wrong) = self.check_tree(id, &tree, agenda) {
             self.trees.wrong.get_or_insert(format!("{id:?}: {wrong}: {tree:?}"));
         }
         if self.trees.known.insert(id, tree).is_some() {
-            self.trees.wrong.get_or_insert(format!("{id:?} is told twice where everybody is"));
+            self.trees.wrong.get_or_insert(format!("{id:?} gets a second tree"));
         }
         self.talk(id, agenda);
     }
 
-    /// A node says something on all links of its tree.
+    /// A node sends a frame on all links of its tree.
     pub(crate) fn talk(&mut self, id: Id, agenda: &mut Agenda<Self>) {
         for link in self.trees.links(id) {
             self.send_frame(id, link, agenda);
@@ -56,7 +56,7 @@ impl Cluster {
         self.send(id, link, [&header.encode()[..], &payload].concat(), agenda);
     }
 
-    /// A frame is handed to the communication half of a node.
+    /// A node delivers a frame to its communication half.
     pub(crate) fn on_frame(&mut self, id: Id, link: LinkId, frame: &[u8], agenda: &mut Agenda<Self>) {
         let heard = self.trees.received.entry((id, link)).or_default();
         let speaker = match link {
@@ -74,7 +74,7 @@ impl Cluster {
         }
     }
 
-    /// The communication half of a node is told that nothing more comes over a link.
+    /// A node cuts a link of its tree.
     pub(crate) fn on_link_cut(&mut self, id: Id, link: LinkId) {
         if !self.trees.links(id).contains(&link) {
             self.trees.wrong.get_or_insert(format!("{link} of {id:?} is cut, but is none"));
@@ -82,7 +82,7 @@ impl Cluster {
         self.trees.cut.insert((id, link));
     }
 
-    /// Nothing is left below a node.
+    /// Everything below a node has ended.
     pub(crate) fn on_over(&mut self, id: Id) {
         let left: Vec<_> = self.trees.links(id).into_iter().filter(|link| *link != LinkId::PARENT).collect();
         if !left.is_empty() {
@@ -112,7 +112,7 @@ impl Cluster {
             let (rank, its) = match child {
                 Some(MemberRole::Leader(host)) => (leader(host.0), false),
                 Some(MemberRole::Local(rank)) => (rank, true),
-                None => return Err(format!("nobody joined over {}", branch.link)),
+                None => return Err(format!("no process joined over {}", branch.link)),
             };
             if !branch.ranks.contains(rank) || branch.local != its || its && branch.ranks.len() > 1 {
                 return Err(format!("{rank} is behind {}", branch.link));
@@ -151,14 +151,14 @@ impl Cluster {
             !scenario.has_faults() && scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
         let quiet = all_is_well && self.last_fault == Instant::ZERO && scenario.links_are_sure();
         if quiet && !tree.lost.is_empty() {
-            return Err("somebody is lost for no reason".to_owned());
+            return Err("ranks are lost without a cause".to_owned());
         }
         Ok(())
     }
 }
 
 impl Trees {
-    /// The links over which a node may talk.
+    /// The links on which a node may send.
     fn links(&self, id: Id) -> Vec<LinkId> {
         let Some(tree) = self.known.get(&id) else { return Vec::new() };
         let parent = tree.has_parent.then_some(LinkId::PARENT);
@@ -167,14 +167,14 @@ impl Trees {
     }
 }
 
-/// Once everything has settled.
+/// Invariants once everything has settled.
 pub(crate) fn checks(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
     if let Some(wrong) = &world.trees.wrong {
         return Err(wrong.clone());
     }
     for (id, process) in world.alive().filter(|(_, process)| process.told_up) {
         let Some(tree) = world.trees.known.get(&id) else {
-            return Err(format!("was told that the session is up, and not where who is: {process:?}"));
+            return Err(format!("is told that the session is up, but has no tree: {process:?}"));
         };
         if tree.has_parent && world.parent_of(id).is_none() && world.trees.links(id).contains(&LinkId::PARENT)
         {

@@ -1,8 +1,9 @@
-//! A cluster in which the launch machines run: processes, links, remote shells, and what goes wrong with them.
+//! A simulated cluster: processes, links, remote shells, and their faults.
 //!
-//! Nothing of the machines is modelled here: every process that joins is a [`Node`], the same that a real process
-//! drives. What is modelled is what they meet. A remote shell takes its turn of SEQ at its launcher, in one of the ways of
-//! [`Turns`], and has its program up after REM; bytes arrive late and in order; programs fail in the ways of [`Fate`]; processes die, and freeze.
+//! The machines are not modelled: every process that joins runs a [`Node`], as a real process does.
+//! The model covers their environment. A remote shell takes SEQ at its launcher, in one of the ways
+//! of [`Turns`], and has its program up after REM; bytes arrive late and in order; programs fail in
+//! the ways of [`Fate`]; processes die and freeze.
 
 mod programs;
 
@@ -24,72 +25,73 @@ use crate::processor::Processor;
 use crate::scenario::{Fate, Scenario};
 use crate::tree_views::Trees;
 
-/// Who runs where, and how he can be reached.
+/// A process and its links.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) place: Option<MemberRole>,
     pub(crate) attempt: Attempt,
-    /// The machine that it is on.
+    /// The machine that it runs on.
     pub(crate) name: String,
     parent: Option<(Id, LinkId)>,
-    /// The same, whatever has become of that; and who was started for each link.
+    /// The parent and the started processes, kept after their links are gone.
     pub(crate) origin: Option<(Id, LinkId)>,
     pub(crate) started: BTreeMap<LinkId, Id>,
-    /// The other ends of its links; of a program that never joins there is none.
+    /// The other ends of its links; `None` for programs that never join.
     children: BTreeMap<LinkId, Option<Id>>,
-    /// Which of its links are to leaders of hosts.
+    /// The links to leaders of hosts.
     hosts: BTreeSet<LinkId>,
-    /// Frozen processes do nothing and notice nothing, and cannot be ended from afar.
+    /// A frozen process does nothing, notices nothing, and cannot be ended remotely.
     pub(crate) frozen: bool,
     pub(crate) alive: bool,
-    /// It was told that the session is up.
+    /// Whether it knows that the session is up.
     pub(crate) told_up: bool,
-    /// How many bytes it may still send to its parent before its link is cut.
+    /// How many bytes it may still send before its link to the parent breaks.
     sends: Option<usize>,
     busy_until: Instant,
     processor: Processor<(LinkId, StartRequest, Fate, Duration)>,
 }
 
-/// A launch of a host, as somebody began it.
+/// A launch of a host.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) at: Instant,
-    /// Whose place the launcher has; nobody's if it is the front end.
+    /// The place of the launcher; `None` for the front end.
     pub(crate) by: Option<MemberRole>,
     pub(crate) host: HostIndex,
     pub(crate) attempt: Attempt,
     pub(crate) name: String,
 }
 
-/// A process that was killed by somebody else.
+/// A process that was killed from outside.
 #[derive(Debug)]
 pub(crate) struct Death {
     pub(crate) at: Instant,
     pub(crate) place: Option<MemberRole>,
-    /// Who is above it, up to the front end.
+    /// Its ancestors, up to the front end.
     pub(crate) above: Vec<Id>,
-    /// It had been released.
+    /// Whether it had detached.
     pub(crate) released: bool,
 }
 
-/// Something that happens to the cluster.
+/// An event of the cluster.
 #[derive(Debug)]
 pub(crate) enum Happening {
-    /// The first of those who share a process's processor has had its turn, if nothing has changed since this was foreseen.
+    /// The first job on a process's processor is done, if nothing has changed since that was
+    /// predicted.
     DirectEvent(Id, u64),
-    /// A program that was started has come as far as its fate lets it.
+    /// A started program reaches the point that its fate allows.
     Runs(Id, LinkId, StartRequest, Fate),
-    /// A process is killed by somebody else.
+    /// A process is killed from outside.
     Dies(Pick),
-    /// A process, or its host, stops doing anything.
+    /// A process, or its host, freezes.
     Freezes(Pick),
-    /// The user of the front end wants the session to end.
+    /// The user of the front end ends the session.
     Ends,
-    /// Something happens to direct connections.
+    /// An event of direct connections.
     Direct(DirectEvent),
-    /// The direct connection of somebody to his parent breaks, and nothing else.
+    /// The direct connection of a process to its parent breaks.
     Severs(Pick),
-    /// Something happens in a session that is up.
+    /// An action in a session that is up.
     Acts(Action),
 }
 
@@ -99,11 +101,11 @@ impl Process {
     }
 }
 
-/// Whom a fault befalls.
+/// The target of a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pick {
     Front,
-    /// One of those that are alive then, by a number.
+    /// One of the live processes, by number.
     Any(u64),
 }
 
@@ -112,22 +114,22 @@ pub(crate) struct Cluster {
     rng: Rng,
     pub(crate) processes: Vec<Process>,
     pub(crate) notices: Vec<(Instant, Notice)>,
-    /// What each attempt at a place met with.
+    /// The fate of each attempt at a place.
     pub(crate) fates: BTreeMap<(MemberRole, Attempt), Fate>,
-    /// How often somebody was told that a place is not let in.
+    /// How many logins each place has denied.
     pub(crate) denials: BTreeMap<MemberRole, usize>,
-    /// Every launch of a host, in order.
+    /// All launches of hosts, in order.
     pub(crate) starts: Vec<Start>,
     pub(crate) deaths: Vec<Death>,
-    /// What the front end had given up when something was killed.
+    /// What the front end had given up when a process was killed.
     pub(crate) given_up: BTreeSet<HostIndex>,
     /// A host that was launched although the front end had given it up.
     pub(crate) futile_launch: Option<(HostIndex, Instant)>,
-    /// Whose places were taken when the session was said to be up.
+    /// The places that were taken when the session was reported as up.
     pub(crate) present_at_up: BTreeSet<MemberRole>,
-    /// When the last process was hit by a fault that was not its own program's.
+    /// The time of the last external fault.
     pub(crate) last_fault: Instant,
-    /// A link has broken for which no process, and nobody outside, was to blame.
+    /// Whether a link has broken without an external fault.
     pub(crate) was_cut: bool,
     pub(crate) direct: Connections,
     pub(crate) record: Record,
@@ -210,7 +212,7 @@ impl Cluster {
         Duration::from_micros(50 + self.rng.below(self.scenario.latency.as_micros() as u64 + 1))
     }
 
-    /// Tells a node something about one of its links, in the order in which it was said.
+    /// Delivers an event of a link, in the order of sending.
     fn arrive(&mut self, to: Id, link: LinkId, event: Event, agenda: &mut Agenda<Self>) {
         if self.process(to).frozen || !self.process(to).alive {
             return;
@@ -221,7 +223,7 @@ impl Cluster {
         agenda.tell(at, to, event);
     }
 
-    /// Tells a node that the channel of a link has ended, behind what was said on it.
+    /// Delivers the end of a channel after everything that was sent on it.
     fn ends(&mut self, to: Id, link: LinkId, agenda: &mut Agenda<Self>) {
         if self.process(to).frozen || !self.process(to).alive {
             return;
@@ -261,7 +263,7 @@ impl Cluster {
         }
     }
 
-    /// The link of a process to its parent breaks: both ends notice.
+    /// The link of a process to its parent breaks, and both ends notice.
     fn cut(&mut self, id: Id, agenda: &mut Agenda<Self>) {
         self.last_fault = agenda.now();
         self.was_cut = true;
@@ -275,7 +277,7 @@ impl Cluster {
         }
     }
 
-    /// A process ends, however that came.
+    /// A process ends.
     pub(crate) fn end(&mut self, id: Id, exit: Exit, agenda: &mut Agenda<Self>) {
         if !std::mem::replace(&mut self.process(id).alive, false) {
             return;
@@ -296,7 +298,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a process lives on without its session.
+    /// Whether a process has detached.
     pub(crate) fn is_detached(&self, id: Id, agenda: &Agenda<Self>) -> bool {
         agenda.machine(id).is_some_and(Node::is_detached)
     }
@@ -307,7 +309,7 @@ impl Cluster {
         alive.get(number as usize % alive.len().max(1)).copied()
     }
 
-    /// Every process that is alive and not frozen.
+    /// All processes that are alive and not frozen.
     pub(crate) fn alive(&self) -> impl Iterator<Item = (Id, &Process)> {
         (0..).map(Id).zip(&self.processes).filter(|(_, process)| process.alive && !process.frozen)
     }
@@ -332,7 +334,7 @@ impl World for Cluster {
             Effect::Kill(link) => {
                 let whom = self.process(from).started.get(&link).copied();
                 self.check_kill(whom, agenda);
-                // The shell here ends; what it had started there loses its link, if it had one.
+                // The local shell ends; what it had started loses its link.
                 if self.process(from).children.remove(&link).is_some() {
                     self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);
                 }

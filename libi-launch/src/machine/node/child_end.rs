@@ -1,4 +1,4 @@
-//! How a child of a node ends: by itself, by force, or too late; and what follows.
+//! The end of a child: by itself, by force, or at a deadline; and its consequences.
 
 use libi_core::time::Instant;
 
@@ -24,20 +24,21 @@ impl Node {
         self.ends(link, cause, now, out);
     }
 
-    /// Why a child ends that has begun to: a leader that has not been heard of for two heartbeats was silent before, and what
-    /// led there only says so now. It may not be heard any more and end because it does not hear either.
+    /// The cause of a child's end. A leader that has missed two heartbeats was lost by silence, and
+    /// the end of its remote shell only shows that now. It may have ended because it could not hear
+    /// this node either.
     fn or_heartbeat_lost(&self, link: LinkId, cause: Cause, now: Instant) -> Cause {
         let is_remote = |child: &&Child| child.launch.is_some() && !matches!(self.backend, Backend::Local(_));
         let Some(child) = self.children.get(&link).filter(is_remote).filter(|child| child.is_up()) else {
             return cause;
         };
-        // For how long we have been held up ourselves, nobody could be heard.
+        // Time in which this process was held up itself is not silence of the child.
         let held_up = now.since(self.next_heartbeat);
         let unheard = now.since(child.last_heard).saturating_sub(held_up);
         if unheard > self.heartbeat_interval() * 2 { Cause::HeartbeatLost } else { cause }
     }
 
-    /// A child has begun to end by itself: what is still to be known of that has the grace to arrive.
+    /// A child has begun to end by itself. Its evidence has `kill_grace` to arrive.
     pub(super) fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
         let by = now + self.rules.kill_grace;
         let Some(child) = self.children.get_mut(&link) else { return };
@@ -49,7 +50,7 @@ impl Node {
         }
     }
 
-    /// Ends a child that has forfeited its time to end by itself.
+    /// Kills a child.
     pub(super) fn force_end(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
         let by = now + self.rules.kill_grace;
         let Some(child) = self.children.get_mut(&link) else { return };
@@ -67,7 +68,7 @@ impl Node {
         {
             child.open = false;
             if child.detached {
-                // It is not ours to kill, and nobody waits for its end.
+                // A detached process is not killed, and its exit is not awaited.
                 child.exit.get_or_insert(Exit::Unknown);
                 out.push(Effect::DetachChild(link));
             }
@@ -87,20 +88,20 @@ impl Node {
         self.deadlines.insert((by, link));
     }
 
-    /// Does what is due for everybody whose state has lasted too long.
+    /// Handles all expired deadlines.
     pub(super) fn expire(&mut self, now: Instant, out: &mut Vec<Effect>) {
         while let Some(&(by, link)) = self.deadlines.first()
             && by <= now
         {
             let greet = self.rules.hello_timeout;
             let child = self.children.get(&link).filter(|child| child.by == by);
-            // Its time was cut short, when its launcher saw that it cannot launch.
+            // The deadline was shortened when this launcher found that it cannot launch.
             let had_less = |child: &&Child| child.launch.is_some() && by < child.started + greet;
             match child.map(|child| &child.state) {
                 None => {
                     self.deadlines.remove(&(by, link));
                 }
-                // It could not even be killed, or nobody can say that it was.
+                // The process could not be killed, or its exit was never reported.
                 Some(ChildState::Ending { forced: true, .. }) => self.child_gone(link, now, out),
                 Some(ChildState::Ending { forced: false, .. }) => {
                     self.force(link, now + self.rules.kill_grace, out);
@@ -116,7 +117,8 @@ impl Node {
         }
     }
 
-    /// All is known of the end of a child that will be: what follows for those it stood for.
+    /// No more evidence of a child's end will arrive: reports it, and handles the hosts that
+    /// depended on it.
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.cut(link, out);
         let Some(child) = self.children.remove(&link) else { return };
@@ -130,12 +132,12 @@ impl Node {
             self.routes.remove_link(link);
         }
         if child.detached && child.no_dependents && was_up {
-            return; // whatever became of it is none of our business
+            return;
         }
         let failure =
             child.failure(child.timing(self.leads, self.began), self.backend.has_exit_trailer(), now);
         if self.was_up && was_up && !child.detached {
-            // What was killed here is only what led there, and says nothing of the program.
+            // Only the local shell was killed here, which says nothing about the program.
             let stands_for_it = child.launch.is_none() || matches!(self.backend, Backend::Local(_));
             let by_us = !stands_for_it && child.was_forced();
             let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
@@ -143,9 +145,9 @@ impl Node {
             self.reports.extend(child.rank().map(|rank| ChildMessage::Exited(rank, exit)));
         }
         match child.launch {
-            // The hosts of a node that ends are its parent's to launch again or to give up, not its own.
+            // When a node ends, its parent decides about the hosts below it.
             _ if self.stage >= SessionStage::Ending => {}
-            // It has ended by itself, and nobody hung on it.
+            // The child has ended by itself, and no process depended on it.
             Some(_) if self.stage == SessionStage::Up && was_up && child.no_dependents => {}
             Some(launch) if was_up => self.leader_lost(launch, &failure, now),
             Some(launch) => self.launch_failed(launch, failure, now),
@@ -176,7 +178,8 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    /// What a leader is lost by that is up, and was heard last after ten seconds, if a heartbeat was due then and this happens.
+    /// The cause of the loss of a leader that is up and was last heard at 10 s, if a heartbeat is
+    /// due at `beat` and these events arrive.
     fn loss_cause(backend: Backend, beat: u64, events: &[(u64, Event)]) -> Cause {
         let mut node = Node::member(0, String::new(), 1);
         node.backend = backend;
@@ -207,7 +210,7 @@ mod tests {
         assert_eq!(loss_cause(rsh(), 16, &[(15, exited.clone())]), Cause::HeartbeatLost);
         assert_eq!(loss_cause(rsh(), 16, &[(15, closed.clone())]), Cause::HeartbeatLost);
         assert_eq!(loss_cause(rsh(), 16, &[(12, closed)]), Cause::Closed);
-        assert_eq!(loss_cause(rsh(), 12, &[(16, exited.clone())]), Cause::Exited(BROKEN), "nobody listened");
+        assert_eq!(loss_cause(rsh(), 12, &[(16, exited.clone())]), Cause::Exited(BROKEN), "held up itself");
         assert_eq!(
             loss_cause(Backend::Local(Local), 16, &[(15, exited)]),
             Cause::Exited(BROKEN),

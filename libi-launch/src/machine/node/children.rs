@@ -1,4 +1,4 @@
-//! What a node's children say, and what they are told.
+//! Messages from children, and the answers to them.
 
 use libi_core::ids::HostIndex;
 use libi_core::join::Hello;
@@ -45,7 +45,7 @@ impl Node {
                         return self.force_end(link, cause, now, out);
                     }
                     if header.kind() == Kind::Goodbye {
-                        return; // what is behind it on the channel is the remote shell's
+                        return; // what follows on the channel comes from the remote shell
                     }
                 }
                 Err(ReadError::Version(mismatch)) => {
@@ -54,7 +54,8 @@ impl Node {
                 Err(ReadError::Frame(fault)) => {
                     let cause = Cause::Protocol(fault.to_string());
                     if child.is_up() {
-                        // Whoever has spoken our protocol is over, and its shell says goodbye; its status is to come.
+                        // The program's protocol has ended, and its remote shell prints a farewell.
+                        // The exit status follows.
                         return self.ends(link, cause, now, out);
                     }
                     return self.force_end(link, cause, now, out);
@@ -77,7 +78,7 @@ impl Node {
         let frame = Frame::from_parts(header, payload).ok_or_else(|| unexpected("a frame"))?;
         match (&child.state, header.kind()) {
             (_, Kind::Heartbeat) => Ok(()),
-            // It moves when we have.
+            // The child moves to the direct connection after this node has.
             (ChildState::Up { .. } | ChildState::Ending { .. }, Kind::Goodbye)
                 if child.direct && !child.moved =>
             {
@@ -98,7 +99,7 @@ impl Node {
                 Ok(())
             }
             (ChildState::Starting | ChildState::AwaitHello, _) => Err(unexpected("hello")),
-            // Its exit may be known before its last words.
+            // The exit may be known before the last message has arrived.
             (
                 ChildState::Up { .. } | ChildState::Ending { phase: Phase::Joining | Phase::Joined, .. },
                 Kind::Control,
@@ -117,9 +118,9 @@ impl Node {
         }
     }
 
-    /// A child has said hello: it is told what it is, and given its share.
+    /// A child has said hello: sends its config, and its share of hosts.
     fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        // A leader bounds its members by itself, and has time to say what became of them.
+        // A leader has deadlines for its own members, and needs time to report them.
         let by = now + self.rules.join_timeout + self.rules.kill_grace.saturating_mul(2);
         let Some(child) = self.children.get_mut(&link) else { return };
         child.state = ChildState::Up { joined: false };
@@ -136,7 +137,7 @@ impl Node {
             None => (self.leads.unwrap_or(HostIndex(0)), self.host_name.clone()),
         };
         let dial = launch.map_or(Vec::new(), |launch| self.offer_direct(link, launch, out));
-        // A further member of a host has no host to launch.
+        // Further members of a host launch no hosts.
         let direct = if is_local { DirectSettings::default() } else { self.direct.for_child() };
         let config = SessionConfig {
             direct,
@@ -165,7 +166,8 @@ impl Node {
         }
     }
 
-    /// Sends a welcome, of whose secret nothing is left behind: a buffer that grows leaves its beginning in freed memory.
+    /// Sends the config without leaving a copy of its secret in memory: a buffer that grows leaves
+    /// its content in freed memory.
     fn send_config(link: LinkId, mut config: SessionConfig, out: &mut Vec<Effect>) -> bool {
         let secret = config.direct.secret.take();
         let mut measured = Vec::new();
@@ -181,7 +183,7 @@ impl Node {
         Self::send_of(length, link, Kind::Control, &ParentMessage::SessionConfig(config), out)
     }
 
-    /// Tells those who were given hosts with an estimate that has proved wrong since what it is now.
+    /// Sends the current estimate to children whose estimate has proved wrong.
     pub(super) fn correct_estimates(&mut self, out: &mut Vec<Effect>) {
         let now = self.queue.estimate();
         let children = &self.children;
@@ -211,12 +213,12 @@ impl Node {
                 child.state = ChildState::Up { joined: true };
                 self.set_deadline(link, Instant::FAR_FUTURE);
             }
-            // What it has said behind its verdict, or its exit, does not make it join.
+            // A `Joined` after the child's failure or exit does not count.
             (ChildMessage::Joined(host, ..), Some(own)) if *host == own => return,
             (ChildMessage::NoDependents, _) => {
                 child.no_dependents = true;
                 if child.detached && self.stage == SessionStage::Ending {
-                    // The link is all that there is to end.
+                    // Only the link is left to be closed.
                     self.detach_child(link, now, out);
                 }
                 return;
@@ -237,7 +239,7 @@ impl Node {
             }
             (ChildMessage::Detached(rank), _) if child.rank() == Some(*rank) => child.detached = true,
             (ChildMessage::Failed(host, _, failure), Some(own)) if *host == own => {
-                // It ends by itself; what it has said of itself is the verdict, told when it is gone.
+                // The leader ends by itself. Its own report becomes the verdict when it is gone.
                 child.reported_failure = Some(failure.clone());
                 if child.end(failure.cause.clone()) {
                     let by = now + self.rules.kill_grace;
@@ -245,7 +247,8 @@ impl Node {
                 }
                 return;
             }
-            // Given up for good by somebody below: should he be lost, that says nothing of it any more.
+            // A node below has given up the host for good; a later loss of that node does not
+            // change this.
             (ChildMessage::Failed(host, ..), Some(own))
                 if self.stage == SessionStage::Launching
                     && self.queue.remove_from_share(own, *host)
@@ -260,8 +263,8 @@ impl Node {
         self.reports.push(report);
     }
 
-    /// Remembers the latest attempt that has been heard of, wherever below it is made: should the one that makes it be lost,
-    /// the next attempt has to be greater.
+    /// Records the latest attempt at a host, made by any node below: if that node is lost, the next
+    /// attempt has to be greater.
     fn note_attempt(&mut self, report: &ChildMessage) {
         let (ChildMessage::Joined(host, attempt, _)
         | ChildMessage::Failed(host, attempt, _)

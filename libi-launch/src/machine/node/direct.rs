@@ -1,22 +1,29 @@
-//! Direct links: how a link moves from the channel that a process was started with to a connection of its own.
+//! Direct links: moves a link from the channel of the remote shell to a connection of its own.
 //!
 //! ```text
-//!   parent                                                     child
-//!     | listens; the welcome says where, and holds the secret --> | dials every address at once
-//!     | <===== handshake: each proves that it knows the secret =====> |
-//!     | Proven                                                    Dialled(true) |
-//!     | goodbye, on the channel; all that follows directly  -->   | reads on there behind the goodbye
-//!     |                                                  <-- the same, in answer
+//!   parent                                               child
+//!     | listens; config with addresses and secret ---->  | connects to all addresses
+//!     | <======= handshake: both prove the secret ====>  |
+//!     | DirectAccepted                                   | DirectConnected(true)
+//!     | Goodbye on the channel; sends directly ------->  | receives directly from there on
+//!     | receives directly from there on <--------------  | Goodbye on the channel; sends directly
 //! ```
 //!
-//! Each direction moves by itself and behind everything that was said before, so order is kept. The child moves when the
-//! parent has: its proof is the last of the handshake, and only the parent's goodbye says that it has arrived. The channel stays
-//! open: its end is the end of the process, or of the shell that leads to it. When nobody answers in time, or the connection is
-//! lost before the goodbye, the child says so, and the link stays where it is; children that come later are not asked to
-//! try, unless somebody has succeeded before.
+//! | state of the child's link | event | next state |
+//! |---|---|---|
+//! | `Stays` | the config has addresses | `Connecting` |
+//! | `Connecting` | `DirectConnected(true)` | `Reached` |
+//! | `Connecting`, `Reached` | `DirectConnected(false)` | `Stays`; sends `NotDirect` |
+//! | `Reached` | `Goodbye` of the parent | `Moved` |
 //!
-//! The secret goes to children that will have such a link themselves or give one to others: on one machine nobody
-//! gets one.
+//! Each direction moves separately, after everything that was sent before, so the order is kept.
+//! The child moves after the parent: the child's proof is the last message of the handshake, and
+//! only the parent's `Goodbye` shows that it has arrived. The channel stays open, because its end
+//! marks the end of the process, or of the shell that leads to it. If no address answers in time,
+//! or the connection ends before the `Goodbye`, the child says so, and the link stays in the
+//! channel. Later children are then not asked to connect, unless an earlier one has succeeded.
+//!
+//! The secret is sent only to children that will have a direct link themselves or offer one.
 
 use std::net::SocketAddr;
 
@@ -34,34 +41,34 @@ use crate::machine::message::ChildMessage;
 /// Where the bytes of a link between two hosts travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkPolicy {
-    /// Directly where that works, and through the channel that the process was started with where it does not. A host tries
-    /// for three seconds, in which the channel is used.
+    /// On a direct connection where that works, otherwise in the channel of the remote shell. A
+    /// host tries to connect for three seconds, in which it uses the channel.
     #[default]
     Auto,
-    /// Directly; a host that cannot be reached fails.
+    /// On a direct connection. A host that cannot connect fails.
     Direct,
-    /// Through the channel. Nobody listens, nobody dials.
+    /// In the channel. No node listens or connects.
     Channel,
 }
 
-/// Everything about direct links that travels with the welcome.
+/// Settings of direct links, as they travel with the config.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectSettings {
     /// Where links travel.
     pub links: LinkPolicy,
-    /// All hosts are this machine: listen on its loopback address alone.
+    /// Whether all hosts are this machine, so that listening on the loopback address suffices.
     pub loopback: bool,
-    /// What happens to bytes there.
+    /// How direct connections are protected.
     pub mode: LinkSecurity,
-    /// The session's secret, for whoever may need it.
+    /// The session's secret, for nodes that need it.
     pub secret: Option<CarriedSecret>,
 }
 
-/// A secret as it travels: in a welcome, which goes through a protected channel.
+/// A secret in a config, which travels through a protected channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CarriedSecret(#[serde(with = "libi_core::secure::in_ticket")] pub Secret);
 
-/// Whether direct links are known to work here.
+/// Whether direct links work here, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum DirectReach {
     #[default]
@@ -70,41 +77,41 @@ pub(super) enum DirectReach {
     Fails,
 }
 
-/// What a node keeps about direct links.
+/// State of direct links of a node.
 #[derive(Debug, Default)]
 pub(super) struct DirectLinks {
     pub(super) settings: DirectSettings,
-    /// Where this node listens, once it does.
+    /// The addresses at which this node listens.
     addresses: Option<Vec<SocketAddr>>,
     reach: DirectReach,
-    /// How far a member's own link is.
+    /// The state of a member's own link.
     own_link: LinkMove,
-    /// A member was to reach its parent directly.
+    /// Whether this member was asked to connect to its parent.
     requested: bool,
 }
 
 /// How far a member's link to its parent has moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LinkMove {
-    /// It is where it was, and nobody has asked for more, or it did not work.
+    /// The link is in the channel: no move was asked for, or it has failed.
     #[default]
     Stays,
-    /// The parent is being dialled.
-    Dialling,
-    /// The parent was reached, and has not said yet that it knows.
+    /// The member is connecting to the parent.
+    Connecting,
+    /// The member is connected; the parent has not confirmed.
     Reached,
-    /// It has moved.
+    /// The link has moved.
     Moved,
 }
 
 impl DirectLinks {
-    /// Whether a member has to wait before it can say that it has joined.
+    /// Whether a member has to wait before it can report that it has joined.
     pub(super) fn must_wait(&self) -> bool {
         let missing = self.requested && self.own_link != LinkMove::Moved;
         missing && self.settings.links == LinkPolicy::Direct
     }
 
-    /// What a child is told, which launches others by these means.
+    /// The settings for a child.
     pub(super) fn for_child(&self) -> DirectSettings {
         let fails = self.reach == DirectReach::Fails && self.settings.links == LinkPolicy::Auto;
         let links = if fails { LinkPolicy::Channel } else { self.settings.links };
@@ -112,18 +119,18 @@ impl DirectLinks {
         DirectSettings { links, secret, ..self.settings.clone() }
     }
 
-    /// Nobody is launched any more: nobody needs the secret.
+    /// Forgets the secret, when no host is launched any more.
     pub(super) fn forget_secret(&mut self) {
         self.settings.secret = None;
     }
 }
 
 impl Node {
-    /// What binds a link: the same on both sides.
+    /// The terms that both sides of a link sign.
     fn terms(&self, parent: Option<HostIndex>, child: Launch) -> Terms {
         Terms {
             version: PROTOCOL.newest(),
-            // The secret is another for each session; this number only has to be the same on both sides.
+            // Each session has its own secret; this number only has to be the same on both sides.
             session: SessionId(self.session.0 as u32),
             host: child.host,
             attempt: u32::from(child.attempt.lost) << 16 | u32::from(child.attempt.failed),
@@ -132,7 +139,7 @@ impl Node {
         }
     }
 
-    /// The addresses that a child is to dial, if it is to; its key is known to whoever answers there.
+    /// The addresses for a child to connect to, if it is to; accepts its key from now on.
     pub(super) fn offer_direct(
         &mut self,
         link: LinkId,
@@ -150,7 +157,7 @@ impl Node {
         addresses
     }
 
-    /// Asks for a place to listen at, if children may dial it.
+    /// Starts to listen, if children may connect directly.
     pub(super) fn listen(&mut self, out: &mut Vec<Effect>) {
         let wanted =
             self.direct.settings.secret.is_some() && self.direct.settings.links != LinkPolicy::Channel;
@@ -164,7 +171,7 @@ impl Node {
         self.direct.addresses = Some(addresses);
     }
 
-    /// A member tries to reach its parent directly.
+    /// Connects a member to its parent.
     pub(super) fn dial(
         &mut self,
         parent: Option<HostIndex>,
@@ -175,20 +182,20 @@ impl Node {
         let Some(CarriedSecret(secret)) = &self.direct.settings.secret else { return };
         self.direct.requested = true;
         if !at.is_empty() {
-            self.direct.own_link = LinkMove::Dialling;
+            self.direct.own_link = LinkMove::Connecting;
             out.push(Effect::ConnectDirect(at, LinkKey::derive(secret, &self.terms(parent, own))));
         } else if self.direct.settings.links == LinkPolicy::Direct {
-            // The parent has no address to be reached at.
+            // The parent does not listen.
             self.reports.push(ChildMessage::NotDirect);
         }
     }
 
-    /// A member has reached its parent, or nobody has answered who proved himself; or who did is gone before the link had
-    /// moved.
+    /// The result of connecting to the parent; `false` also if the connection ends before the link
+    /// has moved.
     pub(super) fn direct_connected(&mut self, reached: bool) {
         match (self.direct.own_link, reached) {
-            (LinkMove::Dialling, true) => self.direct.own_link = LinkMove::Reached,
-            (LinkMove::Dialling | LinkMove::Reached, false) => {
+            (LinkMove::Connecting, true) => self.direct.own_link = LinkMove::Reached,
+            (LinkMove::Connecting | LinkMove::Reached, false) => {
                 self.direct.own_link = LinkMove::Stays;
                 self.reports.push(ChildMessage::NotDirect);
             }
@@ -196,7 +203,7 @@ impl Node {
         }
     }
 
-    /// The parent says that this was the last on the channel. Nothing if it has no reason to.
+    /// The parent's last frame on the channel has arrived; `None` if it was not expected.
     pub(super) fn parent_moved(&mut self, out: &mut Vec<Effect>) -> Option<()> {
         if self.direct.own_link != LinkMove::Reached {
             return None;
@@ -208,7 +215,7 @@ impl Node {
         Some(())
     }
 
-    /// A child has reached this node.
+    /// A child has connected directly.
     pub(super) fn direct_accepted(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(&link).filter(|child| child.is_up()) else { return };
         child.direct = true;
@@ -218,7 +225,7 @@ impl Node {
         Self::switch_to_direct(link, out);
     }
 
-    /// A child says that it cannot reach this node.
+    /// A child cannot connect directly.
     pub(super) fn not_direct(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         if self.direct.reach == DirectReach::Untried {
             self.direct.reach = DirectReach::Fails;
@@ -226,7 +233,7 @@ impl Node {
         out.push(Effect::RejectDirect(link));
         let Some(child) = self.children.get(&link) else { return };
         if child.direct {
-            // It was proven, and we have moved: what was said since is lost.
+            // The link had moved already, and frames that were sent since are lost.
             self.force_end(link, Cause::Closed, now, out);
         } else if self.direct.settings.links == LinkPolicy::Direct {
             self.force_end(link, Cause::Unreachable, now, out);
@@ -235,7 +242,7 @@ impl Node {
         }
     }
 
-    /// Says that this was the last on the channel, and goes on directly.
+    /// Ends the channel with a `Goodbye`, and sends directly from now on.
     fn switch_to_direct(link: LinkId, out: &mut Vec<Effect>) {
         if let Ok(goodbye) = Header::new(Kind::Goodbye, Flags::NONE, 0, 0, &Limits::AUTHENTICATED) {
             out.push(Effect::Send(link, goodbye.encode().to_vec()));
@@ -243,7 +250,7 @@ impl Node {
         }
     }
 
-    /// How many links to children of this node are direct, and how many there are.
+    /// The number of direct links to leaders, and of all links to leaders.
     #[must_use]
     pub fn direct_links(&self) -> (usize, usize) {
         let leaders = self.children.values().filter(|child| child.launch.is_some());

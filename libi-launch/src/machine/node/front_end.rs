@@ -1,4 +1,4 @@
-//! The front end's side of a node: its ledger, its deadline, its decisions.
+//! The front end's part of a node: host table, deadlines, decisions.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -18,38 +18,41 @@ use crate::failure::{Cause, Failure, LaunchTiming, Phase};
 use crate::machine::host_table::{HostState, HostTable, LaunchDecision, Replacement};
 use crate::machine::message::{ChildMessage, Ending, ParentMessage, Spare};
 
-/// What a front end's node keeps beside what every node keeps.
+/// The state that only the front end's node keeps.
 #[derive(Debug)]
 pub(super) struct FrontEndState {
     pub(super) table: HostTable,
     allowed: Duration,
-    /// Who has launched each host, and when.
+    /// The launcher of each host, and the times of its launch.
     timings: Vec<LaunchTiming>,
     /// Whether the link of each host is direct, once that is known.
     links: Vec<Option<bool>>,
-    /// How many of them are, and how many are not.
+    /// How many links are direct, and how many are not.
     link_counts: (u32, u32),
     members: LiveMembers,
-    /// When no verdict may be open any more.
+    /// When every host has to have its verdict.
     deadline: Instant,
-    /// If too many have failed: until when the launch goes on all the same.
+    /// When too many hosts have failed: the time until which launching continues.
     linger_until: Instant,
-    /// If nothing is launched any more: why, and when what was asked for must be reported.
+    /// Once launching has stopped: the cause, and the time by which every open host has to be
+    /// reported.
     concluding: Option<(Cause, Instant)>,
-    /// The static tree that was asked for, if one was, and the costs that it is laid out for.
+    /// The static tree that was asked for, and the assumed cost for its layout.
     pub(super) shape: Option<Shape>,
     pub(super) cost: Cost,
     pub(super) spares: VecDeque<Spare>,
     pub(super) replaced: Vec<Replacement>,
-    /// Hosts that were lost just when the session came up, and by what, as long as it is open whether they are back by then.
+    /// Hosts that were lost just when the session came up, with their failures, until it is known
+    /// whether they are back.
     late_losses: BTreeMap<HostIndex, Box<Failure>>,
-    /// If everything is launched from here: the leader that could not launch others, and its first failure.
+    /// If the front end launches all hosts: the leader that could not launch, and its first
+    /// failure.
     pub(super) flat_launch: Option<Box<(HostIndex, Failure)>>,
 }
 
-/// What is to be noted instead of some news.
+/// What the host table records instead of a report.
 enum LateLoss {
-    /// Nothing else.
+    /// The report itself.
     Unaffected,
     /// Nothing, until more is known.
     Pending,
@@ -83,7 +86,7 @@ impl FrontEndState {
         }
     }
 
-    /// Notes what is said of a host's link; one that is lost, or launched again, has none.
+    /// Records the state of a host's link. A host that is lost or relaunched has none.
     fn note_link(&mut self, report: &ChildMessage) {
         let (host, direct) = match report {
             ChildMessage::Link(host, direct) => (host, Some(*direct)),
@@ -101,32 +104,32 @@ impl FrontEndState {
         self.deadline = now + self.allowed;
     }
 
-    /// Whether a host is given up, or was lost after the session was up.
+    /// Whether a host was given up, or was lost after the session was up.
     pub(super) fn has_given_up(&self, host: HostIndex) -> bool {
         matches!(self.table.at(host), Some((_, HostState::Failed(_))))
     }
 
-    /// Whether what is said of this attempt at a host does not hold any more.
+    /// Whether a report of this attempt at a host is out of date.
     pub(super) fn is_out_of_date(&self, host: HostIndex, attempt: Attempt) -> bool {
         self.table
             .at(host)
             .is_none_or(|(latest, known)| attempt < *latest || matches!(known, HostState::Failed(_)))
     }
 
-    /// When it has to be woken, if the session is so far.
+    /// The next deadline before the session is up.
     pub(super) fn deadline(&self, stage: SessionStage) -> Option<Instant> {
         let next = self.concluding.as_ref().map_or(self.deadline.min(self.linger_until), |(_, by)| *by);
         (stage < SessionStage::Up).then_some(next)
     }
 
-    /// Whether enough can still join, as far as was known when that was last looked at.
+    /// Whether enough hosts could still join at the last decision.
     pub(super) fn can_still_succeed(&self) -> bool {
         self.linger_until == Instant::FAR_FUTURE
     }
 }
 
 impl Node {
-    /// What the front end knows of each host, in the order of their indices; nothing at other nodes.
+    /// The state of each host, in the order of their indices; empty at other nodes.
     pub fn host_states(&self) -> impl Iterator<Item = &HostState> {
         let table = match &self.role {
             Role::FrontEnd(front) => Some(front.table.hosts()),
@@ -135,7 +138,7 @@ impl Node {
         table.into_iter().flatten()
     }
 
-    /// How often the launch of each host has been begun, in the order of their indices; nothing at other nodes.
+    /// How often the launch of each host has been started; empty at other nodes.
     pub fn attempts(&self) -> impl Iterator<Item = u32> {
         let attempts = match &self.role {
             Role::FrontEnd(front) => Some(front.table.attempts()),
@@ -144,7 +147,8 @@ impl Node {
         attempts.into_iter().flatten()
     }
 
-    /// How many hosts have joined, have failed, and are still waited for, as far as it is known at the front end.
+    /// The number of hosts that have joined, have failed, and are open, as far as the front end
+    /// knows.
     #[must_use]
     pub fn progress(&self) -> (u32, u32, u32) {
         match &self.role {
@@ -153,7 +157,7 @@ impl Node {
         }
     }
 
-    /// Who has launched each host, and when, as far as it is known at the front end.
+    /// The launcher of each host and the times of its launch, as far as the front end knows.
     #[must_use]
     pub fn timings(&self) -> &[LaunchTiming] {
         match &self.role {
@@ -162,8 +166,8 @@ impl Node {
         }
     }
 
-    /// Whether the link between each host and who has launched it is direct, once that is known at the front end; nothing of
-    /// hosts that were not asked to try.
+    /// Whether the link between each host and its launcher is direct. `None` if that is not known,
+    /// or if the host was not asked to connect directly.
     #[must_use]
     pub fn links(&self) -> &[Option<bool>] {
         match &self.role {
@@ -172,7 +176,7 @@ impl Node {
         }
     }
 
-    /// How many of these links are direct, and how many were to be and are not.
+    /// How many links are direct, and how many should be but are not.
     #[must_use]
     pub fn link_counts(&self) -> (u32, u32) {
         match &self.role {
@@ -181,11 +185,11 @@ impl Node {
         }
     }
 
-    /// Takes news into the ledger, and does what follows from it.
+    /// Records reports in the host table, and acts on the decision that follows.
     pub(super) fn decide(&mut self, reports: &[ChildMessage], now: Instant, out: &mut Vec<Effect>) {
         let elapsed = now.since(self.began);
         for report in reports {
-            // Who joins a session that was given up is asked to end like everybody else.
+            // A host that joins a session which was given up is ended like all others.
             if self.stage >= SessionStage::Ending
                 && !self.was_up
                 && matches!(report, ChildMessage::Joined(..))
@@ -232,12 +236,12 @@ impl Node {
                 && self.stage == SessionStage::Up
             {
                 let blocks = self.host_specs.get(host).map_or(&[][..], |spec| &spec.blocks);
-                // Of those who had left before, nothing is lost.
+                // A host whose members had all left before is not lost.
                 if front.members.any_left(blocks) {
                     front.members.remove_host(blocks);
                     let mut failure = failure.clone();
                     if matches!(failure.cause, Cause::LauncherLost(_)) {
-                        // Whoever says so may not have known that it was up.
+                        // The reporting node may not have known that the host was up.
                         failure.phase = Phase::Joined;
                     }
                     out.push(Effect::Notify(Notice::Lost(*host, failure)));
@@ -275,8 +279,9 @@ impl Node {
         }
     }
 
-    /// A host that is lost just when the session comes up, below somebody who does not know that yet, is launched again until he
-    /// does; then he says what has become of it. If it is not back by then, it is lost by what it was lost by.
+    /// A host that is lost just when the session comes up, below a node that has not heard of that
+    /// yet, is relaunched until the node hears of it and reports the host's fate. If the host is
+    /// not back by then, the first failure is its verdict.
     fn resolve_late_loss(&mut self, report: &ChildMessage, now: Instant, out: &mut Vec<Effect>) -> LateLoss {
         let Role::FrontEnd(front) = &mut self.role else { return LateLoss::Unaffected };
         match report {
@@ -287,7 +292,7 @@ impl Node {
                 if front.late_losses.contains_key(host) {
                     return LateLoss::Pending;
                 }
-                // It had not been up.
+                // The host had not been up.
                 let elapsed = now.since(self.began);
                 let abandoned = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);
                 LateLoss::Resolved(ChildMessage::Failed(*host, *attempt, abandoned))
@@ -323,7 +328,7 @@ impl Node {
             }
         }
         present.remove_all(&absent);
-        // Who did not join, and has not ended when that was asked of it, has no place.
+        // A host that has not joined, and has not ended when asked to, has no place in the session.
         self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
         self.session_up(absent, present, None, now, out);
         out.push(Effect::Notify(Notice::Up));
@@ -334,7 +339,7 @@ impl Node {
         self.end(Ending { signal: TERMINATE, grace: self.rules.kill_grace }, now, out);
     }
 
-    /// What is still waited for is not launched any more.
+    /// Gives all open hosts a verdict: no host is launched any more.
     pub(super) fn close_host_table(&mut self, now: Instant) {
         let elapsed = now.since(self.began);
         if let Role::FrontEnd(front) = &mut self.role {
@@ -342,7 +347,7 @@ impl Node {
         }
     }
 
-    /// Sends this to every child that is up.
+    /// Sends a message to every child that is up.
     pub(super) fn send_to_children(&mut self, message: &ParentMessage, out: &mut Vec<Effect>) {
         for (&link, _) in self.children.iter().filter(|(_, child)| child.is_up()) {
             Self::send(link, Kind::Control, message, out);

@@ -1,50 +1,60 @@
-//! Handing back what cannot be launched from here, and launching what is handed back.
+//! Hands back hosts that cannot be launched from here, and launches hosts that are handed back.
 //!
-//! Leaders launch from where they are, and whether that works is known when it was tried (`footing.rs`). A leader that finds
-//! that it does not hands everything back to whoever gave it:
+//! A leader learns from its first launches whether launching works on its machine (see
+//! `launch_health.rs`). If it does not, the leader hands all its hosts back to its parent:
 //!
 //! ```text
-//!   leader                                            its parent
-//!     | first launches fail, none succeeds
-//!     | Unable: the first failure, whether it is sure ->  | counts it; the front end notes it, and launches all by itself
-//!     | Back: a host that waits, or has failed ------->   | out of the child's share, into its own queue; Again is said
-//!     | Back: one that was in flight, as it ends ----->   | of it, so that what was said before is out of date
-//!     | what comes up all the same stays its child
+//!   leader                                               parent
+//!     | the first launches fail, none succeeds
+//!     | CannotLaunch: failure, whether certain ------->  | counts it; the front end launches all
+//!     |                                                  | hosts itself
+//!     | HandBack: a host that waits, or has failed --->  | moves the host from the child's share
+//!     | HandBack: a host, when its launch ends ------->  | to its own queue, and reports Relaunch
+//!     | keeps hosts that come up nevertheless
 //! ```
 //!
-//! | who | when | does |
-//! |---|---|---|
-//! | a leader | its footing is lost | hands back all it has; launches nothing from then on, and hands back what it is given later |
-//! | | and it is sure | ends what is in flight and has said nothing |
-//! | | and it is not | lets what is in flight have its time, as long as that is worth waiting for: what has failed once may come up now |
-//! | a parent | a host comes back that was not tried | launches it, or gives it to another child |
-//! | a parent | a host comes back that was tried in vain, or was cut short for the second time | launches it by a new attempt, and gives it to nobody: it can launch, since it has launched the one that says this |
-//! | a parent | more children are unable than have launched somebody | gives nothing to children that come up; those that have something keep it until they say otherwise |
-//! | the front end | its master is unable | gives nobody anything any more, and launches everything from where it is, as its window and its estimate allow |
-//! | anybody | a host comes back when nothing is launched any more | reports it as given up |
+//! - **Leader**, its launch health is unusable: hands back all hosts, launches none from then on,
+//!   hands back shares that arrive later.
+//! - **Leader**, and that is certain: kills launches in flight that have shown no sign of life.
+//! - **Leader**, and that is not certain: gives launches in flight the rest of their time: a second
+//!   attempt may succeed.
+//! - **Parent**, a returned host was not tried: launches it, or gives it to another child.
+//! - **Parent**, a returned host was tried without success, or was cut short for the second time:
+//!   launches it itself by a new attempt; it can launch, since it has launched the sender.
+//! - **Parent**, more children cannot launch than have launched a host: gives no hosts to new
+//!   children; the others keep what they have.
+//! - **Front end**, the leader of the first host cannot launch: gives no hosts away any more, and
+//!   launches all of them itself, within its window.
+//! - **Any**, a host is returned after launching has stopped: reports it as given up.
 //!
-//! *It ends.* A leader hands back once, and only upwards; who takes back does not hand back, for it has a child. The front end
-//! is the last: what cannot be launched from there is given up.
+//! Termination: a leader hands back once, and only to its parent. A node that takes hosts back does
+//! not hand back, since it has a child. The front end is the last: hosts that cannot be launched
+//! from there are given up.
 //!
-//! *Whose fault it was.* If the leader is sure that it is to blame, its failures do not count: the host has all its
-//! attempts before it. If it had so few hosts that they may as well be dead, they count, but one attempt is left in any
-//! case; else every dead host that is left to the last leaders would cost one time-out more than others. A host that was
-//! not launched comes back by the attempt that would have been its next.
+//! Attempts: if the leader is certainly at fault, its failures do not count, and the host has all
+//! its attempts left. If the leader had only few hosts, which may as well be dead, its failures
+//! count, but one attempt is left in any case. Otherwise every dead host that is left to the last
+//! leaders would cost one timeout more than other hosts. A host that was not launched keeps its
+//! next attempt.
 //!
-//! *Nobody is handed about.* Hosts that let nobody in are left over when all others are up, and then they are all that children
-//! are given: each child would try them, find that it cannot launch anybody, and hand them on to the next by way of its parent.
-//! So a host that was tried by somebody who cannot know is tried next by somebody who does.
+//! No passing around: hosts that deny all logins are left over when all others are up, and are then
+//! all that new children are given. Each child would try them, conclude that it cannot launch, and
+//! return them for the next child. Therefore a host that failed at a leader without confirmed
+//! health is tried next by a parent, whose health is confirmed.
 //!
-//! *When the master is lost* while the front end launches, only those are lost with it who had come up below it. The
-//! front end launches them itself, and the next master is given nothing.
+//! Loss of the first host's leader while the front end launches: only hosts that have joined below
+//! that leader are lost with it. The front end relaunches them itself, and gives nothing to the
+//! next leader of the first host.
 //!
-//! *For want of room.* A launcher may have no descriptors, processes or memory left for one more launch. Then what waits is for
-//! whoever comes up next, who gets all of it; if nobody is on the way, a child that is up gets it, unless that has handed something
-//! back before; and if there is none, the host goes back to the parent, as one that was not launched. From the front end
-//! it cannot go back: there it is tried a few times more, and given up. A front end that gets hosts back for that reason does not
-//! launch all of them by itself, as it does when the master cannot launch anybody.
+//! Lack of resources: a launcher may have no descriptors, processes or memory for one more launch.
+//! Waiting hosts then go to the next child that comes up, all of them. If no launch is in flight, a
+//! child that is up gets them, unless it has handed hosts back before. Without such a child, the
+//! host goes back to the parent as not launched. The front end has no parent: it retries a few
+//! times, and gives the host up. A front end that gets hosts back for lack of resources does not
+//! launch all hosts itself.
 //!
-//! Static trees are kept to as far as possible: who takes back launches all that the unable one was to have below it.
+//! Static trees are kept as far as possible: a parent that takes hosts back launches all that its
+//! child should have had below it.
 
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
@@ -57,20 +67,20 @@ use crate::machine::child::ChildState;
 use crate::machine::message::ChildMessage;
 
 impl Node {
-    /// A launch from here has got somewhere: who was held until that is known is given up.
+    /// A launch from here has succeeded: gives up the failed hosts that were deferred.
     pub(super) fn launching_confirmed(&mut self) {
         for (launch, failure) in self.health.confirm() {
             self.give_up_host(launch, failure);
         }
     }
 
-    /// A launch that failed is not repeated.
+    /// Gives a host up after a failed launch.
     pub(super) fn give_up_host(&mut self, launch: Launch, failure: Failure) {
         self.adopt_subtree(launch.host);
         self.reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
     }
 
-    /// A launch has failed, and would be repeated or not.
+    /// Decides what follows from a failed launch, which would be retried or not.
     pub(super) fn judge(&mut self, launch: Launch, failure: Failure, retry: Retry) {
         let speaks_of_here = failure.may_be_launcher_fault();
         let given_up = retry == Retry::Never;
@@ -78,7 +88,7 @@ impl Node {
             return self.give_up_host(launch, failure);
         }
         if self.health.is_unusable() {
-            // It was cut short, or would be launched again: but not here.
+            // The launch was cut short, or would be retried, but not from here.
             if speaks_of_here || !given_up || failure.cause == Cause::Cancelled {
                 let was_silent = failure.elapsed > self.timeout();
                 let tried = speaks_of_here || failure.was_login_denied() || was_silent;
@@ -98,7 +108,7 @@ impl Node {
         }
     }
 
-    /// Hands everything back if launching from here turns out not to work.
+    /// Hands everything back if launching from here proves not to work.
     pub(super) fn evaluate_launch_health(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let (timeout, in_flight, waiting) = (self.timeout(), self.queue.in_flight(), self.queue.waiting());
         let Some(collapse) = self.health.evaluate(now, timeout, in_flight, waiting) else { return };
@@ -131,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Hands back what was given to a leader that has said that it cannot launch.
+    /// Hands back a new share, if launching does not work here.
     pub(super) fn hand_back_new_share(&mut self) {
         if self.health.is_unusable() && self.stage == SessionStage::Launching {
             let given = self.drain_unlaunched();
@@ -142,7 +152,7 @@ impl Node {
         }
     }
 
-    /// A child cannot launch others.
+    /// A child has reported that it cannot launch hosts.
     pub(super) fn child_cannot_launch(&mut self, child: HostIndex, why: &Failure, certain: bool) {
         if certain {
             self.health.child_cannot_launch();
@@ -152,7 +162,8 @@ impl Node {
         }
     }
 
-    /// A child hands back a host, to be launched by this attempt, which it may have tried in vain.
+    /// A child hands back a host, with the next attempt, and whether it has tried the host without
+    /// success.
     pub(super) fn accept_hand_back(&mut self, child: HostIndex, back: Launch, tried: bool, now: Instant) {
         let Launch { host, attempt } = back;
         let is_old = match &self.role {
@@ -160,7 +171,7 @@ impl Node {
             Role::Member(_) => false,
         };
         let Some(spec) = self.host_specs.get_mut(&host).filter(|_| !is_old) else { return };
-        // Unless it is older than what was heard of already.
+        // An attempt that is older than a known one is replaced.
         let next = if attempt < spec.attempt { superseding(spec.attempt) } else { attempt };
         if self.stage != SessionStage::Launching {
             if self.queue.remove_from_share(child, host) || self.is_front() {
@@ -176,17 +187,18 @@ impl Node {
         };
         let launch = Launch { host, attempt: next };
         let taken = match &self.role {
-            // What the master has is not noted in the front end's queue.
+            // The front end's queue does not know the share of the first host's leader.
             Role::FrontEnd(_) => self.queue.adopt(launch, not_before),
             Role::Member(_) => self.queue.hand_back(child, launch, not_before),
         };
-        // Otherwise it is not the child's to hand back.
+        // On an error, the host is not in the child's share.
         if taken.is_ok() {
             self.report_relaunch(launch, None);
         }
     }
 
-    /// A host is to be launched by another attempt, which everybody above should know; and why, if it was lost.
+    /// Reports the next attempt at a host to all nodes above, with the failure if the host was up
+    /// and is lost.
     pub(super) fn report_relaunch(&mut self, next: Launch, lost: Option<&Failure>) {
         if let Some(spec) = self.host_specs.get_mut(&next.host) {
             spec.attempt = next.attempt;
@@ -194,8 +206,8 @@ impl Node {
         self.reports.push(ChildMessage::Relaunch(next.host, next.attempt, lost.cloned().map(Box::new)));
     }
 
-    /// At the front end: the leader that could not launch others, and its first failure, if everybody was launched from the
-    /// front end since then; as far as somebody has been up to now.
+    /// At the front end: the leader that could not launch hosts, and its first failure, if the
+    /// front end launches all hosts since then and one of them has been up.
     #[must_use]
     pub fn flat_launch(&self) -> Option<(HostIndex, &Failure)> {
         let Role::FrontEnd(front) = &self.role else { return None };
@@ -206,7 +218,8 @@ impl Node {
     }
 }
 
-/// The attempt at a host with which all that was tried before is out of date, and does not count.
+/// The next attempt at a host, which invalidates all earlier attempts and does not count their
+/// failures.
 pub(super) fn superseding(attempt: Attempt) -> Attempt {
     Attempt { lost: attempt.lost.saturating_add(1), failed: 0 }
 }

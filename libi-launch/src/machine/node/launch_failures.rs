@@ -1,4 +1,4 @@
-//! What a node does when a launch has failed, or a leader is lost: repeat it, or report it.
+//! What follows from a failed launch or a lost leader: a retry, or a report.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,16 +12,17 @@ use super::{Node, Role, SessionStage};
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::message::ChildMessage;
 
-/// How often a host may be lost for each of its attempts: far more often than trees are deep.
+/// How many losses are allowed for each attempt at a host; far more than trees are deep.
 const LOSSES_FOR_AN_ATTEMPT: u16 = 32;
-/// How often a server may hang up that has too many callers, for each of a host's attempts. Hanging up takes no time, and who else
-/// calls is not known here: it is tried until those who wait longer each time are few enough. With the usual rules
-/// that is within a minute.
+/// How many refusals by an overloaded server are allowed for each attempt at a host. A refusal
+/// takes no time, and the number of other clients is not known here; the launch is retried with
+/// growing delays until few enough clients are left. With the default rules that takes less than a
+/// minute.
 const REFUSALS_FOR_AN_ATTEMPT: u16 = 4;
 
 impl Node {
-    /// Whether a launch is to be repeated, and after how long. Only what the host itself has done counts: since it was
-    /// queued here, and when it was up here and lost.
+    /// Whether a launch is retried, and after which delay. Only failures of the host itself count:
+    /// those since it was queued here, and those after it had been up here.
     fn retry(&mut self, launch: Launch, failure: &Failure) -> Retry {
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
@@ -30,7 +31,7 @@ impl Node {
         let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
         if another && made.saturating_add(1) < self.rules.attempts.saturating_mul(refusals) {
             let back_off = self.back_off(made);
-            // Who was refused together is not to come back together.
+            // Clients that were refused together must not come back together.
             let more = if turned_away { self.nonces.unit() } else { 0.0 };
             Retry::After(back_off + back_off.mul_f64(more))
         } else {
@@ -38,14 +39,14 @@ impl Node {
         }
     }
 
-    /// How long to wait after so many failures and one more.
+    /// The delay after this many failures and one more.
     pub(super) fn back_off(&self, made: u16) -> Duration {
         let back_off = self.rules.back_off.saturating_mul(1 << made.min(20));
         back_off.min(self.rules.back_off_max)
     }
 
-    /// Whether a host may be lost once more. Losses are no fault of the hosts below, but a session whose leaders are lost
-    /// as often as this would go on for ever, and attempts must have a number.
+    /// Whether a host may be lost once more. A loss is not the host's fault, but a session whose
+    /// leaders are lost this often would never end, and attempt numbers are limited.
     fn may_be_lost(&self, attempt: Attempt) -> bool {
         attempt.lost < self.rules.attempts.saturating_mul(LOSSES_FOR_AN_ATTEMPT)
     }
@@ -68,7 +69,7 @@ impl Node {
         }
     }
 
-    /// There was no room here for a launch. That is no attempt at its host.
+    /// This launcher had no resources for a launch. That does not count as an attempt.
     fn launcher_out_of_resources(&mut self, launch: Launch, failure: Failure, now: Instant) {
         let others = self.queue.in_flight() > 1 || self.child_for_overflow().is_some();
         if self.queue.child_failed(launch, now, Retry::Never).is_err() {
@@ -90,12 +91,13 @@ impl Node {
         }
     }
 
-    /// A leader that was up is gone, and with it everybody whom it had launched or was to launch.
+    /// A leader that was up is gone, and with it all hosts that it had launched or should launch.
     pub(super) fn leader_lost(&mut self, launch: Launch, failure: &Failure, now: Instant) {
         let Ok(share) = self.queue.child_lost(launch.host) else { return };
         self.health.set_out_of_resources(false);
         let below: Vec<HostIndex> = match &self.role {
-            // What was given up below stays so, whoever is the next master; and whoever is launched from here stays.
+            // Hosts that were given up stay given up; hosts that the front end launches are not
+            // affected.
             Role::FrontEnd(front) if launch.host == HostIndex(0) => {
                 let here = if front.flat_launch.is_some() { self.queue.hosts() } else { BTreeSet::new() };
                 let others = self.host_specs.keys().copied().filter(|host| *host != launch.host);
@@ -103,7 +105,8 @@ impl Node {
             }
             Role::FrontEnd(_) | Role::Member(_) => share.hosts.iter().collect(),
         };
-        // The latest attempt that was heard of, by whomever: what was not heard of here is known to nobody.
+        // The latest attempts that were reported, by any node. No node knows of attempts that were
+        // not reported.
         let heard = |host| Launch { host, attempt: self.attempt(host) };
         let below: Vec<Launch> = below.into_iter().map(heard).collect();
         match self.retry(launch, failure) {
@@ -125,13 +128,13 @@ impl Node {
         }
     }
 
-    /// Launches a host again that was lost with, or as, a child.
+    /// Relaunches a host that was lost as a child, or with a child.
     fn relaunch(&mut self, lost: Launch, not_before: Instant, failure: &Failure) {
         if self.health.is_unusable() {
             return self.reports.push(ChildMessage::HandBack(lost.host, superseding(lost.attempt), false));
         }
         let next = if !self.launches_here(lost.host) {
-            // Not the front end's to launch, but that of the next master.
+            // The next leader of the first host launches this one, not the front end.
             superseding(lost.attempt)
         } else {
             match self.queue.requeue(lost, not_before) {

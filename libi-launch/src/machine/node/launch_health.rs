@@ -1,27 +1,29 @@
-//! Decides whether launching from a host works at all, from what becomes of its first launches.
+//! Decides from the first launches of a node whether launching works on its machine at all.
 //!
-//! A refused launch may be the fault of the host that was to be launched, or of the one that launches: no remote shell is
-//! installed there, it has no keys, a firewall is in between. One failure does not tell; several, and nothing else, do.
+//! A refused launch may be the fault of the target or of the launcher: the launcher may have no
+//! remote shell, or no keys, or a firewall may block it. One failure does not tell; several
+//! failures and no success do.
 //!
-//! ```text
-//!          a child speaks our protocol, or a shell has reached its host and failed there
-//!   Open ---------------------------------------------------------------------------------> Firm
-//!     |
-//!     | the launches that were made first have failed, and are ENOUGH; or all that there are have
-//!     v
-//!   Lost
-//! ```
+//! - **`Undecided`**, a child sends its preamble, or a shell has reached its host and failed there:
+//!   `Healthy`.
+//! - **`Undecided`**, the earliest launches have failed with a total weight of `CERTAIN_WEIGHT`:
+//!   `Unusable`, certain.
+//! - **`Undecided`**, all hosts of the share have failed: `Unusable`, not certain.
 //!
-//! - **Open**: launches go on as always, and what may pass is repeated; but no host is given up for what the launcher may be
-//!   to blame for. It is held until the question is decided.
-//! - **Firm**: for good. Who was held is given up with what was seen of it: somebody who can launch has tried.
-//! - **Lost**: for good. Everything goes back to the parent (`returning.rs`).
+//! - **Undecided**: launches go on, and transient failures are retried. No host is given up for a
+//!   failure that may be the launcher's fault; it is deferred until the state is decided.
+//! - **Healthy**: final. Deferred hosts are given up with their failures, because a working
+//!   launcher has tried them.
+//! - **Unusable**: final. All hosts go back to the parent (see `hand_back.rs`).
 //!
-//! "First" is meant in the order of starts, for refusals come sooner than hellos: among many hosts some are dead, and theirs
-//! come before anybody can have said hello. So a launch that is still in flight stands between its launcher
-//! and the verdict, unless it has been silent for long. How many are enough depends on what they say: that a shell cannot
-//! be started, one; that it is not let in, three, for dead hosts do not say that; that nobody answers, eight,
-//! for hosts that are neighbours in a list may be dead together.
+//! Failures count only after every earlier launch has finished or has been silent for `timeout`:
+//! refusals arrive sooner than hellos, and among many hosts some are dead, whose refusals arrive
+//! before any hello can. The weight of a failure depends on what it says:
+//!
+//! - The shell cannot be started: one failure suffices.
+//! - The login is denied: three failures, because dead hosts do not deny logins.
+//! - The host does not answer: eight failures, because neighbours in a host list may be dead
+//!   together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,22 +34,23 @@ use libi_core::time::Instant;
 
 use crate::failure::{Cause, Failure};
 
-/// How much has to speak against the launcher, and what its failures weigh by what they say.
+/// The total weight at which the launcher is certainly at fault, and the weights of failures.
 const CERTAIN_WEIGHT: u32 = 8;
 const NOT_STARTED_WEIGHT: u32 = 8;
 const NOT_AUTHENTICATED_WEIGHT: u32 = 3;
 const NOT_REACHED_WEIGHT: u32 = 1;
-/// How many hosts have to fail if those are all there are; of fewer, how often each that is refused is tried.
+/// How many hosts have to fail if they are all that there are; with fewer hosts, how often each
+/// refusal is tried.
 const FEW: usize = 3;
 
-/// What a node knows of who can launch.
+/// What a node knows about launching, from here and from its children.
 #[derive(Debug)]
 pub(super) struct LaunchHealth {
     state: HealthState,
-    /// How many children have said that they cannot, and how many have launched somebody.
+    /// How many children have reported that they cannot launch, and how many have launched a host.
     unable_children: u32,
     able_children: u32,
-    /// Whether the last launch from here was refused for want of room.
+    /// Whether the last launch from here was refused for lack of resources.
     out_of_resources: bool,
 }
 
@@ -58,20 +61,20 @@ enum HealthState {
     Unusable,
 }
 
-/// What was tried, as long as nothing has come of it.
+/// The launches while the state is undecided.
 #[derive(Debug, Default)]
 struct Evidence {
-    /// Every host that was launched, in the order of that.
+    /// Every host that was launched, in the order of the first launches.
     tried: Vec<(HostIndex, Instant)>,
     failed: BTreeMap<HostIndex, HostEvidence>,
-    /// Those that would have been given up.
+    /// Hosts that would have been given up.
     deferred: Vec<(Launch, Failure)>,
     first_failure: Option<Failure>,
-    /// When a launch will have been silent for so long that something follows.
+    /// When the oldest open launch has been silent for long enough to count the failures after it.
     next_wake: Option<Instant>,
 }
 
-/// A host whose launches have failed, so that the launcher may be to blame.
+/// The failures of one host that may be the launcher's fault.
 #[derive(Clone, Copy, Debug, Default)]
 struct HostEvidence {
     count: u16,
@@ -80,21 +83,21 @@ struct HostEvidence {
     deferred: bool,
 }
 
-/// Launching from here does not work.
+/// The decision that launching does not work here.
 #[derive(Debug)]
 pub(super) struct LauncherUnusable {
     /// The first failure.
     pub(super) why: Failure,
-    /// Whether there is no doubt: it may as well be the few hosts that there were.
+    /// Whether the launcher is certainly at fault; otherwise its few hosts may as well be dead.
     pub(super) certain: bool,
-    /// Who would have been given up.
+    /// Hosts that would have been given up.
     pub(super) deferred: Vec<Launch>,
-    /// Everybody who has failed.
+    /// All hosts that have failed.
     pub(super) failed: BTreeSet<HostIndex>,
 }
 
 impl LaunchHealth {
-    /// Of a leader.
+    /// The health of a leader at its start.
     pub(super) fn undecided() -> Self {
         Self {
             state: HealthState::Undecided(Box::default()),
@@ -104,7 +107,7 @@ impl LaunchHealth {
         }
     }
 
-    /// Of the front end, behind which there is nobody who could launch instead.
+    /// The health of the front end, which has no parent to hand hosts back to.
     pub(super) fn healthy() -> Self {
         Self { state: HealthState::Healthy, unable_children: 0, able_children: 0, out_of_resources: false }
     }
@@ -113,8 +116,8 @@ impl LaunchHealth {
         matches!(self.state, HealthState::Unusable)
     }
 
-    /// Whether children that come up are to launch: not if more of them have said that they cannot than have launched
-    /// anybody.
+    /// Whether new children are given hosts: not if more children cannot launch than have launched
+    /// a host.
     pub(super) fn children_may_launch(&self) -> bool {
         self.unable_children <= self.able_children
     }
@@ -127,7 +130,7 @@ impl LaunchHealth {
         self.able_children = self.able_children.saturating_add(1);
     }
 
-    /// Whether there is room for more launches, as far as it is known.
+    /// Whether the last launch was refused for lack of resources.
     pub(super) fn is_out_of_resources(&self) -> bool {
         self.out_of_resources
     }
@@ -136,7 +139,7 @@ impl LaunchHealth {
         self.out_of_resources = out_of_resources;
     }
 
-    /// A host is launched.
+    /// Records the launch of a host.
     pub(super) fn note_launch(&mut self, host: HostIndex, now: Instant) {
         if let HealthState::Undecided(evidence) = &mut self.state
             && !evidence.failed.contains_key(&host)
@@ -145,7 +148,7 @@ impl LaunchHealth {
         }
     }
 
-    /// Launching from here works. Who was held until that is known is to be given up.
+    /// Records that launching works; returns the deferred hosts, which are to be given up.
     pub(super) fn confirm(&mut self) -> Vec<(Launch, Failure)> {
         match &mut self.state {
             HealthState::Undecided(evidence) => {
@@ -157,7 +160,8 @@ impl LaunchHealth {
         }
     }
 
-    /// A launch has failed so that the launcher may be to blame, and is repeated or is not. Tells whether the host is held.
+    /// Records a failure that may be the launcher's fault, and whether it is retried. Returns
+    /// whether the host is deferred.
     pub(super) fn record_failure(&mut self, launch: Launch, failure: &Failure, is_repeated: bool) -> bool {
         let HealthState::Undecided(evidence) = &mut self.state else { return false };
         let host = evidence.failed.entry(launch.host).or_default();
@@ -176,7 +180,7 @@ impl LaunchHealth {
         !is_repeated
     }
 
-    /// Who is held, if the question is not to be decided any more.
+    /// Takes the deferred hosts when launching stops before the state is decided.
     pub(super) fn take_deferred(&mut self) -> Vec<(Launch, Failure)> {
         match &mut self.state {
             HealthState::Undecided(evidence) => std::mem::take(&mut evidence.deferred),
@@ -184,8 +188,8 @@ impl LaunchHealth {
         }
     }
 
-    /// Decides whether launching from here works, if it does not. So many launches are in flight, and so many hosts wait or
-    /// back off; a launch is silent after this patience.
+    /// Decides whether launching does not work here. `in_flight` launches are open, and `waiting`
+    /// hosts wait or back off; a launch is silent after `timeout`.
     pub(super) fn evaluate(
         &mut self,
         now: Instant,
@@ -206,7 +210,7 @@ impl LaunchHealth {
         Some(LauncherUnusable { why, certain, deferred, failed })
     }
 
-    /// When it has to be weighed again, if nothing happens before.
+    /// When to evaluate again, if no event comes before.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         match &self.state {
             HealthState::Undecided(evidence) => evidence.next_wake,
@@ -216,7 +220,7 @@ impl LaunchHealth {
 }
 
 impl Evidence {
-    /// Whether so many of the launches that were made first have failed that it is not the hosts.
+    /// Whether the earliest launches have failed with enough weight.
     fn is_certain(&mut self, now: Instant, timeout: Duration) -> bool {
         self.next_wake = None;
         if self.failed.is_empty() {
@@ -241,13 +245,13 @@ impl Evidence {
         false
     }
 
-    /// Whether all the hosts that there are, so many, have failed, and are not too few to be worth another attempt here.
+    /// Whether all hosts have failed, and there are enough of them.
     fn all_have_failed(&self, all: usize) -> bool {
         self.failed.len() >= FEW.max(all)
     }
 
-    /// Whether nothing is left to be tried here but what need not be tried here again. A host that is refused is, a few
-    /// times; one that has cost its time is not, for that could be spent by somebody who can launch.
+    /// Whether all hosts that are left have been tried often enough here: a refused host a few
+    /// times, a host that timed out once, because another launcher can spend that time better.
     fn only_hopeless_launches_remain(&self, waiting: usize) -> bool {
         let is_tried = |host: &&HostEvidence| host.timed_out || usize::from(host.count) >= FEW;
         let tried = self.failed.values().filter(|host| !host.deferred).filter(is_tried).count();
@@ -284,14 +288,14 @@ mod tests {
         Failure { tail: "me@n1: Permission denied (publickey).\r\n".to_owned(), ..refused() }
     }
 
-    /// A leader that has launched these hosts, ten milliseconds after each other.
+    /// A leader that has launched these hosts at intervals of 10 ms.
     fn leader(hosts: u32) -> LaunchHealth {
         let mut health = LaunchHealth::undecided();
         (0..hosts).for_each(|host| health.note_launch(HostIndex(host), at(10 * u64::from(host))));
         health
     }
 
-    /// Whether it is certain at this time that it cannot launch, while many others are in flight and wait.
+    /// Whether it is certain at this time that the leader cannot launch, with many launches open.
     fn certain(health: &mut LaunchHealth, millis: u64) -> bool {
         health.evaluate(at(millis), TIMEOUT, 100, 100).is_some_and(|verdict| verdict.certain)
     }
@@ -325,7 +329,7 @@ mod tests {
             for host in 0..hosts {
                 health.record_failure(launch(host), &refused(), true);
             }
-            // One is in flight again.
+            // One launch is in flight again.
             let verdict = health.evaluate(at(500), TIMEOUT, 1, hosts as usize - 1 + others);
             assert_eq!(verdict.is_some_and(|verdict| !verdict.certain), expected, "{hosts} {others}");
         }
@@ -386,7 +390,7 @@ mod tests {
         let deferred = health.confirm();
         assert_eq!(deferred.len(), 1);
         assert_eq!(deferred[0].0, launch(0));
-        assert!(!health.record_failure(launch(1), &refused(), false), "nobody is held any more");
+        assert!(!health.record_failure(launch(1), &refused(), false), "no host is deferred any more");
         for host in 1..20 {
             health.record_failure(launch(host), &refused(), true);
         }

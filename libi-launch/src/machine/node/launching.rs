@@ -1,4 +1,4 @@
-//! Whom a node starts, when, and with what.
+//! Starts launches: which hosts, when, and with which request.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use super::{Child, Effect, LinkId, Node, StartRequest};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, Phase};
 
-/// After how long without an answer, at least, a launch does not count as keeping its launcher busy.
+/// A launch that has been silent for at least this long does not count towards the window.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How many launches may be in flight, whatever their age: each is a process here, with its descriptors.
+/// The most launches in flight, regardless of the window: each takes a process and its descriptors.
 const MAX_LAUNCHES: usize = 1_000;
 
 impl Node {
-    /// Starts as many hosts as may be in flight.
+    /// Starts as many launches as the window allows.
     pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.hand_down(out);
         while self.starting.is_none() {
@@ -38,16 +38,16 @@ impl Node {
         }
     }
 
-    /// Whether the window has room; if not, when it will have if nothing happens before.
+    /// Whether the window allows another launch; if not, when it will if no event comes before.
     ///
-    /// A launch that has been silent for long keeps no launcher busy, and is not counted: else a few hosts that
-    /// hang would make all others wait for their timeout.
+    /// A launch that has been silent for long does not keep the launcher busy, and does not count.
+    /// Otherwise a few hosts that hang would delay all others by their timeout.
     fn may_launch(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         if self.queue.waiting() == 0 {
             return Ok(());
         }
         if self.health.is_out_of_resources() && self.queue.in_flight() > 0 {
-            return Err(None); // what waits is for the next who comes up, unless he fails and leaves room
+            return Err(None); // the next child that comes up gets the waiting hosts
         }
         let estimate = self.queue.estimate();
         if let Some(at) = self.window.not_before(now, &estimate) {
@@ -65,8 +65,8 @@ impl Node {
         if self.queue.in_flight() >= self.max_in_flight() { Err(None) } else { Ok(()) }
     }
 
-    /// How many launches may be in flight if all that is launched takes something of which there is not enough: one always may,
-    /// to find out, and to say so of the host.
+    /// The most launches in flight under the back-end's limit of children. One launch is always
+    /// allowed, so that its failure can be reported.
     fn max_in_flight(&self) -> usize {
         let Some(most) = self.backend.max_children() else { return MAX_LAUNCHES };
         let held = self.children.values().filter(|child| child.launch.is_some()).count();
@@ -74,7 +74,7 @@ impl Node {
         most.saturating_sub(up).clamp(1, MAX_LAUNCHES)
     }
 
-    /// After how long a launch that has not been answered is silent.
+    /// The time after which a launch without an answer is silent.
     pub(super) fn timeout(&self) -> Duration {
         TIMEOUT.max(self.queue.estimate().cost().rem.saturating_mul(2))
     }
@@ -111,7 +111,7 @@ impl Node {
     }
 
     fn nothing_to_run(&self, now: Instant) -> Failure {
-        let cause = Cause::NotStarted("nobody has said what runs there".to_owned());
+        let cause = Cause::NotStarted("no program is assigned to this host".to_owned());
         Failure::without_evidence(Phase::Waiting, cause, now.since(self.began))
     }
 
@@ -119,7 +119,7 @@ impl Node {
         self.programs.get(blocks.first()?.distribution as usize).cloned()
     }
 
-    /// Starts a process, and writes its ticket into the link before anything is known of it.
+    /// Starts a process, and sends its ticket at once.
     fn start(
         &mut self,
         place: MemberRole,
@@ -146,7 +146,7 @@ impl Node {
         self.is_started(link, false, now);
     }
 
-    /// A start of a host is over, one way or the other; whether it was refused for want of room.
+    /// A start has returned; `full` if it was refused for lack of resources.
     fn is_started(&mut self, link: LinkId, full: bool, now: Instant) {
         if let Some((_, since)) = self.starting.take_if(|(starting, _)| *starting == link) {
             if !full {

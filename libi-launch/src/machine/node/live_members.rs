@@ -1,4 +1,4 @@
-//! What the front end knows of members once the session is up: who is still ours, and when nobody is.
+//! The front end's record of the members that are still attached, once the session is up.
 
 use libi_core::dist::layout::Block;
 use libi_core::ids::Rank;
@@ -16,7 +16,7 @@ impl LiveMembers {
         Self { gone: vec![false; size as usize], left: size, reported: false }
     }
 
-    /// A member has ended, was released, or is lost.
+    /// A member has ended, has detached, or is lost.
     pub(super) fn remove(&mut self, rank: Rank) {
         if let Some(gone) = self.gone.get_mut(rank.0 as usize)
             && !std::mem::replace(gone, true)
@@ -25,18 +25,18 @@ impl LiveMembers {
         }
     }
 
-    /// A host is lost, and all its members with it.
+    /// A host is lost with all its members.
     pub(super) fn remove_host(&mut self, blocks: &[Block]) {
         blocks.iter().flat_map(|block| block.ranks()).for_each(|rank| self.remove(rank));
     }
 
-    /// Whether anybody of these is still ours.
+    /// Whether a member of these blocks is still attached.
     pub(super) fn any_left(&self, blocks: &[Block]) -> bool {
         let is_left = |rank: Rank| self.gone.get(rank.0 as usize) == Some(&false);
         blocks.iter().flat_map(|block| block.ranks()).any(is_left)
     }
 
-    /// True once: when nobody is ours any more.
+    /// True once, when no member is attached any more.
     pub(super) fn is_done(&mut self) -> bool {
         self.left == 0 && !std::mem::replace(&mut self.reported, true)
     }

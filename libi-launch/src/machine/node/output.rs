@@ -1,7 +1,7 @@
-//! What a node does with what is printed: banners, programs that print before they join, and members' output.
+//! Output: banners, text that programs print before they join, and output of members.
 //!
-//! What a process prints before its hello is kept, the last of it as evidence, should it never say hello. With the hello
-//! it becomes output of its rank, as everything after it.
+//! A child's output before its hello is kept, and its end serves as evidence if the hello never
+//! comes. With the hello it becomes output of the child's rank, like everything after it.
 
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::wire::{Flags, Header, Kind, Limits};
@@ -12,21 +12,21 @@ use crate::machine::message::{Output, ParentMessage};
 use crate::machine::output_relay::{MAX_FRAME_TEXT, OutputPiece, Stream, WINDOW};
 
 impl Node {
-    /// Whether more of what is printed should be read from pipes, of children or of this process itself. Those that
-    /// are not read hold up whoever writes to them.
+    /// Whether the driver should read pipes, of children or of this process itself. A pipe that is
+    /// not read blocks its writer.
     #[must_use]
     pub fn reads_output(&self) -> bool {
-        // Who is released is never held up; what finds no room is left out.
+        // A detached member is never blocked; output beyond the capacity is dropped.
         self.detached || self.relay.has_capacity()
     }
 
-    /// Whether everything that was printed here is with the next node, or nobody wants it.
+    /// Whether all output of this node has been passed on, or is discarded.
     #[must_use]
     pub fn has_relayed_output(&self) -> bool {
         self.relay.is_empty()
     }
 
-    /// How many bytes of what was printed are held here.
+    /// How many bytes of output this node holds.
     #[must_use]
     pub fn output_buffered(&self) -> usize {
         self.relay.buffered()
@@ -34,7 +34,8 @@ impl Node {
 
     pub(super) fn printed(&mut self, link: LinkId, stream: Stream, text: Vec<u8>) {
         if link == LinkId::PARENT {
-            // Of itself; nobody knows its rank before the welcome, and the runtime does not read its pipe before.
+            // Output of this process. Its rank is not known before the config, and the driver does
+            // not read its pipe before.
             if let Some(rank) = self.rank {
                 self.buffer_output(None, OutputPiece { rank, stream, text });
             }
@@ -50,7 +51,7 @@ impl Node {
         self.buffer_output(None, OutputPiece { rank, stream, text });
     }
 
-    /// What a child has printed before its hello is output from now on.
+    /// Turns output that a child has printed before its hello into output of its rank.
     pub(super) fn forward_backlog(&mut self, link: LinkId) {
         let Some(child) = self.children.get_mut(&link) else { return };
         let (rank, backlog) = (child.rank(), child.take_backlog());
@@ -60,10 +61,10 @@ impl Node {
         }
     }
 
-    /// A child has sent output: no more than it was granted.
+    /// A child has sent output, at most as much as it had credit for.
     pub(super) fn output_arrives(&mut self, link: LinkId, payload: &[u8]) -> Result<(), Cause> {
         let protocol = |what: &str| Cause::Protocol(what.to_owned());
-        let piece = OutputPiece::decode(payload).ok_or_else(|| protocol("output of nobody"))?;
+        let piece = OutputPiece::decode(payload).ok_or_else(|| protocol("a malformed output frame"))?;
         let Some(child) = self.children.get_mut(&link) else { return Ok(()) };
         let length = piece.text.len() as u32; // frames are short
         child.credit =
@@ -76,13 +77,14 @@ impl Node {
         if from.is_none() && self.detached && !self.relay.has_capacity() {
             return;
         }
-        // Output that is not wanted goes no further than to whoever reads it from a pipe.
+        // Output that is not forwarded stops at the node that reads it from a pipe.
         if from.is_some() || self.output == Output::Forwarded {
             self.relay.push(from, piece);
         }
     }
 
-    /// Passes on what may be, and grants those it came from as much again.
+    /// Passes on as much output as the credit allows, and grants the same amount to the children it
+    /// came from.
     pub(super) fn relay_output(&mut self, out: &mut Vec<Effect>) {
         while let Some((from, piece)) = self.relay.pop() {
             let length = piece.text.len() as u32; // cut to the size of a frame
@@ -112,14 +114,14 @@ impl Node {
         }
     }
 
-    /// The front end's user has input for the master.
+    /// Sends the front end's standard input to the master.
     pub(super) fn forward_input(&self, bytes: &[u8], out: &mut Vec<Effect>) {
         let mut children = self.children.iter();
         let master = children.find(|(_, child)| child.host() == Some(HostIndex(0)) && child.is_up());
         let Some((&link, _)) = master.filter(|_| self.input && self.stage == SessionStage::Up) else {
             return;
         };
-        // No bytes are the end of the input: there is a frame for them, too.
+        // An empty slice is end of file, and has a frame, too.
         for part in bytes.chunks(MAX_FRAME_TEXT).chain(bytes.is_empty().then_some(bytes)) {
             let header = Header::new(Kind::Stdio, Flags::NONE, 0, part.len(), &Limits::AUTHENTICATED);
             if let Ok(header) = header {
@@ -136,7 +138,7 @@ impl Node {
         }
     }
 
-    /// The rank of this process, once it is welcome.
+    /// The rank of this process, once it is configured.
     #[must_use]
     pub fn rank(&self) -> Option<Rank> {
         self.rank

@@ -1,4 +1,4 @@
-//! A member's side of a node: the link to its parent, and what comes from there.
+//! A member's part of a node: the link to its parent, and the messages from there.
 
 use libi_core::join::{Hello, MemberRole, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
@@ -21,7 +21,7 @@ enum JoinState {
     Joined(Ticket),
 }
 
-/// What a member's node keeps beside what every node keeps.
+/// The state that only a member's node keeps.
 #[derive(Debug)]
 pub(super) struct ParentLink {
     process: u32,
@@ -29,12 +29,12 @@ pub(super) struct ParentLink {
     pub(super) reader: LinkReader,
     state: JoinState,
     pub(super) last_heard: Instant,
-    /// The session is up, and the communication half talks to the parent.
+    /// The session is up: data frames of the parent go to the communication half.
     pub(super) in_tree: bool,
-    /// What is known of those who are in a session that comes up, before all of it is.
+    /// The membership of a session that comes up, until its last part has arrived.
     absent: Ranks,
     below: Ranks,
-    /// When the parent must have said what is awaited.
+    /// The deadline of the parent's next message.
     by: Instant,
 }
 
@@ -85,21 +85,21 @@ impl Node {
                 }
                 Ok(Some(LinkItem::Frame(header, payload))) => (header, payload),
                 Ok(Some(LinkItem::Text(_) | LinkItem::Preamble(..))) => continue,
-                // A parent that does not speak our protocol cannot be obeyed.
+                // A parent that violates the protocol is treated as lost.
                 Err(_) => return self.parent_lost(now, out),
             };
             let accepted = self.on_parent_frame(frame.0, &frame.1, now, out);
-            frame.1.zeroize(); // a welcome holds a secret
+            frame.1.zeroize(); // the config holds a secret
             if accepted.is_none() {
                 return self.parent_lost(now, out);
             }
             if frame.0.kind() == Kind::Goodbye {
-                return; // what is behind it on the channel is nobody's
+                return; // the channel carries no further frames
             }
         }
     }
 
-    /// Nothing if this is not what the protocol allows now.
+    /// Handles a frame of the parent; `None` on a protocol violation.
     fn on_parent_frame(
         &mut self,
         header: Header,
@@ -153,7 +153,7 @@ impl Node {
                 self.accept(host_specs, estimate);
                 self.correct_estimates(out);
                 self.hand_back_new_share();
-                // A node that ends leaves the verdict on its hosts to its parent.
+                // When a node ends, its parent decides about the hosts below it.
                 if matches!(self.stage, SessionStage::LaunchStopped | SessionStage::Up) {
                     self.abandon_queue(&Cause::Cancelled, now);
                 }
@@ -170,7 +170,7 @@ impl Node {
                 }
                 let absent = std::mem::take(&mut parent.absent);
                 let below = std::mem::take(&mut parent.below);
-                // Whoever has not joined by now would wait for ever to be told so.
+                // Children that have not joined by now would wait for `Go` in vain.
                 self.abandon_queue(&Cause::Cancelled, now);
                 (self.stage, self.was_up) = (SessionStage::Up, true);
                 self.direct.forget_secret();
@@ -186,7 +186,7 @@ impl Node {
         Some(())
     }
 
-    /// Nothing if what is said to run here is more than there is in the session.
+    /// Applies the config; `None` if it names more ranks than the session has.
     fn configure(
         &mut self,
         ticket: Ticket,
@@ -214,7 +214,7 @@ impl Node {
             let own = Launch { host, attempt: ticket.attempt };
             self.dial(config.parent, own, config.dial, out);
             let ranks = config.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
-            // The first is this process.
+            // The first rank is this process.
             let others: Vec<_> = ranks.skip(1).collect();
             for (rank, block) in others {
                 self.start_member(rank, block, now, out);
@@ -224,7 +224,7 @@ impl Node {
         Some(())
     }
 
-    /// Notices that all members of this host are up, once.
+    /// Reports, once, that all members of this host are up.
     pub(super) fn check_joined(&mut self) {
         if self.direct.must_wait() {
             return;
@@ -240,7 +240,7 @@ impl Node {
         }
     }
 
-    /// A further member of this host will not join, or has gone before the session was up: nor will the host.
+    /// A further member of this host has failed before the session was up: the host fails.
     pub(super) fn host_failed(&mut self, failure: Failure, now: Instant, out: &mut Vec<Effect>) {
         let Role::Member(parent) = &self.role else { return };
         let Some((MemberRole::Leader(host), attempt)) = parent.role_and_attempt() else { return };
@@ -249,7 +249,7 @@ impl Node {
         self.end(Ending { signal: TERMINATE, grace: self.rules.kill_grace }, now, out);
     }
 
-    /// Stops launching, gives up what has not joined, and tells those below to do the same.
+    /// Stops launching, gives up hosts that have not joined, and tells the children to do the same.
     pub(super) fn conclude(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         self.stage = SessionStage::LaunchStopped;
         self.abandon_queue(why, now);
@@ -266,7 +266,7 @@ impl Node {
         }
     }
 
-    /// Ends those that have not come so far, and will not be waited for.
+    /// Kills children that have not reached this phase.
     pub(super) fn end_those_before(
         &mut self,
         phase: Phase,
@@ -282,7 +282,7 @@ impl Node {
         }
     }
 
-    /// Reports every host that is still waiting for its launch as given up.
+    /// Reports every host that waits for its launch as given up.
     pub(super) fn abandon_queue(&mut self, why: &Cause, now: Instant) {
         for (Launch { host, attempt }, failure) in self.health.take_deferred() {
             self.reports.push(ChildMessage::Failed(host, attempt, failure));
@@ -294,7 +294,7 @@ impl Node {
         }
     }
 
-    /// The parent has not said in time what is awaited of it.
+    /// Whether the parent's next message is overdue.
     pub(super) fn parent_is_late(&self, now: Instant) -> bool {
         match &self.role {
             Role::Member(parent) => parent.deadline().is_some_and(|by| now >= by),

@@ -1,14 +1,14 @@
-//! How a session, or a member's part in it, comes to an end: signals, the end that the user wants, a lost parent, release.
+//! The end of a session, or of a member's part in it: signals, `End`, a lost parent, detached
+//! members.
 //!
-//! A member is *ours* until it ends or [finalises](Event::Detach). What is ours is signalled and ended with the
-//! session, and ends when it loses its parent. One that is released is neither: it goes on carrying for those below
-//! it as long as it lives and has a parent; when it has lost its parent, those below that are still ours are ended, and
-//! output is thrown away.
+//! A member is attached until it ends or [detaches](super::Event::Detach). Attached members receive
+//! the session's signals, end with the session, and end when they lose their parent. A detached
+//! member does none of that. It keeps forwarding for the nodes below it while it lives and has a
+//! parent. When it loses its parent, attached members below it are ended, and their output is
+//! discarded.
 //!
-//! A leader that ends takes away what those below it hang on. So there is a word for the time when nobody does: a node
-//! is *alone* when every child of it is gone, or released and alone itself.
-//!
-//! [Event::Detach]: super::Event::Finalize
+//! A leader that ends takes its subtree with it, because the nodes below depend on it. A node has
+//! *no dependents* when each of its children is gone, or is detached and has no dependents itself.
 
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
@@ -17,11 +17,11 @@ use super::{Effect, Event, LinkId, Node, Notice, Role, SessionStage};
 use crate::failure::Cause;
 use crate::machine::message::{ChildMessage, Ending, ParentMessage};
 
-/// The request to end: SIGTERM, which has this number everywhere.
+/// SIGTERM, which has this number on all systems.
 pub(super) const TERMINATE: i32 = 15;
 
 impl Node {
-    /// Ends the session from here down; sooner, if it is ending already and has more time than this.
+    /// Ends the session at and below this node. A second call can only shorten the time.
     pub(super) fn end(&mut self, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
         if self.stage >= SessionStage::Ending {
             return self.shorten_end(ending, now, out);
@@ -53,7 +53,7 @@ impl Node {
         self.notify_member(Notice::End(ending), out);
     }
 
-    /// Asks a child to end, because the session does. Everybody has the same time, however deep they are in the tree.
+    /// Asks a child to end with the session. All levels of the tree have the same time.
     fn ask_to_end(&mut self, link: LinkId, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get(&link) else { return };
         if !child.is_up() {
@@ -61,14 +61,14 @@ impl Node {
         }
         Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
         if child.detached && child.no_dependents {
-            // It is nobody's any more; the link is all that there is to end.
+            // A detached child without dependents: only the link is left to be closed.
             return self.detach_child(link, now, out);
         }
-        // It kills itself by then; what it says of that needs some time to arrive.
+        // The child kills its members by then; its report needs some time to arrive.
         self.set_deadline(link, now + ending.grace + self.rules.kill_grace);
     }
 
-    /// The parent is gone: this node, and whatever it has started, must not outlive it.
+    /// The parent is lost: this node, and everything it has started, ends.
     pub(super) fn parent_lost(&mut self, now: Instant, out: &mut Vec<Effect>) {
         if matches!(self.role, Role::FrontEnd(_)) {
             return;
@@ -95,8 +95,8 @@ impl Node {
         }
     }
 
-    /// Closes the link to a child that was released, which learns from that, if it still carries, that it has
-    /// lost its parent.
+    /// Closes the link to a detached child. A child that still forwards learns from that that it
+    /// has lost its parent.
     pub(super) fn detach_child(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         out.push(Effect::DetachChild(link));
         out.push(Effect::Close(link));
@@ -109,20 +109,20 @@ impl Node {
         self.ends(link, Cause::Closed, now, out);
     }
 
-    /// Every member at and below this node that is still ours gets this signal.
+    /// Delivers a signal to every attached member at and below this node.
     pub(super) fn signal(&mut self, signal: i32, out: &mut Vec<Effect>) {
         self.send_to_children(&ParentMessage::Signal(signal), out);
         self.notify_member(Notice::Signal(signal), out);
     }
 
-    /// Tells the user of a member something that concerns only what is ours.
+    /// Notifies the user of an attached member.
     fn notify_member(&self, notice: Notice, out: &mut Vec<Effect>) {
         if matches!(self.role, Role::Member(_)) && !self.detached {
             out.push(Effect::Notify(notice));
         }
     }
 
-    /// The user of a member wants it to be released.
+    /// The user of a member detaches it.
     pub(super) fn detach(&mut self) {
         if let Some(rank) = self.rank
             && self.stage < SessionStage::Ending
@@ -132,8 +132,8 @@ impl Node {
         }
     }
 
-    /// Nothing is left below this node, but the process lives: perhaps its program ends in good order, and talks until
-    /// then.
+    /// Handles events after everything below this node has ended, while the process lives: its
+    /// program may still communicate until it ends.
     pub(super) fn on_event_when_over(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
         match event {
             Event::Received(LinkId::PARENT, bytes) => self.on_parent_bytes(&bytes, now, out),
@@ -144,21 +144,21 @@ impl Node {
         }
     }
 
-    /// Whether this is a member that lives on without its session.
+    /// Whether this member has detached.
     #[must_use]
     pub fn is_detached(&self) -> bool {
         self.detached
     }
 
-    /// Whether nobody hangs on this node any more: who ends now takes nobody with it.
+    /// Whether no process depends on this node any more.
     #[must_use]
     pub fn has_no_dependents(&self) -> bool {
         self.children.values().all(|child| child.no_dependents && child.detached)
     }
 
-    /// Tells the parent, once, that nobody below needs this process any more.
+    /// Reports to the parent, once, that no process depends on this node.
     pub(super) fn report_no_dependents(&mut self) {
-        // One that is ours and ends takes those below it with it, and has nothing to say of them.
+        // An attached node that ends takes its subtree with it, and does not report.
         let is_asked = self.stage == SessionStage::Up || self.stage == SessionStage::Ending && self.detached;
         if !self.reported_no_dependents
             && is_asked

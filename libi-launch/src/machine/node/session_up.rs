@@ -1,13 +1,14 @@
-//! Where everybody is, once the session is up: who is behind which link of this node, and who is nowhere.
+//! The tree of a session that comes up: which ranks are below which link.
 //!
-//! A node notes over which link it has heard last that a host has joined. That may be out of date above it when the
-//! session goes up: what a node says of a lost child and the word that all is up may meet on their way. So it is
-//! decided from above. Every node tells each child who is below it as far as is known here; a child that has lost some
-//! of those in the meantime counts them as [lost](TreeView::lost), and one that has somebody who is not expected there ends
-//! him. Thus all trees fit together, whatever was on its way.
+//! A node records over which link a host has last reported that it joined. The record of the nodes
+//! above may be out of date when the session goes up, because the report of a lost child and `Go`
+//! may cross. Therefore the tree is decided from the top. Every node tells each child which ranks
+//! the node expects below it. A child that has lost some of them in the meantime counts them as
+//! [lost](TreeView::lost), and kills children that its parent did not list. All views of the tree
+//! thus agree.
 //!
-//! From then on what the communication half says to others travels on the links of the tree, until they are
-//! [cut](Effect::Cut): when nothing can come there any more, or nothing is to come.
+//! From then on, frames of the communication half travel on the links of the tree, until a link is
+//! [cut](Effect::Cut).
 
 use std::collections::BTreeMap;
 
@@ -21,15 +22,15 @@ use crate::failure::Cause;
 use crate::machine::contract::{TreeBranch, TreeView};
 use crate::machine::message::{ChildMessage, Membership, ParentMessage};
 
-/// The channel of the communication half.
+/// The channel number of the communication half.
 const CHANNEL: u16 = 1;
-/// How many runs of ranks go into one message, so that it stays below the limit of messages.
+/// How many runs of ranks fit into one message.
 const RUNS_IN_A_MESSAGE: usize = 100_000;
 
-/// Over which link each host has joined, in runs of neighbours.
+/// The link over which each host has joined, in runs of consecutive hosts.
 #[derive(Debug, Default)]
 pub(super) struct HostRoutes {
-    /// First of each run: its last, and the link.
+    /// The first host of each run, with the last one and the link.
     runs: BTreeMap<u32, (u32, LinkId)>,
 }
 
@@ -67,14 +68,14 @@ impl HostRoutes {
         }
     }
 
-    /// Everybody behind this link is gone.
+    /// Forgets all hosts behind a link.
     pub(super) fn remove_link(&mut self, link: LinkId) {
         self.runs.retain(|_, (_, of)| *of != link);
     }
 }
 
 impl Node {
-    /// Notes where a host is, of which a child has said this.
+    /// Records the route to a host from a child's report.
     pub(super) fn note_route(&mut self, link: LinkId, report: &ChildMessage) {
         match report {
             ChildMessage::Joined(host, ..) if self.host_specs.contains_key(host) => {
@@ -85,8 +86,9 @@ impl Node {
         }
     }
 
-    /// The session is up: tells everybody below, and the communication half, who is where. `top` is whether this node is
-    /// above all members, or is the first of those that are; of the front end, nothing.
+    /// The session is up: sends the membership to all children, and the tree to the communication
+    /// half. `top` tells whether this node is above all members, or the first node that is; the
+    /// front end passes `None`.
     pub(super) fn session_up(
         &mut self,
         absent: Ranks,
@@ -124,7 +126,8 @@ impl Node {
         }));
     }
 
-    /// The children that are in the session, and who is behind each. One that is not awaited there is ended.
+    /// The children in the session, with the ranks behind each. Children that are not expected are
+    /// killed.
     fn branches(&mut self, below: &Ranks, now: Instant, out: &mut Vec<Effect>) -> Vec<TreeBranch> {
         let mut runs: BTreeMap<LinkId, Vec<(u32, u32)>> = BTreeMap::new();
         for (&first, &(last, link)) in &self.routes.runs {
@@ -152,7 +155,7 @@ impl Node {
         branches
     }
 
-    /// Tells a child that the session is up, and what it has to know of it.
+    /// Sends `Go` with the membership to a child.
     fn send_membership(link: LinkId, absent: &Ranks, below: &Ranks, top: bool, out: &mut Vec<Effect>) {
         let (mut absent, mut below) = (parts(absent), parts(below));
         loop {
@@ -170,12 +173,12 @@ impl Node {
         }
     }
 
-    /// Whether a frame is one of the communication half, as far as can be told from its header.
+    /// Whether a frame belongs to the communication half, by its header.
     pub(super) fn is_session_data(header: Header) -> bool {
         header.kind() == Kind::Data && header.channel() == CHANNEL && header.flags() == Flags::NONE
     }
 
-    /// Nothing more comes over a link, nor goes.
+    /// Closes a link of the tree for the communication half.
     pub(super) fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let talks = match (&mut self.role, link) {
             (Role::Member(parent), LinkId::PARENT) => Some(&mut parent.in_tree),
@@ -186,9 +189,10 @@ impl Node {
         }
     }
 
-    /// Where the rest of a long frame is to be put that is on its way on this link, and how much of that is still to come:
-    /// no more than this may be appended, and [`Event::ReceivedInPlace`](super::Event::ReceivedInPlace) is to be told then. Nothing if bytes
-    /// are to be [received](super::Event::Received) as always.
+    /// The buffer of a long frame that is arriving on this link, and how many bytes of it are
+    /// missing. The driver may append up to that many, and then reports
+    /// [`Event::ReceivedInPlace`](super::Event::ReceivedInPlace). `None` if bytes have to be
+    /// [received](super::Event::Received) as usual.
     pub fn receive_buffer(&mut self, link: LinkId) -> Option<(&mut Vec<u8>, usize)> {
         let reader = match (&mut self.role, link) {
             (Role::Member(parent), LinkId::PARENT) if parent.in_tree => &mut parent.reader,
@@ -197,14 +201,14 @@ impl Node {
         reader.receive_buffer()
     }
 
-    /// Whether what comes from the parent may still hold a secret.
+    /// Whether bytes from the parent may still contain a secret.
     #[must_use]
     pub fn may_receive_secrets(&self) -> bool {
         !self.was_up && self.stage < SessionStage::Up
     }
 }
 
-/// A set of the ranks in these runs: the first of each, and how many they are.
+/// The set of the ranks in these runs of first rank and length.
 fn in_order(mut runs: Vec<(u32, u32)>) -> Ranks {
     runs.sort_unstable();
     let mut ranks = Ranks::new();
@@ -212,12 +216,12 @@ fn in_order(mut runs: Vec<(u32, u32)>) -> Ranks {
     ranks
 }
 
-/// A set in parts that are short enough for a message.
+/// Splits a set into parts that fit into a message.
 fn parts(ranks: &Ranks) -> impl ExactSizeIterator<Item = Ranks> + use<> {
     let runs = Vec::from(ranks.clone());
     let parts: Vec<_> = runs
         .chunks(RUNS_IN_A_MESSAGE)
-        // A part of what is in order is in order.
+        // A part of a sorted list of runs is sorted.
         .map(|part| Ranks::try_from(part.to_vec()).unwrap_or_default())
         .collect();
     parts.into_iter()
@@ -278,7 +282,8 @@ mod tests {
         assert!(routes.runs.is_empty());
     }
 
-    /// The node of host 0, with hosts 1 to 3 behind links of the same numbers, rank 9 here, and host 4 below host 2.
+    /// The node of host 0, with hosts 1 to 3 behind links 1 to 3, rank 9 here, and host 4 below
+    /// host 2.
     fn leader() -> Node {
         let mut node = Node::member(1, String::new(), 1);
         (node.rank, node.leads, node.size) = (Some(Rank(0)), Some(HostIndex(0)), 10);

@@ -1,15 +1,18 @@
-//! Who launches whom: what a child is given when it has said hello, and what becomes of what a node is given.
+//! Shares: which hosts a child is given after its hello, and what happens to the hosts that a node
+//! is given.
 //!
-//! Usually the [late-commit queue](libi_core::plan::late) decides when the child is there. If the user insists on a
-//! static tree, the front end has laid it out, and every host travels with the number of those below it:
+//! By default the [late-commit queue](libi_core::plan::late) decides when the child is up. In a
+//! static tree, the front end has laid out the tree, and every host spec carries the size of its
+//! subtree:
 //!
 //! ```text
-//!   3 (below 2)   4 (below 0)   7 (below 0)   5 (below 1)   9 (below 0)     means     3 (4 7)   5 (9)
+//!   3 (below 2)   4 (below 0)   7 (below 0)   5 (below 1)   9 (below 0)   means   3 (4 7)   5 (9)
 //! ```
 //!
-//! A leader launches 3 and 5, in this order, and no one else; at its hello, 3 is given 4 and 7. The queue knows of 4 and
-//! 7 from then on; before, they are kept [aside](StaticSubtrees). If 3 is given up, its launcher takes 4 and 7 with whoever is
-//! below them for children of its own; if it is lost, everybody who was below it.
+//! A leader launches 3 and 5, in this order, and no other host. After its hello, 3 is given 4 and
+//! 7. The queue knows 4 and 7 from then on; before, they are kept [aside](StaticSubtrees). If 3 is
+//! given up, its launcher adopts 4 and 7, with their subtrees. If 3 is lost, its launcher adopts
+//! its whole subtree.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -26,20 +29,21 @@ use super::front_end::FrontEndState;
 use super::{Child, Effect, LinkId, Node, Role, SessionStage};
 use crate::machine::message::{HostSpec, ParentMessage};
 
-/// How many hosts go into one message, so that it stays below the limit of messages.
+/// How many hosts fit into one message.
 const HOSTS_IN_A_MESSAGE: usize = 2_000;
 
-/// The hosts of a static tree that this node has but does not launch: each belongs to one of its children.
+/// The hosts of a static tree that this node's children will launch.
 #[derive(Debug, Default)]
 pub(super) struct StaticSubtrees {
-    /// By the child that is to launch them, as long as that is not up: each with how many are below it in turn.
+    /// The subtree of each child that is not up yet, in preorder, each host with the size of its
+    /// own subtree.
     children: BTreeMap<HostIndex, Vec<(HostIndex, u32)>>,
-    /// Of a share that came in several messages: what belongs to a child of which not everything has come.
+    /// The tail of a share that has arrived in part: a child with an incomplete subtree.
     incomplete: Vec<(HostIndex, u32)>,
 }
 
 impl StaticSubtrees {
-    /// Takes over hosts in preorder; those that are to be launched here now.
+    /// Adds hosts in preorder; returns those that this node launches itself.
     fn accept(&mut self, hosts: impl IntoIterator<Item = (HostIndex, u32)>) -> Vec<HostIndex> {
         self.incomplete.extend(hosts);
         let mut own = Vec::new();
@@ -57,7 +61,7 @@ impl StaticSubtrees {
         own
     }
 
-    /// Takes over what was to be launched by a child; those that are to be launched here now.
+    /// Takes over the subtree of a child; returns the hosts that this node launches itself.
     fn promote(&mut self, child: HostIndex) -> Vec<HostIndex> {
         let subtree = self.children.remove(&child).unwrap_or_default();
         let incomplete = std::mem::take(&mut self.incomplete);
@@ -66,25 +70,26 @@ impl StaticSubtrees {
         own
     }
 
-    /// Everybody who is left to be launched by a child that is not up.
+    /// Drains all hosts of children that are not up.
     fn abandon(&mut self) -> impl Iterator<Item = HostIndex> + use<> {
         let Self { children, incomplete } = std::mem::take(self);
         children.into_values().flatten().chain(incomplete).map(|(host, _)| host)
     }
 }
 
-/// Hosts as a tree of this shape, the first of which, who is up already, is left out: in preorder, each with how many
-/// are below it.
+/// Lays out the hosts in a tree of this shape. The first host, which is up, is left out; the others
+/// follow in preorder, each with the size of its subtree.
 fn lay_out(shape: Shape, cost: &Cost, hosts: &[HostIndex]) -> Vec<(HostIndex, u32)> {
     let Some(count) = u32::try_from(hosts.len()).ok().and_then(NonZeroU32::new) else { return Vec::new() };
     let tree = shape.tree(count, cost);
     let launches: Vec<(u32, u32)> = tree.launches().collect();
-    // Parents come before their children: from the end, each subtree is complete when it is added to its parent's.
+    // Parents come before children. From the end, each subtree is complete when it is added to its
+    // parent's.
     let mut sizes = vec![1u32; hosts.len()];
     for &(parent, node) in launches.iter().rev() {
         sizes[parent as usize] += sizes[node as usize];
     }
-    // And from the beginning, each node knows where its next child's subtree is to be.
+    // From the beginning, each node knows the position of its next child's subtree.
     let mut places = vec![0u32; hosts.len()];
     let mut next = vec![1u32; hosts.len()];
     let mut preorder = vec![(HostIndex(0), 0); hosts.len()];
@@ -98,18 +103,18 @@ fn lay_out(shape: Shape, cost: &Cost, hosts: &[HostIndex]) -> Vec<(HostIndex, u3
 }
 
 impl Node {
-    /// Gives a child that has said hello what it is to launch.
+    /// Gives a child that has said hello its share of hosts.
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let order = match &self.role {
-            // Others can launch, but the master has no room for all of them.
+            // Other nodes can launch, but the first leader has too few resources for all hosts.
             Role::FrontEnd(FrontEndState { flat_launch: Some(flat), shape: None, .. })
                 if flat.1.is_out_of_resources() =>
             {
                 None
             }
-            // Nobody is to launch but the front end.
+            // Only the front end launches.
             Role::FrontEnd(FrontEndState { flat_launch: Some(_), .. }) => Some(Vec::new()),
-            // The front end launches the first host alone; its leader gets all the others.
+            // The front end launches only the first host; that leader gets all others.
             Role::FrontEnd(front) => {
                 let open = self.host_specs.keys().copied().filter(|host| !front.has_given_up(*host));
                 let others = open.filter(|host| *host != launch.host);
@@ -130,7 +135,7 @@ impl Node {
         let share = match &order {
             Some(hosts) => {
                 let hosts: HostRuns = hosts.iter().map(|(host, _)| *host).collect();
-                // The front end has to look at the state of all hosts anyway if the master is lost.
+                // If the first leader is lost, the front end goes through all hosts anyway.
                 let kept = if self.is_front() { HostRuns::new() } else { hosts };
                 self.queue.child_ready_with(launch, now, kept)
             }
@@ -146,7 +151,7 @@ impl Node {
         self.send_host_specs(link, &order, &share, out);
     }
 
-    /// The child that can take what there is no room for here, if it is up already.
+    /// A child that is up and can take hosts for which this node has no resources.
     pub(super) fn child_for_overflow(&self) -> Option<(LinkId, HostIndex)> {
         let others_launch = match &self.role {
             Role::FrontEnd(front) => {
@@ -160,8 +165,8 @@ impl Node {
         heirs.find_map(|(link, child)| Some((*link, child.host()?)))
     }
 
-    /// Gives what waits to a child that is up already, if there is no room for it here and nobody is on the way who could get
-    /// it.
+    /// Gives waiting hosts to a child that is up, if this node has no resources and no launch is in
+    /// flight that could take them.
     pub(super) fn hand_down(&mut self, out: &mut Vec<Effect>) {
         if !self.health.is_out_of_resources()
             || self.queue.in_flight() > 0
@@ -219,7 +224,7 @@ impl Node {
         }
     }
 
-    /// Takes over what the parent has given.
+    /// Accepts a share from the parent.
     pub(super) fn accept(&mut self, host_specs: Vec<HostSpec>, estimate: Estimate) {
         let hosts: HostRuns = if self.fixed {
             self.subtrees.accept(host_specs.iter().map(|spec| (spec.host, spec.below))).into_iter().collect()
@@ -227,7 +232,8 @@ impl Node {
             host_specs.iter().map(|spec| spec.host).collect()
         };
         for spec in host_specs {
-            // Perhaps another machine is in the host's place by now: what was known here does not count any more.
+            // A spare may have taken the host's place: what was known here of the host does not
+            // apply any more.
             if spec.faults > 0 {
                 self.faults.insert(spec.host, spec.faults);
             } else {
@@ -240,19 +246,19 @@ impl Node {
         self.queue.accept(Share { hosts, attempts, estimate });
     }
 
-    /// The latest attempt at a host that has been heard of here.
+    /// The latest known attempt at a host.
     pub(super) fn attempt(&self, host: HostIndex) -> Attempt {
         self.host_specs.get(&host).map_or(Attempt::default(), |spec| spec.attempt)
     }
 
-    /// A child of a static tree is given up: those directly below it are this node's to launch now.
+    /// A child of a static tree was given up: this node launches the children of that child.
     pub(super) fn adopt_subtree(&mut self, child: HostIndex) {
         let hosts: HostRuns = self.subtrees.promote(child).into_iter().collect();
         let attempts = hosts.iter().map(|host| (host, self.attempt(host))).collect();
         self.queue.accept(Share { hosts, attempts, estimate: self.queue.estimate() });
     }
 
-    /// Everybody who will not be launched any more, with the attempt that would have been next.
+    /// Drains all hosts that are not launched yet, with their next attempts.
     pub(super) fn drain_unlaunched(&mut self) -> Vec<Launch> {
         let mut launches: Vec<Launch> = self.queue.give_up_waiting().collect();
         let below: Vec<HostIndex> = self.subtrees.abandon().collect();
@@ -260,7 +266,8 @@ impl Node {
         launches
     }
 
-    /// Whether this node is to launch a host that was lost, or has another machine: of the front end, not what is its master's.
+    /// Whether this node launches a host that was lost or replaced. The front end leaves that to
+    /// the first leader, except for the first host.
     pub(super) fn launches_here(&self, host: HostIndex) -> bool {
         match &self.role {
             Role::FrontEnd(front) => host == HostIndex(0) || front.flat_launch.is_some(),

@@ -1,9 +1,9 @@
-//! What the front end does with spare hosts: put one in the place of a host that is given up.
+//! Spare hosts: the front end puts one in the place of a host that is given up.
 //!
-//! A host's place in the session (its index, its ranks) stays what it is; what changes is the machine that is to fill it.
-//! To everybody else it is a host that is to be launched again, at another address: it gets the next attempt,
-//! and goes to the master as a further share, or to the next master with everything else; if everything is launched from
-//! the front end, it goes into the front end's own queue.
+//! The place in the session (index and ranks) stays the same; the machine that fills it changes.
+//! For all other nodes, the host is relaunched at another address. It gets the next attempt, and
+//! goes to the first host's leader as a further share, or to the next such leader with all other
+//! hosts. If the front end launches all hosts, it goes into the front end's own queue.
 
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch};
@@ -16,7 +16,7 @@ use crate::machine::host_table::{HostState, Replacement};
 use crate::machine::message::{ChildMessage, ParentMessage};
 
 impl Node {
-    /// The hosts that spares have been put in the place of, in the order in which that was done; nothing at other nodes.
+    /// The hosts that spares have replaced, in order; empty at other nodes.
     #[must_use]
     pub fn replaced(&self) -> &[Replacement] {
         match &self.role {
@@ -25,7 +25,8 @@ impl Node {
         }
     }
 
-    /// Puts a spare in the place of a host that is given up by this; tells what is to be noted of it instead.
+    /// Puts a spare in the place of a host that this report gives up; returns the report to record
+    /// instead.
     pub(super) fn replace(
         &mut self,
         report: &ChildMessage,
@@ -38,7 +39,8 @@ impl Node {
         };
         let (noted, known) = front.table.at(*host)?;
         let is_open = attempt >= noted && !matches!(known, HostState::Failed(_));
-        // Whoever was lost with others is not at fault, and would be lost with them on another machine; nor who finds no room.
+        // A host that was lost with its launcher, or found no resources, is not at fault; a spare
+        // would fare the same.
         let at_fault = !matches!(failure.cause, Cause::LauncherLost(_) | Cause::OutOfResources(_));
         if !is_open || !at_fault || !front.can_still_succeed() {
             return None;
@@ -59,7 +61,7 @@ impl Node {
         } else {
             let share = ParentMessage::Share(vec![spec.clone()], self.queue.estimate());
             let mut children = self.children.iter();
-            // If there is no master now, the next one is given this with everything else.
+            // Without such a leader, the next one is given the host with all others.
             let master = children.find(|(_, child)| child.host() == Some(HostIndex(0)) && child.is_up());
             if let Some((&link, _)) = master {
                 Self::send(link, Kind::Control, &share, out);

@@ -1,4 +1,4 @@
-//! What becomes of programs that are started: their turns at their launcher, and their fates.
+//! Started programs: their turns at their launcher, and their fates.
 
 use std::time::Duration;
 
@@ -67,14 +67,14 @@ impl Cluster {
         agenda.plan(free + rem, Happening::Runs(from, link, request, fate));
     }
 
-    /// Whether somebody has no room for one more launch.
+    /// Whether a process has no resources for another launch.
     fn is_full(&self, id: Id) -> bool {
         let starter = &self.processes[id.0 as usize];
         let taken = starter.hosts.iter().filter(|link| starter.children.contains_key(link)).count();
         self.scenario.capacity.is_some_and(|capacity| taken >= capacity)
     }
 
-    /// Nobody launches a host that the front end has given up, as long as nothing is lost on the way.
+    /// Records the launch of a host that the front end has given up; without faults there is none.
     pub(super) fn check_not_given_up(&mut self, host: HostIndex, agenda: &Agenda<Self>) {
         let decided = self.notices.iter().any(|(_, notice)| matches!(notice, Notice::Up | Notice::GivenUp));
         let front = agenda.machine(FRONT).filter(|_| !decided && !self.scenario.has_faults());
@@ -84,7 +84,7 @@ impl Cluster {
         }
     }
 
-    /// A started program does what it does.
+    /// A started program reaches its fate.
     pub(super) fn runs(
         &mut self,
         from: Id,
@@ -95,7 +95,7 @@ impl Cluster {
     ) {
         let starter = self.process(from);
         if !starter.alive || starter.frozen || !starter.children.contains_key(&link) {
-            return; // it finds nobody at the other end, and ends
+            return; // its launcher is gone, and it ends
         }
         let send_frame = |text: &[u8]| Event::Received(link, text.to_vec());
         let mut exits = |cluster: &mut Self, exit, text: &str| {
@@ -148,7 +148,7 @@ impl Cluster {
                 self.process(from).children.insert(link, Some(id));
                 self.process(from).started.insert(link, id);
                 agenda.tell(agenda.now(), id, Event::Begin);
-                // What was sent before it was up has been waiting for it.
+                // Bytes that were sent before the program was up have waited for it.
                 for (event, _) in self.scenario.pending.remove(&(from, link)).unwrap_or_default() {
                     self.arrive(id, LinkId::PARENT, event, agenda);
                 }
@@ -163,10 +163,10 @@ pub(super) fn next_turn(from: Id, next: Next, agenda: &mut Agenda<Cluster>) {
     }
 }
 
-/// How long a start takes that returns at once.
+/// The duration of a start that returns at once.
 const ASYNC_START: Duration = Duration::from_micros(300);
 
-/// A ticket that nobody was given.
+/// A ticket of another session.
 const FOREIGN_TICKET: Ticket = Ticket {
     session: SessionKey(1),
     place: MemberRole::Leader(HostIndex(0)),
@@ -174,7 +174,7 @@ const FOREIGN_TICKET: Ticket = Ticket {
     nonce: Nonce(0),
 };
 
-/// What a link begins with if this is the first message on it.
+/// The first bytes on a link that begins with this message.
 fn opening<T: Serialize>(kind: Kind, message: &T) -> Vec<u8> {
     let mut bytes = Preamble { versions: PROTOCOL }.encode().to_vec();
     encode_control(&mut bytes, kind, 0, message, &Limits::AUTHENTICATED).unwrap();
