@@ -8,6 +8,8 @@
 
 #[path = "direct/blocked.rs"]
 mod blocked;
+#[path = "direct/descriptors.rs"]
+mod descriptors;
 #[path = "direct/guests.rs"]
 mod guests;
 #[path = "shell/lab.rs"]

@@ -20,6 +20,7 @@ use super::NodeId;
 use super::addresses::MAX_ADDRESSES;
 use super::direct_listener::{entropy, write_all};
 use super::direct_stream::DirectStream;
+use super::fd_budget::is_lack_of_fds;
 use super::stream::Stream;
 use super::targets::{FdRole, Targets};
 
@@ -69,7 +70,16 @@ impl DirectConnector {
     ) {
         let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
         for (_, address) in due {
-            let (Ok(stream), Ok(entropy)) = (TcpStream::connect(address), entropy()) else { continue };
+            let stream = match TcpStream::connect(address) {
+                Ok(stream) => stream,
+                Err(error) if is_lack_of_fds(&error) => {
+                    // Attempts that fail free their descriptors.
+                    self.retries.push((now + RETRY_DELAY, address));
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let Ok(entropy) = entropy() else { continue };
             let _ = stream.set_nodelay(true);
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;

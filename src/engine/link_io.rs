@@ -53,6 +53,8 @@ pub(super) struct LinkIo {
     pub(super) print_pipes: [Option<Registered<PrintPipe>>; 2],
     /// Finds the exit trailer of the remote program on the channel.
     pub(super) trailer: Option<ExitTrailer>,
+    /// A direct connection may come, for which a descriptor is reserved.
+    pub(super) awaits_direct: bool,
     /// Nothing is received or sent any more.
     pub(super) closed: bool,
     /// The process has been released.
@@ -195,6 +197,7 @@ impl LinkIo {
         let at = (id, link, FdRole::Direct);
         let token = targets.add(registry, direct.stream.number(), Interest::READABLE, at)?;
         self.direct = Some(Registered { inner: direct, token });
+        self.awaits_direct = false;
         Ok(token)
     }
 

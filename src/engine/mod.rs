@@ -29,6 +29,7 @@ pub(crate) mod addresses;
 mod direct_connector;
 mod direct_listener;
 mod direct_stream;
+pub(crate) mod fd_budget;
 pub(crate) mod fd_sentinel;
 mod line_buffer;
 mod link_io;

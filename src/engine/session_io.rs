@@ -16,6 +16,7 @@ use mio::Registry;
 use super::Turn;
 use super::direct_connector::DirectConnector;
 use super::direct_listener::DirectListener;
+use super::fd_budget::FdBudget;
 use super::link_io::LinkIo;
 use super::memory::MemfdMemory;
 use super::send_queue::Flushed;
@@ -61,6 +62,7 @@ pub(crate) struct SessionIo {
     environment: Environment,
     /// Hosts that are this machine. Programs on them are started without the remote shell.
     here: HostList,
+    fd_budget: FdBudget,
     /// Whether the driving thread lives as long as this process, as far as is known.
     lasting_thread: bool,
     buffer: Vec<u8>,
@@ -84,6 +86,7 @@ impl SessionIo {
             connector: None,
             environment,
             here: HostList::new(),
+            fd_budget: FdBudget::default(),
             lasting_thread,
             buffer: vec![0; 64 << 10],
         }
@@ -343,6 +346,10 @@ impl SessionIo {
     }
 
     fn start(&mut self, link: LinkId, request: &StartRequest, turn: &mut Turn<'_>) {
+        if let Err(failure) = self.reserve_fds(link, request) {
+            self.links.remove(&link);
+            return self.tell(failure.event(link), turn);
+        }
         let open = self.links.len();
         match starting::start(&self.node, request, &self.environment, &self.here, self.lasting_thread, open) {
             Ok(started) => {
@@ -362,6 +369,19 @@ impl SessionIo {
                 self.tell(refused.event(link), turn);
             }
         }
+    }
+
+    /// Checks that descriptors are left for the direct connections of this host and of those that
+    /// were started before.
+    fn reserve_fds(&mut self, link: LinkId, request: &StartRequest) -> Result<(), StartFailure> {
+        if let Some(link_io) = self.links.get_mut(&link) {
+            link_io.awaits_direct = matches!(request, StartRequest::Host(..));
+        }
+        let awaits_direct = |link_io: &&LinkIo| link_io.awaits_direct && !link_io.closed;
+        let links = self.links.values().filter(|_| self.listener.is_some());
+        let reserved = links.filter(awaits_direct).count() as u64;
+        let prepared = self.fd_budget.prepare(reserved);
+        prepared.map_err(|why| StartFailure { why, out_of_resources: true })
     }
 
     fn follow(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {

@@ -156,7 +156,10 @@ pub(super) fn duplicate_from(number: RawFd, least: RawFd) -> io::Result<OwnedFd>
     // SAFETY: passes and returns numbers; the kernel rejects a closed descriptor.
     let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, least) };
     if fd == -1 {
-        return Err(io::Error::last_os_error());
+        let error = io::Error::last_os_error();
+        // The limit of open files is not above `least`.
+        let beyond_limit = error.raw_os_error() == Some(libc::EINVAL);
+        return Err(if beyond_limit { io::Error::from_raw_os_error(libc::EMFILE) } else { error });
     }
     // SAFETY: created by this call.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

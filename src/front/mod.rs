@@ -15,6 +15,16 @@
 //! | a host is lost later | [`Event::Lost`] |
 //! | this process ends, for whatever reason | all processes that it started and that have not detached end as well |
 
+//! # File descriptors
+//!
+//! A launcher keeps up to five file descriptors for each host that it has launched itself, of which
+//! one is for its direct connection. When the soft limit of open files (`RLIMIT_NOFILE`) is nearly
+//! used up, it is raised as far as needed, at most to the hard limit. The limit belongs to the whole
+//! process, hence to the embedding program as well; a program that uses `select` sets a hard limit of
+//! 1,024. Started processes get the original soft limit. When the limit is reached, other hosts
+//! launch the remaining ones. If there are none, these hosts fail with
+//! [`Cause::OutOfResources`](crate::Cause::OutOfResources).
+
 mod event;
 mod messages;
 mod options;
@@ -46,6 +56,7 @@ pub use options::{LaunchOptions, Output};
 pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{LaunchProgress, LinkCounts, Session, Stage};
 
+use crate::engine::fd_budget::{FEWEST_FDS, explain};
 use crate::engine::session_io::{SessionIo, inherited};
 use crate::engine::sys::is_main_thread;
 use runtime::{FrontCommand, FrontRuntime};
@@ -126,7 +137,8 @@ impl FrontEnd {
     /// No file descriptors or threads are available.
     pub fn with(progress: Progress) -> Result<Self, Error> {
         let runtime = FrontRuntime::new(progress)
-            .map_err(|why| Error::System { what: "cannot set up the loop", why })?;
+            .map_err(|why| explain(why, FEWEST_FDS))
+            .map_err(|why| Error::System { what: "cannot set up the event loop", why })?;
         let lasting_thread = progress == Progress::Thread || is_main_thread();
         Ok(Self { runtime: Arc::new(runtime), last_number: AtomicU64::new(0), lasting_thread })
     }

@@ -67,6 +67,11 @@ impl FrontRuntime {
         let shared = Arc::new(Shared::new(state, progress)?);
         let reactor = FrontReactor::new(engine, Arc::clone(&shared));
         let executor = Executor::new(shared, reactor, move || drop(waker.wake()), progress);
+        // With a thread, pending work concerns only that thread.
+        let told = [has_events.as_fd(), has_work.as_fd()];
+        let descriptor =
+            executor.descriptor(if progress == Progress::Thread { &told[..1] } else { &told })?;
+        // Last, because nothing would stop the thread after a later failure.
         let thread = match progress {
             Progress::Manual => None,
             Progress::Thread => {
@@ -74,10 +79,6 @@ impl FrontRuntime {
                 Some(crate::thread::spawn("libi", move || executor.run_thread())?)
             }
         };
-        // With a thread, pending work concerns only that thread.
-        let told = [has_events.as_fd(), has_work.as_fd()];
-        let descriptor =
-            executor.descriptor(if progress == Progress::Thread { &told[..1] } else { &told })?;
         Ok(Self { executor, thread: Mutex::new(thread), descriptor })
     }
 

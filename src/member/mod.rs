@@ -43,6 +43,7 @@ use libi_launch::backend::{LINK_ENV, LINK_STDIO, LINK_STDIO_STDERR};
 use libi_launch::machine::{Event as Input, Node};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
+use crate::engine::fd_budget::{FEWEST_FDS, explain};
 use crate::engine::session_io::{SessionIo, inherited_by_members};
 use crate::engine::sys::is_main_thread;
 use crate::front::Progress;
@@ -160,7 +161,8 @@ impl Member {
         let lasting = options.progress == Progress::Thread || is_main_thread();
         let session_io = SessionIo::new(node, inherited_by_members(), lasting);
         let has_death_signal = streams.output.is_none() || std::env::var_os(DEATH_SIGNAL_ENV).is_some();
-        let runtime = MemberRuntime::new(session_io, streams, has_death_signal, options.progress)?;
+        let runtime = MemberRuntime::new(session_io, streams, has_death_signal, options.progress)
+            .map_err(|why| explain(why, FEWEST_FDS))?;
         let up = runtime.wait(Duration::MAX, |state| match state.stage {
             MemberStage::Joining => None,
             MemberStage::Up => Some(Ok(())),

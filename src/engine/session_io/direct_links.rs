@@ -38,6 +38,9 @@ impl SessionIo {
                 if let Some(listener) = &mut self.listener {
                     listener.remove_key(link);
                 }
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.awaits_direct = false;
+                }
             }
             Effect::ConnectDirect(addresses, key) => {
                 let place = (turn.registry, &mut *turn.targets, turn.id);

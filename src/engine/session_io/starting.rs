@@ -12,14 +12,11 @@ use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{Event, HostSpec, LinkId, Node, Program, StartRequest, Stream as StdStream};
 use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start, StartError};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::Ends;
+use crate::engine::fd_budget::{original_limit, with_limit};
 use crate::engine::stream::Stream;
 use crate::engine::sys::duplicate_from;
-
-/// The most descriptors that one started process takes here.
-const FDS_PER_START: u64 = 5;
 
 /// From this many started processes on, their descriptors are moved to high numbers.
 const MOVE_UP_FROM: usize = 64;
@@ -47,7 +44,8 @@ impl StartFailure {
     /// A failure of `what` with the error number of the system.
     pub(super) fn by_system(what: impl Display, errno: Option<i32>) -> Self {
         let rooms = [libc::EMFILE, libc::ENFILE, libc::EAGAIN, libc::ENOMEM, libc::ENOSPC];
-        Self { why: what.to_string(), out_of_resources: errno.is_some_and(|errno| rooms.contains(&errno)) }
+        let why = if errno == Some(libc::EMFILE) { with_limit(what) } else { what.to_string() };
+        Self { why, out_of_resources: errno.is_some_and(|errno| rooms.contains(&errno)) }
     }
 
     /// The event that reports it to the node.
@@ -93,7 +91,6 @@ pub(super) fn start(
         let before = replaced(&spec.env, environment);
         spec.env.extend(before);
     }
-    let open_files = make_room(open);
     let failed_to_make = |what: &'static str| {
         move |error: io::Error| {
             StartFailure::by_system(format_args!("cannot make a {what}: {error}"), error.raw_os_error())
@@ -104,7 +101,7 @@ pub(super) fn start(
     let (first, trailer) = (spec.initial_input, spec.trailer);
     start.args = spec.args;
     start.cwd = spec.cwd;
-    start.open_files = open_files;
+    start.open_files = original_limit();
     // The death signal is bound to the starting thread. A thread that may end before this process
     // must not kill its children.
     start.parent_death_signal = lasting_thread.then_some(Signal::KILL);
@@ -160,19 +157,6 @@ fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
     }
     // It may stay where it is if no number is free.
     duplicate_from(fd.as_raw_fd(), LONG_FD_TABLE.into()).unwrap_or(fd)
-}
-
-/// Raises the soft limit of open files when it is nearly used up. Started processes get the
-/// original limit: programs that use `select` break above 1024.
-fn make_room(open: usize) -> Option<u64> {
-    use std::sync::OnceLock;
-    static BEFORE: OnceLock<u64> = OnceLock::new();
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    if (open as u64 + 20) * FDS_PER_START + 100 > soft && soft < hard {
-        BEFORE.get_or_init(|| soft);
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
-    BEFORE.get().copied()
 }
 
 /// Names the variables of a leader's own distribution, separated by `=`. The processes it starts
