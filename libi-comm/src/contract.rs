@@ -1,4 +1,4 @@
-//! What a group and whoever drives it say to each other: what can be called, what can happen, what is to be done.
+//! The interface between a group and its driver: calls, outcomes, events and effects.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::memory::SealedRegion;
 use crate::reduce::Reducer;
 use crate::topology::Topology;
 
-/// The number of a call, given by whoever makes it. No number is given twice.
+/// The number of a call, chosen by its caller. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// Somebody who can be sent something.
+/// A process that can be sent messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Address {
     /// The front end.
@@ -34,172 +34,175 @@ impl fmt::Display for Address {
     }
 }
 
-/// How a key reaches those who ask for it.
+/// Where the value of a key is stored, and how other hosts get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum KeyScope {
-    /// The next fence takes it to every host: for keys that most members want.
+    /// The next fence copies it to every host. For keys that most members read.
     Replicated,
-    /// It stays on the host where it was put, and is fetched when somebody asks: for keys that few want.
+    /// It is stored on the host of its writer and fetched on demand. For keys that few members
+    /// read.
     Local,
 }
 
-/// Something that a program wants to have done.
+/// A call of the program.
 #[derive(Clone, Debug)]
 pub enum Call {
-    /// To wait until everybody has called.
+    /// Waits until all members have called.
     Barrier,
-    /// To have the root's data.
+    /// Sends the data of the root to all members.
     Broadcast {
-        /// Who has it.
+        /// The member that has the data.
         root: Rank,
-        /// At the root: the data.
+        /// The data; only at the root.
         data: Option<Bytes>,
-        /// How long it is, for whoever knows that before.
+        /// The length of the data, if the caller knows it in advance.
         length: Option<u64>,
     },
-    /// To give the root everybody's data.
+    /// Collects the data of all members at the root.
     Gather {
-        /// Who gets it.
+        /// The member that gets the data.
         root: Rank,
-        /// This member's part.
+        /// The part of this member.
         data: Bytes,
         /// Whether all parts have the same length.
         equal: bool,
     },
-    /// To have one's part of what the root has.
+    /// Sends each member its part of the root's data.
     Scatter {
-        /// Who has the parts.
+        /// The member that has the parts.
         root: Rank,
-        /// At the root: a part for every rank.
+        /// A part for every rank; only at the root.
         parts: Option<Vec<Bytes>>,
-        /// How long each part is, if all have the same length and this member knows it.
+        /// The length of each part, if all have the same and the caller knows it in advance.
         length: Option<u64>,
     },
-    /// To give everybody's data to everybody.
+    /// Collects the data of all members at all members.
     AllGather {
-        /// This member's part.
+        /// The part of this member.
         data: Bytes,
         /// Whether all parts have the same length.
         equal: bool,
     },
-    /// To give everybody something of one's own.
+    /// Sends every member a part from every member.
     AllToAll {
-        /// What each rank gets from this member.
+        /// The part for each rank.
         parts: Vec<Bytes>,
         /// Whether all parts of all members have the same length.
         equal: bool,
     },
-    /// To combine everybody's values.
+    /// Combines the values of all members.
     Reduce {
-        /// Who gets the result; everybody if nobody is named.
+        /// The member that gets the result; `None` for all members.
         to: Option<Rank>,
-        /// This member's value.
+        /// The value of this member.
         data: Bytes,
-        /// How two values become one.
+        /// How two values are combined.
         reducer: Reducer,
     },
-    /// To find one's place in a ring of all members.
+    /// Determines the position of this member in a ring of all members.
     Ring {
-        /// How many this member counts for.
+        /// The weight of this member in the prefix sum.
         count: u64,
-        /// What the left neighbour gets.
+        /// The data for the left neighbor.
         left: Bytes,
-        /// What the right neighbour gets.
+        /// The data for the right neighbor.
         right: Bytes,
     },
-    /// To make everything that was put before visible to everybody.
+    /// Makes everything that was put before the fence visible to all members.
     Fence,
-    /// To send somebody a message.
+    /// Sends a message.
     Send {
-        /// Whom.
+        /// The receiver.
         to: Address,
-        /// What it is about, as sender and receiver have agreed.
+        /// The tag, by which sender and receiver tell messages apart.
         tag: u32,
         /// The message.
         data: Bytes,
     },
-    /// To receive the next message of somebody with this tag.
+    /// Receives the next message of a sender with this tag.
     Receive {
-        /// Whose.
+        /// The sender.
         from: Address,
-        /// What it is about.
+        /// The tag.
         tag: u32,
     },
-    /// To put a value under a key.
+    /// Stores a value under a key.
     Put {
         /// The key.
         key: String,
         /// The value.
         value: Bytes,
-        /// How it reaches others.
+        /// Where it is stored.
         scope: KeyScope,
     },
-    /// To have the value of a key.
+    /// Looks a key up.
     Get {
         /// The key.
         key: String,
-        /// If nobody has put it: whether to wait until somebody does.
+        /// Whether to wait for a value if there is none.
         wait: bool,
     },
 }
 
 impl Call {
-    /// Whether all members take part, and count it.
+    /// Whether the call is numbered and all members take part in it.
     pub(crate) const fn is_collective(&self) -> bool {
         !matches!(self, Self::Send { .. } | Self::Receive { .. } | Self::Put { .. } | Self::Get { .. })
     }
 }
 
-/// What came of a call.
+/// The result of a successful call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// The call is complete and has no data.
     Done,
-    /// These data have come.
+    /// The data of the call.
     Data(Bytes),
-    /// Everybody's data, in the order of ranks, nothing of those that are absent. Nothing at all for a member that only had to
-    /// contribute.
+    /// The parts of all members in the order of ranks, empty for absent ranks. No parts at all for
+    /// a member that only contributes.
     Parts(Vec<Bytes>),
-    /// The place in the ring.
+    /// The position in the ring.
     Ring(RingPosition),
-    /// The value of a key, if there is one.
+    /// The value of the key, or `None` if it has none.
     Found(Option<Bytes>),
 }
 
-/// A member's place in a ring, in which the members of a host are neighbours.
+/// The position of a member in the ring. The members of a host are neighbors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingPosition {
-    /// Its place, counted from 0.
+    /// The position, counted from 0.
     pub rank: u32,
-    /// How many members the ring has.
+    /// The number of members of the ring.
     pub size: u32,
-    /// What all members before it count for together.
+    /// The sum of the weights of all members before this one.
     pub before: u64,
-    /// What its left neighbour has for the right; of the first, the last's.
+    /// The data that the left neighbor gave for its right one. The left neighbor of the first
+    /// member is the last.
     pub left: Bytes,
-    /// What its right neighbour has for the left; of the last, the first's.
+    /// The data that the right neighbor gave for its left one. The right neighbor of the last
+    /// member is the first.
     pub right: Bytes,
 }
 
-/// The payload of a frame, in parts that are sent one behind the other. Clones share the bytes.
+/// The payload of a frame as a list of parts that are sent in order. Clones share the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame(pub Vec<Bytes>);
 
 impl Frame {
-    /// How long it is.
+    /// The length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
-    /// Whether nothing is in it.
+    /// Whether the payload has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// In one piece.
+    /// The payload in one piece.
     #[must_use]
     pub fn concat(&self) -> Bytes {
         match &self.0[..] {
@@ -212,29 +215,29 @@ impl Frame {
 /// What can happen to a group.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The session is up, and this is the tree.
+    /// The session is up, and has this tree.
     Up(Topology),
-    /// A frame has come over a link.
+    /// A frame has arrived over a link.
     Frame(LinkId, Bytes),
-    /// Memory has been lent over a link. The frame that says what it is comes after it.
+    /// Shared memory has arrived over a link. The frame that describes it follows.
     Region(LinkId, Bytes),
-    /// Nothing will come over a link any more, nor go: whoever is there is lost, or has ended.
+    /// The link is closed in both directions. The process at its other end is lost or has ended.
     Cut(LinkId),
-    /// The program calls.
+    /// The program makes a call.
     Call(CallId, Call),
-    /// The program does not wait for this call any more.
+    /// The program cancels a call; its timeout may have elapsed.
     Cancel(CallId),
 }
 
-/// What a group can want.
+/// What the driver has to do for a group.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Send a frame over a link, behind all that was sent there before.
+    /// Send a frame over a link, after everything sent there before.
     Send(LinkId, Frame),
-    /// Lend memory to a member of this host, with a frame that says what it is.
+    /// Send a handle of shared memory, and the frame that describes it, to a member of this host.
     SendRegion(LinkId, Frame, SealedRegion),
-    /// Tell the program what came of a call.
+    /// Report the result of a call to the program.
     Finish(CallId, Result<Outcome, CommError>),
-    /// Tell the program who is lost.
+    /// Report lost members to the program.
     Lost(Ranks),
 }

@@ -1,57 +1,65 @@
 //! A group: one process's part in the communication of its session.
 //!
-//! # Who takes part
-//! The members that were up when the session was said to be up, connected as they were launched: every process has a
-//! link to whoever has started it, and to everybody it has started. The front end is above all. Where the members'
-//! tree has its *top* is said by the [topology](crate::topology): mostly the master, for whom the front end is nobody
-//! but somebody to send to and receive from.
+//! # Members and tree
+//! The members of a group are those that were up when the session was declared up. They are
+//! connected as they were launched: each process has a link to its parent and one to each of its
+//! children. The front end is the root of the launch tree. The [topology](crate::topology) says
+//! where the members' tree has its *top*. This is mostly the master, and then the front end only
+//! exchanges messages and uses keys.
 //!
 //! # Collective calls
-//! Every member makes the same collective calls in the same order; they are numbered, and any number of them may be under way. A call
-//! is over for a member when everybody has called and its own data have come and gone.
+//! All members make the same collective calls in the same order. Calls are numbered, and any number
+//! of them can be in progress. A call is complete for a member when all members have called, and
+//! the member's own data have been received and sent.
 //!
 //! ```text
-//!                 own call, and every branch             from above, or at the top:
-//!                 says that it has called                everybody has called          nothing left to pass on
-//!   (unknown) -> Open ---------------------> Entered -----------------------> Done ---------------------------> Over
-//!                  |  says so upwards          |         says so downwards      |
-//!                  +---------------------------+--------------------------------+
-//!                         | somebody has called something else, or has given up, or cannot go on: Broken
-//!                         v
-//!                        Over, with an error for every member that was not over before
+//!             own call, and every          from above, or at the
+//!             branch has called            top: all have called        nothing left to send
+//! (unknown) -> Open -------------> Entered ----------------> Done -----------------------> Over
+//!               |   tells the parent  |  tells the branches   |
+//!               +---------------------+-----------------------+
+//!                     | a call does not match, is cancelled, or cannot continue: Aborted
+//!                     v
+//!                    Over, with an error for every member that had not completed it
 //! ```
 //!
-//! - **Agreement.** What a member has called travels with the sign that it has called. The first process that sees two
-//!   different calls under one number says so to everybody, with the ranks and what each has called. Since no call is over
-//!   for anybody before all have called, everybody gets this error, and nobody waits. The next call is a new chance.
-//! - **Data** do not wait for agreement. They go from link to link as they come (`lanes.rs`, where the windows are), up to
-//!   the lowest process below which both ends are, and down; how much goes over a link is known as soon as the
-//!   call is (`expect.rs`).
-//! - **Values** to be combined are combined where they meet (`tally.rs`); a **ring** is one message up and one down on each
-//!   link (`ring.rs`), a **fence** as well (`keys.rs`).
-//! - **Deadlines** are the caller's. When it has waited long enough the call is broken for everybody who is not over it,
-//!   naming who has given up; members that make this call later are told at once. Some members may have what they
-//!   wanted and others the error, and that is the only uncertainty: everybody goes on with the next number.
+//! - **Agreement.** The signature of a member's call travels with the sign that the member has
+//!   called. The first process that sees two different signatures under one number aborts the call,
+//!   naming two ranks and what each called. No call completes for any member before all have
+//!   called, so every member gets this error and none keeps waiting. The next call can succeed.
+//! - **Data** do not wait for agreement. They are forwarded as they arrive, under flow control
+//!   (`flow_control.rs`): up to the lowest process that has both ends below it, and down from
+//!   there. The amount that passes over a link is known as soon as the call is known
+//!   (`traffic.rs`).
+//! - **Reductions** combine values where they meet (`reduction.rs`). A **ring** (`ring.rs`) and a
+//!   **fence** (`kvs.rs`) are one message up and one down on each link.
+//! - **Timeouts** are the caller's. A caller that cancels a call aborts it for every member that
+//!   has not completed it; the error names the caller. A member that makes the call later gets the
+//!   error at once. Some members may have completed the call while others get the error. All
+//!   continue with the next number.
 //!
-//! # When somebody is lost
-//! Whoever has a link to him is the witness. It knows up to which number everybody in that branch has called, and says so to
-//! all, with their ranks: later calls cannot succeed any more, and fail at once wherever they are made. Earlier ones
-//! go on, since everything that those below had to say for them has come through this link or has not: if not,
-//! the witness breaks the call. Messages between others, and keys of others, are not touched. Who is *cut off from its
-//! parent* is about to end, and all its calls end with [`CommError::Ended`].
+//! # Lost members
+//! The parent of a lost member reports the loss. It knows up to which number the whole branch has
+//! called, and sends this number to all processes together with the lost ranks. Later calls cannot
+//! succeed and fail at once wherever they are made. Earlier calls continue: everything that the
+//! branch had to send for them has arrived over this link. If it has not, the parent aborts the
+//! call. Messages and keys of other members are not affected. A process that loses the link to its
+//! parent is about to end, and all its calls fail with [`CommError::Ended`].
 //!
-//! | what happens | what follows |
+//! | event | result |
 //! |---|---|
-//! | calls differ in kind, root or length | [`CommError::Mismatch`] at every member, for this call alone |
-//! | a member's patience ends | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at those that were not over it |
-//! | a member's arguments are wrong | the error there, [`CommError::Cancelled`] elsewhere |
-//! | there is no memory for what comes | the same |
-//! | a fence is broken off that the top had decided | the errors, and it counts for keys all the same: nobody would know what others have |
-//! | a branch is lost | [`CommError::PeerLost`] for what it is needed for |
-//! | a frame makes no sense | the call that it belongs to is broken; one that belongs to none is dropped |
+//! | calls differ in kind, root or length | [`CommError::Mismatch`] at every member |
+//! | a timeout elapses | [`CommError::TimedOut`] there, [`CommError::Cancelled`] elsewhere |
+//! | a member's arguments are invalid | its error there, [`CommError::Cancelled`] elsewhere |
+//! | no memory for received data | the same |
+//! | a branch is lost | [`CommError::PeerLost`] for calls that need it |
+//! | an invalid frame arrives | its call is aborted; a frame of no call is dropped |
 //!
-//! # Messages between two, and keys
-//! The heads of `p2p.rs` and `keys.rs` have their states.
+//! A fence that is aborted after the top had decided it fails like other calls, and takes effect for
+//! keys all the same: no member knows what others have already seen.
+//!
+//! # Point-to-point messages and keys
+//! Their protocols are described in `p2p.rs` and `kvs.rs`.
 
 mod call_state;
 mod collective;
@@ -84,14 +92,14 @@ use crate::memory::SharedMemory;
 use crate::message::Message;
 use crate::topology::{Hop, Routes, Topology};
 
-/// Who this process is, who is where, and who is gone: what everybody in a group goes by.
+/// What a group knows of the session: this process, the tree, and the lost members.
 #[derive(Debug, Default)]
 pub(crate) struct GroupView {
     pub(crate) topology: Topology,
     pub(crate) routes: Routes,
-    /// Members that were there and are gone.
+    /// Members that were up and are lost.
     pub(crate) lost: Ranks,
-    /// Links that have ended.
+    /// Links that are closed.
     pub(crate) cut: BTreeSet<LinkId>,
 }
 
@@ -101,27 +109,27 @@ impl GroupView {
         Self { topology, routes, ..Self::default() }
     }
 
-    /// This process.
+    /// The address of this process.
     pub(crate) fn me(&self) -> Address {
         self.topology.me.map_or(Address::FrontEnd, Address::Rank)
     }
 
-    /// How many members the group had at first.
+    /// The number of members when the session came up.
     fn members(&self) -> u64 {
         u64::from(self.topology.size).saturating_sub(self.topology.absent.len() as u64)
     }
 
-    /// How many of them this process is.
+    /// 1 if this process is a member, else 0.
     fn here(&self) -> u64 {
         u64::from(self.topology.me.is_some())
     }
 
-    /// The link to the next process above that takes part in collective calls.
+    /// The link to the parent, if collective calls use it.
     fn collective_parent(&self) -> Option<LinkId> {
         (self.topology.has_parent && !self.topology.top).then_some(LinkId::PARENT)
     }
 
-    /// The link that leads to somebody, or why there is none. Whoever is here himself is `None`.
+    /// The link that leads to a process, or why there is none. `None` for this process itself.
     pub(crate) fn route(&self, to: Address) -> Result<Option<LinkId>, CommError> {
         if let Address::Rank(rank) = to {
             if rank.0 >= self.topology.size {
@@ -150,41 +158,41 @@ fn lost(rank: Rank) -> CommError {
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub struct Group {
-    /// What has happened before the group knew its place.
+    /// Events that arrived before the topology.
     early_events: Vec<Event>,
     is_up: bool,
     ended: bool,
     view: GroupView,
-    /// Calls of which nothing has been said yet.
+    /// Calls that have no result yet.
     open: BTreeSet<CallId>,
     collective: Collective,
     p2p: p2p::PointToPoint,
     kvs: kvs::KeyStore,
     memory: Option<Box<dyn SharedMemory>>,
-    /// What has been lent over each link, and not been said to be anything yet.
+    /// Shared memory that has arrived over each link, and whose frame has not.
     regions: BTreeMap<LinkId, VecDeque<Bytes>>,
 }
 
 impl Group {
-    /// The group of a process that does not know its place yet. Calls wait until it does.
+    /// A group without a topology yet. Calls wait until it has one.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One whose process can lend memory to others on its host.
+    /// A group that can share memory with other members of its host.
     #[must_use]
     pub fn with_memory(memory: Box<dyn SharedMemory>) -> Self {
         Self { memory: Some(memory), ..Self::default() }
     }
 
-    /// Whether nothing that was called here is still to leave this process, and nothing is on its way through it.
+    /// Whether this process has nothing left to send or to forward for any call.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.ended || self.collective.is_idle() && self.p2p.is_idle() && self.kvs.is_idle()
     }
 
-    /// Who did not come up.
+    /// The ranks whose launch failed.
     #[must_use]
     pub fn absent(&self) -> &Ranks {
         &self.view.topology.absent
@@ -237,7 +245,8 @@ impl Group {
         self.drop_closed(before, out);
     }
 
-    /// A call that was made before the group knew its place, and perhaps given up before that.
+    /// Makes a call that was queued before the topology was known, and may have been cancelled
+    /// since.
     fn early_call(&mut self, id: CallId, call: Call, out: &mut Vec<Effect>) {
         let before = out.len();
         let is_open = self.open.contains(&id);
@@ -245,13 +254,13 @@ impl Group {
             self.call(id, call, out);
         }
         if !is_open {
-            // A collective call has had its number all the same, and others may wait for it.
+            // A cancelled collective call keeps its number, and other members may wait for it.
             self.cancel(id, out);
         }
         self.drop_closed(before, out);
     }
 
-    /// Of a call that nobody waits for any more, and of one that has been told of, nothing is said.
+    /// Drops the results of calls that are cancelled or have had a result.
     fn drop_closed(&mut self, before: usize, out: &mut Vec<Effect>) {
         let mut at = before;
         while let Some(effect) = out.get(at) {
@@ -317,7 +326,7 @@ impl Group {
         }
     }
 
-    /// A branch is gone.
+    /// The link to a branch is closed.
     fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let branch = self.view.topology.branches.iter().find(|branch| branch.link == link);
         let Some(ranks) = branch.map(|branch| branch.ranks.clone()) else { return };
@@ -332,7 +341,7 @@ impl Group {
         collective.drop_branch(link, &ranks, &mut CallContext { view, kvs, memory, out });
     }
 
-    /// These are gone, as this process has seen, or as was said over a link.
+    /// These ranks are lost, as seen by this process or reported over a link.
     fn lost(&mut self, ranks: &Ranks, before: u64, from: Option<LinkId>, out: &mut Vec<Effect>) {
         self.view.lost.add_all(ranks);
         let Self { collective, view, kvs, p2p, memory, .. } = self;
@@ -349,7 +358,7 @@ impl Group {
         out.push(Effect::Lost(ranks.clone()));
     }
 
-    /// There is no way to anybody any more.
+    /// The parent is lost: no process can be reached.
     fn end(&mut self, out: &mut Vec<Effect>) {
         self.ended = true;
         self.early_events.clear();

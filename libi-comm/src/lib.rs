@@ -1,21 +1,22 @@
-//! The communication half of libi: front end, master and members talk over the launch tree, one to one and
-//! collectively.
+//! The communication half of libi: collective calls, point-to-point messages and a key-value store
+//! for the front end, the master and the members of a session, over the launch tree.
 //!
-//! Every process of a session has a [`Group`]: a state machine that is told what happens (the tree is
-//! complete, a frame has come, a link is cut, the program makes a call) and says what is to be done about it (send this
-//! frame there, this call is over). It reads no clock and opens nothing; whoever drives it owns the links.
+//! Every process of a session has a [`Group`], a state machine without I/O. Its events are that the
+//! tree is complete, that a frame has arrived, that a link has closed, or that the program makes a
+//! call. Its effects are frames to send and results of calls. It reads no clock and opens no file
+//! descriptor; its driver owns the links.
 //!
-//! | to find out | look at |
+//! | question | module |
 //! |---|---|
-//! | how an operation proceeds, what a mismatch, a loss, a deadline does | [`group`] |
-//! | what can be called, and what comes of it | [`contract`] |
-//! | what may go wrong | [`error`] |
-//! | who is behind which link | [`topology`] |
-//! | what travels | [`message`], `piece` |
-//! | how values are combined inside the tree | [`fold`] |
-//! | what members of a host share | [`memory`] |
+//! | how an operation proceeds; what a mismatch, a loss or a timeout does | [`group`] |
+//! | calls, outcomes, events, effects | [`contract`] |
+//! | errors | [`error`] |
+//! | which ranks are behind which link | [`topology`] |
+//! | what is sent over links | [`message`], [`piece`] |
+//! | how values are combined in the tree | [`reduce`] |
+//! | memory shared by the members of a host | [`memory`] |
 //!
-//! This crate does not know `libi-launch`, nor is it known by it; the crate `libi` joins the two.
+//! This crate and `libi-launch` do not depend on each other; the crate `libi` joins the two.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

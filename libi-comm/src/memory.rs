@@ -1,8 +1,9 @@
-//! Memory that the members of a host share: what comes for all of them is put into it once, and lent to the others.
+//! Memory shared by the members of a host, which receive large broadcasts in it.
 //!
-//! A leader that passes a long broadcast on to members of its own host does not send it to them. It puts it together in a
-//! [`Region`], seals that, and lends it: the driver hands the region's descriptor over, and the members map what is in
-//! it. Where there is no such memory, as in simulations, pieces are sent to them as to everybody else.
+//! A leader does not send a large broadcast to the members of its host one by one. It assembles the
+//! data in a [`Region`] and seals it. The driver then passes the file descriptor of the region to
+//! the members, which map it. Where no shared memory is available, as in simulations, the leader
+//! sends the data like any other.
 
 use std::any::Any;
 use std::fmt;
@@ -10,31 +11,32 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// From this length on, lending is better than sending.
-pub const LENDING: u64 = 256 << 10;
+/// The length from which on a shared region is cheaper than sending the data to each member.
+pub const REGION_MIN: u64 = 256 << 10;
 
-/// Gives memory that can be lent.
+/// An allocator of shared memory.
 pub trait SharedMemory: fmt::Debug + Send {
-    /// Memory of this length, if there is as much.
+    /// Allocates a region of this length. `None` if the system has no memory for it.
     fn region(&mut self, length: usize) -> Option<Box<dyn Region>>;
 }
 
-/// Memory that is being written.
+/// Shared memory that is being written.
 pub trait Region: fmt::Debug + Send {
-    /// Puts these bytes behind those that are there; false if there is no memory for them.
+    /// Appends bytes. False if there is no memory for them.
     #[must_use]
     fn append(&mut self, bytes: &[u8]) -> bool;
 
-    /// From now on nobody can change it, here or elsewhere. Nothing if that fails, or if it is not full.
+    /// Makes the region immutable for all processes. `None` if that fails, or if the region is not
+    /// full.
     fn seal(self: Box<Self>) -> Option<SealedRegion>;
 }
 
-/// Memory that can be lent.
+/// Shared memory that is immutable and can be passed to other members of the host.
 #[derive(Clone)]
 pub struct SealedRegion {
-    /// What is in it.
+    /// The contents.
     pub bytes: Bytes,
-    /// What the driver hands to those it is lent to.
+    /// The handle that the driver passes on.
     pub handle: Arc<dyn Any + Send + Sync>,
 }
 

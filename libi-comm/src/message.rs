@@ -1,7 +1,7 @@
-//! What groups say to each other.
+//! The messages between groups.
 //!
-//! Each message is the payload of one data frame: its head, and behind that the bytes that it is about, if it is about
-//! any. Frames of a link arrive in the order in which they were sent.
+//! Each message is the payload of one data frame: an encoded head, and behind it the bytes that it
+//! describes, if any. The frames of a link arrive in the order in which they were sent.
 
 use std::fmt;
 
@@ -17,60 +17,61 @@ use crate::reduce::{Element, Op};
 /// The head of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// Of a collective call: what has become known, with pieces or other payload behind it.
+    /// Part of a collective call. Pieces or another payload follow.
     Collective(CollectiveHeader),
-    /// Of a collective call: the memory that was lent last holds all of this call's data.
+    /// Part of a collective call: the shared memory that arrived last has all of the call's data.
     Region(CollectiveHeader),
-    /// Of a collective call: so many bytes of it may be sent on this link, counted from its beginning.
+    /// Credit for a collective call: the total number of bytes that may be sent over this link in
+    /// the call.
     Grant { nth: u64, limit: u64 },
-    /// A collective call is over for everybody.
+    /// A collective call fails at all members.
     Aborted { nth: u64, why: AbortCause },
-    /// These are gone. They have taken part in the collective calls before this one.
+    /// These ranks are lost. They took part in all collective calls before number `before`.
     Lost { ranks: Ranks, before: u64 },
-    /// Something between two.
+    /// A point-to-point message.
     P2p(crate::group::p2p::Envelope),
-    /// About keys.
+    /// A message of the key-value store.
     Kvs(crate::group::kvs::KvsMessage),
 }
 
-/// What a frame says of a collective call.
+/// The header of a frame of a collective call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CollectiveHeader {
-    /// Which of the session's collective calls.
+    /// The number of the collective call in the session.
     pub(crate) nth: u64,
-    /// Somebody who has called it, and what he has called.
+    /// A member that has made the call, and what it called.
     pub(crate) by: (Rank, CallSignature),
-    /// What else the frame means.
+    /// What else the frame says.
     pub(crate) flags: HeaderFlags,
 }
 
-/// What else a frame means.
+/// What else a frame of a collective call says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeaderFlags {
-    /// From below: everybody there has called.
+    /// Sent upwards: all members below have called.
     pub(crate) entered: bool,
-    /// From above: everybody has called.
+    /// Sent downwards: all members have called.
     pub(crate) done: bool,
-    /// The sender has more than it may send.
+    /// The sender has more data than it has credit for.
     pub(crate) blocked: bool,
-    /// The payload goes on in the next frame.
+    /// The payload continues in the next frame.
     pub(crate) more: bool,
 }
 
-/// What a member has called.
+/// The operation that a member has called, as far as all members must agree on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSignature {
-    /// Which operation.
+    /// The operation.
     pub kind: Kind,
-    /// Its root, if it has one.
+    /// The root, if the operation has one.
     pub root: Option<Rank>,
-    /// What the caller says of lengths.
+    /// What the caller states about lengths.
     pub length: Length,
 }
 
 /// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "they are called as the calls are")]
+#[allow(missing_docs, reason = "the variants have the names of the calls")]
 #[non_exhaustive]
 pub enum Kind {
     Barrier,
@@ -79,28 +80,28 @@ pub enum Kind {
     Scatter,
     AllGather,
     AllToAll,
-    /// Element by element.
+    /// A reduction by a predefined operation.
     Reduce(Op, Element),
-    /// By a function of the program's own.
+    /// A reduction by a function of the program.
     ReduceCustom,
     Ring,
     Fence,
 }
 
-/// What a caller says of the lengths of parts.
+/// What a caller states about the lengths of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Length {
-    /// He does not know.
+    /// The caller does not know the length.
     Unknown,
-    /// Each member's part has its own.
+    /// The lengths of parts may differ.
     Varies,
-    /// All parts have this one.
+    /// All parts have this length.
     Equal(u64),
 }
 
 impl CallSignature {
-    /// Whether both can be part of the same collective call.
+    /// Whether both can belong to the same collective call.
     pub(crate) fn matches(&self, other: &Self) -> bool {
         let lengths = match (self.length, other.length) {
             (Length::Unknown, _) | (_, Length::Unknown) => true,
@@ -142,14 +143,14 @@ impl fmt::Display for CallSignature {
 }
 
 impl Message {
-    /// The frame in which it travels, with this payload.
+    /// The frame of this message with this payload.
     pub(crate) fn frame(&self, payload: impl IntoIterator<Item = Bytes>) -> Frame {
-        // What messages consist of can always be written.
+        // Serializing these types into a vector cannot fail.
         let head = postcard::to_allocvec(self).unwrap_or_default();
         Frame(std::iter::once(Bytes::from(head)).chain(payload).collect())
     }
 
-    /// Reads a frame's head; the rest is its payload. Nothing if it is no message.
+    /// Splits a frame into its message and the payload. `None` if the frame has no valid message.
     pub(crate) fn decode(frame: &Bytes) -> Option<(Self, Bytes)> {
         let (message, rest) = postcard::take_from_bytes(frame).ok()?;
         Some((message, frame.slice_ref(rest)))

@@ -1,33 +1,36 @@
-//! Pieces of what members send one another: who has sent it, to whom, and which bytes of the whole these are.
+//! Pieces of the data of collective calls. Each names its sender, its receiver, and its range
+//! within the whole.
 //!
-//! A frame of a collective operation carries any number of them, one behind the other; each can go another way. None is
-//! copied when it is passed on.
+//! A frame of a collective call has any number of pieces, and each can take another route. Passing
+//! a piece on does not copy its bytes.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// In place of a receiver: everybody.
+/// The receiver of data that are for all members.
 pub const ALL: u32 = u32::MAX;
 
 /// See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What it is a piece of.
+    /// The item that it is a piece of.
     pub item: Item,
-    /// Where it begins there.
+    /// The offset in the item.
     pub offset: u64,
     /// The bytes.
     pub bytes: Bytes,
 }
 
-/// Something that one member has for another, or for all; of a reduction, a value that stands for several members.
+/// The data that one member has for another, or for all. In a reduction: a value that represents
+/// several members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Item {
-    /// The sender's rank; of a reduction, where in the order of members the value begins, or which segment of it this is.
+    /// The rank of the sender. In a reduction: the index of the segment of the array, or, with a
+    /// function of the program, the position of the first member that the value represents.
     pub from: u32,
-    /// The receiver's rank, or [`ALL`]; of a reduction, for how many members the value stands.
+    /// The rank of the receiver, or [`ALL`]. In a reduction: how many members the value represents.
     pub to: u32,
-    /// How long the whole is.
+    /// The length of the item.
     pub total: u64,
 }
 
@@ -38,7 +41,7 @@ struct PieceHead {
     length: u64,
 }
 
-/// The longest head of a piece.
+/// The longest encoded head of a piece.
 pub(crate) const MAX_HEAD: usize = 5 + 5 + 10 + 10 + 10;
 
 impl Piece {
@@ -48,13 +51,13 @@ impl Piece {
         Self { item: Item { from, to, total: bytes.len() as u64 }, offset: 0, bytes }
     }
 
-    /// Whether it is the end of its item.
+    /// Whether this is the last piece of its item.
     #[must_use]
     pub fn is_last(&self) -> bool {
         self.offset + self.bytes.len() as u64 == self.item.total
     }
 
-    /// Takes its first bytes off, so many at most.
+    /// Splits off the first bytes, at most `most`.
     pub(crate) fn split_to(&mut self, most: usize) -> Self {
         let bytes = self.bytes.split_to(most.min(self.bytes.len()));
         let front = Self { item: self.item, offset: self.offset, bytes };
@@ -62,14 +65,14 @@ impl Piece {
         front
     }
 
-    /// Its head, as it travels.
+    /// The encoded head.
     pub(crate) fn head(&self) -> Bytes {
         let head = PieceHead { item: self.item, offset: self.offset, length: self.bytes.len() as u64 };
-        // Numbers can always be written.
+        // Serializing numbers into a vector cannot fail.
         postcard::to_allocvec(&head).unwrap_or_default().into()
     }
 
-    /// Takes the next piece off a frame; an error if it is none.
+    /// Splits the next piece off a frame.
     pub(crate) fn decode(frame: &mut Bytes) -> Result<Self, InvalidPiece> {
         let (head, rest) = postcard::take_from_bytes::<PieceHead>(frame).map_err(|_| InvalidPiece)?;
         let mut behind = frame.slice_ref(rest);
@@ -84,7 +87,7 @@ impl Piece {
     }
 }
 
-/// Bytes that are no piece.
+/// The bytes are not a valid piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidPiece;
 

@@ -1,34 +1,35 @@
-//! How two values become one, inside the tree.
+//! How values are combined in the tree.
 //!
-//! Operations of the library work element by element on arrays of numbers in the machine's byte order, do not care for the order
-//! of their operands, and so meet in whatever order they arrive; only a sum of floating-point numbers may differ in its last
-//! bits from one run to the next. A function of the program's own is trusted to be associative and no more: its
-//! operands are always neighbours, the left one of the lower ranks.
+//! The predefined operations work element by element on arrays of numbers in native byte order.
+//! They are commutative, so values are combined in the order of their arrival. Only a sum of
+//! floating-point numbers can therefore differ in its last bits from run to run. A function of the
+//! program has to be associative and need not be commutative: its operands are always adjacent, and
+//! the left one is of the lower ranks.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What is done with two elements.
+/// A predefined operation on two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Op {
-    /// They are added; integers wrap around.
+    /// The sum. Integers wrap around.
     Sum,
-    /// The lesser stays. Of floating-point numbers, one that is no number loses.
+    /// The minimum. A NaN loses against any number.
     Min,
-    /// The greater stays.
+    /// The maximum. A NaN loses against any number.
     Max,
-    /// Bits that both have. Not of floating-point numbers.
+    /// Bitwise and. Not defined for floating-point numbers.
     And,
-    /// Bits that one of them has. Not of floating-point numbers.
+    /// Bitwise or. Not defined for floating-point numbers.
     Or,
 }
 
-/// What the elements of an array are.
+/// The type of the elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "they are called as the types are")]
+#[allow(missing_docs, reason = "the variants have the names of the types")]
 #[non_exhaustive]
 pub enum Element {
     U8,
@@ -41,7 +42,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// How many bytes one takes.
+    /// The size in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -56,25 +57,26 @@ impl Element {
     }
 }
 
-/// A function that appends its second operand to its first, so to speak: the first becomes both.
+/// A function that combines two values, the left and the right one, into the first argument.
 pub type Combine = dyn Fn(&mut Vec<u8>, &[u8]) + Send + Sync;
 
-/// How values are combined.
+/// How two values are combined.
 #[derive(Clone)]
 pub enum Reducer {
     /// Element by element.
     Elements(Op, Element),
-    /// By a function of the program's own, which is the same at all members.
+    /// By a function of the program. All members must give the same one.
     Custom(Arc<Combine>),
 }
 
 impl Reducer {
-    /// By this associative function: it is given the value of lower ranks and the one of those that follow.
+    /// Combines by this associative function of the left value, which becomes the result, and the
+    /// right value.
     pub fn by(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Self {
         Self::Custom(Arc::new(function))
     }
 
-    /// Whether there is such an operation.
+    /// Whether the operation is defined for the type of the elements.
     #[must_use]
     pub const fn exists(&self) -> bool {
         !matches!(self, Self::Elements(Op::And | Op::Or, element) if element.is_float())

@@ -1,49 +1,50 @@
-//! Decides which link leads to whom.
+//! Decides which link leads to which rank.
 
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 
 use crate::contract::Address;
 
-/// Somebody below a process, and everybody below him.
+/// A child of a process, and the subtree below the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// The link to him.
+    /// The link to the child.
     pub link: LinkId,
-    /// Who is there.
+    /// The ranks in the subtree, the child included.
     pub ranks: Ranks,
-    /// Whether he is on this host, and nobody is below him.
+    /// Whether the child is on this host and has no children.
     pub local: bool,
 }
 
-/// The launch tree, as one process of a session sees it once the session is up.
+/// The launch tree as seen by one process when the session is up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// The rank of this process; the front end has none.
+    /// The rank of this process; `None` for the front end.
     pub me: Option<Rank>,
-    /// How many ranks the session has, those included that did not come up.
+    /// The number of ranks of the session, absent ones included.
     pub size: u32,
-    /// Who did not come up. They take part in nothing.
+    /// The ranks whose launch failed. They take part in nothing.
     pub absent: Ranks,
-    /// Whether there is a link to whoever has started this process.
+    /// Whether there is a link to a parent.
     pub has_parent: bool,
-    /// Whether this process is a further member of its host, whose leader is its parent.
+    /// Whether this process is a member beside the leader of its host, which is its parent.
     pub local: bool,
-    /// Whether this process is where everybody meets: the one that is above all members and has more than one branch, or
-    /// is a member.
+    /// Whether this process is the top of the members' tree, where collective calls are decided.
+    /// The top is the lowest process above all members that has more than one branch or is itself a
+    /// member.
     pub top: bool,
-    /// Who is below, in the order in which ring and reductions take them.
+    /// The children, in the order in which rings and reductions take them.
     pub branches: Vec<Branch>,
 }
 
-/// Where something goes next.
+/// The next hop towards a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
-    /// It is here.
+    /// This process is the destination.
     Local,
-    /// Over this link.
+    /// The link to use.
     Link(LinkId),
-    /// There is no way.
+    /// There is no route.
     Unreachable,
 }
 
@@ -52,7 +53,8 @@ pub enum Hop {
 pub(crate) struct Routes {
     me: Option<Rank>,
     has_parent: bool,
-    /// First and last rank of each run below, ascending, and where it is; nowhere, if it is gone.
+    /// The first and the last rank of each run of ranks below, ascending, with the link that leads
+    /// there; `None` if that link is closed.
     runs: Vec<(u32, u32, Option<LinkId>)>,
 }
 
@@ -66,7 +68,8 @@ impl Routes {
         Self { me: topology.me, has_parent: topology.has_parent, runs }
     }
 
-    /// The way to somebody. Whoever is not below is above, and whether he exists is known there.
+    /// The next hop towards a process. Ranks that are not below are routed to the parent; the top
+    /// knows whether they exist.
     pub(crate) fn to(&self, whom: Address) -> Hop {
         let above = if self.has_parent { Hop::Link(LinkId::PARENT) } else { Hop::Unreachable };
         match whom {
@@ -83,7 +86,7 @@ impl Routes {
         }
     }
 
-    /// A branch is gone.
+    /// The link to a branch is closed.
     pub(crate) fn cut(&mut self, link: LinkId) {
         self.runs.iter_mut().filter(|run| run.2 == Some(link)).for_each(|run| run.2 = None);
     }

@@ -1,4 +1,4 @@
-//! One collective call, as one process takes part in it: what it gives, what it gets, what it passes on.
+//! The state of one collective call in one process: what it contributes, receives and forwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use super::ring::RingInput;
 use super::traffic::{self, LinkSides, SEGMENT};
 use crate::contract::{Address, Call, CallId, Outcome};
 use crate::error::CommError;
-use crate::memory::{LENDING, SealedRegion, SharedMemory};
+use crate::memory::{REGION_MIN, SealedRegion, SharedMemory};
 use crate::message::{CallSignature, Kind, Length};
 use crate::piece::{ALL, Item, Piece};
 use crate::reduce::Reducer;
 use crate::topology::Hop;
 
-/// What this process's member brings to a call.
+/// What a member contributes to a call.
 #[derive(Debug)]
 pub(crate) enum Contribution {
     Nothing,
@@ -32,34 +32,34 @@ pub(crate) enum Contribution {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct CallState {
-    /// Somebody who has called it, and what.
+    /// A member that has made the call, and what it called.
     pub(crate) by: (Rank, CallSignature),
-    /// This member's call, if it has called.
+    /// The call of this member, once it has called.
     pub(crate) own_call: Option<CallId>,
-    /// What came of it has been said.
+    /// The result has been reported.
     pub(crate) reported: bool,
-    /// How many branches have not said that they have called.
+    /// How many branches have not completely called.
     pub(crate) pending_branches: usize,
-    /// Everybody below and this member itself have called.
+    /// This member and all members below have called.
     pub(crate) entered: bool,
-    /// Everybody has.
+    /// All members have called.
     pub(crate) done: bool,
     pub(crate) flow: FlowControl,
     pub(crate) received: ReceivedItems,
     reduction: Option<Reduction>,
     reducer: Option<Reducer>,
-    /// A broadcast that is put together to be lent.
+    /// A broadcast that is being assembled in shared memory.
     region: Option<RegionAssembly>,
-    /// Members of this host to whom it will be lent.
+    /// The members of this host that will get the shared memory.
     region_receivers: Vec<LinkId>,
     pub(crate) ring_input: RingInput,
-    /// The place that has come of a ring.
+    /// The outcome of a ring.
     pub(crate) outcome: Option<Outcome>,
-    /// What has come over each link that is not pieces.
+    /// What has arrived over each link and is not pieces.
     pub(crate) received_payload: BTreeMap<LinkId, Vec<u8>>,
-    /// What is to go over a link with the next sign.
+    /// What to send over each link with the next sign.
     pub(crate) next_payload: BTreeMap<LinkId, Bytes>,
-    /// Whom this is to be told that everybody has called.
+    /// The links over which to send the next sign.
     pub(crate) to_notify: BTreeSet<LinkId>,
 }
 
@@ -109,7 +109,7 @@ impl CallState {
         }
     }
 
-    /// Takes what this member brings.
+    /// Takes the contribution of this member.
     pub(crate) fn contribute(
         &mut self,
         contribution: Contribution,
@@ -161,7 +161,7 @@ impl CallState {
         Ok(())
     }
 
-    /// A piece has come over a link.
+    /// A piece has arrived over a link.
     pub(crate) fn receive(&mut self, link: LinkId, piece: Piece, view: &GroupView) -> Result<(), CommError> {
         self.flow.received(link, &piece);
         let weight = self.weight(&piece);
@@ -188,7 +188,7 @@ impl CallState {
             }
             _ => {
                 self.forward(&piece, Some(link), view);
-                // What is put together to be lent is put together once.
+                // Data for a shared region are assembled only there.
                 if self.is_for_me(&piece, view) && self.region.is_none() {
                     self.received.push(piece)?;
                 }
@@ -197,7 +197,8 @@ impl CallState {
         Ok(())
     }
 
-    /// If this is a long broadcast, and members of this host will have it from here: gets memory that can be lent to them.
+    /// Allocates shared memory if this is a large broadcast, and members of this host will get it
+    /// from this process.
     pub(crate) fn begin_region(
         &mut self,
         item: Item,
@@ -205,7 +206,7 @@ impl CallState {
         view: &GroupView,
     ) {
         let begun = self.region.is_some() || self.received.is_complete();
-        if self.by.1.kind != Kind::Broadcast || item.total < LENDING || begun {
+        if self.by.1.kind != Kind::Broadcast || item.total < REGION_MIN || begun {
             return;
         }
         let locals = view.topology.branches.iter().filter(|branch| branch.local);
@@ -222,7 +223,7 @@ impl CallState {
         }
     }
 
-    /// Takes a piece of a broadcast that will be lent; what can be lent now, and to whom.
+    /// Adds a piece to the shared region. Returns the region and its receivers once it is complete.
     pub(crate) fn fill_region(
         &mut self,
         piece: &Piece,
@@ -237,7 +238,7 @@ impl CallState {
         Ok(Some((sealed, std::mem::take(&mut self.region_receivers))))
     }
 
-    /// What has been lent to this process is what the call is about.
+    /// Shared memory with all data of the call has arrived.
     pub(crate) fn take_region(&mut self, link: LinkId, from: Rank, bytes: Bytes) -> Result<(), CommError> {
         self.flow.item_ended(link, 1);
         self.received.take(from.0, 1, bytes)
@@ -260,7 +261,7 @@ impl CallState {
         })
     }
 
-    /// Puts a piece onto its way; if it is only for this process, it has arrived.
+    /// Queues a piece for the links that lead to its receivers. Without any, it counts as consumed.
     fn forward(&mut self, piece: &Piece, from: Option<LinkId>, view: &GroupView) {
         let called = &self.by.1;
         let towards = match called.kind {
@@ -278,7 +279,8 @@ impl CallState {
         self.flow.put(piece, weight, from, &links);
     }
 
-    /// Takes a value into the sum; what is complete goes up, or, at the top, is the result.
+    /// Adds a value to the reduction. A complete result is sent to the parent; at the top, it is
+    /// the outcome.
     fn accumulate(&mut self, value: ReducedValue, view: &GroupView) -> Result<(), CommError> {
         let Some(reduction) = &mut self.reduction else { return Ok(()) };
         for value in reduction.add(value)? {
@@ -295,7 +297,7 @@ impl CallState {
         Ok(())
     }
 
-    /// What has come of this member's call, once everything has.
+    /// The outcome for this member, once all data have arrived and its own have been sent.
     pub(crate) fn result(&mut self, view: &GroupView) -> Option<Outcome> {
         if self.reported
             || self.own_call.is_none()
@@ -314,7 +316,7 @@ impl CallState {
         )
     }
 
-    /// Whether nothing is left for this process to do.
+    /// Whether this process has nothing left to do for the call.
     pub(crate) fn is_over(&self, view: &GroupView) -> bool {
         self.done
             && self.region_receivers.is_empty()
@@ -324,7 +326,7 @@ impl CallState {
     }
 }
 
-/// What a call is, for all to compare, and what the caller brings to it.
+/// The signature of a call, for comparison, and the contribution of the caller.
 pub(crate) fn prepare(
     call: Call,
     me: Rank,

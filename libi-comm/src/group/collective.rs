@@ -1,4 +1,5 @@
-//! The collective calls of a process: their numbers, who has called, what is over, and why. See the [parent module](super).
+//! The collective calls of a process: their numbers, which members have called, which calls are
+//! over and why. See the [parent module](super).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,23 +21,24 @@ use crate::piece::{ALL, Piece};
 pub(crate) struct Collective {
     /// The number of this member's next call.
     next: u64,
-    /// Before which call each branch has called everything.
+    /// For each branch: the number before which all its members have made all calls.
     entered: BTreeMap<LinkId, u64>,
     open: BTreeMap<u64, CallState>,
-    /// Calls that are over before this member has made them, and why.
+    /// Calls that were aborted before this member made them.
     aborted: BTreeMap<u64, AbortCause>,
     completed: CompletedCalls,
-    /// Of fences that are over here and were decided, what has come.
+    /// The payload received so far of fences that are over here and that the top had decided.
     late_fences: BTreeMap<u64, Vec<u8>>,
-    /// Who was lost, and from which call on he is missing.
+    /// Lost ranks, and the first call in which they are missing.
     missing: Vec<(u64, Ranks)>,
-    /// This member's calls in their order, and what has come of them: nothing is said of one before all that were made before it.
+    /// The calls of this member in their order, with their results. A result is reported only after
+    /// those of all earlier calls.
     results: VecDeque<(u64, CallId, Option<CallResult>)>,
 }
 
 type CallResult = Result<Outcome, CommError>;
 
-/// Which calls are over: all before a number, and some behind it.
+/// The set of calls that are over: all before a number, and some after it.
 #[derive(Debug, Default)]
 struct CompletedCalls {
     before: u64,
@@ -63,18 +65,18 @@ impl Collective {
         self.entered = view.topology.branches.iter().map(|branch| (branch.link, 0)).collect();
     }
 
-    /// Nothing is on its way through this process, nor has it anything to say itself.
+    /// Nothing waits here to be sent or forwarded.
     pub(crate) fn is_idle(&self) -> bool {
         self.open.values().all(|state| !state.done || state.flow.is_empty())
     }
 
-    /// How many calls are not over for this process.
+    /// The number of calls that are not over in this process.
     #[cfg(test)]
     pub(crate) fn open_calls(&self) -> usize {
         self.open.len()
     }
 
-    /// This member calls.
+    /// This member makes a call.
     pub(crate) fn call(&mut self, id: CallId, call: Call, me: Rank, ctx: &mut CallContext<'_>) {
         let nth = self.next;
         self.next += 1;
@@ -88,7 +90,7 @@ impl Collective {
         let (called, contribution) = match prepare(call, me, ctx.view) {
             Ok(entered) => entered,
             Err(why) => {
-                // The others would wait for this member.
+                // The other members would wait for this one.
                 let cause = match &why {
                     CommError::PeerLost { ranks } => AbortCause::Lost(ranks.clone()),
                     _ => AbortCause::Cancelled(me),
@@ -117,7 +119,7 @@ impl Collective {
         self.advance(nth, ctx);
     }
 
-    /// Nobody waits for this call any more; whether it is a collective one.
+    /// This member cancels a call. True if it is a collective one.
     pub(crate) fn cancel(&mut self, id: CallId, me: Rank, ctx: &mut CallContext<'_>) -> bool {
         let Some(&(nth, _, ref result)) = self.results.iter().find(|(_, other, _)| *other == id) else {
             return false;
@@ -128,7 +130,7 @@ impl Collective {
         true
     }
 
-    /// Something of a collective call has come over a link.
+    /// A frame of a collective call has arrived.
     pub(crate) fn on_frame(
         &mut self,
         link: LinkId,
@@ -165,8 +167,8 @@ impl Collective {
         self.advance(nth, ctx);
     }
 
-    /// A fence that was broken off here after the top had decided it: it counts for keys all the same, here and below, or
-    /// those who have passed it would ask for what others do not have.
+    /// Applies a fence that was aborted here after the top had decided it. It must take effect here
+    /// and below, or members that have passed it would ask for values that others do not have.
     fn forward_late_fence(
         &mut self,
         link: LinkId,
@@ -203,7 +205,7 @@ impl Collective {
             state.flow.peer_blocked(link);
         }
         while !payload.is_empty() {
-            let piece = Piece::decode(&mut payload).map_err(|_| CommError::Protocol("no piece"))?;
+            let piece = Piece::decode(&mut payload).map_err(|_| CommError::Protocol("an invalid piece"))?;
             state.begin_region(piece.item, ctx.memory, ctx.view);
             state.receive(link, piece.clone(), ctx.view)?;
             let sealed = state.fill_region(&piece)?;
@@ -212,7 +214,7 @@ impl Collective {
         Ok(())
     }
 
-    /// Memory has been lent to this process that holds all of a call's data.
+    /// Shared memory with all data of a call has arrived.
     pub(crate) fn on_region(
         &mut self,
         link: LinkId,
@@ -229,7 +231,7 @@ impl Collective {
         }
         let root = by.1.root.unwrap_or(by.0);
         let Some(bytes) = bytes else {
-            return self.fail(nth, CommError::Protocol("a loan of nothing, or of what can be changed"), ctx);
+            return self.fail(nth, CommError::Protocol("shared memory that is missing or not sealed"), ctx);
         };
         let taken = self.open.get_mut(&nth).map(|state| state.take_region(link, root, bytes));
         match taken {
@@ -238,7 +240,7 @@ impl Collective {
         }
     }
 
-    /// More may be sent.
+    /// Credit has arrived.
     pub(crate) fn on_grant(&mut self, link: LinkId, nth: u64, limit: u64, ctx: &mut CallContext<'_>) {
         if let Some(state) = self.open.get_mut(&nth) {
             state.flow.allow(link, limit);
@@ -246,7 +248,7 @@ impl Collective {
         }
     }
 
-    /// Notes that somebody has called, and what; the fault, if that does not fit with what others have.
+    /// Records a member's call. Returns a cause to abort if it does not match the calls of others.
     fn register(&mut self, nth: u64, by: (Rank, CallSignature), view: &GroupView) -> Option<AbortCause> {
         let pending_branches = || self.entered.values().filter(|entered| **entered <= nth).count();
         let state = self.open.entry(nth).or_insert_with(|| CallState::new(by, pending_branches(), view));
@@ -259,7 +261,7 @@ impl Collective {
         None
     }
 
-    /// What follows from whatever has happened to a call.
+    /// Takes the next steps that the state of a call allows.
     fn advance(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
         let Some(state) = self.open.get_mut(&nth) else { return };
         let here = state.own_call.is_some() || ctx.view.topology.me.is_none();
@@ -284,7 +286,8 @@ impl Collective {
             && let Some(state) = self.open.remove(&nth)
         {
             self.completed.add(nth);
-            // What still comes is for those who are lost, and dropped: whoever sends it is not to wait until there is room.
+            // What still arrives is for lost members, and is dropped. Its senders get unlimited
+            // credit; they would wait for it forever.
             for link in state.flow.unfinished() {
                 ctx.out.push(Effect::Send(link, Message::Grant { nth, limit: u64::MAX }.frame(None)));
             }
@@ -314,7 +317,8 @@ impl Collective {
             let payload = state.next_payload.remove(&link).unwrap_or_default();
             send_payload(link, &header(state, link), payload, ctx.out);
         }
-        // Before anything goes, so that nobody counts as waiting who can be granted more; and again for what has gone then.
+        // Grants come before frames, so that no sender counts as stalled that can get credit; and
+        // again after frames, for what they have freed.
         grant(nth, state, ctx.out);
         let links: Vec<_> = state.flow.out.keys().copied().collect();
         for link in links {
@@ -333,14 +337,14 @@ impl Collective {
         }
     }
 
-    /// This process cannot go on with a call: nobody can.
+    /// This process cannot continue a call, so no process can.
     fn fail(&mut self, nth: u64, why: CommError, ctx: &mut CallContext<'_>) {
         let by = ctx.view.topology.me.unwrap_or(Rank(0));
         self.finish(nth, Err(why), ctx);
         self.abort(nth, AbortCause::Cancelled(by), None, ctx);
     }
 
-    /// A call is over for everybody; they are told, but for whoever has said so.
+    /// Aborts a call, and tells all neighbors except the one that has said so.
     pub(crate) fn abort(
         &mut self,
         nth: u64,
@@ -364,7 +368,7 @@ impl Collective {
         }
     }
 
-    /// These are gone, and have taken part in nothing from this call on.
+    /// These ranks are lost and take part in no call from number `before` on.
     pub(crate) fn lost(&mut self, ranks: &Ranks, before: u64, ctx: &mut CallContext<'_>) {
         self.missing.push((before, ranks.clone()));
         let ended = self.open.split_off(&before);
@@ -373,12 +377,12 @@ impl Collective {
         }
     }
 
-    /// A branch is gone. Gives the call from which on it is missing.
+    /// The link to a branch is closed. Returns the first call in which the branch is missing.
     pub(crate) fn cut(&mut self, link: LinkId) -> u64 {
         self.entered.remove(&link).unwrap_or_default()
     }
 
-    /// What calls that everybody in a branch had called lose with it.
+    /// Continues or aborts the calls that a lost branch had completely made.
     pub(crate) fn drop_branch(&mut self, link: LinkId, ranks: &Ranks, ctx: &mut CallContext<'_>) {
         for nth in self.open.keys().copied().collect::<Vec<_>>() {
             let Some(state) = self.open.get_mut(&nth) else { continue };
@@ -391,14 +395,14 @@ impl Collective {
         }
     }
 
-    /// Who is missing in a call.
+    /// The ranks that are missing in a call.
     fn missing_at(&self, nth: u64) -> Option<Ranks> {
         let mut all = Ranks::new();
         self.missing.iter().filter(|(before, _)| nth >= *before).for_each(|(_, ranks)| all.add_all(ranks));
         (!all.is_empty()).then_some(all)
     }
 
-    /// Notes what came of this member's call, and says it when its turn has come.
+    /// Records the result of this member's call, and reports all results that are due.
     fn finish(&mut self, nth: u64, result: CallResult, ctx: &mut CallContext<'_>) {
         if let Some(entry) = self.results.iter_mut().find(|entry| entry.0 == nth) {
             entry.2.get_or_insert(result);
@@ -412,7 +416,7 @@ impl Collective {
     }
 }
 
-/// Tells those who may send more.
+/// Sends credit to the links that are due for it.
 fn grant(nth: u64, state: &mut CallState, out: &mut Vec<Effect>) {
     for (link, limit) in state.flow.grants() {
         out.push(Effect::Send(link, Message::Grant { nth, limit }.frame(None)));

@@ -1,4 +1,4 @@
-//! What a collective call meets outside itself.
+//! What a collective call uses outside its own state.
 
 use libi_core::ids::{LinkId, Rank};
 
@@ -8,7 +8,7 @@ use crate::contract::{Effect, Frame};
 use crate::memory::{SealedRegion, SharedMemory};
 use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Message};
 
-/// Everything that a collective call meets outside itself.
+/// What a collective call uses outside its own state.
 pub(crate) struct CallContext<'a> {
     pub(crate) view: &'a GroupView,
     pub(crate) kvs: &'a mut KeyStore,
@@ -16,7 +16,7 @@ pub(crate) struct CallContext<'a> {
     pub(crate) out: &'a mut Vec<Effect>,
 }
 
-/// Lends memory to those who have been promised it.
+/// Sends a sealed region to the members that are waiting for it.
 pub(super) fn send_region(
     nth: u64,
     by: (Rank, CallSignature),
@@ -29,7 +29,7 @@ pub(super) fn send_region(
 }
 
 impl CallContext<'_> {
-    /// Sends a frame to everybody around who takes part in collective calls, but for one.
+    /// Sends a frame to all neighbors that take part in collective calls, except one.
     pub(super) fn send_to_all(&mut self, frame: &Frame, but: Option<LinkId>) {
         let branches = self.view.topology.branches.iter().map(|branch| branch.link);
         let links = self.view.collective_parent().into_iter().chain(branches);

@@ -1,19 +1,20 @@
-//! How the pieces of one collective call get from link to link: what waits to be sent, and how much may be.
+//! Flow control of one collective call: which pieces wait for which link, and how many bytes may be
+//! sent.
 //!
-//! Every link has a lane in each direction for each call. Who sends in a lane may send [`EAGER`] bytes, and then as many as
-//! are granted; who receives grants as much again as it has passed on or kept, up to its window. So a process that
-//! passes something on never holds more of it than its windows, and a call that somebody is slow in holds up nobody in
-//! another.
+//! Every call has a channel per link and direction. A sender may send [`EAGER`] bytes, and after
+//! that as many as it is granted. A receiver grants what it has forwarded or consumed, up to the
+//! size of its window. A process therefore never holds more of the data that it forwards than its
+//! windows, and a call that is slow at one member does not delay other calls.
 //!
-//! A call with one sender passes on what has come at once. With many senders, what goes over a link waits until it is a
-//! [`CHUNK`], or is all that will ever go: small calls take one frame per link. When somebody has sent all that he may and
-//! waits for what is held here to go, the fullest lanes are emptied, and no more of them than he needs.
-//!
-//! When those are lost for whom something comes, a call may be over in a process over whose links more is to come. That is dropped,
-//! and whoever sends it is granted all there is, or he would wait for ever with what he has.
-//!
-//! A piece that goes over several links is the same memory in all of them. It counts as passed on when it is in none any
-//! more.
+//! - A call with one sender forwards data as they arrive. With many senders, data for a link wait
+//!   until they fill a [`CHUNK`], or are all that will ever be sent there, so that small calls take
+//!   one frame per link. If a sender has used up its credit and waits for data that are held here,
+//!   the fullest queues are emptied, and no more of them than needed.
+//! - When the receivers of data are lost, a call may be over in a process while more data are still
+//!   arriving. These are dropped. Their sender is granted unlimited credit, or it would wait
+//!   forever.
+//! - A piece that goes over several links is one buffer in all of their queues. It counts as
+//!   forwarded when it has left the last queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,25 +25,25 @@ use crate::contract::Frame;
 use crate::message::{CollectiveHeader, Message};
 use crate::piece::{MAX_HEAD, Piece};
 
-/// How much may be sent before anything is granted.
+/// How many bytes may be sent before anything is granted.
 pub(crate) const EAGER: u64 = 8 << 10;
-/// How much of one call a process is ready to hold that it passes on, all its links together.
+/// How many bytes of one call a process holds at most for forwarding, over all links.
 const WINDOW_POOL: u64 = 2 << 20;
-/// How much goes into one frame.
+/// The payload of a full frame.
 pub(crate) const CHUNK: u64 = 128 << 10;
-/// What a piece takes beside its bytes.
+/// What a piece costs in addition to its bytes.
 const PIECE_OVERHEAD: u64 = MAX_HEAD as u64;
-/// A grant that is smaller than this, and than all there is, is not worth a frame.
+/// A smaller grant is not worth a frame, unless it is all that is left.
 const MIN_GRANT: u64 = 2 << 10;
 
-/// Where a piece has come from: who can be granted more when it is passed on.
+/// Where a queued piece came from: the link that gets credit when the piece has been forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It is this member's own.
+    /// It is a contribution of this member.
     Here,
-    /// It came over this link.
+    /// It arrived over this link.
     Link(LinkId),
-    /// It waits in several lanes; see there.
+    /// It is in several queues; an index into `shared_pieces`.
     Shared(usize),
 }
 
@@ -59,44 +60,44 @@ struct QueuedPiece {
     origin: Origin,
 }
 
-/// What goes out over a link.
+/// The channel out over a link.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: VecDeque<QueuedPiece>,
-    /// The bytes of the queue, with what they take beside them.
+    /// The cost of everything in the queue, overhead included.
     cost: u64,
-    /// What is still to be put into the queue, ever.
+    /// How much is still to be queued until the end of the call.
     remaining: u64,
     sent: u64,
     allowed: u64,
 }
 
 impl Outgoing {
-    /// Whether everything that goes over this link has gone.
+    /// Whether everything that goes over this link has been sent.
     pub(crate) fn is_over(&self) -> bool {
         self.remaining == 0 && self.queue.is_empty()
     }
 
-    /// How much may go into the next frame.
+    /// How many bytes may go into the next frame.
     fn credit(&self) -> u64 {
         self.allowed.saturating_sub(self.sent).min(CHUNK)
     }
 
-    /// Whether something waits, and may go.
+    /// Whether a piece is queued, and credit allows to send it.
     fn can_send(&self) -> bool {
         self.queue.front().is_some_and(|first| is_worthwhile(self.credit(), cost(&first.piece)))
     }
 
-    /// Whether pieces of this member itself are waiting.
+    /// Whether contributions of this member are queued.
     fn holds_own(&self) -> bool {
         self.queue.iter().any(|queued| queued.origin == Origin::Here)
     }
 }
 
-/// What comes in over a link.
+/// The channel in over a link.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    /// What is still to come, and what was to come in the beginning.
+    /// How much is still to arrive; `all` is how much there was at the start.
     pub(crate) remaining: u64,
     all: u64,
     received: u64,
@@ -106,7 +107,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Whether the other end has more, and may not send it.
+    /// Whether the sender has more data and no credit left.
     fn is_stalled(&self) -> bool {
         self.blocked && self.received + MIN_GRANT >= self.granted
     }
@@ -119,7 +120,7 @@ pub(crate) struct FlowControl {
     pub(crate) into: BTreeMap<LinkId, Incoming>,
     shared_pieces: Vec<SharedPiece>,
     free: Vec<usize>,
-    /// Whether what waits may be joined by more from elsewhere.
+    /// Whether data wait for more data to fill a frame.
     batches: bool,
 }
 
@@ -132,7 +133,7 @@ impl FlowControl {
         Self { batches, ..Self::default() }
     }
 
-    /// So much will go over this link, and come.
+    /// Opens the channels of a link for these amounts of data.
     pub(crate) fn open(&mut self, link: LinkId, outgoing: u64, incoming: u64) {
         if outgoing > 0 {
             let channel =
@@ -146,7 +147,7 @@ impl FlowControl {
         }
     }
 
-    /// Puts a piece into these lanes; `weight` is what its item counts for.
+    /// Queues a piece for these links. `weight` is what its item counts for.
     pub(crate) fn put(&mut self, piece: &Piece, weight: u64, from: Option<LinkId>, to: &[LinkId]) {
         let to: Vec<_> = to.iter().filter(|link| self.out.contains_key(link)).collect();
         let origin = match (from, to.len() as u32) {
@@ -177,7 +178,7 @@ impl FlowControl {
         }
     }
 
-    /// So much of what has come over a link is not held any more.
+    /// Bytes that arrived over a link are no longer held here.
     pub(crate) fn consume(&mut self, link: LinkId, bytes: u64) {
         if let Some(channel) = self.into.get_mut(&link) {
             channel.consumed += bytes;
@@ -185,42 +186,43 @@ impl FlowControl {
         }
     }
 
-    /// A piece has come over a link that is kept here.
+    /// A piece that arrived over a link stays in this process.
     pub(crate) fn keep(&mut self, link: LinkId, piece: &Piece) {
         self.consume(link, cost(piece));
     }
 
-    /// A piece has come over a link, whatever becomes of it.
+    /// A piece has arrived over a link.
     pub(crate) fn received(&mut self, link: LinkId, piece: &Piece) {
         if let Some(channel) = self.into.get_mut(&link) {
             channel.received += cost(piece);
         }
     }
 
-    /// An item has come over a link to its end.
+    /// The last piece of an item has arrived over a link.
     pub(crate) fn item_ended(&mut self, link: LinkId, weight: u64) {
         if let Some(channel) = self.into.get_mut(&link) {
             channel.remaining = channel.remaining.saturating_sub(weight);
         }
     }
 
-    /// The other end of a link has more than it may send.
+    /// The sender at the other end has more data than credit.
     pub(crate) fn peer_blocked(&mut self, link: LinkId) {
         if let Some(channel) = self.into.get_mut(&link) {
             channel.blocked = true;
         }
     }
 
-    /// The other end of a link takes so much, counted from the beginning.
+    /// Credit has arrived: the total that may be sent over this link.
     pub(crate) fn allow(&mut self, link: LinkId, limit: u64) {
         if let Some(channel) = self.out.get_mut(&link) {
             channel.allowed = channel.allowed.max(limit);
         }
     }
 
-    /// What is to be granted now: links, and how much each may send, counted from the beginning.
+    /// The grants that are due: links, and the total that each sender may send.
     pub(crate) fn grants(&mut self) -> Vec<(LinkId, u64)> {
-        // One half in equal parts, the other for those who bring most: a host brings what all its members do.
+        // One half of the pool is shared equally, the other in proportion to the data: the leader
+        // of a host sends the data of all its members.
         let equal = WINDOW_POOL / 2 / (self.into.len() as u64).max(1);
         let all = self.into.values().map(|channel| channel.all).fold(1, u64::saturating_add);
         let wanting = self.into.iter_mut().filter(|(_, channel)| channel.blocked);
@@ -238,12 +240,12 @@ impl FlowControl {
         grants
     }
 
-    /// Nothing goes over this link in pieces.
+    /// No pieces are sent over this link.
     pub(crate) fn remove_outgoing(&mut self, link: LinkId) {
         self.out.remove(&link);
     }
 
-    /// Nobody is at the other end of a link any more: what waits there is dropped. What was still to come from there.
+    /// Drops everything queued for a closed link. Returns how much was still to arrive over it.
     pub(crate) fn cut(&mut self, link: LinkId) -> u64 {
         if let Some(channel) = self.out.remove(&link) {
             for queued in channel.queue {
@@ -253,27 +255,27 @@ impl FlowControl {
         self.into.remove(&link).map_or(0, |channel| channel.remaining)
     }
 
-    /// Whether nothing will go out any more.
+    /// Whether everything has been sent.
     pub(crate) fn is_over(&self) -> bool {
         self.out.values().all(Outgoing::is_over)
     }
 
-    /// Over which links something is still to come.
+    /// The links over which data are still to arrive.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = LinkId> {
         self.into.iter().filter(|(_, channel)| channel.remaining > 0).map(|(link, _)| *link)
     }
 
-    /// Whether something waits that is this member's own.
+    /// Whether contributions of this member are queued.
     pub(crate) fn holds_own(&self) -> bool {
         self.out.values().any(Outgoing::holds_own)
     }
 
-    /// Whether something waits.
+    /// Whether nothing is queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.out.values().all(|channel| channel.queue.is_empty())
     }
 
-    /// A piece, or a part of one, has left a lane.
+    /// A piece, or a part of one, has left a queue.
     fn passed(&mut self, origin: Origin, cost: u64) {
         match origin {
             Origin::Here => {}
@@ -290,7 +292,7 @@ impl FlowControl {
         }
     }
 
-    /// The next frame for a link, if something should go there, or if it is to be told by `header`'s signs anyway.
+    /// The next frame for a link, if one is due or if `must` demands it for the flags of `header`.
     pub(crate) fn next_frame(&mut self, link: LinkId, header: CollectiveHeader, must: bool) -> Option<Frame> {
         let ripe = self.out.get(&link).is_some_and(|channel| {
             !channel.queue.is_empty()
@@ -300,12 +302,12 @@ impl FlowControl {
         (must || !payload.is_empty()).then(|| self.frame_for(link, header, payload))
     }
 
-    /// A frame that makes room for those who wait for some: the most that may go over one link, and which.
+    /// A frame that frees space for stalled senders, on the link over which most bytes can go.
     ///
-    /// What comes from the parent goes to children only, so it makes room to send them however little waits there. What comes
-    /// from a child may wait mostly for a link over which nothing may go; that will come right by itself, because what is
-    /// held up on its way up waits only for what goes down, and what goes down for members to take it. Little frames to others
-    /// would not help meanwhile.
+    /// Data from the parent go only to children, so any frame to a child helps a stalled parent.
+    /// Data from a child may wait mostly for a link without credit. That resolves itself: data on
+    /// their way up only wait for data on their way down, and these only for members to consume
+    /// them. Small frames over other links would not help meanwhile.
     pub(crate) fn relieve(&mut self, header: &CollectiveHeader) -> Option<(LinkId, Frame)> {
         let from_parent = self.into.get(&LinkId::PARENT).is_some_and(Incoming::is_stalled);
         if !from_parent && !self.into.values().any(Incoming::is_stalled) {
@@ -321,7 +323,7 @@ impl FlowControl {
         Some((link, self.frame_for(link, header.clone(), payload)))
     }
 
-    /// As much as one frame takes of what waits for a link.
+    /// Takes as much from the queue of a link as fits into one frame.
     fn dequeue(&mut self, link: LinkId) -> Vec<Bytes> {
         let Some(channel) = self.out.get_mut(&link) else { return Vec::new() };
         let (mut payload, mut passed) = (Vec::new(), Vec::new());
@@ -361,12 +363,12 @@ impl FlowControl {
     }
 }
 
-/// Whether a piece that costs so much, or a part of it, should go into so much room.
+/// Whether a piece of this cost, or a part of it, should be sent with this much credit.
 fn is_worthwhile(credit: u64, cost: u64) -> bool {
     credit >= cost.min(MIN_GRANT)
 }
 
-/// Small parts are copied together, so that a frame does not consist of thousands of them.
+/// Copies small parts together, so that a frame does not have thousands of them.
 fn compact(parts: Vec<Bytes>) -> Vec<Bytes> {
     const SMALL: usize = 2 << 10;
     if parts.len() <= 2 {

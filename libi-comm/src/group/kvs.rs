@@ -1,15 +1,17 @@
-//! Decides where the value of a key is, and how those who ask for it come to have it.
+//! Decides where the value of a key is stored, and how lookups find it.
 //!
-//! The leader of a host keeps what was put there; further members of the host put and ask through it, and so does the
-//! front end through whoever is the top. A sparse value stays where it was put: every node between there and the top
-//! knows behind which link it is. Who looks for it asks upwards until somebody knows, and from there the question goes
-//! down to the value. A node asks once, however many wait for its answer, and keeps the answer: a host sends one question and
-//! gets one value. The top lets wait who asks for what nobody has put.
-//!
-//! Of two values of a key the one of the higher [`Version`] is the later, everywhere. What a node knows may be old, but never
-//! older than the last fence: a fence names the keys that were put again, and nodes forget what is older. Puts of the same
-//! key between two fences, on hosts that do not know of each other's, have no order of their own; one of them wins, the same for
-//! everybody.
+//! - **Servers and clients.** The leader of a host stores what is put there. The other members of
+//!   the host put and look up through it, and the front end through the top.
+//! - **Local values** stay where they were put. Every node between there and the top knows behind
+//!   which link they are. A lookup goes up until a node knows the key, and from there down to the
+//!   value. The top holds lookups that wait for a value until there is one.
+//! - **Caching.** A node has one query in progress per key, however many lookups wait for it, and
+//!   keeps the value. A host therefore sends one query and gets one value.
+//! - **Order.** Of two values of a key, the one with the higher [`Version`] is the later one,
+//!   everywhere. What a node knows may be old, but never older than the last fence: a fence names
+//!   the keys that were put again, and nodes forget what is older. Puts of the same key between two
+//!   fences, on hosts that do not know of each other's, are not ordered; one of them wins, the same
+//!   for all members.
 
 mod chunks;
 mod fence;
@@ -30,65 +32,67 @@ use crate::error::CommError;
 use chunks::PartialValues;
 use lookup::{PendingLookup, Requester};
 
-/// The longest key.
+/// The longest key in bytes.
 const MAX_KEY: usize = 64 << 10;
 
-/// Which of two values of a key is the later: the greater one's.
+/// The order of values of a key: the greater version is the later value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Version {
     /// How many fences its host had passed.
     fences: u64,
-    /// Greater than in everything its leader had seen.
+    /// Greater than every count that its leader had seen.
     count: u64,
-    /// The leader of its host; nobody is the front end.
+    /// The leader of its host; `None` for the front end.
     leader: Option<Rank>,
 }
 
-/// What is said about keys.
+/// A message about keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum KvsMessage {
-    /// To whoever keeps values for the sender: a value of this length.
+    /// To the server of the sender: a value of this length.
     Put { key: String, scope: KeyScope, length: u64 },
-    /// Upwards: this has been put here or below, and is sparse.
+    /// Upwards: a local value has been put here or below.
     Announce { key: String, version: Version },
-    /// Where is it?
+    /// Looks a key up.
     Query(Query),
-    /// Nobody here asks any more.
+    /// The query is not needed any more.
     CancelQuery { key: String, wait: bool },
-    /// What has come of a question, as known after so many fences, with a value of this length.
+    /// The reply to a query, as of so many fences, with a value of this length.
     Reply { to: Query, fences: u64, reply: Reply, length: u64 },
-    /// Upwards: what was announced is gone, with those who had it.
+    /// Upwards: an announced value is lost with its host.
     ValueLost { key: String, version: Version },
-    /// Downwards, to what was announced: a later value was known here, and is gone. Be later than that.
+    /// Downwards, to the host of a value: a later version existed and is lost. The value must get a
+    /// version later than that.
     RaiseVersion { key: String, over: Version },
-    /// More of the value that the last message has begun.
+    /// More bytes of the value of the last message.
     Continue,
 }
 
-/// A question for a key.
+/// A lookup of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Query {
     key: String,
-    /// If nobody has put it: whether to wait until somebody does.
+    /// Whether to wait for a value if there is none.
     wait: bool,
-    /// Which of the sender's questions it is. A later one for the same takes its place.
+    /// The number of the query at its sender. A later one for the same key replaces it.
     nth: u64,
-    /// How many fences the sender has passed; he wants nothing older.
+    /// How many fences the sender has passed; a reply must not be older.
     fences: u64,
 }
 
-/// What has come of a question.
+/// The reply to a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reply {
     /// A value.
     Value(Version),
-    /// A dense value that no fence has taken to the others yet: they must not keep it, as nobody would tell them of its end.
+    /// A replicated value that no fence has distributed yet. The receiver must not cache it, as it
+    /// would not learn of a later value.
     Unfenced(Version),
-    /// From above: nobody has put it. From below: it is not here any more.
+    /// From above: the key has no value. From below: the value is no longer there.
     NotFound,
-    /// This one is gone.
+    /// The value with this version is lost.
     Lost(Version),
-    /// Nobody can be asked: the way up is gone.
+    /// The server is lost.
     Unreachable,
 }
 
@@ -102,20 +106,20 @@ struct KeyEntry {
 /// Where a value is.
 #[derive(Clone, Debug)]
 enum ValueLocation {
-    /// Here: it was put on this host, has come with a fence, or was asked for.
+    /// On this node: it was put on this host, came with a fence, or was looked up.
     Here(Bytes),
     /// Behind this link.
     Below(LinkId),
-    /// It was below, and is gone. Only the top keeps that in mind.
+    /// It was below and is lost. Only the top remembers that.
     Gone,
 }
 
-/// Whose keys a process goes by.
+/// Where a process stores and looks up keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KvsRole {
-    /// Its own.
+    /// In its own store.
     Server,
-    /// Those of whoever is at the other end of this link.
+    /// In the store at the other end of this link.
     Client(Option<LinkId>),
 }
 
@@ -134,25 +138,25 @@ fn kvs_role(view: &GroupView) -> KvsRole {
 #[derive(Debug, Default)]
 pub(crate) struct KeyStore {
     entries: BTreeMap<String, KeyEntry>,
-    /// What is asked for: by those who take no for an answer, and by those who wait.
+    /// Lookups in progress: first those that do not wait for a value, then those that do.
     lookups: [BTreeMap<String, PendingLookup>; 2],
-    /// Questions that were faster than a fence.
+    /// Queries that have overtaken a fence.
     early_queries: Vec<(LinkId, Query)>,
-    /// How many questions have been asked from here.
+    /// How many queries have been sent from here.
     queries: u64,
     partial: PartialValues,
     /// How many fences have been passed here.
     fences: u64,
-    /// The highest of each that was seen in a version.
+    /// The highest number of fences and the highest count of all versions seen.
     seen: (u64, u64),
     fence: fence::FenceState,
-    /// Why nobody can be asked any more.
+    /// The error of calls after the server has been lost.
     server_lost: Option<CommError>,
 }
 
 impl KeyStore {
-    /// Values are handed over as they are put, so nobody has to stay for them.
-    #[allow(clippy::unused_self, reason = "it is one of several that are asked")]
+    /// Values leave the process as they are put, so it need not stay for them.
+    #[allow(clippy::unused_self, reason = "the parts of a group have the same interface")]
     pub(crate) const fn is_idle(&self) -> bool {
         true
     }
@@ -176,7 +180,7 @@ impl KeyStore {
                 let length = value.len() as u64;
                 let put = KvsMessage::Put { key: key.clone(), scope, length };
                 chunks::send(link, put, value, out);
-                // What was asked before may be answered already, with an older value.
+                // Replies to earlier queries may have an older value.
                 self.restart_query(&key, view, out);
                 Ok(Outcome::Done)
             }
@@ -185,7 +189,7 @@ impl KeyStore {
         out.push(Effect::Finish(id, done));
     }
 
-    #[allow(clippy::needless_pass_by_value, reason = "a call brings it along")]
+    #[allow(clippy::needless_pass_by_value, reason = "calls own their keys")]
     pub(crate) fn get(
         &mut self,
         id: CallId,
@@ -200,7 +204,7 @@ impl KeyStore {
         }
     }
 
-    /// The program does not wait for this call any more; whether it was one of these.
+    /// Cancels a lookup. True if it is one of these.
     pub(crate) fn cancel(&mut self, id: CallId, _: &GroupView, out: &mut Vec<Effect>) -> bool {
         for wait in [false, true] {
             let mut open = self.lookups[usize::from(wait)].iter();
@@ -255,7 +259,7 @@ impl KeyStore {
         }
     }
 
-    /// A link is gone, and these ranks with it.
+    /// A link is closed, and these ranks are lost with it.
     pub(crate) fn cut(&mut self, link: LinkId, ranks: &Ranks, view: &GroupView, out: &mut Vec<Effect>) {
         let way_up = match kvs_role(view) {
             KvsRole::Server if view.topology.top => None,
@@ -292,7 +296,8 @@ impl KeyStore {
             KeyScope::Replicated => self.fence.put(key.clone(), version, value.clone()),
             KeyScope::Local => self.fence.supersede(&key),
         }
-        // Questions that this answers are taken back before the announcement, so that none of them comes back down.
+        // Queries that this answers are cancelled before the announcement, so that none of them
+        // returns from above.
         self.record(&key, version, ValueLocation::Here(value), view);
         self.resolve(&key, view, out);
         if scope == KeyScope::Local {
@@ -309,7 +314,7 @@ impl KeyStore {
         out: &mut Vec<Effect>,
     ) {
         if let Some(&KeyEntry { version: over, at: ValueLocation::Gone }) = self.entries.get(&key) {
-            // The lost value was not of this host's knowing, but what is put after a loss has to count.
+            // This host never saw the lost value, but a put after a loss must take effect.
             if version < over {
                 chunks::send(link, KvsMessage::RaiseVersion { key, over }, Bytes::new(), out);
                 return;
@@ -335,7 +340,7 @@ impl KeyStore {
         }
     }
 
-    /// What was below is gone.
+    /// A value below is lost.
     fn value_lost(&mut self, key: &str, view: &GroupView, out: &mut Vec<Effect>) {
         if view.topology.top {
             if let Some(entry) = self.entries.get_mut(key) {
@@ -346,7 +351,7 @@ impl KeyStore {
         }
     }
 
-    /// Something was put, here or below.
+    /// A value was put here or below.
     fn record(&mut self, key: &str, version: Version, at: ValueLocation, view: &GroupView) {
         self.observe(version);
         let before = self.entries.get(key);
@@ -379,7 +384,7 @@ impl KeyStore {
 }
 
 impl PartialEq for ValueLocation {
-    /// Whether it is the same place; values are not compared.
+    /// Whether both are the same place; values are not compared.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Below(one), Self::Below(other)) => one == other,

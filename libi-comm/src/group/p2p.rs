@@ -1,33 +1,36 @@
-//! Decides how a message gets from one process to another.
+//! Decides how point-to-point messages get from one process to another.
 //!
-//! Messages travel along the tree: each process on the way passes frames on as they come, and keeps nothing of them. How
-//! much may be on its way is agreed between the two ends.
+//! Messages are routed along the tree. The processes on the way forward frames as they arrive and
+//! store none; the two ends agree how much may be on its way.
 //!
-//! A short message goes at once, as long as what the receiver's program has not yet taken of such messages stays
-//! below a limit ([`send_queue::EAGER_LIMIT`]). Any other is only announced; when the program calls for it, the receiver pulls it, in
-//! steps, so that no more than a window of it is on its way ([`receive_queue::WINDOW`]). So a message that nobody receives stays
-//! where it was sent, and nothing waits behind it.
+//! - **Eager.** A short message is sent at once while the eager messages that the receiving program
+//!   has not consumed stay below a limit ([`EAGER_LIMIT`](send_queue::EAGER_LIMIT)).
+//! - **Rendezvous.** Any other message is only offered. When the program calls for it, the receiver
+//!   pulls it in steps, so that no more than a window is on its way
+//!   ([`WINDOW`](receive_queue::WINDOW)). A message that is never received stays with its sender
+//!   and delays no other.
 //!
 //! ```text
 //! sender                          receiver
-//!   Whole ------------------------->      short: all of it
-//!       <-------------------------- Read  so much has been taken; so much more may come unasked
+//!   Eager ------------------------->      a short message, whole
+//!       <---------------------- Consumed  so much has been consumed; so much more may be sent
 //!
-//!   Offer ------------------------->      anything else
-//!       <-------------------------- Pull  when there is a call for it; again as bytes come
+//!   Offer ------------------------->      any other message
+//!       <-------------------------- Pull  when there is a receive for it; again as chunks arrive
 //!   Chunk ------------------------->
-//!   Withdrawn --------------------->      the sender has given up
-//!       <-------------------------- Refused
+//!   Withdrawn --------------------->      the sender has cancelled
+//!       <---------------------- Rejected
 //! ```
 //!
-//! All frames from one process to another take the same way and stay in order, announcements and short messages too: that
-//! is the order in which messages with one tag are received.
+//! Frames from one process to another take the same route and stay in order, offers and eager
+//! messages included. Messages with one tag are received in that order.
 //!
-//! A send is done when everything has been handed over. If its call is given up before, the message is taken back; a receive
-//! that was waiting for the rest ends with an error, and one that had not begun never learns of it. A receive that is given up
-//! in the midst of a message uses that message up.
+//! A send is complete when the whole message has been handed to the link. A cancelled send
+//! withdraws its message: a receive that was waiting for the rest fails, and one that had not begun
+//! never learns of it. A receive that is cancelled in the middle of a message consumes that
+//! message.
 //!
-//! Whoever has no way to a receiver says so to the sender.
+//! A process without a route to the receiver says so to the sender.
 
 mod receive_queue;
 mod send_queue;
@@ -47,7 +50,7 @@ use crate::message::Message;
 use receive_queue::ReceiveQueue;
 use send_queue::SendQueue;
 
-/// What is said of a message between two.
+/// A frame of a point-to-point message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     from: Address,
@@ -55,39 +58,39 @@ pub(crate) struct Envelope {
     message: P2pMessage,
 }
 
-/// What one end says to the other. Messages are numbered by their sender, in the order of its calls.
+/// What one end says to the other. The sender numbers its messages in the order of its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum P2pMessage {
-    /// This is a message.
+    /// A whole message.
     Eager { id: u64, tag: u32 },
-    /// There is a message, and it is so long.
+    /// A message of this length is available.
     Offer { id: u64, tag: u32, total: u64 },
     /// Bytes of a message that was pulled.
     Chunk { id: u64, offset: u64 },
-    /// The sender has given up.
+    /// The sender has cancelled the message.
     Withdrawn { id: u64, tag: u32 },
-    /// So many bytes of this message may be sent, counted from its beginning.
+    /// So many bytes of the message may be sent, in total.
     Pull { id: u64, limit: u64 },
     /// No more of this message is to be sent.
     Rejected { id: u64, why: RejectReason },
-    /// The receiver's program has taken so much of what came unasked, counted from the beginning.
+    /// So many bytes of eager messages have been consumed, in total.
     Consumed { limit: u64 },
-    /// From somebody on the way, in place of the one who could not be reached: there is no way.
+    /// Sent by a process on the way, in the name of the receiver: there is no route to it.
     Undeliverable,
 }
 
-/// Why the rest of a message is not wanted.
+/// Why the rest of a message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum RejectReason {
-    /// The call for it was given up.
+    /// The receive was cancelled.
     Cancelled,
-    /// There is not as much memory.
+    /// No memory for the message.
     OutOfMemory,
-    /// What came did not fit what was announced.
+    /// The bytes do not match the offer.
     Protocol,
 }
 
-/// The messages that a process sends and receives, and passes on.
+/// The messages that a process sends, receives and forwards.
 #[derive(Debug, Default)]
 pub(crate) struct PointToPoint {
     sends: SendQueue,
@@ -95,7 +98,8 @@ pub(crate) struct PointToPoint {
 }
 
 impl PointToPoint {
-    /// Whether everything that was sent here has been handed over. What nobody has pulled has not: it would be lost.
+    /// Whether everything that was sent here has been handed to the link. Offers that have not been
+    /// pulled have not: they would be lost.
     pub(crate) fn is_idle(&self) -> bool {
         self.sends.is_empty()
     }
@@ -112,7 +116,7 @@ impl PointToPoint {
         let mut ctx = P2pContext { view, out };
         match view.route(to) {
             Ok(Some(_)) => self.sends.send(call, to, tag, data, &mut ctx),
-            // What a program sends itself is in its memory anyway.
+            // A message of a process to itself needs no credit.
             Ok(None) => {
                 ctx.finish(call, Ok(Outcome::Done));
                 self.receives.send_to_self(tag, data, &mut ctx);
@@ -132,7 +136,7 @@ impl PointToPoint {
         self.receives.receive(call, from, tag, &mut P2pContext { view, out });
     }
 
-    /// The program does not wait for this call any more; whether it was one of these.
+    /// Cancels a call. True if it is a point-to-point one.
     pub(crate) fn cancel(&mut self, call: CallId, view: &GroupView, out: &mut Vec<Effect>) -> bool {
         let mut ctx = P2pContext { view, out };
         self.sends.cancel(call, &mut ctx) || self.receives.cancel(call, &mut ctx)
@@ -149,12 +153,12 @@ impl PointToPoint {
         match view.route(envelope.to) {
             Ok(None) => self.on_local_frame(link, envelope, payload, &mut P2pContext { view, out }),
             Ok(Some(next)) if next != link => out.push(Effect::Send(next, envelope.frame(payload))),
-            // Back where it came from is no way either.
+            // Back over the same link is no route either.
             _ => reject_undeliverable(&envelope, view, out),
         }
     }
 
-    /// These are gone, as the place knows already.
+    /// These ranks are lost; the view has them already.
     pub(crate) fn lost(&mut self, ranks: &Ranks, view: &GroupView, out: &mut Vec<Effect>) {
         let among = |who: Address| matches!(who, Address::Rank(rank) if ranks.contains(rank));
         self.peers_lost(&among, &mut P2pContext { view, out });
@@ -168,7 +172,8 @@ impl PointToPoint {
     /// A frame for this process.
     fn on_local_frame(&mut self, link: LinkId, envelope: Envelope, payload: Bytes, ctx: &mut P2pContext<'_>) {
         let Envelope { from, message, .. } = envelope;
-        // Nobody else is taken at his word, and of the lost nothing more is to come.
+        // The link proves the sender: frames in the name of another process are dropped, as are
+        // those of lost ones.
         if !matches!(ctx.view.route(from), Ok(Some(route)) if route == link) {
             return;
         }
@@ -180,13 +185,14 @@ impl PointToPoint {
             P2pMessage::Pull { id, limit } => self.sends.pulled(from, id, limit, ctx),
             P2pMessage::Rejected { id, why } => self.sends.rejected(from, id, why, ctx),
             P2pMessage::Consumed { limit } => self.sends.consumed(from, limit),
-            // Whoever says so knows of the loss, which will soon be known here; what came before has come.
+            // The process that says so knows of a loss that is about to be reported here. Earlier
+            // frames have arrived.
             P2pMessage::Undeliverable => self.peers_lost(&|who| who == from, ctx),
         }
     }
 }
 
-/// Tells the sender that there is no way to the receiver.
+/// Tells the sender that there is no route to the receiver.
 fn reject_undeliverable(envelope: &Envelope, view: &GroupView, out: &mut Vec<Effect>) {
     if envelope.message == P2pMessage::Undeliverable {
         return;
@@ -203,14 +209,15 @@ impl Envelope {
     }
 }
 
-/// Where what is decided here goes.
+/// Where effects go.
 struct P2pContext<'a> {
     view: &'a GroupView,
     out: &'a mut Vec<Effect>,
 }
 
 impl P2pContext<'_> {
-    /// To somebody elsewhere. If there is no way to him, his loss is known, and all that concerns him over.
+    /// Sends to another process. Without a route to it, its loss is known and its calls have
+    /// failed.
     fn send(&mut self, to: Address, message: P2pMessage, payload: Bytes) {
         if let Ok(Some(link)) = self.view.route(to) {
             let envelope = Envelope { from: self.view.me(), to, message };
@@ -227,7 +234,7 @@ impl P2pContext<'_> {
     }
 }
 
-/// What calls end with that need somebody who is gone.
+/// The error of calls that need a lost process.
 fn lost(who: Address) -> CommError {
     match who {
         Address::FrontEnd => CommError::FrontEndLost,

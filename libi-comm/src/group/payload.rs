@@ -1,4 +1,5 @@
-//! What travels with the signs of a call and is no piece of anybody's data: segments of a ring, keys at a fence.
+//! The payload of collective calls that is not pieces of members' data: segments of a ring, keys of
+//! a fence.
 
 use bytes::Bytes;
 use libi_core::ids::LinkId;
@@ -12,10 +13,10 @@ use crate::contract::{Effect, Outcome};
 use crate::error::CommError;
 use crate::message::{CollectiveHeader, Kind, Message};
 
-/// How much cargo that is not pieces goes into one frame.
+/// How much of such a payload goes into one frame.
 const MAX_PAYLOAD: usize = 512 << 10;
 
-/// What goes up with the sign that everybody here has called.
+/// Prepares the payload that goes up with the sign that all members here have called.
 pub(super) fn payload_up(
     state: &mut CallState,
     parent: LinkId,
@@ -35,19 +36,20 @@ pub(super) fn payload_up(
     Ok(())
 }
 
-/// What goes down with the sign that everybody has called, and what it means here.
+/// Prepares the payload that goes down with the sign that all members have called, and applies it
+/// here.
 pub(super) fn payload_down(state: &mut CallState, ctx: &mut CallContext<'_>) -> Result<(), CommError> {
     let top = ctx.view.collective_parent().is_none();
     let from_above = state.received_payload.remove(&LinkId::PARENT).filter(|_| !top).unwrap_or_default();
     match state.by.1.kind {
         Kind::Ring => {
-            let garbled = CommError::Protocol("no part of a ring");
+            let invalid = CommError::Protocol("an invalid ring segment");
             let segments = segments(state, ctx.view)?;
             let whole = RingSegment::join(&segments);
             let neighbors = if top {
                 SegmentNeighbors::whole(&whole)
             } else {
-                SegmentNeighbors::decode(&from_above).ok_or(garbled)?
+                SegmentNeighbors::decode(&from_above).ok_or(invalid)?
             };
             let mut parts = neighbors.split(&segments).into_iter();
             let own = if ctx.view.topology.me.is_some() { parts.next() } else { None };
@@ -82,19 +84,19 @@ fn fence_below(state: &mut CallState, ctx: &mut CallContext<'_>) -> Result<(), C
     Ok(())
 }
 
-/// The parts of the ring here and below, in their order.
+/// The segments of the ring here and below, in their order.
 fn segments<'a>(state: &'a CallState, view: &GroupView) -> Result<Vec<RingSegment<'a>>, CommError> {
     let own = view.topology.me.is_some().then(|| Ok(RingSegment::of(&state.ring_input)));
     let below = view.topology.branches.iter().map(|branch| {
         let bytes = state.received_payload.get(&branch.link).map_or(&[][..], Vec::as_slice);
-        RingSegment::decode(bytes).ok_or(CommError::Protocol("no part of a ring"))
+        RingSegment::decode(bytes).ok_or(CommError::Protocol("an invalid ring segment"))
     });
     own.into_iter().chain(below).collect()
 }
 
-/// A fence that is over here was decided all the same: what has come down with it is in force, here and below.
+/// Applies a fence that is over here but was decided by the top, and forwards it to all branches.
 pub(super) fn forward_fence(header: &CollectiveHeader, payload: &Bytes, ctx: &mut CallContext<'_>) {
-    // What makes no sense here makes none below.
+    // A payload that is invalid here is invalid below.
     if ctx.kvs.fence_down(payload.clone(), ctx.view, ctx.out).is_err() {
         return;
     }
@@ -105,7 +107,7 @@ pub(super) fn forward_fence(header: &CollectiveHeader, payload: &Bytes, ctx: &mu
     }
 }
 
-/// Sends a sign with what goes with it, in as many frames as that takes.
+/// Sends a header with its payload in as many frames as it takes.
 pub(super) fn send_payload(
     link: LinkId,
     header: &CollectiveHeader,

@@ -1,4 +1,4 @@
-//! What comes to this process in one collective call, until it is complete.
+//! What this process receives in one collective call, until it is complete.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::message::{CallSignature, Kind};
 use crate::piece::{Item, Piece};
 use crate::reduce::{Combine, Reducer};
 
-/// An item that comes in pieces, in their order.
+/// An item that arrives in consecutive pieces.
 #[derive(Debug)]
 pub(crate) struct ItemAssembly {
     item: Item,
     bytes: Vec<u8>,
 }
 
-/// An item that is put together where it can be lent.
+/// An item that is assembled in shared memory.
 #[derive(Debug)]
 pub(crate) struct RegionAssembly {
     region: Box<dyn Region>,
@@ -31,10 +31,10 @@ impl RegionAssembly {
         Self { region, item, filled: 0 }
     }
 
-    /// Takes the next piece; whether it was the last.
+    /// Appends the next piece. True if it was the last.
     pub(crate) fn push(&mut self, piece: &Piece) -> Result<bool, CommError> {
         if piece.item != self.item || piece.offset != self.filled {
-            return Err(CommError::Protocol("a piece that does not continue the one before"));
+            return Err(CommError::Protocol("a piece that does not continue its item"));
         }
         if !self.region.append(&piece.bytes) {
             return Err(CommError::OutOfMemory(self.item.total));
@@ -57,7 +57,8 @@ impl ItemAssembly {
         Ok(Self { item, bytes })
     }
 
-    /// Takes the next piece of whatever is being assembled; the item, if this completes it. A whole item is not copied.
+    /// Appends the next piece. Returns the item if it is complete. An item in one piece is not
+    /// copied.
     pub(crate) fn push(open: &mut Option<Self>, piece: Piece) -> Result<Option<(Item, Bytes)>, CommError> {
         if piece.offset == 0 && piece.is_last() && open.is_none() {
             return Ok(Some((piece.item, piece.bytes)));
@@ -67,7 +68,7 @@ impl ItemAssembly {
             None => open.insert(Self::begin(piece.item)?),
         };
         if piece.item != assembly.item || piece.offset != assembly.bytes.len() as u64 {
-            return Err(CommError::Protocol("a piece that does not continue the one before"));
+            return Err(CommError::Protocol("a piece that does not continue its item"));
         }
         assembly.bytes.extend_from_slice(&piece.bytes);
         if !piece.is_last() {
@@ -80,11 +81,12 @@ impl ItemAssembly {
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedItems {
-    /// How many items, or values by weight, are still to come.
+    /// How many items are still to arrive; in reductions, the number of members that missing values
+    /// represent.
     remaining: u64,
-    /// Items of which a part is there, by their senders.
+    /// Incomplete items by their senders.
     open: BTreeMap<u32, Option<ItemAssembly>>,
-    /// Items that are complete, by their senders; values by their place.
+    /// Complete items by their senders; values by their position.
     whole: BTreeMap<u32, Bytes>,
 }
 
@@ -97,7 +99,7 @@ impl ReceivedItems {
         self.remaining == 0
     }
 
-    /// Takes a piece that is for this process.
+    /// Takes a piece for this process.
     pub(crate) fn push(&mut self, piece: Piece) -> Result<(), CommError> {
         let from = piece.item.from;
         let open = self.open.entry(from).or_default();
@@ -108,18 +110,18 @@ impl ReceivedItems {
         Ok(())
     }
 
-    /// Takes a whole item, or a value that stands for so many members.
+    /// Takes a complete item, or a value that represents `weight` members.
     pub(crate) fn take(&mut self, from: u32, weight: u64, bytes: Bytes) -> Result<(), CommError> {
         let remaining =
             self.remaining.checked_sub(weight).ok_or(CommError::Protocol("more items than members"))?;
         self.remaining = remaining;
         match self.whole.insert(from, bytes) {
             None => Ok(()),
-            Some(_) => Err(CommError::Protocol("an item that came twice")),
+            Some(_) => Err(CommError::Protocol("a duplicate item")),
         }
     }
 
-    /// What the caller gets.
+    /// The outcome for the caller.
     pub(crate) fn outcome(
         &mut self,
         called: &CallSignature,

@@ -1,8 +1,8 @@
-//! Values on their way up, combined where they meet.
+//! Values of a reduction, combined where they meet on their way up.
 //!
-//! Arrays are combined in segments, each for itself, so that the first is on its way up before the last has been heard of.
-//! Values of a program's own function are whole, and stand for neighbours in the order of ranks; a process that is
-//! not on the way of all between them passes several on.
+//! Arrays are combined in segments, so that the first segment is on its way before the last has
+//! arrived. Values of a function of the program are whole and represent adjacent members. A process
+//! that cannot combine some of its values, because they are not adjacent, passes several on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use crate::message::Kind;
 use crate::piece::{Item, Piece};
 use crate::reduce::{Combine, Reducer, combine};
 
-/// A value that stands for some members.
+/// A value that represents some members.
 #[derive(Debug)]
 pub(crate) struct ReducedValue {
-    /// Which segment it is; of a function of the program's own, the place of the first of these members among all.
+    /// The index of the segment of an array; with a function of the program, the position of the
+    /// first of the members among all.
     pub(crate) at: u32,
-    /// For how many.
+    /// How many members it represents.
     pub(crate) weight: u64,
     pub(crate) bytes: Bytes,
 }
@@ -39,14 +40,14 @@ impl ReducedValue {
 #[derive(Debug, Default)]
 struct PendingSum {
     weight: u64,
-    /// Of arrays, one.
+    /// For arrays there is one value.
     values: BTreeMap<u32, (u64, Vec<u8>)>,
 }
 
 /// See the [module](self).
 pub(crate) struct Reduction {
     kind: Kind,
-    /// For how many members the values stand that are to be here.
+    /// How many members the values that meet here represent together.
     members: u64,
     sums: BTreeMap<u32, PendingSum>,
     open: BTreeMap<LinkId, Option<ItemAssembly>>,
@@ -64,20 +65,20 @@ impl Reduction {
         Self { kind, members, sums: BTreeMap::new(), open: BTreeMap::new(), function: None }
     }
 
-    /// The program has said how values are combined.
+    /// The function of the program is known.
     pub(crate) fn set_function(&mut self, reducer: &Reducer) {
         if let Reducer::Custom(function) = reducer {
             self.function = Some(Arc::clone(function));
         }
     }
 
-    /// Takes a piece of a value; the value, if that completes it.
+    /// Takes a piece of a value. Returns the value if it is complete.
     pub(crate) fn assemble(&mut self, link: LinkId, piece: Piece) -> Result<Option<ReducedValue>, CommError> {
         let whole = ItemAssembly::push(self.open.entry(link).or_default(), piece)?;
         Ok(whole.map(|(item, bytes)| ReducedValue::of(item, bytes)))
     }
 
-    /// Takes a value; if everybody's is in it now, those that go on.
+    /// Adds a value. Returns the combined values once all members are represented.
     pub(crate) fn add(&mut self, value: ReducedValue) -> Result<Vec<ReducedValue>, CommError> {
         let segment = if let Kind::Reduce(..) = self.kind { value.at } else { 0 };
         let sum = self.sums.entry(segment).or_default();
@@ -93,7 +94,7 @@ impl Reduction {
                 *weight += value.weight;
                 combine(op, element, into, &value.bytes);
             }
-            (_, Some(_)) => return Err(CommError::Protocol("a value that came twice")),
+            (_, Some(_)) => return Err(CommError::Protocol("a duplicate value")),
             (_, None) => {
                 sum.values.insert(value.at, (value.weight, value.bytes.into()));
             }

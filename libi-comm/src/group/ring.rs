@@ -1,14 +1,16 @@
-//! The ring: who is whose neighbour, and how many come before, with one message up and one down on each link.
+//! The ring: the neighbors of each member and the sum of the weights before it, with one message up
+//! and one down on each link.
 //!
-//! The ring goes through the tree: a process comes first, then everybody below its first branch, and so on; so the
-//! members of a host are neighbours. Upwards goes what a branch looks like from outside; downwards what lies before and behind it.
+//! The ring goes through the tree in depth-first order: a process, then everything below its first
+//! branch, and so on. The members of a host are therefore neighbors. Upwards goes a summary of a
+//! branch; downwards go the neighbors of the branch and the sums before it.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::RingPosition;
 
-/// What a member brings.
+/// What a member contributes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RingInput {
     pub(crate) count: u64,
@@ -16,26 +18,26 @@ pub(crate) struct RingInput {
     pub(crate) right: Bytes,
 }
 
-/// A stretch of the ring, from outside.
+/// A summary of adjacent members of the ring.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RingSegment<'a> {
     members: u32,
     count: u64,
-    /// What its first has for the left.
+    /// What its first member has for the left neighbor.
     left: &'a [u8],
-    /// What its last has for the right.
+    /// What its last member has for the right neighbor.
     right: &'a [u8],
 }
 
-/// What lies around a stretch.
+/// What precedes and follows a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentNeighbors<'a> {
-    /// Members before it, and in all.
+    /// The number of members before it; `size` is the number of members in all.
     before: u32,
     size: u32,
-    /// What those before it count for.
+    /// The sum of the weights before it.
     count: u64,
-    /// What its left neighbour has for the right, and its right neighbour for the left.
+    /// What the left neighbor has for its right, and the right neighbor for its left.
     left: &'a [u8],
     right: &'a [u8],
 }
@@ -53,7 +55,7 @@ impl<'a> RingSegment<'a> {
         postcard::to_allocvec(self).unwrap_or_default()
     }
 
-    /// Several, one behind the other.
+    /// The segment that consists of these.
     pub(crate) fn join(segments: &[Self]) -> Self {
         Self {
             members: segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.members)),
@@ -65,7 +67,7 @@ impl<'a> RingSegment<'a> {
 }
 
 impl<'a> SegmentNeighbors<'a> {
-    /// Of the whole ring: it is its own neighbour.
+    /// The neighbors of the whole ring: it is its own neighbor.
     pub(crate) const fn whole(ring: &RingSegment<'a>) -> Self {
         Self { before: 0, size: ring.members, count: 0, left: ring.right, right: ring.left }
     }
@@ -78,7 +80,7 @@ impl<'a> SegmentNeighbors<'a> {
         postcard::to_allocvec(self).unwrap_or_default()
     }
 
-    /// What lies around each of these, of which it is what lies around all.
+    /// The neighbors of each of these segments; `self` are the neighbors of all together.
     pub(crate) fn split(self, segments: &[RingSegment<'a>]) -> Vec<Self> {
         let mut here = self;
         let mut neighbors = Vec::with_capacity(segments.len());
@@ -92,7 +94,7 @@ impl<'a> SegmentNeighbors<'a> {
         neighbors
     }
 
-    /// What a single member is told.
+    /// The position of the only member of the segment.
     pub(crate) fn position(&self) -> RingPosition {
         RingPosition {
             rank: self.before,

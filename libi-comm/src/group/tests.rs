@@ -1,11 +1,11 @@
-//! Groups that are connected by queues: every operation on trees of several shapes, and what goes wrong.
+//! Groups connected by queues: every operation on trees of several shapes, and every failure.
 
 mod cluster;
 
 use super::*;
 use crate::contract::{Outcome, RingPosition};
 use crate::error::AbortCause;
-use crate::memory::LENDING;
+use crate::memory::REGION_MIN;
 use crate::message::{Kind, Length};
 use crate::reduce::{Element, Op, Reducer};
 use cluster::{Carried, Cluster, bytes, each};
@@ -36,7 +36,7 @@ fn members_of_a_host_are_lent_what_is_long() {
     let local = |rank| rank != 0 && rank != 4;
     for (root, borrowers) in [(0, 5), (4, 5), (1, 4), (6, 4)] {
         let mut cluster = Cluster::with_hosts(7, root as u64, parent, local);
-        for (length, lent) in [(LENDING as usize - 1, 0), (LENDING as usize, borrowers)] {
+        for (length, lent) in [(REGION_MIN as usize - 1, 0), (REGION_MIN as usize, borrowers)] {
             let data = |who| (who == root).then(|| bytes(root, length));
             let call = |who| Call::Broadcast { root: Rank(root as u32), data: data(who), length: None };
             assert!(cluster.all(7, call) == vec![Ok(Outcome::Data(bytes(root, length))); 7]);
@@ -110,7 +110,7 @@ fn values_are_combined_whatever_the_tree() {
                 assert!(result == Ok(expected));
             }
         }
-        // The order of ranks is kept, and nothing else is needed of the function.
+        // The order of ranks is kept, and the function need only be associative.
         let joined: String = (0..size).map(|who| format!("<{who}>")).collect();
         let reducer = Reducer::by(Vec::extend_from_slice);
         let call = |who| Call::Reduce { to: None, data: format!("<{who}>").into(), reducer: reducer.clone() };
@@ -295,7 +295,7 @@ fn frames_that_make_no_sense_break_a_call_at_most() {
         let noise: Vec<u8> = (0..rng.below(40)).map(|_| rng.bits() as u8 >> (rng.below(8) as u8)).collect();
         cluster.tell(0, Event::Frame(LinkId(1), noise.into()));
     }
-    // Some of the noise may have said that somebody is lost, who then is.
+    // The noise may have reported losses, so a fresh cluster follows.
     let mut cluster = Cluster::new(3, 5, |_| 0);
     let called = Signature(Kind::AllGather);
     for payload in [&b"\xff\xff\xff\xff"[..], &[0; 7]] {

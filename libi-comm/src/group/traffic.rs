@@ -1,5 +1,6 @@
-//! Decides how much of a collective call goes over each link: as soon as one knows what is called, one knows how many items
-//! pass, and in which direction. So everybody can tell when a link has carried everything, without being told.
+//! Decides how much of a collective call passes over each link. The signature of a call determines
+//! how many items pass in each direction, so every process can tell when a link has carried
+//! everything.
 //!
 //! Of a link, *near* is this process and all that it reaches without the link; *far* is the rest.
 
@@ -21,7 +22,7 @@ pub(crate) struct LinkSides {
 /// How many bytes of an array are combined at a time.
 pub(crate) const SEGMENT: u64 = 64 << 10;
 
-/// Into how many values a call's data are cut that are combined inside the tree.
+/// Into how many values the data of a reduction are divided.
 pub(crate) fn segments(called: &CallSignature) -> u64 {
     match (called.kind, called.length) {
         (Kind::Reduce(..), Length::Equal(length)) => length.div_ceil(SEGMENT).max(1),
@@ -29,7 +30,8 @@ pub(crate) fn segments(called: &CallSignature) -> u64 {
     }
 }
 
-/// What goes over a link from near to far: items, or values by the number of members that they stand for.
+/// How many items pass from near to far; in reductions, the number of members that values
+/// represent.
 pub(crate) fn outgoing(called: &CallSignature, sides: LinkSides) -> u64 {
     let LinkSides { near, far, root_is_far, up } = sides;
     match called.kind {
@@ -42,22 +44,22 @@ pub(crate) fn outgoing(called: &CallSignature, sides: LinkSides) -> u64 {
         Kind::AllToAll => near * far,
         Kind::Reduce(..) | Kind::ReduceCustom => {
             let members = if up { near } else { near + far };
-            // Downwards goes the result, to those who want it.
+            // The result goes down to those that get it.
             let goes = up || called.root.is_none() || root_is_far;
             if goes { members * segments(called) } else { 0 }
         }
     }
 }
 
-/// What comes over a link from far to near.
+/// How many items pass from far to near.
 pub(crate) fn incoming(called: &CallSignature, sides: LinkSides) -> u64 {
     let LinkSides { near, far, root_is_far, up } = sides;
-    // Seen from there, the root is far if it is here; and one who has no root has it on neither side.
+    // As seen from the far side. A call without a root has it on neither side.
     let there = LinkSides { near: far, far: near, root_is_far: !root_is_far, up: !up };
     outgoing(called, there)
 }
 
-/// How many items or values come to this process itself.
+/// How many items or values this process itself receives.
 pub(crate) fn local_items(called: &CallSignature, me: Rank, members: u64) -> u64 {
     match called.kind {
         Kind::Barrier | Kind::Ring | Kind::Fence => 0,

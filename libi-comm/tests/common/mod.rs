@@ -16,7 +16,7 @@
     unreachable_pub,
     unused_imports,
     clippy::missing_panics_doc,
-    reason = "each test needs a part of it"
+    reason = "each test needs only a part"
 )]
 
 pub mod case;

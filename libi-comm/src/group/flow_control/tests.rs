@@ -1,4 +1,4 @@
-//! A process between a parent and children, and what its lanes hold.
+//! A process between a parent and children, and how much it holds.
 
 use libi_core::ids::Rank;
 
@@ -17,7 +17,7 @@ fn item(from: u32) -> Piece {
     Piece::whole(from, 0, vec![7; ITEM].into())
 }
 
-/// Children who send all that they may, until nothing goes on any more; how much each has sent.
+/// The children send all they may until nothing moves. Returns how much each has sent.
 fn fill_windows(flow: &mut FlowControl, items: usize) -> Vec<u64> {
     let (mut sent, mut allowed) = (vec![0; CHILDREN.len()], vec![EAGER; CHILDREN.len()]);
     loop {
@@ -50,7 +50,7 @@ fn batching(items: usize) -> FlowControl {
     flow
 }
 
-/// All frames that go up now, in bytes of items with what they count for beside.
+/// Sends all frames that can go up. Returns their cost.
 fn send_up(flow: &mut FlowControl) -> u64 {
     let before = flow.out[&LinkId::PARENT].sent;
     while flow.next_frame(LinkId::PARENT, header(), false).is_some() {}
@@ -88,7 +88,7 @@ fn who_may_send_again_is_granted_what_was_passed_on_and_no_more() {
         allowed += WINDOW_POOL;
         flow.allow(LinkId::PARENT, allowed);
         let mut passed_on = send_up(&mut flow);
-        // Children send what they are granted, which may go at once.
+        // Children send what they are granted, which may be forwarded at once.
         loop {
             let come: u64 = CHILDREN.iter().map(|link| flow.into[link].received).sum();
             let held = come - flow.out[&LinkId::PARENT].sent;
@@ -115,7 +115,8 @@ fn who_may_send_again_is_granted_what_was_passed_on_and_no_more() {
 
 #[test]
 fn what_waits_for_more_goes_when_somebody_cannot_send_it() {
-    // Two items wait in each lane to other children; none of them is full, and one child may send no more.
+    // Two items are queued for each of the other children; no queue is full, and one child is
+    // stalled.
     let mut flow = FlowControl::new(true);
     CHILDREN.into_iter().for_each(|link| flow.open(link, 1_000, 1_000));
     let (from, others) = (CHILDREN[0], &CHILDREN[1..]);

@@ -1,6 +1,7 @@
-//! How a value that is longer than a frame may be travels: behind its message, in parts.
+//! Splits values that are longer than a frame into chunks, and joins them.
 //!
-//! All parts of a value are sent at once, so nothing else of this kind is between them on their link.
+//! All chunks of a value are sent at once, so no other message about keys is between them on a
+//! link.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::KvsMessage;
 use crate::contract::Effect;
 use crate::message::Message;
 
-/// The longest part.
+/// The longest chunk.
 pub(super) const MAX_CHUNK: usize = 128 << 10;
 
 /// Sends a message with a value.
@@ -27,7 +28,7 @@ pub(super) fn send(link: LinkId, message: KvsMessage, mut value: Bytes, out: &mu
     }
 }
 
-/// Values that have come in part.
+/// Values that have arrived in part.
 #[derive(Debug, Default)]
 pub(super) struct PartialValues {
     partial: BTreeMap<LinkId, PartialValue>,
@@ -41,7 +42,8 @@ struct PartialValue {
 }
 
 impl PartialValues {
-    /// What has come with this frame, if it is whole now. What does not fit together is dropped.
+    /// Adds a frame. Returns the message and its value once complete. Chunks that do not match are
+    /// dropped.
     pub(super) fn join(
         &mut self,
         link: LinkId,
@@ -81,7 +83,7 @@ impl PartialValues {
         self.partial.is_empty()
     }
 
-    /// Nothing more will come over this link.
+    /// The link is closed.
     pub(super) fn cut(&mut self, link: LinkId) {
         self.partial.remove(&link);
     }

@@ -1,8 +1,9 @@
 //! What a fence does to keys.
 //!
-//! Up goes what was put densely, each key once; the top decides; down goes what is in force now: dense keys with their values,
-//! and the names of sparse keys that had been put before. Who has missed a fence, because it was broken off when some had
-//! already passed it, says so with the next and is told then.
+//! Upwards go replicated values that were put since the last fence, each key once. The top decides
+//! the versions. Downwards go the replicated keys with their values, and the names of local keys
+//! that were put again. A node that has missed a fence, because it was aborted after others had
+//! passed it, says so with the next fence and gets both then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +14,20 @@ use super::{KeyEntry, KeyStore, KvsRole, ValueLocation, Version, kvs_role};
 use crate::contract::Effect;
 use crate::group::GroupView;
 
-const INVALID: &str = "what came with a fence";
+const INVALID: &str = "an invalid fence payload";
 
-/// What is to be said with the next fence, and, at the top, what was said with those before.
+/// What the next fence will send, and, at the top, what earlier fences have decided.
 #[derive(Debug, Default)]
 pub(super) struct FenceState {
-    /// Dense, and put here since the last.
+    /// Replicated values put here since the last fence.
     fresh: BTreeMap<String, (Version, Bytes)>,
-    /// Dense, and said upwards, here and below; until the fence is over.
+    /// Replicated values from here and below that were sent upwards; kept until the fence is over.
     offered: BTreeMap<String, (Version, Bytes)>,
-    /// The last fence that everybody below has passed, as far as they have said.
+    /// The last fence that all nodes below have passed, as far as they have said.
     passed_below: Option<u64>,
-    /// At the top: known before, and put again since.
+    /// At the top: keys that had a value and were put again.
     again: BTreeSet<String>,
-    /// At the top: what was last said of a key.
+    /// At the top: the last decision on each key.
     decisions: BTreeMap<String, Decision>,
     /// At the top: how many fences have been decided.
     decided: u64,
@@ -36,7 +37,7 @@ pub(super) struct FenceState {
 struct Decision {
     fence: u64,
     version: Version,
-    /// Of a dense key.
+    /// Only for replicated keys.
     value: Option<Bytes>,
 }
 
@@ -45,12 +46,12 @@ impl FenceState {
         self.fresh.insert(key, (version, value));
     }
 
-    /// A sparse value has taken the place of a dense one that nobody else has seen.
+    /// A local value replaces a replicated one that no fence has distributed.
     pub(super) fn supersede(&mut self, key: &str) {
         self.fresh.remove(key);
     }
 
-    /// Whether nobody but those who have asked can have seen this value.
+    /// Whether only nodes that have asked for it can have this value.
     pub(super) fn is_unfenced(&self, key: &str, version: Version) -> bool {
         let of =
             |puts: &BTreeMap<String, (Version, Bytes)>| puts.get(key).is_some_and(|put| put.0 == version);
@@ -85,8 +86,8 @@ impl FenceState {
 }
 
 impl KeyStore {
-    /// A fence: everybody below has come to it. What goes up: what was put densely here and below since the last. Not for
-    /// the top.
+    /// All nodes below have entered a fence: the payload that goes up, with the replicated values
+    /// put here and below since the last. Not for the top.
     pub(crate) fn fence_up(&mut self) -> Bytes {
         self.fence.offer_fresh();
         let puts = self.fence.offered.iter();
@@ -94,7 +95,7 @@ impl KeyStore {
         encode(self.fence.passed(self.fences), entries)
     }
 
-    /// What somebody below has sent up with a fence.
+    /// The fence payload of a branch.
     pub(crate) fn fence_from_below(&mut self, _: LinkId, payload: Bytes) -> Result<(), &'static str> {
         if payload.is_empty() {
             return Ok(());
@@ -108,8 +109,8 @@ impl KeyStore {
         Ok(())
     }
 
-    /// At the top, when everybody has come to a fence: what goes down to everybody, and is to be applied here as well. Once decided,
-    /// it has to reach all who are still there.
+    /// At the top, when all members have entered a fence: the payload that goes down. The top
+    /// applies it as well. Once decided, it must reach all nodes that are not lost.
     pub(crate) fn fence_decided(&mut self) -> Bytes {
         let fence = &mut self.fence;
         fence.offer_fresh();
@@ -117,7 +118,7 @@ impl KeyStore {
         for (key, (mut version, value)) in std::mem::take(&mut fence.offered) {
             match self.entries.get(&key) {
                 Some(KeyEntry { version: lost, at: ValueLocation::Gone }) if *lost >= version => {
-                    // What is put after a loss has to count.
+                    // A put after a loss must take effect.
                     version =
                         Version { leader: version.leader, count: lost.count.saturating_add(1), ..*lost };
                 }
@@ -145,7 +146,8 @@ impl KeyStore {
         )
     }
 
-    /// What has come down with a fence is in force now. What goes on to branches is said by [`payload_for`](Self::payload_for).
+    /// Applies the payload from above. [`payload_for`](Self::payload_for) gives what goes to
+    /// branches.
     pub(crate) fn fence_down(
         &mut self,
         payload: Bytes,
@@ -183,8 +185,8 @@ impl KeyStore {
         Ok(())
     }
 
-    /// What goes down to a branch of what has come from above: to a further member of this host, who asks for what he wants to
-    /// know, only that there was a fence.
+    /// The payload for a branch. Another member of this host looks keys up through its leader, and
+    /// only needs to know that there was a fence.
     pub(crate) fn payload_for(local: bool, payload: &Bytes) -> Bytes {
         if !local {
             return payload.clone();
@@ -194,9 +196,9 @@ impl KeyStore {
     }
 }
 
-/// A number and keys, as they travel.
+/// The encoding of a number and of keys.
 fn encode<'a>(number: u64, entries: impl Iterator<Item = (&'a str, Version, Option<&'a Bytes>)>) -> Bytes {
-    // Such things can always be written.
+    // Serializing these types into a vector cannot fail.
     let mut payload = postcard::to_allocvec(&number).unwrap_or_default();
     for (key, version, value) in entries {
         let length = value.map(|value| value.len() as u64);

@@ -1,8 +1,8 @@
-//! Decides whom a node asks for a key, and who gets the answer.
+//! Decides where a node looks a key up, and which requesters get the reply.
 //!
-//! For each key there is one question under way at most, of those who wait and of those who do not each, and its answer is for
-//! all who have asked here. Whenever something becomes known of a key, its questions are settled again: answered, or turned to
-//! where the value is now.
+//! A node has at most one query in progress per key that waits for a value, and one that does not.
+//! The reply is for all requesters of this node. Whenever something becomes known of a key, its
+//! lookups are resolved again: answered, or redirected to where the value is now.
 
 use bytes::Bytes;
 use libi_core::ids::LinkId;
@@ -12,16 +12,16 @@ use crate::contract::{CallId, Effect, Outcome};
 use crate::error::CommError;
 use crate::group::GroupView;
 
-/// Somebody who waits for an answer.
+/// A call or a node that waits for a reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Requester {
     Call(CallId),
-    /// With the number of its question.
+    /// A node, and the number of its query.
     Link(LinkId, u64),
 }
 
 impl PartialEq for Requester {
-    /// Whether it is the same one, with whatever question.
+    /// Whether it is the same requester, with any query.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Call(one), Self::Call(other)) => one == other,
@@ -31,21 +31,21 @@ impl PartialEq for Requester {
     }
 }
 
-/// A question.
+/// The lookup of a key.
 #[derive(Debug, Default)]
 pub(super) struct PendingLookup {
     pub(super) requesters: Vec<Requester>,
-    /// Who has been asked, and has not answered yet, and the number of the question.
+    /// The node that was asked and has not replied, and the number of the query.
     sent_to: Option<(LinkId, u64)>,
-    /// How many fences had been passed here when the last of them asked: what was known before is too old.
+    /// How many fences had been passed here at the last request: an older reply does not count.
     fences: u64,
 }
 
-/// What can be done about a question.
+/// How a lookup can continue.
 enum Resolution {
     Reply(Reply, Bytes),
     Ask(LinkId),
-    /// To wait until somebody puts it.
+    /// Wait for a value.
     Wait,
 }
 
@@ -77,14 +77,14 @@ impl KeyStore {
         }
     }
 
-    /// A node asks.
+    /// A query has arrived over a link.
     pub(super) fn on_query(&mut self, link: LinkId, query: Query, view: &GroupView, out: &mut Vec<Effect>) {
         if query.fences > self.fences {
             self.early_queries.push((link, query));
             return;
         }
         let Query { key, wait, nth, .. } = query;
-        // All that he has announced has come before; if he asks, it is not there any more.
+        // Its sender has announced what it had; if it asks, it has the value no longer.
         self.forget_below(link, &key);
         self.join(&key, wait, Requester::Link(link, nth), view, out);
     }
@@ -106,14 +106,14 @@ impl KeyStore {
         self.resolve(key, view, out);
     }
 
-    /// Does what can be done now for those who want this key.
+    /// Continues the lookups of this key as far as possible.
     pub(super) fn resolve(&mut self, key: &str, view: &GroupView, out: &mut Vec<Effect>) {
         for wait in [false, true] {
             let Some((key, mut lookup)) = self.lookups[usize::from(wait)].remove_entry(key) else { continue };
             let resolution = self.resolution(&key, wait, view);
             let next = if let Resolution::Ask(link) = resolution { Some(link) } else { None };
             if next == Some(LinkId::PARENT) {
-                // Whoever is above has asked because it was below.
+                // The parent has asked because the value was below.
                 let parent = lookup
                     .requesters
                     .iter()
@@ -134,7 +134,7 @@ impl KeyStore {
         }
     }
 
-    /// Sees to it that the question is asked there, and only there.
+    /// Sends the query to `next`, and cancels it elsewhere.
     fn redirect(
         &mut self,
         key: &str,
@@ -160,7 +160,7 @@ impl KeyStore {
         });
     }
 
-    /// Asks anew what has been asked; answers that are under way do not count any more.
+    /// Sends the queries for a key again; replies on their way no longer count.
     pub(super) fn restart_query(&mut self, key: &str, view: &GroupView, out: &mut Vec<Effect>) {
         for open in &mut self.lookups {
             if let Some(lookup) = open.get_mut(key) {
@@ -170,8 +170,8 @@ impl KeyStore {
         self.resolve(key, view, out);
     }
 
-    /// Somebody who was asked has answered.
-    #[allow(clippy::too_many_arguments, reason = "it is what an answer consists of")]
+    /// A reply has arrived.
+    #[allow(clippy::too_many_arguments, reason = "these are the parts of a reply")]
     pub(super) fn on_reply(
         &mut self,
         link: LinkId,
@@ -214,7 +214,7 @@ impl KeyStore {
         self.resolve(key, view, out);
     }
 
-    #[allow(clippy::too_many_arguments, reason = "it is what an answer consists of")]
+    #[allow(clippy::too_many_arguments, reason = "these are the parts of a reply")]
     fn send_reply(
         &self,
         requester: Requester,
@@ -251,7 +251,7 @@ impl KeyStore {
         }
     }
 
-    /// Somebody does not want an answer any more.
+    /// A requester does not need its reply any more.
     pub(super) fn cancel_query(
         &mut self,
         key: &str,
@@ -270,7 +270,7 @@ impl KeyStore {
         }
     }
 
-    /// Nobody will ask or answer over this link any more.
+    /// The link is closed: no queries and no replies pass over it.
     pub(super) fn link_lost(&mut self, link: LinkId, view: &GroupView, out: &mut Vec<Effect>) {
         let requester = Requester::Link(link, 0);
         let (mut unanswered, mut unasked) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Stores together, in a session in memory.
+//! The stores of a session in memory.
 
 mod cluster;
 mod garbage;
@@ -47,7 +47,7 @@ fn of_sixteen_askers_on_a_host_one_question_leaves_it_and_one_answer_comes_back(
         assert!(gets.iter().all(|&id| cluster.found(id) == Some("v".into())));
         assert_eq!((cluster.count(at, top, is_query), cluster.count(top, at, is_reply)), (1, 1));
         assert_eq!((cluster.count(top, from, is_query), cluster.count(from, top, is_reply)), (1, 1));
-        // The answer has stayed.
+        // The value has been cached.
         let again = cluster.get(at + 5, "k", false);
         cluster.drain();
         assert_eq!(cluster.found(again), Some("v".into()));
@@ -177,7 +177,7 @@ fn what_was_lost_is_known_to_be_lost_until_it_is_put_again() {
         let shape = vec![(None, 1), (Some(0), 2), (Some(1), 2), (Some(0), 2)];
         let mut cluster = Cluster::new(&shape, seed);
         let (parent, victim, bystander) = (cluster.leader(1), cluster.leader(2), cluster.leader(3));
-        // Some more, so that the number of its puts makes nobody else's later.
+        // More puts, so that the count alone makes no other version later.
         for key in ["seen", "k", "some", "more", "again"] {
             cluster.put(victim + 1, key, "v", Local);
         }
@@ -191,7 +191,7 @@ fn what_was_lost_is_known_to_be_lost_until_it_is_put_again() {
         cluster.kill(victim);
         cluster.drain();
         for id in waiting {
-            // The value may have got away before.
+            // The value may have been sent before the loss.
             let result = cluster.results.remove(&id).unwrap();
             assert!(
                 result == lost(victim - 1) || result == Ok(Outcome::Found(Some("v".into()))),
@@ -202,7 +202,7 @@ fn what_was_lost_is_known_to_be_lost_until_it_is_put_again() {
         cluster.drain();
         assert_eq!(cluster.found(seen), Some("v".into()), "a copy is as good");
         assert_eq!(cluster.results.remove(&again), Some(lost(victim - 1)));
-        // By somebody who has seen nothing of it.
+        // By a member that has seen nothing of the lost value.
         cluster.put(bystander + 1, "again", "w", if seed % 2 == 0 { Local } else { Replicated });
         if seed % 2 == 1 {
             cluster.fence_all();

@@ -1,4 +1,4 @@
-//! Decides which call gets which message, and how much of one may come.
+//! Decides which receive gets which message, and how much of a message may be on its way.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,39 +9,39 @@ use super::{P2pContext, P2pMessage, RejectReason, lost};
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
 
-/// As much of a message may be on its way to here: about 1 MiB, in whole chunks.
+/// How much of a message may be on its way to this process: about 1 MiB, in whole chunks.
 pub(super) const WINDOW: u64 = 8 * CHUNK as u64;
 
-/// As much as that of all messages together, as long as it is a chunk for each: one process that receives from thousands
-/// would fill the memory of those that pass it all on.
+/// How much of all messages together, but at least a chunk of each. One process that receives from
+/// thousands would otherwise fill the memory of those that forward.
 const WINDOWS: u64 = 16 * WINDOW;
 
-/// What this process receives.
+/// The messages and receives of this process.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveQueue {
     peers: BTreeMap<Address, Peer>,
     calls: BTreeMap<CallId, PendingReceive>,
-    /// How many messages are transfer.
+    /// The number of messages that are being transferred.
     active_transfers: u64,
 }
 
-/// Where a call for a message stands.
+/// The state of a receive.
 #[derive(Clone, Copy, Debug)]
 enum PendingReceive {
-    /// Nothing is there for it.
+    /// There is no message for it yet.
     Waiting { from: Address, tag: u32 },
-    /// This message is transfer.
+    /// Its message is being transferred.
     Transferring { from: Address, id: u64 },
 }
 
-/// What has come from somebody.
+/// The messages from one process.
 #[derive(Debug, Default)]
 struct Peer {
     /// The number of its newest message.
     newest: u64,
-    /// What is kept of messages that came unasked.
+    /// The bytes of eager messages that are buffered.
     buffered: u64,
-    /// What the program has taken of such messages.
+    /// The bytes of eager messages that the program has consumed.
     consumed: u64,
     /// How much of that the sender knows.
     acknowledged: u64,
@@ -49,7 +49,8 @@ struct Peer {
     transfers: BTreeMap<u64, Transfer>,
 }
 
-/// The messages with one tag that nobody has called for, or the calls that nothing has come for; never both.
+/// The unexpected messages with one tag, or the receives that wait for one. One of the two is
+/// always empty.
 #[derive(Debug, Default)]
 struct TagQueue {
     messages: VecDeque<(u64, UnexpectedMessage)>,
@@ -64,7 +65,7 @@ enum UnexpectedMessage {
 
 impl ReceiveQueue {
     pub(super) fn receive(&mut self, call: CallId, from: Address, tag: u32, ctx: &mut P2pContext<'_>) {
-        // What has come of those that are lost now can still be had.
+        // Messages that a lost process had sent can still be received.
         let first = self.peers.get_mut(&from).and_then(|peer| {
             let queue = peer.tags.get_mut(&tag)?;
             let first = queue.messages.pop_front()?;
@@ -84,7 +85,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Gives a call up, if it is one of these.
+    /// Cancels a receive. True if it is one of these.
     pub(super) fn cancel(&mut self, call: CallId, ctx: &mut P2pContext<'_>) -> bool {
         match self.calls.remove(&call) {
             Some(PendingReceive::Waiting { from, tag }) => {
@@ -104,25 +105,25 @@ impl ReceiveQueue {
         true
     }
 
-    /// The program has sent itself something.
+    /// The program has sent a message to its own process.
     pub(super) fn send_to_self(&mut self, tag: u32, bytes: Bytes, ctx: &mut P2pContext<'_>) {
         let me = ctx.view.me();
         let id = self.peers.get(&me).map_or(1, |peer| peer.newest + 1);
         self.arrive(me, id, tag, UnexpectedMessage::Eager(bytes), ctx);
     }
 
-    /// A message has come unasked.
+    /// An eager message has arrived.
     pub(super) fn eager(&mut self, from: Address, id: u64, tag: u32, bytes: Bytes, ctx: &mut P2pContext<'_>) {
         let peer = self.peers.entry(from).or_default();
         let buffered = peer.buffered + cost(bytes.len());
-        // No peer that keeps to the rules sends more, or a message twice.
+        // A peer that follows the protocol sends no more than this, and no message twice.
         if bytes.len() <= EAGER_MAX && buffered <= EAGER_LIMIT && id > peer.newest {
             peer.buffered = buffered;
             self.arrive(from, id, tag, UnexpectedMessage::Eager(bytes), ctx);
         }
     }
 
-    /// A message is announced.
+    /// A message is offered.
     pub(super) fn offered(&mut self, from: Address, id: u64, tag: u32, total: u64, ctx: &mut P2pContext<'_>) {
         if self.peers.get(&from).is_none_or(|peer| id > peer.newest) {
             self.arrive(from, id, tag, UnexpectedMessage::Offer { total }, ctx);
@@ -150,7 +151,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Gives a message to the call that is for it.
+    /// Gives a message to a receive.
     fn deliver(
         &mut self,
         call: CallId,
@@ -169,7 +170,7 @@ impl ReceiveQueue {
             }
             UnexpectedMessage::Offer { total } => {
                 let mut transfer = Transfer { call, total, got: 0, granted: 0, bytes: Vec::new() };
-                // Before anything comes, or it would have come for nothing.
+                // Memory is reserved before anything is pulled, or the transfer would be wasted.
                 if total > CHUNK as u64 && !transfer.reserve() {
                     ctx.control(from, P2pMessage::Rejected { id, why: RejectReason::OutOfMemory });
                     return ctx.finish(call, Err(CommError::OutOfMemory(total)));
@@ -183,7 +184,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Bytes have come. Of messages that nobody waits for any more, some may be on their way still.
+    /// Bytes have arrived. Those of cancelled receives may still be on their way.
     pub(super) fn chunk(
         &mut self,
         from: Address,
@@ -206,7 +207,7 @@ impl ReceiveQueue {
             Err(why) => {
                 let error = match why {
                     RejectReason::OutOfMemory => CommError::OutOfMemory(transfer.total),
-                    _ => CommError::Protocol("bytes that do not continue their message"),
+                    _ => CommError::Protocol("a chunk that does not continue its message"),
                 };
                 ctx.control(from, P2pMessage::Rejected { id, why });
                 Err(error)
@@ -217,7 +218,7 @@ impl ReceiveQueue {
         ctx.finish(call, result);
     }
 
-    /// The sender has given up.
+    /// The sender has withdrawn its message.
     pub(super) fn withdrawn(&mut self, from: Address, id: u64, tag: u32, ctx: &mut P2pContext<'_>) {
         if let Some(call) = self.remove(from, id) {
             self.calls.remove(&call);
@@ -225,7 +226,7 @@ impl ReceiveQueue {
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let Some(queue) = peer.tags.get_mut(&tag) else { return };
-        // Messages stand in line as they were numbered.
+        // Messages are queued in the order of their numbers.
         let at = queue.messages.binary_search_by_key(&id, |message| message.0);
         if let Ok(at) = at
             && matches!(queue.messages[at].1, UnexpectedMessage::Offer { .. })
@@ -235,7 +236,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Some are gone. What has come from them whole stays.
+    /// Processes are lost. Their complete messages stay.
     pub(super) fn peers_lost(&mut self, among: &dyn Fn(Address) -> bool, ctx: &mut P2pContext<'_>) {
         for (from, peer) in self.peers.iter_mut().filter(|(from, _)| among(**from)) {
             self.active_transfers -= peer.transfers.len() as u64;
@@ -254,7 +255,7 @@ impl ReceiveQueue {
         self.peers.retain(|from, peer| !(among(*from) && peer.tags.is_empty()));
     }
 
-    /// Nothing more of this message is waited for; whose it was.
+    /// Ends the transfer of a message. Returns its receive.
     fn remove(&mut self, from: Address, id: u64) -> Option<CallId> {
         let transfer = self.peers.get_mut(&from)?.transfers.remove(&id)?;
         self.active_transfers -= 1;
@@ -279,11 +280,11 @@ impl ReceiveQueue {
 }
 
 impl Peer {
-    /// The program has taken a message that came unasked.
+    /// The program has consumed an eager message.
     fn eager_consumed(&mut self, cost: u64, from: Address, ctx: &mut P2pContext<'_>) {
         self.buffered = self.buffered.saturating_sub(cost);
         self.consumed += cost;
-        // Meanwhile the sender announces what he has no budget for; nothing waits.
+        // The sender offers messages that exceed its budget, so nothing waits for this.
         if self.consumed - self.acknowledged >= EAGER_LIMIT / 4 {
             self.acknowledged = self.consumed;
             ctx.control(from, P2pMessage::Consumed { limit: self.consumed });
@@ -297,25 +298,26 @@ impl Peer {
     }
 }
 
-/// As much of each message may be on its way, if there are so many.
+/// The window of each of so many messages.
 fn window(messages: u64) -> u64 {
     let chunks = WINDOWS / CHUNK as u64 / messages.max(1);
     (chunks * CHUNK as u64).clamp(CHUNK as u64, WINDOW)
 }
 
-/// A message that is transfer.
+/// A message that is being transferred.
 #[derive(Debug)]
 struct Transfer {
     call: CallId,
     total: u64,
     got: u64,
-    /// So much may have been sent.
+    /// How many bytes may have been sent.
     granted: u64,
     bytes: Vec<u8>,
 }
 
 impl Transfer {
-    /// Takes its next bytes; the message, if these are the last. One that comes in one piece is not copied.
+    /// Appends bytes. Returns the message if they complete it. A message in one chunk is not
+    /// copied.
     fn take(&mut self, offset: u64, bytes: Bytes) -> Result<Option<Bytes>, RejectReason> {
         let end = offset.checked_add(bytes.len() as u64).ok_or(RejectReason::Protocol)?;
         if offset != self.got || end > self.granted || (bytes.is_empty() && self.total > 0) {
@@ -332,13 +334,13 @@ impl Transfer {
         Ok((end == self.total).then(|| std::mem::take(&mut self.bytes).into()))
     }
 
-    /// Sets memory aside for the whole message, unless it is already; whether there is enough.
+    /// Reserves memory for the whole message, once. False if there is none.
     fn reserve(&mut self) -> bool {
         self.bytes.capacity() > 0
             || usize::try_from(self.total).is_ok_and(|total| self.bytes.try_reserve_exact(total).is_ok())
     }
 
-    /// Lets more come, if half of what was let come has, or more.
+    /// Grants more once half of the window has arrived.
     fn grant(&mut self, window: u64) -> Option<u64> {
         let limit = self.total.min(self.got + window);
         let coming = self.granted - self.got;

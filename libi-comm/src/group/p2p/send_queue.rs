@@ -1,4 +1,4 @@
-//! Decides what is sent at once, what is announced, and how much of it follows.
+//! Decides which messages are sent eagerly, which are offered, and how much of them follows.
 
 use std::collections::BTreeMap;
 
@@ -8,55 +8,55 @@ use super::{P2pContext, P2pMessage, RejectReason, lost};
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
 
-/// Longer messages are always announced.
+/// Longer messages are always offered.
 pub(super) const EAGER_MAX: usize = 16 << 10;
 
-/// As much may go to a receiver unasked, before its program takes any.
+/// How many bytes of eager messages may be unconsumed at a receiver.
 pub(super) const EAGER_LIMIT: u64 = 256 << 10;
 
-/// What keeping a message costs beside its bytes, or those of no length would cost nothing.
+/// What a message costs in addition to its bytes, or empty messages would be free.
 const MESSAGE_OVERHEAD: u64 = 64;
 
 /// The longest chunk: with its head, a frame of 128 KiB.
 pub(super) const CHUNK: usize = (128 << 10) - 64;
 
-/// What a message counts for that goes unasked.
+/// What an eager message counts for.
 pub(super) const fn cost(length: usize) -> u64 {
     length as u64 + MESSAGE_OVERHEAD
 }
 
-/// What this process sends.
+/// The messages that this process is sending.
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     /// The number of the last message.
     last: u64,
-    /// What was announced, and is not over.
+    /// Offered messages that are not complete.
     sends: BTreeMap<u64, PendingSend>,
     calls: BTreeMap<CallId, u64>,
-    /// What has gone to each receiver unasked.
+    /// The eager budget of each receiver.
     budgets: BTreeMap<Address, EagerBudget>,
 }
 
-/// A message that was announced.
+/// A message that was offered.
 #[derive(Debug)]
 struct PendingSend {
     call: CallId,
     to: Address,
     tag: u32,
     total: u64,
-    /// What has not been sent.
+    /// The bytes that have not been sent.
     rest: Bytes,
 }
 
 #[derive(Debug, Default)]
 struct EagerBudget {
     spent: u64,
-    /// What the receiver has taken.
+    /// The bytes that the receiver has consumed.
     consumed: u64,
 }
 
 impl EagerBudget {
-    /// Takes as much, if as much is left.
+    /// Spends so much. False, and nothing is spent, if the budget does not allow it.
     const fn spend(&mut self, cost: u64) -> bool {
         let fits = self.spent - self.consumed + cost <= EAGER_LIMIT;
         if fits {
@@ -71,7 +71,7 @@ impl SendQueue {
         self.sends.is_empty()
     }
 
-    /// To somebody elsewhere.
+    /// Sends a message to another process.
     pub(super) fn send(
         &mut self,
         call: CallId,
@@ -92,7 +92,7 @@ impl SendQueue {
         self.sends.insert(id, PendingSend { call, to, tag, total, rest: data });
     }
 
-    /// Gives a call up, if it is one of these.
+    /// Cancels a send. True if it is one of these.
     pub(super) fn cancel(&mut self, call: CallId, ctx: &mut P2pContext<'_>) -> bool {
         let Some(&id) = self.calls.get(&call) else { return false };
         if let Some(PendingSend { to, tag, .. }) = self.remove(id) {
@@ -101,14 +101,14 @@ impl SendQueue {
         true
     }
 
-    /// So much of a message may be sent.
+    /// So many bytes of a message may be sent, in total.
     pub(super) fn pulled(&mut self, by: Address, id: u64, limit: u64, ctx: &mut P2pContext<'_>) {
         let Some(pending) = self.sends.get_mut(&id).filter(|pending| pending.to == by) else { return };
         let limit = limit.min(pending.total);
         let mut offset = pending.total - pending.rest.len() as u64;
-        // Of a message without bytes goes one chunk as well.
+        // An empty message takes one empty chunk.
         while offset < limit || pending.total == 0 {
-            // What is left fits into memory, since it is there.
+            // The rest is in memory, so its length fits.
             let most = usize::try_from(limit - offset).unwrap_or(CHUNK).min(CHUNK);
             let chunk = pending.rest.split_to(most);
             ctx.send(by, P2pMessage::Chunk { id, offset }, chunk);
@@ -121,22 +121,22 @@ impl SendQueue {
         }
     }
 
-    /// The rest of a message is not wanted.
+    /// The receiver rejects the rest of a message.
     pub(super) fn rejected(&mut self, by: Address, id: u64, why: RejectReason, ctx: &mut P2pContext<'_>) {
         if self.sends.get(&id).is_none_or(|pending| pending.to != by) {
             return;
         }
         let Some(pending) = self.remove(id) else { return };
         let result = match why {
-            // The receiver had called for it, and does not care any more: it has got what it wanted.
+            // A cancelled receive consumes its message, so the send has succeeded.
             RejectReason::Cancelled => Ok(Outcome::Done),
             RejectReason::OutOfMemory => Err(CommError::OutOfMemory(pending.total)),
-            RejectReason::Protocol => Err(CommError::Protocol("the receiver could not use what came")),
+            RejectReason::Protocol => Err(CommError::Protocol("the receiver rejected the bytes of a message")),
         };
         ctx.finish(pending.call, result);
     }
 
-    /// A receiver has taken so much of what went unasked.
+    /// The receiver has consumed so many bytes of eager messages, in total.
     pub(super) fn consumed(&mut self, by: Address, limit: u64) {
         let budget = self.budgets.get_mut(&by);
         if let Some(budget) = budget.filter(|budget| (budget.consumed..=budget.spent).contains(&limit)) {
@@ -144,7 +144,7 @@ impl SendQueue {
         }
     }
 
-    /// Some are gone.
+    /// Processes are lost.
     pub(super) fn peers_lost(&mut self, among: &dyn Fn(Address) -> bool, ctx: &mut P2pContext<'_>) {
         self.budgets.retain(|to, _| !among(*to));
         let over: Vec<u64> =

@@ -1,4 +1,4 @@
-//! Whole offices in a tree, single promises first, then many at random.
+//! The point-to-point messages of a whole tree: single guarantees first, then many at random.
 
 mod cluster;
 mod guarantees;

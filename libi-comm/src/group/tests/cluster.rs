@@ -1,4 +1,4 @@
-//! Groups that are connected by queues.
+//! Groups connected by queues.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +15,7 @@ use crate::group::Group;
 use crate::memory::{Region, SealedRegion, SharedMemory};
 use crate::topology::{Branch, Topology};
 
-/// What is under way on a link.
+/// What is on its way over a link.
 pub(super) enum Carried {
     Frame(Bytes),
     Region(Bytes),
@@ -30,10 +30,10 @@ impl Carried {
     }
 }
 
-/// Members in a tree in which a process's parent is the one that `parent` names, and the front end above rank 0.
+/// Members in a tree in which `parent` names each one's parent. The front end is above rank 0.
 pub(super) struct Cluster {
     pub(super) groups: Vec<Group>,
-    /// What is under way, by sender and receiver; the front end is the last.
+    /// What is on its way, by sender and receiver; the front end is the last.
     pub(super) wires: BTreeMap<(usize, usize), VecDeque<Carried>>,
     links: BTreeMap<(usize, LinkId), usize>,
     pub(super) back: BTreeMap<(usize, usize), LinkId>,
@@ -49,7 +49,7 @@ impl Cluster {
         Self::with_hosts(size, seed, parent, |_| false)
     }
 
-    /// As above; of some members it is said that they are on the host of their parent.
+    /// The same; `local` says which members are on the host of their parent.
     pub(super) fn with_hosts(
         size: usize,
         seed: u64,
@@ -120,7 +120,7 @@ impl Cluster {
         }
     }
 
-    /// Begins a call of somebody.
+    /// Makes a call.
     pub(super) fn call(&mut self, who: usize, call: Call) -> CallId {
         self.calls += 1;
         let id = CallId(self.calls);
@@ -128,7 +128,7 @@ impl Cluster {
         id
     }
 
-    /// Lets everything that is under way arrive, in an order that only keeps that of each link.
+    /// Delivers everything, in a random order that keeps that of each link.
     pub(super) fn run(&mut self) {
         loop {
             let ready: Vec<_> =
@@ -143,7 +143,7 @@ impl Cluster {
         }
     }
 
-    /// Everybody calls, and everything happens.
+    /// All members call, and everything is delivered.
     pub(super) fn all(
         &mut self,
         size: usize,
@@ -161,7 +161,7 @@ impl Cluster {
     }
 }
 
-/// Memory that is lent in this process alone.
+/// Memory that is shared within this process.
 #[derive(Debug)]
 struct Heap;
 

@@ -1,5 +1,5 @@
-//! A session in memory: the stores of a random tree, links that keep the order and nothing else, and fences as a group makes
-//! them.
+//! A session in memory: the stores of a random tree, links that keep the order of their frames, and
+//! fences as a group runs them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ use crate::group::kvs::{KeyStore, KvsMessage, KvsRole, kvs_role};
 use crate::message::Message;
 use crate::topology::{Branch, Routes, Topology};
 
-/// Chance that can be repeated.
+/// Reproducible random numbers.
 pub(super) struct Rng(pub(super) u64);
 
 impl Rng {
@@ -31,7 +31,7 @@ impl Rng {
     }
 }
 
-/// Runs a test with many seeds, or with the one in `LIBI_SEEDS`; says which one it was that failed.
+/// Runs a test with many seeds, or with the one in `LIBI_SEEDS`, and prints the seed that fails.
 pub(super) fn with_seeds(count: u64, test: impl Fn(u64)) {
     struct Told(u64);
     impl Drop for Told {
@@ -49,7 +49,7 @@ pub(super) fn with_seeds(count: u64, test: impl Fn(u64)) {
     }
 }
 
-/// Where the hosts are: each one's parent, by index, and how many processes it has. Without a parent: below the front end.
+/// Each host's parent by index, and its number of processes. Without a parent: below the front end.
 pub(super) type Shape = Vec<(Option<usize>, usize)>;
 
 pub(super) fn random_shape(rng: &mut Rng) -> Shape {
@@ -70,7 +70,8 @@ enum Packet {
 pub(super) struct Node {
     pub(super) store: KeyStore,
     pub(super) view: GroupView,
-    /// Who is at the other end of each link, and which number it has there; the parent's is the first.
+    /// For each link, the node at the other end and the number of the link there; the parent's is
+    /// first.
     ends: BTreeMap<LinkId, (usize, LinkId)>,
     entered: bool,
     come: Ranks,
@@ -87,23 +88,24 @@ impl Node {
 
 pub(super) struct Cluster {
     pub(super) nodes: Vec<Node>,
-    /// What is under way, by sender and link.
+    /// What is on its way, by sender and link.
     wires: BTreeMap<(usize, LinkId), VecDeque<Packet>>,
-    /// What a fence has not been allowed to send yet; frames about keys overtake it.
+    /// Frames of fences that are held back; frames about keys overtake them.
     held: BTreeMap<(usize, LinkId), VecDeque<Packet>>,
-    /// Who is served seldom: by sender and link.
+    /// Slow links, by sender.
     slow: BTreeSet<(usize, LinkId)>,
     pub(super) rng: Rng,
     calls: u64,
     pub(super) results: BTreeMap<CallId, Result<Outcome, CommError>>,
-    /// What has been sent: sender, receiver, what.
+    /// What has been sent: sender, receiver, message.
     pub(super) sent: Vec<(usize, usize, KvsMessage)>,
-    /// Messages of fences, by sender and receiver.
+    /// The number of messages of fences, by sender and receiver.
     pub(super) fence_messages: BTreeMap<(usize, usize), usize>,
 }
 
 impl Cluster {
-    /// The front end is node 0; the leader of host n is what [`leader`](Self::leader) says, further members follow it.
+    /// The front end is node 0. [`leader`](Self::leader) gives the leader of a host; its members
+    /// follow.
     pub(super) fn new(shape: &Shape, seed: u64) -> Self {
         let mut leaders = Vec::new();
         let mut parents = vec![0];
@@ -173,7 +175,7 @@ impl Cluster {
         }
     }
 
-    /// All members that are alive, and the front end if everybody meets there.
+    /// All members that are alive, and the front end if it is the top.
     pub(super) fn members(&self) -> Vec<usize> {
         let front_end = usize::from(!self.nodes[0].view.topology.top);
         (front_end..self.nodes.len()).filter(|&node| !self.nodes[node].dead).collect()
@@ -213,7 +215,7 @@ impl Cluster {
         CallId(self.calls)
     }
 
-    /// A member comes to a fence.
+    /// A member enters a fence.
     pub(super) fn enter(&mut self, node: usize) {
         assert!(!std::mem::replace(&mut self.nodes[node].entered, true));
         self.fence(node);
@@ -223,9 +225,9 @@ impl Cluster {
         self.nodes[node].entered
     }
 
-    /// All who are alive come to a fence, and it is passed.
+    /// All members that are alive enter a fence, and pass it.
     pub(super) fn fence_all(&mut self) {
-        // Some may have passed the last fence, and come to this one, before others have passed it.
+        // Some members may have entered this fence before others have passed the last.
         self.drain();
         for node in self.members() {
             if node > 0 && !self.in_fence(node) {
@@ -293,7 +295,7 @@ impl Cluster {
         }
     }
 
-    /// Something that is under way arrives; whether there was anything.
+    /// Delivers something. False if nothing is on its way.
     pub(super) fn step(&mut self) -> bool {
         let (wires, held) = (self.wires.len(), self.held.len());
         if wires + held == 0 {
@@ -346,7 +348,7 @@ impl Cluster {
         }
     }
 
-    /// A process and all below it are gone, outside of fences. Its parent finds out.
+    /// Kills a process and all below it, outside of fences. Its parent sees the loss.
     pub(super) fn kill(&mut self, victim: usize) {
         let (parent, link) = self.nodes[victim].ends[&LinkId::PARENT];
         let mut dead = vec![victim];
@@ -375,7 +377,7 @@ impl Cluster {
         }
     }
 
-    /// Nobody asks for anything any more, and nobody believes that somebody does.
+    /// No lookup and no query is left anywhere.
     pub(super) fn assert_no_queries(&self) {
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.dead) {
             let store = &node.store;

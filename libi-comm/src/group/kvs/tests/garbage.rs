@@ -1,4 +1,4 @@
-//! What peers may say that makes no sense.
+//! Invalid messages from peers.
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
@@ -72,7 +72,7 @@ proptest! {
                 3 if length == 0 => store.cut(LinkId(link), &view.lost, &view, &mut out),
                 _ => store.on_frame(LinkId(link), message, Bytes::from(vec![1; length]), &view, &mut out),
             }
-            // One event has few consequences.
+            // One event has few effects.
             prop_assert!(out.len() < 500);
             out.clear();
         }

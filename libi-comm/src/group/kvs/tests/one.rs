@@ -1,4 +1,4 @@
-//! One store, and what it says to those around it.
+//! One store, and what it sends to its neighbors.
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
@@ -42,7 +42,7 @@ struct Leader {
     view: GroupView,
 }
 
-/// What is sent, and how calls end.
+/// What is sent, and the results of calls.
 #[derive(Debug, PartialEq)]
 enum Done {
     Sent(LinkId, KvsMessage),
@@ -152,7 +152,7 @@ fn who_is_asked_from_above_for_what_is_not_there_says_so_and_asks_nobody() {
     let mut leader = Leader::new();
     let nothing = KvsMessage::Reply { to: query(5, 0), fences: 0, reply: Reply::NotFound, length: 0 };
     assert_eq!(leader.receive(LinkId::PARENT, ask(5, 0), ""), [Sent(LinkId::PARENT, nothing.clone())]);
-    // Nor if it has been there, and was asked for further down.
+    // Nor if the value was below and is lost there.
     leader.receive(BRANCH, announce(1), "");
     assert_eq!(leader.receive(LinkId::PARENT, ask(5, 0), ""), [Sent(BRANCH, ask(1, 0))]);
     assert_eq!(leader.receive(BRANCH, reply(1, 0, Reply::NotFound, 0), ""), [Sent(LinkId::PARENT, nothing)]);

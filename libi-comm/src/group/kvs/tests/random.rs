@@ -1,4 +1,4 @@
-//! Random sessions against what can be said of them without a tree: which values a get may bring.
+//! Random sessions, checked against a model without a tree: which values a lookup may return.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::cluster::{Cluster, Rng, random_shape, with_seeds};
 use crate::contract::{CallId, KeyScope, Outcome};
 use crate::error::CommError;
 
-/// A put: by whom, after how many fences, what.
+/// A put: by which member, after how many fences, which value.
 #[derive(Clone)]
 struct Put {
     by: usize,
@@ -165,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Puts every key once more, so that all who wait have something, and fences.
+    /// Puts every key once more, so that all lookups have a value, and fences.
     fn put_all(&mut self) {
         for key in 0..self.keys {
             let scope = if self.rng.percent(50) { KeyScope::Replicated } else { KeyScope::Local };
@@ -175,7 +175,7 @@ impl Session {
         self.cluster.fence_all();
     }
 
-    /// Everybody has the last value of every key.
+    /// All members have the last value of every key.
     fn assert_latest(&mut self) {
         for (key, puts) in self.book.puts.clone() {
             for by in self.cluster.members() {

@@ -1,4 +1,4 @@
-//! A few offices in a tree, whose links deliver in any order they like among each other.
+//! Processes in a tree whose links deliver in any order relative to each other.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,7 +25,7 @@ pub(super) struct Cluster {
     pub(super) calls: u64,
     /// By sender and receiver.
     links: BTreeMap<(usize, usize), VecDeque<Item>>,
-    /// Bytes that are on their way: unasked by ends, others by message.
+    /// Bytes that are on their way: eager ones by sender and receiver, others by message.
     ahead: BTreeMap<(Address, Address), u64>,
     pulled: BTreeMap<(Address, Address, u64), u64>,
 }
@@ -40,7 +40,8 @@ pub(super) struct Node {
 
 enum Item {
     Frame(Bytes),
-    /// These are gone; at the other end of the link nobody is any more, or he has heard of it.
+    /// These ranks are lost. `cut`: the sender of this is lost itself; otherwise it reports the
+    /// loss.
     Lost {
         ranks: Ranks,
         cut: bool,
@@ -48,7 +49,7 @@ enum Item {
 }
 
 impl Cluster {
-    /// Node 0 is the front end; parents and ranks are those of nodes 1 and so on.
+    /// Node 0 is the front end. Parents and ranks are those of nodes 1 and up.
     pub(super) fn of(seed: u64, parents: &[usize], ranks: &[u32]) -> Self {
         let size = parents.len();
         let parents: Vec<usize> = [0].into_iter().chain(parents.iter().copied()).collect();
@@ -92,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// A line, a star, or anything between, with ranks dealt at random.
+    /// A chain, a star, or anything in between, with ranks in random order.
     pub(super) fn random(seed: u64) -> Self {
         let mut rng = Rng::new(seed).fork(1);
         let size = 2 + rng.below(7);
@@ -115,7 +116,7 @@ impl Cluster {
         self.nodes[node].view.me()
     }
 
-    /// A number below this one.
+    /// A random number below this one.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         self.rng.below(bound as u64) as usize
     }
@@ -150,7 +151,7 @@ impl Cluster {
         call
     }
 
-    /// What a call has ended with; it must have.
+    /// The result of a call, which must have one.
     pub(super) fn outcome(&self, call: CallId) -> CallResult {
         self.ended.get(&call).cloned().expect("the call has ended")
     }
@@ -162,7 +163,7 @@ impl Cluster {
         }
     }
 
-    /// Something arrives somewhere, if anything is on its way.
+    /// Delivers something, if anything is on its way.
     pub(super) fn step(&mut self) -> bool {
         let busy: Vec<(usize, usize)> = self.links.keys().copied().collect();
         if busy.is_empty() {
@@ -173,7 +174,7 @@ impl Cluster {
         true
     }
 
-    /// The next that is on its way from one to the other arrives.
+    /// Delivers the next item between two nodes.
     pub(super) fn arrive(&mut self, from: usize, to: usize) {
         let queue = self.links.get_mut(&(from, to)).expect("something on its way");
         let item = queue.pop_front().expect("empty queues are removed");
@@ -209,12 +210,12 @@ impl Cluster {
         self.effects(to, out);
     }
 
-    /// Until nothing is on its way.
+    /// Delivers everything.
     pub(super) fn settle(&mut self) {
         while self.step() {}
     }
 
-    /// This one and all below are gone, and some of the last that it has sent.
+    /// Kills a node and all below it, which loses some of the last frames that it has sent.
     pub(super) fn kill(&mut self, node: usize) {
         let mut ranks = Ranks::new();
         let mut below = vec![false; self.nodes.len()];
@@ -244,12 +245,12 @@ impl Cluster {
         self.links.entry((node, parent)).or_default().push_back(Item::Lost { ranks, cut: true });
     }
 
-    /// A note arrives that its sender has never sent; both are neighbours.
+    /// Delivers a message that its sender has not sent; both are neighbors.
     pub(super) fn forge(&mut self, from: usize, to: usize, message: P2pMessage, payload: Bytes) {
         self.forge_as(from, from, to, message, payload);
     }
 
-    /// The same, in another's name.
+    /// The same, in the name of another node.
     pub(super) fn forge_as(
         &mut self,
         name: usize,
@@ -266,12 +267,12 @@ impl Cluster {
         self.effects(to, out);
     }
 
-    /// Whether anything is on its way from one to the other.
+    /// Whether anything is on its way between two nodes.
     pub(super) fn is_busy(&self, from: usize, to: usize) -> bool {
         self.links.contains_key(&(from, to))
     }
 
-    /// Everything that is on its way, in bytes.
+    /// How many bytes are on their way.
     pub(super) fn weight(&self) -> usize {
         let weigh = |item: &Item| if let Item::Frame(frame) = item { frame.len() } else { 0 };
         self.links.values().flatten().map(weigh).sum()
@@ -307,7 +308,7 @@ impl Cluster {
         }
     }
 
-    /// Something is on its way, or not any more.
+    /// Counts bytes that are sent or delivered.
     fn weigh(&mut self, envelope: &Envelope, bytes: usize, on: bool) {
         let (weight, add) = match envelope.message {
             P2pMessage::Eager { .. } => {

@@ -1,4 +1,4 @@
-//! One promise at a time.
+//! One guarantee at a time.
 
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
@@ -16,7 +16,7 @@ fn peer_lost(rank: u32) -> CallResult {
     Err(CommError::PeerLost { ranks: [Rank(rank)].into_iter().collect() })
 }
 
-/// A line in which node 1 has rank 0, and so on.
+/// A chain in which node 1 has rank 0, and so on.
 fn queue(members: u32) -> Cluster {
     let parents: Vec<usize> = (0..members as usize).collect();
     let ranks: Vec<u32> = (0..members).collect();
@@ -122,7 +122,7 @@ fn many_senders_at_a_time_get_smaller_windows() {
     while cluster.step() {
         most = most.max(cluster.weight());
     }
-    // One by one they were given what was left: a window at most, a chunk at least.
+    // Each got what was left when it began: at most a window, at least a chunk.
     assert!(most < 40 * WINDOW as usize, "{most}");
     assert_eq!(cluster.ended.len(), 120);
 }
@@ -209,7 +209,7 @@ fn who_cannot_be_reached_is_lost_to_the_sender() {
     let announced = cluster.send(0, 3, 0, vec![0; 2 * EAGER_MAX]);
     let waits = cluster.receive(0, 3, 1);
     let other = cluster.receive(0, 2, 1);
-    // Node 2 knows already.
+    // Node 2 already knows of the loss.
     cluster.nodes[2].view.lost.add(Rank(2));
     cluster.settle();
     assert_eq!((cluster.outcome(announced), cluster.outcome(waits)), (peer_lost(2), peer_lost(2)));
@@ -219,7 +219,7 @@ fn who_cannot_be_reached_is_lost_to_the_sender() {
 #[test]
 fn mail_is_never_sent_back_where_it_came_from() {
     let mut cluster = queue(2);
-    // Node 1 has forgotten who is below, so it would ask above.
+    // Node 1 has lost its route downwards, so it would route to its parent.
     cluster.nodes[1].view.routes.cut(LinkId(1));
     let send = cluster.send(0, 2, 0, vec![0; 2 * EAGER_MAX]);
     cluster.settle();
@@ -252,7 +252,7 @@ fn nobody_can_touch_the_messages_of_others() {
         P2pMessage::Undeliverable,
     ];
     for message in notes {
-        // In his own name, and in the other's.
+        // In its own name, and in that of the other.
         cluster.forge(2, 0, message.clone(), Bytes::new());
         cluster.forge_as(1, 2, 0, message, Bytes::new());
     }
@@ -348,7 +348,7 @@ fn both_ends_learn_that_there_is_no_memory() {
     assert_eq!(cluster.outcome(receive), Err(CommError::OutOfMemory(u64::MAX)));
     let send = cluster.send(0, 1, 0, vec![0; EAGER_MAX + 1]);
     cluster.settle();
-    // The refusal was of message 1, which is this one.
+    // The rejection was of message 1, which is this one.
     cluster.forge(1, 0, P2pMessage::Rejected { id: 1, why: RejectReason::OutOfMemory }, Bytes::new());
     assert_eq!(cluster.outcome(send), Err(CommError::OutOfMemory(EAGER_MAX as u64 + 1)));
 }

@@ -1,4 +1,4 @@
-//! Many messages at a time, in random trees, with whatever can happen to them.
+//! Many messages at a time in random trees, with cancelled calls, losses and invalid messages.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::group::p2p::{P2pMessage, RejectReason};
 /// Sender, receiver, tag.
 type Stream = (usize, usize, u32);
 
-/// What has been called, in order.
+/// The calls that were made, in order.
 #[derive(Default)]
 struct Calls {
     sends: BTreeMap<Stream, Vec<CallId>>,
@@ -22,7 +22,7 @@ struct Calls {
     cancelled: Vec<CallId>,
 }
 
-/// A message that can be told from any other, but for those that are too short.
+/// A message that differs from all others, unless it is too short.
 fn message(stream: Stream, nth: usize, seed: u64) -> Bytes {
     let mark = [stream.0 as u64, stream.1 as u64, u64::from(stream.2), nth as u64, seed]
         .iter()
@@ -44,7 +44,7 @@ fn message(stream: Stream, nth: usize, seed: u64) -> Bytes {
     bytes.into()
 }
 
-/// So many messages are sent and called for, in any order, with something happening between.
+/// Sends and receives so many messages in any order, with something happening in between.
 fn play(
     cluster: &mut Cluster,
     seed: u64,
@@ -85,7 +85,7 @@ fn play(
     called
 }
 
-/// Which messages calls have received; each has to be a later one than the one before.
+/// The numbers of the messages that were received; each has to be later than the one before.
 fn received(cluster: &Cluster, stream: Stream, calls: &[CallId], sent: usize, seed: u64) -> Vec<usize> {
     let mut next = 0;
     let mut all = Vec::new();
@@ -168,7 +168,7 @@ proptest! {
                 called.cancelled.push(call);
             }
         });
-        // What nobody has called for is called for now, and one more that there is not.
+        // Receives everything that is left, and one message more than there is.
         for (&stream, sends) in &called.sends {
             for _ in 0..=sends.len() {
                 let call = cluster.receive(stream.1, stream.0, stream.2);
