@@ -46,12 +46,12 @@ macro_rules! cases {
 }
 
 cases! {
-    collective_calls_come_out_as_if_done_serially: "collective";
-    reductions_come_out_as_if_done_serially: "reduce";
-    exchanges_come_out_as_if_done_serially: "exchange";
-    messages_arrive_once_and_in_their_order: "p2p";
-    keys_are_found_by_those_who_may_expect_it: "kvs";
-    calls_of_all_kinds_do_not_disturb_one_another: "mixed";
+    collective_calls_give_what_a_serial_run_gives: "collective";
+    reductions_give_what_a_serial_run_gives: "reduce";
+    exchanges_give_what_a_serial_run_gives: "exchange";
+    messages_arrive_once_and_in_order: "p2p";
+    keys_are_found_after_the_fence_that_follows_their_put: "kvs";
+    mixed_calls_give_what_a_serial_run_gives: "mixed";
 }
 
 fn play_all(file: &str) {

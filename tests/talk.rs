@@ -64,28 +64,28 @@ fn operations(size: u32) -> Vec<String> {
 }
 
 #[test]
-fn every_operation_gives_everybody_what_it_should() {
+fn every_operation_gives_every_member_the_right_result() {
     for hosts in SHAPES {
         all_do(hosts, "join", &operations(size(hosts)));
     }
 }
 
 #[test]
-fn every_operation_gives_what_it_should_without_threads_of_ours() {
+fn every_operation_gives_the_right_result_with_manual_progress() {
     for hosts in ["a", "a:2,b,c:2", "n[1-4]:4"] {
         all_do(hosts, "manual", &operations(size(hosts)));
     }
 }
 
 #[test]
-fn threads_of_a_member_talk_at_the_same_time() {
+fn threads_of_a_member_make_calls_concurrently() {
     for (hosts, joins) in [("a:2,b,c:2", "join"), ("a:2,b:2", "manual")] {
         all_do(hosts, joins, &["threads:4".to_owned(), "barrier".to_owned()]);
     }
 }
 
 #[test]
-fn members_that_call_different_things_are_all_told_and_can_go_on() {
+fn members_that_make_different_calls_all_get_the_error_and_can_continue() {
     for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
         for other in [0, size(hosts) / 2, size(hosts) - 1] {
             all_do(hosts, "join", &[format!("mismatch:{other}"), "allgather:10".to_owned()]);
@@ -94,7 +94,7 @@ fn members_that_call_different_things_are_all_told_and_can_go_on() {
 }
 
 #[test]
-fn a_call_that_somebody_gives_up_is_over_for_all_and_the_next_succeeds() {
+fn a_cancelled_call_fails_for_all_members_and_the_next_succeeds() {
     for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
         let last = size(hosts) - 1;
         for (first, late) in [(0, last), (last, 0), (last, last - 1)] {
@@ -106,7 +106,7 @@ fn a_call_that_somebody_gives_up_is_over_for_all_and_the_next_succeeds() {
 }
 
 #[test]
-fn a_member_that_is_killed_in_a_barrier_is_named_to_the_others_and_they_go_on() {
+fn a_member_killed_in_a_barrier_is_named_to_the_others_which_continue() {
     for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
         let victim = size(hosts) - 1;
         let word = format!("talk:killed:{victim}");
@@ -134,7 +134,7 @@ fn the_master_and_the_front_end_talk_in_the_order_in_which_they_send() {
 }
 
 #[test]
-fn what_is_sent_before_the_session_is_up_arrives_when_it_is() {
+fn messages_sent_before_the_session_is_up_arrive_when_it_is() {
     for progress in [Progress::Thread, Progress::Manual] {
         let (lab, front) = (Lab::new(), FrontEnd::with(progress).unwrap());
         let members = lab.members("a:2,b", &["join", "talk:front", "finish:30000"]);
@@ -162,7 +162,7 @@ fn calls_of_a_session_that_does_not_come_up_end_with_it() {
 }
 
 #[test]
-fn a_call_of_a_session_that_is_dropped_ends_with_it() {
+fn a_call_of_a_dropped_session_ends_with_it() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let session = launch(&front, lab.members("a:2", &["join", "wait"]));
     let answer = session.recv();
@@ -172,7 +172,7 @@ fn a_call_of_a_session_that_is_dropped_ends_with_it() {
 }
 
 #[test]
-fn impatience_is_an_answer_and_leaves_what_comes_later_to_the_next_call() {
+fn a_receive_that_times_out_leaves_later_messages_to_the_next() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let session = launch(&front, lab.members("a:2", &["join", "talk:front", "finish:30000"]));
     let error = session.recv().wait(ms(20));

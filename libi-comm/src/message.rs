@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_know_the_length_matches_everybody() {
+    fn an_unknown_length_matches_every_length() {
         let called = |length| CallSignature { kind: Kind::Broadcast, root: Some(Rank(1)), length };
         assert!(called(Length::Unknown).matches(&called(Length::Equal(3))));
         assert!(!called(Length::Equal(4)).matches(&called(Length::Equal(3))));

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_says_more_than_it_has_is_no_piece() {
+    fn truncated_or_oversized_pieces_are_invalid() {
         let piece =
             Piece { item: Item { from: 1, to: 2, total: 5 }, offset: 2, bytes: Bytes::from_static(b"abc") };
         let whole = [piece.head(), piece.bytes.clone()].concat();

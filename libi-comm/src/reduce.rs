@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_of_floating_point_numbers_are_nobodys_operands() {
+    fn bit_operations_are_not_defined_for_floats() {
         assert!(!Reducer::Elements(Op::And, Element::F64).exists());
         assert!(Reducer::Elements(Op::And, Element::U64).exists() && Reducer::by(|_, _| {}).exists());
     }

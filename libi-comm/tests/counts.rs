@@ -112,7 +112,7 @@ fn a_barrier_is_one_frame_up_and_one_down_on_each_link() {
 }
 
 #[test]
-fn a_fence_with_dense_keys_is_one_frame_up_and_one_down_on_each_link() {
+fn a_fence_with_replicated_keys_is_one_frame_up_and_one_down_on_each_link() {
     for tree in TREES {
         let mut wires = Wires::new(65, 4, tree);
         wires.all(|me| {
@@ -135,7 +135,7 @@ fn a_ring_is_one_frame_up_and_one_down_on_each_link() {
 }
 
 #[test]
-fn every_item_of_an_alltoall_goes_over_each_link_of_its_way_once() {
+fn every_alltoall_item_passes_each_link_of_its_route_once() {
     for tree in TREES {
         for (size, length) in [(64, 8), (17, 1_000), (8, 70_000)] {
             let mut wires = Wires::new(size, 4, tree);
@@ -182,7 +182,7 @@ fn a_small_alltoall_is_few_frames_on_each_link_and_one_from_each_member_to_its_l
 }
 
 #[test]
-fn a_host_asks_once_for_a_sparse_key_that_all_its_members_want() {
+fn a_host_queries_a_local_key_once_for_all_its_members() {
     let mut wires = Wires::new(64, 16, Tree::Star);
     let put = || Call::Put { key: "key".into(), value: "value".into(), scope: KeyScope::Local };
     wires.all(|me| (me == 20).then(put));

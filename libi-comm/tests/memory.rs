@@ -173,31 +173,31 @@ fn every_case_of(file: &str) {
 }
 
 #[test]
-fn collective_calls_come_out_as_if_done_serially() {
+fn collective_calls_give_what_a_serial_run_gives() {
     every_case_of("collective");
 }
 
 #[test]
-fn reductions_come_out_as_if_done_serially() {
+fn reductions_give_what_a_serial_run_gives() {
     every_case_of("reduce");
 }
 
 #[test]
-fn exchanges_come_out_as_if_done_serially() {
+fn exchanges_give_what_a_serial_run_gives() {
     every_case_of("exchange");
 }
 
 #[test]
-fn messages_arrive_once_and_in_their_order() {
+fn messages_arrive_once_and_in_order() {
     every_case_of("p2p");
 }
 
 #[test]
-fn keys_are_found_by_those_who_may_expect_it() {
+fn keys_are_found_after_the_fence_that_follows_their_put() {
     every_case_of("kvs");
 }
 
 #[test]
-fn calls_of_all_kinds_do_not_disturb_one_another() {
+fn mixed_calls_give_what_a_serial_run_gives() {
     every_case_of("mixed");
 }

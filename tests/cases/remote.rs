@@ -35,16 +35,16 @@ fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
 }
 
 #[test]
-fn cases_come_out_as_they_should_over_encrypted_links() {
+fn cases_pass_over_encrypted_links() {
     play_remotely(LinkPolicy::Direct, LinkSecurity::Encrypted);
 }
 
 #[test]
-fn cases_come_out_as_they_should_over_links_that_are_only_proven() {
+fn cases_pass_over_authenticated_links() {
     play_remotely(LinkPolicy::Direct, LinkSecurity::Authenticated);
 }
 
 #[test]
-fn cases_come_out_as_they_should_through_the_channels_of_shells() {
+fn cases_pass_through_the_channels_of_shells() {
     play_remotely(LinkPolicy::Channel, LinkSecurity::Encrypted);
 }

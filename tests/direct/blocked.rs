@@ -14,7 +14,7 @@ const CUT_OFF: [&str; 4] = [
 ];
 
 #[test]
-fn a_host_that_has_to_be_direct_and_cannot_fails_as_unreachable() {
+fn a_host_that_must_connect_directly_and_cannot_is_unreachable() {
     if !is_root() {
         return;
     }
@@ -38,7 +38,7 @@ fn a_host_that_has_to_be_direct_and_cannot_fails_as_unreachable() {
 }
 
 #[test]
-fn a_host_that_may_be_direct_and_cannot_goes_on_over_its_channel_and_the_report_says_so() {
+fn a_host_that_cannot_connect_directly_keeps_its_channel_and_the_report_says_so() {
     if !is_root() {
         return;
     }
@@ -66,7 +66,7 @@ fn a_host_that_may_be_direct_and_cannot_goes_on_over_its_channel_and_the_report_
 }
 
 #[test]
-fn a_master_that_has_to_be_direct_and_cannot_is_named() {
+fn a_master_that_must_connect_directly_and_cannot_is_named() {
     if !is_root() {
         return;
     }

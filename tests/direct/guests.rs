@@ -119,7 +119,7 @@ fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
 }
 
 #[test]
-fn a_thousand_at_once_cost_little_and_keep_nobody_out() {
+fn a_thousand_connections_cost_little_and_delay_no_member() {
     let scene = Scene::new("seq 10ms\nrem 200ms");
     let front = FrontEnd::new().unwrap();
     let options = scene.options(LinkPolicy::Auto);
@@ -174,7 +174,7 @@ fn a_thousand_at_once_cost_little_and_keep_nobody_out() {
 }
 
 #[test]
-fn an_opening_that_is_repeated_gets_nobody_in() {
+fn a_replayed_handshake_is_refused() {
     if !is_root() {
         return; // packets
     }

@@ -41,12 +41,12 @@ fn links_become_direct_and_five_megabytes_arrive_in_order() {
 }
 
 #[test]
-fn links_that_are_only_proven_carry_the_same() {
+fn authenticated_links_carry_the_same() {
     whole_output_arrives(LinkPolicy::Auto, LinkSecurity::Authenticated);
 }
 
 #[test]
-fn links_that_have_to_be_direct_are() {
+fn links_that_must_be_direct_are() {
     whole_output_arrives(LinkPolicy::Direct, LinkSecurity::Encrypted);
 }
 
@@ -71,7 +71,7 @@ fn members_that_print_before_their_link_has_moved_lose_nothing() {
 }
 
 #[test]
-fn signals_and_the_end_go_over_direct_links() {
+fn signals_and_the_orderly_end_pass_over_direct_links() {
     let scene = Scene::new("");
     let front = FrontEnd::new().unwrap();
     let words = ["join", "catch:10:caught{rank}", "touch:ready{rank}", "wait"];
@@ -99,7 +99,7 @@ fn follow_to_the_end(front: &FrontEnd) -> usize {
 }
 
 #[test]
-fn over_channels_nobody_listens() {
+fn no_process_listens_if_links_are_channels() {
     let scene = Scene::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
     let began = Instant::now();

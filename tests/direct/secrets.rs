@@ -15,7 +15,7 @@ fn marker(mode: LinkSecurity) -> String {
 }
 
 #[test]
-fn what_is_printed_is_seen_on_the_wire_only_where_links_are_not_encrypted() {
+fn output_is_readable_on_the_wire_only_if_links_are_not_encrypted() {
     if !is_root() {
         return; // packets
     }

@@ -8,7 +8,7 @@ use crate::{moments, seeded};
 const HOSTS: &str = "a[1-3]";
 
 #[test]
-fn a_front_end_that_is_killed_in_the_midst_of_a_large_broadcast_leaves_nothing() {
+fn a_front_end_killed_during_a_large_broadcast_leaves_nothing() {
     let mut rng = seeded();
     for _ in 0..moments() {
         let lab = Lab::new();

@@ -5,7 +5,7 @@ use libi::{Exit, FrontEnd, LaunchOptions, Stream};
 use crate::lab::*;
 
 #[test]
-fn a_gather_of_a_megabyte_each_costs_those_it_passes_through_little_more_than_their_own() {
+fn a_gather_of_a_megabyte_each_costs_forwarding_members_little_memory() {
     for (hosts, strategy) in [("n[1-64]", "kary:2"), ("n[1-8]:8", "chain")] {
         let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
         let words = ["join", "talk:lean:1048576", "finish:30000"];

@@ -50,7 +50,7 @@ fn stopped(rank: u32) -> Scene {
 }
 
 #[test]
-fn others_talk_and_get_signals_while_one_is_stopped_and_all_goes_on_when_it_does() {
+fn a_stopped_member_delays_no_others_and_continues_later() {
     for rank in STOPPED {
         let scene = stopped(rank);
         scene.session.kill(10).unwrap();
@@ -71,7 +71,7 @@ fn others_talk_and_get_signals_while_one_is_stopped_and_all_goes_on_when_it_does
 }
 
 #[test]
-fn a_session_with_one_that_is_stopped_can_be_ended() {
+fn a_session_with_a_stopped_member_can_be_ended() {
     for rank in STOPPED {
         let scene = stopped(rank);
         scene.session.terminate(ms(500)).unwrap();

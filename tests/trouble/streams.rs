@@ -175,16 +175,16 @@ fn kill_at_random_moments(victim: Victim) {
 }
 
 #[test]
-fn a_local_member_that_is_killed_is_named_to_those_who_need_it() {
+fn a_killed_local_member_is_named_to_the_members_that_need_it() {
     kill_at_random_moments(Victim::Local);
 }
 
 #[test]
-fn a_leader_that_is_killed_is_named_with_its_members() {
+fn a_killed_leader_is_named_with_its_members() {
     kill_at_random_moments(Victim::Leaf);
 }
 
 #[test]
-fn a_leader_of_leaders_that_is_killed_is_named_with_all_that_hung_on_it() {
+fn a_killed_leader_of_leaders_is_named_with_its_whole_subtree() {
     kill_at_random_moments(Victim::Middle);
 }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_put_together_whatever_comes_between_their_pieces() {
+    fn items_are_assembled_from_interleaved_pieces() {
         let mut received = ReceivedItems::new(3);
         for piece in
             [piece(2, 4, 0, b"ab"), piece(0, 2, 0, b"xy"), piece(1, 0, 0, b""), piece(2, 4, 2, b"cd")]
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_pieces_are_refused() {
         let mut received = ReceivedItems::new(2);
         received.push(piece(2, 4, 0, b"ab")).unwrap();
         assert!(received.push(piece(2, 4, 3, b"d")).is_err(), "a gap");

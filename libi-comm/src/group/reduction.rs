@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_goes_on_when_everybody_is_in_it_and_not_before() {
+    fn a_segment_goes_up_only_when_all_members_are_in_it() {
         let mut reduction = Reduction::new(Kind::Reduce(Op::Sum, Element::U8), 3);
         assert!(reduction.add(value(0, 1, &[1, 2])).unwrap().is_empty());
         assert!(reduction.add(value(1, 2, &[9])).unwrap().is_empty());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_become_one_and_others_do_not() {
+    fn only_adjacent_values_are_combined() {
         let mut reduction = Reduction::new(Kind::ReduceCustom, 4);
         reduction.set_function(&Reducer::by(Vec::extend_from_slice));
         for value in [value(3, 1, b"d"), value(0, 1, b"a"), value(7, 1, b"h")] {

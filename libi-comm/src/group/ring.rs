@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_finds_its_neighbours_and_what_comes_before() {
+    fn every_member_gets_its_neighbors_and_the_sum_before_it() {
         let members = [input(3, "a<", "a>"), input(5, "b<", "b>"), input(7, "c<", "c>")];
         let below = [RingSegment::of(&members[1]), RingSegment::of(&members[2])];
         let branch = RingSegment::join(&below).encode();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_is_its_own_neighbour() {
+    fn a_single_member_is_its_own_neighbor() {
         let one = input(9, "l", "r");
         let whole = SegmentNeighbors::whole(&RingSegment::of(&one));
         let position = RingPosition { rank: 0, size: 1, before: 0, left: "r".into(), right: "l".into() };

@@ -14,7 +14,7 @@ use libi_core::sim::rng::Rng;
 const LENGTHS: [usize; 5] = [0, 1, 777, 9_000, 300_001];
 
 #[test]
-fn everybody_gets_what_the_root_has() {
+fn a_broadcast_gives_every_member_the_data_of_the_root() {
     each(|size, cluster| {
         for length in LENGTHS {
             for root in [0, size / 2, size - 1] {
@@ -30,7 +30,7 @@ fn everybody_gets_what_the_root_has() {
 }
 
 #[test]
-fn members_of_a_host_are_lent_what_is_long() {
+fn members_of_a_host_get_large_broadcasts_in_shared_memory() {
     // 0 leads 1 to 3, 4 leads 5 and 6.
     let parent = |rank| if rank > 4 { 4 } else { 0 };
     let local = |rank| rank != 0 && rank != 4;
@@ -47,7 +47,7 @@ fn members_of_a_host_are_lent_what_is_long() {
 }
 
 #[test]
-fn the_root_gets_what_everybody_has_and_everybody_what_the_root_has_for_him() {
+fn a_gather_gives_the_root_all_parts_and_a_scatter_gives_each_member_its_own() {
     each(|size, cluster| {
         for length in LENGTHS {
             for root in [0, size - 1] {
@@ -74,7 +74,7 @@ fn the_root_gets_what_everybody_has_and_everybody_what_the_root_has_for_him() {
 }
 
 #[test]
-fn everybody_gets_what_everybody_has() {
+fn an_allgather_gives_every_member_all_parts() {
     each(|size, cluster| {
         for length in [0, 64, 20_000] {
             let own = |who: usize| bytes(who, length + who % 2);
@@ -151,7 +151,7 @@ fn a_ring_closes_and_takes_two_messages_on_each_link() {
 }
 
 #[test]
-fn a_barrier_lets_nobody_go_before_the_last_has_come() {
+fn a_barrier_completes_for_no_member_before_the_last_one_enters() {
     each(|size, cluster| {
         cluster.frames.clear();
         let early: Vec<_> = (0..size - 1).map(|who| cluster.call(who, Call::Barrier)).collect();
@@ -166,7 +166,7 @@ fn a_barrier_lets_nobody_go_before_the_last_has_come() {
 }
 
 #[test]
-fn a_mismatch_is_told_to_everybody_and_the_next_call_is_a_new_chance() {
+fn a_mismatch_is_reported_to_all_members_and_the_next_call_succeeds() {
     each(|size, cluster| {
         if size < 2 {
             return;
@@ -193,7 +193,7 @@ fn a_mismatch_is_told_to_everybody_and_the_next_call_is_a_new_chance() {
 }
 
 #[test]
-fn who_gives_up_is_named_and_the_group_goes_on() {
+fn a_cancelled_collective_call_names_its_canceller_and_the_next_succeeds() {
     each(|size, cluster| {
         let ids: Vec<_> = (1..size).map(|who| cluster.call(who, Call::Barrier)).collect();
         cluster.run();
@@ -210,7 +210,7 @@ fn who_gives_up_is_named_and_the_group_goes_on() {
 }
 
 #[test]
-fn who_is_lost_is_named_in_what_needs_him_now_and_later() {
+fn a_lost_member_is_named_in_current_and_later_calls() {
     let mut cluster = Cluster::new(7, 1, |rank| (rank - 1) / 2);
     assert_eq!(cluster.all(7, |_| Call::Barrier), vec![Ok(Outcome::Done); 7]);
     let waiting: Vec<_> = [0, 1, 3, 4].map(|who| cluster.call(who, Call::Barrier)).into();
@@ -227,7 +227,7 @@ fn who_is_lost_is_named_in_what_needs_him_now_and_later() {
 }
 
 #[test]
-fn what_everybody_had_said_before_somebody_was_lost_is_not_lost() {
+fn data_sent_before_a_loss_still_complete_their_call() {
     let mut cluster = Cluster::new(3, 5, |rank| rank - 1);
     let call = |who: usize| Call::Gather { root: Rank(0), data: bytes(who, 100), equal: true };
     let ids = [2, 1].map(|who| cluster.call(who, call(who)));
@@ -242,7 +242,7 @@ fn what_everybody_had_said_before_somebody_was_lost_is_not_lost() {
 }
 
 #[test]
-fn a_call_that_cannot_be_made_does_not_leave_the_others_waiting() {
+fn a_call_with_invalid_arguments_is_cancelled_for_the_other_members() {
     let mut cluster = Cluster::new(3, 5, |_| 0);
     let results =
         cluster.all(3, |who| Call::AllToAll { parts: vec![Bytes::new(); 3 - who % 2], equal: true });
@@ -288,7 +288,7 @@ fn results_come_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn frames_that_make_no_sense_break_a_call_at_most() {
+fn an_invalid_frame_aborts_at_most_its_call() {
     let mut rng = Rng::new(9);
     let mut cluster = Cluster::new(3, 5, |_| 0);
     for _ in 0..2_000 {

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_sends_is_what_the_other_awaits() {
+    fn each_side_of_a_link_expects_what_the_other_sends() {
         for kind in KINDS {
             for root_is_far in [false, true] {
                 for up in [false, true] {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn results_go_down_to_everybody_or_to_the_root_alone() {
+    fn results_go_down_to_all_members_or_to_the_root_alone() {
         let down = |root_is_far| LinkSides { near: 3, far: 5, root_is_far, up: false };
         let reduce = called(Kind::Reduce(Op::Sum, Element::U8));
         let all = CallSignature { root: None, ..reduce };

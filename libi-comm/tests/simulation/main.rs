@@ -36,12 +36,12 @@ fn seeds() -> Range<u64> {
 }
 
 #[test]
-fn whatever_goes_wrong_every_call_ends_with_what_it_should_or_says_truly_why_not() {
+fn whatever_goes_wrong_every_call_ends_with_its_result_or_a_true_error() {
     try_all(FOUND.into_iter().chain(seeds()), Scenario::drawn);
 }
 
 #[test]
-fn who_dies_amid_much_that_is_sent_holds_up_nobody() {
+fn a_death_amid_large_transfers_stalls_no_other_call() {
     try_all(seeds(), Scenario::with_losses);
 }
 
@@ -68,12 +68,12 @@ macro_rules! cases {
 }
 
 cases! {
-    collective_calls_come_out_as_if_done_serially: "collective";
-    reductions_come_out_as_if_done_serially: "reduce";
-    exchanges_come_out_as_if_done_serially: "exchange";
-    messages_arrive_once_and_in_their_order: "p2p";
-    keys_are_found_by_those_who_may_expect_it: "kvs";
-    calls_of_all_kinds_do_not_disturb_one_another: "mixed";
+    collective_calls_give_what_a_serial_run_gives: "collective";
+    reductions_give_what_a_serial_run_gives: "reduce";
+    exchanges_give_what_a_serial_run_gives: "exchange";
+    messages_arrive_once_and_in_order: "p2p";
+    keys_are_found_after_the_fence_that_follows_their_put: "kvs";
+    mixed_calls_give_what_a_serial_run_gives: "mixed";
 }
 
 fn every_case_of(file: &str) {

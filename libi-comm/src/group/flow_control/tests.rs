@@ -59,7 +59,7 @@ fn send_up(flow: &mut FlowControl) -> u64 {
 }
 
 #[test]
-fn what_cannot_be_passed_on_is_held_up_to_a_limit() {
+fn data_that_cannot_be_forwarded_are_held_up_to_a_limit() {
     let mut flow = batching(100_000);
     let sent: u64 = fill_windows(&mut flow, 100_000).into_iter().sum();
     assert!(sent <= WINDOW_POOL + CHILDREN.len() as u64 * EAGER, "{sent} bytes are held");
@@ -67,7 +67,7 @@ fn what_cannot_be_passed_on_is_held_up_to_a_limit() {
 }
 
 #[test]
-fn nothing_goes_beyond_what_is_allowed() {
+fn nothing_is_sent_beyond_the_credit() {
     let mut flow = batching(100_000);
     fill_windows(&mut flow, 100_000);
     assert!((EAGER / 2..=EAGER).contains(&send_up(&mut flow)));
@@ -80,7 +80,7 @@ fn nothing_goes_beyond_what_is_allowed() {
 }
 
 #[test]
-fn who_may_send_again_is_granted_what_was_passed_on_and_no_more() {
+fn grants_equal_what_was_forwarded() {
     let mut flow = batching(100_000);
     let mut before: u64 = fill_windows(&mut flow, 100_000).into_iter().sum();
     let mut allowed = EAGER;
@@ -114,7 +114,7 @@ fn who_may_send_again_is_granted_what_was_passed_on_and_no_more() {
 }
 
 #[test]
-fn what_waits_for_more_goes_when_somebody_cannot_send_it() {
+fn batched_data_are_sent_when_a_sender_is_stalled() {
     // Two items are queued for each of the other children; no queue is full, and one child is
     // stalled.
     let mut flow = FlowControl::new(true);

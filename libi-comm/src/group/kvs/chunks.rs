@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_any_length_comes_as_it_was_sent_in_frames_that_are_short_enough() {
+    fn a_value_of_any_length_arrives_intact_in_frames_of_limited_length() {
         for length in [0, 1, MAX_CHUNK - 1, MAX_CHUNK, MAX_CHUNK + 1, 3 * MAX_CHUNK + 5] {
             let value: Bytes = (0..length).map(|at| (at % 251) as u8).collect::<Vec<_>>().into();
             let mut out = Vec::new();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_do_not_fit_are_dropped_with_what_they_were_parts_of() {
+    fn chunks_that_do_not_fit_are_dropped_with_their_message() {
         let (one, other) = (LinkId(1), LinkId(2));
         let mut chunks = PartialValues::default();
         let two = Bytes::from_static(b"ab");

@@ -35,7 +35,7 @@ fn lost(rank: usize) -> Result<Outcome, CommError> {
 }
 
 #[test]
-fn of_sixteen_askers_on_a_host_one_question_leaves_it_and_one_answer_comes_back() {
+fn sixteen_lookups_on_a_host_send_one_query_and_get_one_reply() {
     with_seeds(50, |seed| {
         // Two hosts of sixteen below the first.
         let mut cluster = Cluster::new(&vec![(None, 2), (Some(0), 16), (Some(0), 16)], seed);
@@ -84,7 +84,7 @@ fn a_fence_sends_one_message_up_and_one_down_every_link() {
 }
 
 #[test]
-fn who_waits_gets_what_is_put_later_and_who_does_not_wait_gets_nothing() {
+fn a_waiting_lookup_gets_a_later_value_and_another_gets_none() {
     for scope in [Replicated, Local] {
         let mut cluster = Cluster::new(&chain(3, 2), 1);
         let (waits, does_not) = (cluster.get(6, "k", true), cluster.get(6, "k", false));
@@ -102,7 +102,7 @@ fn who_waits_gets_what_is_put_later_and_who_does_not_wait_gets_nothing() {
 }
 
 #[test]
-fn one_sees_what_one_has_put_oneself_at_once() {
+fn a_member_sees_its_own_puts_at_once() {
     let mut cluster = Cluster::new(&chain(2, 3), 1);
     for (nth, scope) in [Replicated, Local, Local, Replicated].into_iter().enumerate() {
         for member in [3, 6] {
@@ -116,7 +116,7 @@ fn one_sees_what_one_has_put_oneself_at_once() {
 }
 
 #[test]
-fn what_is_put_by_someone_who_has_read_is_later_than_what_he_has_read() {
+fn a_put_after_a_get_is_later_than_the_value_read() {
     with_seeds(20, |seed| {
         let mut cluster = Cluster::new(&chain(4, 1), seed);
         for round in 0..3 {
@@ -160,7 +160,7 @@ fn the_front_end_puts_and_gets_through_the_top() {
 }
 
 #[test]
-fn a_long_value_takes_its_way_in_parts() {
+fn a_long_value_is_sent_in_chunks() {
     let mut cluster = Cluster::new(&chain(3, 2), 3);
     let value = Bytes::from(vec![5; 3 << 20]);
     cluster.put(6, "k", value.clone(), Local);
@@ -171,7 +171,7 @@ fn a_long_value_takes_its_way_in_parts() {
 }
 
 #[test]
-fn what_was_lost_is_known_to_be_lost_until_it_is_put_again() {
+fn a_lost_value_is_reported_lost_until_it_is_put_again() {
     with_seeds(50, |seed| {
         // Below the top: the victim's parent with the victim, and a bystander.
         let shape = vec![(None, 1), (Some(0), 2), (Some(1), 2), (Some(0), 2)];
@@ -222,7 +222,7 @@ fn what_was_lost_is_known_to_be_lost_until_it_is_put_again() {
 }
 
 #[test]
-fn a_question_that_nobody_asks_any_more_is_forgotten_everywhere() {
+fn a_cancelled_lookup_leaves_no_query_anywhere() {
     let mut cluster = Cluster::new(&chain(3, 2), 1);
     let (one, other) = (cluster.get(6, "k", true), cluster.get(5, "k", true));
     cluster.drain();

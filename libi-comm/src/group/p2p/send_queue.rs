@@ -131,7 +131,9 @@ impl SendQueue {
             // A cancelled receive consumes its message, so the send has succeeded.
             RejectReason::Cancelled => Ok(Outcome::Done),
             RejectReason::OutOfMemory => Err(CommError::OutOfMemory(pending.total)),
-            RejectReason::Protocol => Err(CommError::Protocol("the receiver rejected the bytes of a message")),
+            RejectReason::Protocol => {
+                Err(CommError::Protocol("the receiver rejected the bytes of a message"))
+            }
         };
         ctx.finish(pending.call, result);
     }

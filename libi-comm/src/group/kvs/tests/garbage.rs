@@ -53,7 +53,7 @@ fn anything() -> impl Strategy<Value = KvsMessage> {
 
 proptest! {
     #[test]
-    fn whatever_peers_say_nothing_breaks(
+    fn arbitrary_messages_break_nothing(
         leader: bool,
         top: bool,
         said in prop::collection::vec((0..3_u32, anything(), 0..6_usize, 0..8_u8), 0..60),

@@ -118,7 +118,7 @@ fn reply(nth: u64, fences: u64, reply: Reply, length: u64) -> KvsMessage {
 }
 
 #[test]
-fn an_answer_from_before_a_fence_is_for_those_who_have_asked_before_it() {
+fn a_reply_from_before_a_fence_answers_only_earlier_lookups() {
     let mut leader = Leader::new();
     assert_eq!(leader.get(1), [Sent(LinkId::PARENT, ask(1, 0))]);
     assert_eq!(leader.fence(), []);
@@ -136,7 +136,7 @@ fn an_answer_from_before_a_fence_is_for_those_who_have_asked_before_it() {
 }
 
 #[test]
-fn a_question_that_overtakes_a_fence_waits_for_it() {
+fn a_query_that_overtakes_a_fence_waits_for_it() {
     let mut leader = Leader::new();
     leader.put(1, "v");
     assert_eq!(leader.receive(LinkId::PARENT, ask(5, 1), ""), []);
@@ -148,7 +148,7 @@ fn a_question_that_overtakes_a_fence_waits_for_it() {
 }
 
 #[test]
-fn who_is_asked_from_above_for_what_is_not_there_says_so_and_asks_nobody() {
+fn a_query_from_above_for_a_missing_value_is_answered_without_another_query() {
     let mut leader = Leader::new();
     let nothing = KvsMessage::Reply { to: query(5, 0), fences: 0, reply: Reply::NotFound, length: 0 };
     assert_eq!(leader.receive(LinkId::PARENT, ask(5, 0), ""), [Sent(LinkId::PARENT, nothing.clone())]);
@@ -159,7 +159,7 @@ fn who_is_asked_from_above_for_what_is_not_there_says_so_and_asks_nobody() {
 }
 
 #[test]
-fn what_is_not_below_any_more_is_looked_for_above() {
+fn a_value_that_is_no_longer_below_is_looked_up_above() {
     let mut leader = Leader::new();
     leader.receive(BRANCH, announce(1), "");
     assert_eq!(leader.get(1), [Sent(BRANCH, ask(1, 0))]);
@@ -176,7 +176,7 @@ fn what_is_not_below_any_more_is_looked_for_above() {
 }
 
 #[test]
-fn what_is_put_here_is_later_than_all_that_was_announced_before() {
+fn a_put_is_later_than_all_earlier_announcements() {
     let mut leader = Leader::new();
     leader.receive(BRANCH, announce(1000), "");
     leader.put(1, "mine");
@@ -184,7 +184,7 @@ fn what_is_put_here_is_later_than_all_that_was_announced_before() {
 }
 
 #[test]
-fn a_question_turns_to_where_a_value_has_appeared_before_that_is_told_above() {
+fn a_query_is_redirected_to_a_new_value_before_the_value_is_announced() {
     let mut leader = Leader::new();
     leader.get(1);
     let cancel_query = KvsMessage::CancelQuery { key: "k".into(), wait: true };
@@ -195,7 +195,7 @@ fn a_question_turns_to_where_a_value_has_appeared_before_that_is_told_above() {
 }
 
 #[test]
-fn whoever_is_cut_off_is_told_so() {
+fn lookups_fail_when_the_server_is_lost() {
     let mut out = Vec::new();
     let view = GroupView { topology: member(false, false), ..GroupView::default() };
     let mut store = KeyStore::default();
@@ -209,7 +209,7 @@ fn whoever_is_cut_off_is_told_so() {
 }
 
 #[test]
-fn a_fence_that_some_have_missed_is_made_up_for_by_the_next() {
+fn a_node_that_missed_a_fence_catches_up_with_the_next() {
     let leader = member(true, false);
     let top = Topology { top: true, branches: vec![branch(1, false)], ..member(true, false) };
     let (top, leader) = (view(top), view(leader));

@@ -102,7 +102,7 @@ impl Session {
         format!("key{}", self.rng.below(self.keys))
     }
 
-    fn somebody(&mut self) -> usize {
+    fn random_member(&mut self) -> usize {
         let members = self.cluster.members();
         members[self.rng.below(members.len())]
     }
@@ -127,7 +127,7 @@ impl Session {
     }
 
     fn act(&mut self) {
-        let (by, key) = (self.somebody(), self.key());
+        let (by, key) = (self.random_member(), self.key());
         match self.rng.below(10) {
             0..=2 if !self.cluster.in_fence(by) => {
                 let scope = if self.rng.percent(50) { KeyScope::Replicated } else { KeyScope::Local };
@@ -169,7 +169,7 @@ impl Session {
     fn put_all(&mut self) {
         for key in 0..self.keys {
             let scope = if self.rng.percent(50) { KeyScope::Replicated } else { KeyScope::Local };
-            let by = self.somebody();
+            let by = self.random_member();
             self.put(by, &format!("key{key}"), scope);
         }
         self.cluster.fence_all();
@@ -189,7 +189,7 @@ impl Session {
 }
 
 #[test]
-fn a_get_brings_nothing_older_than_the_last_fence_and_everybody_the_same() {
+fn a_get_returns_no_value_older_than_the_last_fence_and_the_same_to_all_members() {
     with_seeds(500, |seed| {
         let mut session = Session::new(seed);
         for _ in 0..session.rng.below(250) {
@@ -214,7 +214,7 @@ fn a_get_brings_nothing_older_than_the_last_fence_and_everybody_the_same() {
 }
 
 #[test]
-fn whoever_is_lost_no_get_hangs_and_what_is_put_afterwards_is_found() {
+fn no_lookup_hangs_after_a_loss_and_later_puts_are_found() {
     with_seeds(500, |seed| {
         let mut session = Session::new(seed);
         for _ in 0..3 {
@@ -223,7 +223,7 @@ fn whoever_is_lost_no_get_hangs_and_what_is_put_afterwards_is_found() {
             }
             session.cluster.fence_all();
             for _ in 0..session.rng.below(30) {
-                let (by, key, wait) = (session.somebody(), session.key(), session.rng.percent(50));
+                let (by, key, wait) = (session.random_member(), session.key(), session.rng.percent(50));
                 if session.rng.percent(50) {
                     session.get(by, &key, wait);
                 } else {
@@ -233,11 +233,11 @@ fn whoever_is_lost_no_get_hangs_and_what_is_put_afterwards_is_found() {
                     session.cluster.step();
                 }
             }
-            let victim = session.somebody();
+            let victim = session.random_member();
             if victim > 1 {
                 session.cluster.kill(victim);
             }
-            let again = session.somebody();
+            let again = session.random_member();
             if session.rng.percent(50) {
                 let key = session.key();
                 session.put(again, &key, KeyScope::Local);

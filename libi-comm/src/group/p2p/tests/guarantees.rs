@@ -24,7 +24,7 @@ fn queue(members: u32) -> Cluster {
 }
 
 #[test]
-fn a_short_message_needs_no_receiver_to_be_done() {
+fn a_short_send_completes_without_a_receive() {
     let mut cluster = queue(3);
     let send = cluster.send(3, 0, 7, &b"short"[..]);
     assert_eq!(cluster.outcome(send), DONE);
@@ -39,7 +39,7 @@ fn a_short_message_needs_no_receiver_to_be_done() {
 }
 
 #[test]
-fn a_long_message_waits_until_somebody_wants_it() {
+fn a_long_message_waits_for_a_receive() {
     let mut cluster = queue(2);
     let send = cluster.send(1, 2, 0, vec![3; EAGER_MAX + 1]);
     cluster.settle();
@@ -51,7 +51,7 @@ fn a_long_message_waits_until_somebody_wants_it() {
 }
 
 #[test]
-fn what_nobody_receives_blocks_nothing_and_stays_with_its_sender() {
+fn messages_without_a_receive_block_nothing_and_stay_with_their_sender() {
     let mut cluster = queue(3);
     for _ in 0..300 {
         cluster.send(0, 3, 1, vec![1; EAGER_MAX]);
@@ -70,7 +70,7 @@ fn what_nobody_receives_blocks_nothing_and_stays_with_its_sender() {
 }
 
 #[test]
-fn what_is_received_makes_room_for_more_that_goes_at_once() {
+fn consumed_messages_free_the_eager_budget() {
     let mut cluster = queue(1);
     for _ in 0..200 {
         let send = cluster.send(0, 1, 0, vec![0; EAGER_MAX]);
@@ -82,7 +82,7 @@ fn what_is_received_makes_room_for_more_that_goes_at_once() {
 }
 
 #[test]
-fn a_very_long_message_never_fills_more_than_its_window() {
+fn a_long_message_never_exceeds_its_window() {
     let mut cluster = queue(3);
     let send = cluster.send(0, 3, 0, vec![9; 40 * CHUNK + 1]);
     let receive = cluster.receive(3, 0, 0);
@@ -95,7 +95,7 @@ fn a_very_long_message_never_fills_more_than_its_window() {
 }
 
 #[test]
-fn more_is_let_come_whenever_half_a_window_has_come() {
+fn more_is_pulled_whenever_half_of_the_window_has_arrived() {
     let mut cluster = queue(1);
     cluster.send(0, 1, 0, vec![9; 40 * CHUNK]);
     cluster.arrive(0, 1);
@@ -128,7 +128,7 @@ fn many_senders_at_a_time_get_smaller_windows() {
 }
 
 #[test]
-fn one_may_send_oneself_anything() {
+fn a_member_can_send_any_message_to_itself() {
     let mut cluster = queue(2);
     for length in [0, 5, 30 * CHUNK] {
         let send = cluster.send(2, 2, 4, vec![1; length]);
@@ -172,7 +172,7 @@ fn a_message_in_one_piece_is_never_copied() {
 }
 
 #[test]
-fn what_has_come_whole_can_be_received_after_its_sender_is_lost() {
+fn complete_messages_can_be_received_after_their_sender_is_lost() {
     let mut cluster = queue(2);
     let lost = cluster.receive(0, 2, 9);
     let long = cluster.send(2, 0, 1, vec![0; 2 * EAGER_MAX]);
@@ -189,7 +189,7 @@ fn what_has_come_whole_can_be_received_after_its_sender_is_lost() {
 }
 
 #[test]
-fn a_loss_in_the_midst_of_a_message_ends_the_call_at_the_other_end() {
+fn a_loss_in_the_middle_of_a_message_ends_the_call_at_the_other_end() {
     for (from, to) in [(1, 3), (3, 1)] {
         let mut cluster = queue(3);
         let send = cluster.send(from, to, 0, vec![0; 30 * CHUNK]);
@@ -204,7 +204,7 @@ fn a_loss_in_the_midst_of_a_message_ends_the_call_at_the_other_end() {
 }
 
 #[test]
-fn who_cannot_be_reached_is_lost_to_the_sender() {
+fn a_receiver_without_a_route_is_lost_to_the_sender() {
     let mut cluster = queue(3);
     let announced = cluster.send(0, 3, 0, vec![0; 2 * EAGER_MAX]);
     let waits = cluster.receive(0, 3, 1);
@@ -217,7 +217,7 @@ fn who_cannot_be_reached_is_lost_to_the_sender() {
 }
 
 #[test]
-fn mail_is_never_sent_back_where_it_came_from() {
+fn a_message_is_never_sent_back_over_its_link() {
     let mut cluster = queue(2);
     // Node 1 has lost its route downwards, so it would route to its parent.
     cluster.nodes[1].view.routes.cut(LinkId(1));
@@ -227,7 +227,7 @@ fn mail_is_never_sent_back_where_it_came_from() {
 }
 
 #[test]
-fn that_something_cannot_be_delivered_is_said_once_at_most() {
+fn an_undeliverable_message_is_reported_at_most_once() {
     let mut cluster = queue(3);
     let node = &mut cluster.nodes[2];
     node.view.lost.add(Rank(2));
@@ -240,7 +240,7 @@ fn that_something_cannot_be_delivered_is_said_once_at_most() {
 }
 
 #[test]
-fn nobody_can_touch_the_messages_of_others() {
+fn a_process_cannot_affect_the_messages_of_others() {
     let mut cluster = Cluster::of(0, &[0, 0], &[0, 1]);
     let send = cluster.send(0, 1, 0, vec![0; EAGER_MAX + 1]);
     let receive = cluster.receive(0, 1, 0);
@@ -260,7 +260,7 @@ fn nobody_can_touch_the_messages_of_others() {
 }
 
 #[test]
-fn nobody_is_sent_to_who_does_not_exist_or_did_not_come_up() {
+fn sending_to_a_missing_or_absent_rank_fails() {
     let mut cluster = queue(2);
     cluster.nodes[0].view.topology.absent.add(Rank(1));
     let nobody = Address::Rank(Rank(2));
@@ -274,7 +274,7 @@ fn nobody_is_sent_to_who_does_not_exist_or_did_not_come_up() {
 }
 
 #[test]
-fn a_message_taken_back_before_anybody_wanted_it_has_never_been() {
+fn a_message_withdrawn_before_its_receive_is_never_seen() {
     let mut cluster = queue(2);
     let taken_back = cluster.send(2, 0, 0, vec![1; 2 * EAGER_MAX]);
     let next = cluster.send(2, 0, 0, vec![2; 3 * EAGER_MAX]);
@@ -288,7 +288,7 @@ fn a_message_taken_back_before_anybody_wanted_it_has_never_been() {
 }
 
 #[test]
-fn a_receive_learns_that_its_message_was_taken_back() {
+fn a_receive_fails_if_its_message_is_withdrawn() {
     // At every moment between the pull and the end.
     for steps in 0..20 {
         let mut cluster = queue(2);
@@ -309,7 +309,7 @@ fn a_receive_learns_that_its_message_was_taken_back() {
 }
 
 #[test]
-fn a_receive_given_up_in_the_midst_uses_its_message_up() {
+fn a_receive_cancelled_in_the_middle_consumes_its_message() {
     for steps in 0..20 {
         let mut cluster = queue(2);
         let send = cluster.send(2, 0, 0, vec![1; 12 * CHUNK]);
@@ -330,7 +330,7 @@ fn a_receive_given_up_in_the_midst_uses_its_message_up() {
 }
 
 #[test]
-fn a_receive_given_up_before_anything_came_leaves_the_message_to_the_next() {
+fn a_receive_cancelled_before_its_message_leaves_it_to_the_next() {
     let mut cluster = queue(1);
     let calls = [cluster.receive(1, 0, 0), cluster.receive(1, 0, 0)];
     assert!(cluster.cancel(1, calls[0]));
@@ -341,7 +341,7 @@ fn a_receive_given_up_before_anything_came_leaves_the_message_to_the_next() {
 }
 
 #[test]
-fn both_ends_learn_that_there_is_no_memory() {
+fn both_ends_fail_if_there_is_no_memory() {
     let mut cluster = queue(1);
     let receive = cluster.receive(1, 0, 0);
     cluster.forge(0, 1, P2pMessage::Offer { id: 1, tag: 0, total: u64::MAX }, Bytes::new());

@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn who_gives_up_disturbs_no_other_call(seed: u64) {
+    fn a_cancelled_call_disturbs_no_other_call(seed: u64) {
         let mut cluster = Cluster::random(seed);
         let mut called = play(&mut cluster, seed, 60, |cluster, called| {
             if !cluster.rng.chance(0.3) {
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn nonsense_ends_no_more_than_the_calls_it_is_about(notes in prop::collection::vec(nonsense(), 0..200)) {
+    fn invalid_messages_end_only_the_calls_that_they_concern(notes in prop::collection::vec(nonsense(), 0..200)) {
         let mut cluster = Cluster::of(1, &[0, 0], &[0, 1]);
         let calls: Vec<CallId> = (0..4).map(|tag| cluster.receive(0, 1, tag)).collect();
         let sends = [cluster.send(0, 1, 0, vec![1; CHUNK]), cluster.send(0, 1, 1, vec![1; 3 * CHUNK])];
