@@ -1,4 +1,4 @@
-//! The program `libi` as its users meet it: what it prints, where, and how it ends.
+//! Tests of the program `libi`: output, streams and exit statuses of all commands but run and doctor.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
@@ -12,7 +12,7 @@ struct Completed {
     err: String,
 }
 
-/// Runs the program outside any job, with this on standard input.
+/// Runs the program outside any job, with this text as standard input.
 fn libi_with(input: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Completed {
     let mut command = Command::new(env!("CARGO_BIN_EXE_libi"));
     for (name, _) in std::env::vars() {
@@ -23,7 +23,7 @@ fn libi_with(input: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Com
     command.envs(variables.iter().copied()).args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A program that needs no input may be gone before it is written.
+    // A program that needs no input may exit before the write.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     Completed {
@@ -37,14 +37,14 @@ fn libi(arguments: &[&str]) -> Completed {
     libi_with("", &[], arguments)
 }
 
-/// What a run that goes well prints as JSON.
+/// The JSON output of a successful run.
 fn json(arguments: &[&str]) -> Value {
     let completed = libi(arguments);
     assert_eq!((completed.status, completed.err.as_str()), (0, ""), "{arguments:?}");
     serde_json::from_str(&completed.out).unwrap()
 }
 
-/// What a run that is refused says, on standard error alone.
+/// The standard error of a run that fails with status 2 and prints nothing else.
 fn usage_error(arguments: &[&str]) -> String {
     let completed = libi(arguments);
     assert_eq!((completed.status, completed.out.as_str()), (2, ""), "{arguments:?}");
@@ -268,7 +268,7 @@ fn a_job_whose_hosts_are_not_text_is_an_error_not_another_job() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("SLURM_JOB_NODELIST holds bytes that are not text"), "{error}");
+    assert!(error.contains("SLURM_JOB_NODELIST is not valid UTF-8"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! `libi doctor` as people and scripts meet it, through the stand-in for ssh and through one that repeats what a real one
-//! has said.
+//! Tests of `libi doctor`, with a stand-in for ssh and with a replay of the debug output of a real one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "shell/lab.rs"]
@@ -27,7 +26,7 @@ fn outcome(output: &Output) -> (i32, String, String) {
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
-/// The status and the document, of a run through the stand-in.
+/// The exit status and the JSON document of a run through the stand-in.
 fn json(lab: &Lab, words: &[&str]) -> (i32, Value) {
     let words: Vec<_> = ["--json", "--shell", SHELL].iter().chain(words).copied().collect();
     document(&mut doctor(lab, &words))
@@ -43,7 +42,7 @@ fn host<'a>(document: &'a Value, name: &str) -> &'a Value {
     document["hosts"].as_array().unwrap().iter().find(|host| host["host"] == name).unwrap()
 }
 
-/// How many processes there are that were started in this laboratory.
+/// The number of processes that were started in this laboratory and still run.
 fn processes_left(lab: &Lab) -> usize {
     let mark = format!("LIBI_TEST_SHELL={}", lab.0.join("config").display());
     processes::bearing(&mark).len()
@@ -53,7 +52,7 @@ fn processes_left(lab: &Lab) -> usize {
 fn program(lab: &Lab, path: &str, text: &str) {
     let path = lab.0.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    // Written under another name: nobody may have it open for writing when it is executed.
+    // Written under another name: a file that is open for writing cannot be executed.
     let draft = path.with_extension("draft");
     fs::write(&draft, text).unwrap();
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
@@ -66,8 +65,8 @@ fn healthy_hosts_are_one_line_and_status_0() {
     let (status, out, err) = outcome(&doctor(&lab, &["--shell", SHELL, "n[1-9],me@n10"]).output().unwrap());
     assert_eq!((status, err.as_str()), (0, ""), "{out}");
     assert!(out.starts_with("10 hosts through ") && out.contains(": a launch would work\n"), "{out}");
-    assert!(out.contains("\nn[1-9],me@n10  yes      yes     sh "), "{out}");
-    assert!(!out.contains("keeps a launch"), "{out}");
+    assert!(out.contains("\nn[1-9],me@n10  yes      yes    sh "), "{out}");
+    assert!(!out.contains("prevent a launch"), "{out}");
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn the_json_document_describes_every_host() {
     assert_eq!(n1["direct"], "works", "{n1:#}");
     assert!(n1["kernel"].as_str().unwrap().starts_with("Linux "));
     assert_eq!(n1["round_trips_s"].as_array().unwrap().len(), 5);
-    // It is the same clock.
+    // Both clocks are the same.
     let (ahead, within) = (n1["clock_ahead_s"].as_f64().unwrap(), n1["clock_within_s"].as_f64().unwrap());
     assert!(ahead.abs() <= within + 0.001, "{ahead} within {within}");
     assert!(n1.get("key_exchange_s").is_none() && n1.get("ssh").is_none(), "what is not known is not there");
@@ -99,12 +98,12 @@ fn every_fault_is_classified() {
         ("refuse reset", "turned-away", "reset by peer"),
         ("refuse host-key", "host-key-unknown", "host key is known for n5"),
         ("refuse permission", "denied", "Permission denied"),
-        ("hang", "silent", ""),
+        ("hang", "timed-out", ""),
         ("not-found", "ended", "not found"),
         ("exit 7", "ended", ""),
         ("cut 3", "ended", ""),
-        ("hang-after 20", "silent-after-login", ""),
-        ("close-stdin", "deaf", ""),
+        ("hang-after 20", "timed-out-after-login", ""),
+        ("close-stdin", "input-lost", ""),
     ];
     let config: Vec<_> =
         faults.iter().enumerate().map(|(i, (fault, ..))| format!("fault n{i} {fault}")).collect();
@@ -138,7 +137,7 @@ fn profile_output_is_a_note_and_no_problem() {
     assert!(noise[1] > 0);
     let (_, out, _) = outcome(&doctor(&lab, &["--shell", SHELL, "n[1-3]"]).output().unwrap());
     assert!(
-        out.contains("n[1-2]  prints something before commands, which will be taken for output: Welcome to"),
+        out.contains("n[1-2]  prints text at login, which will be mixed into program output: Welcome to"),
         "{out}"
     );
 }
@@ -148,10 +147,10 @@ fn hosts_that_hang_delay_no_other_host_and_leave_no_process() {
     let lab = Lab::new("fault 20% hang");
     let (status, document) = json(&lab, &["--timeout", "6s", "--at-once", "4", "--no-direct", "n[1-60]"]);
     let hosts = document["hosts"].as_array().unwrap();
-    let silent = hosts.iter().filter(|host| host["problem"] == "silent").count();
+    let timed_out = hosts.iter().filter(|host| host["problem"] == "timed-out").count();
     let fine = hosts.iter().filter(|host| host["ok"] == true).count();
-    assert_eq!((status, silent + fine), (3, 60), "{document:#}");
-    assert!((1..60).contains(&silent));
+    assert_eq!((status, timed_out + fine), (3, 60), "{document:#}");
+    assert!((1..60).contains(&timed_out));
     eventually("nothing is left", || processes_left(&lab) == 0);
 }
 
@@ -161,7 +160,7 @@ fn a_signal_ends_the_examination_with_partial_results() {
     let mut command = doctor(&lab, &["--shell", SHELL, "--timeout", "60s", "--json", "n1,n2"]);
     let child = command.spawn().unwrap();
     eventually("both are called", || lab.fates().len() == 2);
-    // The one that does not hang ends.
+    // The host that does not hang finishes.
     eventually("one is examined", || processes_left(&lab) == 2);
     let kill = Command::new("/bin/sh").args(["-c", &format!("kill -TERM {}", child.id())]).status();
     assert!(kill.unwrap().success());
@@ -199,7 +198,7 @@ fn a_missing_program_is_detected() {
     assert_eq!(json(&lab, &["--program", "./a b's", "n1"]).0, 0);
 }
 
-/// A `PATH` with these programs of the system alone.
+/// A `PATH` with a minimal set of system programs and these.
 fn path(lab: &Lab, names: &[&str]) -> String {
     let directory = lab.0.join("path");
     fs::create_dir(&directory).unwrap();
@@ -239,10 +238,10 @@ fn a_host_that_cannot_connect_can_be_launched_on() {
     let (status, out, _) =
         outcome(&doctor(&lab, &["--shell", SHELL, "n1"]).env("PATH", path).output().unwrap());
     assert_eq!(status, 0, "{out}");
-    assert!(out.contains("n1  cannot connect to this host"), "{out}");
+    assert!(out.contains("n1  cannot connect to this machine"), "{out}");
 }
 
-/// A program that is called `ssh`, says what a real one has said, and runs the command here.
+/// A program named `ssh` that prints the debug output of a real one and runs the command locally.
 fn verbose_ssh(lab: &Lab, transcript: &str) -> String {
     let said =
         transcript.lines().filter_map(|line| line.split_once(" err ").map(|(_, said)| format!("{said}\n")));
@@ -288,7 +287,7 @@ fn gain_alternates_between_both_profiles() {
     let turns = [false, true, false, true, false, true];
     assert_eq!(fast, [&[false; 2][..], &turns, &turns].concat());
     let (_, out, _) = outcome(&doctor(&lab, &["--gain", "--shell", &ssh, "n1"]).output().unwrap());
-    assert!(out.contains("with the faster options a login takes "), "{out}");
+    assert!(out.contains("with --ssh-profile fast a login takes "), "{out}");
 }
 
 #[test]
@@ -304,7 +303,7 @@ fn a_shell_that_cannot_be_started_is_reported() {
     let lab = Lab::new("");
     let (status, out, _) = outcome(&doctor(&lab, &["--shell", "/no/such/ssh", "n[1-3]"]).output().unwrap());
     assert_eq!(status, 3);
-    assert!(out.contains("n[1-3]  cannot be called: exec /no/such/ssh: No such file"), "{out}");
+    assert!(out.contains("n[1-3]  cannot be reached: the remote shell program did not start: exec /no/such/ssh: No such file"), "{out}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! libi as it is installed for programs in C and C++: by `packaging/install` and by `cargo cinstall`, and what is built from there with
-//! pkg-config and CMake.
+//! Tests of the installation by `packaging/install` and by `cargo cinstall`, and of programs built
+//! against it with pkg-config and CMake.
 //!
-//! It takes optimised builds, and programs that not everybody has. So it is asked for with `LIBI_PACKAGES=1`, as the full run of
-//! `tests/run` does, or `CI=true`; what is missing then is a failure. Otherwise the tests say that they were not tried.
+//! They need optimised builds and programs that are not installed everywhere. So they run only with
+//! `LIBI_PACKAGES=1`, which a full `tests/run` sets, or `CI=true`; then a missing program is a failure.
+//! Otherwise each test reports that it was skipped.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "packages/examples.rs"]
@@ -21,20 +22,20 @@ mod versions;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a step may take on a machine that does much else: the longest builds everything.
+/// How long a step may take on a busy machine. The longest step builds everything.
 const TIMEOUT: Duration = Duration::from_secs(900);
 
-/// Whether packages are to be tried.
+/// Whether these tests are enabled.
 fn enabled() -> bool {
     let is_set = |name: &str, what: &str| std::env::var(name).is_ok_and(|value| value == what);
     let asked = is_set("LIBI_PACKAGES", "1") || is_set("CI", "true");
     if !asked {
-        eprintln!("not tried: this needs cmake, pkg-config and cargo-c, and LIBI_PACKAGES=1");
+        eprintln!("skipped: this test needs cmake, pkg-config, cargo-c and LIBI_PACKAGES=1");
     }
     asked
 }
 
-/// What a command prints when it does what it should.
+/// Runs a command that has to succeed and returns its standard output.
 fn run_successfully(command: &mut Command) -> String {
     let shown = format!("{command:?}");
     let ended = native::run_command(command, TIMEOUT);

@@ -1,4 +1,4 @@
-//! `libi run` as people and scripts meet it.
+//! Tests of `libi run`: output, exit statuses and error messages.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
@@ -62,7 +62,7 @@ fn a_hundred_hosts_are_launched_under_a_low_descriptor_limit() {
     for most in ["24", "40"] {
         assert_eq!(limited(most, "late"), (0, String::new(), String::new()), "{most} files");
     }
-    // If one is to launch all of them there is no way.
+    // One process cannot launch all of them.
     let (status, _, err) = limited("40", "flat");
     assert!(status == 3 && err.contains("no room") && err.contains("Too many open files"), "{err}");
 }
@@ -113,7 +113,7 @@ fn a_time_limit_ends_the_session() {
     assert_eq!((status, err.contains("time limit")), (1, true), "{err}");
 }
 
-/// A stand-in that is called `ssh`, with these settings, and how to run with it.
+/// A stand-in named `ssh` with these settings, and a function that runs `libi run` with it.
 fn stand_in(name: &str, settings: &str) -> (std::path::PathBuf, impl Fn(&[&str]) -> (i32, String, String)) {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&directory);

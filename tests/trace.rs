@@ -1,4 +1,4 @@
-//! `libi trace` as its users meet it: a recorded launch, explained.
+//! Tests of `libi trace`: the text, the JSON document and the drawing of a recorded launch.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write as _;
@@ -49,7 +49,7 @@ fn libi(input: &str, arguments: &[&str]) -> Output {
     command.arg("trace").args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A program that needs no input may be gone before it is written.
+    // A program that needs no input may exit before the write.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

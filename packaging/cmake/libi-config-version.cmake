@@ -1,5 +1,5 @@
-# Which version is installed: the header beside says so. It will do for whoever asks for one that is not newer, of the same
-# series: 0.1 before 1.0, where a minor version may break, and 1 from then on.
+# Reads the installed version from the header. It is compatible with requests for the same or an older
+# version of the same series: 0.1 before 1.0, where a minor version may break programs, and 1 after that.
 
 get_filename_component(_libi_header "${CMAKE_CURRENT_LIST_DIR}/../../../include/libi.h" ABSOLUTE)
 foreach(_libi_part MAJOR MINOR PATCH)

@@ -1,7 +1,7 @@
-# find_package(libi): the targets libi::libi, which is liblibi.so, and libi::libi_static, which is liblibi.a. A target is there if
-# its library is.
+# find_package(libi): defines the targets libi::libi (liblibi.so) and libi::libi_static (liblibi.a), each
+# if its library is installed.
 #
-# Nothing in here is of one installation: all is found from where this file is, in share/cmake/libi.
+# All paths are relative to this file, in share/cmake/libi, so the installation can be moved.
 
 get_filename_component(_libi_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 set(_libi_places lib)
@@ -21,7 +21,7 @@ endforeach()
 if(NOT _libi_libdir)
   set(libi_FOUND FALSE)
   set(libi_NOT_FOUND_MESSAGE
-    "There is neither liblibi.so nor liblibi.a in ${_libi_prefix}, where these were looked for: ${_libi_places}.")
+    "Neither liblibi.so nor liblibi.a is in these directories of ${_libi_prefix}: ${_libi_places}.")
 endif()
 
 if(EXISTS "${_libi_libdir}/liblibi.so" AND NOT TARGET libi::libi)
@@ -32,7 +32,7 @@ if(EXISTS "${_libi_libdir}/liblibi.so" AND NOT TARGET libi::libi)
 endif()
 
 if(EXISTS "${_libi_libdir}/liblibi.a" AND NOT TARGET libi::libi_static)
-  # What the library needs beside it is known to libi.pc. The compiler's runtime and the C library are the compiler's to add.
+  # libi.pc names the libraries that liblibi.a needs. The compiler adds its runtime and the C library.
   set(_libi_private "")
   if(EXISTS "${_libi_libdir}/pkgconfig/libi.pc")
     file(STRINGS "${_libi_libdir}/pkgconfig/libi.pc" _libi_private REGEX "^Libs\\.private:")

@@ -1,4 +1,4 @@
-/* Uses libi, and another static library that is written in Rust. */
+/* Uses libi and another static library that is written in Rust. */
 
 #include <stddef.h>
 #include <stdio.h>

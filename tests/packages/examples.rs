@@ -1,21 +1,22 @@
-//! What the programs in `examples/c` and `examples/cpp` are given, and what has to come of it.
+//! The arguments and the expected output of the programs in `examples/c` and `examples/cpp`.
 //!
-//! Each of them has to be here.
+//! Every example has to be in the table.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::native;
 
-/// One run of a program, in the directory that they are all in, so that one can be given another: `c/hosts`.
+/// One run of a program. The working directory holds all programs, so one can launch another by a path
+/// such as `c/hosts`.
 pub(crate) struct Run {
-    /// Its file without the ending, from `examples`.
+    /// Its path below `examples`, without the extension.
     pub(crate) program: &'static str,
     pub(crate) args: &'static [&'static str],
     pub(crate) code: i32,
-    /// What has to be in its output.
+    /// What its standard output has to contain.
     pub(crate) stdout: &'static [&'static str],
-    /// What has to be in its standard error, which is empty if this is.
+    /// What its standard error has to contain; if this is empty, standard error has to be empty.
     pub(crate) stderr: &'static str,
 }
 
@@ -52,7 +53,7 @@ pub(crate) const RUNS: &[Run] = &[
         ],
         stderr: "",
     },
-    // What it does takes a gdbserver, and is tried elsewhere.
+    // Its function needs a gdbserver and is tested in tests/examples.
     Run { program: "c/gdbservers", args: &["--help"], code: 2, stdout: &[], stderr: "usage: " },
     Run {
         program: "cpp/topology_exchange",
@@ -71,7 +72,7 @@ pub(crate) const RUNS: &[Run] = &[
     Run { program: "cpp/hosts", args: &["n[1-3]", "n4"], code: 0, stdout: &["n[1-4]\n"], stderr: "" },
 ];
 
-/// All programs, as [`Run::program`] has them, with their sources.
+/// All programs, named as in [`Run::program`], with their sources.
 pub(crate) fn all() -> Vec<(String, String)> {
     let mut found = BTreeSet::new();
     for language in ["c", "cpp"] {

@@ -1,17 +1,17 @@
-//! A static library of somebody else, which is written in Rust, too. It panics, and catches that.
+//! An unrelated static library in Rust. It panics and catches the panic.
 #![crate_type = "staticlib"]
 
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::panic::catch_unwind;
 
-/// How many different ones there are of these numbers; -1 if one of them is negative.
+/// Counts the distinct numbers; returns -1 if one of them is negative.
 ///
 /// # Safety
-/// There are as many.
+/// `numbers` points to `count` readable integers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn other_count(numbers: *const c_int, count: usize) -> c_int {
-    // SAFETY: as this function asks.
+    // SAFETY: the caller guarantees that there are `count` integers.
     let numbers = unsafe { std::slice::from_raw_parts(numbers, count) };
     let counted = catch_unwind(|| {
         let mut seen: HashMap<u32, usize> = HashMap::new();

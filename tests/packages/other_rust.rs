@@ -1,4 +1,4 @@
-//! A program may use other static libraries that are written in Rust.
+//! A program may link libi and another static library that is written in Rust.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::tree::Tree;
 use crate::{enabled, native, run_successfully};
 
-/// Links a program with both, and with all of both, so that whatever is defined twice shows.
+/// Links a program with all objects of both libraries, so that duplicate symbols are errors.
 fn link(tree: &Tree, ours: &Path, other: &Path, program: &Path) -> Command {
     let mut compiler = Command::new("cc");
     compiler.arg("-std=c11").arg(native::root().join("tests/packages/both.c")).arg("-o").arg(program);
@@ -35,9 +35,13 @@ fn another_rust_static_library_can_be_linked_too() {
     run_successfully(&mut link(&tree, &tree.libraries().join("liblibi.a"), &other, &program));
     let ended = native::run_command(&mut Command::new(&program), crate::TIMEOUT);
     assert_eq!((ended.code, &*ended.out), (Some(0), "2 -1 0 n[1-3]\n"), "{}", ended.err);
-    assert!(ended.err.contains("none is negative"), "the other library says its own: {}", ended.err);
+    assert!(
+        ended.err.contains("none is negative"),
+        "the other library prints its own message: {}",
+        ended.err
+    );
 
-    // What the compiler makes cannot be linked so: that is what the script mends.
+    // The unprocessed library of the compiler does cause duplicate symbols.
     let unchanged = native::library().join("liblibi.a");
     let refused = link(&tree, &unchanged, &other, &program).env("LC_ALL", "C").output().unwrap();
     let text = String::from_utf8_lossy(&refused.stderr);

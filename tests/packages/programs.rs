@@ -1,4 +1,4 @@
-//! The examples, built in all ways that users have, and run.
+//! Builds the examples in all ways that users have, and runs them.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,17 +11,18 @@ use crate::{TIMEOUT, enabled, native, run_successfully};
 /// How long an example may take.
 const SHORT: Duration = Duration::from_secs(120);
 
-/// What programs have to pass without a word.
+/// Compiler warnings that the examples must not cause.
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 
-/// How a program comes to the library.
+/// How a program is linked with the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkMethod {
     /// `pkg-config --libs`
     Shared,
-    /// `pkg-config --static --libs` with `-l:liblibi.a`: the library is in the program, the system's are not.
+    /// `pkg-config --static --libs` with `-l:liblibi.a`: libi is linked statically, system libraries are
+    /// not.
     Static,
-    /// `cc -static` and `pkg-config --static --libs`: nothing is outside.
+    /// `cc -static` and `pkg-config --static --libs`: everything is linked statically.
     AllStatic,
     /// `libi::libi`
     CMakeShared,
@@ -42,7 +43,7 @@ impl LinkMethod {
     }
 }
 
-/// Builds every example in these ways, and looks at what it is and does.
+/// Builds every example with each of these methods, checks its dependencies and runs it.
 pub(crate) fn build_and_run(tree: &Tree, ways: &[LinkMethod]) {
     for &method in ways {
         let work = tree.work(&format!("{method:?}"));
@@ -84,7 +85,7 @@ pub(crate) fn build_and_run(tree: &Tree, ways: &[LinkMethod]) {
     }
 }
 
-/// Compiles as one does with pkg-config.
+/// Compiles with the flags of pkg-config.
 fn with_pkg_config(tree: &Tree, method: LinkMethod, work: &Path) {
     let flags = match method {
         LinkMethod::Shared => tree.pkg_config(&["--cflags", "--libs"]),
@@ -110,8 +111,9 @@ fn with_pkg_config(tree: &Tree, method: LinkMethod, work: &Path) {
     }
 }
 
-/// Runs what links, which may warn of nothing but of what programs that are static altogether cannot have without the system's
-/// libraries: the front end of the interface of 2011 asks for addresses of names. Members ask for nothing of that kind.
+/// Runs a linking command. The only warning allowed is the one of a fully static program that
+/// `getaddrinfo` needs shared libraries at run time: the front end of the legacy interface resolves
+/// names. Members never do.
 fn link(command: &mut Command, method: LinkMethod) {
     let shown = format!("{command:?}");
     let ended = native::run_command(command, TIMEOUT);
@@ -127,7 +129,7 @@ fn standard(compiler: &str, standard: &str) -> Command {
     command
 }
 
-/// Builds the project that the examples are, as somebody else's would be.
+/// Builds the examples as a CMake project outside this source tree.
 fn with_cmake(tree: &Tree, method: LinkMethod, work: &Path) {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(native::root().join("examples")).arg("-B").arg(work);
@@ -135,7 +137,7 @@ fn with_cmake(tree: &Tree, method: LinkMethod, work: &Path) {
     configure
         .arg(define("CMAKE_C_FLAGS", &WARNINGS.join(" ")))
         .arg(define("CMAKE_CXX_FLAGS", &WARNINGS.join(" ")));
-    // What the machine has installed by chance is not looked for.
+    // Packages that happen to be installed on this machine are not searched.
     configure.arg("-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF");
     if method != LinkMethod::CMakeShared {
         configure.arg("-DLIBI_EXAMPLES_STATIC=ON");

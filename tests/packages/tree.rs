@@ -1,4 +1,4 @@
-//! What is installed where.
+//! Which files are installed where.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,12 +8,12 @@ use std::process::Command;
 
 use crate::{TIMEOUT, enabled, native, run_successfully};
 
-/// Where Debian has libraries.
+/// Debian's library directory.
 fn multiarch() -> String {
     format!("lib/{}-linux-gnu", std::env::consts::ARCH)
 }
 
-/// A directory for what a test makes, empty.
+/// An empty directory for the files of a test.
 fn directory(name: &str) -> PathBuf {
     let directory = native::scratch().join(format!("packages.{name}.{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
@@ -21,28 +21,28 @@ fn directory(name: &str) -> PathBuf {
     directory
 }
 
-/// Where it is built: once for all tests.
+/// The build directory, shared by all tests.
 fn target() -> PathBuf {
     native::scratch().join("../packages")
 }
 
-/// Something that was installed, in a directory that goes with it.
+/// An installation, in a directory that is removed with it.
 pub(crate) struct Tree {
     directory: PathBuf,
-    /// What stands before all paths while it is not where it is to be; empty if it is there.
+    /// The staging directory; empty if there is none.
     destdir: PathBuf,
     prefix: PathBuf,
     libdir: String,
 }
 
 impl Tree {
-    /// For where Debian would have it, with `/usr` below a directory.
+    /// Debian's layout: the prefix `/usr` in a staging directory.
     pub(crate) fn in_debian_layout(name: &str) -> Self {
         let directory = directory(name);
         Self { destdir: directory.join("package"), directory, prefix: "/usr".into(), libdir: multiarch() }
     }
 
-    /// For a directory of its own.
+    /// A prefix of its own.
     pub(crate) fn in_own_prefix(name: &str) -> Self {
         let directory = directory(name);
         Self { destdir: PathBuf::new(), prefix: directory.join("there"), directory, libdir: "lib".into() }
@@ -54,12 +54,12 @@ impl Tree {
         self
     }
 
-    /// Has `packaging/install` do something.
+    /// Runs `packaging/install` with these arguments.
     pub(crate) fn script(&self, words: &[&str]) {
         run_successfully(&mut self.command(words));
     }
 
-    /// `packaging/install` for somebody who likes colours, and whose files are nobody else's.
+    /// `packaging/install` with a restrictive umask and coloured compiler output.
     fn command(&self, words: &[&str]) -> Command {
         let mut script = Command::new("sh");
         script.args(["-c", r#"umask 077 && exec "$0" "$@""#]).arg(native::root().join("packaging/install"));
@@ -68,7 +68,7 @@ impl Tree {
         script
     }
 
-    /// What it says when it refuses, which is before it has made anything.
+    /// The message of a command that fails before it installs any file.
     fn failure_message(&self, command: &mut Command) -> String {
         let ended = native::run_command(command, TIMEOUT);
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
@@ -100,7 +100,7 @@ impl Tree {
         command
     }
 
-    /// Moves it to where nobody has said that it would be.
+    /// Moves the installation to a prefix that it was not configured for.
     pub(crate) fn moved(mut self) -> Self {
         let elsewhere = self.directory.join("elsewhere");
         fs::rename(&self.prefix, &elsewhere).unwrap();
@@ -108,14 +108,14 @@ impl Tree {
         self
     }
 
-    /// A directory that goes with this.
+    /// A directory for built programs.
     pub(crate) fn work(&self, name: &str) -> PathBuf {
         let work = self.directory.join(name);
         fs::create_dir_all(&work).unwrap();
         work
     }
 
-    /// Where the prefix is now.
+    /// The current path of the prefix.
     pub(crate) fn prefix(&self) -> PathBuf {
         match self.destdir.as_os_str().is_empty() {
             true => self.prefix.clone(),
@@ -123,12 +123,12 @@ impl Tree {
         }
     }
 
-    /// Where the libraries are now.
+    /// The current path of the library directory.
     pub(crate) fn libraries(&self) -> PathBuf {
         self.prefix().join(&self.libdir)
     }
 
-    /// All files and links, from the prefix.
+    /// All files and links, relative to the prefix.
     pub(crate) fn files(&self) -> BTreeSet<String> {
         let (prefix, mut found) = (self.prefix(), BTreeSet::new());
         if prefix.exists() {
@@ -137,14 +137,14 @@ impl Tree {
         found
     }
 
-    /// What pkg-config says of it, as words.
+    /// The output of pkg-config, split into words.
     pub(crate) fn pkg_config(&self, words: &[&str]) -> Vec<String> {
         let mut command = Command::new("pkg-config");
         command.args(words).arg("libi").env("PKG_CONFIG_LIBDIR", self.libraries().join("pkgconfig"));
         if !self.destdir.as_os_str().is_empty() {
             command.env("PKG_CONFIG_SYSROOT_DIR", &self.destdir);
         }
-        // /usr is no system directory here.
+        // This /usr is not the system's.
         command.env("PKG_CONFIG_ALLOW_SYSTEM_CFLAGS", "1").env("PKG_CONFIG_ALLOW_SYSTEM_LIBS", "1");
         // A space in a path does not end a word.
         let said = run_successfully(&mut command).replace("\\ ", "\0");
@@ -154,7 +154,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // What a test has failed with is worth a look.
+        // The files of a failed test are kept.
         if !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.directory);
         }
@@ -172,7 +172,7 @@ fn walk(from: &Path, directory: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What is to be installed, from the prefix.
+/// The files to be installed, relative to the prefix.
 fn expected(libdir: &str) -> BTreeSet<String> {
     let version = env!("CARGO_PKG_VERSION");
     let mut files = BTreeSet::new();
@@ -190,10 +190,10 @@ fn expected(libdir: &str) -> BTreeSet<String> {
     files
 }
 
-/// What an archive or a shared library defines for others.
+/// The symbols that an archive or a shared library exports.
 fn exported(library: &Path, how: &[&str]) -> BTreeSet<String> {
     let said = run_successfully(Command::new("nm").args(how).arg("--defined-only").arg(library));
-    // An archive's members have lines of their own, which end with a colon.
+    // Lines without three words, such as the names of an archive's members, are no symbols.
     let names = said.lines().filter_map(|line| line.split_whitespace().nth(2));
     names.map(str::to_owned).collect()
 }
@@ -206,7 +206,7 @@ fn the_script_installs_exports_the_listed_symbols_and_uninstalls() {
     let tree = Tree::in_debian_layout("script").installed_by_script();
     assert_eq!(tree.files(), expected(&multiarch()));
     let mode = fs::metadata(tree.prefix().join("include/libi")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o755, "everybody may look into it");
+    assert_eq!(mode & 0o777, 0o755, "the directory is readable by all users");
 
     let library = tree.libraries().join("liblibi.so");
     let real = library.canonicalize().unwrap();
@@ -218,7 +218,7 @@ fn the_script_installs_exports_the_listed_symbols_and_uninstalls() {
     assert_eq!(exported(&library, &["-D"]), listed);
     assert_eq!(exported(&tree.libraries().join("liblibi.a"), &["-g"]), listed);
 
-    // A package can be made of a tree in which others have put something, and taken away from it.
+    // Other files in the same tree survive an uninstallation.
     fs::write(tree.prefix().join("include/others.h"), "").unwrap();
     tree.script(&["--uninstall"]);
     assert_eq!(tree.files(), BTreeSet::from(["include/others.h".to_owned()]));
@@ -263,12 +263,12 @@ fn cargo_c_installs_the_same_files() {
         Tree::in_debian_layout("same").installed_by_script(),
         Tree::in_debian_layout("cargo_c").installed_by_cargo_c(),
     );
-    // cargo-c cannot put any other library beside the two: whoever needs the one that build systems of 2011 ask for has the script.
+    // cargo-c cannot install a further library: libxplat.a is installed by the script only.
     let mut by_script = script.files();
     by_script.retain(|file| !file.ends_with("/libxplat.a"));
     assert_eq!(cargo_c.files(), by_script);
 
-    // Two libraries differ: those that the compiler adds by itself, as fits what is linked. The script leaves them out.
+    // The script leaves out two libraries that the C compiler adds by itself.
     let said = |tree: &Tree| fs::read_to_string(tree.libraries().join("pkgconfig/libi.pc")).unwrap();
     let by_compiler = |line: &str| {
         let words = line.split(' ').filter(|word| !["-lgcc_s", "-lc"].contains(word));

@@ -1,14 +1,14 @@
-/* Says which version the header is, and which the library. */
+/* Prints the version of the header and of the library. */
 
 #include <stdio.h>
 
 #include <libi.h>
 
 #if LIBI_VERSION_NUMBER != LIBI_VERSION_MAJOR * 1000000 + LIBI_VERSION_MINOR * 1000 + LIBI_VERSION_PATCH
-#error "the preprocessor does not get the number of this version"
+#error "the preprocessor does not see the version number"
 #endif
 #if LIBI_VERSION_NUMBER + 1 != LIBI_VERSION_NUMBER - (-1) || 2 * LIBI_VERSION_NUMBER != LIBI_VERSION_NUMBER * 2
-#error "the number is no operand"
+#error "the version number is not parenthesised"
 #endif
 
 int main(void)

@@ -1,4 +1,4 @@
-//! All that says a version says the same one.
+//! All version numbers agree.
 
 use std::fs;
 use std::process::Command;
@@ -8,14 +8,14 @@ use crate::{enabled, native, run_successfully};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The parts of the version that Cargo has.
+/// The parts of Cargo's version.
 fn parts() -> [u32; 3] {
     let parts =
         [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")];
     parts.map(|part| part.parse().unwrap())
 }
 
-/// What the installed package answers to `find_package(libi WANTED)`: its version, and whether it will do.
+/// The answer of the installed package to `find_package(libi WANTED)`: version and compatibility.
 fn cmake_compatibility(tree: &Tree, wanted: &str) -> String {
     let numbers: Vec<_> = wanted.split('.').collect();
     let mut cmake = Command::new("cmake");
@@ -56,7 +56,7 @@ fn header_library_soname_and_packages_are_of_the_version_that_cargo_has() {
 
     assert_eq!(tree.pkg_config(&["--modversion"]), [VERSION]);
     let pc = fs::read_to_string(tree.libraries().join("pkgconfig/libi.pc")).unwrap();
-    assert!(!pc.contains('@'), "something is left to be replaced:\n{pc}");
+    assert!(!pc.contains('@'), "a placeholder was not replaced:\n{pc}");
 
     let later = format!("{major}.{minor}.{}", patch + 1);
     let next = format!("{major}.{}", minor + 1);
@@ -66,7 +66,7 @@ fn header_library_soname_and_packages_are_of_the_version_that_cargo_has() {
         (&*later, "no"),
         (&*next, "no"),
         (&format!("{}.0", major + 1), "no"),
-        // Before 1.0, what was written for an older series may break.
+        // Before 1.0 a program for an older series may break.
         (
             &format!("{major}.{}", minor.saturating_sub(1)),
             if minor == 0 || major > 0 { "compatible" } else { "no" },

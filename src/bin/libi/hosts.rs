@@ -1,4 +1,4 @@
-//! `libi hosts`: expands a host list, folds one, or shows what the surrounding job offers.
+//! `libi hosts`: expands or folds a host list, also that of the surrounding job.
 
 use std::cell::Cell;
 use std::env::VarError;
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::output::{CliError, print};
 
 pub(crate) const EXAMPLES: &str = "\
-A list: node[001-064,100]:8, rack[1-2]-n[01-16], alice@login,
+Entries of a list: node[001-064,100]:8, rack[1-2]-n[01-16], alice@login,
 [2001:db8::1]*4, separated by commas or white space. One number after a host
-is the count of processes; of two the first is a port: node7:2222:8.
+is the process count; of two numbers the first is the port: node7:2222:8.
 
 Examples:
   libi hosts 'node[08-11]:2'
@@ -26,7 +26,7 @@ Examples:
 /// The arguments of `libi hosts`.
 #[derive(clap::Args)]
 pub(crate) struct HostsArgs {
-    /// The list to expand; standard input if there is none
+    /// The list to expand [default: standard input]
     #[arg(value_name = "LIST", conflicts_with_all = ["file", "from_env"])]
     list: Vec<String>,
     /// Read a host file (- for standard input): comments, slots=N
@@ -35,7 +35,7 @@ pub(crate) struct HostsArgs {
     /// Take the hosts of the surrounding Slurm, LSF, PBS or Grid Engine job
     #[arg(long)]
     from_env: bool,
-    /// Write the list short instead of a host on each line
+    /// Print the folded list instead of one host per line
     #[arg(long)]
     fold: bool,
     /// Print one JSON document
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &HostsArgs) -> Result<(), CliError> {
     if arguments.fold { print(&(list.fold() + "\n")) } else { expand(&list).map_err(CliError::Output) }
 }
 
-/// The hosts of the surrounding job, each once with all its slots.
+/// The hosts of the surrounding job; each host once, with all its slots.
 fn job() -> Result<JobHosts, CliError> {
     let not_text = Cell::new(None);
     let variable = |name| match std::env::var(name) {
@@ -115,13 +115,13 @@ fn expand(list: &HostList) -> io::Result<()> {
     out.flush()
 }
 
-/// Says where the hosts come from, beside the result.
+/// Prints the source of the hosts to standard error.
 fn print_source(job: &JobHosts) {
     let (hosts, processes) = (job.hosts.len(), job.hosts.processes());
     eprintln!("libi: {} ({}): hosts {hosts}, slots {processes}", job.source, job.variables.join(" and "));
 }
 
-/// Writes a list as one JSON document, entry by entry: it may be long.
+/// Writes a list as one JSON document. It may be long, so the entries are streamed.
 fn print_list(list: &HostList, job: Option<&JobHosts>) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write!(out, "{{\n  \"folded\": {},\n  \"processes\": {},\n", json!(list.fold()), list.processes())?;

@@ -1,10 +1,9 @@
-//! The program `libi`: launches programs, examines hosts, plans and simulates launches, reads host lists, and explains
-//! launches that have been recorded.
+//! The program `libi`: launches programs, examines hosts, plans and simulates launches, expands
+//! host lists, and explains recorded launches.
 //!
-//! Results go to standard output, with `--json` as one document; whatever is said to people about them goes
-//! to standard error. The exit status is 0 if all is fine, 1 if a member has failed, 2 if the command line or its
-//! input is wrong, 3 if there was nothing to launch on or the launch did not succeed, 4 if a host was lost, and 128 + n if
-//! signal n has ended it.
+//! Results go to standard output, with `--json` as one document; diagnostics go to standard error.
+//! Exit statuses: 0 success, 1 a member failed, 2 the command line or its input is invalid, 3 the
+//! launch failed, 4 contact with a host was lost, 128 + n ended by signal n.
 
 mod doctor;
 mod hosts;
@@ -22,14 +21,13 @@ use clap::{Parser, Subcommand};
 
 use crate::output::CliError;
 
-/// Launch processes on thousands of hosts, find out what keeps hosts from being
-/// launched on, plan and simulate launches, see which hosts there are, and what
-/// a recorded launch spent its time on.
+/// Launch processes on thousands of hosts, diagnose hosts, plan and simulate
+/// launches, expand host lists, and analyse recorded launches.
 ///
-/// The costs of a launch are three numbers. SEQ is how long one launch keeps
-/// its launcher from starting the next; REM is how long it takes from starting
-/// a launch until the new host can launch others; the constant is paid once.
-/// Durations are written with a unit: 7ms, 1.5s, 20us.
+/// The cost of a launch has three parts. SEQ is how long one launch keeps its
+/// launcher from starting the next. REM is the time from starting a launch until
+/// the new host can launch others. The constant is paid once per launch.
+/// Durations have a unit: 7ms, 1.5s, 20us.
 #[derive(Parser)]
 #[command(name = "libi", version, max_term_width = 80)]
 struct Cli {
@@ -39,22 +37,22 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Launch a program on hosts, pass its output on, and report how it ended
+    /// Launch a program on hosts, forward its output, and report how it ended
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
-    /// Check whether hosts can be launched on, how fast they are, and why not
+    /// Check whether a launch on hosts would work, how fast, and if not why
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::DoctorArgs),
-    /// Show who would launch whom, and how long it would take at constant costs
+    /// Compute a launch tree and its launch time at constant costs
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::PlanArgs),
-    /// Simulate launches in which costs vary and hosts are slow or dead
+    /// Simulate launches with varying costs and slow or dead hosts
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(simulate::SimulateArgs),
-    /// Expand a host list or fold it, also that of the surrounding job
+    /// Expand or fold a host list, also that of the surrounding job
     #[command(after_help = hosts::EXAMPLES)]
     Hosts(hosts::HostsArgs),
-    /// Explain the recorded timeline of a launch, or draw it
+    /// Explain or draw the recorded timeline of a launch
     #[command(after_help = trace::EXAMPLES)]
     Trace(trace::TraceArgs),
 }

@@ -1,4 +1,4 @@
-//! How the program ends and what it prints: results to standard output, failures to standard error.
+//! Errors and their exit statuses, and formatting of results.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -8,21 +8,21 @@ use std::process::ExitCode;
 use libi::hosts::HostListError;
 use libi::hosts::job::JobError;
 
-/// Why the program could not do what it was asked for.
+/// Why a command failed.
 pub(crate) enum CliError {
-    /// A host list is wrong; with the text it is wrong in.
+    /// A host list is invalid; with its text.
     HostList(HostListError, String),
-    /// The surrounding job describes its hosts in a way that cannot be read.
+    /// The surrounding job's host description cannot be parsed.
     Job(JobError<io::Error>),
-    /// An argument is wrong in a way that only shows with the others.
+    /// An argument is invalid, or conflicts with others.
     Usage(String),
-    /// There is no host to plan for.
+    /// The host list is empty.
     NoHosts,
-    /// A variable that describes the surrounding job is not text.
+    /// A variable that describes the surrounding job is not valid UTF-8.
     NotText(&'static str),
     /// The launch did not succeed.
     Launch(libi::Error),
-    /// Nothing in the environment tells of a job.
+    /// The environment describes no job.
     NoJob,
     /// A file cannot be read or written.
     File(PathBuf, io::Error),
@@ -32,12 +32,12 @@ pub(crate) enum CliError {
     Input(io::Error),
     /// Standard output cannot be written.
     Output(io::Error),
-    /// The system does not let us wait for processes or connections.
+    /// A system call that the examination depends on failed.
     System(io::Error),
 }
 
 impl CliError {
-    /// Tells people, and returns the exit status that tells programs.
+    /// Prints the error to standard error and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
         let (status, text) = match self {
             Self::HostList(error, list) => (2, format!("{error}\n{}", error.excerpt(&list))),
@@ -46,8 +46,8 @@ impl CliError {
             }
             Self::Job(error) => (2, error.to_string()),
             Self::Usage(text) => (2, text),
-            Self::NotText(variable) => (2, format!("{variable} holds bytes that are not text")),
-            Self::NoHosts => (3, "there is no host in the list".to_owned()),
+            Self::NotText(variable) => (2, format!("{variable} is not valid UTF-8")),
+            Self::NoHosts => (3, "the host list is empty".to_owned()),
             Self::Launch(
                 error @ (libi::Error::Layout(_) | libi::Error::NoSignal(_) | libi::Error::Plain(_)),
             ) => (2, error.to_string()),
@@ -56,7 +56,7 @@ impl CliError {
                 (
                     3,
                     format!(
-                        "{report}\nhint: go on without them: --min-hosts {enough}; or replace them: --spares"
+                        "{report}\nhint: continue without them: --min-hosts {enough}; or replace them: --spares LIST"
                     ),
                 )
             }
@@ -65,20 +65,20 @@ impl CliError {
             Self::File(path, error) => (2, format!("{}: {error}", path.display())),
             Self::Timeline(path, error) => (2, format!("{}: {error}", path.display())),
             Self::Input(error) => (2, format!("cannot read standard input: {error}")),
-            // Who closes the pipe has seen enough: `libi hosts node[1-1000000] | head`.
+            // The reader closed the pipe: `libi hosts node[1-1000000] | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
             Self::Output(error) => (2, format!("cannot write the result: {error}")),
-            Self::System(error) => (3, format!("cannot go on: {error}")),
+            Self::System(error) => (3, format!("system error: {error}")),
         };
-        // If nobody can be told, the exit status still tells.
+        // If standard error cannot be written, the exit status remains.
         let _ = writeln!(io::stderr(), "libi: {}", text.trim_end());
         ExitCode::from(status)
     }
 }
 
-const NO_JOB: &str = "no job is around: none of SLURM_JOB_NODELIST, LSB_MCPU_HOSTS, LSB_DJOB_HOSTFILE, \
+const NO_JOB: &str = "not inside a job: none of SLURM_JOB_NODELIST, LSB_MCPU_HOSTS, LSB_DJOB_HOSTFILE, \
                       PBS_NODEFILE and PE_HOSTFILE is set
-hint: run this inside a job, or name hosts: `libi hosts 'node[1-4]'`";
+hint: run the command inside a job, or name hosts: `libi hosts 'node[1-4]'`";
 
 /// Prints a result.
 pub(crate) fn print(result: &str) -> Result<(), CliError> {
@@ -91,7 +91,7 @@ pub(crate) fn print_json(result: &serde_json::Value) -> Result<(), CliError> {
     print(&format!("{result:#}\n"))
 }
 
-/// Lays out rows below a heading, numbers to the right and the first column to the left.
+/// Lays out rows below a heading: the first column left-aligned, the others right-aligned.
 pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -119,7 +119,7 @@ pub(crate) fn hosts(count: u32) -> String {
     counted(count, "host", "hosts")
 }
 
-/// A number with what it counts.
+/// A number with thousands separators and its unit.
 pub(crate) fn counted(count: u32, one: &str, many: &str) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -132,7 +132,7 @@ pub(crate) fn counted(count: u32, one: &str, many: &str) -> String {
     text + " " + if count == 1 { one } else { many }
 }
 
-/// From now on what the library warns of is told to people.
+/// Prints the library's warnings to standard error from now on.
 pub(crate) fn log_warnings_to_stderr() {
     struct StderrLogger;
     impl log::Log for StderrLogger {

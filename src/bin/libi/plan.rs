@@ -1,4 +1,4 @@
-//! `libi plan`: who would launch whom at constant costs, one strategy by itself or all of them ranked.
+//! `libi plan`: launch trees at constant costs, for one strategy or all of them ranked.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ Examples:
   libi plan --hosts 'node[01-64]' --seq 7ms --rem 172ms --launches
   libi plan --hosts 64 --seq 7ms --rem 172ms --tree kary:8 --svg plan.svg";
 
-/// Of a longer path only its length is told as JSON.
+/// For a longer critical path, JSON has only its length.
 const LONGEST_PATH: usize = 1_000;
 
 /// The arguments of `libi plan`.
@@ -40,21 +40,21 @@ pub(crate) struct PlanArgs {
     constant: Duration,
     #[arg(long, value_name = "TREE", default_value = "late", help = tree_help())]
     tree: Strategy,
-    /// Rank all trees, the fastest first
+    /// Rank all trees, fastest first
     #[arg(long, conflicts_with_all = ["tree", "svg", "launches"])]
     rank: bool,
-    /// Show every launch: who launches whom, and when
+    /// List every launch: host, launcher, start time, and when it is up
     #[arg(long)]
     launches: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Also draw the launch over time into this file
+    /// Also draw the launch over time as SVG into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// What `--tree` takes, for the help of every command that has it.
+/// The help text of `--tree`, shared by several commands.
 pub(crate) fn tree_help() -> String {
     format!("The tree: {STRATEGY_NAMES}")
 }
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &PlanArgs) -> Result<(), CliError> {
     let plan = Plan::new(arguments.tree, names.count, &cost);
     if plan.schedule.ready(plan.schedule.last()) == Some(Instant::FAR_FUTURE) {
         return Err(CliError::Usage(
-            "the launch would take longer than the 584 years that are counted".to_owned(),
+            "the launch would take longer than 584 years, the longest representable time".to_owned(),
         ));
     }
     if let Some(path) = &arguments.svg {
@@ -117,7 +117,7 @@ fn step_json(step: &PlanStep, names: &HostSet) -> Value {
     })
 }
 
-/// When a node's launch is started, and when it is up.
+/// When a node's launch starts, and when the node is up.
 fn times(plan: &Plan, node: u32) -> [Duration; 2] {
     [plan.schedule.started(node), plan.schedule.ready(node)]
         .map(|at| at.unwrap_or_default().since(Instant::ZERO))
@@ -155,12 +155,12 @@ fn headline(plan: &Plan) -> String {
     format!("{} by {strategy}: {time}, depth {}, at most {most}\n", hosts(tree.hosts()), tree.depth())
 }
 
-/// The way to the last host; of a long way its beginning and its end.
+/// The critical path to the last host; of a long path only both ends.
 fn critical_path_text(explanation: &Explanation, names: &HostSet) -> String {
     const SHOWN: usize = 6;
     let steps = &explanation.path;
     if steps.is_empty() {
-        return "nobody has to be launched\n".to_owned();
+        return "there is nothing to launch\n".to_owned();
     }
     let mut text = format!("last: {}, because\n", names.name(explanation.last()));
     let hidden = steps.len().saturating_sub(2 * SHOWN);

@@ -1,8 +1,9 @@
-//! Which rsh is called: that of rsh-redone knows more, and is known by its file.
+//! Detects which rsh is installed: the client of rsh-redone has more options.
 
 use libi::{OsBytes, Rsh};
 
-/// How to call a program that is rsh by its name, as it is installed here; hosts that launch others are expected to have the same.
+/// The back-end for a program named `rsh`, with the options of the one installed on this machine.
+/// Hosts that launch others are expected to have the same one. `None` for other programs.
 pub(crate) fn rsh_backend(program: &OsBytes) -> Option<Rsh> {
     let path = program.to_string();
     if path.rsplit('/').next() != Some("rsh") {
@@ -12,7 +13,7 @@ pub(crate) fn rsh_backend(program: &OsBytes) -> Option<Rsh> {
     Some(Rsh { program: program.clone(), ..rsh })
 }
 
-/// Whether what this name leads to is the one of rsh-redone.
+/// Whether this program resolves to a file of rsh-redone.
 fn is_rsh_redone(path: &str) -> bool {
     let places = std::env::var_os("PATH").unwrap_or_default();
     let found = if path.contains('/') {

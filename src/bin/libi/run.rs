@@ -1,4 +1,4 @@
-//! `libi run`: launches a program that takes its places, and stays until it has ended.
+//! `libi run`: launches a program, forwards its input and output, and waits for its end.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -56,22 +56,22 @@ pub(crate) struct RunArgs {
     /// hosts and back, as with rsh; then it is warned of
     #[arg(long)]
     allow_plain: bool,
-    /// How many hosts have to join; all of them if nothing is said
+    /// How many hosts have to join [default: all]
     #[arg(long, value_name = "COUNT")]
     min_hosts: Option<u32>,
-    /// Hosts that take the places of those that fail
+    /// Spare hosts that replace hosts that fail
     #[arg(long, value_name = "LIST")]
     spares: Option<String>,
-    /// Who launches whom: late, or a tree that is decided in advance
+    /// The launch tree: `late` decides during the launch, others in advance
     #[arg(long, value_name = "TREE", default_value = "late")]
     tree: Strategy,
-    /// After how long there is a verdict, whatever happens
+    /// How long the launch may take
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = units::duration)]
     deadline: Duration,
     /// Give up when the members have not ended after so long
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     time_limit: Option<Duration>,
-    /// Put the rank before each line
+    /// Prefix each output line with its rank
     #[arg(long)]
     tag: bool,
     /// Write output to RANK.out and RANK.err in this directory
@@ -83,7 +83,7 @@ pub(crate) struct RunArgs {
     /// Draw the timeline of the launch as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Say how the launch went, also if all is fine
+    /// Report how the launch went even if it succeeded
     #[arg(short, long)]
     verbose: bool,
     /// The program and its arguments
@@ -185,22 +185,22 @@ fn parse_hosts(text: &str) -> Result<HostList, CliError> {
     HostList::parse(text).map_err(|error| CliError::HostList(error, text.to_owned()))
 }
 
-/// The signals that end this program, as they come: from now on nobody else gets them.
+/// Blocks the signals that end this program and returns them through a channel instead.
 fn block_termination_signals() -> Receiver<Signal> {
     let (sender, receiver) = channel();
     let mut ours = SigSet::empty();
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| ours.add(signal));
-    // Every thread that is made from here on has them blocked.
+    // Threads that are created from here on inherit the signal mask.
     if ours.thread_block().is_ok() {
         std::thread::spawn(move || while ours.wait().is_ok_and(|signal| sender.send(signal).is_ok()) {});
     }
     receiver
 }
 
-/// Passes standard input on to the master, unless it is a terminal that we would only take away from others.
+/// Forwards standard input to the master.
 fn forward_stdin(session: &std::sync::Arc<Session>) {
     let weak = std::sync::Arc::downgrade(session);
-    // It ends with the program: nobody can wait for a read.
+    // The thread is never joined: it may block in a read until the program exits.
     std::thread::spawn(move || {
         let mut buffer = vec![0; 16 << 10];
         loop {
@@ -217,7 +217,7 @@ fn forward_stdin(session: &std::sync::Arc<Session>) {
     });
 }
 
-/// What has been seen of a run.
+/// Follows a session: prints its output and remembers its failures.
 struct RunMonitor<'a> {
     arguments: &'a RunArgs,
     progress_line: Option<String>,
@@ -227,7 +227,7 @@ struct RunMonitor<'a> {
 }
 
 impl RunMonitor<'_> {
-    /// Passes on what happens until everything has ended; the signal that made it end, if one did.
+    /// Handles events until the session has ended; returns the signal that ended it, if any.
     fn follow(
         &mut self,
         front_end: &FrontEnd,
@@ -236,11 +236,11 @@ impl RunMonitor<'_> {
     ) -> Result<Option<Signal>, CliError> {
         loop {
             if let Ok(signal) = signals.try_recv() {
-                self.message(&format!("{signal}: ending the session; once more kills it"));
-                // A second signal ends the waiting: what is left is killed with this program's front end.
-                let grace = Duration::from_secs(2);
+                self.message(&format!("{signal}: terminating the session; a second signal kills it"));
+                // A second signal stops the wait; dropping the front end kills what is left.
+                let kill_grace = Duration::from_secs(2);
                 std::thread::scope(|scope| {
-                    let end = scope.spawn(|| session.terminate(grace));
+                    let end = scope.spawn(|| session.terminate(kill_grace));
                     while !end.is_finished() && signals.recv_timeout(Duration::from_millis(20)).is_err() {
                         while let Some(event) = front_end.next_event(Duration::ZERO) {
                             let _ = self.handle_event(event, session);
@@ -263,7 +263,7 @@ impl RunMonitor<'_> {
         }
     }
 
-    /// True when everything has ended.
+    /// Handles one event; returns true when the session has ended.
     fn handle_event(&mut self, event: Event, session: &Session) -> Result<bool, CliError> {
         match event {
             Event::Up { .. } => {
@@ -280,7 +280,7 @@ impl RunMonitor<'_> {
                 self.print(rank.0, stream, &bytes).map_err(CliError::Output)?;
             }
             Event::Exited { rank, exit, .. } if exit != Exit::Code(0) => {
-                // Whoever was cut off may even be there, for all that is known.
+                // Contact was lost: the process may still be running.
                 self.lost |= matches!(exit, Exit::Shell(_));
                 self.failed = true;
                 let host = session.layout().host_of(rank).and_then(|host| {
@@ -317,7 +317,7 @@ impl RunMonitor<'_> {
         }
     }
 
-    /// A line on a terminal that says how far the launch is.
+    /// Shows the launch's progress on a terminal.
     fn show_progress(&mut self, session: &Session) {
         if session.stage() != libi::Stage::Launching || !io::stderr().is_terminal() {
             return;

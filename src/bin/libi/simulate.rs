@@ -1,4 +1,4 @@
-//! `libi simulate`: launches with costs that vary and hosts that are slow or dead, from a seed.
+//! `libi simulate`: simulated launches with varying costs and slow or dead hosts, from a seed.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::units::{self, HostSet};
 
 pub(crate) const EXAMPLES: &str = "\
 Costs: 172ms is constant, 172ms~50% varies by up to 50 % either way,
-172ms~log0.5 is log-normal with that median, @FILE has a duration per host.
+172ms~log0.5 is log-normal with that median, @FILE has one duration per host.
 
 Examples:
   libi simulate --hosts 1000 --seq 7ms --rem 172ms~50% --tree greedy --runs 20
@@ -39,23 +39,23 @@ pub(crate) struct SimulateArgs {
     constant: Duration,
     #[arg(long, value_name = "TREE", default_value = "late", help = tree_help())]
     tree: Strategy,
-    /// Which part of the hosts never answers, however often it is tried
+    /// Percentage of hosts that never answer
     #[arg(long, value_name = "P%", value_parser = units::percentage, default_value = "0%")]
     dead: f64,
-    /// Which part of the launches is refused; a retry may go better
+    /// Percentage of launches that fail at once; a retry may succeed
     #[arg(long, value_name = "P%", value_parser = units::percentage, default_value = "0%")]
     refused: f64,
-    /// When a launch that was not answered has failed [default: 10s, or ten
-    /// times the mean REM if that is longer]
+    /// When an unanswered launch counts as failed [default: 10s, or ten times
+    /// the mean REM if that is longer]
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     timeout: Option<Duration>,
-    /// Which part of the hosts is slow, and how many times as long REM is there
+    /// Percentage of slow hosts, and the factor by which REM is longer there
     #[arg(long, value_name = "P%xF", value_parser = units::slow)]
     slow: Option<(f64, f64)>,
-    /// How often a failed launch is repeated, by late commit only
+    /// How often a failed launch is retried; only by the tree `late`
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1000))]
     retries: u16,
-    /// The first seed; each further run takes the next
+    /// The first seed; each further run uses the next one
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// How many launches to simulate
@@ -95,7 +95,7 @@ impl SimulateArgs {
     }
 }
 
-/// What was seen in all runs.
+/// Statistics over all runs.
 #[derive(Default)]
 struct RunStatistics {
     hosts: u32,
@@ -121,7 +121,7 @@ impl RunStatistics {
         self.launches += launches.iter().copied().map(u64::from).sum::<u64>();
     }
 
-    /// How many launches a host made on average.
+    /// The mean number of launches per host.
     fn mean_launches(&self) -> f64 {
         self.launches as f64 / (f64::from(self.hosts) * self.launch.len() as f64)
     }
@@ -158,7 +158,7 @@ impl RunStatistics {
         let lost = MedianAndWorst::of(&self.lost);
         let mut lines = vec![
             format!("{head} by {tree}, {runs} from seed {}", arguments.seed),
-            format!("launch time        {}  (until the last of those that came up)", times(&self.launch)),
+            format!("launch time        {}  (until the last host that came up)", times(&self.launch)),
             format!("hosts lost         median {}, worst {}", lost.median, lost.worst),
         ];
         if lost.worst > 0 {
@@ -177,7 +177,7 @@ impl RunStatistics {
     }
 }
 
-/// Of several values the middle one (of an even number the upper) and the largest.
+/// The median (for an even count, the upper one) and the largest of several values.
 struct MedianAndWorst<T> {
     median: T,
     worst: T,

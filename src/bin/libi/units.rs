@@ -1,4 +1,4 @@
-//! What is written on the command line: durations, percentages, costs that vary, how many hosts.
+//! Parsers for command-line values: durations, percentages, varying costs, host counts.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use libi::sim::jitter::Jitter;
 
 use crate::output::CliError;
 
-/// Reads a duration: a number with a unit, or 0.
+/// Parses a duration: a number with a unit, or 0.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -21,8 +21,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 60.0,
         "h" => 3_600.0,
         "" if number == "0" => 1.0,
-        "" => return Err(format!("{text} what? write {text}ms or {text}s")),
-        _ => return Err(format!("there is no unit {unit:?}; there are ns, us, ms, s, m and h")),
+        "" => return Err(format!("{text} has no unit; write {text}ms or {text}s")),
+        _ => return Err(format!("unknown unit {unit:?}; use ns, us, ms, s, m or h")),
     };
     let number: f64 = number.parse().map_err(|_| "a duration begins with a number, as in 7ms".to_owned())?;
     let seconds = Duration::try_from_secs_f64(number * seconds_per_unit);
@@ -33,7 +33,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a percentage of 0 to 100 as a fraction.
+/// Parses a percentage from 0 to 100 as a fraction.
 pub(crate) fn percentage(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').ok_or_else(|| format!("a percentage ends in %: {text}%?"))?;
     match number.parse::<f64>() {
@@ -42,7 +42,8 @@ pub(crate) fn percentage(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a cost: `172ms`, `172ms~50%` for ±50 %, `172ms~log0.5` for a log-normal one, `@FILE` for one per host.
+/// Parses a cost: `172ms`, `172ms~50%` for ±50 %, `172ms~log0.5` for a log-normal distribution,
+/// `@FILE` for one duration per host.
 pub(crate) fn jitter(text: &str) -> Result<Jitter, String> {
     if let Some(path) = text.strip_prefix('@') {
         return per_host(path);
@@ -55,7 +56,7 @@ pub(crate) fn jitter(text: &str) -> Result<Jitter, String> {
         None => Ok(Jitter::Uniform { middle, within: percentage(variation)? }),
         Some(sigma) => match sigma.parse::<f64>() {
             Ok(sigma) if (0.0..=5.0).contains(&sigma) => Ok(Jitter::LogNormal { median: middle, sigma }),
-            _ => Err("after ~log comes a standard deviation from 0 to 5, as in 172ms~log0.5".to_owned()),
+            _ => Err("~log needs a standard deviation from 0 to 5, as in 172ms~log0.5".to_owned()),
         },
     }
 }
@@ -64,34 +65,34 @@ fn per_host(path: &str) -> Result<Jitter, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let costs: Result<Arc<[_]>, _> = text.split_whitespace().map(duration).collect();
     match costs.map_err(|error| format!("{path}: {error}"))? {
-        costs if costs.is_empty() => Err(format!("{path}: there is no duration in it")),
+        costs if costs.is_empty() => Err(format!("{path}: the file contains no duration")),
         costs => Ok(Jitter::PerHost(costs)),
     }
 }
 
-/// Reads which hosts are slow, and how much: `5%x10` makes one in twenty ten times as slow.
+/// Parses the slow hosts: `5%x10` makes one host in twenty ten times as slow.
 pub(crate) fn slow(text: &str) -> Result<(f64, f64), String> {
     let (fraction, factor) =
-        text.split_once('x').ok_or_else(|| "write how many and how slow, as in 5%x10".to_owned())?;
+        text.split_once('x').ok_or_else(|| "expected a percentage and a factor, as in 5%x10".to_owned())?;
     match factor.parse::<f64>() {
         Ok(factor) if (1.0..=1e6).contains(&factor) => Ok((percentage(fraction)?, factor)),
-        _ => Err("slow hosts are 1 to 1000000 times as slow, as in 5%x10".to_owned()),
+        _ => Err("the factor is from 1 to 1000000, as in 5%x10".to_owned()),
     }
 }
 
-/// How many hosts a simulation or a plan can have, which then takes a few GB.
+/// The most hosts in a simulation or a plan; that many take a few GB of memory.
 const MAX_HOSTS: u32 = 10_000_000;
 
-/// The hosts that a command is about: so many, or these.
+/// The hosts of a plan or a simulation: a count, or a list.
 #[derive(Clone, Debug)]
 pub(crate) struct HostSet {
     pub(crate) count: NonZeroU32,
-    /// Each once.
+    /// Each host once.
     names: Option<HostList>,
 }
 
 impl HostSet {
-    /// Reads a number, or else a host list, in which a host that is named again is still one host.
+    /// Parses a number or a host list. A host that is named twice counts once.
     pub(crate) fn read(text: &str) -> Result<Self, CliError> {
         if let Some(count) = number_of_hosts(text) {
             return Ok(Self { count: count.map_err(CliError::Usage)?, names: None });
@@ -102,23 +103,23 @@ impl HostSet {
         Ok(Self { count, names: Some(list) })
     }
 
-    /// What people call a host: its entry in the list, or its number.
+    /// The name of a host in text: its entry in the list, or its number.
     pub(crate) fn name(&self, node: u32) -> String {
         match self.names.as_ref().and_then(|list| list.entry(node as usize)) {
-            // Its count is nothing to do with it here; a port cannot be written without one.
+            // The count is irrelevant here, but a port cannot be written without one.
             Some(host) if host.port.is_none() => HostRef { count: 1, ..host }.to_string(),
             Some(host) => host.to_string(),
             None => format!("host {node}"),
         }
     }
 
-    /// What programs call a host: its entry in the list, or its number.
+    /// The name of a host in JSON: its entry in the list, or its number.
     pub(crate) fn json(&self, node: u32) -> serde_json::Value {
         if self.names.is_some() { self.name(node).into() } else { node.into() }
     }
 }
 
-/// Reads what can only be meant as a number of hosts; nothing if it is a list.
+/// Parses text that can only be a number of hosts; `None` if it is a list.
 fn number_of_hosts(text: &str) -> Option<Result<NonZeroU32, String>> {
     let numeric =
         |c: char| c.is_ascii_digit() || matches!(c, ',' | '_' | '.' | 'e' | 'E' | 'k' | 'K' | 'm' | 'M');
@@ -127,11 +128,11 @@ fn number_of_hosts(text: &str) -> Option<Result<NonZeroU32, String>> {
     }
     Some(match text.parse::<NonZeroU32>() {
         Ok(count) if count.get() <= MAX_HOSTS => Ok(count),
-        _ => Err(format!("{text}: a number of hosts is written in digits alone, from 1 to {MAX_HOSTS}")),
+        _ => Err(format!("{text}: a number of hosts consists of digits only and is from 1 to {MAX_HOSTS}")),
     })
 }
 
-/// Reads how many runs to make; more would only cost time.
+/// Parses the number of runs.
 pub(crate) fn runs(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(runs @ 1..=1_000_000) => Ok(runs),

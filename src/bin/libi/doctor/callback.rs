@@ -1,7 +1,8 @@
-//! Where hosts connect to show that they can.
+//! The listener that examined hosts connect to, which shows whether direct links are possible.
 //!
-//! Whoever connects says a token and is sent away. A token is for one host and one address, proves nothing but that bytes
-//! have come through, and opens nothing. Strangers cost a descriptor until they have been silent for too long.
+//! A peer sends a token and the connection is closed. A token stands for one host and one address.
+//! It proves that bytes arrived and grants nothing else. A connection without a valid token costs
+//! one file descriptor until its deadline.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -11,11 +12,11 @@ use std::time::Duration;
 
 use libi::time::Instant;
 
-/// Letters of a token.
+/// Length of a token in characters.
 const TOKEN_LENGTH: usize = 32;
-/// How long somebody may take to say it.
+/// How long a peer may take to send its token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(3);
-/// How many may be there at a time; of more the one that has been there for longest goes.
+/// How many connections may be pending. Beyond that the oldest is closed.
 const MAX_PENDING: usize = 256;
 
 pub(super) struct CallbackListener {
@@ -32,7 +33,7 @@ struct PendingConnection {
 }
 
 impl CallbackListener {
-    /// Listens at all addresses of this machine.
+    /// Listens on all addresses of this machine.
     pub(super) fn open() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
             .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
@@ -46,7 +47,7 @@ impl CallbackListener {
         &self.addresses
     }
 
-    /// A token for each address, by which a host is known.
+    /// Returns a fresh token for each listening address, all of which identify this host.
     pub(super) fn issue_tokens(&mut self, host: usize) -> io::Result<Vec<String>> {
         let tokens = (0..self.addresses.len()).map(|_| random_token()).collect::<io::Result<Vec<_>>>()?;
         let issued = tokens.iter().enumerate().map(|(address, token)| (token.clone(), (host, address)));
@@ -54,20 +55,20 @@ impl CallbackListener {
         Ok(tokens)
     }
 
-    /// What is to be waited for.
+    /// The file descriptors to poll for input.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.listener.as_fd())
             .chain(self.pending.iter().map(|connection| connection.stream.as_fd()))
     }
 
-    /// When somebody has had his time.
+    /// The earliest deadline of a pending connection.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.pending.iter().map(|connection| connection.deadline).min()
     }
 
-    /// Hears whoever is there: which hosts have come to which address.
+    /// Accepts connections and reads tokens; returns the host and the address of each valid token.
     pub(super) fn handle_ready(&mut self, now: Instant) -> Vec<(usize, usize)> {
-        // One turn takes so many at most; the others are still there for the next.
+        // The number accepted per call is bounded; the rest stay in the backlog until the next.
         for _ in 0..MAX_PENDING {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
@@ -96,7 +97,7 @@ impl CallbackListener {
 }
 
 impl PendingConnection {
-    /// False when nothing more is to be heard.
+    /// Reads what has arrived; returns false when nothing more can follow.
     fn read_token(&mut self) -> bool {
         let mut buffer = [0; TOKEN_LENGTH];
         while self.received.len() < TOKEN_LENGTH {
@@ -128,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of it when there is something to be heard.
+    /// Polls until input is ready, then handles it.
     fn connections_after_poll(listener: &mut CallbackListener, now: Instant) -> Vec<(usize, usize)> {
         let mut fds: Vec<_> = listener.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         assert!(poll(&mut fds, PollTimeout::from(5_000_u16)).unwrap() > 0, "nothing came");

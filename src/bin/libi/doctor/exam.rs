@@ -1,19 +1,22 @@
-//! The examination of one host, without a clock and without a descriptor: what has come from it, and when, goes in; what is
-//! to be sent to it comes out.
+//! The state machine that examines one host. It reads no clock and owns no file descriptor: input
+//! and the current time are arguments, output is a list of [`Effect`]s.
 //!
 //! ```text
-//!   calling --marker--> telling --ready--> echoes --> clock --> program --> dialling --> leaving --> over
+//!   logging in --marker--> identifying --ready--> echoes --> clock --> program
+//!     --> dialling --> closing --> finished
 //! ```
 //!
-//! - **calling**: the remote shell logs in. What comes on standard output is noise, until the probe's first line.
-//! - **telling**: the probe says what it sees.
-//! - **echoes**: short lines go there and back, one at a time, on a connection that is idle otherwise.
-//! - **clock**: the time over there, as often; the answer with the shortest trip says the most.
-//! - **program**, **dialling**: only if that is wanted.
-//! - **leaving**: nothing more is to be learnt; the remote side has a second to end by itself.
+//! - **logging in**: the remote shell logs in. Standard output is noise until the probe's first
+//!   line.
+//! - **identifying**: the probe describes its host.
+//! - **echoes**: short lines travel there and back, one at a time, on an otherwise idle connection.
+//! - **clock**: the remote time is asked for in the same way. The answer with the shortest round
+//!   trip is the most exact.
+//! - **program**, **dialling**: only if requested.
+//! - **closing**: the examination is complete; the remote side has a second to end by itself.
 //!
-//! An end, or the deadline, in one of the first is the verdict on the host. Who dials in vain has no problem, and all the time
-//! for it.
+//! An exit or a timeout in a state before *dialling* makes the host unfit for a launch. A host that
+//! cannot connect to this machine is fit, and may use all of [`DIAL_TIMEOUT`] for its attempts.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -28,42 +31,42 @@ use super::finding::{Clock, Direct, Finding, Problem};
 use super::line_buffer::LineBuffer;
 use super::probe::{self, ProgramCheck, Reply};
 
-/// How many echoes are asked for.
+/// How many echoes are requested.
 const ECHO_COUNT: u32 = 5;
-/// How often the time is asked for.
+/// How often the remote time is requested.
 const CLOCK_COUNT: u32 = 3;
 /// How long a host may try to connect.
 const DIAL_TIMEOUT: Duration = Duration::from_millis(2_500);
-/// How much later than the first address another may be that works as well.
+/// After one address has worked, how long the others may still take.
 const EXTRA_DIAL_WAIT: Duration = Duration::from_millis(500);
-/// How long it may take to end.
+/// How long the remote side may take to end by itself.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What all hosts are examined for.
+/// What to examine; the same for all hosts.
 #[derive(Debug, Default)]
 pub(super) struct ExamOptions {
-    /// Only whether and how fast one gets in.
+    /// Examine only whether the login works, and its duration.
     pub(super) login_only: bool,
-    /// A program that is to be there.
+    /// A program that has to be executable on the host.
     pub(super) program: Option<String>,
-    /// Where we can be connected to.
+    /// The addresses that hosts try to connect to.
     pub(super) addresses: Vec<SocketAddr>,
-    /// What our clock says at [`Instant::ZERO`], in nanoseconds since 1970.
+    /// The local wall clock at [`Instant::ZERO`], in nanoseconds since 1970.
     pub(super) epoch_ns: i128,
 }
 
-/// What is to be done for an examination.
+/// An action that the caller carries out for an examination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Send this.
+    /// Write this to the probe.
     Send(String),
-    /// Send no more.
+    /// Close the probe's standard input once everything is written.
     CloseInput,
-    /// It is over: end what is left.
+    /// The examination is finished: kill the remaining processes.
     End,
 }
 
-/// What has come of an address that is dialled.
+/// The state of the connection attempt to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DialOutcome {
     Pending,
@@ -86,17 +89,17 @@ enum ExamState {
 /// See the [module](self).
 pub(super) struct Exam {
     options: Rc<ExamOptions>,
-    /// What a connection begins with so that it is known for this host's, for each address.
+    /// The token that identifies this host's connection, for each address.
     tokens: Vec<String>,
     began: Instant,
     deadline: Instant,
-    /// When something has come last.
+    /// When bytes last arrived.
     last_activity: Instant,
     state: ExamState,
     transcript: Transcript,
     stdout: LineBuffer,
     stderr: LineBuffer,
-    /// What has come of each address.
+    /// The connection attempt to each address.
     dialled: Vec<DialOutcome>,
     has_dial_tool: bool,
     finding: Finding,
@@ -125,7 +128,7 @@ impl Exam {
         }
     }
 
-    /// The host's standard output has brought this.
+    /// Handles bytes from the host's standard output.
     pub(super) fn on_stdout(&mut self, bytes: &[u8], now: Instant, effects: &mut Vec<Effect>) {
         self.last_activity = now;
         for line in self.stdout.take(bytes) {
@@ -140,7 +143,7 @@ impl Exam {
         }
     }
 
-    /// What calls the host has said this on standard error.
+    /// Handles bytes from the remote shell's standard error.
     pub(super) fn on_stderr(&mut self, bytes: &[u8], now: Instant) {
         self.last_activity = now;
         for line in self.stderr.take(bytes) {
@@ -148,17 +151,17 @@ impl Exam {
         }
     }
 
-    /// Somebody has connected to us and named the token of this address.
+    /// Handles a connection that presented the token for this address.
     pub(super) fn on_callback(&mut self, address: usize, now: Instant, effects: &mut Vec<Effect>) {
         let ExamState::Dialling { until } = self.state else { return };
         let Some(outcome) = self.dialled.get_mut(address) else { return };
         *outcome = DialOutcome::Connected;
-        // Those that work are not much slower; those that do not may keep us for long.
+        // Addresses that work are about equally fast; waiting for blocked ones would take long.
         self.state = ExamState::Dialling { until: until.min(now + EXTRA_DIAL_WAIT) };
         self.finish_dial_if_complete(now, effects);
     }
 
-    /// What calls the host has ended; all that it has said was heard before.
+    /// Handles the exit of the remote shell. All of its output has been passed in before.
     pub(super) fn on_exit(&mut self, exit: ExitStatus, now: Instant, effects: &mut Vec<Effect>) {
         if let Some(line) = self.stderr.rest() {
             self.transcript.line(&line, now);
@@ -170,7 +173,7 @@ impl Exam {
             ExamState::Closing { .. } | ExamState::Finished => None,
             ExamState::LoggingIn => Some(match self.transcript.error() {
                 Some((error, _)) => Problem::Login(error),
-                // Only the server of rsh ends like this.
+                // Only an rsh server refuses a login in this way.
                 None if is_login_denial(&self.finding.noise.line) => Problem::Login(LoginError::Denied),
                 None => Problem::Ended(exit.into()),
             }),
@@ -180,7 +183,7 @@ impl Exam {
         self.conclude(problem, now, effects);
     }
 
-    /// Time has passed.
+    /// Handles expired timers.
     pub(super) fn on_tick(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         match self.state {
             ExamState::Closing { until } if until <= now => self.conclude(None, now, effects),
@@ -198,13 +201,13 @@ impl Exam {
         }
     }
 
-    /// Nobody waits for it any more.
+    /// Ends the examination early.
     pub(super) fn interrupt(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let undecided = !matches!(self.state, ExamState::Closing { .. } | ExamState::Finished);
         self.conclude(undecided.then_some(Problem::Interrupted), now, effects);
     }
 
-    /// When time has to be looked at.
+    /// When [`Exam::on_tick`] has to be called next.
     pub(super) fn deadline(&self) -> Instant {
         match self.state {
             ExamState::Closing { until } | ExamState::Dialling { until } => until,
@@ -217,12 +220,12 @@ impl Exam {
         self.state == ExamState::Finished
     }
 
-    /// Whether it only waits: since then nothing has come.
+    /// When bytes last arrived; an examination that has been idle since then only waits.
     pub(super) fn last_activity(&self) -> Instant {
         self.last_activity
     }
 
-    /// What was found.
+    /// The result.
     pub(super) fn finding(self) -> Finding {
         self.finding
     }
@@ -282,16 +285,16 @@ impl Exam {
                 }
                 self.finish_dial_if_complete(now, effects);
             }
-            // One that has come through is believed when its token has arrived.
+            // A reported success counts only when its token arrives.
             _ => {}
         }
     }
 
-    /// The time over there was read somewhere between these two moments of ours.
+    /// Records a remote time that was read between `sent` and `now`.
     fn record_clock(&mut self, time_ns: i128, precise: bool, sent: Instant, now: Instant) {
         let half = now.since(sent) / 2;
         let ours = self.options.epoch_ns + i128::from((sent + half).as_nanos());
-        // Whole seconds have been cut off: it was later, by half a second as likely as not.
+        // The fraction was cut off; on average the true time is half a second later.
         let cut = if precise { Duration::ZERO } else { Duration::from_millis(500) };
         let clock = Clock { ahead_ns: time_ns + cut.as_nanos() as i128 - ours, within: half + cut };
         if self.finding.clock.is_none_or(|known| clock.within < known.within) {
@@ -324,7 +327,7 @@ impl Exam {
         }
     }
 
-    /// Goes on if nothing is open any more.
+    /// Ends dialling when no attempt is pending.
     fn finish_dial_if_complete(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         if !self.dialled.contains(&DialOutcome::Pending) {
             self.finish_dial(now, effects);
@@ -347,7 +350,7 @@ impl Exam {
         self.record_progress(now);
     }
 
-    /// It is over; with this problem, if there was none before.
+    /// Finishes; an earlier problem takes precedence over this one.
     fn conclude(&mut self, problem: Option<Problem>, now: Instant, effects: &mut Vec<Effect>) {
         if self.state == ExamState::Finished {
             return;
@@ -363,7 +366,7 @@ impl Exam {
         effects.push(Effect::End);
     }
 
-    /// Writes down what is known by now.
+    /// Copies the login's progress into the result.
     fn record_progress(&mut self, now: Instant) {
         let finding = &mut self.finding;
         (finding.reached, finding.parts) = (self.transcript.stage(), self.transcript.timing());
@@ -377,7 +380,7 @@ impl Exam {
                 self.transcript.error().map_or(self.finding.noise.line.as_str(), |(_, line)| line).to_owned()
             }
             Problem::Interrupted | Problem::Terminal => String::new(),
-            // What the shell over there has printed, if what calls it has nothing to say.
+            // The remote shell program printed nothing: quote what the login shell printed.
             _ if self.transcript.last_line().is_empty() && self.transcript.stage() < LoginStage::Shell => {
                 self.finding.noise.line.clone()
             }
@@ -387,7 +390,7 @@ impl Exam {
 
     fn record_noise(&mut self, line: &str) {
         let noise = &mut self.finding.noise;
-        // The probe begins with an empty line, in case that the noise does not end with one.
+        // The probe starts with an empty line in case the noise does not end with a line break.
         if !line.is_empty() {
             noise.bytes += line.len() as u64 + 1;
             if noise.line.is_empty() {

@@ -1,8 +1,9 @@
-//! The round that is made of all hosts: calls them, so many at a time, waits for what they say, and ends what is left.
+//! Examines all hosts: starts a bounded number of examinations at a time and drives them with
+//! `poll`.
 //!
-//! One thread, one `poll`. A host that has said nothing for [`IDLE_AFTER`] only waits, as dead ones do: it does not keep others
-//! from their turn. Whatever was started is in a group of its own, ends with this thread, and is killed when its
-//! examination is over.
+//! There is one thread. A host that has sent nothing for [`IDLE_AFTER`] only waits, as a dead host
+//! does, and does not count towards the limit. Each started program has a process group of its own,
+//! is killed by the kernel when this thread ends, and is killed when its examination is finished.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -25,21 +26,21 @@ use super::exam::{Effect, Exam, ExamOptions};
 use super::finding::{Finding, Problem};
 use super::{probe, remote_shell};
 
-/// After how long without a word a host is taken for one that only waits.
+/// How long a host may send nothing before it no longer counts towards the limit.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
-/// How many hosts are called at a time at most, those that only wait among them. Each takes four descriptors.
+/// The most hosts examined at a time, including idle ones. Each takes four file descriptors.
 pub(super) const MAX_CONCURRENT: usize = 200;
-/// How much of what a host says is read at a time.
+/// How many bytes one read takes.
 const READ_SIZE: usize = 16 << 10;
 
-/// Makes rounds; see the [module](self).
+/// See the [module](self).
 pub(super) struct Examiner {
     pub(super) at_once: usize,
     pub(super) timeout: Duration,
     signals: SignalFd,
     origin: std::time::Instant,
     epoch_ns: i128,
-    /// What has ended us.
+    /// The signal that ended the examination early.
     interrupted: Option<i32>,
 }
 
@@ -50,7 +51,7 @@ struct ActiveHost {
     child: Child,
     input: Option<File>,
     unsent: Vec<u8>,
-    /// What tells the last line, where how a program ends is said by its host.
+    /// Filters out the exit trailer, for remote shells that do not pass on an exit status.
     trailer: Option<ExitTrailer>,
     closing: bool,
     stdout: Option<File>,
@@ -58,7 +59,7 @@ struct ActiveHost {
 }
 
 impl Examiner {
-    /// From now on the signals that end this program are for the rounds alone.
+    /// Blocks the signals that end this program; from now on [`Examiner::examine`] handles them.
     pub(super) fn new(at_once: usize, timeout: Duration) -> io::Result<Self> {
         let mut signal_set = SigSet::empty();
         [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
@@ -77,12 +78,12 @@ impl Examiner {
         })
     }
 
-    /// The number of the signal that has ended the last round early.
+    /// The number of the signal that ended the examination early.
     pub(super) fn interrupted(&self) -> Option<i32> {
         self.interrupted
     }
 
-    /// Examines all of these hosts: what was found of each, in their order.
+    /// Examines these hosts and returns their findings in the same order.
     pub(super) fn examine(
         &mut self,
         hosts: &HostList,
@@ -151,7 +152,7 @@ impl Examiner {
         busy < self.at_once && active.len() < MAX_CONCURRENT.max(self.at_once)
     }
 
-    /// Waits until something happens, or somebody's time is over.
+    /// Waits for input, output, a signal or the next deadline.
     fn wait(
         &mut self,
         active: &[ActiveHost],
@@ -174,7 +175,7 @@ impl Examiner {
         if let Some(callbacks) = callbacks {
             fds.extend(callbacks.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         }
-        // Rounded up: a wait that ends a little early would turn round again and again.
+        // Rounded up: a poll that returns just before the deadline would spin.
         let millis = u16::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
         match poll(&mut fds, PollTimeout::from(millis)) {
             Ok(_) | Err(nix::Error::EINTR) => {}
@@ -187,7 +188,7 @@ impl Examiner {
     }
 }
 
-/// Calls a host; otherwise why it cannot be called.
+/// Starts the examination of a host, or returns why the remote shell could not be started.
 fn start_exam(
     index: usize,
     host: HostRef<'_>,
@@ -226,7 +227,7 @@ fn start_exam(
 }
 
 impl ActiveHost {
-    /// What is to be waited for.
+    /// Adds the file descriptors to poll.
     fn add_to<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         let reads: [Option<BorrowedFd<'_>>; 3] = [
             Some(self.child.as_fd()),
@@ -239,7 +240,7 @@ impl ActiveHost {
         }
     }
 
-    /// Hears what there is, and says what is to be said.
+    /// Reads available input, handles an exit or expired timers, and writes output.
     fn handle_ready(&mut self, now: Instant, interrupted: bool) {
         let mut effects = Vec::new();
         if interrupted {
@@ -247,7 +248,8 @@ impl ActiveHost {
             return self.carry_out(effects);
         }
         let exit = self.child.peek();
-        // What it has said before it ended comes first, as far as there is an end to it.
+        // Output that precedes the exit is read first, up to a bound: a descendant may keep
+        // writing.
         let pieces = if exit.is_some() { 64 } else { 1 };
         let exam = &mut self.exam;
         read(&mut self.stderr, pieces, |bytes| exam.on_stderr(bytes, now));
@@ -260,7 +262,7 @@ impl ActiveHost {
             exam.on_stdout(&bytes, now, &mut effects);
         });
         if self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_some()) {
-            // What has said it waits for that.
+            // The remote script waits for the end of its input after the trailer.
             self.input = None;
         }
         match exit {
@@ -275,7 +277,7 @@ impl ActiveHost {
             match effect {
                 Effect::Send(text) => self.unsent.extend_from_slice(text.as_bytes()),
                 Effect::CloseInput => self.closing = true,
-                // It is seen by whoever looks after all of them.
+                // The main loop checks `Exam::is_finished`.
                 Effect::End => {}
             }
         }
@@ -284,7 +286,7 @@ impl ActiveHost {
                 Ok(count) => drop(self.unsent.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => {
-                    // Nobody reads it; what follows of that will be seen.
+                    // The reader is gone; the exit or the timeout will show it.
                     self.unsent.clear();
                     self.input = None;
                 }
@@ -295,14 +297,14 @@ impl ActiveHost {
         }
     }
 
-    /// Ends what is left of it.
+    /// Kills the remaining processes.
     fn end(&mut self) {
-        // A failure means that there is nothing left. Dropping it waits for the end.
+        // A failure means that the group is already empty. Dropping the child reaps it.
         let _ = self.child.signal_group(ProcessSignal::KILL);
     }
 }
 
-/// Reads so many pieces at most; closes what has come to its end.
+/// Reads at most this many pieces; closes the file at its end.
 fn read(file: &mut Option<File>, pieces: usize, mut on_bytes: impl FnMut(&[u8])) {
     let mut buffer = [0; READ_SIZE];
     for _ in 0..pieces {

@@ -1,4 +1,4 @@
-//! What was found of a host, and what is to be said of it.
+//! The result of examining a host: the [`Finding`], its [`Problem`], and their texts.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use libi_launch::transcript::{LoginDetails, LoginError, LoginStage, LoginTiming}
 
 use super::probe::ProgramCheck;
 
-/// What was found of one host.
+/// The result of examining one host.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
-    /// Why a launch on it would not work, with the words that say so; nothing if it would.
+    /// Why a launch on the host would not work, with the evidence; `None` if it would work.
     pub(super) problem: Option<(Problem, String)>,
-    /// How far the login came.
+    /// How far the login got.
     pub(super) reached: LoginStage,
-    /// What its parts have taken.
+    /// How long each part of the login took.
     pub(super) parts: LoginTiming,
-    /// What all of them have taken.
+    /// How long the whole login took.
     pub(super) set_up: Option<Duration>,
-    /// What was learnt of it.
+    /// What ssh reported about the login.
     pub(super) facts: LoginDetails,
-    /// What its shell has printed by itself.
+    /// What the login shell printed by itself.
     pub(super) noise: Noise,
     pub(super) kernel: Option<String>,
     pub(super) machine: Option<String>,
@@ -31,64 +31,64 @@ pub(super) struct Finding {
     pub(super) round_trips: Vec<Duration>,
     pub(super) program: Option<ProgramCheck>,
     pub(super) direct: Direct,
-    /// From the start until there was a verdict.
+    /// From the start to the result.
     pub(super) took: Duration,
 }
 
-/// What a shell prints before it runs the command.
+/// The output of a login shell before it runs the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Noise {
     pub(super) bytes: u64,
-    /// The first line of it.
+    /// Its first line.
     pub(super) line: String,
 }
 
-/// How far a clock is ahead of ours.
+/// How far a remote clock is ahead of the local one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Clock {
     pub(super) ahead_ns: i128,
-    /// By how much that may be wrong, in either direction.
+    /// The error bound, in either direction.
     pub(super) within: Duration,
 }
 
-/// Whether a host can connect to us.
+/// Whether a host can connect to this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Direct {
-    /// Nobody has tried.
+    /// Not examined.
     #[default]
     NotTried,
-    /// It can, to these addresses: never none.
+    /// It can connect to these addresses; the list is not empty.
     Works(Vec<SocketAddr>),
-    /// Nothing has arrived.
+    /// No connection arrived.
     Blocked,
-    /// There is no program over there that we know how to connect with.
+    /// The host has no known tool to connect with.
     NoTool,
 }
 
 /// Why a launch would not work.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Problem {
-    /// The program that reaches hosts cannot be started.
+    /// The remote shell program cannot be started.
     NotStarted,
-    /// The login was refused in a way that is known.
+    /// The login failed with a known error.
     Login(LoginError),
-    /// What reaches the host has ended before the shell over there has spoken.
+    /// The remote shell program exited before the probe started.
     Ended(ProcessEnd),
-    /// Nothing has happened for too long; the login had come so far.
+    /// The timeout expired; the login had reached this stage.
     TimedOut(LoginStage),
-    /// The shell speaks, and what is sent to it does not arrive.
+    /// The probe started, but its standard input does not arrive.
     InputLost,
-    /// It was examined in part, and then was gone.
+    /// The connection was lost during the examination.
     ConnectionLost,
-    /// What is sent to it goes through a terminal.
+    /// Standard input goes through a terminal.
     Terminal,
-    /// The program that is to be launched is not there, or cannot be executed.
+    /// The program to launch is missing or not executable.
     Program(ProgramCheck),
-    /// We were told to end before there was a verdict.
+    /// A signal ended the examination before there was a result.
     Interrupted,
 }
 
-/// How a process ended, in an order.
+/// How a process ended; unlike [`ExitStatus`] this is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessEnd {
     Code(i32),
@@ -107,78 +107,85 @@ impl From<ExitStatus> for ProcessEnd {
 }
 
 impl Problem {
-    /// Said of hosts.
+    /// A predicate, read after the names of hosts.
     pub(super) fn text(&self) -> String {
         match self {
-            Self::NotStarted => "cannot be called".to_owned(),
+            Self::NotStarted => "cannot be reached: the remote shell program did not start".to_owned(),
             Self::Login(error) => error.to_string(),
-            Self::Ended(ProcessEnd::Code(code)) => format!("exited {code} before its shell has spoken"),
-            Self::Ended(ProcessEnd::Signal(number)) => {
-                format!("was ended by signal {number} before its shell has spoken")
+            Self::Ended(ProcessEnd::Code(code)) => {
+                format!("exited with status {code} before running the probe")
             }
-            Self::Ended(ProcessEnd::Unknown) => "ended before its shell has spoken".to_owned(),
+            Self::Ended(ProcessEnd::Signal(number)) => {
+                format!("ended by signal {number} before running the probe")
+            }
+            Self::Ended(ProcessEnd::Unknown) => "ended before running the probe".to_owned(),
             Self::TimedOut(stage) => match stage {
-                LoginStage::Nothing => "does not answer in time",
-                LoginStage::Connection => "accepts the connection, and agrees on no key in time",
-                LoginStage::Keys => "does not decide in time whether to let us in",
-                LoginStage::Login => "lets us in, and its shell says nothing in time",
-                LoginStage::Shell => "does not go on in time",
+                LoginStage::Nothing => "does not answer before the timeout",
+                LoginStage::Connection => {
+                    "accepts the connection, but does not complete the key exchange before the timeout"
+                }
+                LoginStage::Keys => "does not complete authentication before the timeout",
+                LoginStage::Login => {
+                    "accepts the login, but its shell does not run the probe before the timeout"
+                }
+                LoginStage::Shell => "stops answering during the examination",
             }
             .to_owned(),
-            Self::InputLost => "does not get what is sent to it".to_owned(),
-            Self::ConnectionLost => "was gone while it was examined".to_owned(),
-            Self::Terminal => "puts a terminal in between, which changes bytes".to_owned(),
+            Self::InputLost => "does not receive standard input".to_owned(),
+            Self::ConnectionLost => "lost the connection during the examination".to_owned(),
+            Self::Terminal => "uses a terminal, which changes bytes".to_owned(),
             Self::Program(ProgramCheck::Missing) => "does not have the program".to_owned(),
             Self::Program(_) => "cannot execute the program".to_owned(),
-            Self::Interrupted => "was not decided about: interrupted".to_owned(),
+            Self::Interrupted => "was not examined completely: interrupted".to_owned(),
         }
     }
 
-    /// What to do about it, for this host among others.
+    /// What to do about it, with this host as the example.
     pub(super) fn hint(&self, host: &str, shell: &str) -> Option<String> {
         Some(match self {
-            Self::NotStarted => format!("is {shell} installed here? --shell names the program"),
+            Self::NotStarted => format!("is {shell} installed on this machine? name another program with --backend"),
             Self::Login(error) if is_rsh(shell) => rsh_hint(*error, host, shell),
             Self::Login(error) => login_hint(*error, host),
             Self::Ended(ProcessEnd::Code(126 | 127)) => {
-                "that is how a shell says that a command is not there: a login shell that is no POSIX shell, or \
-                 no /bin/sh or env"
+                "a shell reports a missing command with this status: is the login shell a POSIX shell, and are \
+                 /bin/sh and env there?"
                     .to_owned()
             }
-            Self::Ended(_) => format!("try it by hand: {shell} {host} echo hello"),
+            Self::Ended(_) => format!("try it by hand: `{shell} {host} echo hello`"),
             Self::TimedOut(LoginStage::Nothing) => {
-                format!("is it up, and does a firewall let us through? ping {host}; {shell} -v {host}")
+                format!("is it up, and does a firewall block the connection? `ping {host}`; `{shell} -v {host}`")
             }
-            Self::TimedOut(LoginStage::Connection) => "the host is overloaded, or a firewall cuts long packets (MTU)".to_owned(),
+            Self::TimedOut(LoginStage::Connection) => "the host may be overloaded, or a firewall may drop large packets (MTU)".to_owned(),
             Self::TimedOut(LoginStage::Keys) => {
-                "a directory service that does not answer over there, a key that waits to be touched, or an agent \
-                 that hangs: ssh-add -l"
+                "possible reasons: a directory service that does not answer there, a hardware key that waits for a \
+                 touch, an agent that hangs (`ssh-add -l`)"
                     .to_owned()
             }
             Self::TimedOut(_) => {
-                "a home directory that hangs, or a profile that waits for input: look at ~/.bashrc over there"
+                "possible reasons: a home directory that hangs, or a profile that waits for input; check ~/.bashrc \
+                 there"
                     .to_owned()
             }
-            Self::InputLost => "does its profile read standard input? does the configuration of ssh say StdinNull?".to_owned(),
-            Self::ConnectionLost => format!("look at the log over there; {shell} {host} echo hello"),
-            Self::Terminal => "RequestTTY force in the configuration of ssh, or an option -tt".to_owned(),
-            Self::Program(_) => "a path without a leading / is seen from the home directory over there".to_owned(),
+            Self::InputLost => "does its profile read standard input, or does the ssh configuration set StdinNull?".to_owned(),
+            Self::ConnectionLost => format!("check the server's log there; try `{shell} {host} echo hello`"),
+            Self::Terminal => "remove `RequestTTY force` from the ssh configuration, or the option -tt".to_owned(),
+            Self::Program(_) => "a path without a leading / is relative to the home directory there".to_owned(),
             Self::Interrupted => return None,
         })
     }
 
-    /// One word for programs.
+    /// The name in JSON.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::NotStarted => "not-started",
             Self::Login(error) => error.name(),
             Self::Ended(_) => "ended",
-            Self::TimedOut(LoginStage::Nothing) => "silent",
-            Self::TimedOut(LoginStage::Connection) => "silent-after-connection",
-            Self::TimedOut(LoginStage::Keys) => "silent-after-keys",
-            Self::TimedOut(_) => "silent-after-login",
-            Self::InputLost => "deaf",
-            Self::ConnectionLost => "broke",
+            Self::TimedOut(LoginStage::Nothing) => "timed-out",
+            Self::TimedOut(LoginStage::Connection) => "timed-out-after-connection",
+            Self::TimedOut(LoginStage::Keys) => "timed-out-after-keys",
+            Self::TimedOut(_) => "timed-out-after-login",
+            Self::InputLost => "input-lost",
+            Self::ConnectionLost => "connection-lost",
             Self::Terminal => "terminal",
             Self::Program(ProgramCheck::Missing) => "program-missing",
             Self::Program(_) => "program-not-executable",
@@ -193,61 +200,63 @@ fn is_rsh(shell: &str) -> bool {
 
 fn rsh_hint(error: LoginError, host: &str, shell: &str) -> String {
     match error {
-        LoginError::NameUnknown => format!("getent hosts {host}"),
+        LoginError::NameUnknown => format!("check the name: `getent hosts {host}`"),
         LoginError::ConnectionRefused => {
-            "does it have an rsh server, at this port? a port is written host:port:count".to_owned()
+            "does an rsh server listen at this port? a port is written host:port:count".to_owned()
         }
         LoginError::ClosedBeforeLogin => {
-            "its log says why: it has to be able to connect back to ports from 512 on; inetd takes so many calls in a minute"
+            "the server's log has the reason: the server must be able to connect back to ports from 512 on, and inetd \
+             limits connections per minute"
                 .to_owned()
         }
         LoginError::Denied => {
-            format!("{shell} {host} true has to work: .rhosts or hosts.equiv over there name this host and user")
+            format!("`{shell} {host} true` has to work: name this host and user in .rhosts or hosts.equiv there")
         }
-        LoginError::BadOptions => "man rsh has its options; that of rsh-redone alone knows ports".to_owned(),
+        LoginError::BadOptions => "see `man rsh` for its options; only rsh-redone's supports ports".to_owned(),
         error => login_hint(error, host),
     }
 }
 
 fn login_hint(error: LoginError, host: &str) -> String {
     match error {
-        LoginError::BadOptions => format!("ssh -G {host} shows what it is called with"),
-        LoginError::NameUnknown => format!("getent hosts {host}; or HostName in ~/.ssh/config"),
-        LoginError::NoRoute => format!("ip route get {host}; is the network up, here and there?"),
-        LoginError::TimedOut => format!("is it up, and does a firewall let us through? ping {host}"),
+        LoginError::BadOptions => format!("`ssh -G {host}` shows the effective configuration"),
+        LoginError::NameUnknown => format!("check the name: `getent hosts {host}`, or HostName in ~/.ssh/config"),
+        LoginError::NoRoute => format!("is the network up on both sides? `ip route get {host}`"),
+        LoginError::TimedOut => format!("is it up, and does a firewall block the connection? `ping {host}`"),
         LoginError::ConnectionRefused => {
-            "does sshd run there, at this port? a port is written host:port:count, or is in ~/.ssh/config"
+            "does sshd listen at this port? write the port as host:port:count, or set it in ~/.ssh/config"
                 .to_owned()
         }
-        LoginError::NoBanner => "is it a remote shell that listens there? or it is overloaded".to_owned(),
+        LoginError::NoBanner => "is it an ssh server that listens there? the host may also be overloaded".to_owned(),
         LoginError::ClosedBeforeLogin => {
-            "too many logins at a time, or we are not welcome: --at-once 1; MaxStartups in its sshd_config"
+            "the server limits concurrent logins or denies this machine: try --at-once 1; raise MaxStartups in its \
+             sshd_config"
                 .to_owned()
         }
         LoginError::NoCommonAlgorithm => {
-            format!("ssh -Q kex has ours; ssh -G {host} has those that are allowed")
+            format!("`ssh -Q kex` lists the client's algorithms; `ssh -G {host}` those that are allowed")
         }
         LoginError::HostKeyUnknown => {
-            format!("ssh-keyscan {host} >> ~/.ssh/known_hosts, once you have compared the key")
+            format!("compare the key, then add it: `ssh-keyscan {host} >> ~/.ssh/known_hosts`")
         }
         LoginError::HostKeyChanged => {
             format!(
-                "was it installed anew? if nobody can say so, beware; ssh-keygen -R {host} forgets the old key"
+                "was the host reinstalled? if not, this may be an attack; `ssh-keygen -R {host}` removes the old key"
             )
         }
         LoginError::TooManyKeys => {
-            format!("ssh-add -l has the keys; IdentityFile and IdentitiesOnly for {host}")
+            format!("`ssh-add -l` lists the keys; set IdentityFile and IdentitiesOnly for {host}")
         }
         LoginError::Denied => {
             format!(
-                "ssh-add -l has the keys that are offered; ssh-copy-id {host} takes one there; nobody is asked for passwords"
+                "`ssh-add -l` lists the keys that are offered; `ssh-copy-id {host}` installs one; passwords are not used"
             )
         }
     }
 }
 
 impl Finding {
-    /// Of a host of which nothing is known.
+    /// The finding of a host before anything is known.
     pub(super) fn empty() -> Self {
         Self {
             problem: None,
@@ -268,7 +277,7 @@ impl Finding {
         }
     }
 
-    /// Whether a launch on it would work.
+    /// Whether a launch on the host would work.
     pub(super) fn is_fine(&self) -> bool {
         self.problem.is_none()
     }

@@ -1,4 +1,5 @@
-//! What logins by `ssh` would gain by the profile of libi: some hosts, each called by turns in both ways, one at a time.
+//! Measures how much faster `ssh` logins are with libi's fast profile: logs in to a few hosts, one
+//! at a time, alternating between both profiles.
 
 use std::io;
 use std::time::Duration;
@@ -13,31 +14,32 @@ use super::examiner::Examiner;
 use super::finding::Finding;
 use super::remote_shell;
 
-/// How many hosts are called at most.
+/// How many hosts are measured at most.
 const MAX_HOSTS: usize = 4;
-/// How often each, in each way.
+/// How many logins are made per host and profile.
 const LOGINS_PER_PROFILE: usize = 3;
 
-/// What was measured of one host.
+/// The measurement of one host.
 #[derive(Clone, Debug)]
 pub(super) struct Gain {
-    /// Its place in the list.
+    /// Its index in the host list.
     pub(super) host: usize,
     pub(super) own: LoginCost,
     pub(super) fast: LoginCost,
 }
 
-/// What a login costs: medians.
+/// The cost of a login: medians.
 #[derive(Clone, Debug)]
 pub(super) struct LoginCost {
     pub(super) set_up: Duration,
-    /// Of this machine's processors, for the client and what it has started.
+    /// Processor time on this machine, of the client and its descendants.
     pub(super) processor: Duration,
-    /// How keys were agreed on.
+    /// The key exchange algorithm.
     pub(super) key_exchange: Option<String>,
 }
 
-/// Measures hosts that have no problem, as far apart in the list as they are. Hosts that have not let us in each time are left out.
+/// Measures hosts without a problem, evenly spaced over the list. A host with a failed login is
+/// left out of the result.
 pub(super) fn measure(
     examiner: &mut Examiner,
     hosts: &HostList,
@@ -69,7 +71,7 @@ pub(super) fn measure(
     Ok(gains)
 }
 
-/// Calls one host; nothing if that did not work.
+/// Logs in to one host; `None` if the login failed.
 fn login(
     examiner: &mut Examiner,
     host: &HostList,
@@ -80,7 +82,7 @@ fn login(
     let options = ExamOptions { login_only: true, ..ExamOptions::default() };
     let before = processor()?;
     let found = examiner.examine(host, &backend, options, None, |_| {})?;
-    // All that was started has been collected: nothing else runs meanwhile.
+    // All child processes have been reaped, and no others run meanwhile.
     let processor = processor()?.saturating_sub(before);
     let cost = |found: Finding| {
         let set_up = found.set_up.filter(|_| found.problem.is_none())?;
@@ -89,7 +91,7 @@ fn login(
     Ok(found.into_iter().next().and_then(cost))
 }
 
-/// What the processes that we have started and collected have taken of the processors.
+/// The processor time of all reaped child processes.
 fn processor() -> io::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = [usage.user_time(), usage.system_time()].map(|time| {
@@ -109,7 +111,7 @@ fn median(costs: Vec<LoginCost>) -> Option<LoginCost> {
     Some(LoginCost { set_up, processor, key_exchange: costs.into_iter().next()?.key_exchange })
 }
 
-/// So many of these at most, from the first to the last.
+/// Picks at most [`MAX_HOSTS`] of these, from the first to the last.
 fn evenly_spaced(of: &[usize]) -> Vec<usize> {
     let count = of.len().min(MAX_HOSTS);
     let place = |i: usize| if count < 2 { 0 } else { i * (of.len() - 1) / (count - 1) };

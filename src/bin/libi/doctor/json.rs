@@ -1,4 +1,4 @@
-//! What was found, for programs: one document, with everything of every host.
+//! The report as one JSON document, with everything known about every host.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn of_host(host: HostRef<'_>, found: &Finding, shell: &str) -> Value {
     put("kernel", found.kernel.as_deref().into());
     put("machine", found.machine.as_deref().into());
     put("login_shell", found.shell.as_deref().into());
-    // "unlimited" is one.
+    // The value may be "unlimited".
     put(
         "open_files",
         found
@@ -93,7 +93,7 @@ fn of_host(host: HostRef<'_>, found: &Finding, shell: &str) -> Value {
     Value::Object(object)
 }
 
-/// What ssh has told of itself; nothing if it has not.
+/// Details from ssh's debug output; null if there are none.
 fn facts(found: &Finding) -> Value {
     let facts = &found.facts;
     let mut object = Map::new();

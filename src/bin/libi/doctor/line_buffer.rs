@@ -1,16 +1,16 @@
-//! Puts lines together of bytes that come in pieces.
+//! Splits a byte stream into lines.
 
-/// Bytes that do not make a line yet.
+/// The bytes of an incomplete line.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     begun: Vec<u8>,
 }
 
 impl LineBuffer {
-    /// The longest line; what is longer comes in pieces.
+    /// The longest line. A longer one is returned in pieces.
     const MOST: usize = 16 << 10;
 
-    /// The lines that end in these bytes, without their ends.
+    /// Adds bytes and returns the lines that they complete, without their terminators.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -22,7 +22,7 @@ impl LineBuffer {
         lines
     }
 
-    /// What has no end.
+    /// Takes the incomplete line, if there is one.
     pub(super) fn rest(&mut self) -> Option<String> {
         let begun = std::mem::take(&mut self.begun);
         let line = begun.strip_suffix(b"\n").unwrap_or(&begun);

@@ -1,4 +1,5 @@
-//! `libi doctor`: examines hosts as a launch would reach them, and says whether it would work.
+//! `libi doctor`: examines hosts through the connections that a launch would use, and reports
+//! whether the launch would work.
 
 mod callback;
 mod exam;
@@ -30,13 +31,12 @@ use finding::Finding;
 use gain::Gain;
 
 pub(crate) const EXAMPLES: &str = "\
-Each host is called as a launch would call it, and examined over that one
-connection by a few lines for /bin/sh; nothing has to be installed there. ssh is
-told to say what it does (LogLevel=DEBUG1), to see what its time is spent on,
-and never asks for anything.
+Each host is reached as a launch would reach it, and examined over that one
+connection by a short /bin/sh script; nothing has to be installed there. ssh runs
+with LogLevel=DEBUG1, to measure the parts of a login, and never prompts.
 
-Exit status: 0 a launch would work on all hosts, 2 the command line is wrong,
-3 there are hosts it would not work on, 128+n ended by signal n.
+Exit status: 0 a launch would work on all hosts, 2 the command line is invalid,
+3 a launch would not work on some hosts, 128+n ended by signal n.
 
 Examples:
   libi doctor 'node[001-512]'
@@ -57,20 +57,20 @@ pub(crate) struct DoctorArgs {
     /// The program that reaches hosts, called as ssh is; none for this machine
     #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
     shell: String,
-    /// A program that has to be there and executable
+    /// A program that has to be executable on each host
     #[arg(long, value_name = "PATH")]
     program: Option<String>,
-    /// After how long a host is given up
+    /// How long the examination of a host may take
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = units::duration)]
     timeout: Duration,
-    /// How many hosts to examine at a time, apart from those that do not
-    /// answer; two for each processor if nothing is said
+    /// How many hosts to examine at a time, not counting those that do not
+    /// answer [default: two per processor]
     #[arg(long, value_name = "COUNT", value_parser = at_once)]
     at_once: Option<usize>,
-    /// Do not try whether hosts can connect to this one
+    /// Do not test whether hosts can connect to this machine
     #[arg(long)]
     no_direct: bool,
-    /// Measure what ssh would gain by the faster options of libi
+    /// Measure how much faster ssh logins are with --ssh-profile fast
     #[arg(long)]
     gain: bool,
     /// Print one JSON document
@@ -81,11 +81,11 @@ pub(crate) struct DoctorArgs {
 /// What stands for no program that reaches hosts: all are this machine.
 const HERE: &str = "none";
 
-/// What all hosts were examined for, and what came of it.
+/// The options and the results of an examination.
 struct DoctorReport<'a> {
     hosts: &'a HostList,
     findings: &'a [Finding],
-    /// What hosts are reached by.
+    /// The remote shell program.
     shell: &'a str,
     is_ssh: bool,
     program: Option<&'a str>,
@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
     }
     if arguments.program.as_ref().is_some_and(|program| program.contains(['\n', '\0']) || program.is_empty())
     {
-        return Err(CliError::Usage("--program wants a name without line breaks".to_owned()));
+        return Err(CliError::Usage("--program needs a non-empty name without line breaks".to_owned()));
     }
     let shell = match arguments.shell.as_str() {
         HERE => None,
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
     let is_ssh = shell.as_ref().is_some_and(remote_shell::is_ssh);
     if arguments.gain && !is_ssh {
         return Err(CliError::Usage(
-            "--gain compares two ways to call ssh; this is another program".to_owned(),
+            "--gain compares two ssh profiles; it needs ssh as the remote shell program".to_owned(),
         ));
     }
     let mut examiner = Examiner::new(at_once_here(arguments), arguments.timeout).map_err(CliError::System)?;
@@ -168,9 +168,10 @@ fn listed(arguments: &DoctorArgs) -> Result<HostList, CliError> {
     libi::hosts::file::parse_host_file(&text).map_err(|error| CliError::HostList(error, text))
 }
 
-/// More at a time than the processors can serve make one another slow: we would measure ourselves. With a server on the same
-/// two cores, logins took 0.56 s one at a time, 0.77 s by twos, 1.5 s by fours, which are done the soonest, and by eights
-/// a sixth of them were turned away.
+/// How many hosts to examine at a time. More than the processors can serve slow one another down,
+/// and the measurement would include that. With a server on the same two cores, logins took 0.56 s
+/// one at a time, 0.77 s two at a time and 1.5 s four at a time, which had the highest throughput;
+/// eight at a time, the server rejected a sixth of them.
 fn at_once_here(arguments: &DoctorArgs) -> usize {
     arguments.at_once.unwrap_or_else(|| {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -178,15 +179,15 @@ fn at_once_here(arguments: &DoctorArgs) -> usize {
     })
 }
 
-/// Reads how many hosts are examined at a time.
+/// Parses the number of hosts to examine at a time.
 fn at_once(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=examiner::MAX_CONCURRENT) => Ok(count),
-        _ => Err(format!("a number of hosts from 1 to {}", examiner::MAX_CONCURRENT)),
+        _ => Err(format!("expected a number of hosts from 1 to {}", examiner::MAX_CONCURRENT)),
     }
 }
 
-/// A line on a terminal that says how far we are.
+/// A progress line on a terminal.
 struct Progress {
     all: usize,
     shown: bool,

@@ -1,5 +1,5 @@
-//! What is to be said about hosts beside the table: problems, which keep a launch from working, and notes, which do not. Hosts
-//! of which the same is to be said are named together.
+//! What the report says about hosts beside the table: problems, which prevent a launch, and notes,
+//! which do not. Hosts with the same message are named together.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use libi::time::Rounded;
 use super::DoctorReport;
 use super::finding::{Clock, Direct, Finding, Noise, Problem};
 
-/// The same said of some hosts.
+/// One message about some hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
-    /// Said of them.
+    /// A predicate, read after the hosts' names.
     pub(super) message: String,
-    /// What of them says so.
+    /// The output or measurement that the message rests on.
     pub(super) evidence: String,
     /// What to do.
     pub(super) hint: Option<String>,
-    /// Their places in the list.
+    /// Their indices in the host list.
     pub(super) hosts: Vec<usize>,
 }
 
-/// By how much a clock may differ before it is worth a word.
+/// By how much a clock may differ before a note is made.
 const CLOCK: Duration = Duration::from_millis(100);
-/// How many open files a process may be content with.
+/// A limit of open files below this gets a note.
 const FILES: u64 = 512;
-/// Shells that do not take every byte of a quoted word as it is.
+/// Shells that change some bytes even inside quotes.
 const OTHER_SHELLS: [&str; 3] = ["csh", "tcsh", "fish"];
 
 /// The problems, the most frequent first.
@@ -52,7 +52,7 @@ pub(super) fn problems(report: &DoctorReport<'_>) -> Vec<Note> {
     kinds.into_iter().map(|(_, note)| note).collect()
 }
 
-/// What else is worth knowing of hosts that a launch would work on.
+/// Notes on hosts that a launch would work on.
 pub(super) fn notes(report: &DoctorReport<'_>) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
     for (host, found) in report.findings.iter().enumerate().filter(|(_, found)| found.is_fine()) {
@@ -69,80 +69,79 @@ pub(super) fn notes(report: &DoctorReport<'_>) -> Vec<Note> {
     notes
 }
 
-/// Words, evidence and hint of each.
+/// Message, evidence and hint of each note on one host.
 fn of(found: &Finding) -> Vec<(String, String, &'static str)> {
     let mut notes = Vec::new();
     let Noise { bytes, line } = &found.noise;
     if *bytes > 0 {
         notes.push((
-            "prints something before commands, which will be taken for output".to_owned(),
+            "prints text at login, which will be mixed into program output".to_owned(),
             line.clone(),
-            "in its profile (~/.bashrc), print only if [ -t 0 ]",
+            "in its profile (~/.bashrc), print only if standard input is a terminal: [ -t 0 ]",
         ));
     }
     if let Some(shell) = found.shell_name().filter(|shell| OTHER_SHELLS.contains(shell)) {
         notes.push((
-            format!("logs in with {shell}, which changes some arguments"),
+            format!("has the login shell {shell}, which changes some arguments"),
             String::new(),
-            "keep to words without quotes, backslashes and exclamation marks, or chsh over there",
+            "avoid quotes, backslashes and exclamation marks in arguments, or change the login shell with chsh",
         ));
     }
     if let Some(clock) = found.clock.filter(|clock| differs(*clock)) {
         let direction = if clock.ahead_ns > 0 { "ahead of" } else { "behind" };
         notes.push((
-            format!("has a clock that is {direction} ours"),
+            format!("has a clock that is {direction} this machine's"),
             format!("{} ± {}", Rounded(amount(clock)), Rounded(clock.within)),
-            "timedatectl over there; a launch does not mind, Kerberos and make do",
+            "check `timedatectl` there; a launch works regardless, but Kerberos and make need equal clocks",
         ));
     }
     if let Some(files) =
         found.files.as_deref().filter(|files| files.parse().is_ok_and(|files: u64| files < FILES))
     {
         notes.push((
-            format!("lets a process open {files} files only"),
+            format!("limits a process to {files} open files"),
             String::new(),
-            "ulimit -n over there; who launches many hosts needs three for each",
+            "raise `ulimit -n` there; a host that launches others needs three descriptors for each",
         ));
     }
     match &found.direct {
         Direct::Blocked => notes.push((
-            "cannot connect to this host: its session goes on over the connection it is launched with"
-                .to_owned(),
+            "cannot connect to this machine; its session would use the remote shell's connection".to_owned(),
             String::new(),
-            "let connections in to ports that are chosen by the system, if much is to be sent",
+            "for high data rates, allow incoming connections to ephemeral ports here",
         )),
         Direct::NoTool => notes.push((
-            "has nothing to try a connection with".to_owned(),
+            "has no tool to test a connection with".to_owned(),
             String::new(),
-            "that needs bash and timeout, or python3, perl or nc over there; a launch does not",
+            "the test needs bash and timeout, or python3, perl or nc there; a launch does not",
         )),
         Direct::NotTried | Direct::Works(_) => {}
     }
     if found.facts.shared {
         notes.push((
-            "is reached over a connection that was there: its set-up was not measured".to_owned(),
+            "was reached over a shared connection, so its set-up was not measured".to_owned(),
             String::new(),
-            "ssh -O exit ends that connection",
+            "`ssh -O exit` closes the shared connection",
         ));
     }
     notes
 }
 
-/// Whether a clock is certainly off.
+/// Whether a clock certainly differs by more than [`CLOCK`].
 pub(super) fn differs(clock: Clock) -> bool {
     amount(clock) > CLOCK + clock.within
 }
 
-/// How far it is off, in either direction.
+/// The absolute difference.
 pub(super) fn amount(clock: Clock) -> Duration {
     Duration::from_nanos(u64::try_from(clock.ahead_ns.unsigned_abs()).unwrap_or(u64::MAX))
 }
 
-/// Hosts by their places in the list, folded; of what is longer than this the first.
+/// Folds hosts given by their indices; a text longer than `most` characters is cut.
 pub(super) fn folded(hosts: &HostList, places: &[usize], most: usize) -> String {
     let mut list = HostList::new();
     for host in places.iter().filter_map(|place| hosts.entry(*place)) {
-        // It was in a list before. How many processes it is for is nothing to do with it here.
+        // It came from a list, so it can be pushed. The process count is irrelevant here.
         let _ = list.push(HostRef { count: 1, ..host });
     }
     let text = list.fold();

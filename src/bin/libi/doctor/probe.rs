@@ -1,11 +1,11 @@
-//! What is run on a host, and what its lines mean.
+//! The script that is run on a host, and the meaning of its output.
 
 use std::net::SocketAddr;
 
-/// How the probe begins to speak. What comes before it is from whatever the shell runs when it starts.
+/// The first line of the probe. Earlier output comes from the shell's start-up files.
 const MARKER: &str = "libi-doctor 1";
 
-/// The probe, in one line that every shell takes for the same word once it is in single quotes.
+/// The probe as one line, which every shell reads as the same word once it is in single quotes.
 pub(super) fn script() -> String {
     let lines = include_str!("probe.sh").lines().filter(|line| !line.starts_with('#'));
     lines.collect::<Vec<_>>().join(" ")
@@ -14,33 +14,34 @@ pub(super) fn script() -> String {
 /// A line of the probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// It runs.
+    /// The probe has started.
     Marker,
     /// System and release.
     Kernel(String),
-    /// Which machine it is made for.
+    /// The machine architecture.
     Machine(String),
-    /// How many files a process may have open.
+    /// The limit of open files of a process.
     Files(String),
-    /// The shell of the user's login.
+    /// The user's login shell.
     Shell(String),
-    /// Its input is a terminal.
+    /// Its standard input is a terminal.
     Terminal,
-    /// By what it can connect; nothing if it cannot.
+    /// The tool it can connect with, if any.
     Tool(Option<String>),
-    /// It has said what there is to say unasked.
+    /// The description is complete; the probe waits for commands.
     Ready,
-    /// It has heard us.
+    /// The answer to an echo request.
     Echo(u32),
-    /// Its clock, and whether that counts nanoseconds, or seconds only.
+    /// The answer to a clock request: number, nanoseconds, and whether the clock counts
+    /// nanoseconds.
     Clock(u32, i128, bool),
-    /// What became of the program that was asked for.
+    /// The answer to a program request.
     ProgramCheck(ProgramCheck),
-    /// Whether a connection was made.
+    /// Whether a connection to an address was made.
     Dialled(usize, bool),
 }
 
-/// Whether a program is there.
+/// Whether a program exists and is executable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProgramCheck {
     Executable,
@@ -58,9 +59,9 @@ impl ProgramCheck {
     }
 }
 
-/// What a line says; nothing if it is not the probe's.
+/// Parses a line; `None` if it is not from the probe.
 pub(super) fn reply(line: &str) -> Option<Reply> {
-    // A terminal would have put something behind it.
+    // A terminal adds a carriage return.
     let line = line.trim_end_matches('\r');
     if line == MARKER {
         return Some(Reply::Marker);
@@ -94,10 +95,10 @@ pub(super) fn reply(line: &str) -> Option<Reply> {
     })
 }
 
-/// A `date` that knows no nanoseconds leaves the letter, with or without its percent sign.
+/// A `date` without nanoseconds prints the letter N, with or without its percent sign.
 fn clock(number: u32, time: &str) -> Option<Reply> {
     let digits = time.find(|c: char| !c.is_ascii_digit()).map_or(time, |end| &time[..end]);
-    // Nanoseconds are nine digits; seconds alone have ten for a while.
+    // Nanoseconds add nine digits to the ten of the seconds.
     if digits.len() == time.len() && (16..=25).contains(&digits.len()) {
         return Some(Reply::Clock(number, digits.parse().ok()?, true));
     }
@@ -105,34 +106,34 @@ fn clock(number: u32, time: &str) -> Option<Reply> {
     Some(Reply::Clock(number, seconds * 1_000_000_000, false))
 }
 
-/// As much of a text as is kept, with nothing in it that a terminal would obey.
+/// Shortens a text and replaces control characters, which a terminal would obey.
 pub(super) fn kept(text: &str) -> String {
     const MOST: usize = 200;
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.trim().chars().take(MOST).map(plain).collect()
 }
 
-/// Asks for an echo.
+/// Requests an echo.
 pub(super) fn echo(number: u32) -> String {
     format!("echo {number}\n")
 }
 
-/// Asks for the time.
+/// Requests the time.
 pub(super) fn ask_clock(number: u32) -> String {
     format!("clock {number}\n")
 }
 
-/// Asks for a program, whose name has no line break in it.
+/// Requests a check of a program. The name must not contain a line break.
 pub(super) fn ask_program(name: &str) -> String {
     format!("program {name}\n")
 }
 
-/// Has a connection made, and a token sent over it.
+/// Requests a connection to an address and a token sent over it.
 pub(super) fn dial(number: usize, address: SocketAddr, token: &str) -> String {
     format!("dial {number} {} {} {token}\n", address.ip(), address.port())
 }
 
-/// Has it end.
+/// Requests the end of the probe.
 pub(super) const END: &str = "end\n";
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-# What the doctor has run on each host: says what it finds there, and then does what it is told, line by line.
+# The doctor's probe: describes its host, then executes commands from standard input, line by line.
 #
-# It travels as one line, inside single quotes, through whatever shell the user has there: without these comments, with
-# its lines joined by blanks. So there is no single quote in it, no backslash, no exclamation mark, and each line
-# ends where a blank may follow. It ends with its input; an attempt to connect may outlive it, for two seconds at most.
+# It is passed as one line inside single quotes through any login shell: comments are removed and the
+# lines are joined by blanks. So it contains no single quote, no backslash and no exclamation mark, and
+# each line ends where a blank may follow. It ends at the end of its input. A connection attempt may
+# outlive it by at most two seconds.
 set -f;
 echo; echo libi-doctor 1;
 echo kernel $(uname -sr);

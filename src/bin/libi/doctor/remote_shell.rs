@@ -1,6 +1,7 @@
-//! How hosts are called: as a launch would do it, with the probe in the place of the program.
+//! Builds the remote shell command of an examination: the one that a launch would use, with the
+//! probe in place of the launched program.
 //!
-//! [`backend`] alone knows how `ssh` is called.
+//! Only [`backend`] knows the options of `ssh`.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use libi::{Backend, Shell, Ssh, SshProfile};
 use libi_launch::backend::{LaunchMethod, SpawnSpec, SpecError};
 use libi_launch::machine::{HostSpec, Program};
 
-/// The back-end that this program stands for; none is this machine. `ssh` says what it does, and gives up connecting
-/// after this time.
+/// The back-end for this remote shell program; `None` is this machine. `ssh` is made verbose and
+/// gets a connect timeout a little shorter than `timeout`.
 pub(super) fn backend(program: Option<&OsBytes>, profile: SshProfile, timeout: Duration) -> Backend {
     let Some(program) = program else { return Backend::default() };
     if let Some(rsh) = crate::rsh::rsh_backend(program) {
@@ -21,20 +22,20 @@ pub(super) fn backend(program: Option<&OsBytes>, profile: SshProfile, timeout: D
     if !is_ssh(program) {
         return Backend::Shell(Shell::new(program.clone()));
     }
-    // It says why, if it is the first to give up.
+    // ssh has to time out before the examination does, because ssh reports the reason.
     let connect_timeout = timeout.saturating_sub(Duration::from_secs(1));
     let options = OsBytes::try_from("LogLevel=DEBUG1").into_iter().collect();
     Backend::Ssh(Ssh { program: program.clone(), profile, options, connect_timeout, ..Ssh::new() })
 }
 
-/// Whether a program is `ssh`, by its name: only then it is told to speak of what it does.
+/// Whether a program is `ssh`, by its file name. Other programs get no options of ssh.
 pub(super) fn is_ssh(program: &OsBytes) -> bool {
     program.as_bytes().rsplit(|byte| *byte == b'/').next() == Some(b"ssh")
 }
 
-/// What to start here so that the shell of a host runs a script.
+/// The command to start on this machine so that a shell on the host runs `script`.
 pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> Result<SpawnSpec, SpecError> {
-    // None of these holds a NUL.
+    // None of these strings contains a NUL byte.
     let os_bytes = |text: &str| OsBytes::try_from(text).unwrap_or_default();
     let program = Program {
         executable: os_bytes("/bin/sh"),

@@ -1,5 +1,5 @@
-//! What was found, for people: hosts of which the same was found in one line, what things take over all of them, and then what
-//! is to be said of some.
+//! The report as text: one line per group of hosts with equal findings, durations over all hosts,
+//! then problems, notes and the gain of the fast profile.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use super::notes::{self, Note, amount, differs, folded};
 use super::{DoctorReport, HERE};
 use crate::output::table;
 
-/// How much of a list of hosts fits into a column, and into a sentence.
+/// The maximum length of a host list in a table column, and in a sentence.
 const COLUMN_WIDTH: usize = 36;
 const SENTENCE_WIDTH: usize = 100;
-/// Of what there is nothing to say.
+/// The cell of an absent value.
 const ABSENT: &str = "-";
 
-/// All that there is to say.
+/// The whole report.
 pub(super) fn text(report: &DoctorReport<'_>) -> String {
     let mut text = head(report);
     text.push_str(&findings(report));
     if report.findings.iter().any(Finding::is_fine) {
         text.push_str(&times(report));
     }
-    section("what keeps a launch from working", &notes::problems(report), report, &mut text);
-    section("worth knowing", &notes::notes(report), report, &mut text);
+    section("problems that prevent a launch", &notes::problems(report), report, &mut text);
+    section("notes", &notes::notes(report), report, &mut text);
     text.push_str(&gain(report));
     text
 }
@@ -46,7 +46,7 @@ fn head(report: &DoctorReport<'_>) -> String {
     format!("{hosts} {by}, examined in {}: {verdict}\n\n", rounded(report.took))
 }
 
-/// One line for all hosts of which the same was found.
+/// One line for each group of hosts with equal findings.
 fn findings(report: &DoctorReport<'_>) -> String {
     let mut rows: Vec<([String; 6], Vec<usize>)> = Vec::new();
     for (host, found) in report.findings.iter().enumerate() {
@@ -65,7 +65,7 @@ fn findings(report: &DoctorReport<'_>) -> String {
     }
     let with_program = report.program.is_some();
     let mut lines: Vec<Vec<String>> = Vec::new();
-    let heading = ["hosts", "reached", "let in", "shell", "program", "clock", "system", "direct link"];
+    let heading = ["hosts", "reached", "login", "shell", "program", "clock", "system", "direct link"];
     lines.push(heading.map(str::to_owned).to_vec());
     for ([reached_text, authenticated, shell, program, kernel, direct], hosts) in rows {
         let name = folded(report.hosts, &hosts, COLUMN_WIDTH);
@@ -131,7 +131,7 @@ fn direct(found: &Finding) -> String {
     }
 }
 
-/// What is certain of all of these clocks.
+/// A bound that holds for all of these clocks.
 fn clocks<'a>(found: impl Iterator<Item = &'a Finding>) -> String {
     let clocks: Vec<_> = found.filter_map(|found| found.clock).collect();
     let off = clocks.iter().filter(|clock| differs(**clock)).count();
@@ -139,11 +139,11 @@ fn clocks<'a>(found: impl Iterator<Item = &'a Finding>) -> String {
     match furthest {
         None => ABSENT.to_owned(),
         Some(furthest) if off == 0 => format!("within {}", rounded(furthest)),
-        Some(furthest) => format!("{off} off, up to {}", rounded(furthest)),
+        Some(furthest) => format!("{off} differ, up to {}", rounded(furthest)),
     }
 }
 
-/// Everything to the left, in columns.
+/// Lays out left-aligned columns.
 fn left_aligned(lines: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len))
         .map(|column| {
@@ -164,7 +164,7 @@ fn left_aligned(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// What a launch waits for, over all hosts that it would work on.
+/// What a launch waits for, over all hosts without a problem.
 fn times(report: &DoctorReport<'_>) -> String {
     type Of = fn(&Finding) -> Option<Duration>;
     const TIMES: [(&str, Of); 6] = [
@@ -183,7 +183,7 @@ fn times(report: &DoctorReport<'_>) -> String {
         all.sort_unstable();
         let (Some(least), Some(median), Some(most)) = (all.first(), all.get(all.len() / 2), all.last())
         else {
-            // That nothing is known of the parts is said once.
+            // One line says that no part is known.
             if what == "  connect" {
                 let unknown = ["  its parts", "unknown", "", "", ""];
                 rows.push(unknown.map(str::to_owned));
@@ -193,14 +193,14 @@ fn times(report: &DoctorReport<'_>) -> String {
         let slowest = folded(report.hosts, &[most.1], COLUMN_WIDTH);
         rows.push([what.to_owned(), rounded(median.0), rounded(least.0), rounded(most.0), slowest]);
     }
-    let mut text = format!("\n{}", table(["", "median", "least", "most", "of"], &rows));
+    let mut text = format!("\n{}", table(["", "median", "min", "max", "slowest"], &rows));
     for (what, of) in key_exchanges(report) {
-        let _ = writeln!(text, "keys by {what}: {}", folded(report.hosts, &of, SENTENCE_WIDTH));
+        let _ = writeln!(text, "key exchange {what}: {}", folded(report.hosts, &of, SENTENCE_WIDTH));
     }
     text
 }
 
-/// Which hosts agree on keys in which way.
+/// The key exchange algorithms in use, each with its hosts.
 fn key_exchanges<'a>(report: &DoctorReport<'a>) -> Vec<(&'a str, Vec<usize>)> {
     let mut ways: Vec<(&str, Vec<usize>)> = Vec::new();
     for (host, found) in report.findings.iter().enumerate() {
@@ -242,17 +242,17 @@ fn gain(report: &DoctorReport<'_>) -> String {
             [folded(report.hosts, &[*host], COLUMN_WIDTH), a, b, c, d]
         })
         .collect();
-    let heading = ["gain", "set-up", "if fast", "processor", "if fast"];
+    let heading = ["gain", "set-up", "fast", "processor", "fast"];
     let mut text = format!("\n{}", table(heading, &rows));
     let median = |time: fn(&LoginCost) -> Duration, of: fn(&Gain) -> &LoginCost| {
         let mut all: Vec<_> = report.gains.iter().map(|gain| time(of(gain))).collect();
         all.sort_unstable();
         all.get(all.len() / 2).copied().unwrap_or_default()
     };
-    let mut line = String::from("with the faster options a login takes");
+    let mut line = String::from("with --ssh-profile fast a login takes");
     for (what, time) in [
         ("", (|cost: &LoginCost| cost.set_up) as fn(&LoginCost) -> Duration),
-        (" and of this machine's processors", |cost: &LoginCost| cost.processor),
+        (", and of this machine's processor time", |cost: &LoginCost| cost.processor),
     ] {
         let (own, fast) = (median(time, |gain| &gain.own), median(time, |gain| &gain.fast));
         let _ = write!(line, "{what} {}", comparison(own, fast));
@@ -262,20 +262,20 @@ fn gain(report: &DoctorReport<'_>) -> String {
         && let (Some(own), Some(fast)) = (&own.key_exchange, &fast.key_exchange)
     {
         let _ = match own == fast {
-            true => writeln!(text, "keys by {own} in both"),
-            false => writeln!(text, "keys by {fast} instead of {own}"),
+            true => writeln!(text, "key exchange: {own} with both profiles"),
+            false => writeln!(text, "key exchange: {fast} instead of {own}"),
         };
     }
     text
 }
 
-/// One instead of the other, and how much less that is.
+/// Both durations and the relative change.
 fn comparison(own: Duration, fast: Duration) -> String {
     let change = (fast.as_secs_f64() / own.as_secs_f64().max(1e-9) - 1.0) * 100.0;
     format!("{} instead of {} ({change:+.0} %)", rounded(fast), rounded(own))
 }
 
-/// A measured duration: more digits than these mean nothing.
+/// Formats a measured duration; further digits would be noise.
 fn rounded(duration: Duration) -> String {
     let nanos = duration.as_nanos() as u64;
     let unit = match nanos {

@@ -1,4 +1,4 @@
-//! `libi trace`: what a recorded launch spent its time on, what its last host waited for, and whom it lost.
+//! `libi trace`: where a recorded launch spent its time, its critical path, and its failures.
 
 pub(crate) mod read;
 
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::output::{CliError, counted, hosts, print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
-FILE is Chrome trace JSON as a launch records it; chrome://tracing and
-https://ui.perfetto.dev show it as well.
+FILE is a timeline that `libi run --timeline` recorded, in Chrome's trace format.
+chrome://tracing and https://ui.perfetto.dev display it, too.
 
 Examples:
   libi trace launch.json
@@ -31,7 +31,7 @@ pub(crate) struct TraceArgs {
     /// The recorded timeline; - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Also draw the timeline into this file
+    /// Also draw the timeline as SVG into this file
     #[arg(long, value_name = "OUT")]
     svg: Option<PathBuf>,
     /// Print one JSON document
@@ -66,11 +66,11 @@ fn text(path: &Path) -> Result<String, CliError> {
 fn name(timeline: &Timeline, host: Option<HostIndex>) -> &str {
     match host {
         None => "the front end",
-        Some(index) => timeline.host(index).map_or("nobody known", |host| &host.name),
+        Some(index) => timeline.host(index).map_or("an unknown host", |host| &host.name),
     }
 }
 
-/// Why hosts were given up or lost: the causes, the most frequent first, each with its hosts in their order.
+/// The causes of failures, most frequent first, each with its hosts in list order.
 fn causes(timeline: &Timeline) -> Vec<(&str, Vec<HostIndex>)> {
     let mut causes: BTreeMap<&str, Vec<HostIndex>> = BTreeMap::new();
     for (index, host) in (0..).zip(&timeline.hosts) {
@@ -174,7 +174,7 @@ fn summary_text(timeline: &Timeline, summary: &Summary) -> String {
             cause.trim_end().replace('\n', "\n  ")
         );
     }
-    // What a host has said may reach a terminal only as text.
+    // Text from hosts must not contain control characters that a terminal would obey.
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
@@ -196,7 +196,7 @@ fn headline(timeline: &Timeline, summary: &Summary) -> String {
     }
 }
 
-/// The way to the last host; of a long way its beginning and its end.
+/// The critical path to the last host; of a long path only both ends.
 fn path(text: &mut String, timeline: &Timeline, summary: &Summary) {
     const SHOWN: usize = 6;
     let steps = &summary.path;
@@ -227,7 +227,8 @@ fn path(text: &mut String, timeline: &Timeline, summary: &Summary) {
     }
 }
 
-/// Hosts written short if their names allow it; of many the first, and how many more there are.
+/// Folds host names if they can be parsed; of many hosts, the first ones and the number of the
+/// rest.
 fn folded(timeline: &Timeline, failed: &[HostIndex]) -> String {
     const SHOWN: usize = 20;
     const LONGEST: usize = 300;

@@ -1,7 +1,7 @@
-//! Reads a timeline back from the Chrome trace JSON that `Timeline::chrome_json` writes.
+//! Parses a timeline from the Chrome trace JSON that `Timeline::chrome_json` writes.
 //!
-//! Only `otherData` and the events that name a host's thread count; what viewers draw is left alone, and so is
-//! whatever other programs have added.
+//! Only `otherData` and the events that name a host's thread are used. Events for viewers, and data
+//! added by other programs, are ignored.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use libi::ids::HostIndex;
 use libi::trace::{FORMAT, HostLine, Prediction, Timeline};
 use serde::Deserialize;
 
-/// Why there is no timeline in a text.
+/// Why a text is not a valid timeline.
 #[derive(Debug)]
 pub(crate) enum TimelineError {
-    /// It is not JSON, or something in it has not the type that it should have.
+    /// It is not JSON, or a value has the wrong type.
     Json(serde_json::Error),
     /// It is JSON, but not from `libi`.
     Foreign,
-    /// A `libi` of another version wrote it.
+    /// It has another format version.
     Format(u32),
-    /// A host is there twice, or is none of those that there should be.
+    /// A host appears twice, or its number is out of range.
     Host { host: u32, hosts: usize },
-    /// Hosts are missing; this is the first.
+    /// Hosts are missing; `host` is the first.
     Missing { host: usize, hosts: usize },
-    /// A host was launched by one that is not there, or by itself.
+    /// A host's launcher does not exist, or is the host itself.
     Launcher { host: usize, launcher: u32 },
 }
 
@@ -33,9 +33,9 @@ impl fmt::Display for TimelineError {
         match self {
             Self::Json(error) => write!(f, "not the timeline of a launch: {error}"),
             Self::Foreign => write!(f, "not the timeline of a launch: otherData has no libi_trace"),
-            Self::Format(found) => write!(f, "timeline format {found} is not known, only {FORMAT} is"),
+            Self::Format(found) => write!(f, "timeline format {found} is not supported, only {FORMAT}"),
             Self::Host { host, hosts } => {
-                write!(f, "host {host} is there twice, or is none of the {hosts} that otherData counts")
+                write!(f, "host {host} appears twice, or is not one of the {hosts} hosts in otherData")
             }
             Self::Missing { host, hosts } => write!(f, "host {host} of {hosts} is missing"),
             Self::Launcher { host, launcher } => {
@@ -51,9 +51,9 @@ impl From<serde_json::Error> for TimelineError {
     }
 }
 
-/// Reads a timeline.
+/// Parses a timeline.
 pub(crate) fn timeline(json: &str) -> Result<Timeline, TimelineError> {
-    // First what tells our files from others, whose events may hold anything.
+    // Check the format first: events of a foreign file may have any form.
     let file: TraceFile<Option<FormatMark>> = serde_json::from_str(json)?;
     let format = file.other_data.and_then(|format| format.libi_trace);
     match format {
@@ -75,12 +75,12 @@ pub(crate) fn timeline(json: &str) -> Result<Timeline, TimelineError> {
     })
 }
 
-/// Puts the hosts into their places.
+/// Orders the hosts by their numbers and checks that they are complete.
 fn hosts(
     named: impl Iterator<Item = (String, HostRecord)>,
     count: usize,
 ) -> Result<Vec<HostLine>, TimelineError> {
-    // No room is made for hosts before they are seen: the count may be a lie.
+    // Nothing is allocated from the count alone: a damaged file may have any number there.
     let mut lines: Vec<(u32, HostLine)> = Vec::new();
     for (name, line) in named {
         if usize::try_from(line.host).map_or(true, |host| host >= count) {
@@ -112,7 +112,7 @@ struct TraceFile<T> {
     other_data: T,
 }
 
-/// What is in `otherData` of every version.
+/// The part of `otherData` that every version has.
 #[derive(Deserialize)]
 struct FormatMark {
     libi_trace: Option<u32>,
@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Any timeline that can be written: launchers are there, times fit 64 bits of nanoseconds.
+    /// Any timeline that can be written: launchers exist, times fit 64 bits of nanoseconds.
     fn timelines() -> impl Strategy<Value = Timeline> {
         let time = || prop_oneof![0u64..5_000_000_000, any::<u64>()].prop_map(Duration::from_nanos);
         let text = || prop_oneof!["[ -~]{0,12}", any::<String>()];
@@ -256,7 +256,7 @@ mod tests {
             let json: Vec<char> = timeline.chrome_json().trim_end().chars().collect();
             let at = at.index(json.len());
             let cut: String = json[..at].iter().collect();
-            prop_assert!(super::timeline(&cut).is_err(), "a file that ends early is refused");
+            prop_assert!(super::timeline(&cut).is_err(), "a truncated file is rejected");
             let changed: String = cut.chars().chain(with.chars()).chain(json[at + 1..].iter().copied()).collect();
             if let Ok(timeline) = super::timeline(&changed) {
                 let _ = (timeline.svg(), libi::trace::Summary::new(&timeline));
@@ -298,12 +298,12 @@ mod tests {
         };
         let two = host(0, "") + "," + &host(1, "");
         assert!(timeline(&of(1, 2, &two)).is_ok());
-        assert_eq!(rejection(&of(2, 2, &two)), "timeline format 2 is not known, only 1 is");
+        assert_eq!(rejection(&of(2, 2, &two)), "timeline format 2 is not supported, only 1");
         assert_eq!(rejection(&of(1, 3, &two)), "host 2 of 3 is missing");
         assert_eq!(rejection(&of(1, 4_000_000_000, "")), "host 0 of 4000000000 is missing");
-        assert!(rejection(&of(1, 1, &two)).starts_with("host 1 is there twice, or is none of the 1"));
+        assert!(rejection(&of(1, 1, &two)).starts_with("host 1 appears twice, or is not one of the 1"));
         let twice = host(1, "") + "," + &host(1, "");
-        assert!(rejection(&of(1, 2, &twice)).starts_with("host 1 is there twice"));
+        assert!(rejection(&of(1, 2, &twice)).starts_with("host 1 appears twice"));
         let circle = host(0, ",\"launcher\":0");
         assert_eq!(rejection(&of(1, 1, &circle)), "host 0 cannot have been launched by host 0");
         let negative = host(0, ",\"joined_ns\":-1");

@@ -9,7 +9,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// An examination, and a host that answers as it is told.
+/// An examination and a scripted host.
 struct Scene {
     exam: Exam,
     effects: Vec<Effect>,
@@ -36,7 +36,7 @@ impl Scene {
         self
     }
 
-    /// What has been sent since this was asked last.
+    /// What has been sent since the last call.
     fn sent(&mut self) -> String {
         let sent = self.effects.drain(..).map(|effect| match effect {
             Effect::Send(text) => text,
@@ -46,7 +46,7 @@ impl Scene {
         sent.collect()
     }
 
-    /// The login, at 100 ms, and echoes and clocks after that, a millisecond for each way.
+    /// Plays a login at 100 ms, then echoes and clocks with a millisecond each way.
     fn healthy(&mut self) -> u64 {
         self.stdout(
             "\nlibi-doctor 1\nkernel Linux 6\nmachine x86_64\nfiles 1024\nshell /bin/bash\ntool bash\n",
@@ -62,7 +62,7 @@ impl Scene {
         for number in 0..CLOCK_COUNT {
             assert_eq!(self.sent(), format!("clock {number}\n"));
             now += 2;
-            // One second ahead of ours.
+            // One second ahead of the local clock.
             let time = 1_700_000_001_000_000_000 + u128::from(now - 1) * 1_000_000;
             self.stdout(&format!("clock {number} {time}\n"), now);
         }
@@ -115,7 +115,7 @@ fn of_several_addresses_all_that_work_are_known_in_the_order_of_the_list() {
     );
     scene.exam.on_callback(2, at(now + 3), &mut scene.effects);
     scene.exam.on_callback(1, at(now + 5), &mut scene.effects);
-    // What is said to have come through has, for all that is known, not come here.
+    // A connection that is reported as made, but whose token never arrived, does not count.
     scene.stdout("dialled 0 yes\n", now + 6);
     scene.tick(now + 502);
     assert_eq!(scene.sent(), "");
@@ -156,7 +156,7 @@ fn a_program_that_is_missing_is_a_problem() {
 #[test]
 fn what_comes_before_the_marker_is_noise() {
     let mut scene = Scene::new(options(&[]));
-    // The second is no marker, and the third, which looks like a reply, is not one yet.
+    // The second line is not a marker; the third looks like a reply but precedes the marker.
     scene.stdout("Welcome\u{7} to n1\nlibi-doctor 1 no\nready\nno end", 90);
     scene.healthy();
     let line = "Welcome\u{fffd} to n1".to_owned();
@@ -182,7 +182,7 @@ fn every_failure_is_classified() {
         ),
         (
             &|scene| {
-                // Without an end of line.
+                // Without a line terminator.
                 scene.exam.on_stderr(b"sh: exec: not found", at(1));
                 scene.exit(127, 2);
             },

@@ -10,7 +10,7 @@ fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A host without a problem, that takes so long.
+/// A host without a problem, whose login takes this many milliseconds.
 fn fine(took: u64) -> Finding {
     Finding {
         reached: LoginStage::Shell,
@@ -59,18 +59,18 @@ fn hosts_of_which_the_same_was_found_are_one_line() {
     let expected = "\
 10 hosts through ssh, examined in 1.234 s: a launch would work on 9 of them
 
-hosts        reached  let in  shell  clock        system            direct link
-n[1-4,6-10]  yes      yes     bash   within 3 ms  Linux 6.1 x86_64  10.0.0.1
-n5           yes      no      -      -            -                 -
+hosts        reached  login  shell  clock        system            direct link
+n[1-4,6-10]  yes      yes    bash   within 3 ms  Linux 6.1 x86_64  10.0.0.1
+n5           yes      no     -      -            -                 -
 
-              median    least     most   of
-round-trip      1 ms     1 ms     1 ms  n10
-set-up       0.204 s  0.200 s  0.208 s  n10
+              median      min      max  slowest
+round-trip      1 ms     1 ms     1 ms      n10
+set-up       0.204 s  0.200 s  0.208 s      n10
   its parts  unknown
 
-what keeps a launch from working
+problems that prevent a launch
   n5  denies the login: me@n5: Permission denied (publickey).
-    hint: ssh-add -l has the keys that are offered; ssh-copy-id n5 takes one there; nobody is asked for passwords
+    hint: `ssh-add -l` lists the keys that are offered; `ssh-copy-id n5` installs one; passwords are not used
 ";
     assert_eq!(text, expected);
     assert_eq!((&json["ok"], &json["hosts_ok"]), (&false.into(), &9.into()));
@@ -110,17 +110,17 @@ fn notes_do_not_make_a_host_unfit() {
     for expected in [
         "a launch would work\n",
         "fish, noisy",
-        "2 off, up to 3.202 s",
+        "2 differ, up to 3.202 s",
         "none\n",
-        "n[1-2]  prints something before commands, which will be taken for output: Hello there\n",
-        "n[1-2]  logs in with fish",
-        "n[1-2]  has a clock that is ahead of ours: 3.200 s ± 2 ms\n",
-        "n[1-2]  lets a process open 256 files only\n",
-        "n[1-2]  cannot connect to this host",
+        "n[1-2]  prints text at login, which will be mixed into program output: Hello there\n",
+        "n[1-2]  has the login shell fish",
+        "n[1-2]  has a clock that is ahead of this machine's: 3.200 s ± 2 ms\n",
+        "n[1-2]  limits a process to 256 open files\n",
+        "n[1-2]  cannot connect to this machine",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    assert!(!text.contains("what keeps"), "{text}");
+    assert!(!text.contains("problems that prevent"), "{text}");
 }
 
 #[test]
