@@ -13,9 +13,7 @@ use std::time::{Duration, Instant};
 
 use libi::cost::Cost;
 use libi::trace::Prediction;
-use libi::{
-    Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, LinkPolicy, OsBytes, Output, SessionId,
-};
+use libi::{Distribution, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Output};
 
 use lab::netns::Network;
 
@@ -65,21 +63,17 @@ fn main() {
 /// Launches the hosts and waits until all members have ended. Returns how long it took until all
 /// had joined, and the measured costs.
 fn launch(network: &Network, hosts: u32, way: &str) -> (Duration, Cost) {
-    let word = |text: &str| OsBytes::try_from(text).unwrap();
-    let list = HostList::parse(&format!("h[1-{hosts}]")).unwrap();
-    let mut members = Distribution::new(SessionId(0), word(&network.member()), list);
-    members.args = ["join", "finish:60000"].map(word).into();
-    let options = LaunchOptions {
-        backend: network.backend(),
-        strategy: way.parse().unwrap(),
-        links: LinkPolicy::Channel,
-        output: Output::Dropped,
-        deadline: TIMEOUT,
-        ..LaunchOptions::default()
-    };
+    let members =
+        Distribution::new(network.member()).args(["join", "finish:60000"]).hosts(format!("h[1-{hosts}]"));
+    let options = LaunchOptions::local()
+        .backend(network.backend())
+        .strategy(way.parse().unwrap())
+        .links(LinkPolicy::Channel)
+        .output(Output::Dropped)
+        .deadline(TIMEOUT);
     let began = Instant::now();
     let front = FrontEnd::new().unwrap();
-    let session = front.launch(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
+    let session = front.launch(&members, &options).unwrap_or_else(|error| panic!("{error}"));
     let took = began.elapsed();
     let report: std::sync::Arc<LaunchReport> = session.report().unwrap();
     session.wait_done(TIMEOUT).unwrap();

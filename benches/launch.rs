@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 use libi::cost::Cost;
 use libi::trace::Prediction;
 use libi::{
-    Backend, Distribution, Event, FrontEnd, HostList, LaunchOptions, LaunchReport, LinkPolicy, Member,
-    OsBytes, Output, SessionId, Shell,
+    Backend, Distribution, Event, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes, Output,
+    Shell,
 };
 
 const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
@@ -154,8 +154,8 @@ fn through_lab(
 ) -> (Duration, Arc<LaunchReport>) {
     let (seq, rem) = ((SEQ * times).as_millis(), (REM * times).as_millis());
     let _lab = Lab::new(&format!("seed {seed}\nseq {seq}ms\nrem {rem}ms{varies}\n"));
-    let (strategy, cost) = (strategy.parse().unwrap(), Some(Cost::new(SEQ * times, REM * times)));
-    let options = LaunchOptions { links, strategy, cost, ..through_shell() };
+    let (strategy, cost) = (strategy.parse().unwrap(), Cost::new(SEQ * times, REM * times));
+    let options = through_shell().links(links).strategy(strategy).cost(cost);
     joined("n[001-512]", &options)
 }
 
@@ -218,8 +218,8 @@ fn shell(rounds: usize) {
         let command = format!("exec env -- LIBI_HAND=stdio {program} {NOTHING}");
         [SHELL.to_owned(), format!("n{host:03}"), command].map(|word| CString::new(word).unwrap()).to_vec()
     };
-    let told = || LaunchOptions { cost: Some(Cost::default()), ..through_shell() };
-    let told_direct = || LaunchOptions { links: LinkPolicy::Auto, ..told() };
+    let told = || through_shell().cost(Cost::default());
+    let told_direct = || told().links(LinkPolicy::Auto);
     let mut ways: [(&str, &dyn Fn() -> Duration); 4] = [
         ("loop around posix_spawn, 32 calls at a time", &|| by_hand(HOSTS, 32, call)),
         ("libi", &|| joined("n[001-512]", &through_shell()).0),
@@ -234,8 +234,8 @@ fn memory(_: usize) {
     for hosts in ["host:1000", "host[000-999]"] {
         let (heap, resident) = (HEAP.load(Relaxed), kib("VmRSS:"));
         let front_end = FrontEnd::new().unwrap();
-        let options = LaunchOptions { output: Output::Events, ..options() };
-        let sessions = front_end.launch(&[distribution(hosts, MEMORY)], &options).unwrap();
+        let options = options().output(Output::Events);
+        let sessions = front_end.launch_all(&[distribution(hosts, MEMORY)], &options).unwrap();
         let (heap, peak) = (HEAP.load(Relaxed).wrapping_sub(heap), PEAK.load(Relaxed).wrapping_sub(heap));
         println!("{hosts}");
         println!(
@@ -280,7 +280,7 @@ fn joined(hosts: &str, options: &LaunchOptions) -> (Duration, Arc<LaunchReport>)
     let distribution = distribution(hosts, "");
     let began = Instant::now();
     let front_end = FrontEnd::new().unwrap();
-    let sessions = front_end.launch(&[distribution], options).unwrap_or_else(|error| panic!("{error}"));
+    let sessions = front_end.launch_all(&[distribution], options).unwrap_or_else(|error| panic!("{error}"));
     let took = began.elapsed();
     let report = sessions[0].report().unwrap();
     sessions[0].wait_done(TIMEOUT).unwrap();
@@ -288,19 +288,16 @@ fn joined(hosts: &str, options: &LaunchOptions) -> (Duration, Arc<LaunchReport>)
 }
 
 fn distribution(hosts: &str, arg: &str) -> Distribution {
-    let program = OsBytes::new(this_program().into_bytes()).unwrap();
-    let mut distribution = Distribution::new(SessionId(0), program, HostList::parse(hosts).unwrap());
-    distribution.args = vec![OsBytes::try_from(arg).unwrap()];
-    distribution
+    Distribution::new(std::env::current_exe().unwrap()).arg(arg).hosts(hosts)
 }
 
 fn options() -> LaunchOptions {
-    LaunchOptions { output: Output::Dropped, ..LaunchOptions::default() }
+    LaunchOptions::local().output(Output::Dropped)
 }
 
 fn through_shell() -> LaunchOptions {
     let shell = Shell::new(OsBytes::try_from(SHELL).unwrap());
-    LaunchOptions { backend: Backend::Shell(shell), links: LinkPolicy::Channel, loopback: true, ..options() }
+    options().backend(Backend::Shell(shell)).links(LinkPolicy::Channel).loopback(true)
 }
 
 fn this_program() -> CString {

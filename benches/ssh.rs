@@ -13,10 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use libi::{
-    Backend, Distribution, FrontEnd, HostList, LaunchOptions, LinkPolicy, Member, Op, OsBytes, Rank,
-    SessionId, Ssh,
-};
+use libi::{Backend, Distribution, FrontEnd, LaunchOptions, LinkPolicy, Member, Op, OsBytes, Rank, Ssh};
 
 const CONFIG: &str = "/var/lib/libi-lab/sshd/main.config";
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -74,16 +71,14 @@ struct Taken {
 }
 
 fn launch(hosts: u32) -> Taken {
-    let program = OsBytes::try_from(std::env::current_exe().unwrap().to_str().unwrap()).unwrap();
-    let list = HostList::parse(&format!("n[0-{}]", hosts - 1)).unwrap();
+    let program = std::env::current_exe().unwrap();
+    let members = Distribution::new(program).hosts(format!("n[0-{}]", hosts - 1));
     let word = |text: &str| OsBytes::try_from(text).unwrap();
     let ssh = Ssh { config: Some(word(CONFIG)), ..Ssh::new() };
-    let options =
-        LaunchOptions { backend: Backend::Ssh(ssh), links: LinkPolicy::Channel, ..LaunchOptions::default() };
+    let options = LaunchOptions::local().backend(Backend::Ssh(ssh)).links(LinkPolicy::Channel);
     let (began, machine, own) = (Instant::now(), machine_time(), own_time());
     let front = FrontEnd::new().unwrap();
-    let session =
-        front.launch(&[Distribution::new(SessionId(0), program, list)], &options).unwrap().remove(0);
+    let session = front.launch(&members, &options).unwrap();
     let (wall, machine, own) = (began.elapsed(), machine_time() - machine, own_time() - own);
     let members = session.recv().wait(TIMEOUT).unwrap();
     let members: u64 = std::str::from_utf8(&members).unwrap().parse().unwrap();

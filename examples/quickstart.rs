@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use libi::{Distribution, Event, FrontEnd, HostList, InitError, LaunchOptions, Member, OsBytes, SessionId};
+use libi::{Distribution, Event, FrontEnd, InitError, LaunchOptions, Member};
 
 fn main() -> Result<(), Box<dyn Error>> {
     match Member::init() {
@@ -34,13 +34,10 @@ fn work(member: &Member) -> Result<(), Box<dyn Error>> {
 /// What the front end does.
 fn launch() -> Result<(), Box<dyn Error>> {
     let directory = std::env::args_os().nth(1).map(PathBuf::from).unwrap_or_default();
-    let this_program = std::env::current_exe()?.into_os_string().into_encoded_bytes();
-    let hosts = HostList::parse("host[01-16]:4")?;
-    let processes = Distribution::new(SessionId(0), OsBytes::new(this_program)?, hosts);
+    let processes = Distribution::new(std::env::current_exe()?).hosts("host[01-16]:4");
 
     let front_end = FrontEnd::new()?;
-    let sessions = front_end.launch(&[processes], &LaunchOptions::default())?;
-    let session = &sessions[0];
+    let session = front_end.launch(&processes, &LaunchOptions::local())?;
     let report = session.wait_up(Duration::ZERO)?; // it is up: launch() has waited for that
     println!("{report}");
 

@@ -22,9 +22,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use libi::{
-    Bytes, Distribution, FrontEnd, HostList, InitError, LaunchOptions, Member, OsBytes, Rank, SessionId,
-};
+use libi::{Bytes, Distribution, FrontEnd, InitError, LaunchOptions, Member, Rank};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -44,12 +42,9 @@ fn main() -> Done {
 
 /// What the front end does.
 fn launch() -> Done {
-    let this_program = std::env::current_exe()?.into_os_string().into_encoded_bytes();
-    let processes =
-        Distribution::new(SessionId(0), OsBytes::new(this_program)?, HostList::parse("host[1-4]:2")?);
+    let processes = Distribution::new(std::env::current_exe()?).hosts("host[1-4]:2");
     let front_end = FrontEnd::new()?;
-    let sessions = front_end.launch(&[processes], &LaunchOptions::default())?;
-    let session = &sessions[0];
+    let session = front_end.launch(&processes, &LaunchOptions::local())?;
 
     session.send(TOPOLOGY).wait(TIMEOUT)?;
     let ports = session.recv().wait(TIMEOUT)?;

@@ -48,11 +48,11 @@ mod thread;
 
 pub use engine::addresses::own_addresses;
 pub use front::{
-    Error, Event, FlatFallback, FrontEnd, HostReport, LaunchOptions, LaunchProgress, LaunchReport,
-    LinkCounts, Output, Progress, Session, Stage,
+    Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd, HostReport, LaunchOptions,
+    LaunchProgress, LaunchReport, LinkCounts, Output, Progress, Session, Stage,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
-pub use libi_core::dist::{Distribution, EnvVar, OsBytes};
+pub use libi_core::dist::{EnvVar, EnvVarError, OsBytes, OsBytesError};
 pub use libi_core::hosts::HostList;
 pub use libi_core::ids::{HostIndex, Rank, SessionId};
 pub use libi_core::ranks::Ranks;
@@ -60,7 +60,7 @@ pub use libi_core::secure::LinkSecurity;
 pub use libi_core::{
     chart, cost, curves, dist, hosts, ids, machine, plan, ranking, ranks, secure, sim, time, trace, wire,
 };
-pub use libi_launch::backend::{Backend, Local, Rsh, Shell, Ssh, SshHosts, SshProfile};
+pub use libi_launch::backend::{Backend, BackendError, Local, Rsh, Shell, Ssh, SshHosts, SshProfile};
 pub use libi_launch::failure::{Cause, Exit, Failure, Phase};
 pub use libi_launch::machine::{LinkPolicy, Policy, Replacement, Rules, Stream};
 pub use libi_launch::shell_error::ShellError;

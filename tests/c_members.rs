@@ -14,7 +14,7 @@ mod processes;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use libi::{Bytes, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Rules, Session, SessionId, Stream};
+use libi::{Bytes, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Rules, Session, Stream};
 
 use lab::*;
 use native::Link;
@@ -224,11 +224,9 @@ fn some_are_absent(way: &Way) {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let parts = ["host1:2", "host2:2", "host3:2"].map(|hosts| {
         let program = if hosts == "host2:2" { "/no/such/program" } else { &way.program };
-        let mut part = lab.program(program, hosts, &way.words(&["absent", "2"]));
-        part.session = SessionId(0);
-        part
+        lab.program(program, hosts, &way.words(&["absent", "2"]))
     });
-    let options = LaunchOptions { policy: Policy::AtLeast(2), ..LaunchOptions::default() };
+    let options = LaunchOptions::local().policy(Policy::AtLeast(2));
     let session = launch_with(&front, &parts, &options);
     let heard = Heard::all(&front);
     for rank in [0, 1, 4, 5] {
@@ -289,7 +287,7 @@ fn a_child_that_was_forked_does_not_hold_up_the_end_of_its_session() {
 #[test]
 fn a_child_that_takes_the_place_of_its_parent_ends_in_a_verdict() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    match front.launch(&[lab.program(program(), "host1,host2", &["beside"])], &LaunchOptions::default()) {
+    match front.launch_all(&[lab.program(program(), "host1,host2", &["beside"])], &LaunchOptions::local()) {
         // Each member has ended somehow.
         Ok(_sessions) => assert!(Heard::all(&front).done),
         Err(error) => assert!(error.to_string().contains("of 2 hosts joined"), "{error}"),
@@ -320,8 +318,8 @@ fn a_member_that_ends_without_a_word_is_heard_of() {
 #[test]
 fn members_that_finalize_live_on_after_their_session() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let mut members = lab.program(program(), HOSTS, &["finalizes"]);
-    members.env.push(variable("LIBI_TEST_DIRECTORY", lab.path("").trim_end_matches('/')));
+    let members = lab.program(program(), HOSTS, &["finalizes"]);
+    let members = members.env("LIBI_TEST_DIRECTORY", lab.path("").trim_end_matches('/'));
     let session = launch(&front, members);
     let mut heard = Heard::default();
     heard.until(&front, "all are released", |heard| heard.released.len() == SIZE as usize);
@@ -335,10 +333,10 @@ fn members_that_finalize_live_on_after_their_session() {
 #[test]
 fn a_member_that_was_released_may_close_every_descriptor_and_its_own_files_are_its_own() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let mut members = lab.program(program(), HOSTS, &["closes-all"]);
-    members.env.push(variable("LIBI_TEST_DIRECTORY", lab.path("").trim_end_matches('/')));
+    let members = lab.program(program(), HOSTS, &["closes-all"]);
+    let members = members.env("LIBI_TEST_DIRECTORY", lab.path("").trim_end_matches('/'));
     let rules = Rules { peer_timeout: Duration::from_secs(2), ..Rules::default() };
-    let options = LaunchOptions { rules, ..LaunchOptions::default() };
+    let options = LaunchOptions::local().rules(rules);
     let session = launch_with(&front, &[members], &options);
     let mut heard = Heard::default();
     heard.until(&front, "all are released", |heard| heard.released.len() == SIZE as usize);

@@ -31,7 +31,7 @@ mod several;
 use libi::{FrontEnd, LaunchOptions, Policy, SessionId};
 
 use launching::{Launch, launches};
-use local::{Lab, MARK, SOON, launch_with, variable};
+use local::{Lab, MARK, SOON, launch_with};
 use playing::{Endings, play_front_end};
 
 macro_rules! cases {
@@ -62,10 +62,9 @@ fn play_all(file: &str) {
 /// Launches it on this machine, plays the front end's part, and checks that all have ended well and nothing is left.
 fn play_here(launch: &Launch) {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let mut distributions = launch.distributions(SessionId(0), &launch.words());
-    distributions.iter_mut().for_each(|one| one.env.push(variable(MARK, lab.mark())));
-    let options =
-        LaunchOptions { policy: Policy::AtLeast(1), strategy: launch.strategy, ..LaunchOptions::default() };
+    let distributions = launch.distributions(SessionId(0), &launch.words());
+    let distributions: Vec<_> = distributions.into_iter().map(|one| one.env(MARK, lab.mark())).collect();
+    let options = LaunchOptions::local().policy(Policy::AtLeast(1)).strategy(launch.strategy);
     let session = launch_with(&front, &distributions, &options);
     let played = play_front_end(launch, &session);
     let mut endings = Endings::default();

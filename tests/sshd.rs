@@ -44,5 +44,5 @@ use libi::{Backend, LaunchOptions};
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn options(backend: Backend) -> LaunchOptions {
-    LaunchOptions { backend, deadline: TIMEOUT, loopback: true, ..LaunchOptions::default() }
+    LaunchOptions::local().backend(backend).deadline(TIMEOUT).loopback(true)
 }

@@ -138,7 +138,7 @@ fn messages_sent_before_the_session_is_up_arrive_when_it_is() {
     for progress in [Progress::Thread, Progress::Manual] {
         let (lab, front) = (Lab::new(), FrontEnd::with(progress).unwrap());
         let members = lab.members("a:2,b", &["join", "talk:front", "finish:30000"]);
-        let session = front.start(&[members], &LaunchOptions::default()).unwrap().remove(0);
+        let session = front.start(&members, &LaunchOptions::local()).unwrap();
         let (one, two) = (session.send("one"), session.send("two"));
         let mut answer = session.recv();
         assert_eq!(answer.wait_for(TIMEOUT), Some(Ok("one".into())));
@@ -153,7 +153,7 @@ fn messages_sent_before_the_session_is_up_arrive_when_it_is() {
 fn calls_of_a_session_that_does_not_come_up_end_with_it() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let members = lab.program("/no/such/program", "a", &[]);
-    let session = front.start(&[members], &LaunchOptions::default()).unwrap().remove(0);
+    let session = front.start(&members, &LaunchOptions::local()).unwrap();
     let answer = session.recv();
     assert_eq!(answer.wait(TIMEOUT), Err(CommError::Ended));
     assert_eq!(session.send("too late").wait(TIMEOUT), Err(CommError::Ended));

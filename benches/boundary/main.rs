@@ -22,9 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use libi::{
-    Bytes, Distribution, FrontEnd, HostList, LaunchOptions, Member, OsBytes, Rank, Session, SessionId,
-};
+use libi::{Bytes, Distribution, FrontEnd, LaunchOptions, Member, Rank, Session};
 
 use native::Link;
 
@@ -80,11 +78,8 @@ fn work() {
 }
 
 fn launch(front: &FrontEnd, program: &Path, hosts: &str, args: &[&str]) -> Session {
-    let word = |text: &str| OsBytes::try_from(text).unwrap();
-    let executable = OsBytes::new(program.as_os_str().as_encoded_bytes()).unwrap();
-    let mut members = Distribution::new(SessionId(0), executable, HostList::parse(hosts).unwrap());
-    members.args = args.iter().map(|arg| word(arg)).collect();
-    front.launch(&[members], &LaunchOptions::default()).unwrap().remove(0)
+    let members = Distribution::new(program).args(args).hosts(hosts);
+    front.launch(&members, &LaunchOptions::local()).unwrap()
 }
 
 /// Measures calls, in sessions that are up side by side and take turns.

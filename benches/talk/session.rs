@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libi::{
-    Distribution, FrontEnd, HostList, LaunchOptions, LinkPolicy, LinkSecurity, OsBytes, Output, Session,
-    SessionId, Shell,
+    Distribution, FrontEnd, LaunchOptions, LinkPolicy, LinkSecurity, OsBytes, Output, Session, Shell,
 };
 
 const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
@@ -31,11 +30,8 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn launch(hosts: u32, each: u32, via: &Path) -> Self {
         let program = std::env::current_exe().unwrap();
-        let program = OsBytes::new(program.into_os_string().into_encoded_bytes()).unwrap();
-        let names = HostList::parse(&format!("n[0001-{hosts:04}]:{each}")).unwrap();
-        let distribution = Distribution::new(SessionId(0), program, names);
-        let mut options =
-            LaunchOptions { output: Output::Dropped, loopback: true, ..LaunchOptions::default() };
+        let distribution = Distribution::new(program).hosts(format!("n[0001-{hosts:04}]:{each}"));
+        let mut options = LaunchOptions::local().output(Output::Dropped).loopback(true);
         let mut lab = None;
         if let Path::Direct(mode) = via {
             let directory = std::env::temp_dir().join(format!("libi-bench-{}", std::process::id()));
@@ -45,12 +41,11 @@ impl Bench {
             // SAFETY: between launches this process has one thread.
             unsafe { std::env::set_var("LIBI_TEST_SHELL", &file) };
             lab = Some(directory);
-            options.backend = libi::Backend::Shell(Shell::new(OsBytes::try_from(SHELL).unwrap()));
+            options.backend = Some(Shell::new(OsBytes::try_from(SHELL).unwrap()).into());
             (options.links, options.link_security) = (LinkPolicy::Direct, *mode);
         }
         let front_end = FrontEnd::new().unwrap();
-        let launched = front_end.launch(&[distribution], &options).unwrap_or_else(|error| panic!("{error}"));
-        let session = launched.into_iter().next().unwrap();
+        let session = front_end.launch(&distribution, &options).unwrap_or_else(|error| panic!("{error}"));
         Self { session, hosts, each, lab, _front_end: front_end }
     }
 

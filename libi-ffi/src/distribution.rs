@@ -4,7 +4,8 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 
 use libc::c_char;
-use libi::{Distribution, EnvVar, HostList, OsBytes, SessionId};
+use libi::{EnvVar, HostList, OsBytes, SessionId};
+use libi_core::dist::Distribution;
 
 use crate::args;
 use crate::hosts::{self, libi_hosts};

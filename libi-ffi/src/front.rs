@@ -175,7 +175,7 @@ pub unsafe extern "C" fn libi_front_launch(
     room: usize,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { begin(front, (distributions, count), options, (sessions, room), FrontEnd::launch) }
+    unsafe { begin(front, (distributions, count), options, (sessions, room), FrontEnd::launch_all) }
 }
 
 /// As libi_front_launch(), but does not wait until they are up: libi_session_wait_up() does, or an event tells. Since 0.1.
@@ -189,10 +189,10 @@ pub unsafe extern "C" fn libi_front_start(
     room: usize,
 ) -> libi_result {
     // SAFETY: as the header asks.
-    unsafe { begin(front, (distributions, count), options, (sessions, room), FrontEnd::start) }
+    unsafe { begin(front, (distributions, count), options, (sessions, room), FrontEnd::start_all) }
 }
 
-type Begin = fn(&FrontEnd, &[Distribution], &LaunchOptions) -> Result<Vec<Session>, Error>;
+type Begin = fn(&FrontEnd, &[libi::Distribution], &LaunchOptions) -> Result<Vec<Session>, Error>;
 
 /// # Safety
 /// As the header asks of [`libi_front_launch`].
@@ -210,6 +210,7 @@ unsafe fn begin(
             (places, distribution::copies(distributions, count)?, options::copy(options)?)
         };
         laid_out(&distributions, room)?;
+        let distributions: Vec<_> = distributions.into_iter().map(Into::into).collect();
         let begun = begin(front.front()?, &distributions, &options).map_err(|error| front.fault(error))?;
         for (place, session) in places.iter().zip(begun) {
             place.put(give_session(session));

@@ -119,7 +119,7 @@ pub unsafe extern "C" fn libi_options_set_here(
     // SAFETY: as the header asks.
     unsafe {
         set(options, |options| {
-            options.here = if here.is_null() { libi::HostList::new() } else { hosts::copy(here)? };
+            options.local_hosts = if here.is_null() { libi::HostList::new() } else { hosts::copy(here)? };
             Ok(())
         })
     }
@@ -400,7 +400,7 @@ pub unsafe extern "C" fn libi_options_set_loopback(
 /// It is NULL, or what C was given.
 pub(crate) unsafe fn copy(options: *const libi_options) -> CallResult<LaunchOptions> {
     if options.is_null() {
-        return Ok(LaunchOptions::default());
+        return Ok(LaunchOptions::local());
     }
     // SAFETY: as this function asks.
     unsafe { object::read(options, "the set of options", LaunchOptions::clone) }

@@ -9,7 +9,7 @@
 //! | what | how it is reported |
 //! |---|---|
 //! | the remote shell, such as `rsh`, sends in the clear, and that is not [allowed](LaunchOptions::allow_plain) | [`Error::Plain`], before anything is started |
-//! | the distributions are invalid | [`Error::Layout`], before anything is started |
+//! | the distributions are invalid | [`Error::Distribution`] or [`Error::Layout`], before anything is started |
 //! | no file descriptors or threads are available | [`Error::System`] |
 //! | hosts do not join | [`Error::NotLaunched`] by the deadline, with the cause for each host; or the report names them, if the [policy](LaunchOptions::policy) allows the launch to go on without them |
 //! | a host is lost later | [`Event::Lost`] |
@@ -25,6 +25,7 @@
 //! launch the remaining ones. If there are none, these hosts fail with
 //! [`Cause::OutOfResources`](crate::Cause::OutOfResources).
 
+mod distribution;
 mod event;
 mod messages;
 mod options;
@@ -32,6 +33,7 @@ mod reactor;
 mod report;
 mod runtime;
 mod session;
+mod this_machine;
 mod wording;
 
 use std::os::fd::BorrowedFd;
@@ -39,18 +41,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use libi_core::dist::Distribution;
+use libi_core::dist;
 use libi_core::dist::layout::{Layout, LayoutError, lay_out};
 use libi_core::ids::HostIndex;
 use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
 use libi_core::secure::{Entropy, Secret};
-use libi_launch::backend::Backend;
+use libi_launch::backend::{Backend, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{
     CarriedSecret, DirectSettings, HostSpec, LaunchPlan, LinkPolicy, Node, Output as Wanted, Program, Spare,
 };
 
+pub use distribution::{Distribution, DistributionError};
 pub use event::Event;
 pub use options::{LaunchOptions, Output};
 pub use report::{FlatFallback, HostReport, LaunchReport};
@@ -61,6 +64,7 @@ use crate::engine::session_io::{SessionIo, inherited};
 use crate::engine::sys::is_main_thread;
 use runtime::{FrontCommand, FrontRuntime};
 use session::{OutputFiles, SessionStatus};
+use this_machine::{Resolved, resolve};
 
 /// How the runtime makes progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +83,10 @@ pub enum Progress {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The distributions are invalid: an error of the caller.
+    /// A value in a distribution is invalid: an error of the caller.
+    #[error(transparent)]
+    Distribution(#[from] DistributionError),
+    /// The distributions describe no launch, such as one without hosts: an error of the caller.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// The session did not come up; the report has the cause for each host.
@@ -143,38 +150,72 @@ impl FrontEnd {
         Ok(Self { runtime: Arc::new(runtime), last_number: AtomicU64::new(0), lasting_thread })
     }
 
-    /// Launches the sessions of these distributions concurrently, and waits until all of them are
-    /// up.
+    /// Launches the session of one distribution, and waits until it is up.
+    ///
+    /// ```no_run
+    /// use libi::{Distribution, FrontEnd, LaunchOptions};
+    ///
+    /// let front_end = FrontEnd::new()?;
+    /// let daemons = Distribution::new("daemon").hosts("node[1-4]");
+    /// let session = front_end.launch(&daemons, &LaunchOptions::new())?;
+    /// # let _ = session;
+    /// # Ok::<(), libi::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The arguments are invalid, or the session did not come up; its report names the causes.
+    pub fn launch(&self, distribution: &Distribution, options: &LaunchOptions) -> Result<Session, Error> {
+        let session = self.start(distribution, options)?;
+        wait_launched(&session, options)?;
+        Ok(session)
+    }
+
+    /// Launches all sessions of these distributions concurrently, and waits until all of them are
+    /// up. There is one session for each [session id](Distribution::session), in the order in which
+    /// these first occur.
     ///
     /// # Errors
     /// The arguments are invalid, or a session did not come up; the other sessions are then ended.
-    pub fn launch(
+    pub fn launch_all(
         &self,
         distributions: &[Distribution],
         options: &LaunchOptions,
     ) -> Result<Vec<Session>, Error> {
-        let sessions = self.start(distributions, options)?;
+        let sessions = self.start_all(distributions, options)?;
         for session in &sessions {
-            session.wait_up(options.deadline.saturating_add(options.rules.kill_grace.saturating_mul(4)))?;
+            wait_launched(session, options)?;
         }
         Ok(sessions)
     }
 
-    /// Begins to launch the sessions of these distributions, and returns without waiting.
+    /// Begins to launch the session of one distribution, and returns without waiting.
     ///
     /// # Errors
     /// The arguments are invalid, or the launch cannot begin.
-    pub fn start(
+    pub fn start(&self, distribution: &Distribution, options: &LaunchOptions) -> Result<Session, Error> {
+        let mut sessions = self.start_all(std::slice::from_ref(distribution), options)?;
+        // One distribution belongs to exactly one session.
+        sessions.pop().ok_or(Error::Closed)
+    }
+
+    /// Begins to launch all sessions of these distributions, and returns without waiting.
+    ///
+    /// # Errors
+    /// The arguments are invalid, or the launch cannot begin.
+    pub fn start_all(
         &self,
         distributions: &[Distribution],
         options: &LaunchOptions,
     ) -> Result<Vec<Session>, Error> {
-        let layouts = lay_out(distributions)?;
-        if options.backend.is_plaintext() && !options.allow_plain {
-            return Err(Error::Plain(options.backend.to_string()));
+        let mut distributions =
+            distributions.iter().map(Distribution::checked).collect::<Result<Vec<_>, _>>()?;
+        let resolved = resolve(&mut distributions, options);
+        let layouts = lay_out(&distributions)?;
+        if resolved.backend.is_plaintext() && !options.allow_plain {
+            return Err(Error::Plain(resolved.backend.to_string()));
         }
         let programs: Vec<Program> = distributions.iter().map(program).collect();
-        layouts.into_iter().map(|layout| self.start_one(layout, &programs, options)).collect()
+        layouts.into_iter().map(|layout| self.start_one(layout, &programs, options, &resolved)).collect()
     }
 
     fn start_one(
@@ -182,19 +223,21 @@ impl FrontEnd {
         layout: Layout,
         programs: &[Program],
         options: &LaunchOptions,
+        resolved: &Resolved,
     ) -> Result<Session, Error> {
         let random =
             || getrandom::u64().map_err(|why| Error::System { what: "no randomness", why: why.into() });
-        let direct = direct(options)?;
+        let direct = direct(options, &resolved.backend)?;
         let mut mark = [0; 16];
         getrandom::fill(&mut mark).map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
-        let backend = options.backend.clone().with_trailer_tag(TrailerTag(mark));
+        let backend = resolved.backend.clone().with_trailer_tag(TrailerTag(mark));
         if backend.is_plaintext() {
             log::warn!(
                 "session {} is launched through {backend}: everybody on the way can read and change what it says",
                 layout.session().0
             );
         }
+        let cost = options.cost.unwrap_or_else(|| backend.default_cost());
         let plan = LaunchPlan {
             direct,
             spares: options.spares.iter().map(spare).collect(),
@@ -205,7 +248,7 @@ impl FrontEnd {
             output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
             strategy: options.strategy,
             input: options.input,
-            ..LaunchPlan::new(host_specs(&layout), programs.to_vec(), layout.size(), options.believed_cost())
+            ..LaunchPlan::new(host_specs(&layout), programs.to_vec(), layout.size(), cost)
         };
         let files = match &options.output {
             Output::Files(directory) => Some(
@@ -219,7 +262,7 @@ impl FrontEnd {
         let status = SessionStatus::new(layout.clone(), files, options.input);
         self.runtime.with(|state| state.sessions.insert(number, status));
         let session_io =
-            SessionIo::new(node, inherited(), self.lasting_thread).with_here(options.here.clone());
+            SessionIo::new(node, inherited(), self.lasting_thread).with_here(resolved.local_hosts.clone());
         self.runtime.send(FrontCommand::Add(number, Box::new(session_io)));
         Ok(Session { runtime: Arc::clone(&self.runtime), number, layout })
     }
@@ -261,9 +304,15 @@ impl Drop for FrontEnd {
     }
 }
 
+/// Waits until a launch has an outcome, which it has soon after its deadline at the latest.
+fn wait_launched(session: &Session, options: &LaunchOptions) -> Result<(), Error> {
+    let timeout = options.deadline.saturating_add(options.rules.kill_grace.saturating_mul(4));
+    session.wait_up(timeout).map(drop)
+}
+
 /// The settings of direct links. Between processes of one machine a direct link gains nothing.
-fn direct(options: &LaunchOptions) -> Result<DirectSettings, Error> {
-    let links = match (&options.backend, options.links) {
+fn direct(options: &LaunchOptions, backend: &Backend) -> Result<DirectSettings, Error> {
+    let links = match (backend, options.links) {
         (Backend::Local(_), LinkPolicy::Auto) => LinkPolicy::Channel,
         (_, links) => links,
     };
@@ -283,7 +332,7 @@ fn spare(host: libi_core::hosts::HostRef<'_>) -> Spare {
     Spare { name: host.name.to_owned(), user: host.user.map(str::to_owned), port: host.port }
 }
 
-fn program(distribution: &Distribution) -> Program {
+fn program(distribution: &dist::Distribution) -> Program {
     Program {
         executable: distribution.executable.clone(),
         args: distribution.args.clone(),

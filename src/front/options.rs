@@ -7,29 +7,33 @@ use libi_core::cost::Cost;
 use libi_core::hosts::HostList;
 use libi_core::plan::Strategy;
 use libi_core::secure::LinkSecurity;
-use libi_launch::backend::{Backend, LaunchMethod};
+use libi_launch::backend::{Backend, Local};
 use libi_launch::machine::{LinkPolicy, Policy, Rules};
 
-/// How a launch is to go. [`Default`] is a launch on this machine, of everything, within two minutes.
+/// The options of a launch. [`Default`] requires all hosts to join within two minutes.
 ///
 /// ```
 /// use std::time::Duration;
-/// use libi::{LaunchOptions, Policy, Ssh, Via, Word};
+/// use libi::{LaunchOptions, Policy};
 ///
-/// let ssh = Ssh { options: vec![OsBytes::try_from("StrictHostKeyChecking=accept-new")?], ..Ssh::new() };
-/// let options = LaunchOptions {
-///     via: Via::Ssh(ssh),
-///     policy: Policy::AtLeast(500),
-///     deadline: Duration::from_secs(60),
-///     ..LaunchOptions::default()
-/// };
+/// let options = LaunchOptions::new()
+///     .backend("ssh".parse::<libi::Backend>()?)
+///     .policy(Policy::AtLeast(500))
+///     .deadline(Duration::from_secs(60));
 /// # let _ = options;
-/// # Ok::<(), libi::dist::NotAWord>(())
+/// # Ok::<(), libi::BackendError>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LaunchOptions {
-    /// How hosts are reached.
-    pub backend: Backend,
+    /// How hosts are reached. By default (`None`) the front end starts processes directly on hosts
+    /// that are this machine, and reaches all others by `ssh`.
+    ///
+    /// A host is this machine if its entry has neither user nor port, and its name is `localhost`,
+    /// a loopback address, the host name, or an address of this machine; or the host name with
+    /// another domain, if it resolves to this machine.
+    /// [`Backend::Local`] starts all processes on this machine, whatever the names of the hosts.
+    pub backend: Option<Backend>,
     /// How many hosts have to join for the session to come up.
     pub policy: Policy,
     /// The time after which the launch is over in any case: up, or given up.
@@ -70,11 +74,12 @@ pub struct LaunchOptions {
     /// Hosts that are this machine. The front end starts them directly, as [`Backend::Local`] does,
     /// instead of through the remote shell. Another host that launches one of them uses
     /// [`backend`](Self::backend). An entry matches if name, user and port are equal.
-    pub here: HostList,
+    pub local_hosts: HostList,
 }
 
 /// What becomes of what members print.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Output {
     /// It arrives as [`Event::Output`](super::Event::Output). Output that the caller does not take
     /// exerts backpressure on the member that printed it.
@@ -90,7 +95,7 @@ pub enum Output {
 impl Default for LaunchOptions {
     fn default() -> Self {
         Self {
-            backend: Backend::default(),
+            backend: None,
             policy: Policy::All,
             deadline: Duration::from_secs(120),
             rules: Rules::default(),
@@ -103,12 +108,25 @@ impl Default for LaunchOptions {
             link_security: LinkSecurity::default(),
             allow_plain: false,
             loopback: false,
-            here: HostList::new(),
+            local_hosts: HostList::new(),
         }
     }
 }
 
 impl LaunchOptions {
+    /// The default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Options with [`Backend::Local`]: all processes run on this machine, whatever the names of
+    /// the hosts. For tests, and for trying out a program with many hosts.
+    #[must_use]
+    pub fn local() -> Self {
+        Self { backend: Some(Backend::Local(Local)), ..Self::default() }
+    }
+
     /// Waits for hosts that are not up yet: failures that may be transient are retried until the
     /// deadline.
     #[must_use]
@@ -126,9 +144,48 @@ impl LaunchOptions {
         self
     }
 
-    /// The expected cost of a launch before anything has been measured.
+    /// Sets [`backend`](field@Self::backend), for example to an [`Ssh`](crate::Ssh).
     #[must_use]
-    pub fn believed_cost(&self) -> Cost {
-        self.cost.unwrap_or_else(|| self.backend.default_cost())
+    pub fn backend(mut self, backend: impl Into<Backend>) -> Self {
+        self.backend = Some(backend.into());
+        self
+    }
+}
+
+/// Defines a setter for each field.
+macro_rules! setters {
+    ($($field:ident: $type:ty),* $(,)?) => {
+        impl LaunchOptions {$(
+            #[doc = concat!("Sets [`", stringify!($field), "`](field@Self::", stringify!($field), ").")]
+            #[must_use]
+            pub fn $field(mut self, $field: $type) -> Self {
+                self.$field = $field;
+                self
+            }
+        )*}
+    };
+}
+
+setters! {
+    policy: Policy,
+    deadline: Duration,
+    rules: Rules,
+    strategy: Strategy,
+    spares: HostList,
+    input: bool,
+    output: Output,
+    links: LinkPolicy,
+    link_security: LinkSecurity,
+    allow_plain: bool,
+    loopback: bool,
+    local_hosts: HostList,
+}
+
+impl LaunchOptions {
+    /// Sets the expected [`cost`](field@Self::cost).
+    #[must_use]
+    pub fn cost(mut self, cost: Cost) -> Self {
+        self.cost = Some(cost);
+        self
     }
 }

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use libi::plan::{Shape, Strategy};
-use libi::{Distribution, HostList, OsBytes, Rank, SessionId};
+use libi::{Distribution, Rank, SessionId};
 
 use crate::play::common::shape::{Placement, Tree};
 use crate::play::common::{FILES, Session};
@@ -103,6 +103,16 @@ impl Launch {
 
     /// What is to be launched for members that do this: members of hosts that are to be absent are programs that do not exist.
     pub(crate) fn distributions(&self, id: SessionId, words: &[String]) -> Vec<Distribution> {
+        self.distributions_of(MEMBER, id, words)
+    }
+
+    /// The same, of another member.
+    pub(crate) fn distributions_of(
+        &self,
+        member: &str,
+        id: SessionId,
+        words: &[String],
+    ) -> Vec<Distribution> {
         let session = &self.sessions[0].1;
         let mut runs = Vec::<(bool, Vec<(u32, u32)>)>::new();
         for rank in 0..session.size {
@@ -115,14 +125,10 @@ impl Launch {
                 _ => runs.push((is_there, vec![(host, 1)])),
             }
         }
-        let args: Vec<OsBytes> = words.iter().map(|word| OsBytes::new(word.as_str()).unwrap()).collect();
         let distribution = |(is_there, hosts): (bool, Vec<(u32, u32)>)| {
             let hosts: Vec<String> = hosts.iter().map(|(host, count)| format!("n{host}:{count}")).collect();
-            let program = if is_there { MEMBER } else { "/no/such/program" };
-            let hosts = HostList::parse(&hosts.join(",")).unwrap();
-            let mut distribution = Distribution::new(id, OsBytes::new(program).unwrap(), hosts);
-            distribution.args.clone_from(&args);
-            distribution
+            let program = if is_there { member } else { "/no/such/program" };
+            Distribution::new(program).args(words).hosts(hosts.join(",")).session(id)
         };
         runs.into_iter().map(distribution).collect()
     }

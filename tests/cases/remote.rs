@@ -1,7 +1,7 @@
 //! Cases played by members that were launched through remote shells, over each kind of link between hosts. Members begin at
 //! once, so that links become direct in the midst of what they say.
 
-use libi::{FrontEnd, LaunchOptions, LinkPolicy, LinkSecurity, SessionId};
+use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId};
 
 use crate::launching::launches;
 use crate::playing::{Endings, play_front_end};
@@ -17,10 +17,9 @@ fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
         for launch in launches(file, false, is_meant) {
             let scene = Scene::new("seq 1ms\nrem 5ms");
             let front = FrontEnd::new().unwrap();
-            let options =
-                LaunchOptions { link_security: mode, strategy: launch.strategy, ..scene.options(links) };
+            let options = scene.options(links).link_security(mode).strategy(launch.strategy);
             let distributions = launch.distributions(SessionId(0), &launch.words());
-            let session = front.launch(&distributions, &options).unwrap().remove(0);
+            let session = front.launch_all(&distributions, &options).unwrap().remove(0);
             let played = play_front_end(&launch, &session);
             if links != LinkPolicy::Channel {
                 direct(&session, launch.hosts());

@@ -6,7 +6,7 @@ use std::thread::scope;
 use libi::{FrontEnd, LaunchOptions, LinkPolicy, SessionId};
 
 use crate::launching::{Launch, launches};
-use crate::local::{Lab, MARK, SOON, variable};
+use crate::local::{Lab, MARK, SOON};
 use crate::play::common::Session;
 use crate::play::play_well;
 use crate::playing::{Endings, play_front_end};
@@ -23,11 +23,11 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
     let (scene, lab) = (Scene::new("seq 1ms\nrem 5ms"), Lab::new());
     let front = FrontEnd::new().unwrap();
     let start = |launch: &Launch, id, words: &[String], options: &LaunchOptions| {
-        let mut distributions = launch.distributions(SessionId(id), words);
-        distributions.iter_mut().for_each(|one| one.env.push(variable(MARK, lab.mark())));
-        front.start(&distributions, options).unwrap().remove(0)
+        let distributions = launch.distributions(SessionId(id), words);
+        let distributions: Vec<_> = distributions.into_iter().map(|one| one.env(MARK, lab.mark())).collect();
+        front.start_all(&distributions, options).unwrap().remove(0)
     };
-    let (here, there) = (LaunchOptions::default(), scene.options(LinkPolicy::Direct));
+    let (here, there) = (LaunchOptions::local(), scene.options(LinkPolicy::Direct));
     // No case of it ends without the front end's part in it.
     let mixed = launch_of("mixed", 8);
     let [mail, exchange, keys] =

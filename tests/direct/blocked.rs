@@ -21,7 +21,7 @@ fn a_host_that_must_connect_directly_and_cannot_is_unreachable() {
     let scene = Scene::new("seq 1ms\nrem 5ms");
     let front = FrontEnd::new().unwrap();
     let options = scene.options_with(LinkPolicy::Direct, &CUT_OFF);
-    let error = front.launch(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
+    let error = front.launch_all(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
     let Error::NotLaunched(report) = error else { panic!("{error}") };
     assert!(report.hosts()[0].failure.is_none(), "{report}");
     for host in &report.hosts()[1..] {
@@ -29,7 +29,7 @@ fn a_host_that_must_connect_directly_and_cannot_is_unreachable() {
     }
     assert!(report.to_string().contains("n[1-3]"), "{report}");
     // Whoever can do without them goes on.
-    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options };
+    let options = options.policy(Policy::AtLeast(1));
     let session = launch(&front, "n[0-3]", &["join", "finish:20000"], &options);
     assert_eq!(session.report().unwrap().joined(), 1);
     assert_eq!(follow(&front).exits.len(), 1);
@@ -44,10 +44,8 @@ fn a_host_that_cannot_connect_directly_keeps_its_channel_and_the_report_says_so(
     }
     let scene = Scene::new("seq 30ms\nrem 60ms");
     let front = FrontEnd::new().unwrap();
-    let options = libi::LaunchOptions {
-        strategy: plan::Strategy::Static(plan::Shape::Flat),
-        ..scene.options_with(LinkPolicy::Auto, &CUT_OFF)
-    };
+    let options =
+        scene.options_with(LinkPolicy::Auto, &CUT_OFF).strategy(plan::Strategy::Static(plan::Shape::Flat));
     let words = ["join", "count:50000", "finish:30000"];
     let session = launch(&front, "n[0-9]", &words, &options);
     let outcome = follow(&front);
@@ -73,7 +71,7 @@ fn a_master_that_must_connect_directly_and_cannot_is_named() {
     let scene = Scene::new("");
     let front = FrontEnd::new().unwrap();
     let options = scene.options_with(LinkPolicy::Direct, &["unshare", "-n"]);
-    let error = front.launch(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
+    let error = front.launch_all(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
     let Error::NotLaunched(report) = error else { panic!("{error}") };
     assert_eq!(report.hosts()[0].failure.as_ref().unwrap().cause, Cause::Unreachable, "{report}");
     drop(front);

@@ -29,10 +29,7 @@ fn is_limited(test: &str, limit: &str) -> bool {
 }
 
 fn flat(scene: &Scene, before: &[&str]) -> LaunchOptions {
-    LaunchOptions {
-        strategy: Strategy::Static(Shape::Flat),
-        ..scene.options_with(LinkPolicy::Direct, before)
-    }
+    scene.options_with(LinkPolicy::Direct, before).strategy(Strategy::Static(Shape::Flat))
 }
 
 #[test]
@@ -45,7 +42,7 @@ fn hosts_beyond_the_limit_of_the_only_launcher_name_descriptors_and_all_others_j
     }
     let scene = Scene::new("seq 1ms\nrem 50ms");
     let front = FrontEnd::new().unwrap();
-    let options = LaunchOptions { policy: Policy::AtLeast(60), ..flat(&scene, &[]) };
+    let options = flat(&scene, &[]).policy(Policy::AtLeast(60));
     let session = launch(&front, "n[0-79]", &["join", "finish:20000"], &options);
     let report = session.report().unwrap();
     // n0 and, after it, the front end: each launches about 35 hosts, with five descriptors for one.
@@ -84,7 +81,8 @@ fn a_launcher_without_descriptors_leaves_hosts_to_others_that_have_some() {
     let scene = Scene::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
     let options = scene.options(LinkPolicy::Direct);
-    let options = LaunchOptions { rules: Rules { attempts: 3, ..options.rules }, ..options };
+    let rules = Rules { attempts: 3, ..options.rules };
+    let options = options.rules(rules);
     let session = launch(&front, "n[0-59]", &["join", "finish:20000"], &options);
     direct(&session, 60);
     assert_eq!(follow(&front).exits.len(), 60);

@@ -82,7 +82,7 @@ fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
     let front = FrontEnd::new().unwrap();
     let options = scene.options(LinkPolicy::Auto);
     let words = ["join", "await:go", "out:{rank}", "finish:20000"];
-    let session = front.start(&[members("n[0-15]", &words)], &options).unwrap().remove(0);
+    let session = front.start(&members("n[0-15]", &words), &options).unwrap();
     let (mut held, mut doors) = (Vec::new(), BTreeSet::new());
     while session.report().is_none() {
         for (door, _) in scene.listeners() {
@@ -124,7 +124,7 @@ fn a_thousand_connections_cost_little_and_delay_no_member() {
     let front = FrontEnd::new().unwrap();
     let options = scene.options(LinkPolicy::Auto);
     let words = ["join", "await:go", "finish:20000"];
-    let session = front.start(&[members("n[0-15]", &words)], &options).unwrap().remove(0);
+    let session = front.start(&members("n[0-15]", &words), &options).unwrap();
     let own = std::process::id();
     let stop = Arc::new(AtomicBool::new(false));
     soon("somebody listens", || !scene.listeners().is_empty());

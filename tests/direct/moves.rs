@@ -17,7 +17,7 @@ fn expected(rank: u32) -> Vec<u8> {
 fn whole_output_arrives(links: LinkPolicy, mode: LinkSecurity) {
     let scene = Scene::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
-    let options = libi::LaunchOptions { link_security: mode, ..scene.options(links) };
+    let options = scene.options(links).link_security(mode);
     let lines = format!("only:5:count:{LINES}");
     let words = ["join", "await:go", &lines, "out:{rank} has ended", "finish:30000"];
     let session = launch(&front, "n[0-7]:2", &words, &options);
@@ -103,8 +103,10 @@ fn no_process_listens_if_links_are_channels() {
     let scene = Scene::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
     let began = Instant::now();
-    let session = front
-        .start(&[crate::scene::members("n[0-7]:2", &["join", "wait"])], &scene.options(LinkPolicy::Channel));
+    let session = front.start_all(
+        &[crate::scene::members("n[0-7]:2", &["join", "wait"])],
+        &scene.options(LinkPolicy::Channel),
+    );
     let session = session.unwrap().remove(0);
     while session.report().is_none() {
         assert!(scene.listeners().is_empty(), "{:?}", scene.listeners());

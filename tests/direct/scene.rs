@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use libi::{
-    Backend, Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, LinkPolicy, OsBytes, Policy, Rank,
-    Rules, Session, SessionId, Shell, Stream,
+    Backend, Distribution, Event, Exit, FrontEnd, LaunchOptions, LinkPolicy, OsBytes, Policy, Rank, Rules,
+    Session, Shell, Stream,
 };
 
 use crate::lab::{Lab, SHELL};
@@ -49,15 +49,13 @@ impl Scene {
         let words = [&["-C", lab, config.as_str(), mark.as_str()][..], before, &[SHELL]].concat();
         let shell = Shell { args: words.into_iter().map(word).collect(), ..Shell::new(word("env")) };
         let rules = Rules { kill_grace: Duration::from_millis(500), attempts: 1, ..Rules::default() };
-        LaunchOptions {
-            backend: Backend::Shell(shell),
-            policy: Policy::All,
-            deadline: TIMEOUT,
-            rules,
-            links,
-            loopback: true,
-            ..LaunchOptions::default()
-        }
+        LaunchOptions::local()
+            .backend(Backend::Shell(shell))
+            .policy(Policy::All)
+            .deadline(TIMEOUT)
+            .rules(rules)
+            .links(links)
+            .loopback(true)
     }
 
     /// The processes of the launch; not the front end, which is this one.
@@ -94,13 +92,11 @@ impl Scene {
 }
 
 pub(crate) fn members(hosts: &str, words: &[&str]) -> Distribution {
-    let mut members = Distribution::new(SessionId(0), word(MEMBER), HostList::parse(hosts).unwrap());
-    members.args = words.iter().copied().map(word).collect();
-    members
+    Distribution::new(MEMBER).args(words).hosts(hosts)
 }
 
 pub(crate) fn launch(front: &FrontEnd, hosts: &str, words: &[&str], options: &LaunchOptions) -> Session {
-    front.launch(&[members(hosts, words)], options).unwrap().remove(0)
+    front.launch(&members(hosts, words), options).unwrap()
 }
 
 /// Waits until so many links of a session are direct.

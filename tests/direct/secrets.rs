@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::time::Duration;
 
-use libi::{FrontEnd, LaunchOptions, LinkPolicy, LinkSecurity};
+use libi::{FrontEnd, LinkPolicy, LinkSecurity};
 
 use crate::packets::{Tap, shows};
 use crate::scene::{Scene, direct, follow, is_root, launch, members, soon};
@@ -23,7 +23,7 @@ fn output_is_readable_on_the_wire_only_if_links_are_not_encrypted() {
         let scene = Scene::new("seq 1ms\nrem 5ms");
         let front = FrontEnd::new().unwrap();
         let tap = Tap::open();
-        let options = LaunchOptions { link_security: mode, ..scene.options(LinkPolicy::Auto) };
+        let options = scene.options(LinkPolicy::Auto).link_security(mode);
         // Programs and their arguments go over channels.
         let marker = marker(mode);
         let print = format!("out:{marker}");
@@ -47,7 +47,7 @@ fn the_secret_is_in_no_argument_and_in_no_environment() {
     let scene = Scene::new("seq 5ms\nrem 100ms");
     let front = FrontEnd::new().unwrap();
     let words = members("n[0-15]:2", &["join", "wait"]);
-    let session = front.start(&[words], &scene.options(LinkPolicy::Auto)).unwrap().remove(0);
+    let session = front.start(&words, &scene.options(LinkPolicy::Auto)).unwrap();
     let mut looked = 0;
     while session.report().is_none() || looked < 5 {
         let secret = libi::testing::last_secret();
@@ -75,7 +75,7 @@ fn the_secret_is_wiped_when_the_session_is_up() {
     let scene = Scene::new("seq 1ms\nrem 30ms\nfault n5 delay 700ms");
     let front = FrontEnd::new().unwrap();
     let words = members("n[0-7]:2", &["join", "wait"]);
-    let session = front.start(&[words], &scene.options(LinkPolicy::Auto)).unwrap().remove(0);
+    let session = front.start(&words, &scene.options(LinkPolicy::Auto)).unwrap();
     soon("somebody leads", || scene.leaders().len() > 3);
     let own = std::process::id();
     assert!(copies(own) > 0, "as long as it launches, the front end needs the secret");

@@ -37,8 +37,14 @@ impl Marked {
 
     /// This program on these hosts, with these arguments.
     pub(crate) fn program(&self, program: &str, hosts: &str, words: &[&str]) -> Distribution {
+        self.spec(program, hosts, words).into()
+    }
+
+    /// The same, open to changes.
+    pub(crate) fn spec(&self, program: &str, hosts: &str, words: &[&str]) -> libi_core::dist::Distribution {
         let hosts = HostList::parse(hosts).unwrap();
-        let mut distribution = Distribution::new(SessionId(0), OsBytes::new(program).unwrap(), hosts);
+        let mut distribution =
+            libi_core::dist::Distribution::new(SessionId(0), OsBytes::new(program).unwrap(), hosts);
         distribution.args = words.iter().map(|word| OsBytes::new(*word).unwrap()).collect();
         distribution.env.push(self.variable());
         distribution

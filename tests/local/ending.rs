@@ -179,7 +179,8 @@ fn a_session_that_is_dropped_leaves_nothing_and_others_go_on() {
 fn a_session_that_is_dropped_while_it_is_launched_leaves_nothing() {
     for moment in [0, 5, 20, 60, 150] {
         let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-        let sessions = front.start(&[lab.members("a[1-16]:2", &["join", "wait"])], &LaunchOptions::default());
+        let sessions =
+            front.start_all(&[lab.members("a[1-16]:2", &["join", "wait"])], &LaunchOptions::local());
         let until = std::time::Instant::now() + ms(moment);
         while std::time::Instant::now() < until {
             front.next_event(until.saturating_duration_since(std::time::Instant::now()));

@@ -11,7 +11,7 @@ use super::lab::*;
 
 fn quickly() -> LaunchOptions {
     let rules = Rules { attempts: 1, ..Rules::default() };
-    LaunchOptions { rules, ..LaunchOptions::default() }
+    LaunchOptions::local().rules(rules)
 }
 
 /// The report of a launch that does not come about, and that leaves nothing.
@@ -21,7 +21,7 @@ fn report(
     options: &LaunchOptions,
 ) -> std::sync::Arc<LaunchReport> {
     let front = FrontEnd::new().unwrap();
-    let error = front.launch(distributions, options).map(drop).unwrap_err();
+    let error = front.launch_all(distributions, options).map(drop).unwrap_err();
     let Error::NotLaunched(report) = error else { panic!("{error}") };
     assert!(!report.is_up());
     drop(front);
@@ -70,11 +70,7 @@ fn a_program_that_ends_without_joining_is_named_with_its_status_and_its_last_wor
 fn a_program_that_cannot_be_executed_is_named_with_the_systems_reason() {
     let lab = Lab::new();
     lab.touch("no program");
-    let directory = {
-        let mut distribution = lab.members("a", &[]);
-        distribution.cwd = Some(word(&lab.path("missing")));
-        distribution
-    };
+    let directory = lab.members("a", &[]).current_dir(lab.path("missing"));
     let cases = [
         (lab.program(&lab.path("missing"), "a", &[]), "No such file or directory"),
         (lab.program("no-such-program-anywhere", "a", &[]), "no-such-program-anywhere"),
@@ -83,7 +79,7 @@ fn a_program_that_cannot_be_executed_is_named_with_the_systems_reason() {
         (directory, "missing"),
     ];
     for (distribution, reason) in cases {
-        let (phase, cause, tail, text) = fate(&lab, distribution, &LaunchOptions::default());
+        let (phase, cause, tail, text) = fate(&lab, distribution, &LaunchOptions::local());
         let Cause::NotStarted(why) = &cause else { panic!("{cause}") };
         assert!(why.contains(reason), "{why}");
         assert_eq!((phase, tail.as_str()), (Phase::Starting, ""));
@@ -95,7 +91,7 @@ fn a_program_that_cannot_be_executed_is_named_with_the_systems_reason() {
 fn a_program_that_hangs_before_it_joins_is_ended_when_its_time_to_greet_is_over() {
     let lab = Lab::new();
     let rules = Rules { hello_timeout: ms(300), attempts: 2, back_off: ms(10), ..Rules::default() };
-    let options = LaunchOptions { rules, ..LaunchOptions::default() };
+    let options = LaunchOptions::local().rules(rules);
     let words = ["out:still looking for its licence", "ignore:15", "wait"];
     let (phase, cause, tail, text) = fate(&lab, lab.members("a", &words), &options);
     assert_eq!((phase, cause), (Phase::Starting, Cause::TimedOut));
@@ -107,7 +103,7 @@ fn a_program_that_hangs_before_it_joins_is_ended_when_its_time_to_greet_is_over(
 #[test]
 fn a_launch_is_given_up_at_its_deadline_whatever_else_was_allowed() {
     let lab = Lab::new();
-    let options = LaunchOptions { deadline: ms(400), ..LaunchOptions::default() };
+    let options = LaunchOptions::local().deadline(ms(400));
     let report = report(&lab, &[lab.members("a,b:2", &["only:0:wait", "wait"])], &options);
     assert!(report.took() < Duration::from_secs(10), "{report}");
     let causes: Vec<_> =
@@ -121,7 +117,7 @@ fn equal_failures_of_many_hosts_are_told_in_one_line() {
     let lab = Lab::new();
     let fine = lab.members("a", &["join", "wait"]);
     let broken = lab.members("n[01-20]", &["err:no licence", "exit:9"]);
-    let options = LaunchOptions { policy: Policy::AtLeast(1), ..quickly() };
+    let options = quickly().policy(Policy::AtLeast(1));
     let front = FrontEnd::new().unwrap();
     let session = launch_with(&front, &[fine, broken], &options);
     let report = session.report().unwrap();
@@ -143,7 +139,7 @@ fn a_further_member_that_never_joins_is_named_in_the_failure_of_its_host() {
     ];
     for (words, cause) in cases {
         let rules = Rules { join_timeout: ms(2_000), attempts: 1, ..Rules::default() };
-        let options = LaunchOptions { rules, ..LaunchOptions::default() };
+        let options = LaunchOptions::local().rules(rules);
         let report = report(&lab, &[leaders.clone(), lab.members("b", words)], &options);
         let failures: Vec<_> = report.failed().filter(|(host, _)| host.name == "b").collect();
         assert_eq!(failures.len(), 1, "{report}");
@@ -171,7 +167,8 @@ fn a_further_member_that_cannot_be_executed_is_named_in_the_failure_of_its_host(
 fn a_caller_with_less_patience_is_not_kept_and_the_launch_goes_on() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let gate = format!("await:{}", lab.path("go"));
-    let sessions = front.start(&[lab.members("a,b:2", &[&gate, "join", "wait"])], &LaunchOptions::default());
+    let sessions =
+        front.start_all(&[lab.members("a,b:2", &[&gate, "join", "wait"])], &LaunchOptions::local());
     let session = &sessions.unwrap()[0];
     assert!(matches!(session.wait_up(ms(20)), Err(Error::TimedOut(_))));
     assert!(matches!(session.wait_done(ms(20)), Err(Error::TimedOut(_))));
@@ -185,20 +182,18 @@ fn a_caller_with_less_patience_is_not_kept_and_the_launch_goes_on() {
 fn distributions_that_make_no_session_are_refused_before_anything_is_started() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let fine = lab.members("a", &["join", "wait"]);
-    let mut nowhere = fine.clone();
-    (nowhere.hosts, nowhere.session) = (libi::HostList::new(), libi::SessionId(1));
-    let options = LaunchOptions::default();
-    assert!(matches!(front.launch(&[], &options), Err(Error::Layout(_))));
-    assert!(matches!(front.launch(&[fine, nowhere], &options), Err(Error::Layout(_))));
+    let nowhere = fine.clone().hosts(libi::HostList::new()).session(libi::SessionId(1));
+    let options = LaunchOptions::local();
+    assert!(matches!(front.launch_all(&[], &options), Err(Error::Layout(_))));
+    assert!(matches!(front.launch_all(&[fine, nowhere], &options), Err(Error::Layout(_))));
     assert!(lab.living().is_empty() && front.next_event(ms(0)).is_none());
 }
 
 #[test]
 fn of_sessions_of_one_call_none_is_left_when_one_does_not_come_up() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let mut broken = lab.members("a", &["exit:1"]);
-    broken.session = libi::SessionId(1);
-    let result = front.launch(&[lab.members("a,b:2", &["join", "wait"]), broken], &quickly());
+    let broken = lab.members("a", &["exit:1"]).session(libi::SessionId(1));
+    let result = front.launch_all(&[lab.members("a,b:2", &["join", "wait"]), broken], &quickly());
     let Err(Error::NotLaunched(report)) = result else { panic!("it came up") };
     assert_eq!(report.session(), libi::SessionId(1));
     lab.is_empty_within(SOON);

@@ -8,10 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::processes;
-use libi::{
-    Distribution, EnvVar, Event, Exit, Failure, FrontEnd, HostIndex, HostList, LaunchOptions, OsBytes,
-    Session, SessionId, Stream,
-};
+use libi::{Distribution, Event, Exit, Failure, FrontEnd, HostIndex, LaunchOptions, Session, Stream};
 
 pub(crate) const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 /// How long a test waits for something that takes no time.
@@ -23,14 +20,6 @@ pub(crate) const MARK: &str = "LIBI_TEST_MARK";
 
 pub(crate) const fn ms(number: u64) -> Duration {
     Duration::from_millis(number)
-}
-
-pub(crate) fn word(text: &str) -> OsBytes {
-    OsBytes::new(text).unwrap()
-}
-
-pub(crate) fn variable(name: &str, value: &str) -> EnvVar {
-    EnvVar::new(word(name), word(value)).unwrap()
 }
 
 /// A directory, and a mark that every process bears which is launched with it.
@@ -116,11 +105,7 @@ impl Drop for Lab {
 }
 
 pub(crate) fn marked(mark: &str, program: &str, hosts: &str, words: &[&str]) -> Distribution {
-    let hosts = HostList::parse(hosts).unwrap();
-    let mut distribution = Distribution::new(SessionId(0), word(program), hosts);
-    distribution.args = words.iter().map(|text| word(text)).collect();
-    distribution.env.push(variable(MARK, mark));
-    distribution
+    Distribution::new(program).args(words).hosts(hosts).env(MARK, mark)
 }
 
 /// A field of a process's status.
@@ -157,7 +142,7 @@ pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
 
 /// Launches one session.
 pub(crate) fn launch(front: &FrontEnd, distribution: Distribution) -> Session {
-    launch_with(front, &[distribution], &LaunchOptions::default())
+    launch_with(front, &[distribution], &LaunchOptions::local())
 }
 
 pub(crate) fn launch_with(
@@ -165,7 +150,7 @@ pub(crate) fn launch_with(
     distributions: &[Distribution],
     options: &LaunchOptions,
 ) -> Session {
-    let mut sessions = front.launch(distributions, options).unwrap_or_else(|error| panic!("{error}"));
+    let mut sessions = front.launch_all(distributions, options).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(sessions.len(), 1);
     sessions.remove(0)
 }

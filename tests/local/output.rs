@@ -138,8 +138,7 @@ fn a_session_is_killed_and_ended_although_its_output_is_not_taken() {
 fn output_goes_to_files_and_no_event_is_made_of_it() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let directory = lab.path("a/b");
-    let options =
-        LaunchOptions { output: Output::Files(directory.clone().into()), ..LaunchOptions::default() };
+    let options = LaunchOptions::local().output(Output::Files(directory.clone().into()));
     let words = ["out:early", "join", "out:{rank}", "err:{rank} err", "only:3:flood:1000000", "finish:30000"];
     let _session = launch_with(&front, &[lab.members("a:20,b[1-4]:5", &words)], &options);
     let heard = Heard::all(&front);
@@ -157,7 +156,7 @@ fn output_goes_to_files_and_no_event_is_made_of_it() {
 #[test]
 fn output_that_is_dropped_holds_up_nobody() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let options = LaunchOptions { output: Output::Dropped, ..LaunchOptions::default() };
+    let options = LaunchOptions::local().output(Output::Dropped);
     let words = ["join", "flood:20000000", "finish:30000"];
     let session = launch_with(&front, &[lab.members("a[1-2]:2", &words)], &options);
     session.wait_done(TIMEOUT).unwrap();

@@ -34,14 +34,12 @@ fn distributions_of_one_session_keep_their_program_arguments_variables_and_direc
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let tell =
         |own| ["join", "out:{rank}", own, "env:FIRST", "env:SECOND", "env:BOTH", "cwd", "finish:30000"];
-    let mut first = lab.members("a:2,b", &tell("out:one"));
-    first.env.extend([variable("FIRST", "1"), variable("BOTH", "of the first")]);
-    let mut second = lab.members("b:2,c,a", &tell("out:two"));
-    second.env.extend([variable("SECOND", "2"), variable("BOTH", "of the second")]);
-    second.cwd = Some(word("/"));
-    let mut third = lab.program("/bin/sh", "c,d", &["-c", "cd /tmp; exec \"$0\" \"$@\"", MEMBER]);
-    third.args.extend(tell("out:three").map(word));
-    let session = launch_with(&front, &[first, second, third], &LaunchOptions::default());
+    let first = lab.members("a:2,b", &tell("out:one")).env("FIRST", "1").env("BOTH", "of the first");
+    let second = lab.members("b:2,c,a", &tell("out:two")).env("SECOND", "2").env("BOTH", "of the second");
+    let second = second.current_dir("/");
+    let third = lab.program("/bin/sh", "c,d", &["-c", "cd /tmp; exec \"$0\" \"$@\"", MEMBER]);
+    let third = third.args(tell("out:three"));
+    let session = launch_with(&front, &[first, second, third], &LaunchOptions::local());
     let heard = Heard::all(&front);
     let here = std::env::current_dir().unwrap();
     let here = here.display();
@@ -58,10 +56,10 @@ fn distributions_of_one_session_keep_their_program_arguments_variables_and_direc
 #[test]
 fn a_variable_that_one_distribution_replaces_is_the_users_in_the_others() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let mut first = lab.members("a:2", &["join", "env:CARGO_MANIFEST_DIR", "finish:30000"]);
-    first.env.push(variable("CARGO_MANIFEST_DIR", "replaced"));
+    let first = lab.members("a:2", &["join", "env:CARGO_MANIFEST_DIR", "finish:30000"]);
+    let first = first.env("CARGO_MANIFEST_DIR", "replaced");
     let second = lab.members("a,b:2", &["join", "env:CARGO_MANIFEST_DIR", "finish:30000"]);
-    let _session = launch_with(&front, &[first, second], &LaunchOptions::default());
+    let _session = launch_with(&front, &[first, second], &LaunchOptions::local());
     let heard = Heard::all(&front);
     let texts: Vec<_> = (0..5).map(|rank| heard.out(rank)).collect();
     // Cargo has set it for us.
@@ -72,11 +70,7 @@ fn a_variable_that_one_distribution_replaces_is_the_users_in_the_others() {
 #[test]
 fn sessions_of_one_call_are_side_by_side_and_strangers_to_each_other() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    let of = |session, hosts, words: &[&str]| {
-        let mut distribution = lab.members(hosts, words);
-        distribution.session = SessionId(session);
-        distribution
-    };
+    let of = |session, hosts, words: &[&str]| lab.members(hosts, words).session(SessionId(session));
     // Each finishes only when the other is up: one after the other would never come to an end.
     let here = |own: &str, other: &str| {
         let (own, other) = (lab.path(own), lab.path(other));
@@ -90,7 +84,7 @@ fn sessions_of_one_call_are_side_by_side_and_strangers_to_each_other() {
     let one: Vec<_> = one.iter().map(String::as_str).collect();
     let two: Vec<_> = two.iter().map(String::as_str).collect();
     let sessions = front
-        .launch(&[of(7, "a:2", &one), of(3, "a,b", &two), of(7, "c", &one)], &LaunchOptions::default())
+        .launch_all(&[of(7, "a:2", &one), of(3, "a,b", &two), of(7, "c", &one)], &LaunchOptions::local())
         .unwrap();
     assert_eq!(sessions.iter().map(|s| (s.id().0, s.size())).collect::<Vec<_>>(), [(7, 3), (3, 2)]);
     let mut said = Vec::new();
@@ -158,7 +152,7 @@ fn a_front_end_without_a_thread_makes_progress_in_the_callers_loop() {
     let lab = Lab::new();
     let front = FrontEnd::with(Progress::Manual).unwrap();
     let mut sessions =
-        front.start(&[lab.members("a[1-4]:2", &SAY_AND_FINISH)], &LaunchOptions::default()).unwrap();
+        front.start_all(&[lab.members("a[1-4]:2", &SAY_AND_FINISH)], &LaunchOptions::local()).unwrap();
     let session = sessions.remove(0);
     let mut heard = Heard::default();
     let deadline = std::time::Instant::now() + TIMEOUT;

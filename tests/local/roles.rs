@@ -49,11 +49,7 @@ fn say(what: &str) {
 ///
 /// On every host there are a leader and another member, which `KIND` tells apart.
 fn play(mark: &str, hosts: &str, words: &[&str]) {
-    let of = |kind| {
-        let mut distribution = marked(mark, MEMBER, hosts, words);
-        distribution.env.push(variable("KIND", kind));
-        distribution
-    };
+    let of = |kind| marked(mark, MEMBER, hosts, words).env("KIND", kind);
     let count = HostList::parse(hosts).unwrap().len() as u32;
     let ends = Arc::new(AtomicBool::new(false));
     let noticed = Arc::clone(&ends);
@@ -62,7 +58,7 @@ fn play(mark: &str, hosts: &str, words: &[&str]) {
         noticed.store(true, SeqCst);
     });
     let front = FrontEnd::new().unwrap();
-    let _sessions = front.start(&[of("leader"), of("local")], &LaunchOptions::default()).unwrap();
+    let _sessions = front.start_all(&[of("leader"), of("local")], &LaunchOptions::local()).unwrap();
     let mut gone = BTreeSet::new();
     while !ends.load(SeqCst) {
         let Some(event) = front.next_event(ms(20)) else { continue };

@@ -8,29 +8,26 @@ use super::roles::plays_alone;
 
 /// Shows something to whoever launched it, and goes on as a test member.
 fn shell_then_member(lab: &Lab, hosts: &str, script: &str, words: &[&str]) -> libi::Distribution {
-    let mut distribution =
-        lab.program("/bin/sh", hosts, &["-c", &format!("{script}; exec \"$0\" \"$@\""), MEMBER]);
-    distribution.args.extend(words.iter().map(|text| word(text)));
-    distribution
+    let script = format!("{script}; exec \"$0\" \"$@\"");
+    lab.program("/bin/sh", hosts, &["-c", &script, MEMBER]).args(words)
 }
 
 #[test]
 fn variables_are_in_place_before_the_program_is_loaded() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     // The loader reads its own variables before the program's first instruction, and says what it would load.
-    let mut loaded = lab.program("/bin/cat", "a", &[]);
-    loaded.env.push(variable("LD_TRACE_LOADED_OBJECTS", "1"));
-    loaded.env.push(variable("LD_LIBRARY_PATH", &lab.path("")));
-    let sessions = front.start(&[loaded], &LaunchOptions::default()).unwrap();
+    let loaded = lab.program("/bin/cat", "a", &[]);
+    let loaded = loaded.env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_LIBRARY_PATH", lab.path(""));
+    let sessions = front.start_all(&[loaded], &LaunchOptions::local()).unwrap();
     let libi::Error::NotLaunched(report) = sessions[0].wait_up(TIMEOUT).unwrap_err() else { panic!() };
     let (_, failure) = report.failed().next().unwrap();
     assert!(failure.tail.contains("libc.so"), "{failure:?}");
 
-    let mut members =
-        lab.members("a:2,b[1-3]:2", &["join", "env:LD_LIBRARY_PATH", "env:ODD", "finish:30000"]);
-    members.env.push(variable("LD_LIBRARY_PATH", "/first"));
-    members.env.push(variable("LD_LIBRARY_PATH", "/last/ of:equal names"));
-    members.env.push(variable("ODD", "'\"$HOME\" \\ `x`\n=é"));
+    let members = lab
+        .members("a:2,b[1-3]:2", &["join", "env:LD_LIBRARY_PATH", "env:ODD", "finish:30000"])
+        .env("LD_LIBRARY_PATH", "/first")
+        .env("LD_LIBRARY_PATH", "/last/ of:equal names")
+        .env("ODD", "'\"$HOME\" \\ `x`\n=é");
     let _session = launch(&front, members);
     let mut heard = Heard::default();
     heard.until(&front, "all have ended", |heard| heard.exits.len() == 8);
@@ -44,14 +41,9 @@ fn arguments_arrive_as_they_are_and_programs_are_found_in_the_search_path() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let text = "out: '\"$HOME\" * \\ \t é ";
     let member = std::path::Path::new(MEMBER);
-    let mut members = lab.program(
-        member.file_name().unwrap().to_str().unwrap(),
-        "a:2,b:2",
-        &["join", text, "", "finish:1"],
-    );
-    members.args.remove(2);
-    members.args[2] = word("finish:30000");
-    members.env.push(variable("PATH", &format!("/nonexistent:{}", member.parent().unwrap().display())));
+    let name = member.file_name().unwrap().to_str().unwrap();
+    let members = lab.program(name, "a:2,b:2", &["join", text, "finish:30000"]);
+    let members = members.env("PATH", format!("/nonexistent:{}", member.parent().unwrap().display()));
     let _session = launch(&front, members);
     let heard = Heard::all(&front);
     for rank in 0..4 {
@@ -63,9 +55,8 @@ fn arguments_arrive_as_they_are_and_programs_are_found_in_the_search_path() {
 fn the_working_directory_is_the_front_ends_or_the_one_that_was_asked_for() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let own = lab.members("a:2,b", &["join", "cwd", "finish:30000"]);
-    let mut asked = lab.members("a,c", &["join", "cwd", "finish:30000"]);
-    asked.cwd = Some(word(&lab.path("")));
-    let _session = launch_with(&front, &[own, asked], &LaunchOptions::default());
+    let asked = lab.members("a,c", &["join", "cwd", "finish:30000"]).current_dir(lab.path(""));
+    let _session = launch_with(&front, &[own, asked], &LaunchOptions::local());
     let heard = Heard::all(&front);
     let here = std::env::current_dir().unwrap();
     let there = lab.path("");
@@ -128,10 +119,8 @@ fn no_signal_is_blocked_or_ignored_in_what_is_launched() {
 fn a_member_behind_a_shell_that_waits_for_it_is_a_member_with_the_status_of_the_shell() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let behind = |words: &[&str]| {
-        let mut distribution =
-            lab.program("/bin/sh", "a:2,b[1-3]:2", &["-c", "\"$0\" \"$@\"; exit 9", MEMBER]);
-        distribution.args.extend(words.iter().map(|text| word(text)));
-        distribution
+        let script = ["-c", "\"$0\" \"$@\"; exit 9", MEMBER];
+        lab.program("/bin/sh", "a:2,b[1-3]:2", &script).args(words)
     };
     let session = launch(&front, behind(&["join", "out:{rank}", "finish:30000", "exit:5"]));
     let heard = Heard::all(&front);

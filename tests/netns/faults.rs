@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use libi::{Cause, Exit, FrontEnd, LaunchOptions, LinkPolicy, Phase, Rules, Session, Stream};
+use libi::{Cause, Exit, FrontEnd, LinkPolicy, Phase, Rules, Session, Stream};
 
 use crate::lab::netns::{ALL, Network};
 use crate::lab::{Marked, within};
@@ -53,7 +53,7 @@ impl Scene {
             mark.program(&network.member(), &format!("h[1-{hosts}]:2"), &["join", &parted, "finish:60000"]);
         let rules = Rules { peer_timeout: SILENCE, kill_grace: GRACE, ..Rules::default() };
         let strategy = strategy.parse().unwrap();
-        let options = LaunchOptions { rules, links, strategy, ..options(network.backend()) };
+        let options = options(network.backend()).rules(rules).links(links).strategy(strategy);
         let session = launch_with(&front, &[members], &options);
         if links != LinkPolicy::Channel {
             within(TIMEOUT, "all links are direct", || session.links().direct == hosts);
@@ -232,9 +232,9 @@ fn a_launch_that_loses_every_third_packet_comes_up_or_is_given_up_in_time() {
     network.loss(30);
     let members = mark.program(&network.member(), "h[1-4]:2", &["join", "wait"]);
     let rules = Rules { kill_grace: GRACE, ..Rules::default() };
-    let options = LaunchOptions { rules, deadline: DEADLINE, ..options(network.backend()) };
+    let options = options(network.backend()).rules(rules).deadline(DEADLINE);
     let since = Instant::now();
-    match front.launch(&[members], &options) {
+    match front.launch_all(&[members], &options) {
         Ok(sessions) => println!("{}", sessions[0].report().unwrap()),
         Err(libi::Error::NotLaunched(report)) => {
             println!("{report}");
@@ -257,7 +257,7 @@ fn a_session_that_loses_every_third_packet_works_or_ends_with_a_verdict() {
     let words = ["join", "talk:barrier", "talk:allgather:5000", "finish:20000"];
     let members = mark.program(&network.member(), "h[1-6]:2", &words);
     let rules = Rules { peer_timeout: 2 * SILENCE, kill_grace: GRACE, ..Rules::default() };
-    let session = launch_with(&front, &[members], &LaunchOptions { rules, ..options(network.backend()) });
+    let session = launch_with(&front, &[members], &options(network.backend()).rules(rules));
     let since = Instant::now();
     network.loss(30);
     let mut heard = Heard::default();

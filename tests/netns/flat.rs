@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use libi::{Exit, FrontEnd, LaunchOptions, LaunchReport, Policy};
+use libi::{Exit, FrontEnd, LaunchReport, Policy};
 
 use crate::lab::Marked;
 use crate::lab::netns::Network;
@@ -56,7 +56,7 @@ fn hosts_that_let_only_the_front_end_in_while_others_let_everybody_in_are_named(
     };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&network.member(), "h[1-12]", &["join", "finish:60000"]);
-    let options = LaunchOptions { policy: Policy::AtLeast(1), ..options(network.backend()) };
+    let options = options(network.backend()).policy(Policy::AtLeast(1));
     let session = launch_with(&front, &[members], &options);
     let heard = Heard::all(&front);
     let report = session.report().unwrap();

@@ -3,7 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use libi::{FrontEnd, LaunchOptions, LinkPolicy};
+use libi::{FrontEnd, LinkPolicy};
 
 use crate::lab::netns::{ALL, Network};
 use crate::lab::{Marked, within};
@@ -21,7 +21,7 @@ fn where_nothing_but_ssh_comes_through_everything_works_and_hardly_later() {
     // It takes so long that it is not over before it is known that there are no direct links.
     network.delay(Duration::from_millis(15));
     let play = |links| {
-        let (began, options) = (Instant::now(), LaunchOptions { links, ..options(network.backend()) });
+        let (began, options) = (Instant::now(), options(network.backend()).links(links));
         let (report, tally) = operations::all_come_out(&network.member(), "h[1-8]:2", 16, &options);
         (began.elapsed(), report, tally)
     };
@@ -42,7 +42,7 @@ fn which_hosts_have_no_direct_link_is_in_the_report_once_it_is_known() {
     let Some(network) = Network::of(3) else { return };
     network.drop_from_to("h1", "h2", 100, "tcp");
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
-    let options = LaunchOptions { strategy: "flat".parse().unwrap(), ..options(network.backend()) };
+    let options = options(network.backend()).strategy("flat".parse().unwrap());
     let members = mark.program(&network.member(), "h[1-3]", &["join", "wait"]);
     let session = launch_with(&front, &[members], &options);
     let began = Instant::now();
@@ -81,7 +81,7 @@ fn all_become_direct(network: &Network, what: &str) {
     let words = ["join", "talk:barrier", "talk:allgather:1000", "finish:60000"];
     let members = mark.program(&network.member(), "h[1-4]:2", &words);
     let began = Instant::now();
-    let options = LaunchOptions { links: LinkPolicy::Direct, ..options(network.backend()) };
+    let options = options(network.backend()).links(LinkPolicy::Direct);
     let session = launch_with(&front, &[members], &options);
     let took = began.elapsed();
     println!("{what}: {} after {took:?}", session.report().unwrap());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use libi::{LaunchOptions, LinkPolicy};
+use libi::LinkPolicy;
 
 use crate::lab::netns::Network;
 use crate::{operations, options};
@@ -13,7 +13,7 @@ const FAR: Duration = Duration::from_millis(20);
 fn all_operations_come_out_far_away(links: LinkPolicy) {
     let Some(network) = Network::of(32) else { return };
     network.delay(FAR);
-    let options = LaunchOptions { links, ..options(network.backend()) };
+    let options = options(network.backend()).links(links);
     let (report, tally) = operations::all_come_out(&network.member(), "h[1-32]:2", 64, &options);
     assert_eq!(report.joined(), 32, "{report}");
     let direct = if links == LinkPolicy::Channel { 0 } else { 32 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use libi::{Backend, Distribution, Error, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Rules};
+use libi::{Backend, Error, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Rules};
 
 use crate::lab::Marked;
 
@@ -21,7 +21,7 @@ pub(crate) struct Row<'a> {
     what: &'a str,
     host: String,
     backend: Backend,
-    change: Box<dyn Fn(&mut Distribution) + 'a>,
+    change: Box<dyn Fn(&mut libi_core::dist::Distribution) + 'a>,
     /// What is done when there is a verdict, before nothing may be left.
     then: Box<dyn Fn() + 'a>,
     /// Each has to be in the verdict.
@@ -56,7 +56,7 @@ impl<'a> Row<'a> {
         self.host(&host)
     }
 
-    pub(crate) fn with(mut self, change: impl Fn(&mut Distribution) + 'a) -> Self {
+    pub(crate) fn with(mut self, change: impl Fn(&mut libi_core::dist::Distribution) + 'a) -> Self {
         self.change = Box::new(change);
         self
     }
@@ -75,7 +75,7 @@ impl<'a> Row<'a> {
     /// Launches it, and gives the verdict.
     fn play(&self, member: &str) -> Arc<LaunchReport> {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
-        let mut members = mark.program(member, &self.host, &["join", "finish:30000"]);
+        let mut members = mark.spec(member, &self.host, &["join", "finish:30000"]);
         (self.change)(&mut members);
         let rules = Rules {
             hello_timeout: GREET,
@@ -83,15 +83,13 @@ impl<'a> Row<'a> {
             kill_grace: Duration::from_secs(1),
             ..Rules::default()
         };
-        let options = LaunchOptions {
-            backend: self.backend.clone(),
-            deadline: DEADLINE,
-            rules,
-            links: LinkPolicy::Channel,
-            allow_plain: true,
-            ..LaunchOptions::default()
-        };
-        let launched = front.launch(&[members], &options);
+        let options = LaunchOptions::local()
+            .backend(self.backend.clone())
+            .deadline(DEADLINE)
+            .rules(rules)
+            .links(LinkPolicy::Channel)
+            .allow_plain(true);
+        let launched = front.launch_all(&[members.into()], &options);
         (self.then)();
         match launched {
             Err(Error::NotLaunched(report)) => report,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use libi::plan::Strategy;
-use libi::{Cause, Error, Exit, FrontEnd, LaunchOptions, LinkPolicy, ShellError};
+use libi::{Cause, Error, Exit, FrontEnd, LinkPolicy, ShellError};
 
 use crate::lab::{Marked, Rshd, within};
 use crate::local::{Heard, launch_with};
@@ -33,7 +33,7 @@ fn leaders_end_as_their_hosts_say_whether_their_links_are_channels_or_direct() {
             distributions.push(mark.program(&lab.member(), &format!("127.0.1.{host}"), &words));
         }
         let strategy: Strategy = "flat".parse().unwrap();
-        let options = LaunchOptions { links, strategy, ..options(lab.backend("main")) };
+        let options = options(lab.backend("main")).links(links).strategy(strategy);
         let session = launch_with(&front, &distributions, &options);
         let heard = Heard::all(&front);
         assert_eq!(heard.exits[&0], Exit::Code(0));
@@ -56,7 +56,7 @@ fn a_program_that_leaves_something_behind_which_holds_the_connection_has_ended_a
     let members = mark.program("/bin/sh", "127.0.1.1", &["-c", "sleep 300 & echo its words; exit 3"]);
     let began = Instant::now();
     let options = options(lab.backend("main"));
-    let Err(Error::NotLaunched(report)) = front.launch(&[members], &options) else { panic!("it joins") };
+    let Err(Error::NotLaunched(report)) = front.launch_all(&[members], &options) else { panic!("it joins") };
     let failure = report.hosts()[0].failure.as_ref().unwrap();
     assert_eq!(
         (&failure.cause, failure.tail.as_str()),

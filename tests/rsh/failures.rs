@@ -242,7 +242,7 @@ fn a_launch_that_finds_no_port_goes_on_when_there_are_some() {
     let members = mark.program(&lab.member(), "127.0.1.[1-4]", &["join", "finish:30000"]);
     let backend = called_by(&lab, "sh", &["-c", &count, "sh"]);
     let occupants = all_ports();
-    let session = front.start(&[members], &options(backend)).unwrap().remove(0);
+    let session = front.start(&members, &options(backend)).unwrap();
     within(GREET, "rsh has failed", || {
         std::fs::read_to_string(&calls).is_ok_and(|calls| calls.contains('1'))
     });

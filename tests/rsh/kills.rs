@@ -41,7 +41,7 @@ fn plays_the_front_end() {
     let lab = Rshd::of_another_process();
     let front = FrontEnd::new().unwrap();
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let _session = front.start(&[members], &options(lab.backend("main"))).unwrap();
+    let _session = front.start_all(&[members], &options(lab.backend("main"))).unwrap();
     while front.next_event(Duration::from_secs(600)).is_some() {}
 }
 
@@ -83,8 +83,8 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     let Some(lab) = Rshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.backend("main")) };
-    let session = front.launch(&[members], &options).unwrap().remove(0);
+    let options = options(lab.backend("main")).policy(Policy::AtLeast(1));
+    let session = front.launch(&members, &options).unwrap();
     let report = session.report().unwrap();
     assert_eq!(report.joined(), HOSTS, "{report}");
     let leaders = leaders(&mark);
@@ -110,7 +110,7 @@ fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
     let Some(lab) = Rshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let session = front.start(&[members], &options(lab.backend("main"))).unwrap();
+    let session = front.start_all(&[members], &options(lab.backend("main"))).unwrap();
     within(TIMEOUT, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
     drop(session);
     mark.nothing_is_left();

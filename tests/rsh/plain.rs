@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::thread::ThreadId;
 
-use libi::{Backend, Error, Exit, FrontEnd, LaunchOptions, OsBytes, Rsh, Shell};
+use libi::{Backend, Error, Exit, FrontEnd, OsBytes, Rsh, Shell};
 
 use crate::lab::{Marked, Rshd};
 use crate::local::{Heard, launch_with};
@@ -35,14 +35,14 @@ fn rsh_is_refused_by_whatever_means_before_anything_is_started_unless_it_is_allo
     for backend in [Backend::Rsh(Rsh { program: rsh(), ..Rsh::new() }), Backend::Shell(Shell::new(rsh()))] {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
         let members = || [mark.program("daemon", "n1", &[])];
-        let refused = LaunchOptions { allow_plain: false, ..options(backend.clone()) };
-        let error = front.launch(&members(), &refused).err().unwrap();
+        let refused = options(backend.clone()).allow_plain(false);
+        let error = front.launch_all(&members(), &refused).err().unwrap();
         assert!(matches!(error, Error::Plain(_)), "{error}");
         for words in ["/no/such/directory/rsh", "can be read", "allow_plain", "--allow-plain"] {
             assert!(error.to_string().contains(words), "{error} without {words}");
         }
         // Allowed, it is tried.
-        let error = front.launch(&members(), &options(backend)).err().unwrap();
+        let error = front.launch_all(&members(), &options(backend)).err().unwrap();
         assert!(matches!(error, Error::NotLaunched(_)), "{error}");
     }
 }
@@ -56,8 +56,7 @@ fn each_session_through_rsh_is_warned_of_once_whoever_launches_its_hosts() {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
         let members = mark.program(&lab.member(), "127.0.1.[1-6]", &["join", "finish:30000"]);
         let strategy = "kary:2".parse().unwrap();
-        let session =
-            launch_with(&front, &[members], &LaunchOptions { strategy, ..options(lab.backend("main")) });
+        let session = launch_with(&front, &[members], &options(lab.backend("main")).strategy(strategy));
         let heard = Heard::all(&front);
         assert!(heard.exits.values().all(|exit| *exit == Exit::Code(0)), "{}", heard.described());
         let me = std::thread::current().id();

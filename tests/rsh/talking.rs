@@ -1,7 +1,7 @@
 //! Members on hosts that rsh reaches do everything that members can do together.
 
 use libi::plan::Strategy;
-use libi::{Exit, FrontEnd, LaunchOptions, LinkPolicy, Stream};
+use libi::{Exit, FrontEnd, LinkPolicy, Stream};
 
 use crate::lab::{Marked, Rshd};
 use crate::local::{Heard, launch_with};
@@ -14,7 +14,7 @@ const HOSTS: &str = "127.0.1.[1-16]:2";
 fn all_operations_come_out(links: LinkPolicy, strategy: &str, deep: bool) {
     let Some(lab) = Rshd::up() else { return };
     let strategy: Strategy = strategy.parse().unwrap();
-    let options = LaunchOptions { links, strategy, ..options(lab.backend("main")) };
+    let options = options(lab.backend("main")).links(links).strategy(strategy);
     let (report, _) = operations::all_come_out(&lab.member(), HOSTS, 32, &options);
     let mut launchers: Vec<_> = report.hosts().iter().map(|host| host.launcher).collect();
     launchers.sort_unstable();
@@ -44,10 +44,9 @@ fn what_leaders_print_to_both_streams_arrives_on_both_and_not_what_rsh_says() {
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let words =
         ["out:before", "err:early", "join", "out:to out", "err:to err", "env:ODD", "cwd", "finish:30000"];
-    let mut members = mark.program(&lab.member(), "127.0.1.[1-4]:2", &words);
-    members.cwd = Some("/usr/share".try_into().unwrap());
+    let members = mark.program(&lab.member(), "127.0.1.[1-4]:2", &words);
     let odd = "it's \"$HOME\" `id` \\ \n\u{fc} !! * ".repeat(200);
-    members.env.push(libi::EnvVar::new("ODD".try_into().unwrap(), odd.as_str().try_into().unwrap()).unwrap());
+    let members = members.current_dir("/usr/share").env("ODD", &odd);
     let session = launch_with(&front, &[members], &options(lab.backend("main")));
     let heard = Heard::all(&front);
     for rank in 0..8 {

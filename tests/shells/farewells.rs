@@ -9,9 +9,11 @@ const HOSTS: &str = "n[00-15]:2";
 /// The same options, with the stand-in called as rsh.
 fn as_rsh(scene: &Scene, links: LinkPolicy) -> LaunchOptions {
     let options = scene.options();
-    let Backend::Shell(shell) = options.backend else { unreachable!("that is what scenes have") };
+    let Some(Backend::Shell(shell)) = options.backend.clone() else {
+        unreachable!("that is what scenes have")
+    };
     let rsh = Rsh { program: shell.program, args: shell.args, cost: shell.cost, ..Rsh::new() };
-    LaunchOptions { backend: Backend::Rsh(rsh), links, allow_plain: true, ..options }
+    options.backend(Backend::Rsh(rsh)).links(links).allow_plain(true)
 }
 
 /// How leaders have ended; nobody has seen anything of how that was said.

@@ -14,7 +14,7 @@ const WORK: [&str; 3] = ["join", "out:{host}", "finish:20000"];
 /// Plays a launch in which every host is wanted, and has to end well.
 fn play(fault: &str, change: impl FnOnce(&mut LaunchOptions)) -> (Scene, Outcome) {
     let scene = Scene::new(&format!("seq 2ms\nrem 20ms\n{fault}"));
-    let mut options = LaunchOptions { policy: Policy::All, ..scene.options() };
+    let mut options = scene.options().policy(Policy::All);
     change(&mut options);
     let outcome = scene.play(HOSTS, &WORK, &options);
     let report = &outcome.report;

@@ -79,7 +79,7 @@ fn plays_the_front_end() {
     let (Some(lab), Ok(mark)) = (std::env::var_os(ROLE), std::env::var(MARK)) else { return };
     let front = FrontEnd::new().unwrap();
     let lab = Path::new(&lab);
-    let session = front.start(&[members(LIST, &["join", "wait"])], &options(lab, &mark)).unwrap().remove(0);
+    let session = front.start(&members(LIST, &["join", "wait"]), &options(lab, &mark)).unwrap();
     session.wait_up(Duration::from_secs(25)).unwrap();
     std::fs::write(lab.join(UP), "").unwrap();
     while front.next_event(Duration::from_secs(60)).is_some() {}
@@ -105,7 +105,7 @@ fn nothing_survives_a_front_end_that_is_killed() {
 fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
     let scene = Scene::new(config);
     let front = FrontEnd::new().unwrap();
-    let session = front.start(&[members(LIST, &["join", "wait"])], &scene.options()).unwrap().remove(0);
+    let session = front.start(&members(LIST, &["join", "wait"]), &scene.options()).unwrap();
     match when {
         Moment::CallSignature(count) => scene.called(count),
         Moment::Up => drop(session.wait_up(Duration::from_secs(25)).unwrap()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use libi::{Cause, Exit, LaunchOptions, Phase, Rules};
+use libi::{Cause, Exit, Phase, Rules};
 
 use crate::scene::{Outcome, Scene};
 
@@ -10,7 +10,7 @@ fn play(config: &str, attempts: u16) -> (Scene, Outcome) {
     let scene = Scene::new(&format!("seq 2ms\nrem 40ms\n{config}"));
     let options = scene.options();
     let rules = Rules { attempts, back_off: Duration::from_millis(50), ..options.rules };
-    let options = LaunchOptions { rules, ..options };
+    let options = options.rules(rules);
     let outcome = scene.play("n[00-63]:2", &["join", "finish:20000"], &options);
     println!("{config}: {} after {:?}", outcome.report, outcome.report.took());
     (scene, outcome)

@@ -1,6 +1,6 @@
 //! Sessions that do not come up: the master's host is bad, or everybody is wanted and some are bad. The report says why.
 
-use libi::{Cause, Exit, FrontEnd, LaunchOptions, Phase, Policy};
+use libi::{Cause, Exit, FrontEnd, Phase, Policy};
 
 use crate::scene::Scene;
 
@@ -69,7 +69,7 @@ fn a_session_that_needs_everybody_names_the_bad_with_what_they_said() {
     ] {
         let bad = ["*7", "*8", "*9"].map(|hosts| format!("\nfault {hosts} {fault}")).concat();
         let scene = Scene::new(&format!("seq 2ms\nrem 20ms{bad}"));
-        let options = LaunchOptions { policy: Policy::All, ..scene.options() };
+        let options = scene.options().policy(Policy::All);
         let outcome = scene.play(HOSTS, &WAIT, &options);
         let report = &outcome.report;
         assert!(!report.is_up(), "{fault}: {report}");
@@ -90,7 +90,7 @@ fn a_session_that_is_dropped_while_it_is_launched_leaves_nothing() {
     for calls in [1, 5, 20, 40] {
         let front = FrontEnd::new().unwrap();
         let made = scene.lab.log().len();
-        let session = front.start(&[crate::scene::members(HOSTS, &WAIT)], &scene.options()).unwrap();
+        let session = front.start_all(&[crate::scene::members(HOSTS, &WAIT)], &scene.options()).unwrap();
         scene.called(made + calls);
         drop(session);
         scene.nothing_is_left();

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use libi::sim::rng::Rng;
 use libi::{
-    Backend, Cause, Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, LaunchReport, OsBytes,
-    Policy, Rank, Rules, Session, SessionId, Shell, Stream,
+    Backend, Cause, Distribution, Event, Exit, FrontEnd, LaunchOptions, LaunchReport, OsBytes, Policy, Rank,
+    Rules, Session, Shell, Stream,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -76,7 +76,7 @@ impl Scene {
         words: &[&str],
         options: &LaunchOptions,
     ) -> (Session, Arc<LaunchReport>) {
-        let session = front.start(&[members(hosts, words)], options).unwrap().remove(0);
+        let session = front.start(&members(hosts, words), options).unwrap();
         let began = Instant::now();
         let report = match session.wait_up(options.deadline + SLACK) {
             Ok(report) | Err(libi::Error::NotLaunched(report)) => report,
@@ -161,22 +161,17 @@ pub(crate) fn options(lab: &Path, mark: &str) -> LaunchOptions {
         peer_timeout: millis(3_000),
         ..Rules::default()
     };
-    LaunchOptions {
-        backend: Backend::Shell(shell),
-        policy: Policy::AtLeast(1),
+    LaunchOptions::local()
+        .backend(Backend::Shell(shell))
+        .policy(Policy::AtLeast(1))
         // What shells do to bytes is asked for here; direct links have tests of their own.
-        links: libi::LinkPolicy::Channel,
-        deadline: Duration::from_secs(20),
-        rules,
-        ..LaunchOptions::default()
-    }
+        .links(libi::LinkPolicy::Channel)
+        .deadline(Duration::from_secs(20))
+        .rules(rules)
 }
 
 pub(crate) fn members(hosts: &str, words: &[&str]) -> Distribution {
-    let hosts = HostList::parse(hosts).unwrap();
-    let mut members = Distribution::new(SessionId(0), word(MEMBER), hosts);
-    members.args = words.iter().copied().map(word).collect();
-    members
+    Distribution::new(MEMBER).args(words).hosts(hosts)
 }
 
 /// What is drawn by chance depends on the seed alone, which is printed: `LIBI_SEED` replays it.

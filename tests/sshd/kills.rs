@@ -42,7 +42,7 @@ fn plays_the_front_end() {
     let lab = Sshd::of_another_process();
     let front = FrontEnd::new().unwrap();
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let _session = front.start(&[members], &options(lab.ssh("main"))).unwrap();
+    let _session = front.start_all(&[members], &options(lab.ssh("main"))).unwrap();
     while front.next_event(Duration::from_secs(600)).is_some() {}
 }
 
@@ -83,8 +83,8 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     let Some(lab) = Sshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let options = libi::LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.ssh("main")) };
-    let session = front.launch(&[members], &options).unwrap().remove(0);
+    let options = options(lab.ssh("main")).policy(Policy::AtLeast(1));
+    let session = front.launch(&members, &options).unwrap();
     let report = session.report().unwrap();
     assert_eq!(report.joined(), HOSTS, "{report}");
     let leaders = leaders(&mark);
@@ -109,7 +109,7 @@ fn a_front_end_that_ends_in_the_midst_of_its_launch_leaves_nothing() {
     let Some(lab) = Sshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let session = front.start(&[members], &options(lab.ssh("main"))).unwrap();
+    let session = front.start_all(&[members], &options(lab.ssh("main"))).unwrap();
     within(TIMEOUT, "some members are there", || leaders(&mark).len() >= HOSTS / 3);
     drop(session);
     mark.nothing_is_left();
@@ -121,8 +121,8 @@ fn a_program_that_never_joins_and_hears_nothing_ends_with_the_launch_that_is_giv
     let Some(lab) = Sshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let program = mark.program("/bin/sleep", "n[0-5]", &["1000"]);
-    let options = libi::LaunchOptions { deadline: Duration::from_secs(5), ..options(lab.ssh("main")) };
-    let session = front.start(&[program], &options).unwrap().remove(0);
+    let options = options(lab.ssh("main")).deadline(Duration::from_secs(5));
+    let session = front.start(&program, &options).unwrap();
     let sleeps = || {
         let named = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         mark.processes().iter().filter(|process| named(process.pid) == "sleep\n").count()

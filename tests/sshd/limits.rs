@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use libi::{Exit, FrontEnd, LaunchOptions, Policy};
+use libi::{Exit, FrontEnd, Policy};
 
 use crate::lab::{Marked, Sshd};
 use crate::local::Heard;
@@ -16,8 +16,8 @@ fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no
     lab.serve("few", &["MaxStartups 2:100:4"]);
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), "n[0-63]", &["join", "finish:60000"]);
-    let options = LaunchOptions { policy: Policy::AtLeast(1), ..options(lab.ssh("few")) };
-    let session = front.launch(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
+    let options = options(lab.ssh("few")).policy(Policy::AtLeast(1));
+    let session = front.launch_all(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
     let report = session.report().unwrap();
     let attempts: u32 = report.hosts().iter().map(|host| host.attempts).sum();
     let most = report.hosts().iter().map(|host| host.attempts).max();

@@ -1,6 +1,6 @@
 //! Login shells that read what people have written for themselves, and print what they like.
 
-use libi::{EnvVar, Exit, FrontEnd, LaunchOptions, LinkPolicy, OsBytes, Stream};
+use libi::{Exit, FrontEnd, LinkPolicy, Stream};
 
 use crate::lab::{Marked, Sshd};
 use crate::local::{Heard, launch_with};
@@ -34,14 +34,11 @@ fn whatever_login_shells_print_members_join_and_get_their_words_unchanged() {
         let words = ["join", "env:ODD", "cwd"].into_iter().chain(prints.iter().map(String::as_str));
         let words: Vec<&str> = words.chain(["finish:30000"]).collect();
         let hosts = format!("{user}@n[0-5]:2");
-        let mut members = mark.program(&lab.member(), &hosts, &words);
-        members.cwd = Some(OsBytes::new("/usr/lib/../share").unwrap());
+        let members = mark.program(&lab.member(), &hosts, &words);
         let odd = WORDS.concat();
-        members
-            .env
-            .push(EnvVar::new(OsBytes::new("ODD").unwrap(), OsBytes::new(odd.as_str()).unwrap()).unwrap());
+        let members = members.current_dir("/usr/lib/../share").env("ODD", &odd);
         // The links are where the noise is.
-        let options = LaunchOptions { links: LinkPolicy::Channel, ..options(lab.ssh("main")) };
+        let options = options(lab.ssh("main")).links(LinkPolicy::Channel);
         let session = launch_with(&front, &[members], &options);
         let heard = Heard::all(&front);
         let said: String = WORDS.iter().map(|word| format!("<{word}>\n")).collect();

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use libi::{FrontEnd, LaunchOptions, LinkPolicy, SessionId};
+use libi::{FrontEnd, LinkPolicy, SessionId};
 
-use crate::lab::{Marked, Sshd};
-use crate::launching::{Launch, MEMBER, launches};
+use crate::lab::{MARK, Marked, Sshd};
+use crate::launching::{Launch, launches};
 use crate::local::launch_with;
 use crate::operations;
 use crate::options;
@@ -14,7 +14,7 @@ use crate::playing::{Endings, play_front_end};
 
 fn all_operations_come_out(links: LinkPolicy) {
     let Some(lab) = Sshd::up() else { return };
-    let options = LaunchOptions { links, ..options(lab.ssh("main")) };
+    let options = options(lab.ssh("main")).links(links);
     operations::all_come_out(&lab.member(), "n[0-127]:2", 256, &options);
 }
 
@@ -42,13 +42,10 @@ fn cases_come_out_as_if_done_serially() {
     {
         let launch = launch_of(file, size).unwrap();
         let (mark, front, began) = (Marked::new(), FrontEnd::new().unwrap(), Instant::now());
-        let mut distributions = launch.distributions(SessionId(0), &launch.words());
-        for distribution in &mut distributions {
-            distribution.env.push(mark.variable());
-            assert_eq!(distribution.executable.to_string(), MEMBER, "all are there");
-            distribution.executable = lab.member().as_str().try_into().unwrap();
-        }
-        let options = LaunchOptions { strategy: launch.strategy, ..options(lab.ssh("main")) };
+        let distributions = launch.distributions_of(&lab.member(), SessionId(0), &launch.words());
+        let marked = |one: libi::Distribution| one.env(MARK, &mark.0);
+        let distributions: Vec<_> = distributions.into_iter().map(marked).collect();
+        let options = options(lab.ssh("main")).strategy(launch.strategy);
         let session = launch_with(&front, &distributions, &options);
         let played = play_front_end(&launch, &session);
         let mut endings = Endings::default();

@@ -30,7 +30,7 @@ fn stopped(rank: u32) -> Scene {
         "talk:barrier",
         "finish:30000",
     ];
-    let options = LaunchOptions { strategy: "flat".parse().unwrap(), ..LaunchOptions::default() };
+    let options = LaunchOptions::local().strategy("flat".parse().unwrap());
     let session = launch_with(&front, &[lab.members(HOSTS, &words)], &options);
     let mut pid = None;
     eventually("all are there", || {

@@ -98,7 +98,7 @@ fn run(
         &format!("await:{}", lab.path("end")),
         "finish:30000",
     ];
-    let options = LaunchOptions { strategy, ..LaunchOptions::default() };
+    let options = LaunchOptions::local().strategy(strategy);
     let session = launch_with(&front, &[lab.members(hosts, &words)], &options);
     let tree = Tree::new(&lab, session.size());
     let layout = session.layout();

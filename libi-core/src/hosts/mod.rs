@@ -57,6 +57,7 @@ mod tests;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::convert::Infallible;
 use core::fmt;
 use core::iter::FusedIterator;
 use core::num::NonZeroU16;
@@ -324,6 +325,29 @@ impl FromStr for HostList {
 
     fn from_str(text: &str) -> Result<Self, HostListError> {
         HostList::parse(text)
+    }
+}
+
+impl TryFrom<&str> for HostList {
+    type Error = HostListError;
+
+    fn try_from(text: &str) -> Result<Self, HostListError> {
+        HostList::parse(text)
+    }
+}
+
+impl TryFrom<String> for HostList {
+    type Error = HostListError;
+
+    fn try_from(text: String) -> Result<Self, HostListError> {
+        HostList::parse(&text)
+    }
+}
+
+/// Lets a function accept both a list and its text.
+impl From<Infallible> for HostListError {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

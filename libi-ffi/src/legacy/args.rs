@@ -4,7 +4,8 @@ use std::ffi::{CStr, CString};
 
 use libc::{c_char, c_int, c_uint, c_void};
 use libi::hosts::HostRef;
-use libi::{Distribution, EnvVar, HostList, OsBytes, SessionId};
+use libi::{EnvVar, HostList, OsBytes, SessionId};
+use libi_core::dist::Distribution;
 
 use super::{CallError, CallResult, EIO, ELAUNCH};
 

@@ -17,7 +17,8 @@ use std::time::Duration;
 use libi::cost::Cost;
 use libi::hosts::HostRef;
 use libi::plan::{Shape, Strategy};
-use libi::{Backend, Distribution, EnvVar, HostList, LaunchOptions, OsBytes};
+use libi::{Backend, EnvVar, HostList, LaunchOptions, OsBytes};
+use libi_core::dist::Distribution;
 use libi_launch::backend::LaunchMethod;
 
 use super::this_machine::{ThisMachine, is_loopback};
@@ -44,11 +45,11 @@ pub(super) fn options(
     let word = |name: &str| get(name).and_then(|value| OsBytes::new(value).ok());
     let number = |name: &str| String::from_utf8(get(name)?).ok()?.trim().parse::<f64>().ok();
 
-    let mut options = LaunchOptions::default();
+    let mut options = LaunchOptions::local();
     match word("XPLAT_RSH") {
         Some(program) => {
             options.backend =
-                remote_shell::backend_named(program, &get("XPLAT_RSH_ARGS").unwrap_or_default());
+                Some(remote_shell::backend_named(program, &get("XPLAT_RSH_ARGS").unwrap_or_default()));
             options.allow_plain = true; // they have named it
         }
         None => {
@@ -66,7 +67,7 @@ pub(super) fn options(
     let seconds = |name: &str| number(name).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let (seq, rem) = (seconds("LIBI_SEQUENTIAL_TIME"), seconds("LIBI_REMOTE_TIME"));
     if seq.is_some() || rem.is_some() {
-        let usual = options.backend.default_cost();
+        let usual = options.backend.as_ref().map_or_else(Cost::default, LaunchMethod::default_cost);
         options.cost = Some(Cost { seq: seq.unwrap_or(usual.seq), rem: rem.unwrap_or(usual.rem), ..usual });
     }
 
@@ -74,7 +75,7 @@ pub(super) fn options(
         .iter()
         .filter_map(|name| EnvVar::new(OsBytes::try_from(*name).ok()?, word(name)?).ok())
         .collect();
-    let before = word("XPLAT_REMCMD").filter(|_| !matches!(options.backend, Backend::Local(_)));
+    let before = word("XPLAT_REMCMD").filter(|_| !matches!(options.backend, Some(Backend::Local(_))));
     for distribution in distributions {
         // Of equal names the last one counts: the caller's.
         distribution.env.splice(0..0, forwarded.iter().cloned());
@@ -95,11 +96,10 @@ fn choose_shell(
 ) {
     let is_here = |host: HostRef<'_>| host.user.is_none() && host.port.is_none() && here.is(host.name);
     if distributions.iter().all(|distribution| distribution.hosts.iter().all(is_here)) {
-        options.backend = Backend::default();
+        options.backend = Some(Backend::default());
         return;
     }
-    options.backend = OsBytes::try_from("ssh")
-        .map_or_else(|_| Backend::default(), |ssh| remote_shell::backend_named(ssh, args));
+    options.backend = OsBytes::try_from("ssh").ok().map(|ssh| remote_shell::backend_named(ssh, args));
     for distribution in distributions {
         let mut hosts = HostList::new();
         for host in &distribution.hosts {
@@ -107,9 +107,9 @@ fn choose_shell(
             if is_here(host) {
                 // Whoever else comes to launch it would mean itself by this.
                 host_named.name = if is_loopback(host.name) { &here.name } else { host.name };
-                if !options.here.iter().any(|known| known.name == host_named.name) {
+                if !options.local_hosts.iter().any(|known| known.name == host_named.name) {
                     // A name of this machine is one that a list can hold, or it is not among them.
-                    let _ = options.here.push(HostRef::new(host_named.name));
+                    let _ = options.local_hosts.push(HostRef::new(host_named.name));
                 }
             }
             if hosts.push(host_named).is_err() {
@@ -137,15 +137,15 @@ mod tests {
 
     #[test]
     fn this_machine_needs_no_remote_shell_unless_one_is_named() {
-        assert!(matches!(made("localhost:4, 127.0.0.9", &[]).1.backend, Backend::Local(_)));
-        assert!(matches!(made("localhost", &[("XPLAT_RSH", "ssh")]).1.backend, Backend::Ssh(_)));
-        assert!(matches!(made("me@localhost", &[]).1.backend, Backend::Ssh(_)));
+        assert!(matches!(made("localhost:4, 127.0.0.9", &[]).1.backend, Some(Backend::Local(_))));
+        assert!(matches!(made("localhost", &[("XPLAT_RSH", "ssh")]).1.backend, Some(Backend::Ssh(_))));
+        assert!(matches!(made("me@localhost", &[]).1.backend, Some(Backend::Ssh(_))));
         let (one, options) = made("localhost:2, n1.invalid, localhost", &[]);
-        assert!(matches!(options.backend, Backend::Ssh(_)));
+        assert!(matches!(options.backend, Some(Backend::Ssh(_))));
         let here = super::super::this_machine::machine();
         let names: Vec<_> = one.hosts.iter().map(|host| (host.name, host.count)).collect();
         assert_eq!(names, [(here.as_str(), 2), ("n1.invalid", 1), (here.as_str(), 1)]);
-        assert_eq!(options.here.iter().map(|host| host.name).collect::<Vec<_>>(), [here.as_str()]);
+        assert_eq!(options.local_hosts.iter().map(|host| host.name).collect::<Vec<_>>(), [here.as_str()]);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         let says =
             [("XPLAT_RSH", "/opt/my sh"), ("XPLAT_REMCMD", "runauth"), ("LIBI_DEBUG", "2"), ("HOME", "x")];
         let (one, options) = made("n1", &says);
-        assert!(matches!(options.backend, Backend::Shell(_)));
+        assert!(matches!(options.backend, Some(Backend::Shell(_))));
         assert_eq!((one.executable.to_string(), one.args.len()), ("runauth".to_owned(), 2));
         assert_eq!(one.args[0].to_string(), "./daemon");
         let names: Vec<_> = one.env.iter().map(|variable| variable.name().to_string()).collect();

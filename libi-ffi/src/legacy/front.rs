@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use libc::{c_char, c_int, c_uint, c_void};
-use libi::{Distribution, Error, FrontEnd, LaunchOptions, Session, SessionId};
+use libi::{Error, FrontEnd, LaunchOptions, Session, SessionId};
+use libi_core::dist::Distribution;
 
 use super::args::{self, Handle, env_t, proc_dist_req_t};
 use super::environment;
@@ -117,7 +118,10 @@ pub unsafe extern "C" fn LIBI_fe_launch(requests: *const proc_dist_req_t, count:
         };
         // SAFETY: as the header asks.
         let (front_end, mut launch) = with(|front| unsafe { Launch::prepare(front, requests) })?;
-        let launched = front_end.launch(&launch.distributions, &launch.options);
+        let launched = {
+            let distributions: Vec<_> = launch.distributions.iter().cloned().map(Into::into).collect();
+            front_end.launch_all(&distributions, &launch.options)
+        };
         launch.settle(launched)
     })
 }
@@ -154,7 +158,10 @@ impl Launch {
         }
         let options =
             environment::options(&mut distributions, |name| std::env::var_os(name), ThisMachine::new);
-        debug::say(2, || format!("launching through {} by {}", options.backend, options.strategy));
+        debug::say(2, || {
+            let backend = options.backend.as_ref().map_or_else(String::new, ToString::to_string);
+            format!("launching through {backend} by {}", options.strategy)
+        });
         let sessions: Vec<SessionId> = names.keys().map(|number| SessionId(*number)).collect();
         front.sessions.begin(&sessions);
         Ok((Arc::clone(&front.front_end), Self { distributions, options, sessions, names }))

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn libi_options_set_program(
     unsafe {
         set(options, |options| {
             let program = args::os_bytes(program, "the program")?;
-            match &mut options.backend {
+            match options.backend.as_mut().unwrap_or(&mut Backend::default()) {
                 Backend::Ssh(ssh) => ssh.program = program,
                 Backend::Rsh(rsh) => rsh.program = program,
                 Backend::Shell(shell) => shell.program = program,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn libi_options_add_shell_arg(
     unsafe {
         set(options, |options| {
             let arg = args::os_bytes(arg, "the argument")?;
-            match &mut options.backend {
+            match options.backend.as_mut().unwrap_or(&mut Backend::default()) {
                 Backend::Rsh(rsh) => rsh.args.push(arg),
                 Backend::Shell(shell) => shell.args.push(arg),
                 Backend::Ssh(_) | Backend::Local(_) => return Err(wrong("an argument", "rsh or shell")),
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn libi_options_set_user_option(
     unsafe {
         set(options, |options| {
             let option = optional(option)?;
-            let Backend::Shell(shell) = &mut options.backend else {
+            let Some(Backend::Shell(shell)) = &mut options.backend else {
                 return Err(wrong("such an option", "shell"));
             };
             shell.user = option;
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn libi_options_set_port_option(
     unsafe {
         set(options, |options| {
             let option = optional(option)?;
-            match &mut options.backend {
+            match options.backend.as_mut().unwrap_or(&mut Backend::default()) {
                 Backend::Rsh(rsh) => rsh.port = option,
                 Backend::Shell(shell) => shell.port = option,
                 Backend::Ssh(_) | Backend::Local(_) => return Err(wrong("such an option", "rsh or shell")),
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn libi_options_set_rsh_user(
     unsafe {
         set(options, |options| {
             let user = args::optional(user, |user| args::text(user, "the user"))?.map(str::to_owned);
-            let Backend::Rsh(rsh) = &mut options.backend else { return Err(wrong("a user", "rsh")) };
+            let Some(Backend::Rsh(rsh)) = &mut options.backend else { return Err(wrong("a user", "rsh")) };
             rsh.user = user;
             Ok(())
         })
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn libi_options_set_ssh_timeout(
 /// As of [`set`].
 unsafe fn choose(options: *mut libi_options, backend: impl FnOnce() -> CallResult<Backend>) -> libi_result {
     let body = |options: &mut LaunchOptions| {
-        options.backend = backend()?;
+        options.backend = Some(backend()?);
         Ok(())
     };
     // SAFETY: as this function asks.
@@ -234,7 +234,8 @@ unsafe fn choose(options: *mut libi_options, backend: impl FnOnce() -> CallResul
 /// # Safety
 /// As of [`set`].
 unsafe fn with_ssh(options: *mut libi_options, body: impl FnOnce(&mut Ssh) -> CallResult) -> libi_result {
-    let body = |options: &mut LaunchOptions| match &mut options.backend {
+    let body = |options: &mut LaunchOptions| match options.backend.as_mut().unwrap_or(&mut Backend::default())
+    {
         Backend::Ssh(ssh) => body(ssh),
         _ => Err(wrong("an option of ssh", "ssh")),
     };

@@ -37,6 +37,7 @@
 //! The leader of a host starts the host's further members, always as [`Local`] does.
 
 mod local;
+mod parse;
 mod rsh;
 mod shell;
 mod ssh;
@@ -48,6 +49,7 @@ use libi_core::dist::{EnvVar, OsBytes};
 use serde::{Deserialize, Serialize};
 
 pub use local::Local;
+pub use parse::BackendError;
 pub use rsh::{Rsh, without_progress};
 pub use shell::Shell;
 pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};

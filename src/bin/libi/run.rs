@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use libi::plan::Strategy;
 use libi::{
     Backend, Distribution, Event, Exit, FrontEnd, HostList, LaunchOptions, OsBytes, Output, Policy, Session,
-    SessionId, Shell, Ssh, SshProfile, Stream,
+    Shell, Ssh, SshProfile, Stream,
 };
 use nix::sys::signal::{SigSet, Signal};
 
@@ -97,8 +97,7 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
     crate::output::log_warnings_to_stderr();
     let signals = block_termination_signals();
     let front_end = FrontEnd::new().map_err(CliError::Launch)?;
-    let mut sessions = front_end.start(&[distribution], &options).map_err(CliError::Launch)?;
-    let Some(session) = sessions.pop() else { return Err(CliError::NoHosts) };
+    let session = front_end.start(&distribution, &options).map_err(CliError::Launch)?;
     let mut run =
         RunMonitor { arguments, progress_line: None, failed: false, lost: false, time_limit_at: None };
     let session = std::sync::Arc::new(session);
@@ -137,26 +136,23 @@ fn distribution(arguments: &RunArgs) -> Result<Distribution, CliError> {
             counted
         }
     };
-    let os_bytes = |text: &std::ffi::OsString| {
-        OsBytes::new(text.clone().into_encoded_bytes()).map_err(|error| CliError::Usage(error.to_string()))
-    };
-    let mut words = arguments.program.iter().map(os_bytes).collect::<Result<Vec<_>, _>>()?.into_iter();
-    let program = words.next().ok_or_else(|| CliError::Usage("there is no program to launch".to_owned()))?;
-    Ok(Distribution { args: words.collect(), ..Distribution::new(SessionId(0), program, hosts) })
+    let (program, args) = arguments
+        .program
+        .split_first()
+        .ok_or_else(|| CliError::Usage("there is no program to launch".to_owned()))?;
+    Ok(Distribution::new(program).args(args).hosts(hosts))
 }
 
 fn options(arguments: &RunArgs) -> Result<LaunchOptions, CliError> {
-    Ok(LaunchOptions {
-        backend: backend(arguments)?,
-        strategy: arguments.tree,
-        spares: arguments.spares.as_deref().map_or(Ok(HostList::new()), parse_hosts)?,
-        input: true,
-        allow_plain: arguments.allow_plain,
-        policy: arguments.min_hosts.map_or(Policy::All, Policy::AtLeast),
-        deadline: arguments.deadline,
-        output: arguments.output.clone().map_or(Output::Events, Output::Files),
-        ..LaunchOptions::default()
-    })
+    Ok(LaunchOptions::new()
+        .backend(backend(arguments)?)
+        .strategy(arguments.tree)
+        .spares(arguments.spares.as_deref().map_or(Ok(HostList::new()), parse_hosts)?)
+        .input(true)
+        .allow_plain(arguments.allow_plain)
+        .policy(arguments.min_hosts.map_or(Policy::All, Policy::AtLeast))
+        .deadline(arguments.deadline)
+        .output(arguments.output.clone().map_or(Output::Events, Output::Files)))
 }
 
 fn backend(arguments: &RunArgs) -> Result<Backend, CliError> {

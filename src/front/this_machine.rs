@@ -1,0 +1,157 @@
+//! Decides which hosts are this machine, and which back-end a launch uses by default.
+//!
+//! | name | is this machine |
+//! |---|---|
+//! | `localhost`, with or without a domain, 127.x.y.z, ::1 | always |
+//! | the machine's host name | always |
+//! | the host name with another domain, or without one | if all its addresses are this machine's |
+//! | an address | if it is an address of this machine |
+//!
+//! Aliases are not resolved: with thousands of hosts that would take thousands of look-ups.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use libi_core::dist::Distribution;
+use libi_core::hosts::{HostList, HostRef};
+use libi_launch::backend::{Backend, Local, Ssh};
+
+use super::options::LaunchOptions;
+use crate::engine::addresses::own_addresses;
+
+/// The back-end of a launch, and the hosts that the front end starts directly.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    pub(super) backend: Backend,
+    pub(super) local_hosts: HostList,
+}
+
+/// Resolves [`LaunchOptions::backend`]. If it is `None`, hosts that are this machine are started
+/// directly, and all others by `ssh`.
+///
+/// A loopback name in a launch with other hosts is replaced by the host name: another host that
+/// launches it would otherwise start it on itself.
+pub(super) fn resolve(distributions: &mut [Distribution], options: &LaunchOptions) -> Resolved {
+    let local_hosts = options.local_hosts.clone();
+    match &options.backend {
+        Some(backend) => Resolved { backend: backend.clone(), local_hosts },
+        None => ThisMachine::new().resolve(distributions, &options.spares, local_hosts),
+    }
+}
+
+/// This machine's name and addresses.
+struct ThisMachine {
+    name: String,
+    addresses: Vec<IpAddr>,
+}
+
+impl ThisMachine {
+    fn new() -> Self {
+        let name = nix::unistd::gethostname().ok().map(|name| name.to_string_lossy().into_owned());
+        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_owned());
+        Self { name, addresses: own_addresses() }
+    }
+
+    fn resolve(
+        &self,
+        distributions: &mut [Distribution],
+        spares: &HostList,
+        mut local_hosts: HostList,
+    ) -> Resolved {
+        let lists = distributions.iter().map(|distribution| &distribution.hosts).chain([spares]);
+        if lists.flat_map(HostList::iter).all(|host| self.is(host)) {
+            return Resolved { backend: Backend::Local(Local), local_hosts };
+        }
+        for distribution in distributions {
+            let mut hosts = HostList::new();
+            for host in &distribution.hosts {
+                let mut named = host;
+                if self.is(host) {
+                    named.name = if is_loopback(host.name) { &self.name } else { host.name };
+                    if !local_hosts.iter().any(|known| known.name == named.name) {
+                        // A name that no list can hold is not in the distribution either.
+                        let _ = local_hosts.push(HostRef::new(named.name));
+                    }
+                }
+                if hosts.push(named).is_err() {
+                    // The host name is not one that a list can hold.
+                    let _ = hosts.push(host);
+                }
+            }
+            distribution.hosts = hosts;
+        }
+        Resolved { backend: Backend::Ssh(Ssh::new()), local_hosts }
+    }
+
+    /// Whether an entry is this machine. One with a user or a port always means a remote shell.
+    fn is(&self, host: HostRef<'_>) -> bool {
+        host.user.is_none() && host.port.is_none() && self.is_named(host.name)
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        if is_loopback(name) || self.name.eq_ignore_ascii_case(name) {
+            return true;
+        }
+        match name.split('%').next().unwrap_or(name).parse() {
+            Ok(address) => self.addresses.contains(&address),
+            Err(_) => short(name).eq_ignore_ascii_case(short(&self.name)) && self.resolves_here(name),
+        }
+    }
+
+    fn resolves_here(&self, name: &str) -> bool {
+        let is_own = |found: IpAddr| found.is_loopback() || self.addresses.contains(&found);
+        (name, 0).to_socket_addrs().is_ok_and(|mut found| found.all(|found| is_own(found.ip())))
+    }
+}
+
+/// Whether a name means the machine that looks it up.
+fn is_loopback(name: &str) -> bool {
+    let is_local = matches!(short(name), "localhost" | "ip6-localhost" | "localhost4" | "localhost6");
+    is_local || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// The name without its domain.
+fn short(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libi_core::dist::OsBytes;
+    use libi_core::ids::SessionId;
+
+    fn node7() -> ThisMachine {
+        ThisMachine { name: "Node7".to_owned(), addresses: vec!["192.0.2.7".parse().unwrap()] }
+    }
+
+    fn resolved(hosts: &str, spares: &str) -> (Backend, String, String) {
+        let list = |text: &str| HostList::parse(text).unwrap();
+        let mut one = [Distribution::new(SessionId(0), OsBytes::default(), list(hosts))];
+        let Resolved { backend, local_hosts } = node7().resolve(&mut one, &list(spares), HostList::new());
+        (backend, one[0].hosts.fold(), local_hosts.fold())
+    }
+
+    #[test]
+    fn a_machine_knows_its_names_and_addresses_and_takes_no_others_for_its_own() {
+        for own in ["localhost", "localhost.localdomain", "127.3.2.1", "::1", "node7", "192.0.2.7"] {
+            assert!(node7().is_named(own), "{own}");
+        }
+        for other in ["node8", "192.0.2.8", "node7.invalid", "local", "1.2.3", "", "2001:db8::7"] {
+            assert!(!node7().is_named(other), "{other}");
+        }
+        let this_machine = ThisMachine::new();
+        assert!(this_machine.is_named(&this_machine.name));
+    }
+
+    #[test]
+    fn other_hosts_are_reached_by_ssh_and_this_one_is_not() {
+        let local = Backend::Local(Local);
+        assert_eq!(resolved("localhost:4,node7", "").0, local);
+        let ssh = Backend::Ssh(Ssh::new());
+        let (backend, hosts, local_hosts) = resolved("localhost:4,node8", "");
+        assert_eq!((backend, &*hosts, &*local_hosts), (ssh.clone(), "Node7:4,node8", "Node7"));
+        assert_eq!(resolved("node7", "node9").0, ssh, "a spare is another host");
+        assert_eq!(resolved("me@localhost", "").0, ssh, "another user needs a login");
+        assert_eq!(resolved("supercomputer[1-3]", "").0, ssh);
+    }
+}
