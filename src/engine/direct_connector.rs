@@ -84,7 +84,7 @@ impl DirectConnector {
             let stream = Stream::ours(OwnedFd::from(stream), true);
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.last += 1;
-            let at = (id, LinkId::PARENT, FdRole::Dial(self.last));
+            let at = (id, LinkId::PARENT, FdRole::Connecting(self.last));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
             let (state, opening) = AwaitReply::begin(&self.key, entropy);
             let attempt =

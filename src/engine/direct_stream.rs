@@ -48,7 +48,7 @@ impl DirectStream {
         let SecuredLink::Encrypted { seal, .. } = &mut self.secured else {
             return self.send_queue.flush(&self.stream, WRITE_LIMIT);
         };
-        let mut room = WRITE_LIMIT;
+        let mut capacity = WRITE_LIMIT;
         loop {
             while self.written < self.out.len() {
                 match self.stream.write(&self.out[self.written..]) {
@@ -63,17 +63,17 @@ impl DirectStream {
                 self.out.shrink_to(KEPT_CAPACITY);
                 return Flushed::Everything;
             }
-            if room == 0 {
+            if capacity == 0 {
                 return Flushed::Partly;
             }
-            let next = self.send_queue.next(MAX_RECORD.min(room));
+            let next = self.send_queue.next(MAX_RECORD.min(capacity));
             let length = next.iter().map(|piece| piece.len()).sum();
             // The cipher has reached its limit: nothing more can be sent.
             if seal.seal(&next, &mut self.out).is_err() {
                 return Flushed::Broken;
             }
             self.send_queue.advance(length);
-            room -= length;
+            capacity -= length;
         }
     }
 

@@ -73,8 +73,8 @@ impl LinkIo {
     }
 
     /// Puts bytes before everything queued; nothing has been written yet.
-    pub(super) fn begin_with(&mut self, first: &[u8]) {
-        self.send_queue.begin_with(first);
+    pub(super) fn put_first(&mut self, first: &[u8]) {
+        self.send_queue.put_first(first);
     }
 
     /// Queues a frame of the communication half.

@@ -42,7 +42,7 @@ pub(super) struct SendQueue {
     /// The pieces of frames, and the lengths of frames that are not partly written.
     pieces: VecDeque<Bytes>,
     /// How many pieces have been written completely.
-    gone: usize,
+    written_pieces: usize,
     /// Shared memory, each with the number of the piece it is sent with.
     loans: VecDeque<(usize, SealedRegion)>,
     lengths: VecDeque<usize>,
@@ -67,7 +67,7 @@ impl SendQueue {
     }
 
     /// Puts bytes before everything queued; nothing has been written yet.
-    pub(super) fn begin_with(&mut self, first: &[u8]) {
+    pub(super) fn put_first(&mut self, first: &[u8]) {
         if first.is_empty() {
             return;
         }
@@ -91,7 +91,7 @@ impl SendQueue {
 
     /// Queues a frame together with shared memory.
     pub(super) fn queue_loan(&mut self, frame: Frame, lent: SealedRegion) {
-        let place = self.gone + self.pieces.len();
+        let place = self.written_pieces + self.pieces.len();
         self.queue_frame(frame);
         self.loans.push_back((place, lent));
     }
@@ -113,9 +113,9 @@ impl SendQueue {
 
     /// The next output, as pieces that together are no longer than `limit`.
     pub(super) fn next(&self, limit: usize) -> Vec<&[u8]> {
-        let mut next = Next { pieces: Vec::new(), room: limit };
+        let mut next = Batch { pieces: Vec::new(), capacity: limit };
         // Shared memory is sent with the first byte of its frame.
-        let loan = self.loans.front().map_or(usize::MAX, |(place, _)| place - self.gone);
+        let loan = self.loans.front().map_or(usize::MAX, |(place, _)| place - self.written_pieces);
         let mut pieces = self.pieces.iter().take(loan.max(1));
         let mut begun = self.begun;
         while begun > 0
@@ -128,7 +128,7 @@ impl SendQueue {
         if loan == 0 && !next.pieces.is_empty() {
             return next.pieces;
         }
-        while next.has_room()
+        while next.has_capacity()
             && let Some(piece) = pieces.next()
         {
             next.add(piece);
@@ -160,27 +160,28 @@ impl SendQueue {
             && *count > 0
             && let Some(piece) = self.pieces.front_mut()
         {
-            let gone = piece.len().min(*count);
-            *count -= gone;
-            self.begun -= gone;
-            if gone == piece.len() {
+            let written = piece.len().min(*count);
+            *count -= written;
+            self.begun -= written;
+            if written == piece.len() {
                 self.pieces.pop_front();
-                self.gone += 1;
+                self.written_pieces += 1;
             } else {
-                let _ = piece.split_to(gone);
+                let _ = piece.split_to(written);
             }
         }
     }
 
     /// Writes at most `limit` bytes, as far as the descriptor takes them.
     pub(super) fn flush(&mut self, stream: &Stream, limit: usize) -> Flushed {
-        let mut room = limit;
+        let mut capacity = limit;
         while !self.is_empty() {
-            if room == 0 {
+            if capacity == 0 {
                 return Flushed::Partly;
             }
-            let next = self.next(room);
-            let lends = self.loans.front().filter(|(place, _)| *place == self.gone && self.is_at_a_frame());
+            let next = self.next(capacity);
+            let lends =
+                self.loans.front().filter(|(place, _)| *place == self.written_pieces && self.is_at_a_frame());
             let written = match lends.and_then(|(_, lent)| descriptor(lent)) {
                 Some(fd) => stream.lend(&next, fd),
                 None => stream.write_pieces(&next),
@@ -191,7 +192,7 @@ impl SendQueue {
                         self.loans.pop_front();
                     }
                     self.advance(count);
-                    room = room.saturating_sub(count);
+                    capacity = capacity.saturating_sub(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Waits,
                 Err(_) => return Flushed::Broken,
@@ -220,20 +221,20 @@ impl SendQueue {
 }
 
 /// Collects pieces for one write.
-struct Next<'a> {
+struct Batch<'a> {
     pieces: Vec<&'a [u8]>,
-    room: usize,
+    capacity: usize,
 }
 
-impl<'a> Next<'a> {
-    fn has_room(&self) -> bool {
-        self.room > 0 && self.pieces.len() < MAX_PIECES
+impl<'a> Batch<'a> {
+    fn has_capacity(&self) -> bool {
+        self.capacity > 0 && self.pieces.len() < MAX_PIECES
     }
 
     fn add(&mut self, bytes: &'a [u8]) {
-        let bytes = &bytes[..bytes.len().min(self.room)];
-        if self.has_room() && !bytes.is_empty() {
-            self.room -= bytes.len();
+        let bytes = &bytes[..bytes.len().min(self.capacity)];
+        if self.has_capacity() && !bytes.is_empty() {
+            self.capacity -= bytes.len();
             self.pieces.push(bytes);
         }
     }
@@ -297,13 +298,13 @@ mod tests {
 
     #[test]
     fn a_goodbye_goes_behind_everything_that_waits() {
-        for gone in [0, 5, 18, 20, 40, 70] {
+        for written in [0, 5, 18, 20, 40, 70] {
             let mut send_queue = SendQueue::default();
             let mut out = Vec::new();
             send_queue.queue(&message(1));
             send_queue.queue_frame(frame(2, &[30]));
             send_queue.queue_frame(frame(3, &[20]));
-            take(&mut send_queue, gone, &mut out);
+            take(&mut send_queue, written, &mut out);
             send_queue.queue(&message(4));
             send_queue.queue(&GOODBYE);
             send_queue.end();
@@ -312,7 +313,7 @@ mod tests {
                 take(&mut send_queue, 11, &mut out);
             }
             let frames = frames(&out);
-            assert_eq!(frames.len(), 5, "{frames:?} with {gone} gone before");
+            assert_eq!(frames.len(), 5, "{frames:?} after {written} written bytes");
             assert_eq!(frames.last(), Some(&(Kind::Goodbye, 0, 0)));
             let data: Vec<_> =
                 frames.iter().filter(|frame| frame.0 == Kind::Data).map(|frame| frame.1).collect();

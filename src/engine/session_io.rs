@@ -8,7 +8,6 @@ use libi_comm::{Event as Said, Group};
 use libi_core::hosts::HostList;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
-use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::machine::{Effect, Event, LinkId, Node, StartRequest, Stream as StdStream};
 use libi_launch::process::{Child, Environment, Signal};
 use mio::Registry;
@@ -23,7 +22,6 @@ use super::send_queue::Flushed;
 use super::stream::Stream;
 use super::targets::{FdRole, Target, Targets};
 use input::Input;
-use starting::{StartFailure, Started};
 pub(crate) use starting::{inherited, inherited_by_members};
 
 mod direct_links;
@@ -279,7 +277,7 @@ impl SessionIo {
                 self.on_peer_ready(number, turn);
                 false
             }
-            FdRole::Dial(number) => {
+            FdRole::Connecting(number) => {
                 self.on_connect_ready(number, turn);
                 false
             }
@@ -343,62 +341,6 @@ impl SessionIo {
                 }
             }
         }
-    }
-
-    fn start(&mut self, link: LinkId, request: &StartRequest, turn: &mut Turn<'_>) {
-        if let Err(failure) = self.reserve_fds(link, request) {
-            self.links.remove(&link);
-            return self.tell(failure.event(link), turn);
-        }
-        let open = self.links.len();
-        match starting::start(&self.node, request, &self.environment, &self.here, self.lasting_thread, open) {
-            Ok(started) => {
-                if let Err(error) = self.follow(link, started, turn) {
-                    let what = format_args!("cannot be watched: {error}");
-                    let refused = StartFailure::by_system(what, error.raw_os_error());
-                    if let Some(mut link_io) = self.links.remove(&link) {
-                        link_io.close_all(turn.registry, turn.targets);
-                    }
-                    return self.tell(refused.event(link), turn);
-                }
-                turn.refresh();
-                self.tell(Event::Started(link), turn);
-            }
-            Err(refused) => {
-                self.links.remove(&link);
-                self.tell(refused.event(link), turn);
-            }
-        }
-    }
-
-    /// Checks that descriptors are left for the direct connections of this host and of those that
-    /// were started before.
-    fn reserve_fds(&mut self, link: LinkId, request: &StartRequest) -> Result<(), StartFailure> {
-        if let Some(link_io) = self.links.get_mut(&link) {
-            link_io.awaits_direct = matches!(request, StartRequest::Host(..));
-        }
-        let awaits_direct = |link_io: &&LinkIo| link_io.awaits_direct && !link_io.closed;
-        let links = self.links.values().filter(|_| self.listener.is_some());
-        let reserved = links.filter(awaits_direct).count() as u64;
-        let prepared = self.fd_budget.prepare(reserved);
-        prepared.map_err(|why| StartFailure { why, out_of_resources: true })
-    }
-
-    fn follow(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {
-        let link_io = self.links.entry(link).or_default();
-        let at = (turn.id, link);
-        link_io.begin_with(&started.first);
-        link_io.trailer = started.trailer.map(ExitTrailer::new);
-        link_io.set_process(started.child, turn.registry, turn.targets, at)?;
-        link_io.set_input(started.input, turn.registry, turn.targets, at)?;
-        if let Some(output) = started.output {
-            link_io.set_output(output, turn.registry, turn.targets, at)?;
-        }
-        for (stream, pipe) in started.print_pipes {
-            link_io.set_printed(pipe, stream, turn.registry, turn.targets, at)?;
-        }
-        self.unsent.insert(link);
-        Ok(())
     }
 
     fn remove_if_gone(&mut self, link: LinkId, turn: &mut Turn<'_>) {

@@ -81,9 +81,9 @@ pub(super) fn read_into(
     place: &mut Vec<u8>,
     limit: usize,
 ) -> io::Result<usize> {
-    let room = place.spare_capacity_mut();
-    let limit = limit.min(room.len());
-    let (fd, start) = (fd.as_raw_fd(), room.as_mut_ptr().cast());
+    let capacity = place.spare_capacity_mut();
+    let limit = limit.min(capacity.len());
+    let (fd, start) = (fd.as_raw_fd(), capacity.as_mut_ptr().cast());
     // SAFETY: `start` points to at least `limit` bytes of spare capacity of the vector.
     let read = unsafe {
         if socket { libc::recv(fd, start, limit, libc::MSG_DONTWAIT) } else { libc::read(fd, start, limit) }

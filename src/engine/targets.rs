@@ -27,7 +27,7 @@ pub(super) enum FdRole {
     /// A connection that is being authenticated.
     PendingPeer(u32),
     /// An attempt to connect to the parent.
-    Dial(u32),
+    Connecting(u32),
     /// A pipe for standard output or standard error.
     PrintPipe(usize),
 }

@@ -59,6 +59,7 @@ mod call_waiter;
 mod idle_timer;
 mod pending_calls;
 mod ready_fd;
+mod run_guard;
 mod shared;
 mod thread;
 
@@ -77,6 +78,7 @@ use crate::engine::sys::combine_readable;
 use crate::front::Progress;
 pub(crate) use call_waiter::CallWaiter;
 pub(crate) use ready_fd::ReadyFd;
+use run_guard::RunGuard;
 pub(crate) use shared::Shared;
 use shared::{RunToken, SharedState};
 
@@ -369,42 +371,4 @@ impl<M: Reactor> Executor<M> {
 /// The time until a deadline.
 fn left(deadline: Option<Clock>) -> Option<Duration> {
     deadline.map(|deadline| deadline.saturating_duration_since(Clock::now()))
-}
-
-/// Holds the run token. Dropping it without a release, by a panic, stops the executor.
-struct RunGuard<'a, M: Reactor> {
-    executor: &'a Executor<M>,
-    reactor: Option<MutexGuard<'a, M>>,
-    released: bool,
-}
-
-impl<'a, M: Reactor> RunGuard<'a, M> {
-    /// Acquires the token, which must be free.
-    fn acquire(executor: &'a Executor<M>, locked: &mut Guard<'_, M>, run_token: RunToken) -> Self {
-        locked.run_token = run_token;
-        Self { executor, reactor: None, released: false }
-    }
-
-    fn reactor(&mut self) -> &mut M {
-        // Cannot block: the previous holder has unlocked the reactor before it released the token.
-        let lock = || self.executor.reactor.lock().unwrap_or_else(PoisonError::into_inner);
-        self.reactor.get_or_insert_with(lock)
-    }
-
-    fn release(mut self, locked: &mut Guard<'_, M>) {
-        (self.reactor, self.released) = (None, true);
-        self.executor.shared.release(locked);
-    }
-}
-
-impl<M: Reactor> Drop for RunGuard<'_, M> {
-    fn drop(&mut self) {
-        // The reactor may be inconsistent after a panic and is not turned again.
-        if !self.released {
-            self.reactor = None;
-            let mut locked = self.executor.shared.lock();
-            locked.stopped = true;
-            self.executor.shared.release(&mut locked);
-        }
-    }
 }

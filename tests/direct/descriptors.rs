@@ -1,5 +1,6 @@
-//! Processes that may have few files open: descriptors are left for direct connections, hosts beyond the limit are launched by
-//! others or say why they are not, and the soft limit is raised where the hard one allows it.
+//! Processes with a low limit of open files: descriptors are left for direct connections, hosts
+//! beyond the limit are launched by others or name the cause, and the soft limit is raised up to the
+//! hard one.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -12,7 +13,7 @@ use crate::scene::{Scene, direct, follow, launch};
 /// Set in the process that runs a test under its limit.
 const LIMITED: &str = "LIBI_TEST_LIMITED";
 
-/// Runs this test again in a process of its own, with a limit of open files, unless this is that process. True if it is.
+/// Runs a test again in a process of its own with a limit of open files. True in that process.
 fn is_limited(test: &str, limit: &str) -> bool {
     if std::env::var_os(LIMITED).is_some() {
         return true;

@@ -70,7 +70,7 @@ impl SessionIo {
     /// Passes an event to the group and carries out its effects.
     pub(super) fn tell_group(&mut self, event: Event, turn: &mut Turn<'_>) {
         #[cfg(test)]
-        if super::tests::overhear(turn.id, &event) {
+        if super::tests::intercept(turn.id, &event) {
             return;
         }
         let mut effects = Vec::new();

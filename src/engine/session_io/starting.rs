@@ -1,4 +1,4 @@
-//! Starts a process of a node, as its launch method describes.
+//! Starts the processes of a node, as their launch methods describe.
 
 use std::fmt::Display;
 use std::io;
@@ -8,13 +8,15 @@ use std::os::unix::net::UnixStream;
 use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
 use libi_launch::backend::{Channel, LINK_ENV, LINK_FD, LaunchMethod, Local};
-use libi_launch::exit_trailer::TrailerTag;
+use libi_launch::exit_trailer::{ExitTrailer, TrailerTag};
 use libi_launch::machine::{Event, HostSpec, LinkId, Node, Program, StartRequest, Stream as StdStream};
 use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start, StartError};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
-use super::Ends;
+use super::{Ends, SessionIo};
+use crate::engine::Turn;
 use crate::engine::fd_budget::{original_limit, with_limit};
+use crate::engine::link_io::LinkIo;
 use crate::engine::stream::Stream;
 use crate::engine::sys::duplicate_from;
 
@@ -22,7 +24,7 @@ use crate::engine::sys::duplicate_from;
 const MOVE_UP_FROM: usize = 64;
 
 /// A started process, and the engine's ends of its streams.
-pub(super) struct Started {
+struct Started {
     pub(super) child: Child,
     pub(super) input: Stream,
     pub(super) output: Option<Stream>,
@@ -33,7 +35,7 @@ pub(super) struct Started {
 }
 
 /// A failed start.
-pub(super) struct StartFailure {
+struct StartFailure {
     /// The message for users.
     pub(super) why: String,
     /// Whether a resource was exhausted, which may be available elsewhere or later.
@@ -65,8 +67,67 @@ impl From<StartError> for StartFailure {
     }
 }
 
+impl SessionIo {
+    /// Starts a process of the node, or reports why that failed.
+    pub(super) fn start(&mut self, link: LinkId, request: &StartRequest, turn: &mut Turn<'_>) {
+        if let Err(failure) = self.reserve_fds(link, request) {
+            self.links.remove(&link);
+            return self.tell(failure.event(link), turn);
+        }
+        let open = self.links.len();
+        match start(&self.node, request, &self.environment, &self.here, self.lasting_thread, open) {
+            Ok(started) => {
+                if let Err(error) = self.register_started(link, started, turn) {
+                    let what = format_args!("cannot be watched: {error}");
+                    let failure = StartFailure::by_system(what, error.raw_os_error());
+                    if let Some(mut link_io) = self.links.remove(&link) {
+                        link_io.close_all(turn.registry, turn.targets);
+                    }
+                    return self.tell(failure.event(link), turn);
+                }
+                turn.refresh();
+                self.tell(Event::Started(link), turn);
+            }
+            Err(failure) => {
+                self.links.remove(&link);
+                self.tell(failure.event(link), turn);
+            }
+        }
+    }
+
+    /// Checks that descriptors are left for the direct connections of this host and of those that
+    /// were started before.
+    fn reserve_fds(&mut self, link: LinkId, request: &StartRequest) -> Result<(), StartFailure> {
+        if let Some(link_io) = self.links.get_mut(&link) {
+            link_io.awaits_direct = matches!(request, StartRequest::Host(..));
+        }
+        let awaits_direct = |link_io: &&LinkIo| link_io.awaits_direct && !link_io.closed;
+        let links = self.links.values().filter(|_| self.listener.is_some());
+        let reserved = links.filter(awaits_direct).count() as u64;
+        let prepared = self.fd_budget.prepare(reserved);
+        prepared.map_err(|why| StartFailure { why, out_of_resources: true })
+    }
+
+    fn register_started(&mut self, link: LinkId, started: Started, turn: &mut Turn<'_>) -> io::Result<()> {
+        let link_io = self.links.entry(link).or_default();
+        let at = (turn.id, link);
+        link_io.put_first(&started.first);
+        link_io.trailer = started.trailer.map(ExitTrailer::new);
+        link_io.set_process(started.child, turn.registry, turn.targets, at)?;
+        link_io.set_input(started.input, turn.registry, turn.targets, at)?;
+        if let Some(output) = started.output {
+            link_io.set_output(output, turn.registry, turn.targets, at)?;
+        }
+        for (stream, pipe) in started.print_pipes {
+            link_io.set_printed(pipe, stream, turn.registry, turn.targets, at)?;
+        }
+        self.unsent.insert(link);
+        Ok(())
+    }
+}
+
 /// Starts the process of a job. `open` is the number of links of the node.
-pub(super) fn start(
+fn start(
     node: &Node,
     request: &StartRequest,
     environment: &Environment,
@@ -77,18 +138,18 @@ pub(super) fn start(
     let mut spec = match request {
         StartRequest::Host(task, program) => {
             let program = Program { env: with_names(&program.env, node), ..program.clone() };
-            if is_among(here, task) {
+            if is_listed(here, task) {
                 Local::start(&program)
             } else {
                 node.backend()
                     .spawn_spec(task, &program)
-                    .map_err(|refused| StartFailure::by_system(refused, None))?
+                    .map_err(|failure| StartFailure::by_system(failure, None))?
             }
         }
         StartRequest::Member(_, program) => Local::start(program),
     };
     if spec.channel == Channel::Socket {
-        let before = replaced(&spec.env, environment);
+        let before = replaced_variables(&spec.env, environment);
         spec.env.extend(before);
     }
     let failed_to_make = |what: &'static str| {
@@ -137,7 +198,7 @@ pub(super) fn start(
 }
 
 /// Whether the list has an entry with the same name, user and port as this host.
-fn is_among(hosts: &HostList, task: &HostSpec) -> bool {
+fn is_listed(hosts: &HostList, task: &HostSpec) -> bool {
     let same = |host: HostRef<'_>| {
         (host.name, host.user, host.port) == (&task.name, task.user.as_deref(), task.port)
     };
@@ -161,26 +222,26 @@ fn move_up(fd: OwnedFd, open: usize) -> OwnedFd {
 
 /// Names the variables of a leader's own distribution, separated by `=`. The processes it starts
 /// may belong to other distributions. Set only if distributions differ in their variables.
-const OWN: &str = "LIBI_OWN";
+const OWN_NAMES_ENV: &str = "LIBI_OWN";
 /// Prefix of variables with the values that a leader's distribution has replaced.
-const BEFORE: &str = "LIBI_BEFORE_";
+const REPLACED_PREFIX: &str = "LIBI_BEFORE_";
 
 /// The variables of a leader, with the list of their names if distributions differ.
 fn with_names(variables: &[EnvVar], node: &Node) -> Vec<EnvVar> {
     let mut all = variables.to_vec();
     if node.programs().iter().any(|other| other.env != variables) {
         let names: Vec<_> = variables.iter().map(|variable| variable.name().as_bytes()).collect();
-        all.extend(variable(OWN.as_bytes(), &names.join(&b'=')));
+        all.extend(variable(OWN_NAMES_ENV.as_bytes(), &names.join(&b'=')));
     }
     all
 }
 
 /// The values that the named variables have in this environment, which the distribution replaces.
-fn replaced(variables: &[EnvVar], environment: &Environment) -> Vec<EnvVar> {
-    let own = variables.iter().find(|variable| variable.name().as_bytes() == OWN.as_bytes());
+fn replaced_variables(variables: &[EnvVar], environment: &Environment) -> Vec<EnvVar> {
+    let own = variables.iter().find(|variable| variable.name().as_bytes() == OWN_NAMES_ENV.as_bytes());
     let names = own.map(|own| own.value().as_bytes()).unwrap_or_default();
     let before = names.split(|byte| *byte == b'=').filter_map(|name| {
-        variable(&[BEFORE.as_bytes(), name].concat(), environment.value(name)?.as_bytes())
+        variable(&[REPLACED_PREFIX.as_bytes(), name].concat(), environment.value(name)?.as_bytes())
     });
     before.collect()
 }
@@ -194,8 +255,8 @@ pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&EnvVar| {
         let name = variable.name().as_bytes();
-        ![LINK_ENV, DEATH_SIGNAL_ENV, OWN].map(str::as_bytes).contains(&name)
-            && !name.starts_with(BEFORE.as_bytes())
+        ![LINK_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV].map(str::as_bytes).contains(&name)
+            && !name.starts_with(REPLACED_PREFIX.as_bytes())
     };
     all.variables().iter().filter(meant).cloned().collect()
 }
@@ -203,16 +264,16 @@ pub(crate) fn inherited() -> Environment {
 /// The environment that this process would have without its distribution. Processes that it starts
 /// for its session get this and the variables of their own distribution.
 pub(crate) fn inherited_by_members() -> Environment {
-    without_own(&Environment::inherited(), inherited())
+    without_distribution(&Environment::inherited(), inherited())
 }
 
 /// Removes from the environment what comes from the distribution, and restores what it replaced.
-fn without_own(all: &Environment, inherited: Environment) -> Environment {
-    let names = all.value(OWN.as_bytes()).map(OsBytes::as_bytes).unwrap_or_default();
+fn without_distribution(all: &Environment, inherited: Environment) -> Environment {
+    let names = all.value(OWN_NAMES_ENV.as_bytes()).map(OsBytes::as_bytes).unwrap_or_default();
     let names = names.split(|byte| *byte == b'=');
     let rest = names.fold(inherited, Environment::without);
     rest.with(all.variables().iter().filter_map(|kept| {
-        let name = kept.name().as_bytes().strip_prefix(BEFORE.as_bytes())?;
+        let name = kept.name().as_bytes().strip_prefix(REPLACED_PREFIX.as_bytes())?;
         variable(name, kept.value().as_bytes())
     }))
 }

@@ -30,7 +30,7 @@ const MARK: [u8; 4] = [0xff; 4];
 
 /// What a node has reported, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum Observed {
     Frame(u32),
     Cut(LinkId),
     Up,
@@ -39,38 +39,39 @@ enum Heard {
 }
 
 thread_local! {
-    static HEARD: RefCell<Vec<(NodeId, Heard)>> = const { RefCell::new(Vec::new()) };
+    static OBSERVED: RefCell<Vec<(NodeId, Observed)>> = const { RefCell::new(Vec::new()) };
 }
 
-fn note(id: NodeId, heard: Heard) {
-    HEARD.with_borrow_mut(|all| all.push((id, heard)));
+fn note(id: NodeId, observed: Observed) {
+    OBSERVED.with_borrow_mut(|all| all.push((id, observed)));
 }
 
-fn heard_by(id: NodeId) -> Vec<Heard> {
-    HEARD.with_borrow(|all| all.iter().filter(|(of, _)| *of == id).map(|(_, heard)| *heard).collect())
+fn observed_by(id: NodeId) -> Vec<Observed> {
+    OBSERVED
+        .with_borrow(|all| all.iter().filter(|(of, _)| *of == id).map(|(_, observed)| *observed).collect())
 }
 
-fn frames_heard_by(id: NodeId) -> Vec<u32> {
-    let number = |heard| match heard {
-        Heard::Frame(number) => Some(number),
+fn frames_observed_by(id: NodeId) -> Vec<u32> {
+    let number = |observed| match observed {
+        Observed::Frame(number) => Some(number),
         _ => None,
     };
-    heard_by(id).into_iter().filter_map(number).collect()
+    observed_by(id).into_iter().filter_map(number).collect()
 }
 
 /// Records an event for the group. True if it must not reach the group.
-pub(super) fn overhear(id: NodeId, event: &Said) -> bool {
+pub(super) fn intercept(id: NodeId, event: &Said) -> bool {
     match event {
         Said::Frame(_, bytes) => {
             let Some(bytes) = bytes.strip_prefix(&MARK) else { return false };
             let (number, rest) = bytes.split_first_chunk().unwrap();
             let number = u32::from_le_bytes(*number);
             assert!(rest.iter().all(|byte| *byte == number as u8), "frame {number} is damaged");
-            note(id, Heard::Frame(number));
+            note(id, Observed::Frame(number));
             true
         }
         Said::Cut(link) => {
-            note(id, Heard::Cut(*link));
+            note(id, Observed::Cut(*link));
             false
         }
         _ => false,
@@ -90,9 +91,9 @@ struct Notes;
 impl EngineSink for Notes {
     fn notice(&mut self, id: NodeId, notice: Notice, _: &Node, _: Instant) {
         match notice {
-            Notice::Up => note(id, Heard::Up),
-            Notice::Signal(_) => note(id, Heard::Signal),
-            Notice::Detached(_) => note(id, Heard::Released),
+            Notice::Up => note(id, Observed::Up),
+            Notice::Signal(_) => note(id, Observed::Signal),
+            Notice::Detached(_) => note(id, Observed::Released),
             _ => {}
         }
     }
@@ -110,7 +111,7 @@ struct Pair {
 
 impl Pair {
     fn new(direct: DirectSettings) -> Self {
-        HEARD.take();
+        OBSERVED.take();
         let task = HostSpec {
             host: HostIndex(0),
             attempt: Attempt::default(),
@@ -155,7 +156,7 @@ impl Pair {
             self.turn(FRONT, Duration::ZERO);
             self.turn(MEMBER, Duration::from_micros(100));
         }
-        panic!("that did not come: {:?}", HEARD.take());
+        panic!("that did not come: {:?}", OBSERVED.take());
     }
 
     fn turn(&mut self, id: NodeId, limit: Duration) {
@@ -179,7 +180,7 @@ impl Pair {
     }
 
     fn is_up(&self) -> bool {
-        [FRONT, MEMBER].iter().all(|id| heard_by(*id).contains(&Heard::Up))
+        [FRONT, MEMBER].iter().all(|id| observed_by(*id).contains(&Observed::Up))
     }
 }
 
@@ -188,8 +189,8 @@ fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
     const LENGTH: usize = 1 << 20;
     let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Channel, ..DirectSettings::default() });
     pair.until(Pair::is_up);
-    for (from, to, message) in [(FRONT, MEMBER, Heard::Signal), (MEMBER, FRONT, Heard::Released)] {
-        HEARD.take();
+    for (from, to, message) in [(FRONT, MEMBER, Observed::Signal), (MEMBER, FRONT, Observed::Released)] {
+        OBSERVED.take();
         (0..64).for_each(|number| pair.send(from, frame(number, LENGTH)));
         // The other side does not read, until no more can be written.
         (0..100).for_each(|_| pair.turn(from, Duration::ZERO));
@@ -197,12 +198,12 @@ fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
         assert!(session_io.links[&link].has_frames() && !session_io.has_sent_everything());
         let event = if from == FRONT { Event::Signal(10) } else { Event::Detach };
         pair.engine(from).tell(from, event, &mut Notes);
-        pair.until(|_| frames_heard_by(to).len() == 64);
-        let heard = heard_by(to);
+        pair.until(|_| frames_observed_by(to).len() == 64);
+        let observed = observed_by(to);
         // A socket buffer holds far less than a frame.
-        let before = heard.iter().position(|heard| *heard == message);
-        assert!(before.is_some_and(|before| before <= 1), "{heard:?}");
-        assert_eq!(frames_heard_by(to), (0..64).collect::<Vec<_>>());
+        let before = observed.iter().position(|observed| *observed == message);
+        assert!(before.is_some_and(|before| before <= 1), "{observed:?}");
+        assert_eq!(frames_observed_by(to), (0..64).collect::<Vec<_>>());
         assert!(pair.session_io(from).0.has_sent_everything());
     }
 }
@@ -226,7 +227,7 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
         let mut left = 20;
         for _ in 0..100_000 {
             for (id, sent) in [FRONT, MEMBER].into_iter().zip(&mut sent) {
-                if heard_by(id).contains(&Heard::Up) && rng.chance(0.3) {
+                if observed_by(id).contains(&Observed::Up) && rng.chance(0.3) {
                     pair.send(id, frame(*sent, rng.below(longest) as usize));
                     *sent += 1;
                 }
@@ -244,9 +245,9 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
             }
         }
         assert!(has_moved(&mut pair), "seed {seed}");
-        pair.until(|_| [MEMBER, FRONT].map(|id| frames_heard_by(id).len() as u32) == sent);
+        pair.until(|_| [MEMBER, FRONT].map(|id| frames_observed_by(id).len() as u32) == sent);
         for (id, sent) in [MEMBER, FRONT].into_iter().zip(sent) {
-            assert_eq!(frames_heard_by(id), (0..sent).collect::<Vec<_>>(), "seed {seed}");
+            assert_eq!(frames_observed_by(id), (0..sent).collect::<Vec<_>>(), "seed {seed}");
         }
     }
     assert!(before > 0, "no frame was sent before a link had moved");
@@ -264,8 +265,8 @@ fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
     pair.until(|pair| pair.front.sessions[&FRONT].links[&CHILD].reads_direct);
     // Systems keep more of a connection that has carried much.
     (0..200).for_each(|number| pair.send(MEMBER, frame(number, 256 << 10)));
-    pair.until(|_| frames_heard_by(FRONT).len() == 200);
-    HEARD.take();
+    pair.until(|_| frames_observed_by(FRONT).len() == 200);
+    OBSERVED.take();
     (0..16).for_each(|number| pair.send(MEMBER, frame(number, 64 << 10)));
     for _ in 0..10_000 {
         pair.turn(MEMBER, Duration::from_micros(100));
@@ -275,22 +276,23 @@ fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
         }
     }
     pair.member.remove(MEMBER);
-    pair.until(|_| heard_by(FRONT).contains(&Heard::Cut(CHILD)));
-    let expected: Vec<_> = (0..16).map(Heard::Frame).chain([Heard::Cut(CHILD)]).collect();
-    assert_eq!(heard_by(FRONT), expected);
+    pair.until(|_| observed_by(FRONT).contains(&Observed::Cut(CHILD)));
+    let expected: Vec<_> = (0..16).map(Observed::Frame).chain([Observed::Cut(CHILD)]).collect();
+    assert_eq!(observed_by(FRONT), expected);
 }
 
 #[test]
 fn a_link_is_cut_once_and_behind_all_that_has_come() {
     let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Channel, ..DirectSettings::default() });
     pair.until(Pair::is_up);
-    HEARD.take();
+    OBSERVED.take();
     (0..3).for_each(|number| pair.send(FRONT, frame(number, 60_000)));
     (0..10).for_each(|_| pair.turn(FRONT, Duration::ZERO));
     pair.front.remove(FRONT);
     for _ in 0..100 {
         pair.turn(MEMBER, Duration::ZERO);
     }
-    let expected = [Heard::Frame(0), Heard::Frame(1), Heard::Frame(2), Heard::Cut(LinkId::PARENT)];
-    assert_eq!(heard_by(MEMBER), expected);
+    let expected =
+        [Observed::Frame(0), Observed::Frame(1), Observed::Frame(2), Observed::Cut(LinkId::PARENT)];
+    assert_eq!(observed_by(MEMBER), expected);
 }
