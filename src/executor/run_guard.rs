@@ -5,7 +5,8 @@ use std::sync::{MutexGuard, PoisonError};
 use super::shared::RunToken;
 use super::{Executor, Guard, Reactor};
 
-/// Holds the run token. Dropping it without a release, by a panic, stops the executor.
+/// Holds the run token. Dropping it without a release, by a panic, closes the executor, so that no
+/// other thread waits in vain.
 pub(super) struct RunGuard<'a, M: Reactor> {
     executor: &'a Executor<M>,
     reactor: Option<MutexGuard<'a, M>>,
@@ -39,6 +40,11 @@ impl<M: Reactor> Drop for RunGuard<'_, M> {
             let mut locked = self.executor.shared.lock();
             locked.stopped = true;
             self.executor.shared.release(&mut locked);
+            drop(locked);
+            // With a thread, the thread closes the executor.
+            if !self.executor.threaded {
+                self.executor.shared.end();
+            }
         }
     }
 }

@@ -409,15 +409,23 @@ fn stopping_wakes_all_waiters() {
 
 #[test]
 fn a_reactor_that_panics_is_not_turned_again_and_its_waiters_are_woken() {
-    let scene = Scene::new(Progress::Thread);
-    let executor = Arc::clone(&scene.executor);
-    let id = executor.start(0, NEVER);
-    let waits = thread::spawn({
-        let executor = Arc::clone(&executor);
-        move || executor.wait(id, Duration::MAX)
-    });
-    let _ = thread::spawn(move || executor.send(Command::Panic)).join();
-    // The panicking driver may have been the waiter itself.
-    assert!(waits.join().map_or(true, |answer| answer == Some(Err(CommError::Ended))));
-    scene.stop();
+    for progress in [Progress::Thread, Progress::Manual] {
+        let scene = Scene::new(progress);
+        let waiters: Vec<_> = (0..3)
+            .map(|_| {
+                let executor = Arc::clone(&scene.executor);
+                thread::spawn(move || {
+                    let id = executor.start(0, NEVER);
+                    executor.wait(id, TIMEOUT)
+                })
+            })
+            .collect();
+        let executor = Arc::clone(&scene.executor);
+        let _ = thread::spawn(move || executor.send(Command::Panic)).join();
+        for waiter in waiters {
+            // A driver that panics may be a waiter.
+            assert!(waiter.join().map_or(true, |answer| answer == Some(Err(CommError::Ended))));
+        }
+        scene.stop();
+    }
 }
