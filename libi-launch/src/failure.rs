@@ -175,6 +175,12 @@ impl Failure {
         let diagnosis = |said: Option<(ShellError, _)>| {
             said.map_or((None, None), |(what, line)| (Some(what), Some(line)))
         };
+        // The loader's message means the same whether a remote shell has started the program or not.
+        if let (Cause::Exited(Exit::Code(127)), Phase::Starting) = (&self.cause, self.phase)
+            && let Some((what, line)) = shell_error::of_loader(&self.tail)
+        {
+            return (Some(what), Some(line));
+        }
         // A leader starts the further members of its host without a remote shell.
         if self.member.is_some() {
             return (None, None);
@@ -211,9 +217,13 @@ impl Failure {
                 }
                 _ => (Some(ShellError::ShellFailed), None),
             },
-            (Cause::Exited(Exit::Code(127)), Phase::Starting) => (Some(ShellError::ProgramNotFound), None),
-            (Cause::Exited(Exit::Code(126)), Phase::Starting) => {
-                (Some(ShellError::ProgramNotExecutable), None)
+            (Cause::Exited(Exit::Code(status @ (126 | 127))), Phase::Starting) => {
+                let (what, line) = diagnosis(shell_error::of_interpreter(&self.tail));
+                let default = match status {
+                    126 => ShellError::ProgramNotExecutable,
+                    _ => ShellError::ProgramNotFound,
+                };
+                (what.or(Some(default)), line)
             }
             (Cause::Exited(Exit::Code(SETUP_FAILED)), Phase::Starting) => {
                 let line =
@@ -234,7 +244,7 @@ impl Failure {
     pub fn is_retryable(&self) -> bool {
         match self.cause {
             Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => {
-                self.shell_error().is_some_and(ShellError::is_retryable)
+                self.shell_error().is_some_and(|error| error.is_retryable())
             }
             Cause::Exited(_) => self.phase == Phase::Starting,
             Cause::OutOfResources(_) | Cause::Closed | Cause::TimedOut => true,
@@ -251,7 +261,7 @@ impl Failure {
             Cause::NotStarted(_) | Cause::Closed | Cause::TimedOut => true,
             // Failures of the remote shell itself, and its death.
             Cause::Exited(Exit::Code(_) | Exit::Shell(_)) => {
-                self.shell_error().is_some_and(ShellError::is_from_shell)
+                self.shell_error().is_some_and(|error| error.is_from_shell())
             }
             Cause::Exited(_) if self.exit_from_host => false,
             Cause::Exited(Exit::Signal(_) | Exit::Unknown) => true,
@@ -296,6 +306,6 @@ impl Failure {
     pub fn is_overload(&self) -> bool {
         self.cause == Cause::Closed
             || self.is_out_of_resources()
-            || self.shell_error().is_some_and(ShellError::is_overload)
+            || self.shell_error().is_some_and(|error| error.is_overload())
     }
 }

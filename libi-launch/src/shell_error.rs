@@ -18,10 +18,14 @@
 //! only if no line says more: `ssh` ends with such a line when a proxy or jump host fails, and the
 //! reason stands above it.
 
+mod loader;
+
 use std::fmt;
 
+pub(crate) use loader::{of_interpreter, of_loader};
+
 /// Why a host could not be reached, or a program could not be run there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ShellError {
     /// No such host name.
@@ -60,6 +64,10 @@ pub enum ShellError {
     ProgramNotExecutable,
     /// The program was not found.
     ProgramNotFound,
+    /// The program was found, but not its interpreter or dynamic loader.
+    InterpreterMissing,
+    /// The dynamic loader cannot load this shared library, which the program needs.
+    LibraryMissing(String),
     /// The remote shell rejects an option or its configuration.
     BadOptions,
     /// The launching host does not have this remote shell.
@@ -71,7 +79,7 @@ pub enum ShellError {
 impl ShellError {
     /// Returns whether another attempt may succeed.
     #[must_use]
-    pub fn is_retryable(self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
             Self::NameService | Self::ConnectionRefused | Self::TimedOut | Self::NoRoute | Self::NoPort => {
                 true
@@ -84,13 +92,14 @@ impl ShellError {
             | Self::DirectoryNotFound
             | Self::ProgramNotExecutable
             | Self::ProgramNotFound => false,
+            Self::InterpreterMissing | Self::LibraryMissing(_) => false,
             Self::BadOptions | Self::ShellNotFound | Self::NoPrivilegedPort => false,
         }
     }
 
     /// Returns whether this is typical of overload, so that fewer launches at a time may help.
     #[must_use]
-    pub fn is_overload(self) -> bool {
+    pub fn is_overload(&self) -> bool {
         matches!(
             self,
             Self::ConnectionRefused | Self::NoPort | Self::ClosedBeforeLogin | Self::ConnectionLost
@@ -99,8 +108,12 @@ impl ShellError {
 
     /// Returns whether the remote shell failed, as opposed to the command that it ran.
     #[must_use]
-    pub fn is_from_shell(self) -> bool {
-        !matches!(self, Self::DirectoryNotFound | Self::ProgramNotExecutable | Self::ProgramNotFound)
+    pub fn is_from_shell(&self) -> bool {
+        match self {
+            Self::DirectoryNotFound | Self::ProgramNotExecutable | Self::ProgramNotFound => false,
+            Self::InterpreterMissing | Self::LibraryMissing(_) => false,
+            _ => true,
+        }
     }
 }
 
@@ -124,6 +137,8 @@ impl fmt::Display for ShellError {
             Self::DirectoryNotFound => "cannot enter the directory",
             Self::ProgramNotExecutable => "program not executable",
             Self::ProgramNotFound => "program not found",
+            Self::InterpreterMissing => "interpreter or dynamic loader of the program not found",
+            Self::LibraryMissing(name) => return write!(f, "cannot load shared library {name}"),
             Self::BadOptions => "remote shell rejects an option or its configuration",
             Self::ShellNotFound => "remote shell not found",
             Self::ShellFailed => "remote shell failed",
@@ -152,7 +167,9 @@ pub(crate) fn of_ssh(printed: &str) -> Option<(ShellError, &str)> {
         return Some((shell_error, line));
     }
     // The last line says that verification failed; one above says why.
-    let above = |what| lines(printed).find(|line| of_key(line) == Some(what)).map(|line| (what, line));
+    let above = |what: ShellError| {
+        lines(printed).find(|line| of_key(line).as_ref() == Some(&what)).map(|line| (what, line))
+    };
     above(ShellError::HostKeyChanged)
         .or_else(|| above(ShellError::HostKeyUnknown))
         .or(Some((shell_error, line)))

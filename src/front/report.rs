@@ -257,7 +257,7 @@ impl fmt::Display for LaunchReport {
         self.write_the_rest(f)?;
         let mut advised = BTreeMap::new();
         for (text, group) in &groups {
-            if let Some(shell_error) = text.shell_error {
+            if let Some(shell_error) = &text.shell_error {
                 group.hosts.iter().for_each(|host| {
                     // It was in a list before.
                     let _ = advised.entry(shell_error).or_insert_with(HostList::new).push(host);
@@ -270,7 +270,7 @@ impl fmt::Display for LaunchReport {
             write!(
                 f,
                 "\nhint: {}",
-                wording::advice(*shell_error, self.is_rsh, all.as_deref().unwrap_or(one), one)
+                wording::advice(shell_error, self.is_rsh, all.as_deref().unwrap_or(one), one)
             )?;
         }
         Ok(())
@@ -308,7 +308,8 @@ impl Group {
         if !self.evidence.is_empty() {
             write!(f, ": \"{}\"", self.evidence)?;
         }
-        f.write_str(")")
+        f.write_str(")")?;
+        write_ranks(&self.members, f)
     }
 }
 

@@ -18,13 +18,16 @@ pub(super) struct FailureText {
 impl FailureText {
     /// The text of a failure in a session that uses this remote shell, or none.
     pub(super) fn of(failure: &Failure, shell: Option<&str>) -> Self {
-        let Some((shell, shell_error)) = shell.zip(failure.shell_error()) else {
+        // Without a remote shell, only the dynamic loader's errors are told apart from the program's.
+        let is_known = |error: &ShellError| shell.is_some() || matches!(error, ShellError::LibraryMissing(_));
+        let Some(shell_error) = failure.shell_error().filter(is_known) else {
             return Self { cause: plain_cause(failure), known_by: None, shell_error: None };
         };
         let cause = match failure.phase {
             Phase::Waiting | Phase::Starting => shell_error.to_string(),
             phase => format!("{shell_error} while {phase}"),
         };
+        let shell = shell.unwrap_or_default();
         let known_by = match &failure.cause {
             Cause::Exited(Exit::Shell(status)) => format!("{shell} exited {status}"),
             Cause::Exited(_) if shell_error.is_from_shell() => format!("{shell} {}", failure.cause),
@@ -60,7 +63,7 @@ fn plain_cause(failure: &Failure) -> String {
 }
 
 /// The hint for hosts with this error; `one` is one of them.
-pub(super) fn advice(shell_error: ShellError, is_rsh: bool, hosts: &str, one: &str) -> String {
+pub(super) fn advice(shell_error: &ShellError, is_rsh: bool, hosts: &str, one: &str) -> String {
     let shell = if is_rsh { "rsh" } else { "ssh" };
     let doctor = format!("`libi doctor {}{hosts}`", if is_rsh { "--shell rsh " } else { "" });
     match shell_error {
@@ -111,6 +114,12 @@ pub(super) fn advice(shell_error: ShellError, is_rsh: bool, hosts: &str, one: &s
         ShellError::DirectoryNotFound => format!("the directory has to be on {one} as well"),
         ShellError::ProgramNotExecutable => format!("is it executable on {one}, and built for its system?"),
         ShellError::ProgramNotFound => format!("is it installed on {one}, and in the PATH of a login without a terminal?"),
+        ShellError::InterpreterMissing => {
+            format!("the interpreter or dynamic loader that the program names has to be on {one}")
+        }
+        ShellError::LibraryMissing(name) => {
+            format!("{name} is missing on {one}: link statically or with an rpath")
+        }
         ShellError::BadOptions => "`ssh -V` says how old it is; look at the options and the configuration".to_owned(),
         ShellError::ShellNotFound => "install the remote shell, or name it with its path".to_owned(),
         ShellError::ConnectionLost | ShellError::ShellFailed => format!("{doctor} goes the way of a launch step by step"),

@@ -32,7 +32,7 @@ fn what_ssh_says_of_a_connection_that_is_not_made() {
         ("Connection reset by peer", ClosedBeforeLogin),
     ] {
         let said = format!("Welcome\nssh: connect to host n1 port 22: {reason}\r\n");
-        assert_eq!(shell_error(255, &said), Some(expected), "{said}");
+        assert_eq!(shell_error(255, &said), Some(expected.clone()), "{said}");
         let behind = format!(
             "channel 0: open failed: connect failed: {reason}\nstdio forwarding failed\n\
              kex_exchange_identification: Connection closed by remote host\n\
@@ -293,6 +293,10 @@ fn what_the_command_says_is_its_status() {
         Some(ShellError::ProgramNotFound)
     );
     assert_eq!(shell_error(126, ""), Some(ShellError::ProgramNotExecutable));
+    let interpreter = "bash: ./x: /bin/python9: bad interpreter: No such file or directory";
+    for status in [126, 127] {
+        assert_eq!(shell_error(status, interpreter), Some(ShellError::InterpreterMissing));
+    }
     assert_eq!(
         shell_error(125, &format!("noise\n{NO_DIRECTORY}/data/run\n")),
         Some(ShellError::DirectoryNotFound)
@@ -303,6 +307,21 @@ fn what_the_command_says_is_its_status() {
     }
     let member = Failure { member: Some(libi_core::ids::Rank(3)), ..failure(Phase::Starting, 127, "") };
     assert_eq!(member.shell_error(), None, "no shell has started it");
+}
+
+#[test]
+fn a_missing_library_is_told_from_a_missing_program() {
+    let said = "./x: error while loading shared libraries: liby.so.1: cannot open shared object \
+                file: No such file or directory\nConnection to n1 closed.\n";
+    let expected = ShellError::LibraryMissing("liby.so.1".to_owned());
+    let leader = failure(Phase::Starting, 127, said);
+    assert_eq!(leader.shell_error(), Some(expected.clone()));
+    assert_eq!(leader.evidence(), said.lines().next().unwrap());
+    assert!(!leader.is_retryable() && !leader.may_be_launcher_fault() && !leader.is_overload());
+    let member = Failure { member: Some(libi_core::ids::Rank(3)), ..leader };
+    assert_eq!(member.shell_error(), Some(expected), "no remote shell is needed to tell");
+    assert_eq!(failure(Phase::Joining, 127, said).shell_error(), None, "it was loaded");
+    assert_eq!(shell_error(1, said), None, "the loader exits with 127");
 }
 
 #[test]

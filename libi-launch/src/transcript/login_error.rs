@@ -55,7 +55,9 @@ impl LoginError {
             ShellError::ConnectionLost
             | ShellError::DirectoryNotFound
             | ShellError::ProgramNotExecutable
-            | ShellError::ProgramNotFound => {
+            | ShellError::ProgramNotFound
+            | ShellError::InterpreterMissing
+            | ShellError::LibraryMissing(_) => {
                 return None;
             }
             ShellError::NoPrivilegedPort | ShellError::LoginEnded => return None,
