@@ -22,5 +22,7 @@ mod limits;
 #[path = "shells/masters.rs"]
 mod masters;
 mod processes;
+#[path = "shells/programs.rs"]
+mod programs;
 #[path = "shells/scene.rs"]
 mod scene;

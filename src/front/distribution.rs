@@ -55,7 +55,10 @@ pub enum DistributionError {
 impl Distribution {
     /// One process of this program on this machine, without arguments, in session 0.
     ///
-    /// The program is a path, or a name to be found in the search path of the host.
+    /// A name without a slash is searched in the `PATH` of each host. A relative path is relative
+    /// to the [working directory](Self::current_dir) if one is set. Otherwise, if the file exists
+    /// below the front end's current directory, all hosts use its absolute path; if it does not,
+    /// the path is relative to where the remote shell starts, usually the home directory.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let hosts = HostList::parse("localhost").unwrap_or_default();
         let mut new =
@@ -91,7 +94,8 @@ impl Distribution {
     }
 
     /// Sets the working directory. By default it is the one in which the remote shell starts
-    /// commands; on this machine, that of the front end.
+    /// commands, usually the home directory; on this machine, that of the front end. A relative
+    /// directory becomes absolute if it exists below the front end's current directory.
     pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
         let directory = self.os_bytes("directory", directory.as_ref().as_os_str());
         self.spec.cwd = Some(directory);

@@ -29,6 +29,7 @@ mod distribution;
 mod event;
 mod messages;
 mod options;
+mod program;
 mod reactor;
 mod report;
 mod runtime;
@@ -41,7 +42,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use libi_core::dist;
 use libi_core::dist::layout::{Layout, LayoutError, lay_out};
 use libi_core::ids::HostIndex;
 use libi_core::join::SessionKey;
@@ -62,6 +62,7 @@ pub use session::{LaunchProgress, LinkCounts, Session, Stage};
 use crate::engine::fd_budget::{FEWEST_FDS, explain};
 use crate::engine::session_io::{SessionIo, inherited};
 use crate::engine::sys::is_main_thread;
+use program::program;
 use runtime::{FrontCommand, FrontRuntime};
 use session::{OutputFiles, SessionStatus};
 use this_machine::{Resolved, resolve};
@@ -330,15 +331,6 @@ fn direct(options: &LaunchOptions, backend: &Backend) -> Result<DirectSettings, 
 
 fn spare(host: libi_core::hosts::HostRef<'_>) -> Spare {
     Spare { name: host.name.to_owned(), user: host.user.map(str::to_owned), port: host.port }
-}
-
-fn program(distribution: &dist::Distribution) -> Program {
-    Program {
-        executable: distribution.executable.clone(),
-        args: distribution.args.clone(),
-        env: distribution.env.clone(),
-        cwd: distribution.cwd.clone(),
-    }
 }
 
 fn host_specs(layout: &Layout) -> Vec<HostSpec> {

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use crate::lab::{Lab, SHELL, eventually};
 use crate::processes;
 
-const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
+pub(crate) const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 pub(crate) const MARK: &str = "LIBI_TEST_MARK";
 /// How much later than its deadline a verdict may be here, where much else goes on.
 const SLACK: Duration = Duration::from_secs(3);

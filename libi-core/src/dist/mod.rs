@@ -37,7 +37,11 @@ pub use os_bytes::{EnvVar, EnvVarError, OsBytes, OsBytesError};
 pub struct Distribution {
     /// The session.
     pub session: SessionId,
-    /// The program, as a path or as a name to be looked up in the search path of the host.
+    /// The program. A name without a slash is searched in the `PATH` of each host.
+    ///
+    /// A relative path is relative to [`cwd`](Self::cwd) if that is set. Otherwise, if the file
+    /// exists below the current directory of the front end, its absolute path is used on all hosts;
+    /// if not, the path is relative to where a login starts, usually the home directory.
     pub executable: OsBytes,
     /// Its arguments, without the program's name.
     pub args: Vec<OsBytes>,
@@ -46,7 +50,9 @@ pub struct Distribution {
     /// Variables set in addition to the environment that the host provides; of equal names the last
     /// one counts.
     pub env: Vec<EnvVar>,
-    /// The working directory; by default the one in which the remote shell starts.
+    /// The working directory. A relative one becomes absolute if it exists below the current
+    /// directory of the front end. `None` is the current directory on the front end's own host,
+    /// and where a login starts, usually the home directory, on hosts behind a remote shell.
     pub cwd: Option<OsBytes>,
 }
 
