@@ -125,7 +125,7 @@ fn cause(cause: &Cause) -> libi_cause {
         Cause::HeartbeatLost => LIBI_CAUSE_SILENT,
         Cause::Unreachable => LIBI_CAUSE_UNREACHABLE,
         Cause::LauncherLost(_) => LIBI_CAUSE_LAUNCHER_LOST,
-        Cause::Cancelled => LIBI_CAUSE_ABANDONED,
+        Cause::Cancelled | Cause::SettleElapsed => LIBI_CAUSE_ABANDONED,
     }
 }
 

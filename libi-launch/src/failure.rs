@@ -91,6 +91,9 @@ pub enum Cause {
     LauncherLost(HostIndex),
     /// The launch was cancelled, for other reasons, before its outcome was known.
     Cancelled,
+    /// It was not up when the launch had settled: enough hosts were up, and no other host had joined
+    /// or failed for the settle time.
+    SettleElapsed,
 }
 
 impl fmt::Display for Cause {
@@ -108,6 +111,7 @@ impl fmt::Display for Cause {
             Self::Unreachable => f.write_str("cannot connect to the host that launched it"),
             Self::LauncherLost(launcher) => write!(f, "assigned to {launcher}, which is lost"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::SettleElapsed => f.write_str("not up within the settle time"),
         }
     }
 }
@@ -250,7 +254,7 @@ impl Failure {
             Cause::OutOfResources(_) | Cause::Closed | Cause::TimedOut => true,
             Cause::HeartbeatLost | Cause::LauncherLost(_) => true,
             Cause::NotStarted(_) | Cause::Protocol(_) | Cause::Version(_) | Cause::WrongTicket => false,
-            Cause::Cancelled | Cause::Unreachable => false,
+            Cause::Cancelled | Cause::SettleElapsed | Cause::Unreachable => false,
         }
     }
 

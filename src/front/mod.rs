@@ -244,6 +244,7 @@ impl FrontEnd {
             spares: options.spares.iter().map(spare).collect(),
             rules: options.rules,
             policy: options.policy,
+            settle: options.settle,
             deadline: options.deadline,
             backend,
             output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },

@@ -36,6 +36,13 @@ pub struct LaunchOptions {
     pub backend: Option<Backend>,
     /// How many hosts have to join for the session to come up.
     pub policy: Policy,
+    /// When enough hosts have joined: how long no further host may join, fail or be relaunched before
+    /// the session goes up without those that are still open. These are reported with
+    /// [`Cause::SettleElapsed`](crate::Cause::SettleElapsed).
+    ///
+    /// `None` is four times the slowest launch so far, and at least two seconds. With
+    /// [`Duration::MAX`] the session goes up when every host has joined or failed.
+    pub settle: Option<Duration>,
     /// The time after which the launch is over in any case: up, or given up.
     pub deadline: Duration,
     /// Timeouts and limits that all hosts of the launch use.
@@ -97,6 +104,7 @@ impl Default for LaunchOptions {
         Self {
             backend: None,
             policy: Policy::All,
+            settle: None,
             deadline: Duration::from_secs(120),
             rules: Rules::default(),
             cost: None,
@@ -137,9 +145,11 @@ impl LaunchOptions {
     }
 
     /// Accepts any number of hosts, as long as the master joins; spare hosts replace failed ones.
+    /// The launch settles when no host has joined or failed for the time that one attempt may take.
     #[must_use]
     pub fn best_effort(mut self, spares: HostList) -> Self {
         self.policy = Policy::AtLeast(1);
+        self.settle = Some(self.rules.hello_timeout);
         self.spares = spares;
         self
     }
@@ -168,6 +178,7 @@ macro_rules! setters {
 
 setters! {
     policy: Policy,
+    settle: Option<Duration>,
     deadline: Duration,
     rules: Rules,
     strategy: Strategy,

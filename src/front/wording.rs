@@ -57,7 +57,7 @@ fn plain_cause(failure: &Failure) -> String {
         (Cause::Exited(Exit::Code(0)), Phase::Starting) => "exited 0 without joining".to_owned(),
         (cause @ Cause::Exited(_), Phase::Starting) => format!("{cause} before joining"),
         (Cause::LauncherLost(_), _) | (_, Phase::Waiting) => failure.cause.to_string(),
-        (Cause::Cancelled, phase) => format!("{}, still {phase}", failure.cause),
+        (Cause::Cancelled | Cause::SettleElapsed, phase) => format!("{}, still {phase}", failure.cause),
         (cause, phase) => format!("{cause} while {phase}"),
     }
 }

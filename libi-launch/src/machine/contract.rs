@@ -202,6 +202,10 @@ pub struct LaunchPlan {
     pub rules: Rules,
     /// How many hosts have to join.
     pub policy: Policy,
+    /// When enough hosts have joined: how long no host may join, fail or be relaunched before the
+    /// open ones are given up. `None` is a multiple of the slowest launch so far, at least two
+    /// seconds. With [`Duration::MAX`], every host has its verdict first.
+    pub settle: Option<Duration>,
     /// The time from the start of the launch by which every host has its verdict.
     pub deadline: Duration,
     /// The assumed cost of a launch.
@@ -229,6 +233,7 @@ impl LaunchPlan {
             size,
             rules: Rules::default(),
             policy: Policy::All,
+            settle: None,
             deadline: Duration::from_secs(120),
             cost,
             backend: Backend::default(),

@@ -58,12 +58,14 @@ pub(super) struct HostTable {
     hosts: Vec<(Attempt, HostState)>,
     waiting: u32,
     joined: u32,
+    /// How often the state of a host has changed.
+    changes: u64,
 }
 
 impl HostTable {
     pub(super) fn new(hosts: u32, policy: Policy) -> Self {
         let unknown = (Attempt::default(), HostState::Waiting);
-        Self { policy, hosts: vec![unknown; hosts as usize], waiting: hosts, joined: 0 }
+        Self { policy, hosts: vec![unknown; hosts as usize], waiting: hosts, joined: 0, changes: 0 }
     }
 
     /// Records a report, and returns whether a joined host is lost now. Reports of earlier attempts
@@ -91,7 +93,7 @@ impl HostTable {
         let beside = matches!(
             &known,
             HostState::Failed(Failure {
-                cause: Cause::LauncherLost(_) | Cause::Cancelled,
+                cause: Cause::LauncherLost(_) | Cause::Cancelled | Cause::SettleElapsed,
                 phase: Phase::Waiting,
                 ..
             })
@@ -104,6 +106,7 @@ impl HostTable {
         {
             *count = *count + u32::from(known == kind) - u32::from(entry.1 == kind);
         }
+        self.changes += 1;
         *entry = (*attempt, known);
         lost
     }
@@ -125,16 +128,30 @@ impl HostTable {
         }
     }
 
-    /// The decision that follows from the table.
-    pub(super) fn decide(&self) -> LaunchDecision {
+    fn needed(&self) -> u32 {
         let hosts = self.hosts.len() as u32;
-        let needed = match self.policy {
+        match self.policy {
             Policy::All => hosts,
             Policy::AtLeast(least) => least.clamp(1, hosts.max(1)),
-        };
+        }
+    }
+
+    /// Whether the session could go up without the hosts that are open.
+    pub(super) fn has_enough(&self) -> bool {
+        let has_master = self.hosts.first().is_some_and(|(_, state)| *state == HostState::Joined);
+        has_master && self.joined >= self.needed()
+    }
+
+    /// How often the state of a host has changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The decision that follows from the table.
+    pub(super) fn decide(&self) -> LaunchDecision {
         // The first host has the master, without which there is no session.
         let no_master = self.hosts.first().is_some_and(|(_, known)| matches!(known, HostState::Failed(_)));
-        let hopeless = self.joined + self.waiting < needed;
+        let hopeless = self.joined + self.waiting < self.needed();
         if no_master || hopeless && self.waiting == 0 {
             LaunchDecision::GiveUp
         } else if hopeless {

@@ -33,6 +33,8 @@ pub enum ParentMessage {
     End(Ending),
     /// Credit for this many more bytes of output on this link.
     Credit(u32),
+    /// Hosts whose leaders are not up are given up with this cause; launching goes on otherwise.
+    GiveUpOpen(Cause),
 }
 
 /// The members of a session that comes up, or a part of that information.

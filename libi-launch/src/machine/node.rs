@@ -13,6 +13,7 @@ mod output;
 mod parent;
 mod session_end;
 mod session_up;
+mod settling;
 mod sharing;
 mod spares;
 

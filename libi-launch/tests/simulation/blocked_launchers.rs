@@ -85,6 +85,7 @@ pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> R
         || scenario.bad > 0.0
         || scenario.trouble != Trouble::Nothing
         || links_fail
+        || scenario.settles()
     {
         return Ok(());
     }

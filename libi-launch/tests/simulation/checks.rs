@@ -243,8 +243,10 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         let mut tried = world.fates.iter().filter(|((place, _), _)| *place == MemberRole::Leader(host));
         let last = tried.next_back().map(|(_, fate)| *fate);
         let was_silent = matches!(last, Some(Fate::Hangs | Fate::HangsWithBanner));
-        let own =
-            !matches!(failure.cause, Cause::Cancelled | Cause::LauncherLost(_) | Cause::OutOfResources(_));
+        let own = !matches!(
+            failure.cause,
+            Cause::Cancelled | Cause::SettleElapsed | Cause::LauncherLost(_) | Cause::OutOfResources(_)
+        );
         let too_early = failure.phase == Phase::Starting && failure.elapsed < scenario.rules.hello_timeout;
         if in_time && failure.cause == Cause::TimedOut && too_early {
             return Err(format!("{host} was cut short, but is reported as timed out: {failure:?}"));
@@ -262,14 +264,15 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             Trouble::Hang(_) => was_silent,
             Trouble::DenyAll(_) => scenario.denies_all(host.0),
             Trouble::Nothing | Trouble::RefuseOnce(_) => false,
-        } || scenario.is_crowded() && failure.is_out_of_resources();
+        } || scenario.is_crowded() && failure.is_out_of_resources()
+            || failure.cause == Cause::SettleElapsed;
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));
         }
     }
     for replaced in front.replaced() {
         let launched = world.starts.iter().any(|start| start.name == replaced.by);
-        if *verdict == Notice::Up && in_time && !launched && !scenario.is_crowded() {
+        if *verdict == Notice::Up && in_time && !launched && !scenario.is_crowded() && !scenario.settles() {
             return Err(format!("was never launched: {replaced:?}"));
         }
     }
@@ -311,8 +314,10 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
         let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
         let times = latest.count() + usize::from(counted);
         let was_up = tried.iter().any(|(_, fate)| fate.joins());
-        let own =
-            !matches!(failure.cause, Cause::Cancelled | Cause::LauncherLost(_) | Cause::OutOfResources(_));
+        let own = !matches!(
+            failure.cause,
+            Cause::Cancelled | Cause::SettleElapsed | Cause::LauncherLost(_) | Cause::OutOfResources(_)
+        );
         if up && own && is_retryable && !was_up && times != usize::from(rules.attempts) {
             return Err(format!("{host} is given up after {times} launches: {tried:?}, {failure:?}"));
         }

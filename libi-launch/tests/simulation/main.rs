@@ -11,6 +11,7 @@ mod denied_logins;
 mod direct;
 mod processor;
 mod scenario;
+mod settling;
 mod tree_views;
 mod world;
 
@@ -23,7 +24,7 @@ use libi_core::join::{MemberRole, SessionKey};
 use libi_core::plan::Strategy;
 use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
-use libi_launch::failure::Phase;
+use libi_launch::failure::{Cause, Phase};
 use libi_launch::machine::{Event, HostState, Node, Notice, Policy};
 
 use scenario::{Scenario, Trouble};
@@ -65,7 +66,7 @@ fn every_launch_ends_with_a_true_verdict_and_leaves_no_process() {
     let found = found.chain(FOUND_WITH_POLICIES.into_iter().map(Scenario::with_policies));
     let found = found.chain(FOUND_WITH_LINKS.into_iter().map(Scenario::with_links));
     let found = found.chain(FOUND_WITH_BLOCKED_LAUNCHERS.into_iter().map(Scenario::with_blocked_launchers));
-    for scenario in found.chain(seeds().map(Scenario::with_capacity)) {
+    for scenario in found.chain(seeds().map(Scenario::with_settle)) {
         let seed = scenario.seed;
         if let Err(wrong) = run(&scenario) {
             panic!("LIBI_SEEDS={seed} cargo test -p libi-launch --test simulation\n{wrong}\n{scenario:#?}");
@@ -246,13 +247,14 @@ fn check_fates(
                 }
             }
             HostState::Failed(failure) => {
+                let cut_short = failure.cause == Cause::SettleElapsed;
                 let all_goes_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
-                if up && in_time && all_goes_well && !scenario.is_crowded() {
+                if up && in_time && all_goes_well && !scenario.is_crowded() && !cut_short {
                     return Err(format!("host {host} has met with nothing bad, but: {failure:?}"));
                 }
                 // A launch that was cut short says nothing about the host.
                 let own = matches!(failure.phase, Phase::Starting | Phase::Handshaking);
-                if up && in_time && own && !last.is_some_and(|fate| fate.explains(failure)) {
+                if up && in_time && own && !cut_short && !last.is_some_and(|fate| fate.explains(failure)) {
                     return Err(format!(
                         "host {host} has the fates {tried:?}, but is reported as {failure:?}"
                     ));

@@ -59,6 +59,11 @@ pub(crate) struct RunArgs {
     /// How many hosts have to join [default: all]
     #[arg(long, value_name = "COUNT")]
     min_hosts: Option<u32>,
+    /// Once enough hosts have joined: how long no further host may join or fail
+    /// before the session goes up without the others [default: 4 times the
+    /// slowest launch, at least 2s]
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    settle: Option<Duration>,
     /// Spare hosts that replace hosts that fail
     #[arg(long, value_name = "LIST")]
     spares: Option<String>,
@@ -151,6 +156,7 @@ fn options(arguments: &RunArgs) -> Result<LaunchOptions, CliError> {
         .input(true)
         .allow_plain(arguments.allow_plain)
         .policy(arguments.min_hosts.map_or(Policy::All, Policy::AtLeast))
+        .settle(arguments.settle)
         .deadline(arguments.deadline)
         .output(arguments.output.clone().map_or(Output::Events, Output::Files)))
 }

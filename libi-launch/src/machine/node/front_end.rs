@@ -13,6 +13,7 @@ use libi_core::wire::Kind;
 
 use super::live_members::LiveMembers;
 use super::session_end::TERMINATE;
+use super::settling::SettleTimer;
 use super::{Effect, LaunchPlan, Node, Notice, Role, SessionStage};
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
 use crate::machine::host_table::{HostState, HostTable, LaunchDecision, Replacement};
@@ -34,6 +35,7 @@ pub(super) struct FrontEndState {
     deadline: Instant,
     /// When too many hosts have failed: the time until which launching continues.
     linger_until: Instant,
+    pub(super) settle: SettleTimer,
     /// Once launching has stopped: the cause, and the time by which every open host has to be
     /// reported.
     concluding: Option<(Cause, Instant)>,
@@ -76,6 +78,7 @@ impl FrontEndState {
             members: LiveMembers::new(plan.size),
             deadline,
             linger_until,
+            settle: SettleTimer::new(plan.settle),
             concluding: None,
             shape,
             cost: plan.cost,
@@ -100,6 +103,15 @@ impl FrontEndState {
         }
     }
 
+    /// Records the times of a launch; one that reached its hello is not replaced by one that did not.
+    fn note_timing(&mut self, host: HostIndex, timing: &LaunchTiming) {
+        if let Some(known) = self.timings.get_mut(host.0 as usize)
+            && (timing.hello.is_some() || known.hello.is_none())
+        {
+            *known = *timing;
+        }
+    }
+
     pub(super) fn begin(&mut self, now: Instant) {
         self.deadline = now + self.allowed;
     }
@@ -118,8 +130,13 @@ impl FrontEndState {
 
     /// The next deadline before the session is up.
     pub(super) fn deadline(&self, stage: SessionStage) -> Option<Instant> {
-        let next = self.concluding.as_ref().map_or(self.deadline.min(self.linger_until), |(_, by)| *by);
-        (stage < SessionStage::Up).then_some(next)
+        let settles = if self.concluding.is_none() { self.settle.due() } else { Instant::FAR_FUTURE };
+        (stage < SessionStage::Up).then_some(self.verdicts_due().min(settles))
+    }
+
+    /// When launching has to stop, or open verdicts are not waited for any longer.
+    fn verdicts_due(&self) -> Instant {
+        self.concluding.as_ref().map_or(self.deadline.min(self.linger_until), |(_, by)| *by)
     }
 
     /// Whether enough hosts could still join at the last decision.
@@ -209,14 +226,11 @@ impl Node {
                     front.members.remove(*rank);
                     out.push(Effect::Notify(Notice::Detached(*rank)));
                 }
-                ChildMessage::Joined(host, _, timing)
-                | ChildMessage::Failed(host, _, Failure { timing, .. }) => {
-                    if let Some(known) = front.timings.get_mut(host.0 as usize)
-                        && (timing.hello.is_some() || known.hello.is_none())
-                    {
-                        *known = *timing;
-                    }
+                ChildMessage::Joined(host, _, timing) => {
+                    front.settle.joined(*host, timing);
+                    front.note_timing(*host, timing);
                 }
+                ChildMessage::Failed(host, _, Failure { timing, .. }) => front.note_timing(*host, timing),
                 ChildMessage::Relaunch(..)
                 | ChildMessage::Link(..)
                 | ChildMessage::NoDependents
@@ -260,7 +274,7 @@ impl Node {
             LaunchDecision::Hopeless => front.linger_until.min(now + self.rules.failure_linger),
             _ => Instant::FAR_FUTURE,
         };
-        let late = front.deadline(self.stage).is_some_and(|by| now >= by);
+        let late = now >= front.verdicts_due();
         match (decision, &front.concluding) {
             (LaunchDecision::Go, _) => self.go(now, out),
             (LaunchDecision::GiveUp, _) => self.give_up(now, out),
@@ -275,7 +289,7 @@ impl Node {
                 front.table.close(&failure);
                 self.decide(&[], now, out);
             }
-            (LaunchDecision::Wait | LaunchDecision::Hopeless, _) => {}
+            (LaunchDecision::Wait | LaunchDecision::Hopeless, _) => self.settle(now, out),
         }
     }
 
@@ -302,7 +316,7 @@ impl Node {
                 LateLoss::Unaffected
             }
             ChildMessage::Failed(host, attempt, failure) => match front.late_losses.remove(host) {
-                Some(lost) if failure.cause == Cause::Cancelled => {
+                Some(lost) if matches!(failure.cause, Cause::Cancelled | Cause::SettleElapsed) => {
                     let leader = self.host_specs.get(host).and_then(|spec| spec.blocks.first());
                     if let (Some(block), Cause::Exited(exit)) = (leader, &lost.cause) {
                         front.members.remove(block.first);

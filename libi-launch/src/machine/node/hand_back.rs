@@ -84,7 +84,7 @@ impl Node {
     pub(super) fn judge(&mut self, launch: Launch, failure: Failure, retry: Retry) {
         let speaks_of_here = failure.may_be_launcher_fault();
         let given_up = retry == Retry::Never;
-        if self.stage != SessionStage::Launching {
+        if self.stage != SessionStage::Launching || failure.cause == Cause::SettleElapsed {
             return self.give_up_host(launch, failure);
         }
         if self.health.is_unusable() {

@@ -188,6 +188,13 @@ impl LaunchHealth {
         }
     }
 
+    /// Forgets failures of hosts that are not this node's to launch any more.
+    pub(super) fn forget_failures(&mut self) {
+        if let HealthState::Undecided(evidence) = &mut self.state {
+            **evidence = Evidence::default();
+        }
+    }
+
     /// Decides whether launching does not work here. `in_flight` launches are open, and `waiting`
     /// hosts wait or back off; a launch is silent after `timeout`.
     pub(super) fn evaluate(

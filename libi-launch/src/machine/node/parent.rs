@@ -178,7 +178,10 @@ impl Node {
                 self.session_up(absent, below, Some(membership.top), now, out);
                 out.push(Effect::Notify(Notice::Up));
             }
-            (ParentMessage::StopLaunching(_) | ParentMessage::Go(_), _) => {}
+            (ParentMessage::GiveUpOpen(why), _) if self.stage == SessionStage::Launching => {
+                self.give_up_open(&why, now, out);
+            }
+            (ParentMessage::StopLaunching(_) | ParentMessage::GiveUpOpen(_) | ParentMessage::Go(_), _) => {}
             (ParentMessage::Signal(signal), _) => self.signal(signal, out),
             (ParentMessage::End(ending), _) => self.end(ending, now, out),
             (ParentMessage::Credit(bytes), _) => self.relay.grant(bytes),

@@ -41,7 +41,10 @@ impl Node {
         let is_open = attempt >= noted && !matches!(known, HostState::Failed(_));
         // A host that was lost with its launcher, or found no resources, is not at fault; a spare
         // would fare the same.
-        let at_fault = !matches!(failure.cause, Cause::LauncherLost(_) | Cause::OutOfResources(_));
+        let at_fault = !matches!(
+            failure.cause,
+            Cause::LauncherLost(_) | Cause::OutOfResources(_) | Cause::SettleElapsed
+        );
         if !is_open || !at_fault || !front.can_still_succeed() {
             return None;
         }
