@@ -26,6 +26,27 @@
 //! depend on it end as well. A program that does its work and ends calls [`Member::drain`] first,
 //! which waits until no other member needs this process; a program that lives on calls
 //! [`Member::detach`].
+//!
+//! # Processes that a member starts
+//! Every member leads a process group. Processes that it starts stay in this group unless they or
+//! their starter move them with `setpgid` or `setsid`, as shells with job control and daemons do.
+//! Until the member detaches, its group gets SIGKILL
+//!
+//! - when the session ends, after the grace period;
+//! - when the member ends for whatever reason, if its parent has started it directly: all members
+//!   but those that a remote shell has started.
+//!
+//! Libi does not end
+//!
+//! - processes in other groups;
+//! - the group of a member that a remote shell has started, if that member ends before the session;
+//! - the group of a member whose parent, which may be the front end, crashes or is killed: the
+//!   kernel then kills the member itself and nothing else.
+//!
+//! A program that needs more can give its children a parent-death signal (`PR_SET_PDEATHSIG`), or
+//! become a subreaper (`PR_SET_CHILD_SUBREAPER`). Libi makes no process a subreaper: front ends and
+//! members are users' programs, and their `waitpid(-1)` would return children that they have not
+//! started.
 
 mod comm;
 mod parent_death;

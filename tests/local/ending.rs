@@ -203,3 +203,28 @@ fn a_front_end_that_is_dropped_leaves_nothing() {
     assert_eq!(session.stage(), Stage::Over);
     assert!(session.terminate(ms(0)).is_ok(), "there is nothing left to end");
 }
+
+#[test]
+fn a_member_that_ends_takes_its_process_group_along() {
+    for end in ["exit:0", "exit:3", "abort", "signal:9"] {
+        let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+        let _session = up(&front, &lab, "a[1-2]:2", &["join", "spawn", "finish:30000", end]);
+        let heard = Heard::all(&front);
+        assert_eq!(heard.exits.len(), 4, "{end}: {}", heard.described());
+        lab.is_empty_within(SOON);
+    }
+}
+
+#[test]
+fn processes_in_groups_of_their_own_outlive_the_session() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let words = ["ignore:15", "join", "spawn-group", "spawn", "out:ready", "wait"];
+    let session = up(&front, &lab, "a[1-2]:2", &words);
+    let mut heard = Heard::default();
+    heard.until(&front, "all are ready", |heard| heard.texts.len() == 4);
+    assert_eq!(lab.living().len(), 12);
+    session.terminate(ms(100)).unwrap();
+    eventually("only those are left", || lab.living().len() == 4);
+    drop((session, front));
+    assert_eq!(lab.living().len(), 4, "libi does not know them");
+}

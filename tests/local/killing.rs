@@ -140,7 +140,7 @@ fn find(victim: Victim, lab: &Lab, front: i32, random: &mut Rng) -> i32 {
 }
 
 #[test]
-#[ignore = "a member is killed with its starter, and then cannot end what it has started itself"]
+#[ignore = "the kernel kills only the members; nothing is left to kill their process groups"]
 fn a_killed_front_end_leaves_nothing_of_what_members_have_started() {
     let lab = Lab::new();
     let mut front = Front::start(&lab, "a[1-4]", &["join", "spawn", "out:spawned", "wait"]);

@@ -25,6 +25,7 @@
 //! ignore:N         ignores a signal
 //! catch:N:PATH     makes a file when it gets this signal, and goes on
 //! spawn            starts a process that does nothing for a minute, and does not wait for it
+//! spawn-group      the same, in a process group of its own
 //! talk:OPERATION   talks to the others, and checks what comes of it: see talk.rs
 //! case:FILE:N+N…   plays these sessions of a file of tests/cases/, and checks what comes of it
 //! stream:SEED:STEPS:DIR   takes random steps while somebody may be killed: see stream.rs
@@ -121,6 +122,10 @@ fn obey(word: &str, member: &mut Option<Member>) {
             unsafe { libc::signal(signal.parse().unwrap(), handler) };
         }
         "spawn" => drop(std::process::Command::new("sleep").arg("60").spawn().unwrap()),
+        "spawn-group" => {
+            use std::os::unix::process::CommandExt;
+            drop(std::process::Command::new("sleep").arg("60").process_group(0).spawn().unwrap());
+        }
         "talk" => or_end(word, talk::talk(member.as_ref().unwrap(), rest)),
         "case" => or_end("case", case::case(member.as_ref().unwrap(), rest)),
         "stream" => or_end("stream", stream::stream(member.as_ref().unwrap(), rest)),
