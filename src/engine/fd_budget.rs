@@ -1,6 +1,6 @@
 //! File descriptors as a resource: how many are open, how many may be, and which are reserved.
 //!
-//! A started host takes up to [`FDS_PER_START`] descriptors, and one more when it connects directly.
+//! A started host takes up to [`FDS_PER_START`] descriptors, and one more if it connects directly.
 //! The direct connection comes later, and its descriptor must be left when it comes: without it the
 //! host could not be accepted, although it runs. So a start is refused while descriptors are left,
 //! if they are reserved for the connections of hosts that were started before. The launch half then

@@ -1,6 +1,6 @@
 //! Processes with a low limit of open files: descriptors are left for direct connections, hosts
-//! beyond the limit are launched by others or name the cause, and the soft limit is raised up to the
-//! hard one.
+//! beyond the limit are launched by others or name the cause, and the soft limit is raised if that
+//! is possible.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
