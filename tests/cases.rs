@@ -1,9 +1,10 @@
-//! Real processes do what `tests/cases/*.toml` says, and check what comes of it: the same cases that the simulator and links in memory
-//! are tried with.
+//! Real processes run the cases of `tests/cases/*.toml`, the same as the simulator and the links in
+//! memory, and check the results.
 //!
-//! Members play their parts as `member/play.rs` says, and end with status 0 if everything came out as it should; the test
-//! plays the front end's. Sessions of more than 65 members, and all combinations of trees and hosts, are tried with
-//! `LIBI_CASES=all`, as `tests/run` does; a part of them without it.
+//! Members run their part as described in `member/play.rs`, and exit with status 0 if every result
+//! was right. The test runs the part of the front end. `LIBI_CASES=all`, which `tests/run` sets,
+//! adds sessions of more than 65 members and all combinations of trees and hosts; without it, a
+//! part of them is run.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "shell/lab.rs"]
@@ -59,7 +60,7 @@ fn play_all(file: &str) {
     launches(file, all, |session| all || session.size <= 65).iter().for_each(play_here);
 }
 
-/// Launches it on this machine, plays the front end's part, and checks that all have ended well and nothing is left.
+/// Runs a launch on this machine. Checks that all members ended well and that no process is left.
 fn play_here(launch: &Launch) {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let distributions = launch.distributions(SessionId(0), &launch.words());

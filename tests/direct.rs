@@ -1,8 +1,9 @@
-//! Direct links between real processes, launched through the stand-in shell: that links move and lose nothing, what
-//! happens where they cannot, what can be seen from outside, and what strangers can do.
+//! Direct links between real processes that are launched through the stand-in shell: links move and
+//! lose nothing; what happens where they cannot; what can be seen from outside; and what strangers
+//! can do.
 //!
-//! All hosts are this machine. What needs root (looking at packets, a namespace without a network) fails without it if
-//! CI=true, and is left out otherwise, saying so.
+//! All hosts are this machine. Tests that need root, for packets or for a namespace without a
+//! network, fail without it if `CI=true`, and are skipped with a message otherwise.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "packets and descriptors of others are the operating system's")]
 

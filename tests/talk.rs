@@ -1,7 +1,9 @@
-//! Real processes on this machine that talk to one another and to their front end: every operation, checked by everybody; and
-//! what is heard when somebody is late, calls something else, or is killed.
+//! Real processes on this machine that communicate with each other and with their front end: every
+//! operation, checked by every member, and what is reported when a member is late, calls something
+//! else, or is killed.
 //!
-//! What members do and check is in `member/talk.rs`; a member that finds something wrong says so and ends with another status than 0.
+//! `member/talk.rs` has what members do and check. A member that finds a wrong result prints it and
+//! exits with a status other than 0.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "local/lab.rs"]
@@ -21,7 +23,7 @@ fn size(hosts: &str) -> u32 {
     HostList::parse(hosts).unwrap().iter().map(|host| host.count).sum()
 }
 
-/// Launches members that do this, and gives what the front end hears when all have ended.
+/// Launches members that do this. Returns what the front end has seen when all have ended.
 fn play(hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let session = launch(&front, lab.members(hosts, words));
@@ -32,7 +34,7 @@ fn play(hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard 
     heard
 }
 
-/// All of them end well, but for those that are named.
+/// All members end well, except the named ones.
 fn all_is_well(hosts: &str, heard: &Heard, but: &[(u32, Exit)]) {
     let should = |rank| but.iter().find(|but| but.0 == rank).map_or(Exit::Code(0), |but| but.1);
     for rank in 0..size(hosts) {
@@ -49,7 +51,7 @@ fn all_do(hosts: &str, joins: &str, talk: &[String]) {
     all_is_well(hosts, &play(hosts, &words, |_| ()), &[]);
 }
 
-/// Every operation, from and to the first, the last and one between, with nothing, little and much.
+/// Every operation, with the first, the last and a middle root, and with no, little and much data.
 fn operations(size: u32) -> Vec<String> {
     let mut all = vec!["barrier".to_owned(), "ring".to_owned()];
     for length in [0, 1, 1000, 300_000 / size] {
@@ -110,7 +112,7 @@ fn a_member_killed_in_a_barrier_is_named_to_the_others_which_continue() {
     for hosts in ["a:2", "a:2,b,c:2", "n[1-4]:4"] {
         let victim = size(hosts) - 1;
         let word = format!("talk:killed:{victim}");
-        // Nobody can be expected to be needed by one that is lost.
+        // A member can be lost before it is needed.
         let heard = play(hosts, &["join", &word, "finish:30000"], |_| ());
         all_is_well(hosts, &heard, &[(victim, Exit::Signal(libc::SIGKILL))]);
     }

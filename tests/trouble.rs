@@ -1,6 +1,8 @@
-//! What becomes of what real processes say to one another when some of them are killed or stopped, and how much memory it takes.
+//! What happens to the communication of real processes when some are killed or stopped, and how
+//! much memory it takes.
 //!
-//! `LIBI_KILLS` is three times how many moments there are for each victim (10 by default), `LIBI_SEED` where they come from.
+//! `LIBI_KILLS` is three times the number of moments for each victim (default 10). `LIBI_SEED` is
+//! the seed of the moments.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "trouble/fronts.rs"]
@@ -31,14 +33,14 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// What is drawn by chance depends on the seed alone, which is printed.
+/// Random numbers that follow from the seed alone, which is printed.
 fn seeded() -> Rng {
     let seed = number("LIBI_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     println!("LIBI_SEED={seed}");
     Rng::new(seed)
 }
 
-/// At how many moments something is killed; fewer than elsewhere, as each takes seconds.
+/// At how many moments a process is killed. Fewer than in other tests, as each takes seconds.
 fn moments() -> u64 {
     number("LIBI_KILLS").unwrap_or(10).div_ceil(3)
 }

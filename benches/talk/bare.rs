@@ -1,7 +1,8 @@
-//! The baseline: the same tree of processes, the same kinds of sockets, and nothing but reading and writing.
+//! The baseline: the same tree of processes with the same kinds of sockets, and nothing but reading
+//! and writing.
 //!
-//! Every process of it is this program again, with the numbers of its descriptors as arguments. The first one measures, and writes
-//! what it has measured to its standard output.
+//! Every process is this program again, with the numbers of its descriptors as arguments. The first
+//! one measures, and writes the results to its standard output.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,19 +18,19 @@ pub(crate) const ROLE: &str = "bare";
 /// How much is read and written at a time.
 const PIECE: usize = 256 << 10;
 
-/// What connects hosts; members of a host are connected by pairs of sockets in any case.
+/// What connects hosts. Members of a host are always connected by socket pairs.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Wire {
     Pair,
     Tcp,
 }
 
-/// How long it takes until everybody has all bytes and the first knows it.
+/// How long it takes until all processes have all bytes and the first one knows it.
 pub(crate) fn relay(parents: &[Option<usize>], wire: Wire, bytes: usize, times: usize) -> Vec<Duration> {
     run(parents, wire, "relay", bytes, times)
 }
 
-/// How long a byte of everybody takes to come together at the first, and back.
+/// How long it takes to collect a byte from each process at the first, and to send one back.
 pub(crate) fn token(parents: &[Option<usize>], wire: Wire, times: usize) -> Vec<Duration> {
     run(parents, wire, "token", 0, times)
 }
@@ -61,7 +62,7 @@ fn run(parents: &[Option<usize>], wire: Wire, what: &str, bytes: usize, times: u
         ]);
         command.args(numbers.iter().map(ToString::to_string));
         command.stdout(if up.is_some() { Stdio::null() } else { Stdio::piped() });
-        // SAFETY: between fork and exec this only makes system calls on numbers.
+        // SAFETY: between fork and exec, only system calls on numbers are made.
         unsafe {
             command.pre_exec(move || {
                 for number in &numbers {
@@ -97,7 +98,7 @@ fn pair(wire: Wire) -> (OwnedFd, OwnedFd) {
 pub(crate) fn work(words: &[String]) {
     let number = |word: &String| word.parse::<usize>().unwrap();
     let (bytes, times, first) = (number(&words[1]), number(&words[2]), words[3] == "first");
-    // SAFETY: whoever has started this process has left these descriptors open for it.
+    // SAFETY: the parent has left these descriptors open for this process.
     let mut files = words[4..].iter().map(|word| unsafe { File::from_raw_fd(number(word) as RawFd) });
     let mut up = if first { None } else { files.next() };
     let mut down: Vec<File> = files.collect();
@@ -133,7 +134,7 @@ pub(crate) fn work(words: &[String]) {
     }
 }
 
-/// Has as many descriptors as there may be.
+/// Raises the soft limit of descriptors to the hard one.
 pub(crate) fn raise_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls get a pointer to a value that lives through them.

@@ -1,20 +1,23 @@
-//! How fast members talk over the launch tree on this machine, beside the bare cost of moving the same bytes through the same
-//! kinds of sockets in the same tree of processes.
+//! How fast members communicate over the launch tree on this machine, compared with the bare cost
+//! of moving the same bytes through the same kinds of sockets in the same tree of processes.
 //!
-//! `cargo bench --features test-shell --bench talk [PART] [ROUNDS]` prints medians over rounds (5 unless given) with the least and the
-//! most. Ours and the baseline take turns. The parts, all of them unless one is named:
+//! `cargo bench --features test-shell --bench talk [PART] [ROUNDS]` prints medians over rounds
+//! (default 5) with the minimum and the maximum. libi and the baseline alternate. The parts, all of
+//! them by default:
 //!
-//! - `broadcast`: 1 GiB (or `LIBI_BENCH_BYTES`) to 16 hosts with 4 members, direct links, authenticated and encrypted, beside a relay that
-//!   reads and writes to its children;
-//! - `barrier`: over 64, 256 and 1,024 members, beside one token that goes up and down;
-//! - `calls`: gather and scatter of 4 KiB, allgather of 64 bytes, ring at 1,024 members, alltoall of 8 bytes at 256, small broadcasts
-//!   one behind the other and many at a time;
-//! - `memory`: gather of 1 MiB from 256 members: what each process needs beside its own data;
-//! - `scale`: every call against the number of members, with `LIBI_BENCH_SVG=FILE` as a picture.
+//! - `broadcast`: 1 GiB (or `LIBI_BENCH_BYTES`) to 16 hosts with 4 members, over direct links,
+//!   authenticated and encrypted, compared with a relay that reads and writes to its children;
+//! - `barrier`: over 64, 256 and 1,024 members, compared with one token that goes up and down;
+//! - `calls`: gather and scatter of 4 KiB, allgather of 64 bytes and ring at 1,024 members,
+//!   alltoall of 8 bytes at 256, and small broadcasts, one after the other and many at a time;
+//! - `memory`: gather of 1 MiB from 256 members: what each process needs in addition to its own
+//!   data;
+//! - `scale`: every call against the number of members; `LIBI_BENCH_SVG=FILE` writes a picture.
 //!
-//! `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES` measures one call in one session.
+//! `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES` measures one call in one
+//! session.
 //!
-//! The program launches itself: as member, and as the processes of the baseline.
+//! The program launches itself, as members and as the processes of the baseline.
 #![allow(unsafe_code, reason = "the baseline hands descriptors to its processes")]
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
@@ -60,7 +63,8 @@ fn main() {
     }
 }
 
-/// `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES`: one call, as often as one likes.
+/// `try HOSTS EACH local|authenticated|encrypted CALL BYTES TIMES`: one call, measured several
+/// times.
 fn attempt(words: &[String]) {
     let number = |nth: usize| words[nth].parse().unwrap();
     let via = match words[2].as_str() {

@@ -1,4 +1,4 @@
-//! What members of a measured session do: what the front end says, until it says `end`.
+//! What members of a measured session do: the commands of the front end, until `end`.
 
 use std::time::{Duration, Instant};
 
@@ -31,11 +31,11 @@ pub(crate) fn work() {
     member.drain(TIMEOUT).unwrap();
 }
 
-/// One call, and a barrier behind it unless it is one: how long that took here, in nanoseconds.
+/// One call, followed by a barrier unless it is one. Returns its duration here in nanoseconds.
 fn once(member: &Member, call: &str, length: usize) -> u128 {
     let size = member.size() as usize;
     let mine = member.is_master();
-    // What only the root gives is not to be 64 times on one machine.
+    // Data that only the root gives must not exist 64 times on one machine.
     let gives = mine || !matches!(call, "broadcast" | "scatter");
     let data = Bytes::from(vec![7; if gives { length } else { 0 }]);
     let parts = || (0..size).map(|_| data.clone()).collect::<Vec<_>>();
@@ -64,7 +64,7 @@ fn once(member: &Member, call: &str, length: usize) -> u128 {
     began.elapsed().as_nanos()
 }
 
-/// Broadcasts, one behind the other.
+/// Broadcasts, one after the other.
 fn chain(member: &Member, length: usize, times: usize) -> u128 {
     let data = Bytes::from(vec![7; length]);
     member.barrier().wait(TIMEOUT).unwrap();
@@ -75,7 +75,7 @@ fn chain(member: &Member, length: usize, times: usize) -> u128 {
     began.elapsed().as_nanos()
 }
 
-/// Broadcasts, of which 32 are under way at a time.
+/// Broadcasts, 32 at a time.
 fn flight(member: &Member, length: usize, times: usize) -> u128 {
     let data = Bytes::from(vec![7; length]);
     member.barrier().wait(TIMEOUT).unwrap();
@@ -91,10 +91,10 @@ fn flight(member: &Member, length: usize, times: usize) -> u128 {
     began.elapsed().as_nanos()
 }
 
-/// What each process's memory has grown by while the root gathered this much of each, in KiB.
+/// By how many KiB the memory of each process grew while the root gathered this much from each.
 fn memory(member: &Member, length: usize) -> Vec<u128> {
     member.barrier().wait(TIMEOUT).unwrap();
-    // The peak is counted from now on.
+    // The peak is measured from here.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = kib("VmRSS:");
     let data = Bytes::from(vec![7; length]);
@@ -107,7 +107,7 @@ fn memory(member: &Member, length: usize) -> Vec<u128> {
     grown.map_or(Vec::new(), |grown| grown.iter().map(text).collect())
 }
 
-/// What the system says of this process, in KiB.
+/// A value that the system reports for this process, in KiB.
 fn kib(what: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();

@@ -10,11 +10,12 @@ use libi::{
 const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How the hosts are reached.
+/// How hosts are reached.
 pub(crate) enum Path {
-    /// All of them are this machine, and links are sockets in it.
+    /// All hosts are this machine, and links are sockets in it.
     Local,
-    /// Through a shell that costs nothing; links between hosts are connections, dealt with in this way.
+    /// Through a shell that costs nothing; links between hosts are TCP connections with this
+    /// security.
     Direct(LinkSecurity),
 }
 
@@ -49,7 +50,7 @@ impl Bench {
         Self { session, hosts, each, lab, _front_end: front_end }
     }
 
-    /// The parent of each rank in the tree of processes; nobody's is the master's.
+    /// The parent of each rank in the tree of processes; `None` for the master.
     pub(crate) fn parents(&self) -> Vec<Option<usize>> {
         let report = self.session.report().unwrap();
         let each = self.each as usize;
@@ -62,14 +63,14 @@ impl Bench {
             .collect()
     }
 
-    /// Has members do something, and gives what the master says of it.
+    /// Runs a command in all members. Returns the answer of the master.
     pub(crate) fn words(&self, command: &str) -> Vec<String> {
         self.session.send(command.to_owned()).wait(TIMEOUT).unwrap();
         let answer = self.session.recv().wait(TIMEOUT).unwrap();
         String::from_utf8(answer.into()).unwrap().split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The same, if it says how long each time took.
+    /// The same for commands that return the duration of each repetition.
     pub(crate) fn run(&self, command: &str) -> Vec<Duration> {
         let nanos = |word: &String| Duration::from_nanos(word.parse().unwrap());
         self.words(command).iter().map(nanos).collect()

@@ -1,19 +1,21 @@
 //! How long calls take in sessions of 16 to 100,000 members, in virtual time.
 //!
-//! `cargo bench -p libi-comm --bench scale` runs the groups of all processes of a session, 16 members on each host, the
-//! hosts in the tree that a launch makes of them. A process handles one frame at a time, as it sends and as it receives: each
-//! costs [`FRAME`] and [`BYTE`] for each of its bytes, and arrives [`NEAR`] or [`FAR`] later, on the same host or on
-//! another. What members compute themselves, copying and combining, costs nothing here; what the machines take of a
-//! real processor is printed beside.
+//! `cargo bench -p libi-comm --bench scale` runs the groups of all processes of a session, with 16
+//! members on each host and the tree of hosts that a launch makes. A process handles one frame at a
+//! time, both as it sends and as it receives. Each frame costs [`FRAME`] plus [`BYTE`] for each of
+//! its bytes, and arrives after [`NEAR`] on the same host or [`FAR`] on another. The members' own
+//! work, copying and combining, costs nothing; the processor time of the simulation is printed
+//! beside.
 //!
 //! ```text
 //! cargo bench -p libi-comm --bench scale -- 4096            up to so many members
 //! cargo bench -p libi-comm --bench scale -- 100000 out.svg  and a picture
-//! cargo bench -p libi-comm --bench scale -- 4096 - alltoall calls whose names begin so, and no picture
+//! cargo bench -p libi-comm --bench scale -- 4096 - alltoall calls whose names begin so, no picture
 //! ```
 //!
-//! Everybody has so many bytes for everybody, or for all; with keys, each member puts one, and with sparse ones asks for the next
-//! one's. Calls that give everybody something of everybody stop where this machine's memory would.
+//! All members have the given number of bytes for each other, or for all. With keys, each member
+//! puts one; with local keys it also looks up the next member's. Calls in which every member gets
+//! data from every member stop where the memory of this machine would.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 #[path = "../tests/common/mod.rs"]
@@ -30,17 +32,17 @@ use libi_core::time::{Instant, Rounded};
 
 use common::shape::{Placement, Process, Shape, Tree};
 
-/// What a frame costs whoever sends it, and whoever receives it.
+/// What a frame costs its sender and its receiver.
 const FRAME: Duration = Duration::from_micros(4);
 /// What a byte of it costs, in picoseconds: 1.25 GB/s.
 const BYTE: u64 = 800;
-/// How long it is on its way inside a host, and between two.
+/// How long a frame is on its way within a host; [`FAR`] between hosts.
 const NEAR: Duration = Duration::from_micros(5);
 const FAR: Duration = Duration::from_micros(30);
 
 const SIZES: [u32; 8] = [16, 64, 256, 1_024, 4_096, 16_384, 65_536, 100_000];
 
-/// What everybody calls, up to which size, and how long it is.
+/// The calls of all members, and the largest session to measure.
 struct Measured {
     label: &'static str,
     most: u32,
@@ -79,7 +81,7 @@ fn main() {
     }
     if let Some(path) = picture {
         let [title, across, up] =
-            ["Calls of everybody, in virtual time", "members, 16 on each host", "milliseconds"]
+            ["Calls of all members, in virtual time", "members, 16 on each host", "milliseconds"]
                 .map(str::to_owned);
         std::fs::write(path, Curves { title, across, up, curves }.svg()).unwrap();
     }
@@ -157,7 +159,8 @@ fn put(me: Rank, scope: KeyScope) -> Call {
     Call::Put { key: key(me), value: zeros(32), scope }
 }
 
-/// How long it takes until all calls of all members are over; each is made when the one before is.
+/// How long it takes until all calls of all members are over. Each is made when the previous one is
+/// over.
 fn run(size: u32, calls: fn(Rank, u32) -> Vec<Call>) -> Duration {
     let shape = Shape {
         size,
@@ -179,7 +182,7 @@ fn run(size: u32, calls: fn(Rank, u32) -> Vec<Call>) -> Duration {
         sim.world.go_on(Id(at as u32), &mut sim.agenda);
     }
     assert_eq!(sim.run(Instant::FAR_FUTURE, u64::MAX), StopReason::Quiescent);
-    assert_eq!(sim.world.open, 0, "somebody waits");
+    assert_eq!(sim.world.open, 0, "a member waits");
     sim.world.members.iter().map(|member| member.busy_until).max().unwrap().since(Instant::ZERO)
 }
 
@@ -194,11 +197,11 @@ struct Cluster {
     members: Vec<Member>,
     size: u32,
     calls: fn(Rank, u32) -> Vec<Call>,
-    /// How many members have not done everything.
+    /// How many members have calls left.
     open: usize,
 }
 
-/// A frame has come to somebody, over a link.
+/// A frame arrives at a process over a link.
 struct Arrives(Id, LinkId, Bytes);
 
 impl Cluster {
@@ -214,7 +217,7 @@ impl Cluster {
         }
     }
 
-    /// A process spends its time on a frame; until when.
+    /// A process spends its time on a frame. Returns when it is done.
     fn handle(&mut self, id: Id, length: usize, now: Instant) -> Instant {
         let member = &mut self.members[id.0 as usize];
         let cost = FRAME + Duration::from_nanos(length as u64 * BYTE / 1_000);

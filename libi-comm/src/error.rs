@@ -41,7 +41,8 @@ pub enum CommError {
         other: (Rank, CallSignature),
     },
     /// Another member cancelled the collective call, timed out in it, or could not continue it. All
-    /// members that had not completed the call get this error. The next collective call can succeed.
+    /// members that had not completed the call get this error. The next collective call can
+    /// succeed.
     #[error(
         "{by} cancelled collective call {nth}: it timed out, gave up, or made the call with invalid \
          arguments; the next collective call can succeed"
@@ -130,7 +131,8 @@ pub enum CommError {
     /// Memory could not be allocated.
     #[error("cannot allocate {0} bytes for the data of this call")]
     OutOfMemory(u64),
-    /// A peer violated the protocol: its build of the library differs, or one of the two has a defect.
+    /// A peer violated the protocol: its build of the library differs, or one of the two has a
+    /// defect.
     #[error("a peer violated the protocol: {0}; check that all hosts run the same build of libi")]
     Protocol(&'static str),
 }

@@ -55,8 +55,8 @@
 //! | a branch is lost | [`CommError::PeerLost`] for calls that need it |
 //! | an invalid frame arrives | its call is aborted; a frame of no call is dropped |
 //!
-//! A fence that is aborted after the top had decided it fails like other calls, and takes effect for
-//! keys all the same: no member knows what others have already seen.
+//! A fence that is aborted after the top had decided it fails like other calls, and takes effect
+//! for keys all the same: no member knows what others have already seen.
 //!
 //! # Point-to-point messages and keys
 //! Their protocols are described in `p2p.rs` and `kvs.rs`.

@@ -1,4 +1,4 @@
-//! The cases that everything is tried with are cases, and enough of them.
+//! The files of cases can be read, and have cases.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! How many frames and bytes go over each link of a session, for one call of everybody.
+//! How many frames and bytes one collective call sends over each link.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -17,7 +17,7 @@ struct Wires {
     groups: Vec<Group>,
     processes: Vec<Process>,
     under_way: VecDeque<(usize, LinkId, Bytes)>,
-    /// The lengths of the frames that went from one process to another.
+    /// The lengths of the frames by sender and receiver.
     sent: BTreeMap<(usize, usize), Vec<usize>>,
     open: usize,
     calls: u64,
@@ -58,7 +58,7 @@ impl Wires {
         }
     }
 
-    /// These members call, all others' frames arrive; gives what has been sent.
+    /// These members call, and everything is delivered. Returns what was sent.
     fn all(&mut self, mut call: impl FnMut(u32) -> Option<Call>) -> BTreeMap<(usize, usize), Vec<usize>> {
         self.sent.clear();
         for at in 0..self.processes.len() {
@@ -72,16 +72,16 @@ impl Wires {
         while let Some((to, link, frame)) = self.under_way.pop_front() {
             self.tell(to, Event::Frame(link, frame));
         }
-        assert_eq!(self.open, 0, "somebody waits");
+        assert_eq!(self.open, 0, "a member waits");
         std::mem::take(&mut self.sent)
     }
 
-    /// How many members are in the subtree of a process.
+    /// The number of members in the subtree of a process.
     fn below(&self, at: usize) -> usize {
         self.processes[at].ranks().len()
     }
 
-    /// The links that collective calls go over: who is above, and who below.
+    /// The links that collective calls use: parent and child.
     fn links(&self) -> impl Iterator<Item = (usize, usize)> {
         let alone = self.processes[0].links.len() == 1;
         let all = self.processes.iter().enumerate();
@@ -146,7 +146,7 @@ fn every_alltoall_item_passes_each_link_of_its_route_once() {
                 let items = wires.below(below) * (size as usize - wires.below(below));
                 for way in [(above, below), (below, above)] {
                     let bytes: usize = sent[&way].iter().sum();
-                    // Each piece has a head, and each frame; a grant is a frame as well.
+                    // Each piece and each frame has a head; a grant is a frame as well.
                     let least = items * length;
                     let most = least + (items + bytes / 1_000) * 40 + sent[&way].len() * 60;
                     assert!(
@@ -166,7 +166,8 @@ fn a_small_alltoall_is_few_frames_on_each_link_and_one_from_each_member_to_its_l
         let parts = vec![Bytes::from_static(b"8 bytes."); 64];
         let sent = wires.all(|_| Some(Call::AllToAll { parts: parts.clone(), equal: true }));
         for (above, below) in wires.links() {
-            // A leader's data are more than may be sent unasked: that is sent in two parts, and a grant comes back.
+            // A leader's data exceed the initial credit: they take two frames, and a grant comes
+            // back.
             let [up, down] = if wires.below(below) == 1 { [1, 2] } else { [4, 4] };
             for (way, most) in [((below, above), up), ((above, below), down)] {
                 assert!(
@@ -196,8 +197,8 @@ fn a_host_queries_a_local_key_once_for_all_its_members() {
     }
     let beside =
         sent.keys().filter(|(from, to)| !(leader(3)..).contains(from) && !(leader(3)..).contains(to));
-    assert_eq!(beside.count(), 2, "nobody else is asked");
-    // It is known there now.
+    assert_eq!(beside.count(), 2, "no other node is asked");
+    // The value is cached there now.
     let again = wires.all(|me| (me >= 48).then(|| Call::Get { key: "key".into(), wait: false }));
     assert!(!again.contains_key(&(leader(3), leader(0))));
 }

@@ -1,4 +1,4 @@
-//! The cases with a thread for each process, and queues in memory for links: groups as programs have them, with calls that block.
+//! The cases with a thread per process, blocking calls, and queues in memory for links.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -19,16 +19,16 @@ use common::heap::Heap;
 use common::shape::Process;
 use common::{Oracle, Session};
 
-/// What comes to a process.
+/// What arrives at a process.
 enum Wire {
     Frame(LinkId, Bytes),
     SealedRegion(LinkId, Bytes),
-    /// Everybody has done everything.
+    /// All processes have done everything.
     Over,
 }
 
-/// What is still to be done by anybody: programs that go on, and frames that have been sent and not yet been dealt with. Whoever does
-/// the last of it tells all that it is over.
+/// The work that is left in all processes: programs in progress, and frames that were sent and not
+/// yet handled. The process that does the last of it tells all others.
 struct Work {
     left: AtomicUsize,
     all: Vec<Sender<Wire>>,
@@ -39,7 +39,7 @@ impl Work {
         self.left.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// To be said only when what comes of it has been counted.
+    /// Called only when the resulting work has been counted.
     fn less(&self) {
         if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.all.iter().for_each(|process| process.send(Wire::Over).unwrap());
@@ -47,10 +47,10 @@ impl Work {
     }
 }
 
-/// The other end of a link: who is there, and what the link is called there.
+/// The other end of a link, and the number of the link there.
 type End = (Sender<Wire>, LinkId);
 
-/// A process: its group, its links, and how far its program is.
+/// A process: its group, its links, and the progress of its program.
 struct Member {
     process: Process,
     group: Group,
@@ -58,12 +58,12 @@ struct Member {
     inbox: Receiver<Wire>,
     oracle: Arc<Oracle>,
     work: Arc<Work>,
-    /// Calls that are not over, by step.
+    /// The number of open calls, by step.
     open: BTreeMap<u32, usize>,
     next: u32,
 }
 
-/// So long nothing comes only if something hangs.
+/// Nothing arrives for so long only if something hangs.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Member {
@@ -99,7 +99,7 @@ impl Member {
         }
     }
 
-    /// Takes all steps, as many at a time as may be.
+    /// Takes all steps, as many at a time as the session allows.
     fn run(&mut self) {
         let session = self.oracle.session.clone();
         while let Some(step) = session.steps.get(self.next as usize) {
@@ -123,7 +123,7 @@ impl Member {
         }
     }
 
-    /// Takes what comes next; whether more may come.
+    /// Handles what arrives next. False if nothing more will arrive.
     fn wait(&mut self) -> bool {
         let came = self.inbox.recv_timeout(TIMEOUT);
         match came.unwrap_or_else(|_| panic!("{} waits for {:?}", self.process.address, self.open)) {
@@ -155,7 +155,7 @@ fn run(session: Session) {
                 member.tell(up);
                 member.run();
                 member.work.less();
-                // Others may need it on their way.
+                // Other processes may still send over this one.
                 while member.wait() {}
                 assert!(member.group.is_idle(), "something is left at {}", member.process.address);
             });

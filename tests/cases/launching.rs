@@ -1,8 +1,8 @@
-//! Decides which sessions of a file of cases are played in one launch, and what that launch is.
+//! Decides which sessions of a file of cases run in one launch, and how they are launched.
 //!
-//! Sessions that differ in nothing that processes are launched with are played one after the other by the same processes. As
-//! only the master is launched by the front end, trees in which all are below the front end become trees in which all are
-//! below the master; with one host or two there is only one tree.
+//! Sessions whose processes would be launched alike run one after the other in the same processes.
+//! The front end launches only the master; trees in which all hosts are below the front end become
+//! trees in which all are below the master. With one or two hosts there is only one tree.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -17,19 +17,19 @@ use crate::play::{host_of, hosts, sessions};
 
 pub(crate) const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 
-/// Sessions of a file that are played by the same processes.
+/// Sessions of a file that run in the same processes.
 pub(crate) struct Launch {
     pub(crate) file: &'static str,
-    /// They, and their numbers in the file.
+    /// The sessions with their numbers in the file.
     pub(crate) sessions: Vec<(usize, Arc<Session>)>,
     pub(crate) strategy: Strategy,
 }
 
-/// What processes are launched with.
+/// What makes two launches alike.
 type Shared = (Vec<(u32, bool)>, Strategy);
 
-/// The launches in which all sessions of a file are played that are meant; or, of those that differ in nothing but their
-/// hosts and trees, two that differ much.
+/// The launches that run all sessions of a file that `meant` accepts. Without `all`, two that
+/// differ much stand for those that differ only in their hosts and trees.
 pub(crate) fn launches(file: &str, all: bool, meant: impl Fn(&Session) -> bool) -> Vec<Launch> {
     let (file, _) = FILES.into_iter().find(|(name, _)| *name == file).unwrap();
     let mut launches = BTreeMap::<Shared, Launch>::new();
@@ -43,7 +43,7 @@ pub(crate) fn launches(file: &str, all: bool, meant: impl Fn(&Session) -> bool) 
         let ranks = (0..session.size).map(|rank| (host_of(&session, rank), session.has(Rank(rank))));
         let empty = || Launch { file, sessions: Vec::new(), strategy };
         let launch = launches.entry((ranks.collect(), strategy)).or_insert_with(empty);
-        // Of two that differ in their trees alone, one says all.
+        // One of two that differ only in their trees is enough.
         let is_other = |(_, other): &(usize, Arc<Session>)| {
             (&other.steps, other.flight) != (&session.steps, session.flight)
         };
@@ -54,7 +54,8 @@ pub(crate) fn launches(file: &str, all: bool, meant: impl Fn(&Session) -> bool) 
     launches.into_values().collect()
 }
 
-/// Of the sessions of each case that are equally large, one on many hosts and one on few, whose trees depend on the size.
+/// Of the sessions of each case with the same size: one on many hosts and one on few, with trees
+/// that depend on the size.
 fn a_few(sessions: Vec<(usize, Arc<Session>)>) -> Vec<(usize, Arc<Session>)> {
     let mut alike = BTreeMap::<(String, u32, bool, bool), Vec<(usize, Arc<Session>)>>::new();
     for (number, session) in sessions {
@@ -89,19 +90,19 @@ fn strategy(session: &Session) -> Strategy {
 }
 
 impl Launch {
-    /// How many hosts have members.
+    /// The number of hosts with members.
     pub(crate) fn hosts(&self) -> u32 {
         hosts(&self.sessions[0].1)
     }
 
-    /// What members do, from the beginning to the end.
+    /// What members do from beginning to end.
     pub(crate) fn words(&self) -> Vec<String> {
         let numbers: Vec<String> = self.sessions.iter().map(|(number, _)| number.to_string()).collect();
         let case = format!("case:{}:{}", self.file, numbers.join("+"));
         ["join".to_owned(), case, "finish:60000".to_owned()].into()
     }
 
-    /// What is to be launched for members that do this: members of hosts that are to be absent are programs that do not exist.
+    /// The distributions for these members. Members of absent hosts are programs that do not exist.
     pub(crate) fn distributions(&self, id: SessionId, words: &[String]) -> Vec<Distribution> {
         self.distributions_of(MEMBER, id, words)
     }

@@ -1,4 +1,4 @@
-//! The front end's part of what is played, and how members have ended when it is over.
+//! The part of the front end, and how members ended.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use libi::{Event, Exit, FrontEnd, Rank, Session, SessionId, Stream};
 use crate::launching::Launch;
 use crate::play::play_well;
 
-/// How long all members may take to end after the front end's part is over.
+/// How long all members may take to end after the part of the front end is over.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How members have ended, and what they have said was wrong.
+/// The exit statuses of members, and their error messages.
 #[derive(Default)]
 pub(crate) struct Endings {
     exits: BTreeMap<(SessionId, Rank), Exit>,
@@ -20,7 +20,7 @@ pub(crate) struct Endings {
 }
 
 impl Endings {
-    /// Listens until every member of these sessions has ended.
+    /// Handles events until every member of these sessions has ended.
     pub(crate) fn follow(&mut self, front: &FrontEnd, sessions: &[SessionId]) {
         let deadline = Instant::now() + TIMEOUT;
         while !sessions.iter().all(|session| self.done.contains(session)) {
@@ -43,7 +43,7 @@ impl Endings {
         }
     }
 
-    /// All members of a launch have ended well, and the front end has nothing to say against it.
+    /// All members of a launch ended well, and so did the part of the front end.
     pub(crate) fn are_good(&self, session: SessionId, launch: &Launch, front_end: &Result<(), String>) {
         let nothing = String::new();
         for rank in &launch.sessions[0].1.present {
@@ -56,7 +56,7 @@ impl Endings {
     }
 }
 
-/// Plays the front end's part of all sessions of a launch.
+/// Runs the part of the front end in all sessions of a launch.
 pub(crate) fn play_front_end(launch: &Launch, session: &Session) -> Result<(), String> {
     launch.sessions.iter().try_for_each(|(number, case)| {
         play_well(case, session).map_err(|wrong| format!("session {number}, {wrong}"))

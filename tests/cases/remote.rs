@@ -1,5 +1,5 @@
-//! Cases played by members that were launched through remote shells, over each kind of link between hosts. Members begin at
-//! once, so that links become direct in the midst of what they say.
+//! Cases run by members that were launched through remote shells, over each kind of link between
+//! hosts. Members begin at once, so that links become direct while they carry data.
 
 use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId};
 
@@ -7,7 +7,7 @@ use crate::launching::launches;
 use crate::playing::{Endings, play_front_end};
 use crate::scene::{Scene, direct};
 
-/// Plays a part of all cases of up to 17 members; not what is a matter of many bytes alone.
+/// Runs a part of all cases with up to 17 members, without those that are only about large data.
 fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
     for file in ["mixed", "p2p", "kvs", "collective"] {
         let is_meant = |case: &crate::play::common::Session| {

@@ -1,4 +1,4 @@
-//! Several sessions in one front end, which talk at the same time.
+//! Several sessions of one front end that communicate at the same time.
 
 use std::ops::Range;
 use std::thread::scope;
@@ -12,7 +12,7 @@ use crate::play::play_well;
 use crate::playing::{Endings, play_front_end};
 use crate::scene::Scene;
 
-/// The launch of so many members that plays the most cases of a file.
+/// The launch of this size that runs the most cases of a file.
 fn launch_of(file: &str, size: u32) -> Launch {
     let is_meant = |case: &Session| case.size == size && case.present.len() == size as usize;
     launches(file, true, is_meant).into_iter().max_by_key(|launch| launch.sessions.len()).unwrap()
@@ -28,7 +28,7 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
         front.start_all(&distributions, options).unwrap().remove(0)
     };
     let (here, there) = (LaunchOptions::local(), scene.options(LinkPolicy::Direct));
-    // No case of it ends without the front end's part in it.
+    // None of its cases ends without the part of the front end.
     let mixed = launch_of("mixed", 8);
     let [mail, exchange, keys] =
         [("p2p", 17), ("exchange", 16), ("kvs", 5)].map(|(file, size)| launch_of(file, size));
@@ -46,7 +46,7 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
     scope(|scope| {
         let beside = scope.spawn(|| part(1..mixed.sessions.len() - 1));
         let mail = scope.spawn(|| play_front_end(&mail, &first));
-        // It is ended in the middle of what it says.
+        // It ends in the middle of its calls.
         drop(third);
         assert_eq!(play_front_end(&exchange, &second), Ok(()));
         assert_eq!(mail.join().unwrap(), Ok(()));

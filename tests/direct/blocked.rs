@@ -1,11 +1,11 @@
-//! Hosts that cannot connect to whoever has launched them: here, because they have a network of their own that leads
-//! nowhere.
+//! Hosts that cannot connect to their parent, because they have a network of their own without a
+//! route.
 
 use libi::{Cause, Error, FrontEnd, LinkPolicy, Policy, plan};
 
 use crate::scene::{Scene, follow, is_root, launch, members, soon};
 
-/// Every host but the first, which the front end launches.
+/// All hosts but the first, which the front end launches.
 const CUT_OFF: [&str; 4] = [
     "/bin/sh",
     "-c",
@@ -28,7 +28,7 @@ fn a_host_that_must_connect_directly_and_cannot_is_unreachable() {
         assert_eq!(host.failure.as_ref().unwrap().cause, Cause::Unreachable, "{report}");
     }
     assert!(report.to_string().contains("n[1-3]"), "{report}");
-    // Whoever can do without them goes on.
+    // A host that may do without a direct link continues.
     let options = options.policy(Policy::AtLeast(1));
     let session = launch(&front, "n[0-3]", &["join", "finish:20000"], &options);
     assert_eq!(session.report().unwrap().joined(), 1);
@@ -53,10 +53,10 @@ fn a_host_that_cannot_connect_directly_keeps_its_channel_and_the_report_says_so(
     soon("the first is direct", || session.links().direct == 1);
     let report = session.report().unwrap();
     let fell_back: Vec<&str> = report.fell_back().map(|host| host.name.as_str()).collect();
-    // Several may be trying when the first of them has found out.
+    // Several may be trying when the first has failed.
     assert!(!fell_back.is_empty() && !fell_back.contains(&"n0"), "{report}");
     assert!(report.to_string().contains("cannot connect directly"), "{report}");
-    // Who comes later is not asked to try.
+    // Hosts launched later are not asked to try.
     let not_asked = report.hosts().iter().filter(|host| host.direct.is_none()).count();
     assert!(not_asked >= 3, "{not_asked} were not asked to try: {report}");
     drop((session, front));

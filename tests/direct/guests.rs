@@ -1,4 +1,4 @@
-//! Strangers who connect where children do: none of them gets in, holds up anything, or stays.
+//! Strangers connect where children do: none is accepted, delays anything, or stays connected.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -16,12 +16,12 @@ use crate::scene::{Scene, direct, follow, is_root, launch, members, sockets_of, 
 
 /// How long a stranger may stay, and what a busy machine may add.
 const GONE_AFTER: Duration = Duration::from_secs(15);
-/// More than a leader lets in, with what it has itself.
+/// More connections than a leader accepts, with its own descriptors.
 const MOST_DESCRIPTORS: usize = 400;
-/// More than a leader takes, in kB.
+/// More memory than a leader uses, in kB.
 const MOST_MEMORY: u64 = 100_000;
 
-/// The opening of somebody who speaks the protocol and has another secret.
+/// The opening of a peer that speaks the protocol and has another secret.
 fn forged() -> Vec<u8> {
     let secret = Secret::new(Entropy::new(&mut [7; 32]));
     let terms = Terms {
@@ -43,7 +43,7 @@ fn connect(to: SocketAddr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// What a stranger says when he has connected.
+/// What strangers send after they have connected.
 fn attacks() -> Vec<Vec<u8>> {
     let half = forged()[..OPENING_LEN / 2].to_vec();
     vec![
@@ -56,7 +56,7 @@ fn attacks() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Waits until the other side has ended a connection.
+/// Waits until the other side has closed a connection.
 fn is_gone(mut stream: TcpStream, deadline: Instant) -> bool {
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     stream.set_read_timeout(Some(left)).unwrap();
@@ -99,7 +99,7 @@ fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
     assert!(report.is_up() && report.joined() == 16, "{report}");
     assert!(doors.len() > 1, "{doors:?}");
     direct(&session, 16);
-    // And once more, now that it is up.
+    // Once more, now that the session is up.
     for door in scene.listeners().into_keys() {
         held.extend(attacks().into_iter().filter_map(|what| {
             let mut stream = connect(door)?;
@@ -127,7 +127,7 @@ fn a_thousand_connections_cost_little_and_delay_no_member() {
     let session = front.start(&members("n[0-15]", &words), &options).unwrap();
     let own = std::process::id();
     let stop = Arc::new(AtomicBool::new(false));
-    soon("somebody listens", || !scene.listeners().is_empty());
+    soon("a process listens", || !scene.listeners().is_empty());
     let flood = {
         let (stop, doors) = (Arc::clone(&stop), scene.listeners());
         std::thread::spawn(move || {
@@ -156,7 +156,7 @@ fn a_thousand_connections_cost_little_and_delay_no_member() {
     let report = session.report().unwrap();
     assert!(report.is_up() && report.joined() == 16, "{report}");
     assert!(most.0 < MOST_DESCRIPTORS && most.1 < MOST_MEMORY, "{most:?}");
-    // All at once to each door of the session that is up.
+    // All at once to each listener of the session that is up.
     drop(held);
     for (door, pid) in scene.listeners() {
         let held: Vec<_> = (0..1_000).filter_map(|_| connect(door)).collect();

@@ -1,4 +1,4 @@
-//! Links that move: they carry everything that a channel does, and end as it would.
+//! Links that move carry everything that a channel does, and close as it would.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use libi::{Event, Exit, FrontEnd, LinkPolicy, LinkSecurity, Rank};
 use crate::lab::eventually;
 use crate::scene::{Scene, direct, follow, is_root, launch, shut_down, sockets_of, tcp_sockets};
 
-/// 5 MB, every line of which is another one.
+/// 5 MB, every line of which differs from the others.
 const LINES: usize = 700_000;
 
 fn expected(rank: u32) -> Vec<u8> {
@@ -89,7 +89,7 @@ fn signals_and_the_orderly_end_pass_over_direct_links() {
     scene.nothing_is_left();
 }
 
-/// How many members have ended by the signal of the end, as remote shells say it for leaders.
+/// How many members were ended by the final signal, as remote shells report it for leaders.
 fn follow_to_the_end(front: &FrontEnd) -> usize {
     let mut ended = 0;
     while let Some(event) = front.next_event(Duration::from_millis(200)) {
@@ -128,7 +128,7 @@ fn a_direct_connection_that_is_cut_alone_is_noticed() {
     let front = FrontEnd::new().unwrap();
     let session = launch(&front, "n[0-3]", &["join", "wait"], &scene.options(LinkPolicy::Auto));
     direct(&session, 4);
-    // Somebody who is no launcher has one connection, and listens nowhere.
+    // A process that launches nothing has one connection and no listener.
     let sockets = tcp_sockets();
     let connections = |pid| {
         let all = sockets_of(pid).into_iter();
@@ -137,12 +137,12 @@ fn a_direct_connection_that_is_cut_alone_is_noticed() {
     };
     let leaders = scene.leaders().into_iter().map(|pid| (pid, connections(pid)));
     let leaf = leaders.filter(|(_, tcp)| tcp.len() == 1).map(|(pid, tcp)| (pid, tcp[0].0)).next();
-    let (pid, number) = leaf.expect("somebody launches nobody");
+    let (pid, number) = leaf.expect("a process that launches nothing");
     shut_down(pid, number);
     let deadline = Instant::now() + Duration::from_secs(10); // half of what a silent host is given
     loop {
         let event = front.next_event(deadline.saturating_duration_since(Instant::now()));
-        match event.expect("nobody notices") {
+        match event.expect("the cut is noticed") {
             Event::Lost { .. } => break,
             Event::Exited { .. } => break,
             _ => {}

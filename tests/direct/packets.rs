@@ -1,20 +1,20 @@
-//! What passes through the loopback device, as somebody sees it who can look at packets.
+//! The packets of the loopback device, as seen by a process that can capture them.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// A tap, until it is closed.
+/// A capture, until it is closed.
 pub(crate) struct Tap {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Vec<u8>>>,
 }
 
 impl Tap {
-    /// Begins to take down every packet.
+    /// Starts to capture every packet.
     pub(crate) fn open() -> Self {
-        // SAFETY: takes and returns numbers; a descriptor that was made belongs to nobody else.
+        // SAFETY: takes and returns numbers; no object owns the new descriptor.
         let socket = unsafe {
             let fd =
                 libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(3u16.to_be()));
@@ -22,7 +22,7 @@ impl Tap {
             OwnedFd::from_raw_fd(fd)
         };
         let mut address: libc::sockaddr_ll =
-            // SAFETY: all zeros are an address.
+            // SAFETY: all zeros are a valid address.
             unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = 3u16.to_be(); // all protocols
@@ -55,14 +55,14 @@ impl Tap {
         Self { stop, thread }
     }
 
-    /// What each packet held, with its headers.
+    /// The captured packets with their headers.
     pub(crate) fn close(self) -> Vec<Vec<u8>> {
         self.stop.store(true, Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-/// The bytes of a packet behind the headers of TCP over IPv4, and the port that they went to.
+/// The bytes of a packet after the headers of TCP over IPv4, and the port that it was sent to.
 pub(crate) fn payload(packet: &[u8]) -> Option<(u16, &[u8])> {
     let ip = packet.get(14..).filter(|_| packet[12..14] == [8, 0])?;
     let head = usize::from(ip[0] & 15) * 4;

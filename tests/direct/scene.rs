@@ -1,4 +1,4 @@
-//! A launch through the stand-in shell, its processes, and the TCP sockets that they have.
+//! A launch through the stand-in shell, its processes, and their TCP sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,7 +41,7 @@ impl Scene {
         self.options_with(links, &[])
     }
 
-    /// With these words before the shell, which is called by every launcher.
+    /// The options with this command before the shell, which every launcher runs.
     pub(crate) fn options_with(&self, links: LinkPolicy, before: &[&str]) -> LaunchOptions {
         let config = format!("LIBI_TEST_SHELL={}", self.lab.0.join("config").display());
         let mark = format!("{MARK}={}", self.mark);
@@ -58,13 +58,13 @@ impl Scene {
             .loopback(true)
     }
 
-    /// The processes of the launch; not the front end, which is this one.
+    /// The processes of the launch without the front end, which is this process.
     pub(crate) fn processes(&self) -> BTreeSet<u32> {
         let mark = format!("{MARK}={}", self.mark);
         processes::bearing(&mark).into_iter().map(|(pid, _)| pid.unsigned_abs()).collect()
     }
 
-    /// Those of them that have joined, or will.
+    /// The processes that have joined or will.
     pub(crate) fn leaders(&self) -> BTreeSet<u32> {
         let is_member = |pid: &u32| {
             let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Scene {
         self.processes().into_iter().filter(is_member).collect()
     }
 
-    /// Where processes of the launch listen, the front end included, and who does.
+    /// Where processes of the launch listen, the front end included, by process.
     pub(crate) fn listeners(&self) -> BTreeMap<SocketAddr, u32> {
         let sockets = tcp_sockets();
         let pids = self.processes().into_iter().chain([std::process::id()]);
@@ -109,7 +109,7 @@ pub(crate) fn word(text: &str) -> OsBytes {
     OsBytes::try_from(text).unwrap()
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub(crate) fn soon(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !is() {
@@ -118,7 +118,7 @@ pub(crate) fn soon(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// What members have printed, and how they have ended, when all have.
+/// What members have printed and how they ended, when all have.
 pub(crate) struct Outcome {
     pub(crate) out: BTreeMap<Rank, Vec<u8>>,
     pub(crate) exits: BTreeMap<Rank, Exit>,
@@ -141,7 +141,7 @@ pub(crate) fn follow(front: &FrontEnd) -> Outcome {
     }
 }
 
-/// Whether the test may do what needs root; fails in CI if not.
+/// Whether the test may do what needs root. Fails in CI if not.
 pub(crate) fn is_root() -> bool {
     // SAFETY: returns a number.
     let root = unsafe { libc::geteuid() } == 0;
@@ -152,14 +152,14 @@ pub(crate) fn is_root() -> bool {
     root
 }
 
-/// A socket as the system lists it.
+/// A socket as listed by the system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tcp {
     pub(crate) local: SocketAddr,
     pub(crate) listens: bool,
 }
 
-/// All sockets of TCP over IPv4 and IPv6, by their inodes.
+/// All TCP sockets over IPv4 and IPv6, by inode.
 pub(crate) fn tcp_sockets() -> BTreeMap<u64, Tcp> {
     let mut sockets = BTreeMap::new();
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -187,7 +187,7 @@ pub(crate) fn sockets_of(pid: u32) -> BTreeMap<i32, u64> {
     entries.flatten().filter_map(socket).collect()
 }
 
-/// Ends a connection of another process, in both directions.
+/// Shuts a connection of another process down in both directions.
 pub(crate) fn shut_down(pid: u32, number: i32) {
     // SAFETY: all three take and return numbers.
     let copy = unsafe {

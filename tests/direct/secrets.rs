@@ -1,4 +1,4 @@
-//! The session's secret and what members print: where they can be seen, and where not.
+//! Where the secret of a session and the output of members can be seen, and where not.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,7 +9,7 @@ use libi::{FrontEnd, LinkPolicy, LinkSecurity};
 use crate::packets::{Tap, shows};
 use crate::scene::{Scene, direct, follow, is_root, launch, members, soon};
 
-/// 64 bytes that are nowhere else.
+/// 64 bytes that occur nowhere else.
 fn marker(mode: LinkSecurity) -> String {
     format!("{:-<64}", format!("marker of {} in {mode:?}", std::process::id()))
 }
@@ -24,7 +24,7 @@ fn output_is_readable_on_the_wire_only_if_links_are_not_encrypted() {
         let front = FrontEnd::new().unwrap();
         let tap = Tap::open();
         let options = scene.options(LinkPolicy::Auto).link_security(mode);
-        // Programs and their arguments go over channels.
+        // Programs and their arguments are sent over channels.
         let marker = marker(mode);
         let print = format!("out:{marker}");
         let words = ["join", "await:go", &print, "finish:20000"];
@@ -76,7 +76,7 @@ fn the_secret_is_wiped_when_the_session_is_up() {
     let front = FrontEnd::new().unwrap();
     let words = members("n[0-7]:2", &["join", "wait"]);
     let session = front.start(&words, &scene.options(LinkPolicy::Auto)).unwrap();
-    soon("somebody leads", || scene.leaders().len() > 3);
+    soon("leaders have joined", || scene.leaders().len() > 3);
     let own = std::process::id();
     assert!(copies(own) > 0, "as long as it launches, the front end needs the secret");
     session.wait_up(Duration::from_secs(30)).unwrap();
@@ -89,8 +89,8 @@ fn the_secret_is_wiped_when_the_session_is_up() {
     scene.nothing_is_left();
 }
 
-/// How often the secret of the last launch is in what a process can write to. It is never written down here: what is
-/// read is inverted before it is compared.
+/// How often the secret of the last launch occurs in the writable memory of a process. The search
+/// inverts what it reads, so that this process has no copy of the secret itself.
 fn copies(pid: u32) -> usize {
     let masked = libi::testing::last_secret_inverted();
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();

@@ -1,10 +1,10 @@
-//! What the word `case:…` does: it plays sessions of a file of cases, one after the other, as the member that this is.
+//! The command `case:…`: runs sessions of a file of cases, one after the other, as this member.
 
 use libi::{Member, Rank, Ranks};
 
 use crate::play::{TIMEOUT, play_well, sessions};
 
-/// Plays these; the error says what came out otherwise than it should.
+/// Runs these sessions. The error names the first wrong result.
 pub(crate) fn case(member: &Member, word: &str) -> Result<(), String> {
     let (file, numbers) = word.split_once(':').ok_or("a file and numbers are missing")?;
     let all = sessions(file);
@@ -18,6 +18,6 @@ pub(crate) fn case(member: &Member, word: &str) -> Result<(), String> {
         }
         play_well(session, member).map_err(|wrong| format!("session {number}, {wrong}"))?;
     }
-    // A key that is sparse is gone with the member that has put it, and others may still ask for it.
+    // A local key is lost with the member that put it, and others may still look it up.
     member.barrier().wait(TIMEOUT).map_err(|error| format!("the barrier behind all: {error}"))
 }

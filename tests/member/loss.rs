@@ -1,10 +1,12 @@
-//! What the words `talk:killed:RANK`, `talk:parted:RANK+RANK…` and `talk:drowned:LENGTH:RANK+RANK…` do: members lose others, and are told
-//! so.
+//! The commands `talk:killed:RANK`, `talk:parted:RANK+RANK…` and `talk:drowned:LENGTH:RANK+RANK…`:
+//! members lose others, and get the errors for it.
 //!
-//! With `parted` those who are to be lost print that they wait, and do nothing any more. The others print the same, and enter a
-//! barrier. When somebody has seen to it that those are lost, it has to end with an error that names some of them and nobody else. When all of
-//! them are known to be lost, and nobody else, the others talk among themselves, and print that they know. With `drowned` all broadcast instead,
-//! those who are to be lost as well, and print that they wait when they have begun.
+//! - `parted`: the victims print that they wait, and do nothing more. The others print the same,
+//!   and enter a barrier. When the test has killed the victims, the barrier has to fail with an
+//!   error that names some of them and no other rank. When exactly the victims are known to be
+//!   lost, the others communicate among themselves, and print that they know.
+//! - `drowned`: the same, but all members broadcast instead, the victims included, and print that
+//!   they wait when they have begun.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +14,7 @@ use libi::{Bytes, CommError, Rank, Ranks};
 
 use crate::talk::{Talk, Wrong, made, same, wait};
 
-/// How long whoever is told of a loss may wait for it: much longer than tests allow.
+/// How long the report of a loss may take: much longer than tests allow.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Talk<'_> {
@@ -59,7 +61,7 @@ impl Talk<'_> {
         }
     }
 
-    /// A call has ended so for which those who are lost were needed.
+    /// A call has ended that needed the victims.
     fn part(&self, victims: &[u32], outcome: Result<(), CommError>) -> Result<(), Wrong> {
         match outcome {
             Err(CommError::PeerLost { ranks })
@@ -71,12 +73,12 @@ impl Talk<'_> {
         while self.member.lost() != all {
             let lost = self.member.lost();
             let more = Instant::now() < deadline && lost.iter().all(|rank| all.contains(rank));
-            same("whether nobody else is lost, and all of them in time", &more, &true)?;
+            same("whether exactly these are lost in time", &more, &true)?;
             std::thread::sleep(Duration::from_millis(5));
         }
         self.survivors(victims)?;
         println!("{} knows", self.rank);
-        // Who ends is lost to others, so nobody does before all know.
+        // A member that ends is lost to others, so none does before all know of the loss.
         let first = self.first(victims);
         if self.rank != first {
             return wait("the sign", self.member.recv_from(Rank(first), 80)).map(drop);
@@ -89,7 +91,7 @@ impl Talk<'_> {
         (0..self.size).find(|rank| !victims.contains(rank)).unwrap_or(0)
     }
 
-    /// What does not need those who are lost goes on.
+    /// What does not need the victims continues.
     fn survivors(&self, victims: &[u32]) -> Result<(), Wrong> {
         let first = self.first(victims);
         if self.rank != first {

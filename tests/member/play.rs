@@ -1,12 +1,13 @@
-//! Decides how a session of `tests/cases/` is played by real processes: which of its calls the public interface has, and
-//! who waits for which when.
+//! Decides how real processes run a session of `tests/cases/`: which of its calls the public
+//! interface has, and when each process waits for which call.
 //!
-//! Members and the front end go through the steps as the simulator has them do: so many at a time as the session says, and
-//! what must be apart alone. Other than there
+//! Members and the front end take the steps as in the simulator: as many at a time as the session
+//! allows, and steps that run alone, alone. The differences are:
 //!
-//! - hosts are absent, not single members: nobody is a member of a host whose leader did not come up, and everybody else is there;
-//! - only the master talks with the front end, and without tags;
-//! - nobody but the root says how long something is that the root has.
+//! - hosts are absent, not single members: a host is absent with its leader, and present with all
+//!   members otherwise;
+//! - only the master communicates with the front end, and without tags;
+//! - only the root knows the length of its data.
 
 #[path = "../../libi-comm/tests/common/mod.rs"]
 pub(crate) mod common;
@@ -26,13 +27,13 @@ use common::{Oracle, Session};
 /// How long a call that has to succeed may take.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What comes of a call.
+/// The result of a call.
 pub(crate) type Answer = Result<Outcome, CommError>;
 
 /// A call that was started.
 pub(crate) type Started = Box<dyn FnOnce(Duration) -> Answer>;
 
-/// The sessions of a file of cases, as real processes can have them.
+/// The sessions of a file of cases, as far as real processes can have them.
 pub(crate) fn sessions(file: &str) -> Vec<Arc<Session>> {
     let (_, text) = common::FILES.into_iter().find(|(name, _)| *name == file).unwrap_or_default();
     let sessions = common::sessions(text).unwrap_or_default();
@@ -51,12 +52,12 @@ fn real(mut session: Session) -> Session {
     session
 }
 
-/// How many hosts a session has.
+/// The number of hosts of a session.
 pub(crate) fn hosts(session: &Session) -> u32 {
     session.size.div_ceil(session.shape.per_host)
 }
 
-/// The number of the host that a rank is on.
+/// The number of the host of a rank.
 pub(crate) fn host_of(session: &Session, rank: u32) -> u32 {
     match session.shape.placement {
         Placement::Blocks => rank / session.shape.per_host,
@@ -64,17 +65,18 @@ pub(crate) fn host_of(session: &Session, rank: u32) -> u32 {
     }
 }
 
-/// Somebody who can call.
+/// A process that can make calls.
 pub(crate) trait Caller {
     fn address(&self) -> Address;
-    /// Starts a call, if it is one that this one can make.
+    /// Starts a call. `None` if this process cannot make it.
     fn start(&self, call: Call) -> Option<Started>;
 }
 
-/// Makes somebody's calls of a session, and says what has come of each: of which step, the how many-th of it.
+/// Makes the calls of a process in a session, and passes each result on with its step and its
+/// number there.
 ///
 /// # Errors
-/// Passes on what is said of the first answer that is not as it should be.
+/// The error of the first result that is refused.
 pub(crate) fn play(
     session: &Session,
     caller: &impl Caller,
@@ -104,7 +106,7 @@ pub(crate) fn play(
     Ok(())
 }
 
-/// A call with a key that no other session's keys are mistaken for, which the same processes play.
+/// The call with keys of its own session: the same processes run several.
 fn own(mut call: Call, session: &Session) -> Call {
     if let Call::Put { key, .. } | Call::Get { key, .. } = &mut call {
         *key = format!("{}, {key}", session.name);
@@ -112,10 +114,10 @@ fn own(mut call: Call, session: &Session) -> Call {
     call
 }
 
-/// Makes somebody's calls of a session in which nothing goes wrong.
+/// Makes the calls of a process in a session without faults.
 ///
 /// # Errors
-/// Says what is not as it should be.
+/// The first wrong result.
 pub(crate) fn play_well(session: &Arc<Session>, caller: &impl Caller) -> Result<(), String> {
     let oracle = Oracle::new(Arc::clone(session), None);
     let check = |step: u32, nth, answer: Answer| match answer {
@@ -171,7 +173,7 @@ impl Caller for Member {
     }
 }
 
-/// What a front end has of a session.
+/// The calls of a front end.
 impl Caller for libi::Session {
     fn address(&self) -> Address {
         Address::FrontEnd
@@ -220,7 +222,7 @@ fn reduce(member: &Member, to: Option<Rank>, data: Bytes, reducer: Reducer) -> O
     }
 }
 
-/// A reduction of numbers, which are bytes to whoever judges.
+/// A reduction of numbers, which are bytes to the oracle.
 fn numbers<T: Number + 'static, W: Fn(T) -> [u8; SIZE] + 'static, const SIZE: usize>(
     member: &Member,
     to: Option<Rank>,

@@ -1,38 +1,39 @@
-//! A program for tests to launch, which does what its arguments say, one after the other.
+//! A program that tests launch. It runs the commands in its arguments, one after the other.
 //!
 //! ```text
-//! join             takes its place; what comes before it happens in a program that has not joined
-//! manual           takes its place, and makes progress only in calls and in `turn`
+//! join             joins the session; commands before it run in a program that has not joined
+//! manual           joins, and makes progress only in calls and in `turn`
 //! turn             makes progress until it is ended
-//! finish:MS        waits until nobody needs it, for so long at most
-//! finalize:MS      is released
-//! print-to:PATH    has what it prints from now on go to a file
-//! out:TEXT         prints TEXT and the end of a line; {rank}, {size}, {host} and {pid} stand for what it is
+//! finish:MS        waits until no other member needs this process, at most so long
+//! finalize:MS      leaves the session and continues
+//! print-to:PATH    sends its output from now on to a file
+//! out:TEXT         prints TEXT as a line; {rank}, {size}, {host} and {pid} are replaced
 //! err:TEXT         the same to standard error
-//! bare:TEXT        prints TEXT without an end of a line
-//! flood:BYTES      prints so many bytes, in lines of 100
+//! bare:TEXT        prints TEXT without a line end
+//! flood:BYTES      prints so many bytes in lines of 100
 //! count:N          prints N lines, each with its rank and a number from 0 on
 //! env:NAME         prints the value of a variable
 //! cwd              prints its working directory
 //! read             prints how many bytes it could read from its standard input
-//! sleep:MS         does nothing for so long
-//! wait             does nothing until it is ended
+//! sleep:MS         sleeps
+//! wait             sleeps until it is ended
 //! touch:PATH       makes a file; {rank} as above
 //! await:PATH       waits until there is such a file
-//! exit:N           ends
+//! exit:N           exits with this status
 //! abort            crashes
 //! signal:N         sends itself a signal
 //! ignore:N         ignores a signal
-//! catch:N:PATH     makes a file when it gets this signal, and goes on
-//! spawn            starts a process that does nothing for a minute, and does not wait for it
+//! catch:N:PATH     makes a file on this signal, and continues
+//! spawn            starts a process that sleeps for a minute, and does not wait for it
 //! spawn-group      the same, in a process group of its own
-//! talk:OPERATION   talks to the others, and checks what comes of it: see talk.rs
-//! case:FILE:N+N…   plays these sessions of a file of tests/cases/, and checks what comes of it
-//! stream:SEED:STEPS:DIR   takes random steps while somebody may be killed: see stream.rs
-//! only:R:WORD      does WORD only if it is rank R; except:R:WORD only if it is not
+//! talk:OPERATION   makes calls with the other members, and checks the results: see talk.rs
+//! case:FILE:N+N…   runs these sessions of a file of tests/cases/, and checks the results
+//! stream:SEED:STEPS:DIR   takes random steps while members may be killed: see stream.rs
+//! only:R:WORD      runs WORD only if it is rank R; except:R:WORD only if it is not
 //! ```
 //!
-//! It ends with status 0 after the last; with 70 if a call of libi fails or gives something wrong, saying why on standard error.
+//! It exits with 0 after the last command. If a call of libi fails or gives a wrong result, it exits
+//! with 70 and prints the reason to standard error.
 #![allow(unsafe_code, reason = "signals are the operating system's")]
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
 
@@ -73,7 +74,7 @@ fn obey(word: &str, member: &mut Option<Member>) {
         "finalize" => or_end("finalize", member.as_ref().unwrap().detach(millis())),
         "print-to" => {
             let file = std::fs::File::create(filled(rest, member.as_ref())).unwrap();
-            // SAFETY: takes numbers; the first is a file's, and the second is nobody's to close.
+            // SAFETY: both are numbers. The first is an open file, and no object owns the second.
             assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), 1) }, 1);
         }
         "out" => println!("{}", filled(rest, member.as_ref())),
@@ -110,15 +111,15 @@ fn obey(word: &str, member: &mut Option<Member>) {
         }
         "exit" => std::process::exit(number() as i32),
         "abort" => std::process::abort(),
-        // SAFETY: takes numbers.
+        // SAFETY: the argument is a number.
         "signal" => drop(unsafe { libc::raise(number() as i32) }),
-        // SAFETY: ignoring needs no handler.
+        // SAFETY: ignoring a signal needs no handler.
         "ignore" => drop(unsafe { libc::signal(number() as i32, libc::SIG_IGN) }),
         "catch" => {
             let (signal, path) = rest.split_once(':').unwrap();
             CAUGHT.set(std::ffi::CString::new(filled(path, member.as_ref())).unwrap()).unwrap();
             let handler = caught as extern "C" fn(i32) as libc::sighandler_t;
-            // SAFETY: the handler does only what handlers may.
+            // SAFETY: the handler is async-signal-safe.
             unsafe { libc::signal(signal.parse().unwrap(), handler) };
         }
         "spawn" => drop(std::process::Command::new("sleep").arg("60").spawn().unwrap()),
@@ -139,7 +140,7 @@ fn obey(word: &str, member: &mut Option<Member>) {
     }
 }
 
-/// What a program with a loop of its own does.
+/// The loop of a program that makes progress itself.
 fn turn(member: &Member) -> ! {
     loop {
         let most = member.next_timeout().map_or(-1, |timeout| timeout.as_millis() as i32 + 1);
@@ -154,7 +155,7 @@ static CAUGHT: OnceLock<std::ffi::CString> = OnceLock::new();
 
 extern "C" fn caught(_: i32) {
     if let Some(path) = CAUGHT.get() {
-        // SAFETY: open and close may be called in handlers; the path lives as long as the program.
+        // SAFETY: open and close are async-signal-safe; the path lives as long as the program.
         unsafe { libc::close(libc::open(path.as_ptr(), libc::O_CREAT | libc::O_WRONLY, 0o644)) };
     }
 }

@@ -1,16 +1,17 @@
-//! What the word `stream:SEED:STEPS:DIRECTORY` does: it takes so many steps, which follow from the seed, while somebody may be killed; and
-//! judges what came of them when it is known who is gone.
+//! The command `stream:SEED:STEPS:DIRECTORY`: takes so many random steps, which follow from the
+//! seed, while members may be killed, and checks the results when the victims are known.
 //!
-//! When it has taken all steps, whatever came of them, it makes the file `over-RANK`, and waits for the file `gone`, in which the
-//! test writes who was killed, and who hung on them. Then every call has to have come out right, or with an error for
-//! which there was a reason:
+//! After the last step it makes the file `over-RANK` and waits for the file `gone`, in which the
+//! test writes the victims and everything below them. Every call must then have succeeded with the
+//! right result, or failed with a true reason:
 //!
-//! - a call that all take part in: that some of these are lost;
-//! - a message: that the one at its other end is lost, who is one of these;
-//! - a key: that some of these are lost, who has put it among them; or it is not found, if he is, or the fence behind it did not
-//!   come to its end.
+//! - a collective call: some of the victims are lost;
+//! - a message: its other end is lost, and is a victim;
+//! - a key: some of the victims are lost, among them the member that put it; or it is not found, if
+//!   that member is lost or the fence after the put failed.
 //!
-//! Nothing may take longer than there is patience, and all of those, and no others, are known to be lost in the end.
+//! No call may take longer than its timeout, and in the end exactly the victims are known to be
+//! lost.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,10 +29,10 @@ use crate::play::common::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
 use crate::play::common::{Oracle, Session};
 use crate::play::{Answer, play};
 
-/// How long a call may take whose members are there, or are lost.
+/// How long a call may take whose members are present or lost.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The steps of a session of so many members.
+/// The steps of a session of this size.
 pub(crate) fn drawn(seed: u64, size: u32, steps: usize) -> Arc<Session> {
     let mut rng = Rng::new(seed);
     let shape =
@@ -72,7 +73,7 @@ fn add_step(session: &mut Session, rng: &mut Rng) {
         10 | 11 => {
             use Pattern::{All, FromLast, Mirror, Next, ToFirst};
             let who = [Next, Mirror, ToFirst, FromLast, All][draw(5)];
-            // What is received late in one step is not taken for what is sent in another.
+            // A late message of one step must not be received in another.
             let tag = session.steps.len() as u32 * 2;
             Step::P2p { who, tags: vec![tag + 1, tag], count: 2, lengths }
         }
@@ -93,14 +94,14 @@ fn add_step(session: &mut Session, rng: &mut Rng) {
     session.steps.push(step);
 }
 
-/// A call that did not come out as if nothing had happened.
+/// A call that did not end as in a run without faults.
 struct Odd {
     step: u32,
     nth: usize,
     answer: Answer,
 }
 
-/// Plays; the error says what came out otherwise than it should.
+/// Runs the steps. The error names the first wrong result.
 pub(crate) fn stream(member: &Member, word: &str) -> Result<(), String> {
     let mut words = word.splitn(3, ':');
     let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).ok_or("a number is missing");
@@ -138,7 +139,7 @@ pub(crate) fn stream(member: &Member, word: &str) -> Result<(), String> {
             ));
         }
     }
-    // What is known to others may be on its way to this one.
+    // The report of a loss may reach this member later than others.
     let deadline = Instant::now() + TIMEOUT;
     while member.lost() != gone {
         if Instant::now() > deadline {
@@ -149,11 +150,11 @@ pub(crate) fn stream(member: &Member, word: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whom each call of a step is about.
+/// The other process of each call of a step.
 struct Peers<'a> {
     session: &'a Session,
     who: Address,
-    /// Of steps that were asked for, since what they send is made anew each time.
+    /// The results for steps that were asked for; computing them makes all data of the step anew.
     known: BTreeMap<u32, Vec<Option<Rank>>>,
 }
 
@@ -193,7 +194,7 @@ fn is_justified(
         Step::Get { of, .. } => {
             let owner = peers.of(odd, step);
             let is_gone = owner.is_some_and(|owner| gone.contains(owner));
-            // The leader of its host has kept the value, and is named.
+            // The leader of its host stored the value, and is named.
             is_gone || lost.is_none() && has_failed(of + 1)
         }
         Step::P2p { .. } => is_named(peers.of(odd, step)),

@@ -1,26 +1,27 @@
-//! What the words `talk:…` do: one operation each, checked against what every member can work out by itself.
+//! The commands `talk:…`: one operation each, checked against what every member can compute alone.
 //!
 //! ```text
-//! barrier                       broadcast:ROOT:LENGTH         gather:ROOT:LENGTH
-//! scatter:ROOT:LENGTH           allgather:LENGTH              alltoall:LENGTH
-//! reduce:ROOT:COUNT             allreduce:COUNT               ring
-//! pairs:LENGTH                  everybody sends both neighbours something, and receives it in another order
-//! threads:COUNT                 so many threads do that at the same time
-//! flight:COUNT                  so many calls are pending at a time, and are asked for from the last to the first
-//! keys                          puts keys of both kinds, fetches everybody's, waits for one that comes late
-//! front                         what the front end sends comes back to it, twice
-//! mismatch:RANK                 this one calls something else, and all hear of it
-//! impatient:RANK:LATE           the first gives a barrier up for which the second is late
-//! endless:LENGTH                rank 0 broadcasts so many bytes, again and again until it is ended; nobody looks at them
-//! lean:LENGTH                   gathers so much of each, without needing much more memory than that, but for the root
-//! beside:RANK:DIRECTORY         all but this one talk among themselves while it is stopped, then make a file, then go on with it
-//! killed:RANK                   this one is killed while the others are in a barrier: see loss.rs
-//! parted:RANK+RANK…             these do nothing any more; the others wait for them until they are lost: see loss.rs
-//! drowned:LENGTH:RANK+RANK…     all broadcast so many bytes, again and again, until these are lost: see loss.rs
+//! barrier                     broadcast:ROOT:LENGTH         gather:ROOT:LENGTH
+//! scatter:ROOT:LENGTH         allgather:LENGTH              alltoall:LENGTH
+//! reduce:ROOT:COUNT           allreduce:COUNT               ring
+//! pairs:LENGTH                each member sends to both neighbors, and receives in another order
+//! threads:COUNT               so many threads do that at the same time
+//! flight:COUNT                so many calls are pending at a time; results are taken last to first
+//! keys                        puts keys of both scopes, gets those of all, waits for a late one
+//! front                       the master returns twice what the front end sends
+//! mismatch:RANK               this member calls something else, and all get the error
+//! impatient:RANK:LATE         the first cancels a barrier that the second enters late
+//! endless:LENGTH              rank 0 broadcasts until it is ended; the data are not checked
+//! lean:LENGTH                 gathers with little additional memory, except at the root
+//! beside:RANK:DIRECTORY       the others communicate while this member is stopped, make a file, and
+//!                             then continue with it
+//! killed:RANK                 this member is killed while others are in a barrier: see loss.rs
+//! parted:RANK+RANK…           these do nothing; others wait for them until they are lost: see loss.rs
+//! drowned:LENGTH:RANK+RANK…   all broadcast repeatedly until these are lost: see loss.rs
 //! ```
 //!
-//! Lengths differ from rank to rank where they may. After whatever has failed as it should there is a barrier that succeeds, except where
-//! somebody has been killed.
+//! Lengths differ from rank to rank where they may. After every failure that was provoked, a barrier
+//! succeeds, unless a member has been killed.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -31,13 +32,13 @@ use libi::{Bytes, CommError, KeyScope, Member, Op, Pending, Rank};
 /// How long a call that has to succeed may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is wrong, for people.
+/// What is wrong, in words.
 pub(crate) type Wrong = String;
 
-/// Which operation this is, in everybody's count; so data of different operations differ.
+/// The number of the operation, the same at all members: data of different operations differ.
 static NTH: AtomicU32 = AtomicU32::new(0);
 
-/// Does what a word says; an error if what came of it is wrong.
+/// Runs a command. The error says which result is wrong.
 pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
     let mut words = word.split(':');
     let verb = words.next().unwrap_or_default();
@@ -79,14 +80,14 @@ pub(crate) struct Talk<'a> {
     pub(crate) size: u32,
 }
 
-/// Bytes that are somebody's for somebody at an operation.
+/// The bytes of a process for another in an operation.
 pub(crate) fn made(nth: u32, from: u32, to: u32, length: u32) -> Bytes {
     let seed =
         nth.wrapping_mul(7919).wrapping_add(from.wrapping_mul(104_729)).wrapping_add(to.wrapping_mul(31));
     (0..length).map(|at| (seed.wrapping_add(at.wrapping_mul(2_654_435_761)) >> 13) as u8).collect()
 }
 
-/// In place of a receiver.
+/// The receiver of data for all.
 const ALL: u32 = u32::MAX;
 
 pub(crate) fn same<T: PartialEq + Debug>(what: &str, is: &T, should: &T) -> Result<(), Wrong> {
@@ -106,8 +107,8 @@ impl Talk<'_> {
         made(self.nth, self.rank, to, length)
     }
 
-    /// What everybody has for one, if all have so many bytes, and some more by rank.
-    fn everybodys(&self, to: u32, length: u32, more: u32) -> Vec<Bytes> {
+    /// The data of all members for one; `more` adds bytes by rank.
+    fn all_data(&self, to: u32, length: u32, more: u32) -> Vec<Bytes> {
         (0..self.size).map(|from| made(self.nth, from, to, length + more * from)).collect()
     }
 
@@ -125,10 +126,10 @@ impl Talk<'_> {
         let mine = |parts| (self.rank == root).then_some(parts);
         let got = self.member.gather_equal(Rank(root), self.mine(root, length));
         let got = wait("the equal gather", got)?;
-        same("what was gathered equally", &got, &mine(self.everybodys(root, length, 0)))?;
+        same("what was gathered equally", &got, &mine(self.all_data(root, length, 0)))?;
         let got = self.member.gather(Rank(root), self.mine(root, length + self.rank));
         let got = wait("the gather", got)?;
-        same("what was gathered", &got, &mine(self.everybodys(root, length, 1)))
+        same("what was gathered", &got, &mine(self.all_data(root, length, 1)))
     }
 
     fn scatter(&self, root: u32, length: u32) -> Result<(), Wrong> {
@@ -143,9 +144,9 @@ impl Talk<'_> {
 
     fn allgather(&self, length: u32) -> Result<(), Wrong> {
         let got = wait("the equal allgather", self.member.allgather_equal(self.mine(ALL, length)))?;
-        same("what was gathered equally", &got, &self.everybodys(ALL, length, 0))?;
+        same("what was gathered equally", &got, &self.all_data(ALL, length, 0))?;
         let got = wait("the allgather", self.member.allgather(self.mine(ALL, length + 2 * self.rank)))?;
-        same("what was gathered", &got, &self.everybodys(ALL, length, 2))?;
+        same("what was gathered", &got, &self.all_data(ALL, length, 2))?;
         let text = |rank| format!("rank {rank}, {}", "ü".repeat(rank as usize % 5));
         let got = wait("the allgather of text", self.member.allgather_str(&text(self.rank)))?;
         same("what text was gathered", &got, &(0..self.size).map(text).collect())
@@ -154,20 +155,20 @@ impl Talk<'_> {
     fn alltoall(&self, length: u32) -> Result<(), Wrong> {
         let parts = |more: u32| (0..self.size).map(|to| self.mine(to, length + more * to)).collect();
         let got = wait("the equal exchange", self.member.alltoall(parts(0)))?;
-        same("what was exchanged equally", &got, &self.everybodys(self.rank, length, 0))?;
+        same("what was exchanged equally", &got, &self.all_data(self.rank, length, 0))?;
         let got = wait("the exchange", self.member.alltoallv(parts(1)))?;
         let for_me = |from| made(self.nth, from, self.rank, length + self.rank);
         same("what was exchanged", &got, &(0..self.size).map(for_me).collect())
     }
 
-    /// Numbers of somebody, small enough that their sum is exact whatever their order.
+    /// The numbers of a rank, small enough that their sum is exact in any order.
     fn numbers(&self, rank: u32, count: u32) -> Vec<u64> {
         (0..count)
             .map(|at| u64::from(at.wrapping_mul(37).wrapping_add(rank * 101 + self.nth) % 1000))
             .collect()
     }
 
-    /// Everybody's, combined.
+    /// The numbers of all ranks, combined.
     fn combined(&self, count: u32, with: impl Fn(u64, u64) -> u64) -> Vec<u64> {
         let two = |a: Vec<u64>, b: Vec<u64>| a.into_iter().zip(b).map(|(a, b)| with(a, b)).collect();
         (0..self.size).map(|rank| self.numbers(rank, count)).reduce(two).unwrap_or_default()
@@ -177,7 +178,7 @@ impl Talk<'_> {
         let root_has = |numbers| (self.rank == root).then_some(numbers);
         let got = self.member.reduce(Rank(root), &self.numbers(self.rank, count), Op::Sum);
         same("the sum", &wait("the sum", got)?, &root_has(self.combined(count, |a, b| a + b)))?;
-        let joined: Vec<u8> = self.everybodys(ALL, count, 1).concat();
+        let joined: Vec<u8> = self.all_data(ALL, count, 1).concat();
         let mine = self.mine(ALL, count + self.rank);
         let got = self.member.reduce_by(Rank(root), mine, Vec::extend_from_slice);
         same("what was joined", &wait("joining", got)?, &(self.rank == root).then(|| joined.into()))
@@ -202,7 +203,7 @@ impl Talk<'_> {
         same("the sum of floats", &wait("floats", self.member.allreduce(&floats, Op::Sum))?, &sum)?;
         let mine = self.mine(ALL, count + self.rank);
         let joined = self.member.allreduce_by(mine, Vec::extend_from_slice);
-        let should: Vec<u8> = self.everybodys(ALL, count, 1).concat();
+        let should: Vec<u8> = self.all_data(ALL, count, 1).concat();
         same("what was joined", &wait("joining", joined)?, &should.into())
     }
 
@@ -337,18 +338,18 @@ impl Talk<'_> {
 
     fn lean(&self, length: u32) -> Result<(), Wrong> {
         const WINDOWS: u64 = 4 << 20;
-        // What is allocated for the first time, read in by pages, and so on.
+        // What is allocated only once: pages that are read in, and so on.
         const SLACK: u64 = 2 << 20;
         self.gather(0, 1000)?;
         self.barrier()?;
-        // From here on the peak is counted anew.
+        // The peak is measured from here.
         std::fs::write("/proc/self/clear_refs", "5").map_err(|error| error.to_string())?;
         let before = memory("VmRSS")?;
         let got = wait("the gather", self.member.gather(Rank(0), self.mine(0, length)))?;
         let grown = memory("VmHWM")?.saturating_sub(before);
         self.barrier()?;
         if let Some(got) = got {
-            return same("what was gathered", &got, &self.everybodys(0, length, 0));
+            return same("what was gathered", &got, &self.all_data(0, length, 0));
         }
         let most = u64::from(length) + WINDOWS + SLACK;
         if grown <= most { Ok(()) } else { Err(format!("it took {grown} bytes, and {most} are enough")) }
@@ -389,7 +390,7 @@ impl Talk<'_> {
     }
 }
 
-/// So many bytes of memory this process has, or has had at most.
+/// The memory of this process in bytes, now or at its peak.
 fn memory(field: &str) -> Result<u64, Wrong> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -397,7 +398,7 @@ fn memory(field: &str) -> Result<u64, Wrong> {
     kib.map(|kib| kib << 10).ok_or_else(|| format!("there is no {field}"))
 }
 
-/// The number that was written in four bytes.
+/// The number encoded in four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(u32::MAX, u32::from_le_bytes)
 }

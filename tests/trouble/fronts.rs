@@ -1,10 +1,10 @@
-//! The front end is killed in the middle of something large.
+//! The front end is killed during a large transfer.
 
 use crate::lab::*;
 use crate::roles::Front;
 use crate::{moments, seeded};
 
-/// A leader and another member on each.
+/// A leader and another member on each host.
 const HOSTS: &str = "a[1-3]";
 
 #[test]

@@ -1,4 +1,4 @@
-//! How much memory members need for what passes through them.
+//! How much memory members need for data that they forward.
 
 use libi::{Exit, FrontEnd, LaunchOptions, Stream};
 

@@ -1,16 +1,16 @@
-//! A member that is stopped holds up what it takes part in, and nothing else.
+//! A stopped member delays the calls that it takes part in, and nothing else.
 
 use libi::{Exit, FrontEnd, LaunchOptions, Session, Stream};
 
 use crate::lab::*;
 
-/// Hosts whose leaders have nobody below them but members of their own host, and the master.
+/// Hosts whose leaders have no hosts below them, apart from the master.
 const HOSTS: &str = "a:3,b,c:2";
 const SIZE: u32 = 6;
 /// A member of the master's host, a leader, a member of another host.
 const STOPPED: [u32; 3] = [1, 3, 5];
 
-/// A session of which one is stopped, and everybody else has gone on as far as he can without it.
+/// A session with a stopped member in which the others have gone as far as they can.
 struct Scene {
     lab: Lab,
     front: FrontEnd,

@@ -1,5 +1,6 @@
-//! Members are killed in the midst of all kinds of operations. Whoever survives goes on, and every call of his ends in time, with
-//! what it should or an error that names those who are gone: `member/stream.rs` has what members check.
+//! Members are killed during all kinds of operations. The survivors continue, and each of their
+//! calls ends in time with its result or with an error that names the lost members.
+//! `member/stream.rs` has the checks of the members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -17,16 +18,16 @@ const STEPS: usize = 150;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Victim {
-    /// Nobody is started by it.
+    /// It has no children.
     Local,
-    /// It has local members below it at most.
+    /// It has at most local members below it.
     Leaf,
     /// It has leaders below it.
     Middle,
 }
 
 impl Victim {
-    /// Hosts and trees that have such a one.
+    /// Hosts and trees with such a victim.
     const fn shapes(self) -> [(&'static str, &'static str); 3] {
         match self {
             Self::Local => [("n[1-8]:2", "late"), ("a:5,b:5,c:3", "flat"), ("n[1-9]:3", "kary:2")],
@@ -36,11 +37,11 @@ impl Victim {
     }
 }
 
-/// Who was started by whom: rank, process, and the rank of its parent if that is a member.
+/// For each rank: its process, and the rank of its parent if that is a member.
 struct Tree(BTreeMap<u32, (i32, Option<u32>)>);
 
 impl Tree {
-    /// Every member has made a file with its rank and its process.
+    /// Every member has made a file named by its rank and its process.
     fn new(lab: &Lab, size: u32) -> Self {
         let mut pids = BTreeMap::new();
         eventually("all members are there", || {
@@ -52,13 +53,13 @@ impl Tree {
         Self(pids.iter().map(|(rank, pid)| (*rank, (*pid, parent(*pid)))).collect())
     }
 
-    /// Everybody who hangs on somebody, and he himself.
+    /// A rank and everything below it.
     fn below(&self, rank: u32) -> BTreeSet<u32> {
         let children = self.0.iter().filter(|(_, (_, parent))| *parent == Some(rank));
         children.flat_map(|(child, _)| self.below(*child)).chain([rank]).collect()
     }
 
-    /// Somebody of this kind, if there is one.
+    /// A member of this kind, if there is one.
     fn find(&self, victim: Victim, hosts: &BTreeMap<u32, u32>, rng: &mut Rng) -> Option<u32> {
         let leads = |rank: u32| self.below(rank).iter().any(|below| hosts[below] != hosts[&rank]);
         let is_local = |rank: u32| hosts.iter().any(|(other, host)| *other < rank && *host == hosts[&rank]);
@@ -80,7 +81,8 @@ fn rank_and_pid(name: &str) -> Option<(u32, i32)> {
     Some((rank.parse().ok()?, pid.parse().ok()?))
 }
 
-/// Plays a stream, in which somebody is killed after a while, and checks what comes of it; gives how long the stream has taken.
+/// Runs a stream in which a member is killed, and checks the results. Returns how long the stream
+/// took.
 fn run(
     hosts: &str,
     strategy: Strategy,
@@ -132,7 +134,7 @@ fn run(
     eventually("all who hung on it are gone", || gone.iter().all(|rank| !lives(tree.0[rank].0)));
     let list: Vec<String> = gone.iter().map(u32::to_string).collect();
     lab.write("gone", &list.join(" "));
-    // Whoever ends is lost to others as well.
+    // A member that ends is lost to the others as well.
     all_who_are_left(&lab, &tree, &gone, "judged");
     lab.touch("end");
     let heard = Heard::all(&front);
@@ -149,7 +151,7 @@ fn run(
     lasts
 }
 
-/// Waits until all who are left have made such a file, or have ended all the same.
+/// Waits until all survivors have made such a file or have ended.
 fn all_who_are_left(lab: &Lab, tree: &Tree, gone: &BTreeSet<u32>, file: &str) {
     eventually(&format!("all who are left are {file}"), || {
         let mut others = tree.0.iter().filter(|(rank, _)| !gone.contains(rank));
@@ -157,7 +159,7 @@ fn all_who_are_left(lab: &Lab, tree: &Tree, gone: &BTreeSet<u32>, file: &str) {
     });
 }
 
-/// Whether a process has not ended.
+/// Whether a process is running.
 fn lives(pid: i32) -> bool {
     status(pid, "State").is_some_and(|state| !state.starts_with('Z'))
 }

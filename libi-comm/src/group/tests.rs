@@ -250,9 +250,9 @@ fn a_call_with_invalid_arguments_is_cancelled_for_the_other_members() {
     for who in [0, 2] {
         assert_eq!(results[who], Err(CommError::Cancelled { nth: 0, by: Rank(1) }));
     }
-    let nobody = Err(CommError::NoSuchPeer(Address::Rank(Rank(9))));
+    let missing = Err(CommError::NoSuchPeer(Address::Rank(Rank(9))));
     let results = cluster.all(3, |_| Call::Broadcast { root: Rank(9), data: None, length: None });
-    assert!(results.contains(&nobody), "{results:?}");
+    assert!(results.contains(&missing), "{results:?}");
 }
 
 #[test]

@@ -1,31 +1,36 @@
-//! Decides what a case in `tests/cases/*.toml` means: which sessions it is tried in, and which steps they take.
+//! Decides what a case in `tests/cases/*.toml` means: the sessions that it runs in, and the steps
+//! of their programs.
 //!
-//! A file consists of `[[case]]` tables. Each is tried in a session of every combination of
+//! A file consists of `[[case]]` tables. A case runs in a session of every combination of
 //!
-//! - `sizes`: how many ranks;
-//! - `trees`: `"flat"`, `"star"`, `"chain"`, `"binary"`, `"late"`, `"greedy"` (see [`Tree`]); flat if nothing is said;
-//! - `per_host`: how many ranks a host has; 1 if nothing is said;
-//! - `placement`: `"blocks"`, `"rounds"` (see [`Placement`]); blocks if nothing is said;
-//! - `absent`: whether some ranks do not come up; no if nothing is said;
-//! - `flight`: how many steps a member takes at a time; 1 if nothing is said;
+//! - `sizes`: the number of ranks;
+//! - `trees`: `"flat"`, `"star"`, `"chain"`, `"binary"`, `"late"`, `"greedy"` (see [`Tree`]);
+//!   default flat;
+//! - `per_host`: the number of ranks of a host; default 1;
+//! - `placement`: `"blocks"`, `"cyclic"` (see [`Placement`]); default blocks;
+//! - `absent`: whether some ranks are absent; default no;
+//! - `flight`: how many steps of a member may be in progress; default 1.
 //!
-//! and in each of these sessions all of its `ops` are done, one after the other. An op names a `call`, and stands for a
-//! step of every combination of what it says in
+//! Each of these sessions runs all `ops` of the case in order. An op names a `call`, and stands for
+//! one step for every combination of
 //!
-//! - `roots`: `"first"`, `"middle"`, `"last"`, `"second"`; for `reduce` as well `"all"`, which is allreduce;
-//! - `lengths`: bytes, or a formula by which they differ (see [`Formula`]); for `reduce` the number of elements;
-//! - `known`: of `broadcast` and `scatter`: whether others than the root know the length;
-//! - `ops` and `elements`: of `reduce`, as in [`Op`] and [`Element`], in small letters;
-//! - `own`: of `reduce`, functions of our own (see [`CustomFn`]);
-//! - `patterns`: of `mail`, who sends to whom (see [`Pattern`]); with `tags` and `count`, how many messages of each;
-//! - `scope`: of `keys`, `"dense"` or `"sparse"`; with `count`, how many each member puts.
+//! - `roots`: `"first"`, `"middle"`, `"last"`, `"second"`; for `reduce` also `"all"`, which is
+//!   allreduce;
+//! - `lengths`: bytes, or a formula by which they differ (see [`Formula`]); for `reduce` the number
+//!   of elements;
+//! - `known`: for `broadcast` and `scatter`: whether members other than the root know the length;
+//! - `ops` and `elements`: for `reduce`, as in [`Op`] and [`Element`], in lower case;
+//! - `own`: for `reduce`, functions of the program (see [`CustomFn`]);
+//! - `patterns`: for `p2p`, which process sends to which (see [`Pattern`]); with `tags` and
+//!   `count`, the number of messages of each tag;
+//! - `scope`: for `kvs`, `"replicated"` or `"local"`; with `count`, how many keys each member puts.
 //!
-//! `keys` is a whole: values are put, a fence follows, and `asks` says whose are asked for then (see [`KeyOwner`]), once
-//! with waiting and once without; `early` are asked for before they are put. Who has nothing to say of something has one of it that
-//! does no harm.
+//! A `kvs` op is a sequence: values are put, a fence follows, and `asks` says whose keys are looked
+//! up then (see [`KeyOwner`]), once with waiting and once without. `early` keys are looked up
+//! before they are put.
 //!
 //! [`Formula`]: super::data::Formula
-//! [`KeyOwner`]: super::step::Whose
+//! [`KeyOwner`]: super::step::KeyOwner
 
 use libi_comm::reduce::{Element, Op};
 use libi_comm::{KeyScope, Reducer};
@@ -39,13 +44,13 @@ use super::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
 /// A session, and the steps that its members take.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The case it belongs to.
+    /// The name of its case.
     pub name: String,
     pub shape: Shape,
     pub size: u32,
-    /// The ranks that are there, ascending.
+    /// The ranks that are present, ascending.
     pub present: Vec<Rank>,
-    /// How many steps a member takes at a time.
+    /// How many steps of a member may be in progress.
     pub flight: usize,
     pub steps: Vec<Step>,
 }
@@ -56,23 +61,23 @@ impl Session {
         Self { name, size: shape.size, present, shape, flight, steps: Vec::new() }
     }
 
-    /// Whether a rank is there.
+    /// Whether a rank is present.
     pub fn has(&self, rank: Rank) -> bool {
         self.present.binary_search(&rank).is_ok()
     }
 
-    /// The next rank that is there, or the first behind the last.
+    /// The next rank that is present; the first one after the last.
     pub fn next(&self, rank: Rank) -> Option<Rank> {
         let at = self.present.binary_search(&rank).ok()?;
         self.present.get((at + 1) % self.present.len()).copied()
     }
 }
 
-/// The sessions of all cases in such a file.
+/// The sessions of all cases in a file.
 ///
 /// # Errors
 ///
-/// If it is none: says where it is wrong.
+/// The text is not a valid file of cases.
 pub fn sessions(text: &str) -> Result<Vec<Session>, toml::de::Error> {
     let file: File = toml::from_str(text)?;
     Ok(file.case.iter().flat_map(Case::sessions).collect())
@@ -249,7 +254,7 @@ impl Root {
 }
 
 impl Entry {
-    /// Adds the steps that it stands for.
+    /// Adds the steps that the op stands for.
     fn add_to(&self, session: &mut Session) {
         for &lengths in &self.lengths {
             match self.call {
@@ -305,7 +310,7 @@ impl Entry {
         session.steps.push(Step::Fence);
         for owner in &self.asks {
             session.steps.push(get(owner, false));
-            // For what nobody puts one would wait for ever.
+            // A lookup that waits for a missing key would wait forever.
             session.steps.extend((*owner != KeyOwner::Missing).then(|| get(owner, true)));
         }
     }

@@ -1,16 +1,17 @@
-//! Decides which bytes somebody has for somebody at a step. Everybody can work out everybody's.
+//! Decides which bytes each process has for each other at a step. Every process can compute all of
+//! them.
 
 use libi_comm::Address;
 use libi_comm::Bytes;
 use libi_comm::reduce::{Element, Op};
 use serde::Deserialize;
 
-/// In place of a receiver: everybody.
+/// The receiver of data that are for all.
 pub const ALL: u32 = u32::MAX;
-/// In place of a rank: the front end.
+/// The number of the front end, in place of a rank.
 pub const FRONT: u32 = u32::MAX - 1;
 
-/// The number that stands for somebody here.
+/// The number of a process.
 pub fn number(who: Address) -> u32 {
     match who {
         Address::FrontEnd => FRONT,
@@ -18,26 +19,26 @@ pub fn number(who: Address) -> u32 {
     }
 }
 
-/// What bytes are for.
+/// What bytes are for: the seed of their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataId {
-    /// Which step of the program.
+    /// The step of the program.
     pub step: u32,
-    /// Who has them.
+    /// The sender.
     pub from: u32,
-    /// Whom they are for.
+    /// The receiver.
     pub to: u32,
-    /// Which of several.
+    /// The number among several.
     pub nth: u32,
 }
 
 impl DataId {
-    /// What somebody has for all at a step.
+    /// The data of a process for all at a step.
     pub const fn all(step: u32, from: u32) -> Self {
         Self { step, from, to: ALL, nth: 0 }
     }
 
-    /// What somebody has for somebody at a step.
+    /// The data of a process for another at a step.
     pub const fn one(step: u32, from: u32, to: u32) -> Self {
         Self { step, from, to, nth: 0 }
     }
@@ -50,18 +51,20 @@ impl DataId {
         Numbers(state)
     }
 
-    /// So many bytes.
+    /// The bytes themselves.
     pub fn bytes(self, length: usize) -> Bytes {
         let mut bytes = vec![0; length];
-        // Word by word, since some have megabytes, and tests are not compiled to be fast.
+        // Eight bytes at a time: some data have megabytes, and tests are built without
+        // optimization.
         for (part, number) in bytes.chunks_mut(8).zip(self.numbers()) {
             part.copy_from_slice(&number.to_le_bytes()[..part.len()]);
         }
         bytes.into()
     }
 
-    /// An array of so many elements that can be combined in any order with the same result: integers are anything, floats are
-    /// small whole numbers, and not a number for some where that does not count.
+    /// An array that gives the same result in whatever order it is combined. Integers are
+    /// arbitrary; floats are small whole numbers, and NaN for some members where that has no
+    /// effect.
     pub fn array(self, op: Op, element: Element, count: usize) -> Bytes {
         let nan_counts = op == Op::Sum || self.from.is_multiple_of(2);
         let float = |bits: u64| {
@@ -90,7 +93,7 @@ impl Iterator for Numbers {
     }
 }
 
-/// How long what somebody has for somebody is.
+/// The lengths of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Lengths {
@@ -100,22 +103,22 @@ pub enum Lengths {
     By(Formula),
 }
 
-/// How long what somebody has for somebody is, if that differs.
+/// A formula for lengths that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Formula {
-    /// 3 bytes for each rank below, and one for each below the receiver, up to 97 together.
+    /// 3 bytes times the sender's rank plus 1 times the receiver's, modulo 97.
     Rising,
-    /// Nothing, but 5 bytes of every third.
+    /// 5 bytes from every third rank, nothing from the others.
     Few,
     /// Somewhat less or more than 64 KiB.
     Edges,
-    /// 1 byte, but 300,001 of the one whose rank is 2, or of the only one.
+    /// 300,001 bytes from rank 2, and 1 byte from every other rank.
     Lone,
 }
 
 impl Lengths {
-    /// The length of what one has for another.
+    /// The length of the data of one process for another.
     pub fn of(self, from: u32, to: u32) -> usize {
         match self {
             Self::Equal(length) => length,
@@ -138,7 +141,7 @@ impl Lengths {
         }
     }
 
-    /// The length that all have, if they have.
+    /// The length of all data, if they have the same.
     pub fn equal(self) -> Option<usize> {
         match self {
             Self::Equal(length) => Some(length),

@@ -1,4 +1,4 @@
-//! Memory that is lent to others in the same process, as hosts lend it to their members.
+//! Shared memory within this process, in place of that of a host.
 
 use std::sync::Arc;
 

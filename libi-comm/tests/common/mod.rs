@@ -1,14 +1,14 @@
-//! What members are to do, with which data, and what has to come of it: for the simulator, links in memory, and real
-//! processes alike.
+//! The programs of test sessions, their data, and the expected results: for the simulator, for
+//! links in memory, and for real processes.
 //!
-//! | to find out | look at |
+//! | question | module |
 //! |---|---|
 //! | how `tests/cases/*.toml` are read, and what they mean | [`case`] |
-//! | what a step of a program is | [`step`] |
-//! | who is on which host, and who started whom | [`shape`] |
-//! | which bytes somebody has for somebody | [`data`] |
-//! | what has to come of a step | [`oracle`] |
-//! | how memory is lent | [`heap`] |
+//! | the steps of a program | [`step`] |
+//! | hosts and trees | [`shape`] |
+//! | which bytes each process has for each other | [`data`] |
+//! | the expected result of a step | [`oracle`] |
+//! | shared memory | [`heap`] |
 //!
 //! It needs `libi_comm`, `libi_core`, `serde` and `toml`, and can be included by its path.
 #![allow(

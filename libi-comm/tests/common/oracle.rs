@@ -1,4 +1,4 @@
-//! Decides what has to come of each call, by doing serially what members do together.
+//! Decides the expected result of each call by a serial computation of what members do together.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,13 +11,13 @@ use super::case::Session;
 use super::data::{ALL, DataId, Lengths};
 use super::step::{ReduceBy, Step, Transfer, ring_count, ring_part};
 
-/// Knows what has to come of a session's calls.
+/// Knows the expected results of the calls of a session.
 #[derive(Debug)]
 pub struct Oracle {
     pub session: Arc<Session>,
-    /// The order in which members are neighbours in a ring, if it is known.
+    /// The order of the members in a ring, if it is known.
     ring: Option<Vec<Rank>>,
-    /// What has come of combining everybody's values, by step.
+    /// The results of reductions, by step.
     folded: Mutex<BTreeMap<u32, Bytes>>,
 }
 
@@ -26,7 +26,8 @@ impl Oracle {
         Self { session, ring, folded: Mutex::default() }
     }
 
-    /// Whether this is what has to come of a call: the one of this number among those of somebody at a step.
+    /// Compares the outcome of a call with the expected one. `call` is its number among the calls
+    /// of a process at a step.
     pub fn check(&self, who: Address, step: u32, call: usize, outcome: &Outcome) -> Result<(), String> {
         let nothing = || format!("{who} calls nothing at step {step}");
         let at = self.session.steps.get(step as usize).ok_or_else(nothing)?;
@@ -86,13 +87,13 @@ impl Oracle {
         })
     }
 
-    /// What each rank has; nothing of those that are absent.
+    /// A part for each rank, empty for absent ones.
     fn parts(&self, of: impl Fn(Rank) -> Bytes) -> Outcome {
         let part = |rank| if self.session.has(rank) { of(rank) } else { Bytes::new() };
         Outcome::Parts((0..self.session.size).map(Rank).map(part).collect())
     }
 
-    /// Everybody's values combined, in the order of ranks.
+    /// The values of all members combined in the order of ranks.
     fn folded(&self, step: u32, by: ReduceBy, count: usize) -> Bytes {
         let mut known = self.folded.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let reducer = || {
@@ -121,7 +122,7 @@ impl Oracle {
         })
     }
 
-    /// Whether it may be somebody's place in a ring whose order nobody knows.
+    /// Whether this can be a position in a ring whose order is not known.
     fn is_some_place(&self, step: u32, lengths: Lengths, outcome: &Outcome) -> Result<(), String> {
         let Outcome::Ring(place) = outcome else { return Err(format!("{} is no place", Short(outcome))) };
         let present = &self.session.present;
@@ -132,7 +133,7 @@ impl Oracle {
         if right && before.contains(&place.before) && has(1, &place.left) && has(0, &place.right) {
             return Ok(());
         }
-        Err(format!("step {step}: nobody can have this place in the ring: {}", Short(outcome)))
+        Err(format!("step {step}: no member can have this position in the ring: {}", Short(outcome)))
     }
 }
 
@@ -140,7 +141,7 @@ impl Oracle {
 fn combine(op: Op, element: Element, into: &mut [u8], other: &[u8]) {
     let size = element.size();
     for (a, b) in into.chunks_exact_mut(size).zip(other.chunks_exact(size)) {
-        // Of bits and sums that wrap around, the lowest bytes are the same in wider numbers.
+        // For bits, and for sums that wrap around, the lowest bytes are the same in wider numbers.
         match element {
             Element::F32 => {
                 let [x, y] = [&*a, b].map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap_or_default()));
@@ -160,7 +161,7 @@ fn combine(op: Op, element: Element, into: &mut [u8], other: &[u8]) {
     }
 }
 
-/// A number of any width; these tests run where numbers begin with their lowest byte.
+/// A number of any width. These tests run on little-endian machines.
 fn wide(bytes: &[u8], signed: bool) -> i128 {
     let negative = signed && bytes.last().is_some_and(|highest| *highest >= 0x80);
     let mut wide = [if negative { 0xff } else { 0 }; 16];
@@ -188,7 +189,7 @@ fn float(op: Op, x: f64, y: f64) -> f64 {
     }
 }
 
-/// An outcome of any length, for people.
+/// An outcome of any length, in short.
 struct Short<'a>(&'a Outcome);
 
 impl std::fmt::Display for Short<'_> {

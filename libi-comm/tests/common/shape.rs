@@ -1,4 +1,4 @@
-//! Decides who is on which host, who started whom, and so which links there are.
+//! Decides which ranks are on which host, which process started which, and so which links exist.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -12,61 +12,62 @@ use libi_core::ranks::Ranks;
 use libi_core::sim::rng::Rng;
 use serde::Deserialize;
 
-/// How hosts hang together.
+/// The tree of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tree {
     /// All below the front end.
     Flat,
-    /// The master's below the front end, all others below that.
+    /// The master's host below the front end, and all others below that.
     Star,
     /// Each below the one before.
     Chain,
-    /// Each below the one of half its number.
+    /// A binary tree.
     Binary,
-    /// As it comes about when whoever is up first goes on with what is left; by the seed.
+    /// As in a launch in which each host that is up launches the next: random, by the seed.
     Late,
-    /// As it comes about if all remote shells cost the same, and 25 starts take as long as one host needs to be up.
+    /// As planned for remote shells of equal cost, where 25 starts take as long as one host needs
+    /// to come up.
     Greedy,
 }
 
-/// Which ranks a host has.
+/// The placement of ranks on hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// Those that follow one another.
+    /// Consecutive ranks.
     Blocks,
-    /// One of each round.
+    /// Round-robin.
     Cyclic,
 }
 
-/// A session: who is where.
+/// The hosts and the tree of a session.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub size: u32,
     pub per_host: u32,
     pub tree: Tree,
     pub placement: Placement,
-    /// Whether some did not come up.
+    /// Whether some ranks are absent.
     pub absent: bool,
     pub seed: u64,
 }
 
-/// A process, and where its links lead.
+/// A process and its links.
 #[derive(Clone, Debug)]
 pub struct Process {
     pub address: Address,
-    /// The number of its host; the front end has one of its own.
+    /// The number of its host; the front end has its own.
     pub host: usize,
-    /// The process that started it, and the number of the link there.
+    /// The parent, and the number of the link there.
     pub parent: Option<(usize, LinkId)>,
-    /// The processes it started.
+    /// The children.
     pub links: BTreeMap<LinkId, usize>,
     pub topology: Topology,
 }
 
 impl Shape {
-    /// All processes of the session, each behind the one that started it; the first is the front end.
+    /// All processes of the session, parents before their children; the first is the front end.
     pub fn processes(&self) -> Vec<Process> {
         let mut rng = Rng::new(self.seed).fork(77);
         let (hosts, absent) = self.hosts(&mut rng);
@@ -100,7 +101,7 @@ impl Shape {
         processes
     }
 
-    /// The ranks that are there, ascending.
+    /// The ranks that are present, ascending.
     pub fn present(&self) -> Vec<Rank> {
         let (hosts, _) = self.hosts(&mut Rng::new(self.seed).fork(77));
         let mut present: Vec<Rank> = hosts.into_iter().flatten().map(Rank).collect();
@@ -108,7 +109,7 @@ impl Shape {
         present
     }
 
-    /// The ranks of each host that is there, its leader first, and the ranks that are not there.
+    /// The ranks of each host, its leader first, and the absent ranks.
     fn hosts(&self, rng: &mut Rng) -> (Vec<Vec<u32>>, Ranks) {
         let count = self.size.div_ceil(self.per_host.max(1));
         let mut hosts = vec![Vec::new(); count as usize];
@@ -122,7 +123,7 @@ impl Shape {
         let mut absent = Ranks::new();
         if self.absent {
             for host in &mut hosts {
-                // The master is there. Who hangs on a leader that is not there is not there.
+                // The master is present. Members of a host without its leader are absent.
                 let without = host.first() != Some(&0) && rng.chance(0.2);
                 let gone: Vec<u32> =
                     host.iter().copied().filter(|rank| without || *rank > 0 && rng.chance(0.15)).collect();
@@ -139,7 +140,7 @@ impl Shape {
         (hosts, absent)
     }
 
-    /// Which host started each; nobody but the front end if none is named.
+    /// The parent of each host; `None` for the front end.
     fn parents(&self, hosts: usize, rng: &mut Rng) -> Vec<Option<usize>> {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
         let greedy = NonZeroU32::new(hosts as u32).filter(|_| self.tree == Tree::Greedy);
@@ -152,7 +153,7 @@ impl Shape {
                 (Tree::Chain, before) => before,
                 (Tree::Greedy, _) => greedy(host),
                 (Tree::Binary, Some(before)) => Some(before / 2),
-                // Whoever was up earlier has had more time to start others.
+                // A host that was up earlier has had more time to launch others.
                 (Tree::Late, Some(_)) => {
                     let earlier = rng.below(host as u64 + 1).min(rng.below(host as u64 + 1)) as usize;
                     earlier.checked_sub(1)
@@ -178,10 +179,10 @@ impl Process {
     }
 }
 
-/// Gives a process its links; those below it have theirs.
+/// Gives a process its links; its children have theirs.
 fn link(processes: &mut [Process], at: usize, children: &[usize], rng: &mut Rng) {
     let mut children = children.to_vec();
-    // Local members first, or after all others.
+    // Local members before all others, or after them.
     let locals_last = rng.chance(0.3);
     let host = processes[at].host;
     children.sort_by_key(|child| (processes[*child].host == host) == locals_last);

@@ -1,4 +1,4 @@
-//! Decides who calls what at a step of a program.
+//! Decides which process makes which calls at a step of a program.
 
 use libi_comm::reduce::{Element, Op};
 use libi_comm::{Address, Bytes, Call, KeyScope, Reducer};
@@ -8,11 +8,11 @@ use serde::Deserialize;
 use super::case::Session;
 use super::data::{DataId, Lengths, number};
 
-/// A step of a program: each member, or some, make one or several calls.
+/// A step of a program: all members or some of them make one or several calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Barrier,
-    /// The others know its length, or not.
+    /// `known`: the other members know the length.
     Broadcast {
         root: Rank,
         lengths: Lengths,
@@ -53,7 +53,7 @@ pub enum Step {
         count: u32,
         lengths: Lengths,
     },
-    /// Of what was put at a step; of the next if the getters wait.
+    /// Looks up what was put at step `of`, which may be a later one if the lookups wait.
     Get {
         of: u32,
         owner: KeyOwner,
@@ -68,55 +68,55 @@ pub enum ReduceBy {
     CustomFn(CustomFn),
 }
 
-/// Functions that are associative but not commutative.
+/// Functions that are associative and not commutative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CustomFn {
-    /// One text behind the other.
+    /// Concatenation of texts.
     Concat,
-    /// Products of 2×2 matrices of bytes, one behind the other.
+    /// Products of 2×2 matrices of bytes.
     Matrix,
-    /// The left one.
+    /// The left operand.
     Left,
-    /// The right one.
+    /// The right operand.
     Right,
 }
 
-/// Who sends to whom.
+/// Which process sends to which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// Everybody to the next, the last to the first.
+    /// Each rank to the next, the last to the first.
     Next,
     /// The first to the last, the second to the last but one.
     Mirror,
-    /// Everybody to himself.
+    /// Each rank to itself.
     ToSelf,
-    /// Everybody to the first.
+    /// All ranks to the first.
     ToFirst,
-    /// The last to everybody.
+    /// The last rank to all.
     FromLast,
-    /// Everybody to the front end.
+    /// All ranks to the front end.
     ToFront,
-    /// The front end to everybody.
+    /// The front end to all ranks.
     FromFront,
-    /// Everybody to everybody.
+    /// All ranks to all.
     All,
 }
 
-/// Whose keys are asked for.
+/// Whose keys are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyOwner {
-    /// The next one's.
+    /// The next rank's.
     Next,
     /// One's own.
     Own,
-    /// The first one's.
+    /// The first rank's.
     First,
-    /// Everybody's.
+    /// All ranks'.
     All,
-    /// Nobody's: keys that are not there.
+    /// Keys that there was no put of.
     Missing,
 }
 
@@ -127,21 +127,21 @@ pub(super) enum Transfer {
     Expected { from: Address, tag: u32, id: DataId },
 }
 
-/// How long an array is combined by functions of our own: so many matrices.
+/// The length in bytes of an element of [`CustomFn::Matrix`].
 pub const MATRIX: usize = 4;
 
 impl Step {
-    /// Whether all members take part, in the order in which they call such things.
+    /// Whether all members take part in the same order.
     pub fn is_collective(&self) -> bool {
         !matches!(self, Self::P2p { .. } | Self::Put { .. } | Self::Get { .. })
     }
 
-    /// Whether it begins only when all before it is over.
+    /// Whether all earlier steps must be over when it begins.
     pub fn runs_alone(&self) -> bool {
         matches!(self, Self::Get { wait: false, .. })
     }
 
-    /// What somebody calls at this step, the one of this number.
+    /// The calls of a process at this step.
     pub fn calls(&self, step: u32, session: &Session, who: Address) -> Vec<Call> {
         match self {
             Self::P2p { lengths, .. } => {
@@ -202,8 +202,8 @@ impl Step {
         })
     }
 
-    /// The messages that somebody sends and awaits: for each other, those of each tag in their order; tags are awaited
-    /// in another order than they are sent in.
+    /// The messages that a process sends and expects. To each receiver, the messages of each tag
+    /// are in order; tags are received in another order than they are sent in.
     pub(super) fn patterns(&self, step: u32, session: &Session, who: Address) -> Vec<Transfer> {
         let Self::P2p { who: patterns, tags, count, .. } = self else { return Vec::new() };
         let mut list = Vec::new();
@@ -235,7 +235,7 @@ impl Step {
         (0..count).map(move |nth| (key(step, id(nth)), id(nth).bytes(lengths.of(number(who), nth))))
     }
 
-    /// What the keys are about that somebody asks for.
+    /// The keys that a process looks up.
     pub fn asked(&self, session: &Session, who: Address) -> Vec<DataId> {
         let (Self::Get { of, owner, .. }, Address::Rank(me)) = (self, who) else { return Vec::new() };
         let Some(Self::Put { count, .. }) = session.steps.get(*of as usize) else { return Vec::new() };
@@ -255,12 +255,12 @@ fn key(step: u32, id: DataId) -> String {
     format!("step {step}, rank {}, {}", id.from, id.nth)
 }
 
-/// What a member has for its left neighbour (0) or its right one (1).
+/// What a member has for its left neighbor (0) or its right one (1).
 pub(super) fn ring_part(step: u32, me: Rank, nth: u32, lengths: Lengths) -> Bytes {
     DataId { nth, ..DataId::all(step, me.0) }.bytes(lengths.of(me.0, nth))
 }
 
-/// How many a member counts for in rings.
+/// The weight of a member in rings.
 pub(super) fn ring_count(me: Rank) -> u64 {
     1 + u64::from(me.0 % 5)
 }
@@ -275,7 +275,7 @@ impl Transfer {
 }
 
 impl Pattern {
-    /// To whom somebody sends.
+    /// The receivers of a process.
     fn from(self, who: Address, session: &Session) -> Vec<Address> {
         let all = || session.present.iter().copied().map(Address::Rank);
         let (first, last) = (session.present.first().copied(), session.present.last().copied());
@@ -295,7 +295,7 @@ impl Pattern {
         to.map(Address::Rank).into_iter().collect()
     }
 
-    /// From whom somebody awaits something.
+    /// The senders to a process.
     fn to(self, who: Address, session: &Session) -> Vec<Address> {
         let all = session.present.iter().copied().map(Address::Rank);
         all.chain([Address::FrontEnd]).filter(|from| self.from(*from, session).contains(&who)).collect()
@@ -323,7 +323,7 @@ impl ReduceBy {
 }
 
 impl CustomFn {
-    /// The left one becomes both.
+    /// Combines both values into the left one.
     pub fn combine(self, into: &mut Vec<u8>, other: &[u8]) {
         match self {
             Self::Concat => into.extend_from_slice(other),

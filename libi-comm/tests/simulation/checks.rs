@@ -1,4 +1,4 @@
-//! What must hold when a run is over, whatever has gone wrong in it.
+//! What must hold at the end of a run, whatever has gone wrong in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,8 @@ pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {
     quiet(sim)
 }
 
-/// Every call of somebody who lives is over by its deadline, and given up only if there was a reason to wait.
+/// Every call of a living process is over by its deadline, and was cancelled only if there was
+/// something to wait for.
 fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String> {
     match &record.ended {
         None if member.lost.is_none() => Err("is not over".to_owned()),
@@ -49,20 +50,21 @@ fn ended(world: &Cluster, member: &Member, record: &Record) -> Result<(), String
         Some((_, Ending::GivenUp)) => {
             let may = record.until.since(record.at) < LONG
                 || member.lost.is_some()
-                || somebody_waits_for_ever(world);
+                || some_call_waits_forever(world);
             if may { Ok(()) } else { Err("waits for nothing".to_owned()) }
         }
         _ => Ok(()),
     }
 }
 
-/// Whether somebody calls nothing any more, or waits for what nobody will do; others wait for that one.
-fn somebody_waits_for_ever(world: &Cluster) -> bool {
+/// Whether a process has stopped calling, or waits for something that never happens; others wait
+/// for it.
+fn some_call_waits_forever(world: &Cluster) -> bool {
     let in_vain = |member: &Member, record: &Record| {
         let given_up = matches!(record.ended, Some((_, Ending::GivenUp)));
         given_up
             && match world.session.steps[record.step as usize] {
-                // The other end of a message that was given up.
+                // The other end of a message that was cancelled.
                 Step::P2p { .. } => record.until.since(record.at) < LONG,
                 Step::Get { wait: true, .. } => world.may_be_missing(member, record),
                 _ => false,
@@ -72,15 +74,15 @@ fn somebody_waits_for_ever(world: &Cluster) -> bool {
         || world.members.iter().any(|member| member.calls.values().any(|record| in_vain(member, record)))
 }
 
-/// What was called, by whom, and when.
+/// Which calls were made by which member, and when.
 struct History {
-    /// By step: who has called what of the collective calls.
+    /// For each collective step, the calls that were made.
     called: BTreeMap<u32, BTreeMap<Rank, (Instant, CallSignature)>>,
-    /// The steps that are collective calls, in their order.
+    /// The collective steps in order.
     collective: Vec<u32>,
-    /// When everybody had called.
+    /// When all members had called.
     complete: BTreeMap<u32, Instant>,
-    /// The steps at which some have called what does not match.
+    /// The steps with calls that do not match.
     differ: BTreeSet<u32>,
 }
 
@@ -110,7 +112,7 @@ impl History {
         let complete = all.filter_map(|(step, called)| Some((*step, last(called)?))).collect();
         let mixed = |called: &BTreeMap<Rank, (Instant, CallSignature)>| {
             let all = || called.values().map(|(_, what)| what);
-            // Lengths that are not known match every other.
+            // An unknown length matches every length.
             let known = all().find(|what| what.length != Length::Unknown).or_else(|| all().next());
             known.is_some_and(|known| all().any(|what| differ(known, what)))
         };
@@ -122,15 +124,15 @@ impl History {
         self.called.get(&step)?.get(&who)
     }
 
-    /// Whether a step may have ended well: everybody had called the same.
+    /// Whether a step may have succeeded: all members had made matching calls.
     fn was_complete(&self, step: u32, at: Instant) -> Result<(), String> {
         if self.complete.get(&step).is_none_or(|complete| *complete > at) {
-            return Err("is over before everybody has called".to_owned());
+            return Err("is over before all members have called".to_owned());
         }
         if self.differ.contains(&step) { Err("is over although calls differ".to_owned()) } else { Ok(()) }
     }
 
-    /// Whether an error says what has happened.
+    /// Whether an error has a true reason.
     fn justifies(
         &self,
         world: &Cluster,
@@ -173,7 +175,7 @@ impl History {
         self.collective.get(nth as usize) == Some(&record.step)
     }
 
-    /// If nothing else goes wrong, everybody is told that calls differ.
+    /// If nothing else goes wrong, all members get the mismatch.
     fn mismatches_were_told(&self, world: &Cluster) -> Result<(), String> {
         for step in &self.differ {
             let records = || world.members.iter().flat_map(|member| member.calls.values());
@@ -185,14 +187,17 @@ impl History {
             }
             for record in records().filter(|record| record.step == *step) {
                 if !matches!(record.ended, Some((_, Ending::Failed(CommError::Mismatch { .. })))) {
-                    return Err(format!("calls differ at step {step}, but somebody is not told: {record:?}"));
+                    return Err(format!(
+                        "calls differ at step {step}, but this call does not fail: {record:?}"
+                    ));
                 }
             }
         }
         Ok(())
     }
 
-    /// Who ends after a collective call was over for it is not missed in that call, if nobody was below it.
+    /// A process without children that ends after a collective call was over for it is not missing
+    /// in that call.
     fn leavers_have_done_their_part(&self, world: &Cluster) -> Result<(), String> {
         let lost = || world.members.iter().filter(|member| member.lost.is_some());
         if lost().any(|member| !member.process.links.is_empty()) {
@@ -209,7 +214,9 @@ impl History {
                 };
                 if (step.is_collective() || matches!(step, Step::P2p { .. })) && lost().all(had_done) {
                     let who = member.process.address;
-                    return Err(format!("{who} misses somebody who had done its part, {step:?}: {record:?}"));
+                    return Err(format!(
+                        "{who} misses a member that had done its part, {step:?}: {record:?}"
+                    ));
                 }
             }
         }
@@ -217,14 +224,14 @@ impl History {
     }
 }
 
-/// Of a collective call's data no more is on its way over a link than the windows allow.
+/// The data of a collective call on their way over a link never exceed the windows.
 fn bounded(world: &Cluster) -> Result<(), String> {
     const WINDOW: usize = (2 << 20) + (256 << 10);
     let windowed = |step: &Step| {
         let load = matches!(step, Step::Ring { .. } | Step::Fence | Step::Put { .. });
         step.is_collective() && !load
     };
-    // Who is over one call begins another, while others still pass on what the first is about.
+    // A member that is over one call begins another while others still forward the first.
     let most = (world.session.flight + 1) * WINDOW;
     if world.session.steps.iter().all(windowed) && world.traffic.most > most {
         return Err(format!("{} bytes were on their way over a link, of {most}", world.traffic.most));
@@ -232,7 +239,7 @@ fn bounded(world: &Cluster) -> Result<(), String> {
     Ok(())
 }
 
-/// Nothing is left in the groups of those who live.
+/// Nothing is left in the groups of living processes.
 fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
     for (id, member) in (0..).zip(&sim.world.members).filter(|(_, member)| member.lost.is_none()) {
         if sim.agenda.machine(Id(id)).is_some_and(|group| !group.is_idle()) {
@@ -242,7 +249,7 @@ fn quiet(sim: &Sim<Cluster>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether somebody had given up a call of a step, or made one that made no sense.
+/// Whether a process had cancelled a call of a step, or made an invalid one.
 fn has_given_up(world: &Cluster, who: Address, step: u32, at: Instant) -> bool {
     let bad_roots = world.scenario.bad_roots.contains(&(who, step));
     let who = world.members.iter().find(|member| member.process.address == who);
@@ -259,7 +266,7 @@ fn differ(one: &CallSignature, other: &CallSignature) -> bool {
     one.kind != other.kind || one.root != other.root || !unknown && one.length != other.length
 }
 
-/// What a member says of its call to others.
+/// The signature of a member's call.
 fn what_is_called(call: &Call, me: Rank) -> Option<CallSignature> {
     let equal = |length: usize| Length::Equal(length as u64);
     let known = |length: Option<u64>| length.map_or(Length::Unknown, Length::Equal);

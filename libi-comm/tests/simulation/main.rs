@@ -1,6 +1,7 @@
-//! Whole sessions in virtual time: the groups of all their processes, whatever may go wrong, and what must hold all the same.
+//! Whole sessions in virtual time: the groups of all their processes, with random faults, and what
+//! must hold all the same.
 //!
-//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` tries many; without it some hundred are tried.
+//! `LIBI_SEEDS=17` replays one seed, and `LIBI_SEEDS=0..10000` runs many; the default is 300.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod checks;
@@ -20,8 +21,9 @@ use common::Session;
 use scenario::Scenario;
 use world::Cluster;
 
-/// Seeds that have found something once: a call that was given up before the session was up, and had no number; a lost root,
-/// for which somebody was said to have given up; a question that waited for a fence that some had passed and some had missed.
+/// Seeds that have found defects: a call that was cancelled before the session was up, and had no
+/// number; a lost root, which was reported as a cancelled call; a query that waited for a fence
+/// that some members had passed and some had missed.
 const FOUND: [u64; 3] = [131, 764, 11_473];
 
 fn seeds() -> Range<u64> {

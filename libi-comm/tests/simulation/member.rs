@@ -1,4 +1,5 @@
-//! A process of a simulated session: what its program has called, and what has come of it; and how much went over links.
+//! A process of a simulated session: its calls and their results, and how much passed over its
+//! links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,40 +10,40 @@ use libi_core::time::Instant;
 
 use crate::common::shape::Process;
 
-/// What has come of a call.
+/// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Right,
     Wrong(String),
     Failed(CommError),
-    /// The program has not waited any longer.
+    /// The program has cancelled it.
     GivenUp,
 }
 
-/// A call that somebody has made.
+/// A call.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) step: u32,
-    /// Which of its maker's calls at that step.
+    /// Its number among the calls of its process at that step.
     pub(crate) nth: usize,
     pub(crate) at: Instant,
     pub(crate) until: Instant,
     pub(crate) ended: Option<(Instant, Ending)>,
 }
 
-/// A process, and how far its program is.
+/// A process and the progress of its program.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) process: Process,
     pub(crate) alive: bool,
-    /// When it died, or somebody above it.
+    /// When it died, or a process above it.
     pub(crate) lost: Option<Instant>,
-    /// The next step it takes.
+    /// The next step.
     pub(crate) next: u32,
-    /// How many calls of its steps are not over.
+    /// The number of its open calls, by step.
     pub(crate) open: BTreeMap<u32, usize>,
     pub(crate) calls: BTreeMap<CallId, Record>,
-    /// Links that are cut, or about to be.
+    /// Links that are closed or about to be.
     pub(crate) cut: BTreeSet<LinkId>,
 }
 
@@ -52,14 +53,14 @@ impl Member {
         Self { process, alive: true, lost: None, next, open, calls, cut }
     }
 
-    /// Whether it has made this call of a step, and nothing was wrong with it.
+    /// Whether it has made this call of a step successfully.
     pub(crate) fn did(&self, step: u32, nth: u32) -> bool {
         let record = self.calls.get(&call_id(step, nth as usize));
         record.is_some_and(|record| matches!(record.ended, Some((_, Ending::Right))))
     }
 }
 
-/// The number of somebody's call at a step.
+/// The number of a call at a step.
 pub(crate) const fn call_id(step: u32, nth: usize) -> CallId {
     CallId((step as u64) << 32 | nth as u64)
 }
@@ -69,9 +70,9 @@ pub(crate) const fn call_id(step: u32, nth: usize) -> CallId {
 pub(crate) struct Traffic {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
-    /// What was sent to somebody over a link and has not arrived.
+    /// What is on its way, by receiver and link.
     under_way: BTreeMap<(Id, LinkId), Vec<(Instant, usize)>>,
-    /// The most bytes that were on their way in one direction of a link.
+    /// The most bytes on their way in one direction of a link.
     pub(crate) most: usize,
 }
 
@@ -86,7 +87,7 @@ impl Traffic {
     }
 }
 
-/// Where a link leads: to whom, and what it is called there.
+/// The other end of a link, and the number of the link there.
 pub(crate) fn other_end(member: &Member, link: LinkId) -> Option<(Id, LinkId)> {
     if link == LinkId::PARENT {
         return member.process.parent.map(|(parent, at)| (Id(parent as u32), at));
@@ -94,7 +95,7 @@ pub(crate) fn other_end(member: &Member, link: LinkId) -> Option<(Id, LinkId)> {
     member.process.links.get(&link).map(|child| (Id(*child as u32), LinkId::PARENT))
 }
 
-/// The order in which members are neighbours: each before those below it, in the order of its branches.
+/// The order of members in a ring: each before those below it, in the order of its branches.
 pub(crate) fn ring(processes: &[Process]) -> Vec<Rank> {
     let mut ring = Vec::new();
     let mut to_do = vec![0];

@@ -1,4 +1,5 @@
-//! What a run is about: who is in the session, what its program is, what goes wrong. Everything follows from the seed.
+//! What a run consists of: the session, its program, and its faults. All of it follows from the
+//! seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::common::data::{Formula, Lengths};
 use crate::common::shape::{Placement, Shape, Tree};
 use crate::common::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
 
-/// How long a member waits if nothing else is said: longer than anything takes that ends at all.
+/// The default timeout of a call: longer than anything takes that ends at all.
 pub(crate) const LONG: Duration = Duration::from_secs(3_600);
 
 /// One run.
@@ -21,50 +22,50 @@ pub(crate) const LONG: Duration = Duration::from_secs(3_600);
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) latency: Duration,
-    /// How long members may think between steps.
+    /// The longest pause of a member between steps.
     pub(crate) think: Duration,
-    /// Who dies, and when.
+    /// Which process dies, and when.
     pub(crate) kills: Vec<(Duration, Address)>,
-    /// Who ends when its program is over, if nobody is below it.
+    /// Processes that end when their program is over, if they have no children.
     pub(crate) leavers: BTreeSet<Address>,
-    /// Who thinks how long before which step.
+    /// Extra pauses before a step.
     pub(crate) slow: BTreeMap<(Address, u32), Duration>,
-    /// Who calls nothing any more from which step on.
+    /// Processes that stop calling at a step.
     pub(crate) stalls: BTreeMap<Address, u32>,
-    /// Who does what instead of a step.
+    /// Processes that do something else at a step.
     pub(crate) mistakes: BTreeMap<(Address, u32), Step>,
-    /// Who names a root that there is not instead of a collective step.
+    /// Processes that name a root that does not exist, instead of a collective step.
     pub(crate) bad_roots: BTreeSet<(Address, u32)>,
-    /// Who waits only so long at a step.
+    /// Processes with a short timeout at a step.
     pub(crate) timeouts: BTreeMap<(Address, u32), Duration>,
 }
 
 impl Scenario {
-    /// Nothing goes wrong.
+    /// A run without faults.
     pub(crate) fn healthy(seed: u64) -> Self {
         let mut rng = Rng::new(seed).fork(5);
         let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
         Self { seed, latency: micros(&mut rng, 500), think: micros(&mut rng, 2_000), ..Self::default() }
     }
 
-    /// How long somebody waits for what it calls at a step.
+    /// The timeout of a process at a step.
     pub(crate) fn timeout(&self, who: Address, step: u32) -> Duration {
         self.timeouts.get(&(who, step)).copied().unwrap_or(LONG)
     }
 
-    /// Whether somebody dies, or leaves.
+    /// Whether a process dies or leaves.
     pub(crate) fn has_losses(&self) -> bool {
         !self.kills.is_empty() || !self.leavers.is_empty()
     }
 
-    /// A session with any program, and anything that may go wrong.
+    /// A session with any program and any faults.
     pub(crate) fn drawn(seed: u64) -> (Session, Self) {
         let mut rng = Rng::new(seed);
         let mut session = session(seed, &mut rng);
         let mut scenario = Self::healthy(seed);
         let who: Vec<Address> = session.present.iter().copied().map(Address::Rank).collect();
         let steps = session.steps.len() as u64;
-        // About as long as it takes.
+        // Approximately the duration of the run.
         let duration = (scenario.latency * 6 + scenario.think / 2) * steps as u32;
         let mut faults = rng.fork(1);
         let any = |rng: &mut Rng| who[rng.below(who.len() as u64) as usize];
@@ -85,7 +86,8 @@ impl Scenario {
                     }
                     4 => scenario.mistake(&session, victim, at, &mut faults),
                     _ => {
-                        // If one of several messages is taken back, the next is received in its place.
+                        // If one of several messages is withdrawn, the next is received in its
+                        // place.
                         if let Some(Step::P2p { count, .. }) = session.steps.get_mut(at as usize) {
                             *count = 1;
                         }
@@ -97,7 +99,8 @@ impl Scenario {
         (session, scenario)
     }
 
-    /// A session in which members die while others send much: it depends on whoever passes that on whether it is got rid of.
+    /// A session in which members die during large transfers; others forward these, and must get
+    /// rid of them.
     pub(crate) fn with_losses(seed: u64) -> (Session, Self) {
         let mut rng = Rng::new(seed).fork(6);
         let shape = Shape {
@@ -123,7 +126,7 @@ impl Scenario {
             });
         }
         let mut scenario = Self::healthy(seed);
-        // About as long as it takes.
+        // Approximately the duration of the run.
         let duration = (scenario.latency * 12 + scenario.think / 2) * session.steps.len() as u32;
         for _ in 0..=rng.below(2) {
             let victim = session.present[rng.below(session.present.len() as u64) as usize];
@@ -133,11 +136,11 @@ impl Scenario {
         (session, scenario)
     }
 
-    /// Somebody calls something else at a step.
+    /// A process calls something else at a step.
     fn mistake(&mut self, session: &Session, who: Address, step: u32, rng: &mut Rng) {
         let meant = &session.steps[step as usize];
         let mistaken = self.mistakes.keys().filter(|(_, at)| *at == step).count();
-        // Somebody does what all were to do.
+        // At least one process does what all were to do.
         if !meant.is_collective() || mistaken + 2 > session.present.len() {
             return;
         }
@@ -151,7 +154,7 @@ impl Scenario {
                 known: *known,
             },
             (Step::Reduce { to: Some(_), by, count }, 0) => Step::Reduce { to: None, by: *by, count: *count },
-            // What functions of our own are given may differ in length.
+            // The operands of custom functions may differ in length.
             (Step::Reduce { to, by: by @ ReduceBy::Elements(..), count }, 1) => {
                 Step::Reduce { to: *to, by: *by, count: count + 1 }
             }
@@ -222,7 +225,8 @@ fn add_steps(session: &mut Session, rng: &mut Rng) {
             use Pattern::{All, FromFront, FromLast, Mirror, Next, ToFirst, ToFront, ToSelf};
             let who = [Next, Mirror, ToSelf, ToFirst, FromLast, ToFront, FromFront, All];
             let who = who[rng.below(if few { 8 } else { 7 }) as usize];
-            // Each step has tags of its own: what is received late in one is not taken for what is sent in the next.
+            // Each step has its own tags, so that a late message of one is not received in the
+            // next.
             let tag = session.steps.len() as u32 * 2;
             let tags = if rng.chance(0.7) { vec![tag] } else { vec![tag + 1, tag] };
             Step::P2p { who, tags, count: 1 + rng.below(3) as u32, lengths }

@@ -1,8 +1,10 @@
-//! A session in which groups communicate: processes, the links between them, what their programs call, and what goes wrong.
+//! A session in which groups communicate: processes, the links between them, the calls of their
+//! programs, and faults.
 //!
-//! Nothing of the groups is modelled here: every process has a [`Group`], the same that a real process drives. What is
-//! modelled is what it meets. Frames arrive late and in order, as bytes; programs take the steps of a [`Session`], think
-//! between them, do not wait for ever, stop calling, or call something else; processes die, and whoever is below them ends.
+//! The groups are not modelled: every process has a [`Group`], the same that a real process drives.
+//! Their environment is. Frames arrive late and in order, as bytes. Programs take the steps of a
+//! [`Session`], pause between them, have timeouts, stop calling, or call something else. Processes
+//! die, and everything below them ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,13 +25,13 @@ use crate::scenario::Scenario;
 /// Something that happens to the session.
 #[derive(Debug)]
 pub(crate) enum Happening {
-    /// A member goes on with its program.
+    /// A member continues its program.
     Acts(Id),
-    /// A call has taken as long as its maker was ready to wait.
+    /// The timeout of a call elapses.
     Expires(Id, CallId),
     /// A process ends.
     Dies(Id),
-    /// A process finds a link cut.
+    /// A process finds a link closed.
     Cut(Id, LinkId),
 }
 
@@ -39,7 +41,7 @@ pub(crate) struct Cluster {
     pub(crate) oracle: Oracle,
     pub(crate) members: Vec<Member>,
     pub(crate) traffic: Traffic,
-    /// What must not be, seen at once.
+    /// The first violation that was seen during the run.
     pub(crate) wrong: Option<String>,
     rng: Rng,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
@@ -61,7 +63,7 @@ impl Cluster {
         }
     }
 
-    /// Starts all processes, and enters what is going to happen to them.
+    /// Starts all processes, and schedules their faults.
     pub(crate) fn begin(&mut self, agenda: &mut Agenda<Self>) {
         for _ in &self.members {
             let lends = self.rng.chance(0.5);
@@ -69,7 +71,7 @@ impl Cluster {
         }
         for at in 0..self.members.len() {
             let id = Id(at as u32);
-            // Whoever is up has told those below before he sends them anything else.
+            // A process that is up tells its children so before it sends them anything else.
             let up = Event::Up(self.members[at].process.topology.clone());
             match self.members[at].process.parent {
                 None => agenda.tell(Instant::ZERO, id, up),
@@ -80,7 +82,7 @@ impl Cluster {
                     agenda.tell(at, id, up);
                 }
             }
-            // Some call before they know where they are.
+            // Some processes make calls before they are up.
             let begins = self.think(id, 0);
             agenda.plan(Instant::ZERO + begins, Happening::Acts(id));
         }
@@ -95,13 +97,13 @@ impl Cluster {
         &mut self.members[id.0 as usize]
     }
 
-    /// When somebody was lost.
+    /// When a rank was lost.
     pub(crate) fn lost(&self, rank: Rank) -> Option<Instant> {
         let address = Address::Rank(rank);
         self.members.iter().find(|member| member.process.address == address)?.lost
     }
 
-    /// What somebody calls at a step: what the program says, or something else.
+    /// The step of a process: that of the program, or its mistake.
     pub(crate) fn step(&self, who: Address, step: u32) -> &Step {
         let mistakes = self.scenario.mistakes.get(&(who, step));
         mistakes.unwrap_or(&self.session.steps[step as usize])
@@ -116,7 +118,7 @@ impl Cluster {
         let who = self.members[id.0 as usize].process.address;
         let slow = self.scenario.slow.get(&(who, step)).copied().unwrap_or_default();
         let most = self.scenario.think.as_micros() as u64;
-        // Mostly at once, so that much happens at the same time.
+        // Mostly without a pause, so that much happens at the same time.
         let think = if self.rng.chance(0.5) { 0 } else { self.rng.below(most + 1) };
         slow + Duration::from_micros(think)
     }
@@ -209,7 +211,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a key that somebody asks for need not be there: its value was not put, or the fence behind it did not come to its end.
+    /// Whether a key may be missing: its put failed, or the fence after it did.
     pub(crate) fn may_be_missing(&self, member: &Member, record: &Record) -> bool {
         let who = member.process.address;
         let Some(Step::Get { of, .. }) = self.session.steps.get(record.step as usize) else { return false };
@@ -248,7 +250,7 @@ impl Cluster {
         agenda.tell(arrives, to, Event::Frame(at, frame.concat()));
     }
 
-    /// When what is sent now arrives over a link, behind what was sent before.
+    /// The arrival time of what is sent now, after everything sent before.
     fn arrival(&mut self, to: Id, link: LinkId, agenda: &Agenda<Self>) -> Instant {
         let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
         let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
@@ -271,7 +273,7 @@ impl Cluster {
         }
     }
 
-    /// A process is lost, and everybody below it.
+    /// A process is lost, and everything below it.
     fn lose(&mut self, id: Id, now: Instant) {
         let member = self.member(id);
         if member.lost.is_none() {

@@ -126,7 +126,7 @@ fn batched_data_are_sent_when_a_sender_is_stalled() {
         flow.put(&item(0), 1, Some(from), &others[at as usize % 3..][..1]);
     }
     let goes = |flow: &mut FlowControl| flow.relieve(&header()).map(|(link, _)| link);
-    assert_eq!(goes(&mut flow), None, "nobody has said that there is more");
+    assert_eq!(goes(&mut flow), None, "no sender is stalled");
     flow.peer_blocked(from);
     let first = goes(&mut flow).expect("room is made");
     assert!(others.contains(&first));

@@ -155,7 +155,7 @@ impl Cluster {
         let results: Vec<_> = ids.iter().map(result).collect();
         if results.iter().all(Result::is_ok) {
             let open = self.groups.iter().map(|group| group.collective.open_calls()).sum::<usize>();
-            assert_eq!(open, 0, "calls that everybody has the result of are not over");
+            assert_eq!(open, 0, "calls whose results are complete are not over");
         }
         results
     }

@@ -171,7 +171,7 @@ fn a_value_that_is_no_longer_below_is_looked_up_above() {
     assert_eq!(
         leader.receive(BRANCH, KvsMessage::Query(other), ""),
         [Sent(LinkId::PARENT, KvsMessage::Query(up))],
-        "whoever asks does not have it"
+        "a node that asks does not have the value"
     );
 }
 

@@ -58,7 +58,7 @@ impl Book {
             }
             Ok(Outcome::Found(Some(value))) => {
                 let Some(at) = puts.iter().position(|put| put.value == value) else {
-                    panic!("{get:?}: nobody has put {value:?}")
+                    panic!("{get:?}: there was no put of {value:?}")
                 };
                 let put = &puts[at];
                 if put.fences >= get.fences {

@@ -263,11 +263,11 @@ fn a_process_cannot_affect_the_messages_of_others() {
 fn sending_to_a_missing_or_absent_rank_fails() {
     let mut cluster = queue(2);
     cluster.nodes[0].view.topology.absent.add(Rank(1));
-    let nobody = Address::Rank(Rank(2));
-    let nobody_there = cluster.send_to(0, nobody, 0, Bytes::new());
+    let missing = Address::Rank(Rank(2));
+    let sent = cluster.send_to(0, missing, 0, Bytes::new());
     let absent = cluster.send_to(0, Address::Rank(Rank(1)), 0, Bytes::new());
     let nothing = cluster.receive(0, 2, 0);
-    assert_eq!(cluster.outcome(nobody_there), Err(CommError::NoSuchPeer(nobody)));
+    assert_eq!(cluster.outcome(sent), Err(CommError::NoSuchPeer(missing)));
     for call in [absent, nothing] {
         assert_eq!(cluster.outcome(call), Err(CommError::Absent(Rank(1))));
     }

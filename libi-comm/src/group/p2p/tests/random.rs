@@ -161,7 +161,7 @@ proptest! {
                 calls.iter().find(|(_, calls)| calls.contains(&call)).map(|(stream, _)| *stream)
             };
             let at = among(&called.sends).map(|stream| stream.0).or(among(&called.receives).map(|stream| stream.1));
-            let at = at.expect("somebody's call");
+            let at = at.expect("a call that was made");
             let pending = !cluster.ended.contains_key(&call) && !called.cancelled.contains(&call);
             assert_eq!(cluster.cancel(at, call), pending);
             if pending {
