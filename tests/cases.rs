@@ -23,11 +23,11 @@ mod playing;
 mod processes;
 #[path = "cases/remote.rs"]
 mod remote;
-#[path = "direct/scene.rs"]
-#[allow(dead_code, unsafe_code, reason = "it is shared")]
-mod scene;
 #[path = "cases/several.rs"]
 mod several;
+#[path = "direct/testbed.rs"]
+#[allow(dead_code, unsafe_code, reason = "it is shared")]
+mod testbed;
 
 use libi::{FrontEnd, LaunchOptions, Policy, SessionId};
 

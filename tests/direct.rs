@@ -11,8 +11,6 @@
 mod blocked;
 #[path = "direct/descriptors.rs"]
 mod descriptors;
-#[path = "direct/guests.rs"]
-mod guests;
 #[path = "shell/lab.rs"]
 #[allow(dead_code, reason = "it is shared")]
 mod lab;
@@ -21,7 +19,9 @@ mod moves;
 #[path = "direct/packets.rs"]
 mod packets;
 mod processes;
-#[path = "direct/scene.rs"]
-mod scene;
 #[path = "direct/secrets.rs"]
 mod secrets;
+#[path = "direct/strangers.rs"]
+mod strangers;
+#[path = "direct/testbed.rs"]
+mod testbed;

@@ -5,7 +5,7 @@ use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId};
 
 use crate::launching::launches;
 use crate::playing::{Endings, play_front_end};
-use crate::scene::{Scene, direct};
+use crate::testbed::{Testbed, direct};
 
 /// Runs a part of all cases with up to 17 members, without those that are only about large data.
 fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
@@ -15,9 +15,9 @@ fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
             [3, 17].contains(&case.size) && case.present.len() == case.size as usize && !much
         };
         for launch in launches(file, false, is_meant) {
-            let scene = Scene::new("seq 1ms\nrem 5ms");
+            let testbed = Testbed::new("seq 1ms\nrem 5ms");
             let front = FrontEnd::new().unwrap();
-            let options = scene.options(links).link_security(mode).strategy(launch.strategy);
+            let options = testbed.options(links).link_security(mode).strategy(launch.strategy);
             let distributions = launch.distributions(SessionId(0), &launch.words());
             let session = front.launch_all(&distributions, &options).unwrap().remove(0);
             let played = play_front_end(&launch, &session);
@@ -28,7 +28,7 @@ fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
             endings.follow(&front, &[session.id()]);
             endings.are_good(session.id(), &launch, &played);
             drop((session, front));
-            scene.nothing_is_left();
+            testbed.nothing_is_left();
         }
     }
 }

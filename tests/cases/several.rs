@@ -10,7 +10,7 @@ use crate::local::{Lab, MARK, SOON};
 use crate::play::common::Session;
 use crate::play::play_well;
 use crate::playing::{Endings, play_front_end};
-use crate::scene::Scene;
+use crate::testbed::Testbed;
 
 /// The launch of this size that runs the most cases of a file.
 fn launch_of(file: &str, size: u32) -> Launch {
@@ -20,14 +20,14 @@ fn launch_of(file: &str, size: u32) -> Launch {
 
 #[test]
 fn sessions_talk_before_during_and_after_the_talk_of_others() {
-    let (scene, lab) = (Scene::new("seq 1ms\nrem 5ms"), Lab::new());
+    let (testbed, lab) = (Testbed::new("seq 1ms\nrem 5ms"), Lab::new());
     let front = FrontEnd::new().unwrap();
     let start = |launch: &Launch, id, words: &[String], options: &LaunchOptions| {
         let distributions = launch.distributions(SessionId(id), words);
         let distributions: Vec<_> = distributions.into_iter().map(|one| one.env(MARK, lab.mark())).collect();
         front.start_all(&distributions, options).unwrap().remove(0)
     };
-    let (here, there) = (LaunchOptions::local(), scene.options(LinkPolicy::Direct));
+    let (here, there) = (LaunchOptions::local(), testbed.options(LinkPolicy::Direct));
     // None of its cases ends without the part of the front end.
     let mixed = launch_of("mixed", 8);
     let [mail, exchange, keys] =
@@ -42,7 +42,7 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
     let first = start(&mail, 1, &mail.words(), &there);
     let second = start(&exchange, 2, &exchange.words(), &here);
     let third = start(&keys, 3, &["join".to_owned(), "talk:endless:100000".to_owned()], &there);
-    third.wait_up(crate::scene::TIMEOUT).unwrap();
+    third.wait_up(crate::testbed::TIMEOUT).unwrap();
     scope(|scope| {
         let beside = scope.spawn(|| part(1..mixed.sessions.len() - 1));
         let mail = scope.spawn(|| play_front_end(&mail, &first));
@@ -62,5 +62,5 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
     }
     drop((session, front));
     lab.is_empty_within(SOON);
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }

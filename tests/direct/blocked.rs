@@ -3,7 +3,7 @@
 
 use libi::{Cause, Error, FrontEnd, LinkPolicy, Policy, plan};
 
-use crate::scene::{Scene, follow, is_root, launch, members, soon};
+use crate::testbed::{Testbed, follow, is_root, launch, members, soon};
 
 /// All hosts but the first, which the front end launches.
 const CUT_OFF: [&str; 4] = [
@@ -18,9 +18,9 @@ fn a_host_that_must_connect_directly_and_cannot_is_unreachable() {
     if !is_root() {
         return;
     }
-    let scene = Scene::new("seq 1ms\nrem 5ms");
+    let testbed = Testbed::new("seq 1ms\nrem 5ms");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options_with(LinkPolicy::Direct, &CUT_OFF);
+    let options = testbed.options_with(LinkPolicy::Direct, &CUT_OFF);
     let error = front.launch_all(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
     let Error::NotLaunched(report) = error else { panic!("{error}") };
     assert!(report.hosts()[0].failure.is_none(), "{report}");
@@ -34,7 +34,7 @@ fn a_host_that_must_connect_directly_and_cannot_is_unreachable() {
     assert_eq!(session.report().unwrap().joined(), 1);
     assert_eq!(follow(&front).exits.len(), 1);
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn a_host_that_cannot_connect_directly_keeps_its_channel_and_the_report_says_so(
     if !is_root() {
         return;
     }
-    let scene = Scene::new("seq 30ms\nrem 60ms");
+    let testbed = Testbed::new("seq 30ms\nrem 60ms");
     let front = FrontEnd::new().unwrap();
     let options =
-        scene.options_with(LinkPolicy::Auto, &CUT_OFF).strategy(plan::Strategy::Static(plan::Shape::Flat));
+        testbed.options_with(LinkPolicy::Auto, &CUT_OFF).strategy(plan::Strategy::Static(plan::Shape::Flat));
     let words = ["join", "count:50000", "finish:30000"];
     let session = launch(&front, "n[0-9]", &words, &options);
     let outcome = follow(&front);
@@ -60,7 +60,7 @@ fn a_host_that_cannot_connect_directly_keeps_its_channel_and_the_report_says_so(
     let not_asked = report.hosts().iter().filter(|host| host.direct.is_none()).count();
     assert!(not_asked >= 3, "{not_asked} were not asked to try: {report}");
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -68,12 +68,12 @@ fn a_master_that_must_connect_directly_and_cannot_is_named() {
     if !is_root() {
         return;
     }
-    let scene = Scene::new("");
+    let testbed = Testbed::new("");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options_with(LinkPolicy::Direct, &["unshare", "-n"]);
+    let options = testbed.options_with(LinkPolicy::Direct, &["unshare", "-n"]);
     let error = front.launch_all(&[members("n[0-3]", &["join", "wait"])], &options).err().unwrap();
     let Error::NotLaunched(report) = error else { panic!("{error}") };
     assert_eq!(report.hosts()[0].failure.as_ref().unwrap().cause, Cause::Unreachable, "{report}");
     drop(front);
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }

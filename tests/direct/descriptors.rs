@@ -8,7 +8,7 @@ use std::process::Command;
 use libi::plan::{Shape, Strategy};
 use libi::{Cause, Error, FrontEnd, LaunchOptions, LinkPolicy, Policy, Progress, Rules};
 
-use crate::scene::{Scene, direct, follow, launch};
+use crate::testbed::{Testbed, direct, follow, launch};
 
 /// Set in the process that runs a test under its limit.
 const LIMITED: &str = "LIBI_TEST_LIMITED";
@@ -29,8 +29,8 @@ fn is_limited(test: &str, limit: &str) -> bool {
     false
 }
 
-fn flat(scene: &Scene, before: &[&str]) -> LaunchOptions {
-    scene.options_with(LinkPolicy::Direct, before).strategy(Strategy::Static(Shape::Flat))
+fn flat(testbed: &Testbed, before: &[&str]) -> LaunchOptions {
+    testbed.options_with(LinkPolicy::Direct, before).strategy(Strategy::Static(Shape::Flat))
 }
 
 #[test]
@@ -41,9 +41,9 @@ fn hosts_beyond_the_limit_of_the_only_launcher_name_descriptors_and_all_others_j
     ) {
         return;
     }
-    let scene = Scene::new("seq 1ms\nrem 50ms");
+    let testbed = Testbed::new("seq 1ms\nrem 50ms");
     let front = FrontEnd::new().unwrap();
-    let options = flat(&scene, &[]).policy(Policy::AtLeast(60));
+    let options = flat(&testbed, &[]).policy(Policy::AtLeast(60));
     let session = launch(&front, "n[0-79]", &["join", "finish:20000"], &options);
     let report = session.report().unwrap();
     // n0 and, after it, the front end: each launches about 35 hosts, with five descriptors for one.
@@ -54,7 +54,7 @@ fn hosts_beyond_the_limit_of_the_only_launcher_name_descriptors_and_all_others_j
     }
     assert_eq!(follow(&front).exits.len(), report.joined() as usize);
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -62,16 +62,16 @@ fn the_soft_limit_is_raised_for_the_launcher_and_not_for_what_it_starts() {
     if !is_limited("the_soft_limit_is_raised_for_the_launcher_and_not_for_what_it_starts", "-Sn 200") {
         return;
     }
-    let scene = Scene::new("seq 1ms\nrem 20ms");
+    let testbed = Testbed::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
     let note = ["/bin/sh", "-c", "ulimit -Sn >>limits && exec \"$@\"", "sh"];
-    let session = launch(&front, "n[0-79]", &["join", "finish:20000"], &flat(&scene, &note));
+    let session = launch(&front, "n[0-79]", &["join", "finish:20000"], &flat(&testbed, &note));
     assert_eq!(session.report().unwrap().joined(), 80);
-    let limits = std::fs::read_to_string(scene.lab.0.join("limits")).unwrap();
+    let limits = std::fs::read_to_string(testbed.lab.0.join("limits")).unwrap();
     assert!(limits.lines().count() == 80 && limits.lines().all(|limit| limit == "200"), "{limits}");
     assert_eq!(follow(&front).exits.len(), 80);
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -79,16 +79,16 @@ fn a_launcher_without_descriptors_leaves_hosts_to_others_that_have_some() {
     if !is_limited("a_launcher_without_descriptors_leaves_hosts_to_others_that_have_some", "-n 64") {
         return;
     }
-    let scene = Scene::new("seq 1ms\nrem 20ms");
+    let testbed = Testbed::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options(LinkPolicy::Direct);
+    let options = testbed.options(LinkPolicy::Direct);
     let rules = Rules { attempts: 3, ..options.rules };
     let options = options.rules(rules);
     let session = launch(&front, "n[0-59]", &["join", "finish:20000"], &options);
     direct(&session, 60);
     assert_eq!(follow(&front).exits.len(), 60);
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use libi::{Event, Exit, FrontEnd, LinkPolicy, LinkSecurity, Rank};
 
 use crate::lab::eventually;
-use crate::scene::{Scene, direct, follow, is_root, launch, shut_down, sockets_of, tcp_sockets};
+use crate::testbed::{Testbed, direct, follow, is_root, launch, shut_down, sockets_of, tcp_sockets};
 
 /// 5 MB, every line of which differs from the others.
 const LINES: usize = 700_000;
@@ -15,14 +15,14 @@ fn expected(rank: u32) -> Vec<u8> {
 }
 
 fn whole_output_arrives(links: LinkPolicy, mode: LinkSecurity) {
-    let scene = Scene::new("seq 1ms\nrem 20ms");
+    let testbed = Testbed::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options(links).link_security(mode);
+    let options = testbed.options(links).link_security(mode);
     let lines = format!("only:5:count:{LINES}");
     let words = ["join", "await:go", &lines, "out:{rank} has ended", "finish:30000"];
     let session = launch(&front, "n[0-7]:2", &words, &options);
     direct(&session, 8);
-    std::fs::write(scene.lab.0.join("go"), "").unwrap();
+    std::fs::write(testbed.lab.0.join("go"), "").unwrap();
     let outcome = follow(&front);
     assert_eq!(outcome.exits.len(), 16);
     assert!(outcome.exits.values().all(|exit| *exit == Exit::Code(0)), "{:?}", outcome.exits);
@@ -32,7 +32,7 @@ fn whole_output_arrives(links: LinkPolicy, mode: LinkSecurity) {
         assert!(outcome.out[&Rank(rank)] == lines, "rank {rank} has printed something else");
     }
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -53,10 +53,10 @@ fn links_that_must_be_direct_are() {
 #[test]
 fn members_that_print_before_their_link_has_moved_lose_nothing() {
     for _ in 0..5 {
-        let scene = Scene::new("seq 1ms\nrem 5ms");
+        let testbed = Testbed::new("seq 1ms\nrem 5ms");
         let front = FrontEnd::new().unwrap();
         let words = ["join", "count:20000", "finish:30000"];
-        let session = launch(&front, "n[0-7]:2", &words, &scene.options(LinkPolicy::Auto));
+        let session = launch(&front, "n[0-7]:2", &words, &testbed.options(LinkPolicy::Auto));
         let outcome = follow(&front);
         for rank in 0..16 {
             let lines: Vec<u8> =
@@ -66,27 +66,27 @@ fn members_that_print_before_their_link_has_moved_lose_nothing() {
             assert!(*out == lines, "rank {rank}: {} bytes of {}, {same} alike", out.len(), lines.len());
         }
         drop((session, front));
-        scene.nothing_is_left();
+        testbed.nothing_is_left();
     }
 }
 
 #[test]
 fn signals_and_the_orderly_end_pass_over_direct_links() {
-    let scene = Scene::new("");
+    let testbed = Testbed::new("");
     let front = FrontEnd::new().unwrap();
     let words = ["join", "catch:10:caught{rank}", "touch:ready{rank}", "wait"];
-    let session = launch(&front, "n[0-7]:2", &words, &scene.options(LinkPolicy::Auto));
+    let session = launch(&front, "n[0-7]:2", &words, &testbed.options(LinkPolicy::Auto));
     direct(&session, 8);
-    eventually("all are ready", || (0..16).all(|rank| scene.lab.has(&format!("ready{rank}"))));
+    eventually("all are ready", || (0..16).all(|rank| testbed.lab.has(&format!("ready{rank}"))));
     session.kill(10).unwrap();
-    eventually("all have got the signal", || (0..16).all(|rank| scene.lab.has(&format!("caught{rank}"))));
+    eventually("all have got the signal", || (0..16).all(|rank| testbed.lab.has(&format!("caught{rank}"))));
     let began = Instant::now();
     session.terminate(Duration::from_secs(5)).unwrap();
     assert!(began.elapsed() < Duration::from_secs(4), "it was said late");
     let outcome = follow_to_the_end(&front);
     assert_eq!(outcome, 16);
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 /// How many members were ended by the final signal, as remote shells report it for leaders.
@@ -100,23 +100,23 @@ fn follow_to_the_end(front: &FrontEnd) -> usize {
 
 #[test]
 fn no_process_listens_if_links_are_channels() {
-    let scene = Scene::new("seq 1ms\nrem 20ms");
+    let testbed = Testbed::new("seq 1ms\nrem 20ms");
     let front = FrontEnd::new().unwrap();
     let began = Instant::now();
     let session = front.start_all(
-        &[crate::scene::members("n[0-7]:2", &["join", "wait"])],
-        &scene.options(LinkPolicy::Channel),
+        &[crate::testbed::members("n[0-7]:2", &["join", "wait"])],
+        &testbed.options(LinkPolicy::Channel),
     );
     let session = session.unwrap().remove(0);
     while session.report().is_none() {
-        assert!(scene.listeners().is_empty(), "{:?}", scene.listeners());
-        assert!(began.elapsed() < crate::scene::TIMEOUT);
+        assert!(testbed.listeners().is_empty(), "{:?}", testbed.listeners());
+        assert!(began.elapsed() < crate::testbed::TIMEOUT);
     }
     assert!(session.report().unwrap().is_up());
-    assert!(scene.listeners().is_empty(), "{:?}", scene.listeners());
+    assert!(testbed.listeners().is_empty(), "{:?}", testbed.listeners());
     assert_eq!(session.links(), libi::LinkCounts::default());
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn a_direct_connection_that_is_cut_alone_is_noticed() {
     if !is_root() {
         return; // descriptors of others
     }
-    let scene = Scene::new("seq 1ms\nrem 5ms");
+    let testbed = Testbed::new("seq 1ms\nrem 5ms");
     let front = FrontEnd::new().unwrap();
-    let session = launch(&front, "n[0-3]", &["join", "wait"], &scene.options(LinkPolicy::Auto));
+    let session = launch(&front, "n[0-3]", &["join", "wait"], &testbed.options(LinkPolicy::Auto));
     direct(&session, 4);
     // A process that launches nothing has one connection and no listener.
     let sockets = tcp_sockets();
@@ -135,7 +135,7 @@ fn a_direct_connection_that_is_cut_alone_is_noticed() {
         let tcp = all.filter_map(|(number, inode)| Some((number, *sockets.get(&inode)?)));
         tcp.collect::<Vec<_>>()
     };
-    let leaders = scene.leaders().into_iter().map(|pid| (pid, connections(pid)));
+    let leaders = testbed.leaders().into_iter().map(|pid| (pid, connections(pid)));
     let leaf = leaders.filter(|(_, tcp)| tcp.len() == 1).map(|(pid, tcp)| (pid, tcp[0].0)).next();
     let (pid, number) = leaf.expect("a process that launches nothing");
     shut_down(pid, number);
@@ -149,5 +149,5 @@ fn a_direct_connection_that_is_cut_alone_is_noticed() {
         }
     }
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }

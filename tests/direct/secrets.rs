@@ -7,7 +7,7 @@ use std::time::Duration;
 use libi::{FrontEnd, LinkPolicy, LinkSecurity};
 
 use crate::packets::{Tap, shows};
-use crate::scene::{Scene, direct, follow, is_root, launch, members, soon};
+use crate::testbed::{Testbed, direct, follow, is_root, launch, members, soon};
 
 /// 64 bytes that occur nowhere else.
 fn marker(mode: LinkSecurity) -> String {
@@ -20,22 +20,22 @@ fn output_is_readable_on_the_wire_only_if_links_are_not_encrypted() {
         return; // packets
     }
     for mode in [LinkSecurity::Authenticated, LinkSecurity::Encrypted] {
-        let scene = Scene::new("seq 1ms\nrem 5ms");
+        let testbed = Testbed::new("seq 1ms\nrem 5ms");
         let front = FrontEnd::new().unwrap();
         let tap = Tap::open();
-        let options = scene.options(LinkPolicy::Auto).link_security(mode);
+        let options = testbed.options(LinkPolicy::Auto).link_security(mode);
         // Programs and their arguments are sent over channels.
         let marker = marker(mode);
         let print = format!("out:{marker}");
         let words = ["join", "await:go", &print, "finish:20000"];
         let session = launch(&front, "n[0-3]", &words, &options);
         direct(&session, 4);
-        fs::write(scene.lab.0.join("go"), "").unwrap();
+        fs::write(testbed.lab.0.join("go"), "").unwrap();
         let outcome = follow(&front);
         assert!(outcome.out.values().all(|out| *out == format!("{marker}\n").into_bytes()));
         let secret = libi::testing::last_secret();
         drop((session, front));
-        scene.nothing_is_left();
+        testbed.nothing_is_left();
         let packets = tap.close();
         assert_eq!(shows(&packets, marker.as_bytes()), mode == LinkSecurity::Authenticated, "{mode:?}");
         assert!(!shows(&packets, &secret), "the secret is in a packet");
@@ -44,14 +44,14 @@ fn output_is_readable_on_the_wire_only_if_links_are_not_encrypted() {
 
 #[test]
 fn the_secret_is_in_no_argument_and_in_no_environment() {
-    let scene = Scene::new("seq 5ms\nrem 100ms");
+    let testbed = Testbed::new("seq 5ms\nrem 100ms");
     let front = FrontEnd::new().unwrap();
     let words = members("n[0-15]:2", &["join", "wait"]);
-    let session = front.start(&words, &scene.options(LinkPolicy::Auto)).unwrap();
+    let session = front.start(&words, &testbed.options(LinkPolicy::Auto)).unwrap();
     let mut looked = 0;
     while session.report().is_none() || looked < 5 {
         let secret = libi::testing::last_secret();
-        for pid in scene.processes() {
+        for pid in testbed.processes() {
             for file in ["cmdline", "environ"] {
                 let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
                 let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -64,7 +64,7 @@ fn the_secret_is_in_no_argument_and_in_no_environment() {
     }
     assert!(session.report().unwrap().is_up());
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -72,21 +72,21 @@ fn the_secret_is_wiped_when_the_session_is_up() {
     if !is_root() {
         return; // the memory of others
     }
-    let scene = Scene::new("seq 1ms\nrem 30ms\nfault n5 delay 700ms");
+    let testbed = Testbed::new("seq 1ms\nrem 30ms\nfault n5 delay 700ms");
     let front = FrontEnd::new().unwrap();
     let words = members("n[0-7]:2", &["join", "wait"]);
-    let session = front.start(&words, &scene.options(LinkPolicy::Auto)).unwrap();
-    soon("leaders have joined", || scene.leaders().len() > 3);
+    let session = front.start(&words, &testbed.options(LinkPolicy::Auto)).unwrap();
+    soon("leaders have joined", || testbed.leaders().len() > 3);
     let own = std::process::id();
     assert!(copies(own) > 0, "as long as it launches, the front end needs the secret");
     session.wait_up(Duration::from_secs(30)).unwrap();
     direct(&session, 8);
     assert_eq!(copies(own), 0, "of the front end");
-    for pid in scene.leaders() {
+    for pid in testbed.leaders() {
         assert_eq!(copies(pid), 0, "of a leader");
     }
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 /// How often the secret of the last launch occurs in the writable memory of a process. The search

@@ -11,14 +11,14 @@ const SIZE: u32 = 6;
 const STOPPED: [u32; 3] = [1, 3, 5];
 
 /// A session with a stopped member in which the others have gone as far as they can.
-struct Scene {
+struct StoppedSession {
     lab: Lab,
     front: FrontEnd,
     session: Session,
     pid: i32,
 }
 
-fn stopped(rank: u32) -> Scene {
+fn stopped(rank: u32) -> StoppedSession {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let words = [
         "join",
@@ -46,35 +46,37 @@ fn stopped(rank: u32) -> Scene {
         (0..SIZE).filter(|other| *other != rank).all(|other| lab.has(&format!("talked-{other}")))
     });
     assert!(!lab.has("it-goes-on"));
-    Scene { lab, front, session, pid }
+    StoppedSession { lab, front, session, pid }
 }
 
 #[test]
 fn a_stopped_member_delays_no_others_and_continues_later() {
     for rank in STOPPED {
-        let scene = stopped(rank);
-        scene.session.kill(10).unwrap();
+        let stopped_session = stopped(rank);
+        stopped_session.session.kill(10).unwrap();
         eventually("the others have got the signal", || {
-            (0..SIZE).filter(|other| *other != rank).all(|other| scene.lab.has(&format!("caught-{other}")))
+            (0..SIZE)
+                .filter(|other| *other != rank)
+                .all(|other| stopped_session.lab.has(&format!("caught-{other}")))
         });
-        assert!(!scene.lab.has(&format!("caught-{rank}")));
-        kill(scene.pid, libc::SIGCONT);
-        let heard = Heard::all(&scene.front);
+        assert!(!stopped_session.lab.has(&format!("caught-{rank}")));
+        kill(stopped_session.pid, libc::SIGCONT);
+        let heard = Heard::all(&stopped_session.front);
         for rank in 0..SIZE {
             let said = heard.text(rank, Stream::Err);
             assert_eq!(heard.exits.get(&rank), Some(&Exit::Code(0)), "rank {rank}: {said}");
         }
-        assert!(scene.lab.has(&format!("caught-{rank}")));
-        drop(scene.session);
-        scene.lab.is_empty_within(SOON);
+        assert!(stopped_session.lab.has(&format!("caught-{rank}")));
+        drop(stopped_session.session);
+        stopped_session.lab.is_empty_within(SOON);
     }
 }
 
 #[test]
 fn a_session_with_a_stopped_member_can_be_ended() {
     for rank in STOPPED {
-        let scene = stopped(rank);
-        scene.session.terminate(ms(500)).unwrap();
-        scene.lab.is_empty_within(SOON);
+        let stopped_session = stopped(rank);
+        stopped_session.session.terminate(ms(500)).unwrap();
+        stopped_session.lab.is_empty_within(SOON);
     }
 }

@@ -12,7 +12,7 @@ use libi::secure::{AwaitReply, Entropy, LinkKey, OPENING_LEN, Parent, Secret, Te
 use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId, wire};
 
 use crate::packets::{Tap, payload};
-use crate::scene::{Scene, direct, follow, is_root, launch, members, sockets_of, soon};
+use crate::testbed::{Testbed, direct, follow, is_root, launch, members, sockets_of, soon};
 
 /// How long a stranger may stay, and what a busy machine may add.
 const GONE_AFTER: Duration = Duration::from_secs(15);
@@ -78,17 +78,17 @@ fn memory(pid: u32) -> u64 {
 
 #[test]
 fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
-    let scene = Scene::new("seq 10ms\nrem 200ms");
+    let testbed = Testbed::new("seq 10ms\nrem 200ms");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options(LinkPolicy::Auto);
+    let options = testbed.options(LinkPolicy::Auto);
     let words = ["join", "await:go", "out:{rank}", "finish:20000"];
     let session = front.start(&members("n[0-15]", &words), &options).unwrap();
     let (mut held, mut doors) = (Vec::new(), BTreeSet::new());
     while session.report().is_none() {
-        for (door, _) in scene.listeners() {
-            doors.insert(door);
+        for (listener, _) in testbed.listeners() {
+            doors.insert(listener);
             for what in attacks() {
-                let Some(mut stream) = connect(door) else { continue };
+                let Some(mut stream) = connect(listener) else { continue };
                 let _ = stream.write_all(&what);
                 held.push(stream);
             }
@@ -100,9 +100,9 @@ fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
     assert!(doors.len() > 1, "{doors:?}");
     direct(&session, 16);
     // Once more, now that the session is up.
-    for door in scene.listeners().into_keys() {
+    for listener in testbed.listeners().into_keys() {
         held.extend(attacks().into_iter().filter_map(|what| {
-            let mut stream = connect(door)?;
+            let mut stream = connect(listener)?;
             let _ = stream.write_all(&what);
             Some(stream)
         }));
@@ -111,30 +111,30 @@ fn strangers_neither_join_nor_hold_up_a_launch_nor_stay() {
     let count = held.len();
     let stay = held.into_iter().filter_map(|stream| (!is_gone(stream, deadline)).then_some(())).count();
     assert_eq!(stay, 0, "of {count} strangers");
-    std::fs::write(scene.lab.0.join("go"), "").unwrap();
+    std::fs::write(testbed.lab.0.join("go"), "").unwrap();
     let outcome = follow(&front);
     assert_eq!(outcome.exits.len(), 16);
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
 fn a_thousand_connections_cost_little_and_delay_no_member() {
-    let scene = Scene::new("seq 10ms\nrem 200ms");
+    let testbed = Testbed::new("seq 10ms\nrem 200ms");
     let front = FrontEnd::new().unwrap();
-    let options = scene.options(LinkPolicy::Auto);
+    let options = testbed.options(LinkPolicy::Auto);
     let words = ["join", "await:go", "finish:20000"];
     let session = front.start(&members("n[0-15]", &words), &options).unwrap();
     let own = std::process::id();
     let stop = Arc::new(AtomicBool::new(false));
-    soon("a process listens", || !scene.listeners().is_empty());
+    soon("a process listens", || !testbed.listeners().is_empty());
     let flood = {
-        let (stop, doors) = (Arc::clone(&stop), scene.listeners());
+        let (stop, doors) = (Arc::clone(&stop), testbed.listeners());
         std::thread::spawn(move || {
             let mut held = Vec::new();
             for round in 0.. {
-                let (door, _) = doors.iter().nth(round % doors.len()).unwrap();
-                held.extend((0..100).filter_map(|_| connect(*door)));
+                let (listener, _) = doors.iter().nth(round % doors.len()).unwrap();
+                held.extend((0..100).filter_map(|_| connect(*listener)));
                 if held.len() > 900 {
                     held.drain(..held.len() - 900);
                 }
@@ -147,7 +147,7 @@ fn a_thousand_connections_cost_little_and_delay_no_member() {
     };
     let mut most = (0, 0);
     while session.report().is_none() {
-        for pid in scene.leaders().into_iter().filter(|pid| *pid != own) {
+        for pid in testbed.leaders().into_iter().filter(|pid| *pid != own) {
             most = (most.0.max(sockets_of(pid).len()), most.1.max(memory(pid)));
         }
     }
@@ -158,8 +158,8 @@ fn a_thousand_connections_cost_little_and_delay_no_member() {
     assert!(most.0 < MOST_DESCRIPTORS && most.1 < MOST_MEMORY, "{most:?}");
     // All at once to each listener of the session that is up.
     drop(held);
-    for (door, pid) in scene.listeners() {
-        let held: Vec<_> = (0..1_000).filter_map(|_| connect(door)).collect();
+    for (listener, pid) in testbed.listeners() {
+        let held: Vec<_> = (0..1_000).filter_map(|_| connect(listener)).collect();
         if pid != own {
             assert!(sockets_of(pid).len() < MOST_DESCRIPTORS && memory(pid) < MOST_MEMORY);
         }
@@ -167,10 +167,10 @@ fn a_thousand_connections_cost_little_and_delay_no_member() {
         let stay = held.into_iter().filter_map(|stream| (!is_gone(stream, deadline)).then_some(())).count();
         assert_eq!(stay, 0);
     }
-    std::fs::write(scene.lab.0.join("go"), "").unwrap();
+    std::fs::write(testbed.lab.0.join("go"), "").unwrap();
     assert_eq!(follow(&front).exits.len(), 16);
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }
 
 #[test]
@@ -178,14 +178,14 @@ fn a_replayed_handshake_is_refused() {
     if !is_root() {
         return; // packets
     }
-    let scene = Scene::new("seq 1ms\nrem 5ms");
+    let testbed = Testbed::new("seq 1ms\nrem 5ms");
     let front = FrontEnd::new().unwrap();
     let tap = Tap::open();
     let words = ["join", "await:go", "finish:20000"];
-    let session = launch(&front, "n[0-3]", &words, &scene.options(LinkPolicy::Auto));
+    let session = launch(&front, "n[0-3]", &words, &testbed.options(LinkPolicy::Auto));
     direct(&session, 4);
     let packets = tap.close();
-    let doors: BTreeSet<u16> = scene.listeners().into_keys().map(|door| door.port()).collect();
+    let doors: BTreeSet<u16> = testbed.listeners().into_keys().map(|listener| listener.port()).collect();
     let openings = packets
         .iter()
         .filter_map(|packet| payload(packet))
@@ -202,9 +202,9 @@ fn a_replayed_handshake_is_refused() {
     }
     let deadline = Instant::now() + GONE_AFTER;
     assert!(held.into_iter().all(|stream| is_gone(stream, deadline)), "its ticket is spent");
-    std::fs::write(scene.lab.0.join("go"), "").unwrap();
+    std::fs::write(testbed.lab.0.join("go"), "").unwrap();
     assert_eq!(follow(&front).exits.len(), 4);
     assert_eq!(session.links().direct, 4);
     drop((session, front));
-    scene.nothing_is_left();
+    testbed.nothing_is_left();
 }

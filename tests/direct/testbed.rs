@@ -23,13 +23,13 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// One launch at a time: what a test sees of this process is its own.
 static ALONE: Mutex<()> = Mutex::new(());
 
-pub(crate) struct Scene {
+pub(crate) struct Testbed {
     pub(crate) lab: Lab,
     mark: String,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Scene {
+impl Testbed {
     pub(crate) fn new(config: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
