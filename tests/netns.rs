@@ -1,7 +1,9 @@
-//! Real processes launched through real sshds on hosts with networks of their own, which can be slow, filtered, lossy, cut or gone: what
-//! works there as everywhere, and what is said of what does not.
+//! Real processes launched through real sshds on hosts with networks of their own, which can be
+//! slow, filtered, lossy, cut or gone: what works there as everywhere, and what is said of what
+//! does not.
 //!
-//! The hosts are those of `tests/lab/netns`: namespaces, and a network between them in a program of its own.
+//! The hosts are those of `tests/lab/netns`: namespaces, and a network between them in a program of
+//! its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "netns/faults.rs"]
@@ -28,7 +30,8 @@ use std::time::Duration;
 
 use libi::{Backend, LaunchOptions};
 
-/// How long a launch may take on a machine that does much else. What is to fail in time has deadlines of its own.
+/// How long a launch may take on a machine that does much else. What is to fail in time has
+/// deadlines of its own.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn options(backend: Backend) -> LaunchOptions {

@@ -1,7 +1,9 @@
-//! Real processes launched through the rsh of Debian and its server: everything that members do, how they end, what is left when
-//! somebody is killed, who is refused and warned, and what is said of a launch that fails.
+//! Real processes launched through the rsh of Debian and its server: everything that members do,
+//! how they end, what is left when a process is killed, which launches are refused or warned about,
+//! and what is said of a launch that fails.
 //!
-//! The servers are those of `tests/lab/rsh`, for which some addresses of 127.0.0.0/8 are hosts of their own.
+//! The servers are those of `tests/lab/rsh`, for which some addresses of 127.0.0.0/8 are hosts of
+//! their own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "rsh/ends.rs"]
@@ -31,7 +33,8 @@ use std::time::Duration;
 
 use libi::{Backend, LaunchOptions};
 
-/// How long a launch may take on a machine that does much else. What is to fail in time has deadlines of its own.
+/// How long a launch may take on a machine that does much else. What is to fail in time has
+/// deadlines of its own.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn options(backend: Backend) -> LaunchOptions {

@@ -1,6 +1,8 @@
-//! The stand-in for ssh as the tests that launch with it meet it: costs, faults, and nothing left behind.
+//! The stand-in for ssh as the tests that launch with it meet it: costs, faults, and nothing left
+//! behind.
 //!
-//! No test asks how long something took: what the log says of times is exact, whatever else the machine does.
+//! No test asks how long something took: what the log says of times is exact, whatever else the
+//! machine does.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "shell/lab.rs"]
@@ -135,7 +137,8 @@ fn calls_of_one_host_take_turns_for_seq_and_share_rem() {
     log.sort_by_key(|line| time(line, "turn"));
     let mut free = 0;
     for line in &log {
-        // A turn begins when the call is there and the one before is over: nobody waits for anybody's REM.
+        // A turn begins when the call is there and the one before is over: no call waits for the
+        // REM of another.
         assert_eq!(time(line, "turn"), time(line, "arrived").max(free));
         free = time(line, "free");
         assert_eq!(free, time(line, "turn") + 20_000_000);

@@ -1,11 +1,13 @@
-//! Real processes launched through remote shells that behave, misbehave and die: verdicts, output, and nothing left.
+//! Real processes launched through remote shells that behave, misbehave and die: reports, output,
+//! and nothing left.
 //!
-//! The shells are the stand-in of `tests/shell/`, the members the program of `tests/member/`. Every process of a launch
-//! carries a mark in its environment, by which a test finds out who is still there.
+//! The shells are the stand-in of `tests/shell/`, the members the program of `tests/member/`. Every
+//! process of a launch carries a mark in its environment, by which a test finds out who is still
+//! there.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "shells/farewells.rs"]
-mod farewells;
+#[path = "shells/exit_trailers.rs"]
+mod exit_trailers;
 #[path = "shells/faults.rs"]
 mod faults;
 #[path = "shells/flat.rs"]

@@ -1,7 +1,9 @@
-//! Real processes launched through a real sshd: everything that members do, whatever their users' shells print; what is left when
-//! somebody is killed; servers that refuse; and what is said of a launch that fails.
+//! Real processes launched through a real sshd: everything that members do, whatever their users'
+//! shells print; what is left when a process is killed; servers that refuse; and what is said of a
+//! launch that fails.
 //!
-//! The servers are those of `tests/lab/sshd`, for which every address of 127.0.0.0/8 is a host of its own.
+//! The servers are those of `tests/lab/sshd`, for which every address of 127.0.0.0/8 is a host of
+//! its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "sshd/failures.rs"]
@@ -40,7 +42,8 @@ use std::time::Duration;
 
 use libi::{Backend, LaunchOptions};
 
-/// How long a launch may take on a machine that does much else. What is to fail in time has deadlines of its own.
+/// How long a launch may take on a machine that does much else. What is to fail in time has
+/// deadlines of its own.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn options(backend: Backend) -> LaunchOptions {

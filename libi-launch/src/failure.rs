@@ -179,7 +179,7 @@ impl Failure {
         let diagnosis = |said: Option<(ShellError, _)>| {
             said.map_or((None, None), |(what, line)| (Some(what), Some(line)))
         };
-        // The loader's message means the same whether a remote shell has started the program or not.
+        // The loader's message means the same with and without a remote shell.
         if let (Cause::Exited(Exit::Code(127)), Phase::Starting) = (&self.cause, self.phase)
             && let Some((what, line)) = shell_error::of_loader(&self.tail)
         {

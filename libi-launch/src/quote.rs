@@ -10,7 +10,7 @@
 //! | form | used for |
 //! |---|---|
 //! | `exec env -- NAME=value program argument …` | words of printable ASCII |
-//! | `exec /bin/sh -c 'cd …; exec env …'` | commands that need a POSIX shell, such as a directory |
+//! | `exec /bin/sh -c 'cd …; exec env …'` | what needs a POSIX shell: a directory |
 //! | `exec /bin/sh -c 'eval "$(printf %b "$@")"' sh piece …` | the rest, see below |
 //!
 //! The last form is for other bytes, such as newlines, which some shells do not preserve, and for

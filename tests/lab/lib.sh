@@ -32,7 +32,7 @@ until_true() {
   done
 }
 
-# make_user USER SHELL: nobody can log in as one of these by a password.
+# make_user USER SHELL: these users have no password.
 make_user() {
   getent group "$group" >/dev/null || groupadd "$group"
   mkdir -p "$state/home/$1"
@@ -110,7 +110,7 @@ LogLevel VERBOSE
 CONFIG
 }
 
-# client_options USER KNOWN_HOSTS: what whoever calls a server needs to be this user there.
+# client_options USER KNOWN_HOSTS: what a client needs to log in as this user.
 client_options() {
   cat <<CONFIG
   User $1

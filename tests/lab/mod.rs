@@ -1,11 +1,13 @@
-//! Laboratories: hosts with real servers on this machine, for tests that need more of it than libi's own programs.
+//! Laboratories: hosts with real servers on this machine, for tests that need more of it than
+//! libi's own programs.
 //!
-//! The scripts beside this file set them up and take them down. They need root, and packages that `tests/run` installs; they
-//! are asked for with `LIBI_LABS=1`, as it does, or `CI=true`. Then a laboratory that cannot be had is a failure. Otherwise
-//! tests that need one say so, and are over.
+//! The scripts beside this file set them up and take them down. They need root, and packages that
+//! `tests/run` installs; they are asked for with `LIBI_LABS=1`, as it does, or `CI=true`. Then a
+//! laboratory that cannot be had is a failure. Otherwise tests that need one say so, and are over.
 //!
-//! There is one laboratory of a kind on a machine at a time: whoever wants it waits until nobody else has it. It is shared by the
-//! tests of a process and goes with the last of them; if that was killed, with the next that comes up.
+//! There is one laboratory of a kind on a machine at a time: a test run waits until it is free. It
+//! is shared by the tests of a process and goes with the last of them; if that was killed, with the
+//! next that comes up.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -27,9 +29,9 @@ pub(crate) use rsh::Rshd;
 #[allow(unused_imports, reason = "it is shared")]
 pub(crate) use sshd::Sshd;
 
-/// How long the laboratory of somebody else may be in use.
+/// How long another test run may use the laboratory.
 const OTHERS: Duration = Duration::from_secs(600);
-/// How long what nobody wants any more may take to end.
+/// How long processes may take to end after their session.
 const LEFTOVERS: Duration = Duration::from_secs(10);
 
 /// Whether tests are to use laboratories.
@@ -69,7 +71,8 @@ impl Script {
         self.state().join(file).into_os_string().into_string().unwrap()
     }
 
-    /// Puts the program that tests launch where its users may execute it: they may not be let in where it was built.
+    /// Puts the program that tests launch where its users may execute it: they may have no access
+    /// to where it was built.
     fn bring_member(&self) {
         let member = self.path("member");
         fs::copy(env!("CARGO_BIN_EXE_libi-test-member"), &member).unwrap();
@@ -87,11 +90,12 @@ impl Script {
     }
 }
 
-/// Nobody else on this machine has this laboratory.
+/// Exclusive use of this laboratory on this machine.
 struct Alone(#[allow(dead_code, reason = "it is let go of when it is dropped")] Flock<File>);
 
 impl Alone {
-    /// Waits for it. There is nothing to be left behind: what is locked is a file that is there anyway.
+    /// Waits for it. There is nothing to be left behind: what is locked is a file that is there
+    /// anyway.
     fn with(program: &str) -> Self {
         let mut file = File::open(program).unwrap_or_else(|error| panic!("{program}: {error}"));
         let deadline = Instant::now() + OTHERS;
@@ -100,7 +104,7 @@ impl Alone {
                 Ok(lock) => return Self(lock),
                 Err((back, _)) => file = back,
             }
-            assert!(Instant::now() < deadline, "somebody else has had the laboratory for {OTHERS:?}");
+            assert!(Instant::now() < deadline, "another test run has had the laboratory for {OTHERS:?}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

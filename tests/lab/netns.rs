@@ -1,7 +1,8 @@
-//! The laboratory of hosts that are namespaces, with real ssh servers and a network that can be made slow, lossy or dead.
+//! The laboratory of hosts that are namespaces, with real ssh servers and a network that can be
+//! made slow, lossy or dead.
 //!
-//! Who has a [`Network`] is in it himself: the thread that brings it up is on the host `front`, and so is everything that it starts. The
-//! hosts end with it, whatever becomes of this process.
+//! Who has a [`Network`] is in it himself: the thread that brings it up is on the host `front`, and
+//! so is everything that it starts. The hosts end with it, whatever becomes of this process.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -89,7 +90,7 @@ impl Network {
         Backend::Ssh(Ssh { profile: SshProfile::Fast, config, ..Ssh::new() })
     }
 
-    /// The program that tests launch, where everybody may execute it.
+    /// The program that tests launch, where all users may execute it.
     pub(crate) fn member(&self) -> String {
         SCRIPT.path("member")
     }
@@ -101,7 +102,8 @@ impl Network {
         }
     }
 
-    /// Of the packets from one to another so many in a hundred do not arrive; `what` as in the head of the program.
+    /// Of the packets from one to another so many in a hundred do not arrive; `what` as in the head
+    /// of the program.
     pub(crate) fn drop_from_to(&self, from: &str, to: &str, percent: u32, what: &str) {
         self.tell(&format!("drop {from} {to} {percent} {what}"));
     }
@@ -181,7 +183,7 @@ impl Network {
         }
     }
 
-    /// Ends a host as a failure of its power would: nobody hears of it.
+    /// Ends a host as a power failure does: without a word to other hosts.
     pub(crate) fn end(&self, host: &str) {
         self.cut(host);
         let first = Pid::from_raw(self.first(host));

@@ -14,7 +14,8 @@ use crate::processes;
 const SCRIPT: Script = Script("rsh");
 const SERVER: &str = "/usr/sbin/in.rshd";
 
-/// Servers that reach this machine by the addresses 127.0.1.1 to 127.0.1.40. They end with the last who has this.
+/// Servers that reach this machine by the addresses 127.0.1.1 to 127.0.1.40. They end with the last
+/// who has this.
 pub(crate) struct Rshd {
     _alone: Option<Alone>,
 }
@@ -33,7 +34,7 @@ impl Rshd {
         }
         let lab = Self { _alone: Some(Alone::with(SERVER)) };
         SCRIPT.run(&["up"]);
-        // Its users may not be let in where it was built.
+        // Its users may have no access to where it was built.
         let member = lab.path("member");
         fs::copy(env!("CARGO_BIN_EXE_libi-test-member"), &member).unwrap();
         fs::set_permissions(&member, fs::Permissions::from_mode(0o755)).unwrap();
@@ -49,13 +50,13 @@ impl Rshd {
         ManuallyDrop::new(Self { _alone: None })
     }
 
-    /// Another user, with this login shell. Gives his name.
+    /// Another user, with this login shell. Returns the name.
     pub(crate) fn user(&self, name: &str, shell: &str) -> String {
         SCRIPT.run(&["user", name, shell]);
         format!("libi-rsh-{name}")
     }
 
-    /// Gives one of his files this text.
+    /// Writes a file of this user.
     pub(crate) fn write_home(&self, user: &str, file: &str, text: &str) {
         fs::write(SCRIPT.state().join("home").join(user).join(file), text).unwrap();
     }
@@ -89,7 +90,7 @@ impl Rshd {
         Backend::Rsh(self.rsh(server))
     }
 
-    /// The program that tests launch, where everybody may execute it.
+    /// The program that tests launch, where all users may execute it.
     pub(crate) fn member(&self) -> String {
         self.path("member")
     }
@@ -99,7 +100,8 @@ impl Rshd {
         SCRIPT.state().join(file).into_os_string().into_string().unwrap()
     }
 
-    /// Nothing that was launched is left, soon: neither what the hosts' users run, shells among it, nor an rsh.
+    /// Nothing that was launched is left, soon: neither what the hosts' users run, shells among it,
+    /// nor an rsh.
     pub(crate) fn nothing_is_left(&self) {
         let users = fs::read_to_string("/etc/passwd").unwrap();
         let users = users.lines().filter(|line| line.starts_with("libi-rsh-"));

@@ -12,7 +12,8 @@ use super::{Alone, Script, are_asked_for};
 const SCRIPT: Script = Script("sshd");
 const SERVER: &str = "/usr/sbin/sshd";
 
-/// Servers that reach this machine by any address of 127.0.0.0/8. They end with the last who has this.
+/// Servers that reach this machine by any address of 127.0.0.0/8. They end with the last who has
+/// this.
 pub(crate) struct Sshd {
     _alone: Option<Alone>,
 }
@@ -42,13 +43,13 @@ impl Sshd {
         ManuallyDrop::new(Self { _alone: None })
     }
 
-    /// Another user, with this login shell. Gives his name.
+    /// Another user, with this login shell. Returns the name.
     pub(crate) fn user(&self, name: &str, shell: &str) -> String {
         SCRIPT.run(&["user", name, shell]);
         format!("libi-{name}")
     }
 
-    /// Gives one of his files this text.
+    /// Writes a file of this user.
     pub(crate) fn write_home(&self, user: &str, file: &str, text: &str) {
         let path = self.home(user).join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -89,7 +90,7 @@ impl Sshd {
         Backend::Shell(Shell { args, ..Shell::new(OsBytes::new("ssh").unwrap()) })
     }
 
-    /// The program that tests launch, where everybody may execute it.
+    /// The program that tests launch, where all users may execute it.
     pub(crate) fn member(&self) -> String {
         self.path("member")
     }

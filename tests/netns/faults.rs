@@ -1,5 +1,6 @@
-//! What becomes of a session while the network or a host fails: it is noticed in time, the others are told and go on, the front end is
-//! told what was lost and why, and nothing stays behind, not even where nobody can reach it any more.
+//! What becomes of a session while the network or a host fails: it is noticed in time, the others
+//! are told and go on, the front end is told what was lost and why, and nothing stays behind, not
+//! even on hosts that are cut off.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +13,11 @@ use crate::{TIMEOUT, options};
 
 const SILENCE: Duration = Duration::from_secs(4);
 const GRACE: Duration = Duration::from_secs(1);
-/// Within this time it is known of whoever says nothing any more: it is looked for whenever a heartbeat is sent, four times in the time
-/// that silence is allowed. Then what is left of it here is killed, which takes no grace; and others are told.
+/// Within this time a silent host is noticed: silence is looked for whenever a heartbeat is sent,
+/// four times in the time that silence is allowed. Then what is left of it here is killed, which
+/// takes no grace; and others are told.
 const NOTICED: Duration = Duration::from_secs(5);
-/// Within this time whoever hears nothing any more has ended, however little its processes listen.
+/// Within this time a host that is cut off has ended, even if its processes ignore signals.
 const ENDED: Duration = Duration::from_secs(5 + 2);
 /// How much longer things may take on a machine that does much else.
 const SLACK: Duration = Duration::from_secs(3);
@@ -63,7 +65,8 @@ impl Scene {
         Self { network, front, session, mark, heard, hosts, victims: victims.to_vec() }
     }
 
-    /// It is noticed of all victims, the first of which has failed by itself, and by then all others know of it.
+    /// It is noticed of all victims, the first of which has failed by itself, and by then all
+    /// others know of it.
     fn is_noticed(&mut self, since: Instant, causes: &[Cause]) {
         let victims = self.victims.clone();
         self.heard.until(&self.front, "the loss is noticed", |heard| heard.lost.len() == victims.len());
@@ -105,7 +108,7 @@ impl Scene {
         ours.filter(|pid| there.contains(pid)).collect()
     }
 
-    /// Where nobody can reach it, it has ended by itself.
+    /// A host that is cut off has ended by itself.
     fn nothing_is_left_where_it_was_lost(&self, since: Instant) {
         let victims = || self.victims.iter().flat_map(|host| self.left_on(*host)).collect::<Vec<_>>();
         within(ENDED + SLACK, "what was lost has ended", || victims().is_empty());
@@ -158,7 +161,7 @@ fn a_host_that_does_not_hear_any_more_is_noticed_and_ends_by_itself() {
 }
 
 #[test]
-fn with_a_host_that_is_cut_off_go_those_who_were_launched_from_it() {
+fn a_host_that_is_cut_off_takes_along_those_it_has_launched() {
     let Some(network) = Network::of(7) else { return };
     // The first launches the second and the third, those two more each.
     let mut scene = Scene::new(network, 7, &[2, 4, 5], "kary:2", LinkPolicy::Auto);
@@ -249,7 +252,7 @@ fn a_launch_that_loses_every_third_packet_comes_up_or_is_given_up_in_time() {
 }
 
 #[test]
-fn a_session_that_loses_every_third_packet_works_or_ends_with_a_verdict() {
+fn a_session_that_loses_every_third_packet_works_or_ends_with_a_report() {
     /// How long members may wait in all, which say themselves when that is over.
     const ALL: Duration = Duration::from_secs(30 + 30 + 20);
     let Some(network) = Network::of(6) else { return };
@@ -269,7 +272,8 @@ fn a_session_that_loses_every_third_packet_works_or_ends_with_a_verdict() {
     for rank in 0..12 {
         let is_lost = heard.lost.contains_key(&libi::HostIndex(rank / 2));
         let says_why = !heard.text(rank, Stream::Err).is_empty();
-        // An ssh that does not get its last words through in time is ended, and nobody knows how its member has.
+        // An ssh that does not get its last words through in time is ended, and the status of its
+        // member is unknown.
         let ended = matches!(heard.exits.get(&rank), Some(Exit::Code(0) | Exit::Unknown));
         assert!(is_lost || says_why || ended, "{rank}: {}", heard.described());
     }

@@ -1,4 +1,4 @@
-//! Hosts whose servers do not let everybody in: who is launched from where.
+//! Hosts whose servers do not accept all clients: which host launches which.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::lab::netns::Network;
 use crate::local::{Heard, launch_with};
 use crate::options;
 
-/// Only the front end is let in.
+/// Only the front end may log in.
 const FRONT_ALONE: &str = "AllowUsers libi-net@10.77.0.1";
 
 /// Launches two members on each of so many hosts, which all have to end well.
@@ -37,7 +37,7 @@ fn where_hosts_do_not_let_each_other_in_all_are_launched_from_the_front_end_and_
 }
 
 #[test]
-fn hosts_that_nobody_lets_in_leave_launching_to_those_who_are() {
+fn hosts_that_no_server_accepts_leave_launching_to_the_others() {
     // Every third is a stranger to all the others.
     const STRANGERS: &str =
         "DenyUsers libi-net@10.77.1.3 libi-net@10.77.1.6 libi-net@10.77.1.9 libi-net@10.77.1.12";
@@ -49,7 +49,7 @@ fn hosts_that_nobody_lets_in_leave_launching_to_those_who_are() {
 }
 
 #[test]
-fn hosts_that_let_only_the_front_end_in_while_others_let_everybody_in_are_named() {
+fn hosts_that_accept_only_the_front_end_are_named_among_others() {
     let Some(network) = Network::with(12, |host| if host % 4 == 3 { vec![FRONT_ALONE] } else { vec![] })
     else {
         return;

@@ -1,4 +1,5 @@
-//! Direct links where hosts have more addresses than lead to them, and where firewalls leave nothing but ssh.
+//! Direct links where hosts have more addresses than lead to them, and where firewalls leave
+//! nothing but ssh.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use crate::lab::{Marked, within};
 use crate::local::{Heard, launch_with};
 use crate::{TIMEOUT, operations, options};
 
-/// How long a host tries to connect to whoever has launched it.
+/// How long a host tries to connect to its launcher.
 const DIALLING: Duration = Duration::from_secs(3);
 /// How much longer things may take on a machine that does much else.
 const SLACK: Duration = Duration::from_secs(5);
@@ -26,7 +27,7 @@ fn where_nothing_but_ssh_comes_through_everything_works_and_hardly_later() {
         (began.elapsed(), report, tally)
     };
     let (as_it_is, ..) = play(LinkPolicy::Channel);
-    // Whoever connects hears nothing: packets are dropped, and not refused.
+    // Connections time out: packets are dropped, and not rejected.
     network.drop_from_to(ALL, ALL, 100, "tcp");
     let (with_tries, report, tally) = play(LinkPolicy::Auto);
     println!("{as_it_is:?} through channels, {with_tries:?} when direct links were tried in vain");
@@ -59,8 +60,8 @@ fn which_hosts_have_no_direct_link_is_in_the_report_once_it_is_known() {
 
 /// Gives a host further addresses, of which others are told as well, and which do not lead to it.
 fn add_decoys(network: &Network, host: &str, number: usize) {
-    // One that all machines have, as those of containers; whoever tries it reaches himself. One that leads nowhere. And one
-    // behind which whoever tries it finds somebody who lets him in and says nothing.
+    // One that all machines have, as those of containers: a host that tries it reaches itself. One
+    // that leads nowhere. And one behind which a stranger accepts connections and sends nothing.
     let script = format!(
         "ip link add docker0 type bridge; ip addr add 172.17.0.1/16 dev docker0; ip link set docker0 up
          ip link add vpn0 type bridge; ip addr add 10.79.0.{number}/32 dev vpn0; ip link set vpn0 up
@@ -86,7 +87,7 @@ fn all_become_direct(network: &Network, what: &str) {
     let took = began.elapsed();
     println!("{what}: {} after {took:?}", session.report().unwrap());
     assert_eq!(session.links().direct, 4, "{what}");
-    // Nobody has waited for an address that does not answer.
+    // No host has waited for an address that does not answer.
     let longest = session.report().unwrap().hosts().iter().filter_map(|host| host.joined).max().unwrap();
     assert!(longest < DIALLING, "{what}: {longest:?}");
     let heard = Heard::all(&front);
@@ -99,7 +100,7 @@ fn of_many_addresses_the_first_that_proves_itself_is_taken() {
     for (number, host) in HOSTS.into_iter().enumerate() {
         add_decoys(&network, host, number);
     }
-    // They let in whoever connects, and never look at him.
+    // They accept connections, and never read from them.
     let mute = HOSTS.map(|host| network.inside(host, || TcpListener::bind("0.0.0.0:7").unwrap()));
     // So it is.
     let lets_in = network.inside("h1", || TcpStream::connect("10.78.0.2:4711").is_ok());

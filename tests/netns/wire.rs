@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::lab::netns::Network;
 use crate::lab::within;
 
-/// How long it takes to be let in by a host's kernel: there and back. Of many times the shortest, as others use this machine.
+/// How long a connection to a host takes: one round trip. The shortest of many, because the machine
+/// is shared.
 fn round_trip(host: u8) -> Duration {
     let once = |_| {
         let began = Instant::now();

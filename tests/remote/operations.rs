@@ -8,7 +8,8 @@ use libi::{Exit, FrontEnd, LaunchOptions, LaunchReport, LinkCounts, Stream};
 use crate::lab::Marked;
 use crate::local::{Heard, launch_with};
 
-/// Every operation: from and to the first, the last and one between, with nothing, little, and more than fits into a pipe.
+/// Every operation: from and to the first, the last and one between, with nothing, little, and more
+/// than fits into a pipe.
 fn operations(size: u32) -> Vec<String> {
     let mut all = vec!["barrier".to_owned(), "ring".to_owned()];
     for length in [0, 1, 100_000 / size] {
@@ -23,8 +24,8 @@ fn operations(size: u32) -> Vec<String> {
     all
 }
 
-/// So many members of this program on these hosts do all of it and end well, within the deadline of the launch after that. Gives what is
-/// known then.
+/// So many members of this program on these hosts do all of it and end well, within the deadline of
+/// the launch after that. Gives what is known then.
 pub(crate) fn all_come_out(
     program: &str,
     hosts: &str,

@@ -1,4 +1,5 @@
-//! Tables of failures: what was done to the way to a host, what the verdict said, and how long that took.
+//! Tables of failures: what was done to the way to a host, what the report said, and how long that
+//! took.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +12,7 @@ use libi::{Backend, Error, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Ru
 use crate::lab::Marked;
 
 /// How long a host may say nothing.
-pub(crate) const GREET: Duration = Duration::from_secs(4);
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long everything else may take, on a machine that does much else.
 const SLACK: Duration = Duration::from_secs(8);
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -22,9 +23,9 @@ pub(crate) struct Row<'a> {
     host: String,
     backend: Backend,
     change: Box<dyn Fn(&mut libi_core::dist::Distribution) + 'a>,
-    /// What is done when there is a verdict, before nothing may be left.
+    /// What is done after the report, before the check that nothing is left.
     then: Box<dyn Fn() + 'a>,
-    /// Each has to be in the verdict.
+    /// Each has to be in the report.
     says: &'a [&'a str],
     within: Duration,
 }
@@ -68,17 +69,17 @@ impl<'a> Row<'a> {
 
     /// Only libi itself can know.
     pub(crate) fn hangs(mut self) -> Self {
-        self.within = GREET + SLACK;
+        self.within = HELLO_TIMEOUT + SLACK;
         self
     }
 
-    /// Launches it, and gives the verdict.
+    /// Launches it, and returns the report.
     fn play(&self, member: &str) -> Arc<LaunchReport> {
         let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
         let mut members = mark.spec(member, &self.host, &["join", "finish:30000"]);
         (self.change)(&mut members);
         let rules = Rules {
-            hello_timeout: GREET,
+            hello_timeout: HELLO_TIMEOUT,
             attempts: 1,
             kill_grace: Duration::from_secs(1),
             ..Rules::default()
@@ -140,19 +141,19 @@ fn cut(text: &str) -> String {
     text.chars().take(150).collect()
 }
 
-/// Plays every row, prints the table, and fails where a verdict says too little or comes too late.
+/// Plays every row, prints the table, and fails where a report says too little or comes too late.
 pub(crate) fn play(rows: &[Row<'_>], member: &str) {
     let mut wrong = Vec::new();
     for row in rows {
         let began = Instant::now();
         let report = row.play(member);
         let (took, failure) = (began.elapsed(), report.hosts()[0].failure.as_ref().unwrap());
-        let verdict = report.to_string();
-        let line = verdict.lines().nth(1).unwrap_or_default().trim();
+        let text = report.to_string();
+        let line = text.lines().nth(1).unwrap_or_default().trim();
         println!("{:48} {:>8.3} s  {}", row.what, took.as_secs_f64(), cut(line));
-        let missing: Vec<_> = row.says.iter().filter(|words| !verdict.contains(**words)).collect();
+        let missing: Vec<_> = row.says.iter().filter(|words| !text.contains(**words)).collect();
         if !missing.is_empty() || took > row.within {
-            wrong.push(format!("{}: {missing:?} missing, {took:?}:\n{verdict}\n{failure:?}", row.what));
+            wrong.push(format!("{}: {missing:?} missing, {took:?}:\n{text}\n{failure:?}", row.what));
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n\n{}", wrong.len(), rows.len(), wrong.join("\n\n"));

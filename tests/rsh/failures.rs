@@ -1,5 +1,5 @@
-//! What real rsh servers and clients do when a launch cannot succeed, and what is said of it: each verdict comes in time and names
-//! the cause. `--nocapture` prints the table.
+//! What real rsh servers and clients do when a launch cannot succeed, and what is said of it: each
+//! report comes in time and names the cause. `--nocapture` prints the table.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use nix::sys::socket::{
 
 use crate::lab::{Marked, Rshd, within};
 use crate::options;
-use crate::table::{Fake, GREET, Row, keep, play};
+use crate::table::{Fake, HELLO_TIMEOUT, Row, keep, play};
 
 fn row<'a>(what: &'a str, backend: Backend, says: &'a [&'a str]) -> Row<'a> {
     Row::new(what, "127.0.1.5", backend, says)
@@ -77,7 +77,7 @@ fn reset(connection: OwnedFd) {
 }
 
 #[test]
-fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
+fn every_failure_is_reported_in_time_with_its_cause() {
     let Some(lab) = Rshd::up() else { return };
     let lab = &*lab;
     let main = || lab.backend("main");
@@ -87,7 +87,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     std::fs::write(&not_executable, "#!/bin/sh\n").unwrap();
     std::fs::set_permissions(&not_executable, std::fs::Permissions::from_mode(0o644)).unwrap();
     let no_trust = lab.user("notrust", "/bin/sh");
-    lab.write_home(&no_trust, ".rhosts", "somebody.else root\n");
+    lab.write_home(&no_trust, ".rhosts", "stranger root\n");
     let no_shell = lab.user("noshell", "/no/such/shell");
     let no_login = lab.user("nologin", "/usr/sbin/nologin");
     let exits = lab.user("exits", "/bin/bash");
@@ -103,8 +103,8 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     let few = lab.port("few");
     for _ in 0..4 {
         let mut call = TcpStream::connect(("127.0.1.5", few)).unwrap();
-        call.set_read_timeout(Some(GREET)).unwrap();
-        // Whoever comes from no port below 1024 hears nothing but the end.
+        call.set_read_timeout(Some(HELLO_TIMEOUT)).unwrap();
+        // A client that calls from a port above 1023 gets nothing but EOF.
         assert!(!call.read(&mut [0]).is_ok_and(|count| count > 0));
     }
 
@@ -125,9 +125,9 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     let rows = [
         row("the host's name is unknown", main(), &["unknown host name", "Name or service not known"])
             .host("no-such-host.invalid"),
-        row("nobody listens", main(), &["connection refused", "Connection refused"]).host("127.0.1.99"),
+        row("nothing listens", main(), &["connection refused", "Connection refused"]).host("127.0.1.99"),
         row(
-            "nobody listens, and rsh is not asked why",
+            "nothing listens, and rsh is not asked why",
             Backend::Rsh(quiet),
             &["remote shell failed", "Could not make a connection"],
         )
@@ -181,7 +181,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
         row("rsh does not know an option", old, &["rejects an option", "invalid option -- 'X'"]),
         row("there is no such shell", main(), &["login ended before the program started"]).user(&no_shell),
         row(
-            "the shell lets nobody in",
+            "the login shell refuses logins",
             main(),
             &["login ended before", "This account is currently not available"],
         )
@@ -243,7 +243,7 @@ fn a_launch_that_finds_no_port_goes_on_when_there_are_some() {
     let backend = called_by(&lab, "sh", &["-c", &count, "sh"]);
     let occupants = all_ports();
     let session = front.start(&members, &options(backend)).unwrap();
-    within(GREET, "rsh has failed", || {
+    within(HELLO_TIMEOUT, "rsh has failed", || {
         std::fs::read_to_string(&calls).is_ok_and(|calls| calls.contains('1'))
     });
     drop(occupants);

@@ -1,4 +1,5 @@
-//! SIGKILL of whoever launches: nothing is left on any host, whether the session was up or on its way.
+//! SIGKILL of launching processes: nothing is left on any host, whether the session was up or on
+//! its way.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -89,7 +90,7 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     assert_eq!(report.joined(), HOSTS, "{report}");
     let leaders = leaders(&mark);
     assert_eq!(leaders.len(), HOSTS);
-    // Neither the first, which may be the master, nor one that certainly leads nobody.
+    // Neither the first, which may be the master, nor one that certainly launches no host.
     leaders[HOSTS / 2].kill();
     let mut lost = Vec::new();
     within(TIMEOUT, "the loss is reported", || {

@@ -1,4 +1,5 @@
-//! Everybody on the way can read what rsh carries: who has not said that this may be is refused, and who has is warned.
+//! The network can read what rsh carries: launches are refused unless the caller allows that, and
+//! warn if allowed.
 
 use std::process::{Command, Output};
 use std::sync::Mutex;
@@ -48,7 +49,7 @@ fn rsh_is_refused_by_whatever_means_before_anything_is_started_unless_it_is_allo
 }
 
 #[test]
-fn each_session_through_rsh_is_warned_of_once_whoever_launches_its_hosts() {
+fn each_session_through_rsh_logs_one_warning_for_any_launcher() {
     let Some(lab) = Rshd::up() else { return };
     let _ = log::set_logger(&Listener);
     log::set_max_level(log::LevelFilter::Trace);

@@ -1,4 +1,5 @@
-//! A call, from its arrival to its end: who waits for what, in which order, and what the caller gets to see.
+//! A call, from its arrival to its end: who waits for what, in which order, and what the caller
+//! gets to see.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -20,7 +21,7 @@ pub(crate) struct Attempt<'a> {
     locks: Option<Locks<'a>>,
     call: Call,
     from: String,
-    /// From 1; 0 if nobody counts.
+    /// From 1; 0 if attempts are not counted.
     number: u64,
     faults: Vec<&'a Fault>,
     arrived: Moment,
@@ -86,7 +87,7 @@ impl<'a> Attempt<'a> {
 
         let _running: Vec<_> =
             places.into_iter().filter(|(counted, _)| *counted == Counted::Running).collect();
-        self.greet(last.is_none_or(|(_, stage)| stage == Stage::LoggedIn));
+        self.print_banner(last.is_none_or(|(_, stage)| stage == Stage::LoggedIn));
         match last {
             Some((fault, _)) => self.end_with(fault),
             None => self.run_command(),
@@ -111,7 +112,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// What is printed before any output of the command.
-    fn greet(&self, logged_in: bool) {
+    fn print_banner(&self, logged_in: bool) {
         let mut stdout = io::stdout().lock();
         for fault in &self.faults {
             // The caller may be gone; the command will find out as well.
@@ -161,7 +162,7 @@ impl<'a> Attempt<'a> {
         FAILED
     }
 
-    /// Waits as long as somebody may be waiting for us.
+    /// Waits as long as the caller may be waiting.
     fn linger(&self, until: Moment) -> Result<(), Failure> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let streams = [stdin.as_fd(), stdout.as_fd()];
@@ -229,8 +230,8 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Runs the command with the streams of this program, which keeps none of them that it does not need: who closes its
-/// end, caller or command, is noticed by the other.
+/// Runs the command with the streams of this program, which keeps none of them that it does not
+/// need: who closes its end, caller or command, is noticed by the other.
 fn run_with_our_streams(words: &[&CStr], with_stdin: bool, after: &[u8]) -> io::Result<u8> {
     let nothing = if with_stdin { None } else { Some(File::open("/dev/null")?) };
     let pid = sys::spawn(words, [nothing.as_ref().map(AsFd::as_fd), None, None])?;

@@ -1,5 +1,5 @@
-//! What looks like chance, and is the same in every run: numbers drawn from the seed, a purpose, a host and a
-//! counter.
+//! What looks like chance, and is the same in every run: numbers drawn from the seed, a purpose, a
+//! host and a counter.
 
 /// The source of all numbers of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

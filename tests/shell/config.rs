@@ -102,7 +102,8 @@ impl Config {
         }
     }
 
-    /// The faults that befall this attempt, in their order; the last of them may be one that ends it.
+    /// The faults that befall this attempt, in their order; the last of them may be one that ends
+    /// it.
     pub(crate) fn faults(&self, from: &str, host: &str, attempt: u64) -> Vec<&Fault> {
         let mut faults = Vec::new();
         for (position, rule) in (0..).zip(&self.rules) {
@@ -182,7 +183,8 @@ impl Cost {
         })
     }
 
-    /// What this attempt costs, for a number from 0 to 1: anything within the deviation is equally likely.
+    /// What this attempt costs, for a number from 0 to 1: anything within the deviation is equally
+    /// likely.
     pub(crate) fn at(self, fraction: f64) -> Duration {
         self.middle.mul_f64(1.0 + self.within * (2.0 * fraction - 1.0))
     }

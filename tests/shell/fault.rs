@@ -81,7 +81,8 @@ impl Rule {
         Ok(Self { hosts, callers, times, fault: Fault::parse(words)? })
     }
 
-    /// Whether it befalls this attempt. The position of the rule makes the percentages of two rules independent.
+    /// Whether it befalls this attempt. The position of the rule makes the percentages of two rules
+    /// independent.
     pub(crate) fn befalls(
         &self,
         from: &str,
@@ -228,8 +229,9 @@ fn factor(word: &str) -> Option<f64> {
     number.parse().ok().filter(|factor| *factor <= 1000.0)
 }
 
-/// Whether the text is what the pattern says. When something does not fit, only the last `*` is asked to take
-/// one byte more: what earlier ones took is as good as anything else they could have taken.
+/// Whether the text is what the pattern says. When something does not fit, only the last `*` is
+/// asked to take one byte more: what earlier ones took is as good as anything else they could have
+/// taken.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star = None;

@@ -1,4 +1,5 @@
-//! What tests need to call the stand-in shell and to look at what it did. No part of the program itself.
+//! What tests need to call the stand-in shell and to look at what it did. No part of the program
+//! itself.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
 
-/// A directory with a configuration, the locks, the log, and whatever commands leave; they run in it.
+/// A directory with a configuration, the locks, the log, and whatever commands leave; they run in
+/// it.
 pub(crate) struct Lab(pub(crate) PathBuf);
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Decides what a command line means: whom to call, as whom, and what to run there.
 //!
-//! Options are those of ssh, of which rsh knows a few. They are skipped, with their values; only the user and
-//! the port are kept, since ssh's messages name them.
+//! Options are those of ssh, of which rsh knows a few. They are skipped, with their values; only
+//! the user and the port are kept, since ssh's messages name them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -55,7 +55,8 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Call, N
     if call.host.is_empty() { Err(NoHost) } else { Ok(call) }
 }
 
-/// Skips a word of options (without its dash), and the next word if the last option takes its value there.
+/// Skips a word of options (without its dash), and the next word if the last option takes its value
+/// there.
 fn skip_options(letters: &[u8], words: &mut impl Iterator<Item = Vec<u8>>, call: &mut Call) {
     let Some(at) = letters.iter().position(|letter| VALUED.contains(letter)) else { return };
     let value = match &letters[at + 1..] {

@@ -1,5 +1,5 @@
-//! What calls share through files of one directory: whose turn it is on a launching host, how often a host was
-//! called, and how many calls there are.
+//! What calls share through files of one directory: whose turn it is on a launching host, how often
+//! a host was called, and how many calls there are.
 //!
 //! Places are held by locks, which go with the process that holds them, however it ends.
 
@@ -26,11 +26,12 @@ impl Locks<'_> {
         Ok(attempt)
     }
 
-    /// When the turn of a call begins that arrived then and occupies its launching host for so long.
+    /// When the turn of a call begins that arrived then and occupies its launching host for so
+    /// long.
     ///
-    /// Turns are given out in advance, one after the other, and not taken by holding the lock: then whoever happened
-    /// to be woken first would go first, and the time until somebody is would be lost. So a hundred turns take a
-    /// hundred times SEQ on a busy machine too.
+    /// Turns are assigned in advance, in order, and not by holding the lock: with a lock, wake-up
+    /// order would decide, and wake-up latency would be lost. So a hundred turns take a hundred
+    /// times SEQ on a busy machine too.
     pub(crate) fn turn(self, launcher: &str, arrived: Moment, seq: Duration) -> io::Result<Moment> {
         let file = self.open("processor", launcher)?;
         sys::lock(&file)?;
@@ -80,7 +81,7 @@ fn number_in(file: &File) -> io::Result<u64> {
     let mut bytes = [0; 8];
     match file.read_exact_at(&mut bytes, 0) {
         Ok(()) => Ok(u64::from_le_bytes(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0), // nobody was here before
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0), // no turn was given out before
         Err(error) => Err(error),
     }
 }

@@ -1,5 +1,5 @@
-//! A stand-in for ssh, so that tests can launch on as many hosts as they like with the costs and the faults they
-//! like, on one machine and without burning its processor.
+//! A stand-in for ssh, so that tests can launch on as many hosts as they like with the costs and
+//! the faults they like, on one machine and without burning its processor.
 //!
 //! ```text
 //! libi-test-shell [options] [user@]host [command words...]
@@ -7,32 +7,37 @@
 //!
 //! # What it does
 //!
-//! Options are skipped as ssh would read them, with their values, before and after the host, until `--`. The words
-//! after the host are joined by blanks and run by `/bin/sh -c` on this machine, whatever the host is called; without
-//! words the shell reads its standard input. The command runs in this directory and in this environment, and in
-//! addition `LIBI_TEST_SHELL_HOST` says which host it is on. A call made under that variable comes from that host;
-//! the outermost caller is called `front`.
+//! Options are skipped as ssh would read them, with their values, before and after the host, until
+//! `--`. The words after the host are joined by blanks and run by `/bin/sh -c` on this machine,
+//! whatever the host is called; without words the shell reads its standard input. The command runs
+//! in this directory and in this environment, and in addition `LIBI_TEST_SHELL_HOST` says which
+//! host it is on. A call made under that variable comes from that host; the outermost caller is
+//! called `front`.
 //!
-//! The command inherits the three streams and gets no other descriptor. It has a session of its own and default
-//! signals, as under sshd: whoever signals this program, or the process group it is in, does not signal the command.
-//! The exit status is the command's, or 128 + n if signal n has ended it (where ssh says 255). For failures of its
-//! own, wrong configurations among them, and when it is ended by SIGHUP, SIGINT or SIGTERM, it is 255.
+//! The command inherits the three streams and gets no other descriptor. It has a session of its own
+//! and default signals, as under sshd: a signal to this program or its process group does not reach
+//! the command. The exit status is the command's, or 128 + n if signal n has ended it (where ssh
+//! says 255). For failures of its own, wrong configurations among them, and when it is ended by
+//! SIGHUP, SIGINT or SIGTERM, it is 255.
 //!
 //! # Differences from ssh
 //!
-//! - Inherited streams belong to the command alone. When the *caller* goes or closes its ends, the command sees what
-//!   it would see under ssh: end of input, a broken pipe, no signal. But when only *this program* is killed, the
-//!   streams stay open between caller and command. The fault `relay` passes every byte through this program instead:
-//!   then the command loses its streams with it, as with ssh.
-//! - This program ends with the command. ssh ends when the streams are closed too, which a daemon that the command has
-//!   left behind may delay; with `relay` so does this program.
-//! - A command starts in this directory instead of a home directory, and with the whole environment.
+//! - Inherited streams belong to the command alone. When the *caller* goes or closes its ends, the
+//!   command sees what it would see under ssh: end of input, a broken pipe, no signal. But when
+//!   only *this program* is killed, the streams stay open between caller and command. The fault
+//!   `relay` passes every byte through this program instead: then the command loses its streams
+//!   with it, as with ssh.
+//! - This program ends with the command. ssh ends when the streams are closed too, which a daemon
+//!   that the command has left behind may delay; with `relay` so does this program.
+//! - A command starts in this directory instead of a home directory, and with the whole
+//!   environment.
 //!
 //! # Configuration
 //!
-//! `LIBI_TEST_SHELL` names a file; without it there are no costs and no faults. One setting per line; blank lines and
-//! lines that begin with `#` are skipped. A mistake is reported with its line, and nothing is run. Paths are seen from
-//! the directory of the file. A duration is `7ms`, `1.5s` or `20us`.
+//! `LIBI_TEST_SHELL` names a file; without it there are no costs and no faults. One setting per
+//! line; blank lines and lines that begin with `#` are skipped. A mistake is reported with its
+//! line, and nothing is run. Paths are seen from the directory of the file. A duration is `7ms`,
+//! `1.5s` or `20us`.
 //!
 //! ```text
 //! seed N                   chooses what is drawn by chance; 0 unless given
@@ -49,17 +54,19 @@
 //! fault HOSTS [from CALLERS] [once|times N] FAULT
 //!                          HOSTS is a name, a pattern with * and ?, or a share of all hosts as 30%, and so is CALLERS,
 //!                          the hosts from which calls are befallen; all are, if nothing is said. `once` and `times N`
-//!                          befall the first attempts to call a host, whoever calls
+//!                          affect the first attempts to call a host, from any caller
 //! ```
 //!
-//! Calls of one launching host take turns for SEQ in the order of their arrival, and spend the rest of REM side by
-//! side. A turn begins where the one before ended, however late the system wakes us, so that the model holds on a busy
-//! machine; it is spent even if the call is killed before it. With `~50%` a cost is anything within ±50 %. Whatever
-//! varies depends on the seed, the host and the attempt (counted if there are locks) and on nothing else, so that runs
-//! can be repeated; which hosts a percentage picks depends on the seed, the host and the position of the line among
+//! Calls of one launching host take turns for SEQ in the order of their arrival, and spend the rest
+//! of REM side by side. A turn begins where the one before ended, however late the system wakes us,
+//! so that the model holds on a busy machine; it is spent even if the call is killed before it.
+//! With `~50%` a cost is anything within ±50 %. Whatever varies depends on the seed, the host and
+//! the attempt (counted if there are locks) and on nothing else, so that runs can be repeated;
+//! which hosts a percentage picks depends on the seed, the host and the position of the line among
 //! the `fault` lines, and is not the same for HOSTS and CALLERS.
 //!
-//! All faults whose HOSTS match befall a call, in their order, up to the first that ends it. These do not:
+//! All faults whose HOSTS match befall a call, in their order, up to the first that ends it. These
+//! do not:
 //!
 //! ```text
 //! delay D                  waits longer than REM
@@ -85,25 +92,27 @@
 //! exit N [after D]         connects, and ends with status N without running the command
 //! ```
 //!
-//! TEXT is the rest of the line, with `\n`, `\r`, `\t`, `\\` and `\xHH`; it ends with a new line unless it ends with
-//! `\c`. As ssh's own, messages on standard error end with `\r\n`.
+//! TEXT is the rest of the line, with `\n`, `\r`, `\t`, `\\` and `\xHH`; it ends with a new line
+//! unless it ends with `\c`. As ssh's own, messages on standard error end with `\r\n`.
 //!
-//! Whatever waits because of `hang`, `hang-after`, `timed-out` or `exit` ends with 255 (`exit`: with its status) when
-//! nobody is left at the other ends of its standard input and output, and at the latest when it is `lifetime` old: a
-//! test that crashes leaves nothing behind. What `delay` and `slow` add to REM ends then, too.
+//! Whatever waits because of `hang`, `hang-after`, `timed-out` or `exit` ends with 255 (`exit`:
+//! with its status) when the other ends of its standard input and output are closed, and at the
+//! latest when it is `lifetime` old: a test that crashes leaves nothing behind. What `delay` and
+//! `slow` add to REM ends then, too.
 //!
 //! # Log
 //!
-//! Each call appends one line as soon as it is certain what it will do; one that is killed earlier leaves none.
+//! Each call appends one line as soon as it is certain what it will do; one that is killed earlier
+//! leaves none.
 //!
 //! ```text
 //! at=T pid=P from=HOST host=HOST attempt=N length=BYTES arrived=T turn=T free=T fate=WORDS
 //! ```
 //!
-//! Times are nanoseconds of the monotonic clock: of this line, of the start of this program, and from when until
-//! when it occupied its launching host. `length` is that of the command. `fate` joins the faults with `+` and ends
-//! with what happens at last: `run` or the fault that ends the call. What a limit refuses has only the fate `limit`.
-//! Attempt 0 was not counted.
+//! Times are nanoseconds of the monotonic clock: of this line, of the start of this program, and
+//! from when until when it occupied its launching host. `length` is that of the command. `fate`
+//! joins the faults with `+` and ends with what happens at last: `run` or the fault that ends the
+//! call. What a limit refuses has only the fate `limit`. Attempt 0 was not counted.
 
 mod attempt;
 mod chance;
@@ -188,7 +197,7 @@ fn configuration() -> Result<Config, Failure> {
     }
 }
 
-/// Writes to standard error, if anybody is there.
+/// Writes to standard error, and ignores that it may be closed.
 fn say(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -1,4 +1,5 @@
-//! Stands between the caller and the command, as ssh does: every byte passes through here, until it does not.
+//! Stands between the caller and the command, as ssh does: every byte passes through here, until it
+//! does not.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -103,7 +104,8 @@ fn pass_input(mut stdin: File, mut to_command: PipeWriter, hung: &AtomicBool) {
     sys::stop_reading(stdin.as_fd()); // the command has closed its end, or the caller has, who will not mind
 }
 
-/// Passes bytes on, at most so many. A connection that hangs keeps what it has read, and does not return.
+/// Passes bytes on, at most so many. A connection that hangs keeps what it has read, and does not
+/// return.
 fn pass(from: &mut impl Read, to: &mut impl Write, most: u64, hung: &AtomicBool) -> Passed {
     let stop_if_hung = || {
         while hung.load(Relaxed) {

@@ -39,15 +39,16 @@ pub(crate) fn now() -> Moment {
 pub(crate) fn sleep_until(moment: Moment) {
     let (seconds, nanos) = (moment.0 / 1_000_000_000, moment.0 % 1_000_000_000);
     let time = libc::timespec { tv_sec: seconds.cast_signed(), tv_nsec: nanos.cast_signed() };
-    // SAFETY: the time is ours. It is absolute, so that an interrupted sleep is resumed by asking again.
+    // SAFETY: the time is ours. It is absolute, so that an interrupted sleep is resumed by asking
+    // again.
     while unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, ptr::null_mut())
     } == libc::EINTR
     {}
 }
 
-/// Waits until then, or until nobody is left at the other ends of these streams. A stream that has no other end,
-/// such as a file, does not count; if none has, only time ends the wait.
+/// Waits until then, or until the other ends of these streams are closed. A stream that has no
+/// other end, such as a file, does not count; if none has, only time ends the wait.
 pub(crate) fn sleep_unless_abandoned(streams: [BorrowedFd<'_>; 2], until: Moment) -> io::Result<()> {
     let mut watched = Vec::with_capacity(streams.len());
     for stream in streams {
@@ -65,13 +66,14 @@ pub(crate) fn sleep_unless_abandoned(streams: [BorrowedFd<'_>; 2], until: Moment
         let timeout = c_int::try_from(left.div_ceil(1_000_000)).unwrap_or(c_int::MAX);
         // SAFETY: pointer and count are those of the vector.
         unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, timeout) };
-        // After a failure (a signal) nothing has been filled in: what is there is from before, that is, nothing.
+        // After a failure (a signal) nothing has been filled in: what is there is from before, that
+        // is, nothing.
         watched.retain(|stream| stream.revents == 0);
     }
 }
 
-/// Lets the signals that would end ssh end this process with ssh's status; those that are ignored stay so. Children
-/// are waited for, whatever was inherited.
+/// Lets the signals that would end ssh end this process with ssh's status; those that are ignored
+/// stay so. Children are waited for, whatever was inherited.
 pub(crate) fn end_on_signals() {
     extern "C" fn end(_: c_int) {
         // SAFETY: nothing is run but the system call, which a signal handler may make.
@@ -89,7 +91,7 @@ pub(crate) fn end_on_signals() {
     }
 }
 
-/// From now on nobody waits for children: they leave nothing behind, also those that have ended.
+/// From now on children leave no zombies, including those that have ended.
 pub(crate) fn leave_children() {
     // SAFETY: no handler and no memory is involved.
     unsafe {
@@ -100,12 +102,13 @@ pub(crate) fn leave_children() {
 
 /// Sets a variable for the processes that are started. To be called before there are threads.
 pub(crate) fn set_variable(name: &CStr, value: &CStr) -> io::Result<()> {
-    // SAFETY: both are strings, which are copied; there is no other thread that could read the environment.
+    // SAFETY: both are strings, which are copied; there is no other thread that could read the
+    // environment.
     checked(unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) }).map(drop)
 }
 
-/// Starts a program as a remote daemon would: in a session of its own, with no signal ignored or blocked, and with no
-/// descriptor but the three streams. A stream that is not given is inherited.
+/// Starts a program as a remote daemon would: in a session of its own, with no signal ignored or
+/// blocked, and with no descriptor but the three streams. A stream that is not given is inherited.
 pub(crate) fn spawn(words: &[&CStr], streams: [Option<BorrowedFd<'_>>; 3]) -> io::Result<i32> {
     unsafe extern "C" {
         static environ: *const *mut c_char;
@@ -118,10 +121,11 @@ pub(crate) fn spawn(words: &[&CStr], streams: [Option<BorrowedFd<'_>>; 3]) -> io
     let mut attributes = MaybeUninit::uninit();
     let mut signals = MaybeUninit::uninit();
     let mut pid = 0;
-    // SAFETY: everything is initialised before it is used and destroyed after it; the calls that set values fail
-    // only for values that are none. The arguments end with NULL and outlive the call, the environment is the
-    // process's. What the launcher let through must not reach the command: ssh would not pass it on either. An
-    // older kernel cannot be asked for that, which harms nothing.
+    // SAFETY: everything is initialised before it is used and destroyed after it; the calls that
+    // set values fail only for values that are none. The arguments end with NULL and outlive the
+    // call, the environment is the process's. What the launcher let through must not reach the
+    // command: ssh would not pass it on either. An older kernel cannot be asked for that, which
+    // harms nothing.
     unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
         possible(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
@@ -132,7 +136,8 @@ pub(crate) fn spawn(words: &[&CStr], streams: [Option<BorrowedFd<'_>>; 3]) -> io
             }
         }
         possible(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
-        // sigfillset() leaves out two signals of libc's own, and posix_spawn() would have those ignored.
+        // sigfillset() leaves out two signals of libc's own, and posix_spawn() would have those
+        // ignored.
         ptr::write_bytes(signals.as_mut_ptr(), 0xff, 1);
         libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), signals.as_ptr());
         libc::sigemptyset(signals.as_mut_ptr());
@@ -172,12 +177,13 @@ pub(crate) fn take(stream: impl AsFd) -> io::Result<File> {
     let stream = stream.as_fd();
     let taken = File::from(stream.try_clone_to_owned()?);
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
-    // SAFETY: both are open, and the standard streams are nobody's property.
+    // SAFETY: both are open, and nothing owns the standard streams.
     checked(unsafe { libc::dup2(nothing.as_raw_fd(), stream.as_raw_fd()) })?;
     Ok(taken)
 }
 
-/// Tells the other end of a socket that nothing will be read any more. Closing does that for a pipe.
+/// Tells the other end of a socket that nothing will be read any more. Closing does that for a
+/// pipe.
 pub(crate) fn stop_reading(stream: BorrowedFd<'_>) {
     // SAFETY: no memory is involved. What is no socket refuses, as it should.
     unsafe { libc::shutdown(stream.as_raw_fd(), libc::SHUT_RD) };
@@ -194,7 +200,7 @@ pub(crate) fn lock(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Locks one byte of a file, if nobody else has.
+/// Locks one byte of a file, unless another process has.
 pub(crate) fn lock_byte(file: &File, byte: u64) -> io::Result<bool> {
     let start = byte.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
     let lock = libc::flock {

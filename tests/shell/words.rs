@@ -122,7 +122,8 @@ pub(crate) fn percentage(word: &str) -> Option<f64> {
     (fraction <= 1.0).then_some(fraction)
 }
 
-/// Reads text with `\n`, `\r`, `\t`, `\\` and `\xHH`, and ends it with a new line unless it ends with `\c`.
+/// Reads text with `\n`, `\r`, `\t`, `\\` and `\xHH`, and ends it with a new line unless it ends
+/// with `\c`.
 pub(crate) fn text(word: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(word.len() + 1);
     let mut rest = word;

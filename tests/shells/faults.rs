@@ -1,5 +1,5 @@
-//! Everything that a remote shell may do wrong, to one host of 64 and to 18 of them: the launch ends in time, with the
-//! right verdict on each host.
+//! Everything that a remote shell may do wrong, to one host of 64 and to 18 of them: the launch
+//! ends in time, with the right outcome for each host.
 
 use std::collections::BTreeMap;
 
@@ -77,10 +77,10 @@ const PASSING: &[Case<'_>] = &[
 const REFUSED: &[Case<'_>] = &[
     ("refuse refused", refuses(2, "Connection refused")),
     ("refuse timed-out after 200ms", refuses(2, "Connection timed out")),
-    // It may be overrun.
+    // It may be overloaded.
     ("refuse closed", refuses(8, "Connection closed by")),
     ("refuse reset", refuses(8, "Connection reset by")),
-    // Neither a name nor anybody's permission comes by trying again.
+    // Neither a name nor a permission comes by trying again.
     ("refuse unknown-host", refuses(1, "Could not resolve hostname")),
     ("refuse host-key", refuses(1, "Host key verification failed.")),
     ("refuse permission", refuses(1, "Permission denied (publickey).")),
@@ -91,7 +91,7 @@ const ENDED: &[Case<'_>] = &[
     ("exit 0", fails(1, &[Phase::Starting], Why::Exits(&[Exit::Code(0)], ""))),
     ("exit 3 after 100ms", fails(1, &[Phase::Starting], Why::Exits(&[Exit::Code(3)], ""))),
     ("exit 255 after 100ms", fails(2, &[Phase::Starting], Why::Exits(&[Exit::Code(255)], ""))),
-    // The program finds that nobody wants it.
+    // The program finds that its input has ended.
     (
         "close-stdin",
         fails(

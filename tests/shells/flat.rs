@@ -1,4 +1,5 @@
-//! Hosts that cannot be launched from other hosts, but from the front end: no forwarded agent, no keys, no way.
+//! Hosts that cannot be launched from other hosts, but from the front end: no forwarded agent, no
+//! keys, no way.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -72,8 +73,8 @@ fn a_tree_that_was_asked_for_is_left_where_its_hosts_cannot_launch() {
 }
 
 #[test]
-fn hosts_that_cannot_launch_leave_it_to_those_who_can() {
-    // The master can, and whoever has a number that ends so.
+fn hosts_that_cannot_launch_leave_it_to_those_that_can() {
+    // The master can, and hosts with such a number.
     let barred = ["*1", "*3", "*4", "*6"].map(|callers| format!("fault * from {callers} refuse permission"));
     let (scene, outcome) = play(&barred.join("\n"), |_| {});
     assert!(outcome.report.flat().is_none(), "{}", outcome.report);
@@ -81,7 +82,7 @@ fn hosts_that_cannot_launch_leave_it_to_those_who_can() {
 }
 
 #[test]
-fn a_host_that_is_dead_is_named_though_everybody_is_launched_from_the_front_end() {
+fn a_dead_host_is_named_though_all_are_launched_from_the_front_end() {
     let scene = Scene::new("seq 2ms\nrem 20ms\nfault n17 refuse\nfault * from n* refuse permission");
     let outcome = scene.play(HOSTS, &WORK, &scene.options());
     let report = &outcome.report;
@@ -91,7 +92,7 @@ fn a_host_that_is_dead_is_named_though_everybody_is_launched_from_the_front_end(
 }
 
 #[test]
-fn a_master_that_is_lost_meanwhile_is_launched_again_and_takes_nobody_with_it() {
+fn a_master_lost_during_the_launch_is_launched_again_and_costs_only_itself() {
     // Before it has handed back anything, and meanwhile.
     for bytes in [150, 250, 350] {
         let config = format!("fault n00 once cut {bytes}\nfault * from n* refuse permission");

@@ -1,4 +1,5 @@
-//! Launches in which nothing fails: through a tree, with everything that shells print beside what they should.
+//! Launches in which nothing fails: through a tree, with everything that shells print beside what
+//! they should.
 
 use libi::{Exit, Stream};
 
@@ -8,7 +9,7 @@ const HOSTS: &str = "n[00-63]:2";
 const WORK: [&str; 5] =
     ["join", "out:out {rank} of {size} on {host}", "err:err {rank}", "read", "finish:20000"];
 
-/// Everybody has joined, and has ended with this status.
+/// All members have joined and ended with this status.
 fn all_end_with(status: i32, outcome: &Outcome) {
     assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
     assert_eq!(outcome.report.joined(), 64, "{}", outcome.report);
@@ -18,7 +19,7 @@ fn all_end_with(status: i32, outcome: &Outcome) {
 }
 
 #[test]
-fn a_healthy_launch_grows_a_tree_and_calls_nobody_twice() {
+fn a_healthy_launch_grows_a_tree_and_calls_no_host_twice() {
     let scene = Scene::new("seq 2ms\nrem 40ms\nlimit 1 per target");
     let outcome = scene.play(HOSTS, &WORK, &scene.options());
     all_end_with(0, &outcome);

@@ -1,5 +1,5 @@
-//! SIGKILL at random moments, of the launch and after it: of the front end, of shells, of leaders. Nothing that has lost its
-//! place stays behind.
+//! SIGKILL at random moments, of the launch and after it: of the front end, of shells, of leaders.
+//! Nothing that has lost its place stays behind.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -100,8 +100,8 @@ fn nothing_survives_a_front_end_that_is_killed() {
     });
 }
 
-/// Kills a process of this kind at this moment. The launch ends with a verdict all the same, what hung on the
-/// process is gone soon, and the rest with the session.
+/// Kills a process of this kind at this moment. The launch ends with a report all the same, what
+/// hung on the process is gone soon, and the rest with the session.
 fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
     let scene = Scene::new(config);
     let front = FrontEnd::new().unwrap();
@@ -111,7 +111,7 @@ fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
         Moment::Up => drop(session.wait_up(Duration::from_secs(25)).unwrap()),
     }
     let mut victims = Vec::new();
-    eventually("there is somebody to kill", || {
+    eventually("there is a process to kill", || {
         victims = scene.processes().into_iter().filter(|process| process.what == what).collect();
         !victims.is_empty()
     });
@@ -120,7 +120,7 @@ fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
     victim.kill();
     let report = match session.wait_up(Duration::from_secs(25)) {
         Ok(report) | Err(libi::Error::NotLaunched(report)) => report,
-        Err(error) => panic!("no verdict: {error}"),
+        Err(error) => panic!("no report: {error}"),
     };
     let mut outcome = Outcome::new(report);
     let report = &outcome.report;
@@ -131,7 +131,7 @@ fn kill_one(what: What, config: &str, when: Moment, rng: &mut Rng) {
         assert!(cause.is_some_and(|cause| *cause != Cause::Cancelled), "the master was killed: {report}");
     }
     if matches!(when, Moment::Up) {
-        // Whoever was there has ended or is lost, and so is what hung on it; everybody else is still there.
+        // The killed host has ended or is lost, and so are those below it; all others are still up.
         eventually("the loss is noticed", || {
             while let Some(event) = front.next_event(Duration::from_millis(10)) {
                 outcome.note(event);

@@ -1,4 +1,5 @@
-//! Hosts that take only so many calls at a time: who is refused waits, calls fewer at once, and gets through.
+//! Hosts that take only so many calls at a time: who is refused waits, calls fewer at once, and
+//! gets through.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ fn play(config: &str, attempts: u16) -> (Scene, Outcome) {
 }
 
 #[test]
-fn calls_beyond_a_limit_are_made_again_and_everybody_joins() {
+fn calls_beyond_a_limit_are_retried_and_all_hosts_join() {
     for limit in [8, 4, 2] {
         let (scene, outcome) = play(&format!("limit {limit} starting"), 5);
         assert!(outcome.report.is_up() && outcome.done, "limit {limit}: {}", outcome.report);

@@ -1,4 +1,5 @@
-//! Sessions that do not come up: the master's host is bad, or everybody is wanted and some are bad. The report says why.
+//! Sessions that do not come up: the master's host is bad, or all hosts are required and some are
+//! bad. The report says why.
 
 use libi::{Cause, Exit, FrontEnd, Phase, Policy};
 
@@ -38,7 +39,7 @@ fn without_a_master_the_session_is_given_up_with_the_reason() {
             None => assert!(matches!(failure.cause, Cause::TimedOut | Cause::HeartbeatLost), "{about}"),
         }
         assert!(failure.tail.contains(saying), "{about}");
-        // Of the others nobody has anything to say, except that they are not needed any more.
+        // The others were cancelled, or their launcher was.
         for host in &report.hosts()[1..] {
             let cause = host.failure.as_ref().map(|failure| &failure.cause);
             assert!(
@@ -50,7 +51,7 @@ fn without_a_master_the_session_is_given_up_with_the_reason() {
 }
 
 #[test]
-fn a_master_that_is_refused_once_is_tried_again_and_everybody_joins() {
+fn a_master_that_is_refused_once_is_retried_and_all_hosts_join() {
     for fault in ["refuse", "hang", "cut 0", "cut 150", "hang-after 0"] {
         let scene = Scene::new(&format!("seq 2ms\nrem 20ms\nfault n00 once {fault}"));
         let outcome = scene.play("n[00-31]:2", &["join", "finish:20000"], &scene.options());
@@ -61,7 +62,7 @@ fn a_master_that_is_refused_once_is_tried_again_and_everybody_joins() {
 }
 
 #[test]
-fn a_session_that_needs_everybody_names_the_bad_with_what_they_said() {
+fn a_session_that_requires_all_hosts_names_the_failed_with_their_output() {
     for (fault, cause, saying) in [
         ("refuse", Cause::Exited(Exit::Code(255)), "Connection refused"),
         ("not-found", Cause::Exited(Exit::Code(127)), "not found"),

@@ -1,4 +1,5 @@
-//! A launch through the stand-in shell: what it is called with, what came of it, and which processes are left of it.
+//! A launch through the stand-in shell: what it is called with, what came of it, and which
+//! processes are left of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,9 +20,9 @@ use crate::processes;
 
 pub(crate) const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 pub(crate) const MARK: &str = "LIBI_TEST_MARK";
-/// How much later than its deadline a verdict may be here, where much else goes on.
+/// How much later than its deadline a report may come on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
-/// How long what nobody wants any more may take to end.
+/// How long processes may take to end after their session.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// A laboratory with shells, and the mark of everything that is started in it.
@@ -68,7 +69,7 @@ impl Scene {
         options(&self.lab.0, &self.mark)
     }
 
-    /// Launches, and waits for the verdict.
+    /// Launches, and waits for the report.
     pub(crate) fn launch(
         &self,
         front: &FrontEnd,
@@ -80,7 +81,7 @@ impl Scene {
         let began = Instant::now();
         let report = match session.wait_up(options.deadline + SLACK) {
             Ok(report) | Err(libi::Error::NotLaunched(report)) => report,
-            Err(error) => panic!("no verdict {:?} after the beginning: {error}", began.elapsed()),
+            Err(error) => panic!("no report {:?} after the beginning: {error}", began.elapsed()),
         };
         (session, report)
     }

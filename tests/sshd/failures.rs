@@ -1,5 +1,6 @@
-//! What real servers and clients do when a launch cannot succeed, and what is said of it: each verdict comes in time and names
-//! the cause in the words of whoever knows it. `--nocapture` prints the table.
+//! What real servers and clients do when a launch cannot succeed, and what is said of it: each
+//! report comes in time and names the cause in the words of the program that knows it.
+//! `--nocapture` prints the table.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +38,7 @@ fn mode(path: &str, mode: u32) {
 }
 
 #[test]
-fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
+fn every_failure_is_reported_in_time_with_its_cause() {
     let Some(lab) = Sshd::up() else { return };
     let lab = &*lab;
     let main = |options: &[&str]| lab.backend("main", options);
@@ -49,7 +50,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     std::fs::write(&others, format!("[127.*]:{} {client_key}", lab.port("main"))).unwrap();
     let changed = format!("UserKnownHostsFile={others}");
 
-    let stranger = lab.path("host_key"); // nobody is let in by that
+    let stranger = lab.path("host_key"); // accepted by no server
     let stranger_key = format!("IdentityFile={stranger}");
     let not_executable = lab.path("not-executable");
     std::fs::write(&not_executable, "#!/bin/sh\n").unwrap();
@@ -101,11 +102,15 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
     let rows = [
         row("the name does not resolve", main(&[]), &["Could not resolve hostname"])
             .host("no-such-host.invalid"),
-        row("nobody listens at the port", main(&["Port=1"]), &["Connection refused"]),
+        row("nothing listens at the port", main(&["Port=1"]), &["Connection refused"]),
         row("packets vanish", in_network(lab, lost, &far), &["Connection timed out"]).host("10.9.9.9"),
-        row("packets vanish, and ssh is patient", in_network(lab, lost, &[]), &["timed out while starting"])
-            .host("10.9.9.9")
-            .hangs(),
+        row(
+            "packets vanish, and ssh has no timeout",
+            in_network(lab, lost, &[]),
+            &["timed out while starting"],
+        )
+        .host("10.9.9.9")
+        .hangs(),
         row("there is no network", in_network(lab, "true", &far), &["Network is unreachable"])
             .host("10.9.9.9"),
         row("there is no route", in_network(lab, barred, &far), &["No route to host"]).host("10.9.9.9"),
@@ -139,7 +144,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
             &["exited 255", "connection lost"],
         ),
         row(
-            "the server leaves in the midst of its greeting",
+            "the server closes in the middle of its banner",
             through(&leaving, lab, &[]),
             &["exited 255", "Connection "],
         )
@@ -147,7 +152,7 @@ fn every_failure_has_a_verdict_in_time_that_names_the_cause() {
         row("the server leaves at once", through(&gone, lab, &[]), &["exited 255", "Connection "]).hangs(),
         row("the server says nothing", through(&silent, lab, &[]), &["timed out while starting"]).hangs(),
         row(
-            "the server says nothing, and ssh is not patient",
+            "the server says nothing, and ssh has a timeout",
             through(&silent, lab, &far),
             &["exited 255", "timed out"],
         ),

@@ -30,7 +30,7 @@ fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no
 }
 
 #[test]
-fn a_user_who_may_have_few_processes_is_told_so_soon_and_nothing_is_left() {
+fn a_low_process_limit_is_reported_soon_and_nothing_is_left() {
     let Some(lab) = Sshd::up() else { return };
     let libi = lab.path("libi");
     std::fs::copy(env!("CARGO_BIN_EXE_libi"), &libi).unwrap();

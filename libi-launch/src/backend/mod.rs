@@ -32,7 +32,7 @@
 //! | [`Local`] | this machine; host names are only names | half a millisecond |
 //! | [`Ssh`] | hosts that OpenSSH's `ssh` reaches | tenths of a second |
 //! | [`Rsh`] | hosts that `rsh` reaches, on a trusted network | hundredths of a second |
-//! | [`Shell`] | hosts that another program called like `ssh` or `rsh` reaches | that of the program |
+//! | [`Shell`] | hosts that a program called like `ssh` or `rsh` reaches | that of the program |
 //!
 //! The leader of a host starts the host's further members, always as [`Local`] does.
 

@@ -35,11 +35,12 @@
 //! |---|---|
 //! | a step of the start fails | [`StartError`] names step and reason; no process is left |
 //! | the program fails later | an [`ExitStatus`]; 126 and 127 have no special meaning here |
-//! | the embedding program collects all children, or ignores `SIGCHLD` | [`ExitStatus::Unknown`], no hang |
+//! | the embedding program collects the status, or ignores `SIGCHLD` | [`ExitStatus::Unknown`] |
 //! | there are no pidfds (before Linux 5.4, sandboxes) | a thread per process waits for its end |
-//! | a pidfd does not take signals | they are sent by process ID, after a check that the ID is unchanged |
-//! | there is no `close_range` (before Linux 5.9) | `/proc/self/fd` is read; without `/proc`, every number is closed |
-//! | this process is killed | processes with a [`parent_death_signal`](Start::parent_death_signal) get it |
+//! | a pidfd does not take signals | they are sent by process ID, after a check of the ID |
+//! | there is no `close_range` (before Linux 5.9) | `/proc/self/fd` lists what to close |
+//! | there is no `/proc` either | every descriptor number is closed |
+//! | this process is killed | its processes get their [signal](Start::parent_death_signal) |
 //! | a killed process does not end (stuck in the kernel) | dropping gives up after a second |
 //!
 //! Without pidfds, a process is known only by its ID. If the embedding program collects a child

@@ -169,7 +169,8 @@ fn become_program(image: &mut Image, parent: i32) -> Result<std::convert::Infall
         check(unsafe { libc::chdir(cwd.as_ptr()) }, SpawnStep::Directory)?;
     }
     sys::set_signal_mask(0);
-    // SAFETY: a string with an end, and two tables of such strings with an end, all of them kept by the image.
+    // SAFETY: a NUL-terminated string, and two null-terminated tables of such strings, all owned by
+    // the image.
     unsafe { libc::execve(image.path.as_ptr(), image.argv.as_ptr(), image.envp.as_ptr()) };
     Err(SpawnFailure { at: SpawnStep::Exec, errno: sys::last_error() })
 }

@@ -1,5 +1,5 @@
-//! Commands, read by every shell that is installed and that somebody may log in to. dash and bash have to be; with
-//! `CI=true`, those that `tests/run` installs.
+//! Commands, read by every installed shell that can be a login shell. dash and bash have to be;
+//! with `CI=true`, those that `tests/run` installs.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -285,7 +285,7 @@ fn a_tied_program_ends_with_the_one_that_has_started_its_shell() {
     let tied = command_with_death_signal(None, &[], &word("sleep"), &[word("1000")]);
     for shell in shells() {
         let scratch = Scratch::new();
-        // Somebody who starts the shell, says which process it is, and ends.
+        // A starter that starts the shell, reports its process ID, and ends.
         let args: Vec<String> = shell[1..].iter().map(|arg| quoted(arg)).collect();
         let starter = format!(
             "{} {} {} & echo $! >started; until grep -q TIED /proc/$!/environ 2>/dev/null; do :; done",
@@ -304,7 +304,7 @@ fn a_tied_program_ends_with_the_one_that_has_started_its_shell() {
     }
 }
 
-/// Whether a process has not ended, though it may be nobody's any more.
+/// Whether a process has not ended, though it may be an orphan.
 fn lives(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))

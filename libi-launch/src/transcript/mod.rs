@@ -8,7 +8,7 @@
 //!
 //! | step | starts with | ends when |
 //! |---|---|---|
-//! | connect | the start of `ssh` | the connection is established; behind a jump host: the banner arrives |
+//! | connect | the start of `ssh` | the connection is established (jump host: the banner arrives) |
 //! | key exchange | the connection | the new keys are in use |
 //! | authentication | the new keys | the server accepts the login |
 //! | session | the login | the remote shell has answered, see [`Transcript::shell_answered`] |

@@ -1,5 +1,5 @@
-//! What was recorded of real clients and servers, OpenSSH 8.4 and 9.2: each line with the second at which it came, and where
-//! from. Names of users and files have been changed.
+//! What was recorded of real clients and servers, OpenSSH 8.4 and 9.2: each line with the second at
+//! which it came, and where from. Names of users and files have been changed.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ fn behind_a_jump_host_the_second_login_counts() {
     let details = transcript.details();
     assert!(details.by_proxy);
     assert_eq!(details.offered, 1, "the key that the jump host was offered is not counted");
-    // Its greeting comes when the jump host has let us in.
+    // Its banner comes when the jump host has accepted the login.
     assert_eq!(transcript.timing().connect, Some(Duration::from_micros(190_955)));
 }
 

@@ -40,7 +40,8 @@ impl Host {
         Self { name: name.to_owned(), address: parsed, pid, device, is_gone: Cell::new(false), _hold: hold }
     }
 
-    /// What is to be waited for. Of one that is gone, the system would say for ever that something has happened.
+    /// What is to be waited for. Of one that is gone, the system would say for ever that something
+    /// has happened.
     pub(crate) fn awaited(&self) -> Option<PollFd<'_>> {
         (!self.is_gone.get()).then(|| PollFd::new(self.device.as_fd(), PollFlags::POLLIN))
     }
@@ -72,12 +73,14 @@ fn begin_process(words: &[CString; 4], input: &OwnedFd, hold: &OwnedFd) -> i32 {
         | libc::SIGCHLD;
     let [program, a, b, c] = words.each_ref().map(|word| word.as_ptr());
     let arguments = [program, a, b, c, std::ptr::null()];
-    // SAFETY: without memory of its own, this is a fork: it gives two processes. There is one thread. The new process does nothing but
-    // make system calls; the pointers are to strings, and end with none.
+    // SAFETY: without memory of its own, this is a fork: it gives two processes. There is one
+    // thread. The new process does nothing but make system calls; the pointers are to strings, and
+    // end with none.
     unsafe {
         let pid = libc::syscall(libc::SYS_clone, NEW, 0, 0, 0, 0) as i32;
         if pid == 0 {
-            // Whoever has ended meanwhile has closed its end of the input, so that nothing is missed.
+            // A host that has ended meanwhile has closed its end of the input, so that no end is
+            // missed.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             libc::close(hold.as_raw_fd());
@@ -123,7 +126,7 @@ fn open_device() -> io::Result<File> {
     }
 }
 
-/// Not even by SIGKILL does whoever has started this program leave it behind; and of hosts that end, nothing is left to be collected.
+/// This program ends with its starter, even by SIGKILL; and hosts that end leave no zombies.
 pub(crate) fn leave_nothing() {
     // SAFETY: both take numbers; ignoring needs no handler.
     unsafe {
@@ -132,7 +135,8 @@ pub(crate) fn leave_nothing() {
     }
 }
 
-/// Has the system wake this process when it is time, and not when it suits others. What is not allowed is not done.
+/// Has the system wake this process when it is time, and not when it suits others. What is not
+/// allowed is not done.
 pub(crate) fn be_on_time() {
     // SAFETY: both take numbers.
     unsafe {

@@ -4,12 +4,14 @@
 //! libi-test-network HOSTS SCRIPT
 //! ```
 //!
-//! HOSTS is a file with the name and the IPv4 address of a host on each line. Each gets namespaces of its own for network, processes,
-//! mounts and its name; the first process there is `SCRIPT host NAME ADDRESS`, which reads a line when its device is
-//! there: `eth0`, a TUN device. What is sent to one of them arrives at the host that has the address. When all have begun, this program
+//! HOSTS is a file with the name and the IPv4 address of a host on each line. Each gets namespaces
+//! of its own for network, processes, mounts and its name; the first process there is `SCRIPT host
+//! NAME ADDRESS`, which reads a line when its device is there: `eth0`, a TUN device. What is sent
+//! to one of them arrives at the host that has the address. When all have begun, this program
 //! prints `ready` with the numbers of their first processes, in the order of the file.
 //!
-//! Then it reads what is to be different, a line each, and answers each with `ok` when it is so, or with `no` and the reason:
+//! Then it reads what is to be different, a line each, and answers each with `ok` when it is so, or
+//! with `no` and the reason:
 //!
 //! ```text
 //! address HOST IP          this address is that host's, too
@@ -20,8 +22,9 @@
 //! heal                     forgets all drops
 //! ```
 //!
-//! It ends when its input does, or when whoever has started it is killed, and so do all hosts with everything on them: the kernel ends
-//! them with their first processes. Nothing of theirs has a name on this machine.
+//! It ends when its input does, or when its starter is killed, and so do all hosts with everything
+//! on them: the kernel ends them with their first processes. Nothing of theirs has a name on this
+//! machine.
 #![allow(unsafe_code, reason = "namespaces and devices are the operating system's")]
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
 
@@ -60,7 +63,7 @@ fn main() {
     while serve(&hosts, &mut switch, &stdin.as_fd(), &mut words) {}
 }
 
-/// Waits for what comes next, and does what follows. False when there is nobody any more who could want something else.
+/// Waits for what comes next, and does what follows. False when no further commands can come.
 fn serve(hosts: &[Host], switch: &mut Switch, input: &BorrowedFd<'_>, words: &mut Vec<u8>) -> bool {
     let (senders, mut ready): (Vec<usize>, Vec<PollFd>) =
         hosts.iter().enumerate().filter_map(|(number, host)| Some((number, host.awaited()?))).unzip();

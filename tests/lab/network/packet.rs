@@ -1,4 +1,5 @@
-//! What is to be known of an IP packet in order to deliver it: whom it is for, and whether it is TCP.
+//! What is to be known of an IP packet in order to deliver it: whom it is for, and whether it is
+//! TCP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,7 +25,7 @@ impl Packet {
             }
             6 => {
                 let to: [u8; 16] = bytes.get(24..40)?.try_into().ok()?;
-                // Nobody here sends it with headers in between.
+                // No host here sends it with headers in between.
                 (Ipv6Addr::from(to).into(), bytes[6], 40)
             }
             _ => return None,

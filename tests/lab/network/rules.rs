@@ -6,7 +6,7 @@ use libi::sim::rng::Rng;
 
 use crate::packet::Packet;
 
-/// Some of the packets from somebody to somebody, who may be anybody, are dropped.
+/// Drops some of the packets from one host, or any, to one host, or any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) from: Option<usize>,

@@ -1,4 +1,5 @@
-//! Which packet arrives where, and when: each host's in the order in which it has sent them to another.
+//! Which packet arrives where, and when: each host's in the order in which it has sent them to
+//! another.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_nobody_arrives_nowhere_until_somebody_has_the_address() {
+    fn packets_to_an_unknown_address_are_dropped_until_a_host_has_it() {
         let mut scene = Scene::new();
         scene.send(1, 9, 1, 0);
         scene = scene.told("address h2 10.77.0.9");

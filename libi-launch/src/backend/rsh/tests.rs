@@ -57,8 +57,8 @@ fn rsh_is_plain_by_whatever_means_it_is_called() {
     }
 }
 
-/// What comes back of a program, which finds this on its input, through a login shell; and what is left of the shell's own
-/// standard error.
+/// What comes back of a program, which finds this on its input, through a login shell; and what is
+/// left of the shell's own standard error.
 fn run(shell: &[&str], program: &Program, input: &[u8]) -> (Vec<u8>, Option<Exit>, String) {
     let rsh = Rsh { trailer_tag: MARK, ..Rsh::new() };
     let spec = rsh.spawn_spec(&host("n1", None, None), program).unwrap();

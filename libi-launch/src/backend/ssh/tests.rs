@@ -79,7 +79,8 @@ impl Drop for Config {
     }
 }
 
-/// The settings with which ssh would make this launch, each name in small letters; nothing if there is no ssh.
+/// The settings with which ssh would make this launch, each name in small letters; nothing if there
+/// is no ssh.
 fn settings(ssh: &Ssh, task: &HostSpec) -> Option<BTreeMap<String, String>> {
     let spec = ssh.spawn_spec(task, &program()).unwrap();
     let words = spec.args.iter().map(ToString::to_string);
@@ -239,7 +240,7 @@ fn what_is_always_set_was_known_to_ssh_4_3() {
 }
 
 #[test]
-fn no_ssh_that_ssh_starts_asks_anybody() {
+fn no_nested_ssh_asks_questions() {
     let spec = Ssh::new().spawn_spec(&host("n1", None, None), &program()).unwrap();
     let env: Vec<_> = spec.env.iter().map(|set| format!("{}={}", set.name(), set.value())).collect();
     assert_eq!(env, ["SSH_ASKPASS=false", "SSH_ASKPASS_REQUIRE=force"]);

@@ -8,7 +8,7 @@ use super::*;
 
 const METHODS: [CloseMethod; 3] = [CloseMethod::Range, CloseMethod::Listed, CloseMethod::All];
 
-/// Descriptors that survive `exec` because somebody forgot to say that they should not.
+/// Descriptors that survive `exec` because they lack close-on-exec.
 fn leaky(count: usize) -> Vec<OwnedFd> {
     (0..count).map(|_| roles::without_cloexec(File::open("/dev/null").unwrap().into())).collect()
 }

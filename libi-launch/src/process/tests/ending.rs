@@ -5,7 +5,8 @@ use super::*;
 
 const KILLED: ExitStatus = ExitStatus::Signal { signal: Signal::KILL, core_dumped: false };
 
-/// A shell with a process in the background that both write to the pipe, when the background process is there.
+/// A shell with a process in the background that both write to the pipe, when the background
+/// process is there.
 fn family(watch_method: WatchMethod, last: &str) -> (Child, PipeReader) {
     let (mut pipe, theirs) = std::io::pipe().unwrap();
     let mut start = shell(&format!("sleep 1000 & echo; {last}")).fd(1, theirs.as_fd());

@@ -1,5 +1,6 @@
-//! What the tests of this room share: ways to start and to observe real processes, and deadlines. Nothing waits by
-//! sleeping; what has to be waited for is an event, and a test that misses one fails after [`TIMEOUT`].
+//! What the tests of this room share: ways to start and to observe real processes, and deadlines.
+//! Nothing waits by sleeping; what has to be waited for is an event, and a test that misses one
+//! fails after [`TIMEOUT`].
 
 mod closing;
 mod ending;
@@ -66,8 +67,8 @@ fn read(mut pipe: PipeReader) -> String {
     }
 }
 
-/// A shell that has said it is up, and goes on as soon as this is dropped. What it looks like meanwhile can be read
-/// from `/proc`.
+/// A shell that has said it is up, and goes on as soon as this is dropped. What it looks like
+/// meanwhile can be read from `/proc`.
 struct Paused {
     child: Child,
     _go_on: PipeWriter,
@@ -120,8 +121,8 @@ impl Scratch {
         Self(path.canonicalize().unwrap())
     }
 
-    /// Written by another process: while we have a file open for writing, a child that another test is just
-    /// starting has it too, and nobody can execute it.
+    /// Written by another process: while we have a file open for writing, a child that another test
+    /// is just starting has it too, and it cannot be executed.
     fn file(&self, name: &str, mode: u32, content: &[u8]) -> String {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

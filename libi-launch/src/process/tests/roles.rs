@@ -1,5 +1,5 @@
-//! Whole processes that tests need to be the parent of, because what they do concerns a process as a whole: this test
-//! program, executed again for one role.
+//! Whole processes that tests need to be the parent of, because what they do concerns a process as
+//! a whole: this test program, executed again for one role.
 #![allow(unsafe_code, reason = "plays programs that misuse what libi depends on")]
 
 use std::io::Write;
@@ -130,7 +130,7 @@ fn a_process_bound_to_its_starter_ends_when_the_starter_is_killed() {
 }
 
 fn mortal() {
-    // SAFETY: descriptor 3 is what we were started with; nobody else closes it.
+    // SAFETY: this process was started with descriptor 3, and nothing else owns it.
     let mut report = unsafe { fs::File::from_raw_fd(3) };
     let mut start = start("sleep", &["1000"]).fd(3, report.as_fd());
     start.parent_death_signal = Some(Signal::KILL);

@@ -1,4 +1,5 @@
-//! Launches through a shell that has no exit status, as rsh: hosts say how their programs have ended.
+//! Launches through a shell that has no exit status, as rsh: hosts say how their programs have
+//! ended.
 
 use libi::{Backend, Exit, LaunchOptions, LinkPolicy, Rsh, Stream};
 
@@ -16,7 +17,7 @@ fn as_rsh(scene: &Scene, links: LinkPolicy) -> LaunchOptions {
     options.backend(Backend::Rsh(rsh)).links(links).allow_plain(true)
 }
 
-/// How leaders have ended; nobody has seen anything of how that was said.
+/// How leaders have ended. No trailer shows up in their output.
 fn ends(outcome: &Outcome) -> Vec<Exit> {
     assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
     for text in outcome.printed.values() {
