@@ -218,7 +218,7 @@ fn reduce(member: &Member, to: Option<Rank>, data: Bytes, reducer: Reducer) -> O
         (Reducer::Elements(op, Element::U64), _) => numbers!(op, u64),
         (Reducer::Elements(op, Element::F32), _) => numbers!(op, f32),
         (Reducer::Elements(op, Element::F64), _) => numbers!(op, f64),
-        (Reducer::Elements(_, element), _) => unimplemented!("{element:?}"),
+        (Reducer::Elements(_, element), _) => panic!("unknown element type {element:?}"),
     }
 }
 
