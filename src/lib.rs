@@ -49,7 +49,7 @@ mod thread;
 pub use engine::addresses::own_addresses;
 pub use front::{
     Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd, HostReport, LaunchOptions,
-    LaunchProgress, LaunchReport, LinkCounts, Output, Progress, Session, Stage,
+    LaunchProgress, LaunchReport, LinkCounts, Output, OutputError, Progress, Session, Stage,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
 pub use libi_core::dist::{EnvVar, EnvVarError, OsBytes, OsBytesError};

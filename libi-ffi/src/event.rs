@@ -68,7 +68,7 @@ pub unsafe extern "C" fn libi_event_kind_of(event: *const libi_event) -> libi_ev
             Event::GivenUp { .. } => LIBI_EVENT_GIVEN_UP,
             Event::Output { .. } => LIBI_EVENT_OUTPUT,
             Event::Exited { .. } => LIBI_EVENT_EXITED,
-            Event::Released { .. } => LIBI_EVENT_RELEASED,
+            Event::Detached { .. } => LIBI_EVENT_RELEASED,
             Event::Lost { .. } => LIBI_EVENT_LOST,
             Event::Done { .. } => LIBI_EVENT_DONE,
             _ => 0,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn libi_event_rank(event: *const libi_event) -> i64 {
         ask(event, -1, |told| match &told.event {
             Event::Output { rank: Rank(rank), .. }
             | Event::Exited { rank: Rank(rank), .. }
-            | Event::Released { rank: Rank(rank), .. } => i64::from(*rank),
+            | Event::Detached { rank: Rank(rank), .. } => i64::from(*rank),
             _ => -1,
         })
     }

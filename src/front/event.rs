@@ -1,73 +1,99 @@
 //! Events that a front end reports to its caller.
 
+use std::fmt;
+
 use libi_core::ids::{HostIndex, Rank, SessionId};
+use libi_core::ranks::Ranks;
 use libi_launch::failure::{Exit, Failure};
 use libi_launch::machine::Stream;
 
-use super::session::SessionNumber;
+use super::output_files::OutputError;
 
 /// An event of a session, taken with [`FrontEnd::next_event`](super::FrontEnd::next_event).
+///
+/// Its [`Display`](fmt::Display) text is one line for users, without the output of
+/// [`Event::Output`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
     /// The session is up, and its [report](super::Session::report) is available.
+    #[non_exhaustive]
     Up {
-        /// Which session.
+        /// The session.
         session: SessionId,
     },
     /// The session did not come up; its report says why. What was started of it is being ended.
+    #[non_exhaustive]
     GivenUp {
-        /// Which session.
+        /// The session.
         session: SessionId,
     },
     /// Output of a member. Until the caller takes it, it exerts backpressure on the member that
     /// printed it, and on no other.
     #[non_exhaustive]
     Output {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        #[doc(hidden)]
-        number: SessionNumber,
-        /// Which member.
+        /// The member.
         rank: Rank,
         /// The stream it was printed to.
         stream: Stream,
         /// The bytes: whole lines, except for lines that are very long or take long to end.
         bytes: Vec<u8>,
     },
-    /// A member has ended.
-    Exited {
-        /// Which session.
+    /// Output could not be written to a [file](super::Output::Files), for example because the disk
+    /// is full. Further failures of the session are not reported; [what can be
+    /// written](super::Session::output_error) is written.
+    #[non_exhaustive]
+    OutputFailed {
+        /// The session.
         session: SessionId,
-        /// Which member.
+        /// The file and the cause.
+        error: OutputError,
+    },
+    /// A member has ended.
+    #[non_exhaustive]
+    Exited {
+        /// The session.
+        session: SessionId,
+        /// The member.
         rank: Rank,
+        /// The name of its host.
+        host_name: String,
         /// The exit status, or the signal that ended the process.
         exit: Exit,
     },
     /// A member has [detached](crate::Member::detach): its process lives on and is no longer part
     /// of the session.
-    Released {
-        /// Which session.
+    #[non_exhaustive]
+    Detached {
+        /// The session.
         session: SessionId,
-        /// Which member.
+        /// The member.
         rank: Rank,
     },
     /// A host was lost after the session was up, with all its members that had neither ended nor
     /// detached.
+    #[non_exhaustive]
     Lost {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// Which host.
+        /// The host.
         host: HostIndex,
         /// Its name.
         name: String,
-        /// Why.
+        /// The members that were lost with it.
+        ranks: Ranks,
+        /// What is known of the cause.
         failure: Failure,
+        /// The cause in words, with the names of other hosts where they are involved.
+        reason: String,
     },
     /// Every member has ended, has detached, or is lost. This event follows all output of the
     /// session, so it arrives only after that output has been taken.
+    #[non_exhaustive]
     Done {
-        /// Which session.
+        /// The session.
         session: SessionId,
     },
 }
@@ -80,10 +106,31 @@ impl Event {
             Self::Up { session }
             | Self::GivenUp { session }
             | Self::Output { session, .. }
+            | Self::OutputFailed { session, .. }
             | Self::Exited { session, .. }
-            | Self::Released { session, .. }
+            | Self::Detached { session, .. }
             | Self::Lost { session, .. }
             | Self::Done { session } => *session,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Up { session } => write!(f, "{session} is up"),
+            Self::GivenUp { session } => write!(f, "{session} was given up"),
+            Self::Output { rank, stream, bytes, .. } => {
+                let stream = if *stream == Stream::Out { "output" } else { "error" };
+                write!(f, "rank {} wrote {} bytes to standard {stream}", rank.0, bytes.len())
+            }
+            Self::OutputFailed { error, .. } => error.fmt(f),
+            Self::Exited { rank, host_name, exit, .. } => write!(f, "rank {} on {host_name} {exit}", rank.0),
+            Self::Detached { rank, .. } => write!(f, "rank {} has detached", rank.0),
+            Self::Lost { name, ranks, reason, .. } => {
+                write!(f, "{name} ({ranks}) is lost: {reason}")
+            }
+            Self::Done { session } => write!(f, "{session} is done"),
         }
     }
 }

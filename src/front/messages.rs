@@ -2,7 +2,6 @@
 
 use libi_comm::{Address, Bytes, Call};
 use libi_core::ids::Rank;
-use libi_core::ranks::Ranks;
 
 use super::Session;
 use crate::talk::{FRONT_TAG, Pending, data, done};
@@ -30,12 +29,5 @@ impl Session {
     pub fn recv(&self) -> Pending<Bytes> {
         let call = Call::Receive { from: Address::Rank(Rank(0)), tag: FRONT_TAG };
         self.runtime.call(self.number, "receiving from the master", call, Box::new(data))
-    }
-
-    /// The members that were there and cannot be talked to any more, because they have ended or are lost, as far as the front end has
-    /// heard. [`Event::Exited`](super::Event::Exited) and [`Event::Lost`](super::Event::Lost) say why.
-    #[must_use]
-    pub fn lost(&self) -> Ranks {
-        self.status(|status| status.lost.clone()).unwrap_or_default()
     }
 }

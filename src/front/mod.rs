@@ -29,6 +29,7 @@ mod distribution;
 mod event;
 mod messages;
 mod options;
+mod output_files;
 mod program;
 mod reactor;
 mod report;
@@ -37,6 +38,7 @@ mod session;
 mod this_machine;
 mod wording;
 
+use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,15 +58,17 @@ use libi_launch::machine::{
 pub use distribution::{Distribution, DistributionError};
 pub use event::Event;
 pub use options::{LaunchOptions, Output};
+pub use output_files::OutputError;
 pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{LaunchProgress, LinkCounts, Session, Stage};
 
 use crate::engine::fd_budget::{FEWEST_FDS, explain};
 use crate::engine::session_io::{SessionIo, inherited};
 use crate::engine::sys::is_main_thread;
+use output_files::OutputFiles;
 use program::program;
 use runtime::{FrontCommand, FrontRuntime};
-use session::{OutputFiles, SessionStatus};
+use session::SessionStatus;
 use this_machine::{Resolved, resolve};
 
 /// How the runtime makes progress.
@@ -81,7 +85,9 @@ pub enum Progress {
 }
 
 /// Why an operation of a front end failed.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` prints the same text as `Display`, so that an error that `main` returns is readable.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A value in a distribution is invalid: an error of the caller.
@@ -94,20 +100,21 @@ pub enum Error {
     #[error("{0}")]
     NotLaunched(Arc<LaunchReport>),
     /// The operation did not complete in time.
-    #[error("{0} took longer than there was patience")]
+    #[error("timed out waiting for {0}")]
     TimedOut(&'static str),
     /// The remote shell sends everything in the clear, and the options do not allow that: an error
     /// of the caller.
     #[error(
-        "what goes through {0} can be read and changed by everybody on the way: the session's secret, and all that it says. Nothing was \
-         started. If the network is trusted, LaunchOptions::allow_plain (--allow-plain) allows it; ssh does without"
+        "{0} sends the session's secret and all data in the clear, so that anyone on the network can read and \
+         change them; nothing was started. Use ssh, or, if the network is trusted, LaunchOptions::allow_plain \
+         (--allow-plain)"
     )]
     Plain(String),
     /// The signal number is invalid.
-    #[error("there is no signal {0}")]
+    #[error("invalid signal number {0}; expected 1 to 64")]
     NoSignal(i32),
     /// The launch was not [asked](LaunchOptions::input) to keep the master's standard input open.
-    #[error("the master has no input")]
+    #[error("the master has no standard input: the launch was not asked for it (LaunchOptions::input)")]
     NoInput,
     /// The session, or the front end, has ended.
     #[error("the session has ended")]
@@ -120,6 +127,12 @@ pub enum Error {
         /// The error of the system call.
         why: std::io::Error,
     },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Launches sessions. Dropping it ends them: members that have not detached are killed.
@@ -226,15 +239,17 @@ impl FrontEnd {
         options: &LaunchOptions,
         resolved: &Resolved,
     ) -> Result<Session, Error> {
-        let random =
-            || getrandom::u64().map_err(|why| Error::System { what: "no randomness", why: why.into() });
+        let random = || {
+            getrandom::u64().map_err(|why| Error::System { what: "cannot get random bytes", why: why.into() })
+        };
         let direct = direct(options, &resolved.backend)?;
         let mut mark = [0; 16];
-        getrandom::fill(&mut mark).map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
+        getrandom::fill(&mut mark)
+            .map_err(|why| Error::System { what: "cannot get random bytes", why: why.into() })?;
         let backend = resolved.backend.clone().with_trailer_tag(TrailerTag(mark));
         if backend.is_plaintext() {
             log::warn!(
-                "session {} is launched through {backend}: everybody on the way can read and change what it says",
+                "session {} is launched through {backend}, in the clear: anyone on the network can read and change its data",
                 layout.session().0
             );
         }
@@ -255,7 +270,7 @@ impl FrontEnd {
         let files = match &options.output {
             Output::Files(directory) => Some(
                 OutputFiles::new(directory)
-                    .map_err(|why| Error::System { what: "cannot make the directory for output", why })?,
+                    .map_err(|why| Error::System { what: "cannot write to the output directory", why })?,
             ),
             _ => None,
         };
@@ -322,7 +337,7 @@ fn direct(options: &LaunchOptions, backend: &Backend) -> Result<DirectSettings, 
     if links != LinkPolicy::Channel {
         let mut bytes = [0; Entropy::LEN];
         getrandom::fill(&mut bytes)
-            .map_err(|why| Error::System { what: "no randomness", why: why.into() })?;
+            .map_err(|why| Error::System { what: "cannot get random bytes", why: why.into() })?;
         #[cfg(feature = "test-shell")]
         crate::testing::note_secret(&bytes);
         secret = Some(CarriedSecret(Secret::new(Entropy::new(&mut bytes))));

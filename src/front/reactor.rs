@@ -147,12 +147,12 @@ impl FrontReactor {
             // A session that is over delivers no more output.
             if status.done_is_due && (node.has_relayed_output() || status.stage == Stage::Over) {
                 status.done_is_due = false;
-                done.push(status.session());
+                done.push((*number, Event::Done { session: status.session() }));
             }
             status.update_links(node);
         }
         if !done.is_empty() {
-            shared.state.events.extend(done.into_iter().map(|session| Event::Done { session }));
+            shared.state.events.extend(done);
             shared.state.announce();
             self.sink.shared.announce(shared);
         }
@@ -209,13 +209,8 @@ impl EngineSink for FrontSink {
         self.shared.finish(call, result);
     }
 
-    fn lost(&mut self, id: NodeId, ranks: Ranks) {
-        let Some(number) = self.numbers.get(&id) else { return };
-        let mut shared = self.shared.lock();
-        if let Some(status) = shared.state.sessions.get_mut(number) {
-            status.lost.add_all(&ranks);
-        }
-        self.shared.announce(shared);
+    fn lost(&mut self, _: NodeId, _: Ranks) {
+        // Notices say which members have ended and which are lost.
     }
 
     fn notice(&mut self, id: NodeId, notice: Notice, node: &Node, now: Instant) {
@@ -227,10 +222,13 @@ impl EngineSink for FrontSink {
         match notice {
             Notice::Output(rank, stream, bytes) => {
                 if let Some(files) = &mut status.files {
-                    files.write(rank, stream, &bytes);
                     self.consumed.push((number, bytes.len() as u32));
+                    if let Err(error) = files.write(rank, stream, &bytes) {
+                        status.output_error = Some(error.clone());
+                        events.push_back((number, Event::OutputFailed { session, error }));
+                    }
                 } else {
-                    events.push_back(Event::Output { session, number, rank, stream, bytes });
+                    events.push_back((number, Event::Output { session, rank, stream, bytes }));
                 }
             }
             Notice::Up | Notice::GivenUp => {
@@ -239,25 +237,23 @@ impl EngineSink for FrontSink {
                 status.report = Some(Arc::new(report));
                 status.progress = node.progress();
                 status.stage = if up { Stage::Up } else { Stage::GivenUp };
-                events.push_back(if up { Event::Up { session } } else { Event::GivenUp { session } });
+                events
+                    .push_back((number, if up { Event::Up { session } } else { Event::GivenUp { session } }));
             }
             Notice::InputTaken(bytes) => {
                 if let Some(credit) = &mut status.input_credit {
                     *credit += bytes as usize;
                 }
             }
-            Notice::Exited(rank, exit) => events.push_back(Event::Exited { session, rank, exit }),
-            Notice::Detached(rank) => events.push_back(Event::Released { session, rank }),
-            Notice::Lost(host, failure) => {
-                let name = status.host_name(host);
-                events.push_back(Event::Lost { session, host, name, failure });
-            }
+            Notice::Exited(rank, exit) => events.push_back((number, status.exited(rank, exit))),
+            Notice::Detached(rank) => events.push_back((number, status.detached(rank))),
+            Notice::Lost(host, failure) => events.push_back((number, status.host_lost(host, failure))),
             Notice::Done => {
                 status.stage = status.stage.max(Stage::Done);
                 // `Done` is the last event of a session: output that was not taken yet comes first.
                 status.done_is_due = !node.has_relayed_output();
                 if !status.done_is_due {
-                    events.push_back(Event::Done { session });
+                    events.push_back((number, Event::Done { session }));
                 }
             }
             Notice::Over => status.stage = Stage::Over,

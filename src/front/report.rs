@@ -14,7 +14,7 @@ use libi_launch::backend::Backend;
 use libi_launch::failure::{Failure, LaunchTiming};
 use libi_launch::machine::{HostState, Node, Replacement};
 
-use super::wording::{self, FailureText};
+use super::wording::{self, FailureText, plain_cause};
 
 /// What became of a launch.
 #[derive(Clone, Debug)]
@@ -257,21 +257,17 @@ impl fmt::Display for LaunchReport {
         self.write_the_rest(f)?;
         let mut advised = BTreeMap::new();
         for (text, group) in &groups {
-            if let Some(shell_error) = &text.shell_error {
+            if let Some(topic) = &text.hint {
                 group.hosts.iter().for_each(|host| {
                     // It was in a list before.
-                    let _ = advised.entry(shell_error).or_insert_with(HostList::new).push(host);
+                    let _ = advised.entry(topic).or_insert_with(HostList::new).push(host);
                 });
             }
         }
-        for (shell_error, hosts) in &advised {
+        for (topic, hosts) in &advised {
             let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
             let all = Some(hosts.fold()).filter(|all| all.len() <= FoldedHosts::MOST);
-            write!(
-                f,
-                "\nhint: {}",
-                wording::advice(shell_error, self.is_rsh, all.as_deref().unwrap_or(one), one)
-            )?;
+            write!(f, "\nhint: {}", wording::advice(topic, self.is_rsh, all.as_deref().unwrap_or(one), one))?;
         }
         Ok(())
     }
@@ -315,13 +311,21 @@ impl Group {
 
 impl LaunchReport {
     fn text(&self, failure: &Failure) -> FailureText {
-        FailureText::of(failure, self.shell.as_deref())
+        FailureText::of(failure, self.shell.as_deref(), |launcher| {
+            match self.hosts.get(launcher.0 as usize) {
+                Some(HostReport { name, failure: Some(failure), .. }) => {
+                    format!("{name}, which {}", plain_cause(failure, |other| other.to_string()))
+                }
+                Some(HostReport { name, .. }) => name.clone(),
+                None => launcher.to_string(),
+            }
+        })
     }
 
     /// Replacements, the flat fallback, and links that fell back.
     fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Replacement { name, by, failure, .. } in &self.replaced {
-            write!(f, "\n  {by}  in the place of {name}{}", self.text(failure).replaced_suffix())?;
+            write!(f, "\n  {by}  replaces {name}{}", self.text(failure).replaced_suffix())?;
         }
         if let Some(FlatFallback { host, failure }) = &self.flat {
             let why = match failure.evidence() {
@@ -329,9 +333,12 @@ impl LaunchReport {
                 said => format!("\"{}\"", printable(said)),
             };
             if failure.is_out_of_resources() {
-                write!(f, "\n  {host} had no room for more launches ({why}); the rest came back here")?;
+                write!(
+                    f,
+                    "\n  {host} had no resources for more launches ({why}); the front end launched the rest"
+                )?;
             } else {
-                write!(f, "\n  hosts cannot launch each other ({host}: {why}); all were launched from here")?;
+                write!(f, "\n  hosts cannot launch each other ({host}: {why}); the front end launched all")?;
             }
         }
         let mut hosts = HostList::new();
@@ -342,7 +349,11 @@ impl LaunchReport {
         if hosts.is_empty() {
             return Ok(());
         }
-        write!(f, "\n  {}  cannot connect directly, and is reached through its channel", FoldedHosts(&hosts))
+        write!(
+            f,
+            "\n  {}  cannot connect directly; the channel of its launch is used instead",
+            FoldedHosts(&hosts)
+        )
     }
 }
 

@@ -41,7 +41,7 @@ impl From<CallRequest> for FrontCommand {
 /// What the reactor reports to calls.
 pub(super) struct FrontState {
     pub(super) sessions: BTreeMap<SessionNumber, SessionStatus>,
-    pub(super) events: VecDeque<Event>,
+    pub(super) events: VecDeque<(SessionNumber, Event)>,
     /// Readable while there are events.
     ready_fd: ReadyFd,
 }
@@ -132,9 +132,9 @@ impl FrontRuntime {
 
     /// Takes the next event, if there is one within `timeout`.
     pub(super) fn next_event(&self, timeout: Duration) -> Option<Event> {
-        let event = self.wait(timeout, FrontState::next_event)?;
-        if let Event::Output { number, bytes, .. } = &event {
-            self.send(FrontCommand::Tell(*number, Input::Consumed(bytes.len() as u32)));
+        let (number, event) = self.wait(timeout, FrontState::next_event)?;
+        if let Event::Output { bytes, .. } = &event {
+            self.send(FrontCommand::Tell(number, Input::Consumed(bytes.len() as u32)));
         }
         Some(event)
     }
@@ -150,7 +150,7 @@ impl FrontRuntime {
 }
 
 impl FrontState {
-    fn next_event(&mut self) -> Option<Event> {
+    fn next_event(&mut self) -> Option<(SessionNumber, Event)> {
         let event = self.events.pop_front();
         self.announce();
         event

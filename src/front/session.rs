@@ -1,8 +1,6 @@
 //! A session, as its front end sees it.
 
-use std::fs::{File, create_dir_all};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,16 +8,18 @@ use libi_core::dist::layout::Layout;
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_launch::machine::{Ending, Event as Input, Node, Stream, WINDOW};
+use libi_launch::failure::{Exit, Failure};
+use libi_launch::machine::{Ending, Event as Input, Node, WINDOW};
 
 use super::Error;
+use super::event::Event;
+use super::output_files::{OutputError, OutputFiles};
 use super::report::LaunchReport;
 use super::runtime::{FrontCommand, FrontRuntime};
+use super::wording::plain_cause;
 
 /// The number of a session among those of its front end.
-#[doc(hidden)]
-#[allow(unreachable_pub, reason = "part of an event, but nobody can do anything with it")]
-pub type SessionNumber = u64;
+pub(super) type SessionNumber = u64;
 
 /// The stage of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,8 +73,14 @@ pub(super) struct SessionStatus {
     links: LinkCounts,
     /// The state of links, where it is newer than the report.
     new_links: Option<Vec<Option<bool>>>,
-    /// Members that were up and have ended or are lost.
-    pub(super) lost: Ranks,
+    /// Members that have ended.
+    ended: Ranks,
+    detached: Ranks,
+    /// Hosts that were lost after the session was up, with the cause in words.
+    lost_hosts: BTreeMap<HostIndex, String>,
+    /// How the leaders ended that have ended.
+    leader_exits: BTreeMap<HostIndex, Exit>,
+    pub(super) output_error: Option<OutputError>,
 }
 
 impl SessionStatus {
@@ -91,7 +97,11 @@ impl SessionStatus {
             progress,
             links: LinkCounts::default(),
             new_links: None,
-            lost: Ranks::new(),
+            ended: Ranks::new(),
+            detached: Ranks::new(),
+            lost_hosts: BTreeMap::new(),
+            leader_exits: BTreeMap::new(),
+            output_error: None,
         }
     }
 
@@ -128,9 +138,54 @@ impl SessionStatus {
         Some(Arc::clone(report))
     }
 
+    /// The name of a host; if it was replaced, that of the spare.
     pub(super) fn host_name(&self, host: HostIndex) -> String {
+        if let Some(host) = self.report.as_ref().and_then(|report| report.hosts().get(host.0 as usize)) {
+            return host.name.clone();
+        }
         let host = self.layout.hosts().entry(host.0 as usize);
         host.map(|host| host.name.to_owned()).unwrap_or_default()
+    }
+
+    /// Notes that a member has ended.
+    pub(super) fn exited(&mut self, rank: Rank, exit: Exit) -> Event {
+        self.ended.add(rank);
+        let host = self.layout.host_of(rank);
+        if let Some(host) = host.filter(|host| self.layout.leader(*host) == Some(rank)) {
+            self.leader_exits.insert(host, exit);
+        }
+        let host_name = host.map(|host| self.host_name(host)).unwrap_or_default();
+        Event::Exited { session: self.session(), rank, host_name, exit }
+    }
+
+    /// Notes that a member has detached.
+    pub(super) fn detached(&mut self, rank: Rank) -> Event {
+        self.detached.add(rank);
+        Event::Detached { session: self.session(), rank }
+    }
+
+    /// Notes that a host is lost.
+    pub(super) fn host_lost(&mut self, host: HostIndex, failure: Failure) -> Event {
+        let reason = plain_cause(&failure, |launcher| self.described(launcher));
+        self.lost_hosts.insert(host, reason.clone());
+        let (session, name) = (self.session(), self.host_name(host));
+        Event::Lost { session, host, name, ranks: self.lost_on(host), failure, reason }
+    }
+
+    /// A host that has ended or is lost, and how.
+    fn described(&self, host: HostIndex) -> String {
+        let name = self.host_name(host);
+        match (self.leader_exits.get(&host), self.lost_hosts.get(&host)) {
+            (Some(exit), _) => format!("{name}, whose first member {exit}"),
+            (None, Some(reason)) => format!("{name}: {reason}"),
+            (None, None) => name,
+        }
+    }
+
+    /// The members of a lost host that had neither ended nor detached.
+    fn lost_on(&self, host: HostIndex) -> Ranks {
+        let ranks = self.layout.blocks(host).iter().flat_map(|block| block.ranks());
+        ranks.filter(|rank| !self.ended.contains(*rank) && !self.detached.contains(*rank)).collect()
     }
 }
 
@@ -195,6 +250,33 @@ impl Session {
     #[must_use]
     pub fn report(&self) -> Option<Arc<LaunchReport>> {
         self.runtime.with(|state| state.sessions.get_mut(&self.number)?.current_report())
+    }
+
+    /// The members that have ended, however they ended. [`Event::Exited`] has their exit status.
+    #[must_use]
+    pub fn ended(&self) -> Ranks {
+        self.status(|status| status.ended.clone()).unwrap_or_default()
+    }
+
+    /// The members that were lost with their hosts: they had neither ended nor detached, and how
+    /// they end is not known. [`Event::Lost`] has the cause.
+    #[must_use]
+    pub fn lost(&self) -> Ranks {
+        let lost = |status: &SessionStatus| {
+            status
+                .lost_hosts
+                .keys()
+                .flat_map(|host| status.lost_on(*host).iter().collect::<Vec<_>>())
+                .collect()
+        };
+        self.status(lost).unwrap_or_default()
+    }
+
+    /// The first failure to write output to a [file](super::Output::Files), if there was one. It is
+    /// also reported as [`Event::OutputFailed`].
+    #[must_use]
+    pub fn output_error(&self) -> Option<OutputError> {
+        self.status(|status| status.output_error.clone()).flatten()
     }
 
     /// Waits until the session is up or given up, which happens by the deadline of the launch at
@@ -301,39 +383,5 @@ impl Drop for Session {
         let ending = Ending { signal: libc::SIGTERM, grace: Duration::ZERO };
         self.runtime.send(FrontCommand::Tell(self.number, Input::End(ending)));
         self.runtime.send(FrontCommand::Retire(self.number));
-    }
-}
-
-/// The files for members' output.
-pub(super) struct OutputFiles {
-    directory: PathBuf,
-    open: std::collections::BTreeMap<(Rank, Stream), File>,
-}
-
-/// The largest number of files that are open at a time.
-const MAX_OPEN_FILES: usize = 64;
-
-impl OutputFiles {
-    pub(super) fn new(directory: &Path) -> io::Result<Self> {
-        create_dir_all(directory)?;
-        Ok(Self { directory: directory.to_owned(), open: std::collections::BTreeMap::new() })
-    }
-
-    /// Appends to a member's file. What cannot be written is lost: the launch does not depend on
-    /// it.
-    pub(super) fn write(&mut self, rank: Rank, stream: Stream, bytes: &[u8]) {
-        if self.open.len() >= MAX_OPEN_FILES && !self.open.contains_key(&(rank, stream)) {
-            self.open.clear();
-        }
-        let file = match self.open.entry((rank, stream)) {
-            std::collections::btree_map::Entry::Occupied(file) => file.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => {
-                let ending = if stream == Stream::Out { "out" } else { "err" };
-                let path = self.directory.join(format!("{}.{ending}", rank.0));
-                let Ok(file) = File::options().create(true).append(true).open(path) else { return };
-                place.insert(file)
-            }
-        };
-        let _ = file.write_all(bytes);
     }
 }

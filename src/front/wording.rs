@@ -1,5 +1,6 @@
 //! Decides how the failure of a host is described: the cause, the evidence, and the hint.
 
+use libi_core::ids::HostIndex;
 use libi_launch::backend::Backend;
 use libi_launch::failure::{Cause, Exit, Failure, Phase};
 use libi_launch::shell_error::ShellError;
@@ -11,17 +12,32 @@ pub(super) struct FailureText {
     pub(super) cause: String,
     /// How it was noticed, where that is not the cause itself.
     pub(super) known_by: Option<String>,
-    /// The error of the remote shell that a hint refers to.
-    pub(super) shell_error: Option<ShellError>,
+    /// What a hint can refer to.
+    pub(super) hint: Option<HintTopic>,
+}
+
+/// What a hint refers to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum HintTopic {
+    /// The remote shell, or the command it ran, has failed.
+    Shell(ShellError),
+    /// The program has ended well and has not joined.
+    NeverJoined,
 }
 
 impl FailureText {
-    /// The text of a failure in a session that uses this remote shell, or none.
-    pub(super) fn of(failure: &Failure, shell: Option<&str>) -> Self {
-        // Without a remote shell, only the dynamic loader's errors are told apart from the program's.
+    /// The text of a failure in a session that uses this remote shell, or none. `lost_launcher`
+    /// describes a host that was to launch this one and is lost.
+    pub(super) fn of(
+        failure: &Failure,
+        shell: Option<&str>,
+        lost_launcher: impl FnOnce(HostIndex) -> String,
+    ) -> Self {
+        // Without a remote shell, only errors of the dynamic loader can be told from the program's.
         let is_known = |error: &ShellError| shell.is_some() || matches!(error, ShellError::LibraryMissing(_));
         let Some(shell_error) = failure.shell_error().filter(is_known) else {
-            return Self { cause: plain_cause(failure), known_by: None, shell_error: None };
+            let hint = never_joined(failure).then_some(HintTopic::NeverJoined);
+            return Self { cause: plain_cause(failure, lost_launcher), known_by: None, hint };
         };
         let cause = match failure.phase {
             Phase::Waiting | Phase::Starting => shell_error.to_string(),
@@ -33,7 +49,7 @@ impl FailureText {
             Cause::Exited(_) if shell_error.is_from_shell() => format!("{shell} {}", failure.cause),
             cause => cause.to_string(),
         };
-        Self { cause, known_by: Some(known_by), shell_error: Some(shell_error) }
+        Self { cause, known_by: Some(known_by), hint: Some(HintTopic::Shell(shell_error)) }
     }
 
     /// What follows the name of a host that was replaced.
@@ -52,77 +68,118 @@ pub(super) fn shell(backend: &Backend) -> Option<String> {
     }
 }
 
-fn plain_cause(failure: &Failure) -> String {
+fn never_joined(failure: &Failure) -> bool {
+    failure.cause == Cause::Exited(Exit::Code(0)) && failure.phase == Phase::Starting
+}
+
+/// The cause of a failure in which no remote shell is involved.
+pub(super) fn plain_cause(failure: &Failure, lost_launcher: impl FnOnce(HostIndex) -> String) -> String {
     match (&failure.cause, failure.phase) {
-        (Cause::Exited(Exit::Code(0)), Phase::Starting) => "exited 0 without joining".to_owned(),
+        _ if never_joined(failure) => "exited 0 without joining".to_owned(),
         (cause @ Cause::Exited(_), Phase::Starting) => format!("{cause} before joining"),
-        (Cause::LauncherLost(_), _) | (_, Phase::Waiting) => failure.cause.to_string(),
+        (Cause::LauncherLost(launcher), _) => {
+            format!("lost with its launcher {}", lost_launcher(*launcher))
+        }
+        // A host that is up is lost without being in the middle of anything.
+        (cause, Phase::Waiting | Phase::Joined) => cause.to_string(),
         (Cause::Cancelled | Cause::SettleElapsed, phase) => format!("{}, still {phase}", failure.cause),
         (cause, phase) => format!("{cause} while {phase}"),
     }
 }
 
-/// The hint for hosts with this error; `one` is one of them.
-pub(super) fn advice(shell_error: &ShellError, is_rsh: bool, hosts: &str, one: &str) -> String {
-    let shell = if is_rsh { "rsh" } else { "ssh" };
-    let doctor = format!("`libi doctor {}{hosts}`", if is_rsh { "--shell rsh " } else { "" });
+/// The hint for hosts with this failure; `one` is one of them.
+pub(super) fn advice(topic: &HintTopic, is_rsh: bool, hosts: &str, one: &str) -> String {
+    match topic {
+        HintTopic::NeverJoined => "the program ended without calling Member::init (in C, libi_member_init): \
+             is it built with libi, and was this the right program?"
+            .to_owned(),
+        HintTopic::Shell(shell_error) if is_rsh => {
+            rsh_advice(shell_error, one).unwrap_or_else(|| shell_advice(shell_error, "rsh", hosts, one))
+        }
+        HintTopic::Shell(shell_error) => shell_advice(shell_error, "ssh", hosts, one),
+    }
+}
+
+/// The hint where that for rsh is not the one for ssh.
+fn rsh_advice(shell_error: &ShellError, one: &str) -> Option<String> {
+    Some(match shell_error {
+        ShellError::ConnectionRefused => format!("check that an rsh server runs on {one}, at this port"),
+        ShellError::ClosedBeforeLogin => format!(
+            "the log of {one} has the reason: the server must be able to connect back to ports from 512 on; \
+             inetd refuses all calls for ten minutes after 256 calls in one, unless its line says nowait.0"
+        ),
+        ShellError::LoginDenied => format!(
+            "`rsh {one} true` has to work, also from hosts that launch others: name those hosts and users in \
+             .rhosts or hosts.equiv of {one}"
+        ),
+        ShellError::NoPort => "each rsh needs two ports below 1024, and used ports are free again after a \
+             minute: let more hosts launch (--tree late), or use ssh"
+            .to_owned(),
+        ShellError::BadOptions => {
+            "see `man rsh` for its options; only rsh-redone's has options for ports".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+fn shell_advice(shell_error: &ShellError, shell: &str, hosts: &str, one: &str) -> String {
+    let option = if shell == "rsh" { "--shell rsh " } else { "" };
+    let doctor = format!("`libi doctor {option}{hosts}`");
     match shell_error {
-        ShellError::ConnectionRefused if is_rsh => {
-            format!("does {one} have an rsh server, at this port?")
-        }
-        ShellError::ClosedBeforeLogin if is_rsh => format!(
-            "the log of {one} says why: its server has to be able to connect back to ports from 512 on; inetd hangs up on everybody for ten minutes \
-             when more than 256 calls come in one, or as its inetd.conf has it (nowait.0)"
-        ),
-        ShellError::LoginDenied if is_rsh => format!(
-            "`{shell} {one} true` has to work, also from hosts that launch others: .rhosts or hosts.equiv of {one} name those hosts and users"
-        ),
-        ShellError::NoPort if is_rsh => {
-            "each rsh needs two ports below 1024, and those that were used are free again after a minute; let more hosts launch (--tree late), or use ssh".to_owned()
-        }
-        ShellError::BadOptions if is_rsh => {
-            "`man rsh` has its options; ports and reasons are known to that of rsh-redone alone".to_owned()
-        }
         ShellError::NameUnknown => {
-            format!("`getent hosts {one}` has to find it on whichever host launches it; is it written as it is called?")
+            format!("check the spelling; `getent hosts {one}` has to find it on the host that launches it")
         }
-        ShellError::NameService => "list addresses in place of names, or give the name service a cache".to_owned(),
-        ShellError::ConnectionRefused => format!("{doctor} finds out whether an ssh server listens there"),
+        ShellError::NameService => "list addresses instead of names, or cache the name service".to_owned(),
+        ShellError::ConnectionRefused => format!("{doctor} tells whether an ssh server listens there"),
         ShellError::TimedOut | ShellError::NoRoute => {
-            format!("{doctor} finds out how far one gets; hosts that are switched off are best left out of the list")
+            format!("{doctor} tells how far a connection gets; leave out hosts that are switched off")
         }
-        ShellError::NoPort => "each host can launch fewer at a time through this shell; use ssh, or a tree".to_owned(),
-        ShellError::ClosedBeforeLogin => {
-            format!("servers take few logins at once: see MaxStartups in the sshd_config of {one}, and its log")
+        ShellError::NoPort => {
+            "each host can launch only a few others at a time through this shell: use ssh, or a tree"
+                .to_owned()
         }
+        ShellError::ClosedBeforeLogin => format!(
+            "the server limits concurrent logins: see MaxStartups in the sshd_config of {one}, and its log"
+        ),
         ShellError::NoCommonAlgorithm => {
-            "the older side needs an algorithm that the newer one has given up; `man ssh_config` has the options".to_owned()
+            "the older side needs an algorithm that the newer one has disabled: see `man ssh_config`"
+                .to_owned()
         }
-        ShellError::HostKeyUnknown => {
-            "let ssh know the keys in advance, or say StrictHostKeyChecking=accept-new if the network is trusted".to_owned()
-        }
+        ShellError::HostKeyUnknown => "add the host keys to known_hosts, or use \
+             StrictHostKeyChecking=accept-new if the network is trusted"
+            .to_owned(),
         ShellError::HostKeyChanged => {
-            format!("find out why before you trust it; `ssh-keygen -R {one}` forgets the key that it had")
+            format!(
+                "if the host was reinstalled, `ssh-keygen -R {one}` removes the old key; otherwise beware"
+            )
         }
         ShellError::LoginDenied => format!(
             "`ssh -o BatchMode=yes {one} true` has to work without a question, also from hosts that launch others"
         ),
-        ShellError::NoPrivilegedPort => format!("{shell} has to be set-user-ID root, as it is when it is installed"),
+        ShellError::NoPrivilegedPort => format!("{shell} has to be set-user-ID root, as packages install it"),
         ShellError::LoginEnded => {
-            format!("does the login shell on {one} run commands? `{shell} {one} true` shows it")
+            format!("check with `{shell} {one} true` that the login shell on {one} runs commands")
         }
-        ShellError::DirectoryNotFound => format!("the directory has to be on {one} as well"),
-        ShellError::ProgramNotExecutable => format!("is it executable on {one}, and built for its system?"),
-        ShellError::ProgramNotFound => format!("is it installed on {one}, and in the PATH of a login without a terminal?"),
+        ShellError::DirectoryNotFound => format!("the directory has to exist on {one} as well"),
+        ShellError::ProgramNotExecutable => {
+            format!("check that the program is executable on {one}, and built for its system")
+        }
+        ShellError::ProgramNotFound => format!(
+            "check that the program is installed on {one}, and in the PATH of a login without a terminal"
+        ),
+        ShellError::BadOptions => {
+            "check the options, the configuration, and the age of ssh (`ssh -V`)".to_owned()
+        }
+        ShellError::ShellNotFound => "install the remote shell, or give its path".to_owned(),
+        ShellError::ConnectionLost | ShellError::ShellFailed => {
+            format!("{doctor} tries each step of a launch")
+        }
         ShellError::InterpreterMissing => {
-            format!("the interpreter or dynamic loader that the program names has to be on {one}")
+            format!("the interpreter or dynamic loader that the program names has to exist on {one}")
         }
         ShellError::LibraryMissing(name) => {
             format!("{name} is missing on {one}: link statically or with an rpath")
         }
-        ShellError::BadOptions => "`ssh -V` says how old it is; look at the options and the configuration".to_owned(),
-        ShellError::ShellNotFound => "install the remote shell, or name it with its path".to_owned(),
-        ShellError::ConnectionLost | ShellError::ShellFailed => format!("{doctor} goes the way of a launch step by step"),
         _ => format!("{doctor} may know more"),
     }
 }

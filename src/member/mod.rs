@@ -55,6 +55,7 @@ mod runtime;
 mod signals;
 mod stdio;
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -93,20 +94,22 @@ pub struct Member {
 }
 
 /// Why a process could not join a session.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` prints the same text as `Display`, so that an error that `main` returns is readable.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
     /// The process was not started by a front end.
     #[error(
-        "this process was not started by libi: there is no {LINK_ENV} in its environment. Programs that call \
-         Member::init are started by a front end, as by `libi run -n 2 PROGRAM`"
+        "this process was not started by libi: {LINK_ENV} is not set. A front end has to start programs that \
+         call Member::init, for example `libi run -n 2 PROGRAM`"
     )]
     StartedByHand,
     /// The environment variable is set, but the link does not exist: typically a child process of a
     /// member, which inherited the environment.
     #[error(
-        "{LINK_ENV} says that the link is {link}, which is no link ({problem}): was this process started by a member, \
-         and has inherited its environment?"
+        "{LINK_ENV}={link} names no link ({problem}): a process that a member started has inherited its \
+         environment, but is not a member itself"
     )]
     NoLink {
         /// The value of the variable.
@@ -115,22 +118,24 @@ pub enum InitError {
         problem: String,
     },
     /// A process joins a session once.
-    #[error("this process has taken its place already")]
+    #[error("this process has already joined its session; Member::init can be called only once")]
     Twice,
     /// The session ended before it was up.
-    #[error("the session has ended before it was up")]
+    #[error("the session ended before it was up; the report of the front end has the cause")]
     Ended,
     /// A system call failed while joining.
-    #[error("cannot join: {0}")]
+    #[error("cannot join the session: {0}")]
     System(#[from] std::io::Error),
 }
 
 /// Why an operation of a member failed.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` prints the same text as `Display`, so that an error that `main` returns is readable.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MemberError {
     /// The operation did not complete in time; it continues in the background.
-    #[error("{0} took longer than there was patience")]
+    #[error("timed out waiting for {0}")]
     TimedOut(&'static str),
     /// The session is ending, and this process with it.
     #[error("the session is ending")]
@@ -143,6 +148,18 @@ pub enum MemberError {
         /// The error of the system call.
         why: std::io::Error,
     },
+}
+
+impl fmt::Debug for InitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for MemberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Member {

@@ -1,6 +1,6 @@
 //! How members end: by themselves, by signals, by the end of the session; and what a front end leaves.
 
-use libi::{Error, Exit, FrontEnd, LaunchOptions, Session, Stage};
+use libi::{Error, Exit, FrontEnd, LaunchOptions, Rank, Session, Stage};
 
 use super::lab::*;
 
@@ -66,8 +66,42 @@ fn a_leader_that_crashes_takes_its_host_with_it_and_the_front_end_is_told() {
     heard.until(&front, "the host is lost", |heard| heard.lost.values().any(|(name, _)| name == "a3"));
     heard.until(&front, "its leader's end is known", |heard| heard.exits.contains_key(&4));
     assert_eq!(heard.exits[&4], Exit::Signal(6));
+    assert!(
+        heard.lines.iter().any(|line| line == "rank 4 on a3 was killed by signal 6"),
+        "{:?}",
+        heard.lines
+    );
+    let lost = heard.lines.iter().find(|line| line.contains("is lost: ")).unwrap();
+    assert!(lost.starts_with("a") && lost.contains("(rank"), "{lost}");
+    assert!(session.ended().contains(Rank(4)) && !session.lost().contains(Rank(4)), "{}", session.lost());
+    assert!(session.lost().contains(Rank(5)), "{}", session.lost());
     let hosts = heard.lost.len();
     eventually("its members have ended", || lab.living().len() == 6 - 2 * hosts);
+    drop(session);
+    lab.is_empty_within(SOON);
+}
+
+#[test]
+fn members_that_end_by_themselves_have_ended_and_are_not_lost() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let session = up(&front, &lab, "a[1-3]:2", &["join", "finish:30000"]);
+    let heard = Heard::all(&front);
+    assert!(heard.exits.values().all(|exit| *exit == Exit::Code(0)), "{}", heard.described());
+    assert_eq!((session.ended(), session.lost()), (libi::Ranks::first(6), libi::Ranks::new()));
+}
+
+#[test]
+fn a_host_that_is_lost_with_its_launcher_says_which_and_how_that_ended() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let gate = format!("await:{}", lab.path("go"));
+    let options = LaunchOptions::local().strategy("chain".parse().unwrap());
+    let words = ["join", &format!("only:1:{gate}"), "only:1:abort", "wait"];
+    let session = launch_with(&front, &[lab.members("a[1-3]", &words)], &options);
+    lab.touch("go");
+    let mut heard = Heard::default();
+    heard.until(&front, "the last host is lost", |heard| !heard.lost.is_empty());
+    let line = heard.lines.iter().find(|line| line.contains("is lost: ")).unwrap();
+    assert!(line.starts_with("a3 (rank 2) is lost: lost with its launcher a2"), "{line}");
     drop(session);
     lab.is_empty_within(SOON);
 }

@@ -67,6 +67,41 @@ fn a_program_that_ends_without_joining_is_named_with_its_status_and_its_last_wor
 }
 
 #[test]
+fn a_program_that_ends_well_without_joining_comes_with_a_hint() {
+    let lab = Lab::new();
+    let text = report(&lab, &[lab.program("/bin/true", "a", &[])], &quickly()).to_string();
+    assert!(text.contains("  a  exited 0 without joining, after "), "{text}");
+    assert!(
+        text.contains("\nhint: the program ended without calling Member::init (in C, libi_member_init)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_error_that_main_returns_prints_the_report() {
+    let lab = Lab::new();
+    let front = FrontEnd::new().unwrap();
+    let error = front.launch(&lab.members("a", &["exit:3"]), &quickly()).map(drop).unwrap_err();
+    let (debug, display) = (format!("{error:?}"), error.to_string());
+    assert!(debug == display && debug.starts_with("0 of 1 hosts joined; given up after "), "{debug}");
+}
+
+#[test]
+fn invalid_values_of_a_distribution_are_reported_by_the_launch() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let nul = lab.members("a", &["wait"]).arg("a\0b");
+    for (broken, text) in [
+        (nul, "the argument \"a\\0b\" of the distribution is invalid: "),
+        (lab.members("a", &["wait"]).hosts("here[1-2:2"), "the hosts of the distribution are invalid: "),
+        (lab.members("a", &["wait"]).env("A=B", "c"), "the environment of the distribution is invalid: "),
+    ] {
+        let error = front.launch(&broken, &quickly()).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Distribution(_)) && error.to_string().starts_with(text), "{error}");
+    }
+    assert!(lab.living().is_empty());
+}
+
+#[test]
 fn a_program_that_cannot_be_executed_is_named_with_the_systems_reason() {
     let lab = Lab::new();
     lab.touch("no program");

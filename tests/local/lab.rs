@@ -162,6 +162,8 @@ pub(crate) struct Heard {
     pub(crate) exits: BTreeMap<u32, Exit>,
     pub(crate) released: BTreeSet<u32>,
     pub(crate) lost: BTreeMap<HostIndex, (String, Failure)>,
+    /// The text of each event but output.
+    pub(crate) lines: Vec<String>,
     pub(crate) done: bool,
 }
 
@@ -195,6 +197,9 @@ impl Heard {
     }
 
     pub(crate) fn note(&mut self, event: Event) {
+        if !matches!(event, Event::Output { .. }) {
+            self.lines.push(event.to_string());
+        }
         match event {
             Event::Output { rank, stream, bytes, .. } => {
                 self.texts.entry((rank.0, stream)).or_default().extend(bytes);
@@ -202,7 +207,7 @@ impl Heard {
             Event::Exited { rank, exit, .. } => {
                 assert_eq!(self.exits.insert(rank.0, exit), None, "{rank} ends twice");
             }
-            Event::Released { rank, .. } => assert!(self.released.insert(rank.0), "{rank} is released twice"),
+            Event::Detached { rank, .. } => assert!(self.released.insert(rank.0), "{rank} is released twice"),
             Event::Lost { host, name, failure, .. } => {
                 assert_eq!(self.lost.insert(host, (name, failure)), None, "{host} is lost twice");
             }

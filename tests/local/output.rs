@@ -154,6 +154,41 @@ fn output_goes_to_files_and_no_event_is_made_of_it() {
 }
 
 #[test]
+fn output_that_cannot_be_written_to_its_file_is_reported_once() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    let directory = lab.path("");
+    // A disk that is full, and a file that cannot be opened.
+    std::os::unix::fs::symlink("/dev/full", lab.path("1.out")).unwrap();
+    fs::create_dir(lab.path("2.out")).unwrap();
+    let options = LaunchOptions::local().output(Output::Files(directory.clone().into()));
+    let words = ["join", "out:{rank}", "out:more of {rank}", "finish:30000"];
+    let session = launch_with(&front, &[lab.members("a:2,b:2", &words)], &options);
+    let heard = Heard::all(&front);
+    let failed: Vec<_> = heard.lines.iter().filter(|line| line.starts_with("cannot write")).collect();
+    assert_eq!(failed.len(), 1, "{:?}", heard.lines);
+    let error = session.output_error().unwrap();
+    assert_eq!(*failed[0], error.to_string());
+    let full = format!("cannot write the output of rank 1 to {}: No space left on device", lab.path("1.out"));
+    let taken = format!("cannot write the output of rank 2 to {}: Is a directory", lab.path("2.out"));
+    assert!(failed[0].starts_with(&full) || failed[0].starts_with(&taken), "{}", failed[0]);
+    for rank in [0, 3] {
+        let text = fs::read_to_string(lab.path(&format!("{rank}.out"))).unwrap();
+        assert_eq!(text, format!("{rank}\nmore of {rank}\n"), "other files are complete");
+    }
+    assert_eq!(heard.exits.len(), 4);
+}
+
+#[test]
+fn a_directory_for_output_that_cannot_be_made_prevents_the_launch() {
+    let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
+    lab.touch("file");
+    let options = LaunchOptions::local().output(Output::Files(lab.path("file/output").into()));
+    let error = front.launch(&lab.members("a", &["wait"]), &options).map(drop).unwrap_err();
+    assert!(error.to_string().starts_with("cannot write to the output directory: "), "{error}");
+    assert!(lab.living().is_empty());
+}
+
+#[test]
 fn output_that_is_dropped_holds_up_nobody() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let options = LaunchOptions::local().output(Output::Dropped);

@@ -69,7 +69,7 @@ fn play(mark: &str, hosts: &str, words: &[&str]) {
             Event::Output { bytes, rank, .. } => {
                 String::from_utf8_lossy(&bytes).lines().for_each(|line| say(&format!("[{}] {line}", rank.0)));
             }
-            Event::Exited { rank, .. } | Event::Released { rank, .. } => {
+            Event::Exited { rank, .. } | Event::Detached { rank, .. } => {
                 gone.insert(rank.0);
                 say(&format!("{} gone", gone.len()));
             }

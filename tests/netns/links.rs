@@ -35,7 +35,9 @@ fn where_nothing_but_ssh_comes_through_everything_works_and_hardly_later() {
     // Who came later than it was known was not asked to try.
     assert!(tally.direct == 0 && tally.fell_back > 0, "{tally:?}");
     assert_eq!(report.fell_back().count(), tally.fell_back as usize, "{report}");
-    assert!(report.to_string().contains("cannot connect directly, and is reached through its channel"));
+    assert!(
+        report.to_string().contains("cannot connect directly; the channel of its launch is used instead")
+    );
 }
 
 #[test]

@@ -45,16 +45,16 @@ pub(super) fn forward(front_end: Arc<FrontEnd>) -> std::io::Result<Arc<Forwarded
 
 fn take(event: Event, forwarded: &ForwardedOutput) {
     match event {
-        Event::Done { session } => {
+        Event::Done { session, .. } => {
             lock(&forwarded.done).insert(session.0);
             forwarded.changed.notify_all();
         }
         Event::Output { stream, bytes, .. } => write(if stream == Stream::Out { 1 } else { 2 }, &bytes),
-        Event::Lost { name, failure, .. } => debug::say(1, || format!("{name} is lost: {}", failure.cause)),
-        Event::Exited { session, rank, exit } => {
+        event @ Event::Lost { .. } => debug::say(1, || event.to_string()),
+        Event::Exited { session, rank, exit, .. } => {
             debug::say(2, || format!("session {}: {rank} {exit}", session.0));
         }
-        Event::Released { session, rank } => {
+        Event::Detached { session, rank, .. } => {
             debug::say(2, || format!("session {}: {rank} has left", session.0));
         }
         _ => {}

@@ -145,7 +145,10 @@ impl LaunchedSession {
             sending.pop_front();
             result.map_err(|error| CallError::io(WHAT, &error))?;
         }
-        if self.session.stage() != Stage::Up || self.session.lost().contains(Rank(0)) {
+        if self.session.stage() != Stage::Up
+            || self.session.ended().contains(Rank(0))
+            || self.session.lost().contains(Rank(0))
+        {
             return Err(CallError::new(EIO, format!("{WHAT}: it has ended, or has left the session")));
         }
         sending.push_back(self.session.send(Bytes::copy_from_slice(message)));

@@ -290,9 +290,13 @@ impl RunMonitor<'_> {
                 });
                 self.message(&format!("rank {} on {} {exit}", rank.0, host.unwrap_or_default()));
             }
-            Event::Lost { name, failure, .. } => {
+            event @ Event::Lost { .. } => {
                 self.lost = true;
-                self.message(&format!("{name} is lost: {}", failure.cause));
+                self.message(&event.to_string());
+            }
+            event @ Event::OutputFailed { .. } => {
+                self.failed = true;
+                self.message(&event.to_string());
             }
             Event::Done { .. } => return Ok(true),
             _ => {}
