@@ -9,7 +9,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::draw::{CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
+use crate::draw::{Axis, CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
 use crate::plan::explain::explain;
 use crate::plan::{Schedule, Tree};
 use crate::time::{Instant, Rounded};
@@ -33,7 +33,7 @@ pub fn launch(tree: &Tree, schedule: &Schedule, name: &dyn Fn(u32) -> String) ->
     let bottom = first_row + rows as f64 * ROW;
 
     let last = schedule.ready(schedule.last()).unwrap_or_default().as_secs_f64();
-    let mut canvas = Canvas::new(last, bottom + 40.0);
+    let mut canvas = Canvas::new(Axis::to(last), bottom + 40.0);
     title(&mut canvas, tree, schedule, every);
     canvas.grid(bottom);
     let mut up: Vec<_> = (0..tree.hosts()).filter_map(|node| schedule.ready(node)).collect();

@@ -9,7 +9,7 @@ use libi_core::dist::layout::Layout;
 use libi_core::hosts::{HostList, HostRef};
 use libi_core::ids::{HostIndex, Rank, SessionId};
 use libi_core::time::Rounded;
-use libi_core::trace::{HostLine, Prediction, Timeline};
+use libi_core::trace::{HostLine, Prediction, RelativeTimes, Timeline, start_times};
 use libi_launch::backend::Backend;
 use libi_launch::failure::{Failure, LaunchTiming};
 use libi_launch::machine::{HostState, Node, Replacement};
@@ -72,7 +72,8 @@ impl LaunchReport {
         let replaced = node.replaced().to_vec();
         let flat = node.flat_launch().map(|(host, failure)| (host, failure.clone()));
         let spare = |host| replaced.iter().rfind(|replaced| replaced.host == host);
-        let mut starts = BTreeMap::new();
+        let times: Vec<_> = timings.iter().zip(node.host_states()).map(relative_times).collect();
+        let starts = start_times(&times, took);
         let hosts = (0..).zip(layout.hosts()).map(|(host, named)| {
             let timing = timings.get(host as usize).copied().unwrap_or_default();
             let failure = match known.next() {
@@ -84,7 +85,7 @@ impl LaunchReport {
                 members: named.count,
                 attempts: attempts.next().unwrap_or(0),
                 launcher: timing.launcher,
-                started: started(HostIndex(host), timings, &mut starts, 0).min(took),
+                started: starts.get(host as usize).copied().unwrap_or_default(),
                 hello: timing.hello,
                 joined: timing.joined,
                 direct: links.get(host as usize).copied().flatten(),
@@ -190,49 +191,39 @@ impl LaunchReport {
     /// best plan at the measured [cost](Self::cost).
     #[must_use]
     pub fn timeline(&self) -> Timeline {
+        // All of it had happened when the report was made.
+        let at = |host: &HostReport, after: Duration| (host.started + after).min(self.took);
         let line = |host: &HostReport| HostLine {
             name: host.name.clone(),
             members: host.members,
             launcher: host.launcher,
             attempts: host.attempts,
             started: host.started,
-            hello: host.hello.map(|hello| host.started + hello),
-            joined: host.hello.zip(host.joined).map(|(greeted, joined)| host.started + greeted + joined),
-            ended: host
-                .failure
-                .as_ref()
-                .map(|failure| (host.started + failure.elapsed, self.text(failure).cause)),
+            hello: host.hello.map(|hello| at(host, hello)),
+            joined: match host.hello.zip(host.joined) {
+                Some((hello, joined)) => Some(at(host, hello + joined)),
+                // It joined at an unknown time.
+                None => (self.up && host.failure.is_none()).then_some(self.took),
+            },
+            ended: host.failure.as_ref().map(|failure| (at(host, failure.elapsed), self.text(failure).cause)),
         };
         Timeline {
             session: self.session.to_string(),
             hosts: self.hosts.iter().map(line).collect(),
             up: self.up.then_some(self.took),
-            predicted: self.cost().map(|cost| Prediction::greedy(self.hosts.len() as u32, cost)),
+            predicted: self.cost().map(|cost| Prediction::greedy(self.joined() as u32, cost)),
         }
     }
 }
 
-/// When a host's launch was started. Its launcher counts from its own hello.
-fn started(
-    host: HostIndex,
-    timings: &[LaunchTiming],
-    known: &mut BTreeMap<HostIndex, Duration>,
-    depth: usize,
-) -> Duration {
-    if let Some(at) = known.get(&host) {
-        return *at;
-    }
-    let Some(timing) = timings.get(host.0 as usize) else { return Duration::ZERO };
-    let base = match timing.launcher {
-        // Only a cycle in reported data can be this deep.
-        Some(launcher) if depth < 1_000 => {
-            let greeted = timings.get(launcher.0 as usize).and_then(|timing| timing.hello);
-            started(launcher, timings, known, depth + 1) + greeted.unwrap_or_default()
-        }
-        _ => Duration::ZERO,
+/// The times of a host as its launcher has reported them.
+fn relative_times((timing, state): (&LaunchTiming, &HostState)) -> RelativeTimes {
+    let joined = timing.hello.zip(timing.joined).map(|(hello, joined)| hello + joined);
+    let last = match state {
+        HostState::Failed(failure) => failure.elapsed,
+        _ => joined.or(timing.hello).unwrap_or_default(),
     };
-    known.insert(host, base + timing.started);
-    base + timing.started
+    RelativeTimes { launcher: timing.launcher, started: timing.started, hello: timing.hello, last }
 }
 
 /// The text for users: failures grouped by cause, with folded host names and quoted evidence,

@@ -18,9 +18,11 @@
 //! are part of the waiting. A timeline may be incomplete or absurd, since it may come from a file:
 //! no method panics, and each takes time proportional to the size of the timeline.
 
+mod breaks;
 mod chrome;
 mod picture;
 mod prediction;
+mod reconstruct;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ use core::time::Duration;
 pub use chrome::FORMAT;
 pub use picture::MAX_ROWS;
 pub use prediction::Prediction;
+pub use reconstruct::{RelativeTimes, start_times};
 pub use summary::{BusiestLauncher, PathStep, Quartiles, SLOWEST, Summary};
 
 use crate::ids::HostIndex;

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{Fate, HostLine, Summary, Timeline};
-use crate::draw::{CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
+use crate::draw::{Axis, CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
 use crate::ids::HostIndex;
 use crate::time::Rounded;
 
@@ -24,6 +24,7 @@ pub const MAX_ROWS: usize = 200;
 const WAITING: &str = "#e5e7eb";
 const STARTING: &str = "#93c5fd";
 const JOINING: &str = "#34d399";
+const UP: &str = "#e7f8f0";
 const FAILED: &str = "#dc2626";
 const PREDICTED: &str = "#6b7280";
 const PATH: &str = "#ea580c";
@@ -35,7 +36,7 @@ impl Timeline {
         let rows = Rows::of(self);
         let first_row = TOP + CURVE + 40.0;
         let bottom = first_row + rows.shown.len() as f64 * ROW;
-        let mut canvas = Canvas::new(self.axis().as_secs_f64(), bottom + 40.0);
+        let mut canvas = Canvas::new(self.axis(), bottom + 40.0);
         self.title(&mut canvas);
         legend(&mut canvas, &rows);
         canvas.grid(bottom);
@@ -50,20 +51,24 @@ impl Timeline {
         for &index in &rows.path {
             self.link(&mut canvas, &drawn, index);
         }
+        canvas.breaks(bottom);
         canvas.finish()
     }
 
-    /// Where the time axis ends: hosts that are lost long after the launch, or a prediction far
-    /// from what was measured, leave the launch visible.
-    fn axis(&self) -> Duration {
+    /// The time axis. Hosts that are lost long after the launch, or a prediction far from the
+    /// measurement, do not extend it; long intervals without progress are left out.
+    fn axis(&self) -> Axis {
         let took = self.took();
         let predicted = self.predicted.as_ref().map(super::Prediction::time).unwrap_or_default();
         let bearable = if took.is_zero() { Duration::MAX } else { took.saturating_mul(3) };
-        took.max(predicted.min(bearable))
+        let end = took.max(predicted.min(bearable));
+        let breaks = self.breaks(end);
+        let breaks: Vec<_> = breaks.iter().map(|(from, to)| (from.as_secs_f64(), to.as_secs_f64())).collect();
+        Axis::with_breaks(end.as_secs_f64(), &breaks)
     }
 
     fn title(&self, canvas: &mut Canvas) {
-        let Summary { hosts, joined, failed, lost, took, ratio, .. } = Summary::new(self);
+        let Summary { hosts, joined, failed, lost, took, .. } = Summary::new(self);
         let mut title = format!("{}: {joined} of {hosts} hosts up", shortened(&self.session, 40));
         let when = if self.up.is_some() { "session up after" } else { "session not up;" };
         title += &format!(", {when} {}", Rounded(took));
@@ -73,13 +78,8 @@ impl Timeline {
             }
         }
         canvas.line(format_args!("<text x=\"20\" y=\"22\" font-size=\"16\">{}</text>", Escaped(&title)));
-        if let Some(predicted) = &self.predicted {
-            let (seq, rem) = (Rounded(predicted.cost.seq), Rounded(predicted.cost.rem));
-            let mut text = format!("predicted: {} at SEQ {seq}, REM {rem}", Rounded(predicted.time()));
-            if let Some(ratio) = ratio {
-                text += &format!("; it took {ratio:.2} times as long");
-            }
-            canvas.text(20.0, 40.0, "start", &text);
+        if let Some(text) = Summary::new(self).prediction(self) {
+            canvas.text(20.0, 40.0, "start", &format!("predicted: {text}"));
         }
     }
 
@@ -170,25 +170,29 @@ impl Timeline {
 fn phases(host: &HostLine, took: Duration) -> impl Iterator<Item = (Duration, Duration, &'static str)> {
     let ended = host.ended.as_ref().map(|&(at, _)| at);
     let open = ended.unwrap_or(took);
-    let waiting = if host.attempts > 0 { host.started } else { open };
-    let known = host.attempts > 0;
-    let starting = (known && (host.hello.is_some() || ended.is_none()))
-        .then(|| (host.started, host.hello.or(host.joined).unwrap_or(open), STARTING));
+    let launched = host.attempts > 0;
+    let came_up = host.hello.or(host.joined);
+    // The start of a host that is up may be unknown.
+    let waiting = if launched { host.started } else { came_up.unwrap_or(open) };
+    let starting = (launched && (host.hello.is_some() || ended.is_none()))
+        .then(|| (host.started, came_up.unwrap_or(open), STARTING));
     let joining = (host.hello.is_some() && (host.joined.is_some() || ended.is_none()))
         .then(|| (host.hello.unwrap_or(open), host.joined.unwrap_or(open), JOINING));
+    let up = host.joined.filter(|joined| *joined < open).map(|joined| (joined, open, UP));
     let failed =
-        ended.map(|at| (if host.joined.is_none() && known { host.reached() } else { at }, at, FAILED));
-    [Some((Duration::ZERO, waiting, WAITING)), starting, joining, failed].into_iter().flatten()
+        ended.map(|at| (if host.joined.is_none() && launched { host.reached() } else { at }, at, FAILED));
+    [Some((Duration::ZERO, waiting, WAITING)), starting, joining, up, failed].into_iter().flatten()
 }
 
 fn legend(canvas: &mut Canvas, rows: &Rows) {
     let entries = [
         ("waiting", WAITING, 20.0),
-        ("starting, until hello", STARTING, 90.0),
-        ("joining, until all members are up", JOINING, 220.0),
-        ("failed", FAILED, 440.0),
-        ("predicted", PREDICTED, 505.0),
-        ("path to the last host", PATH, 590.0),
+        ("starting, until hello", STARTING, 85.0),
+        ("joining, until all members are up", JOINING, 217.0),
+        ("up", UP, 424.0),
+        ("failed", FAILED, 464.0),
+        ("predicted", PREDICTED, 524.0),
+        ("path to the last host", PATH, 606.0),
     ];
     for (text, colour, x) in entries {
         canvas.line(format_args!("<rect x=\"{x}\" y=\"49\" width=\"9\" height=\"9\" fill=\"{colour}\"/>"));

@@ -1,5 +1,7 @@
 //! A timeline in a few numbers, for the question why a launch was slow or failed.
 
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -7,6 +9,7 @@ use core::time::Duration;
 
 use super::{Fate, HostLine, Timeline};
 use crate::ids::HostIndex;
+use crate::time::Rounded;
 
 /// The number of slowest hosts that a summary names.
 pub const SLOWEST: usize = 5;
@@ -29,8 +32,13 @@ pub struct Summary {
     pub members: u64,
     /// How long the launch took, see [`Timeline::took`].
     pub took: Duration,
-    /// The predicted time.
+    /// The number of hosts that the prediction is compared with: those that joined at their first
+    /// launch. A prediction knows nothing of timeouts and repeated launches.
+    pub compared: usize,
+    /// The predicted time of that many hosts.
     pub predicted: Option<Duration>,
+    /// When the last of those hosts joined; the time of the launch if they are all hosts.
+    pub measured: Option<Duration>,
     /// The measured time as a multiple of the predicted one; `None` where the two are not
     /// comparable.
     pub ratio: Option<f64>,
@@ -108,9 +116,16 @@ impl Summary {
     pub fn new(timeline: &Timeline) -> Self {
         let count = |fate| timeline.hosts.iter().filter(|host| host.fate() == fate).count();
         let joined = timeline.hosts.iter().filter(|host| host.fate() == Fate::Joined);
-        let predicted = timeline.predicted.as_ref().map(super::Prediction::time);
         let took = timeline.took();
-        let comparable = predicted.filter(|time| timeline.up.is_some() && !time.is_zero());
+        let first_try = timeline.hosts.iter().filter(|host| host.attempts <= 1);
+        let joins = first_try.filter_map(|host| host.joined);
+        let compared = joins.clone().count();
+        let predicted = timeline
+            .predicted
+            .as_ref()
+            .and_then(|predicted| predicted.up.get(compared.checked_sub(1)?).copied());
+        let measured = if compared == timeline.hosts.len() { timeline.up } else { joins.max() };
+        let comparable = measured.zip(predicted).filter(|(_, time)| timeline.up.is_some() && !time.is_zero());
         let starting = timeline.hosts.iter().filter_map(HostLine::starting);
         Self {
             hosts: timeline.hosts.len(),
@@ -120,14 +135,39 @@ impl Summary {
             open: count(Fate::Open),
             members: joined.map(|host| u64::from(host.members)).sum(),
             took,
+            compared,
             predicted,
-            ratio: comparable.map(|time| took.as_secs_f64() / time.as_secs_f64()),
+            measured,
+            ratio: comparable.map(|(measured, predicted)| measured.as_secs_f64() / predicted.as_secs_f64()),
             starting: Quartiles::of(starting.collect()),
             slowest: slowest(timeline),
             path: steps(timeline),
             busiest: busiest(timeline),
             retries: timeline.hosts.iter().map(|host| u64::from(host.attempts.saturating_sub(1))).sum(),
         }
+    }
+}
+
+impl Summary {
+    /// The prediction in words, beside the measurement; `None` without a prediction for the hosts
+    /// that joined.
+    #[must_use]
+    pub fn prediction(&self, timeline: &Timeline) -> Option<String> {
+        let (predicted, cost) = (self.predicted?, timeline.predicted.as_ref()?.cost);
+        let all = self.compared == self.hosts;
+        let mut text = Rounded(predicted).to_string();
+        if !all {
+            let plural = if self.compared == 1 { "host" } else { "hosts" };
+            text += &format!(" for the {} {plural} that joined at their first launch,", self.compared);
+        }
+        text += &format!(" at SEQ {}, REM {}", Rounded(cost.seq), Rounded(cost.rem));
+        if let (Some(ratio), Some(measured)) = (self.ratio, self.measured) {
+            text += &match all {
+                true => format!("; it took {ratio:.2} times as long"),
+                false => format!("; they took {}, {ratio:.2} times as long", Rounded(measured)),
+            };
+        }
+        Some(text)
     }
 }
 

@@ -151,9 +151,82 @@ fn hosts_lost_long_after_the_launch_leave_it_visible() {
     timeline.hosts[1].ended = Some((Duration::from_secs(86_400), "link closed".into()));
     let summary = Summary::new(&timeline);
     assert_eq!((summary.lost, summary.joined, Some(summary.took)), (1, 2, timeline.up));
-    assert!(timeline.svg().contains(">0.300 s<"), "the axis ends with the launch");
+    assert!(timeline.svg().contains(">300 ms<"), "the axis ends with the launch");
     timeline.predicted = Some(Prediction::greedy(3, Cost::new(MS(7), Duration::from_secs(3_600))));
-    assert!(timeline.svg().contains(">0.200 s<"), "nor does a prediction that is far off stretch it");
+    assert!(timeline.svg().contains(">0.2 s<"), "nor does a prediction that is far off stretch it");
+}
+
+/// A launch in which the last host is given up after a timeout, for which the session waits.
+fn with_a_timeout(hosts: u32, timeout: Duration) -> Timeline {
+    let mut timeline = exact(hosts, &COST);
+    if let Some(dead) = timeline.hosts.last_mut() {
+        (dead.hello, dead.joined) = (None, None);
+        dead.ended = Some((dead.started + timeout, "timed out".into()));
+        timeline.up = dead.ended.as_ref().map(|(at, _)| *at);
+    }
+    timeline
+}
+
+#[test]
+fn a_dead_host_does_not_enter_the_comparison_with_the_prediction() {
+    let timeline = with_a_timeout(16, Duration::from_secs(60));
+    let summary = Summary::new(&timeline);
+    assert_eq!((summary.compared, summary.ratio), (15, Some(1.0)));
+    assert!(summary.took > 100 * summary.measured.unwrap());
+    let text = summary.prediction(&timeline).unwrap();
+    assert!(text.contains("for the 15 hosts that joined at their first launch"), "{text}");
+    assert!(text.ends_with("they took 0.435 s, 1.00 times as long"), "{text}");
+    let all_failed = failed(4);
+    assert_eq!(Summary::new(&all_failed).prediction(&all_failed), None);
+}
+
+#[test]
+fn a_timeout_leaves_the_rest_of_the_picture_visible() {
+    let timeline = with_a_timeout(16, Duration::from_secs(60));
+    let [(from, to)] = timeline.breaks(timeline.took())[..] else { panic!("one break was expected") };
+    assert!(from < MS(500) && to == timeline.took(), "{from:?} to {to:?}");
+    let svg = timeline.svg();
+    let first_bar = svg.split("<rect x=\"150.0\" y=\"250.0\" width=\"").nth(2).unwrap();
+    let width: f64 = first_bar.split('"').next().unwrap().parse().unwrap();
+    assert!(width > 200.0, "the first host starts for {width} pixels");
+    let of_axis = |line: &&str| line.contains("text-anchor=\"middle\"");
+    let labels: Vec<_> = svg.lines().filter(of_axis).collect();
+    assert!(labels.len() > 3 && labels.iter().all(|label| label.ends_with(" s</text>")), "{labels:?}");
+    assert!(labels[0].contains(">0.0") && labels[labels.len() - 1].contains(">60."), "{labels:?}");
+}
+
+#[test]
+fn an_axis_without_a_long_quiet_interval_has_no_break() {
+    assert_eq!(exact(300, &COST).breaks(MS(800)), []);
+    let waiting = with_a_timeout(16, MS(500));
+    assert_eq!(waiting.breaks(waiting.took()), [], "the quiet interval is no longer than the rest");
+}
+
+#[test]
+fn a_slow_host_breaks_the_axis_and_keeps_both_ends_of_its_phase() {
+    let mut timeline = exact(16, &COST);
+    let slow = timeline.hosts.last_mut().unwrap();
+    (slow.hello, slow.joined) = (Some(Duration::from_secs(50)), Some(Duration::from_secs(50) + MS(100)));
+    timeline.up = slow.joined;
+    let [(from, to)] = timeline.breaks(timeline.took())[..] else { panic!("one break was expected") };
+    assert!(from < MS(500) && to > Duration::from_secs(49) && to < Duration::from_secs(50));
+}
+
+#[test]
+fn a_host_that_is_up_is_not_drawn_as_waiting() {
+    let line = HostLine { name: "n".into(), joined: Some(MS(100)), ..HostLine::default() };
+    let timeline = Timeline { hosts: [line].into(), up: Some(MS(200)), ..Timeline::default() };
+    let svg = timeline.svg();
+    let row = svg.split("<g><title>").nth(1).unwrap();
+    assert!(row.contains("width=\"400.0\" height=\"8\" fill=\"#e5e7eb\""), "waiting for half: {row}");
+    assert!(row.contains("width=\"400.0\" height=\"8\" fill=\"#e7f8f0\""), "up for half: {row}");
+}
+
+#[test]
+fn the_number_of_hosts_stands_at_its_line() {
+    let svg = exact(16, &COST).svg();
+    let top = crate::draw::TOP;
+    assert!(svg.contains(&format!("y=\"{:.1}\" text-anchor=\"end\">16<", top + 4.0)), "{}", &svg[..2_000]);
 }
 
 #[test]

@@ -116,6 +116,8 @@ fn document(timeline: &Timeline, summary: &Summary) -> Value {
         "members_up": summary.members,
         "up_s": seconds(timeline.up),
         "took_s": summary.took.as_secs_f64(),
+        "compared_hosts": summary.compared,
+        "compared_s": seconds(summary.measured),
         "predicted_s": seconds(summary.predicted),
         "predicted_seq_s": seconds(cost.map(|cost| cost.seq)),
         "predicted_rem_s": seconds(cost.map(|cost| cost.rem)),
@@ -139,11 +141,8 @@ fn summary_text(timeline: &Timeline, summary: &Summary) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", headline(timeline, summary));
-    if let (Some(time), Some(predicted)) = (summary.predicted, &timeline.predicted) {
-        let (seq, rem) = (Rounded(predicted.cost.seq), Rounded(predicted.cost.rem));
-        let ratio =
-            summary.ratio.map(|ratio| format!("; it took {ratio:.2} times as long")).unwrap_or_default();
-        let _ = writeln!(text, "predicted      {} at SEQ {seq}, REM {rem}{ratio}", Rounded(time));
+    if let Some(prediction) = summary.prediction(timeline) {
+        let _ = writeln!(text, "predicted      {prediction}");
     }
     if let Some(Quartiles { least, lower, median, upper, most }) = summary.starting {
         let [least, lower, median, upper, most] = [least, lower, median, upper, most].map(Rounded);
