@@ -87,7 +87,7 @@ fn expect(result: Result<(), HandshakeFault>, awaited: HandshakeMessage, data: &
     match result {
         Ok(()) => assert!(data.starts_with(genuine), "a forged {awaited} is taken"),
         Err(HandshakeFault::Cut { awaited: opened, have }) => {
-            assert_eq!((opened, have), (awaited, data.len()))
+            assert_eq!((opened, have), (awaited, data.len()));
         }
         Err(_) => assert!(!data.starts_with(genuine) && data.len() >= genuine.len()),
     }

@@ -24,7 +24,7 @@ fn launch() -> Timeline {
     let cost = Cost::new(SEQ, REM);
     let setup = Setup {
         rem: Jitter::LogNormal { median: REM, sigma: 0.25 },
-        ..Setup::new(NonZeroU32::new(HOSTS).unwrap(), Strategy::Late, &cost)
+        ..Setup::new(NonZeroU32::new(HOSTS).expect("there are hosts"), Strategy::Late, &cost)
     };
     let (tree, schedule) = setup.run(3).tree().expect("no host is lost");
     let mut rng = Rng::new(5);
