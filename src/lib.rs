@@ -50,6 +50,7 @@ pub use engine::addresses::own_addresses;
 pub use front::{
     Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd, HostReport, LaunchOptions,
     LaunchProgress, LaunchReport, LinkCounts, Output, OutputError, Progress, Session, Stage,
+    are_this_machine,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
 pub use libi_core::dist::{EnvVar, EnvVarError, OsBytes, OsBytesError};

@@ -320,6 +320,19 @@ fn wrong_command_lines_are_status_2_and_say_what_is_right() {
 }
 
 #[test]
+fn hosts_are_an_argument_or_an_option() {
+    let by_option = json(&["hosts", "--hosts", "n[1-2]", "--json"]);
+    assert_eq!(by_option, json(&["hosts", "n[1-2]", "--json"]));
+    for command in ["plan", "simulate"] {
+        let run =
+            |hosts: &[&str]| json(&[&[command], hosts, &["--seq", "7ms", "--rem", "1s", "--json"]].concat());
+        assert_eq!(run(&["50"]), run(&["--hosts", "50"]));
+        assert_eq!(libi(&[command, "5", "--hosts", "6", "--seq", "7ms", "--rem", "1s"]).status, 2);
+        assert_eq!(libi(&[command, "--seq", "7ms", "--rem", "1s"]).status, 2);
+    }
+}
+
+#[test]
 fn help_explains_its_terms() {
     let help = libi(&["--help"]).out;
     for word in ["SEQ", "REM", "plan", "simulate", "hosts", "7ms"] {

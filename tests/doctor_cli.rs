@@ -315,7 +315,8 @@ fn wrong_command_lines_are_status_2_and_no_hosts_3() {
         &["n1", "--timeout", "5"],
         &["n1", "--at-once", "0"],
         &["n1", "--program", ""],
-        &["n1", "--shell", "rsh", "--gain"],
+        &["n1", "--shell", "/no/such/rsh", "--gain"],
+        &["n1", "--hosts", "n2"],
         &["--file", "/no/such/file"],
         &["n1", "--file", "hosts"],
     ] {
@@ -326,4 +327,13 @@ fn wrong_command_lines_are_status_2_and_no_hosts_3() {
     assert_eq!(outcome(&doctor(&lab, &[","]).output().unwrap()).0, 3);
     let help = outcome(&doctor(&lab, &["--help"]).output().unwrap()).1;
     assert!(help.contains("Examples:") && help.contains("Exit status:"), "{help}");
+}
+
+#[test]
+fn hosts_can_be_an_option_as_of_run() {
+    let lab = Lab::new("");
+    let (status, document) = json(&lab, &["--no-direct", "--hosts", "n[1-2]"]);
+    assert_eq!((status, &document["hosts_ok"]), (0, &2.into()));
+    let (status, out, _) = outcome(&doctor(&lab, &["--no-direct", "localhost"]).output().unwrap());
+    assert!(status == 0 && out.starts_with("1 host on this machine"), "{out}");
 }

@@ -24,8 +24,17 @@ fn outcome(output: &Output) -> (i32, String, String) {
 
 #[test]
 fn members_run_and_their_lines_are_tagged_with_their_ranks() {
-    let (status, out, err) =
-        run(&["--hosts", "a,b:2", "--tag", MEMBER, "join", "out:on {host}", "finish:20000"]);
+    let (status, out, err) = run(&[
+        "--backend",
+        "local",
+        "--hosts",
+        "a,b:2",
+        "--tag",
+        MEMBER,
+        "join",
+        "out:on {host}",
+        "finish:20000",
+    ]);
     let mut lines: Vec<_> = out.lines().collect();
     lines.sort_unstable();
     assert_eq!((status, lines, err.as_str()), (0, vec!["[0] on a", "[1] on b", "[2] on b"], ""));
@@ -46,7 +55,8 @@ fn the_exit_status_tells_what_failed() {
 
 #[test]
 fn a_program_that_never_joins_is_reported_with_its_stderr() {
-    let (status, _, err) = run(&["--hosts", "a,b", MEMBER, "err:usage: tool", "exit:0"]);
+    let (status, _, err) =
+        run(&["--backend", "local", "--hosts", "a,b", MEMBER, "err:usage: tool", "exit:0"]);
     assert_eq!(status, 3);
     assert!(err.contains("exited 0 without joining") && err.contains("usage: tool"), "{err}");
 }
@@ -56,7 +66,9 @@ fn a_hundred_hosts_are_launched_under_a_low_descriptor_limit() {
     let limited = |most: &str, tree: &str| {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", most, LIBI, "run", "--tree", tree]);
-        command.args(["--hosts", "n[0-99]", MEMBER, "join", "finish:20000"]).stdin(Stdio::null());
+        command
+            .args(["--backend", "local", "--hosts", "n[0-99]", MEMBER, "join", "finish:20000"])
+            .stdin(Stdio::null());
         outcome(&command.output().unwrap())
     };
     for most in ["24", "40"] {
@@ -100,7 +112,19 @@ fn a_timeline_is_written_and_read_back() {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (json, svg) = (directory.join("run.json"), directory.join("run.svg"));
     let (json, svg) = (json.to_str().unwrap(), svg.to_str().unwrap());
-    let words = ["--hosts", "h[1-5]", "--timeline", json, "--svg", svg, MEMBER, "join", "finish:20000"];
+    let words = [
+        "--backend",
+        "local",
+        "--hosts",
+        "h[1-5]",
+        "--timeline",
+        json,
+        "--svg",
+        svg,
+        MEMBER,
+        "join",
+        "finish:20000",
+    ];
     assert_eq!(run(&words).0, 0);
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
     let summary = outcome(&Command::new(LIBI).args(["trace", json]).output().unwrap());
@@ -109,8 +133,15 @@ fn a_timeline_is_written_and_read_back() {
 
 #[test]
 fn a_time_limit_ends_the_session() {
-    let (status, _, err) = run(&["--time-limit", "200ms", MEMBER, "join", "wait"]);
-    assert_eq!((status, err.contains("time limit")), (1, true), "{err}");
+    let words = ["--hosts", "a:2,b", "--time-limit", "300ms", MEMBER, "join", "only:1:exit:0", "wait"];
+    let (status, _, err) = run(&local(&words));
+    let expected = "libi: the time limit of 0.300 s expired; terminating ranks 0, 2 on a,b\n";
+    assert_eq!((status, err.as_str()), (124, expected));
+}
+
+/// Arguments for a run on this machine under other host names.
+fn local<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    [&["--backend", "local"][..], words].concat()
 }
 
 /// A stand-in named `ssh` with these settings, and a function that runs `libi run` with it.
@@ -141,6 +172,8 @@ fn an_ssh_failure_is_reported_with_cause_evidence_and_hint() {
         "n[0-6]",
         "--min-hosts",
         "1",
+        "--settle", // a host that is retried is reported with its last error
+        "2m",
         "--ssh-profile",
         "fast",
         MEMBER,
@@ -180,8 +213,8 @@ fn ssh_options_are_rejected_for_other_shells() {
     assert_eq!(run_with(&[&options[..], &work[..]].concat()).0, 0);
     let ssh = ssh.to_str().unwrap();
     let wrong: [&[&str]; 4] = [
-        &["--shell", "rsh", "--ssh-profile", "fast"],
-        &["--shell", "rsh", "--ssh-option", "Port=1"],
+        &["--shell", "/usr/bin/rsh", "--ssh-profile", "fast"],
+        &["--backend", "./rsh", "--ssh-option", "Port=1"],
         &["--ssh-profile", "fast"],
         &["--shell", ssh, "--ssh-profile", "faster"],
     ];
@@ -189,4 +222,111 @@ fn ssh_options_are_rejected_for_other_shells() {
         let (status, _, err) = run(&[words, &work[..]].concat());
         assert_eq!(status, 2, "{words:?}: {err}");
     }
+}
+
+#[test]
+fn hosts_that_are_not_this_machine_are_reached_by_ssh() {
+    let (ssh, _) = stand_in("automatic", "fault n2 refuse refused\n");
+    let directory = ssh.parent().unwrap();
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    let run = |hosts: &str| {
+        let mut command = libi(&["--hosts", hosts, MEMBER, "join", "out:on {host}", "finish:20000"]);
+        command.env("PATH", &path).env("LIBI_TEST_SHELL", directory.join("config"));
+        outcome(&command.output().unwrap())
+    };
+    assert_eq!(run("n1"), (0, "on n1\n".to_owned(), String::new()));
+    let (status, out, err) = run("n[1-2]");
+    assert_eq!((status, out.as_str()), (3, ""), "{err}");
+    assert!(err.contains("(ssh exited 255"), "{err}");
+    // Without any ssh a run on this machine works, and on others it does not.
+    let without = |hosts: &str| {
+        let mut command = libi(&["--hosts", hosts, MEMBER, "join", "finish:20000"]);
+        outcome(&command.env("PATH", "/nonexistent").output().unwrap())
+    };
+    assert_eq!(without("localhost,127.0.0.1").0, 0);
+    let (status, _, err) = without("supercomputer[1-3]");
+    let expected = "libi: the remote shell program ssh is not in PATH\nhint: ";
+    assert!(status == 3 && err.starts_with(expected) && !err.contains("nonexistent"), "{err}");
+}
+
+#[test]
+fn an_unknown_backend_is_named_without_the_search_path() {
+    let (status, out, err) = run(&["--backend", "no-such-shell", "--hosts", "n1", MEMBER]);
+    assert_eq!((status, out.as_str()), (3, ""));
+    assert!(err.starts_with("libi: the remote shell program no-such-shell is not in PATH\n"), "{err}");
+    assert!(!err.contains("/bin"), "{err}");
+}
+
+#[test]
+fn processes_are_counted_in_total_or_per_host() {
+    let ranks = |words: &[&str]| {
+        let words = [words, &[MEMBER, "join", "out:{host}", "finish:20000"]].concat();
+        let (status, out, err) = run(&local(&words));
+        assert_eq!((status, err.as_str()), (0, ""));
+        let mut hosts: Vec<_> = out.lines().map(str::to_owned).collect();
+        hosts.sort_unstable();
+        hosts.join(" ")
+    };
+    assert_eq!(ranks(&["--hosts", "a:2,b:2", "-n", "3"]), "a a b");
+    assert_eq!(ranks(&["--hosts", "a,b", "--processes", "3"]), "a a b");
+    assert_eq!(ranks(&["--host", "a:4,b", "--per-host", "2"]), "a a b b");
+    assert_eq!(run(&["-n", "2", "--per-host", "1", MEMBER]).0, 2);
+}
+
+#[test]
+fn directory_and_environment_are_those_asked_for() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).canonicalize().unwrap();
+    let script = "echo $PWD $A \"$B\"; exec \"$@\"";
+    let mut command = libi(&["--directory", directory.to_str().unwrap(), "--env", "A=1=2", "--env", "B"]);
+    command.args(["/bin/sh", "-c", script, "sh", MEMBER, "join", "finish:20000"]).env("B", "b c");
+    let expected = format!("{} 1=2 b c\n", directory.display());
+    assert_eq!(outcome(&command.output().unwrap()), (0, expected, String::new()));
+    let (status, _, err) = run(&["--env", "LIBI_NO_SUCH_VARIABLE", MEMBER]);
+    assert_eq!((status, err.as_str()), (2, "libi: --env LIBI_NO_SUCH_VARIABLE: the variable is not set\n"));
+    assert_eq!(run(&["--env", "=x", MEMBER]).0, 2);
+}
+
+#[test]
+fn an_output_directory_that_cannot_be_written_is_an_error_before_the_launch() {
+    for directory in ["/proc/libi", "/dev/null/libi", "/proc"] {
+        let (status, out, err) = run(&["--output", directory, MEMBER, "join", "finish:20000"]);
+        assert_eq!((status, out.as_str()), (2, ""), "{err}");
+        assert!(err.starts_with(&format!("libi: {directory}: ")), "{err}");
+    }
+}
+
+#[test]
+fn a_run_is_one_json_document() {
+    let json = |words: &[&str]| -> (i32, serde_json::Value, String) {
+        let (status, out, err) = run(&local(&[&["--json", "--hosts", "a,b"], words].concat()));
+        (status, serde_json::from_str(&out).unwrap(), err)
+    };
+    let (status, document, err) = json(&[MEMBER, "join", "out:text", "only:1:exit:3", "finish:20000"]);
+    assert_eq!(status, 1);
+    assert!(err.contains("text\n") && err.contains("rank 1 on b exited 3"), "output goes to stderr: {err}");
+    assert_eq!((&document["ok"], &document["exit_status"]), (&false.into(), &1.into()));
+    assert_eq!((&document["up"], &document["hosts"][1]["host"]), (&true.into(), &"b".into()));
+    assert_eq!(document["ranks"][0]["exit"]["code"], 0);
+    assert_eq!(
+        (&document["ranks"][1]["exit"]["code"], &document["ranks"][1]["host"]),
+        (&3.into(), &"b".into())
+    );
+
+    let (status, document, _) = json(&[MEMBER, "exit:5"]);
+    assert_eq!((status, &document["up"], &document["hosts_joined"]), (3, &false.into(), &0.into()));
+    assert!(document["hosts"][0]["cause"].is_string(), "{document:#}");
+}
+
+#[test]
+fn output_that_cannot_be_written_to_a_file_is_an_error() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("full");
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    std::os::unix::fs::symlink("/dev/full", directory.join("1.out")).unwrap();
+    let words =
+        ["-n", "2", "--output", directory.to_str().unwrap(), MEMBER, "join", "out:text", "finish:20000"];
+    let (status, out, err) = run(&words);
+    assert_eq!((status, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("full/1.out") && err.contains("No space left on device"), "{err}");
+    assert_eq!(std::fs::read_to_string(directory.join("0.out")).unwrap(), "text\n");
 }

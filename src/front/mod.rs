@@ -61,6 +61,7 @@ pub use options::{LaunchOptions, Output};
 pub use output_files::OutputError;
 pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{LaunchProgress, LinkCounts, Session, Stage};
+pub use this_machine::are_this_machine;
 
 use crate::engine::fd_budget::{FEWEST_FDS, explain};
 use crate::engine::session_io::{SessionIo, inherited};

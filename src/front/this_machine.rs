@@ -38,6 +38,14 @@ pub(super) fn resolve(distributions: &mut [Distribution], options: &LaunchOption
     }
 }
 
+/// Whether all of these hosts are this machine, so that a launch without a
+/// [`backend`](field@LaunchOptions::backend) uses no remote shell.
+#[must_use]
+pub fn are_this_machine(hosts: &HostList) -> bool {
+    let this_machine = ThisMachine::new();
+    hosts.iter().all(|host| this_machine.is(host))
+}
+
 /// This machine's name and addresses.
 struct ThisMachine {
     name: String,

@@ -29,6 +29,9 @@ pub(crate) struct HostsArgs {
     /// The list to expand [default: standard input]
     #[arg(value_name = "LIST", conflicts_with_all = ["file", "from_env"])]
     list: Vec<String>,
+    /// The list to expand, as an option like that of `libi run`
+    #[arg(long, visible_alias = "host", value_name = "LIST", conflicts_with_all = ["list", "file", "from_env"])]
+    hosts: Option<String>,
     /// Read a host file (- for standard input): comments, slots=N
     #[arg(long, value_name = "FILE", conflicts_with = "from_env")]
     file: Option<PathBuf>,
@@ -87,6 +90,9 @@ fn read(arguments: &HostsArgs) -> Result<HostList, CliError> {
     let named = |text: String, parse: fn(&str) -> Result<HostList, HostListError>| {
         parse(&text).map_err(|error| CliError::HostList(error, text))
     };
+    if let Some(hosts) = &arguments.hosts {
+        return named(hosts.clone(), HostList::parse);
+    }
     if !arguments.list.is_empty() {
         return named(arguments.list.join(" "), HostList::parse);
     }

@@ -3,13 +3,13 @@
 //!
 //! Results go to standard output, with `--json` as one document; diagnostics go to standard error.
 //! Exit statuses: 0 success, 1 a member failed, 2 the command line or its input is invalid, 3 the
-//! launch failed, 4 contact with a host was lost, 128 + n ended by signal n.
+//! launch failed, 4 contact with a host was lost, 124 a time limit expired, 128 + n ended by signal n.
 
+mod backend;
 mod doctor;
 mod hosts;
 mod output;
 mod plan;
-mod rsh;
 mod run;
 mod simulate;
 mod trace;

@@ -9,6 +9,7 @@ use libi::hosts::HostListError;
 use libi::hosts::job::JobError;
 
 /// Why a command failed.
+#[derive(Debug)]
 pub(crate) enum CliError {
     /// A host list is invalid; with its text.
     HostList(HostListError, String),
@@ -22,6 +23,8 @@ pub(crate) enum CliError {
     NotText(&'static str),
     /// The launch did not succeed.
     Launch(libi::Error),
+    /// The remote shell program is not in the search path.
+    NoBackend(String),
     /// The environment describes no job.
     NoJob,
     /// A file cannot be read or written.
@@ -61,6 +64,13 @@ impl CliError {
                 )
             }
             Self::Launch(error) => (3, error.to_string()),
+            Self::NoBackend(name) => (
+                3,
+                format!(
+                    "the remote shell program {name} is not in PATH\nhint: install it, or name another one: --backend \
+                     PROGRAM; --backend local starts all processes on this machine"
+                ),
+            ),
             Self::NoJob => (3, NO_JOB.to_owned()),
             Self::File(path, error) => (2, format!("{}: {error}", path.display())),
             Self::Timeline(path, error) => (2, format!("{}: {error}", path.display())),

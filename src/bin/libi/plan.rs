@@ -27,8 +27,11 @@ const LONGEST_PATH: usize = 1_000;
 #[derive(clap::Args)]
 pub(crate) struct PlanArgs {
     /// How many hosts, or a host list; the first is up from the beginning
-    #[arg(long, value_name = "N|LIST")]
-    hosts: String,
+    #[arg(value_name = "HOSTS", required_unless_present = "host_list", conflicts_with = "host_list")]
+    hosts: Option<String>,
+    /// The same as an option, like that of `libi run`
+    #[arg(long = "hosts", visible_alias = "host", value_name = "N|LIST")]
+    host_list: Option<String>,
     /// SEQ: how long one launch keeps its launcher busy
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     seq: Duration,
@@ -60,7 +63,8 @@ pub(crate) fn tree_help() -> String {
 }
 
 pub(crate) fn run(arguments: &PlanArgs) -> Result<(), CliError> {
-    let names = HostSet::read(&arguments.hosts)?;
+    let names =
+        HostSet::read(arguments.hosts.as_ref().or(arguments.host_list.as_ref()).map_or("", String::as_str))?;
     let cost = Cost::new(arguments.seq, arguments.rem).with_constant(arguments.constant);
     if arguments.rank {
         let plans = rank(names.count, &cost);

@@ -26,8 +26,11 @@ Examples:
 #[derive(clap::Args)]
 pub(crate) struct SimulateArgs {
     /// How many hosts, or a host list; the first is up from the beginning
-    #[arg(long, value_name = "N|LIST")]
-    hosts: String,
+    #[arg(value_name = "HOSTS", required_unless_present = "host_list", conflicts_with = "host_list")]
+    hosts: Option<String>,
+    /// The same as an option, like that of `libi run`
+    #[arg(long = "hosts", visible_alias = "host", value_name = "N|LIST")]
+    host_list: Option<String>,
     /// SEQ: how long one launch keeps its launcher busy
     #[arg(long, value_name = "COST", value_parser = units::jitter)]
     seq: Jitter,
@@ -67,7 +70,8 @@ pub(crate) struct SimulateArgs {
 }
 
 pub(crate) fn run(arguments: &SimulateArgs) -> Result<(), CliError> {
-    let hosts = HostSet::read(&arguments.hosts)?;
+    let hosts =
+        HostSet::read(arguments.hosts.as_ref().or(arguments.host_list.as_ref()).map_or("", String::as_str))?;
     let setup = arguments.setup(&hosts);
     let mut seen = RunStatistics { hosts: hosts.count.get(), ..RunStatistics::default() };
     for run in 0..u64::from(arguments.runs) {

@@ -5,7 +5,6 @@ use std::io;
 use std::time::Duration;
 
 use libi::SshProfile;
-use libi::dist::OsBytes;
 use libi::hosts::HostList;
 use nix::sys::resource::{UsageWho, getrusage};
 
@@ -13,6 +12,7 @@ use super::exam::ExamOptions;
 use super::examiner::Examiner;
 use super::finding::Finding;
 use super::remote_shell;
+use crate::backend::BackendChoice;
 
 /// How many hosts are measured at most.
 const MAX_HOSTS: usize = 4;
@@ -44,7 +44,7 @@ pub(super) fn measure(
     examiner: &mut Examiner,
     hosts: &HostList,
     findings: &[Finding],
-    shell: Option<&OsBytes>,
+    choice: &BackendChoice,
 ) -> io::Result<Vec<Gain>> {
     let fine: Vec<usize> =
         (0..).zip(findings).filter(|(_, found)| found.is_fine()).map(|(host, _)| host).collect();
@@ -56,7 +56,7 @@ pub(super) fn measure(
         }
         let mut seen: [Vec<LoginCost>; 2] = Default::default();
         for round in 0..2 * LOGINS_PER_PROFILE {
-            if let Some(cost) = login(examiner, &one, [SshProfile::Own, SshProfile::Fast][round % 2], shell)?
+            if let Some(cost) = login(examiner, &one, [SshProfile::Own, SshProfile::Fast][round % 2], choice)?
             {
                 seen[round % 2].push(cost);
             }
@@ -76,9 +76,9 @@ fn login(
     examiner: &mut Examiner,
     host: &HostList,
     profile: SshProfile,
-    shell: Option<&OsBytes>,
+    choice: &BackendChoice,
 ) -> io::Result<Option<LoginCost>> {
-    let backend = remote_shell::backend(shell, profile, examiner.timeout);
+    let backend = remote_shell::backend(choice, profile, examiner.timeout);
     let options = ExamOptions { login_only: true, ..ExamOptions::default() };
     let before = processor()?;
     let found = examiner.examine(host, &backend, options, None, |_| {})?;

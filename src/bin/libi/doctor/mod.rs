@@ -19,9 +19,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use libi::SshProfile;
-use libi::dist::OsBytes;
 use libi::hosts::HostList;
 
+use crate::backend::{AUTO, BackendChoice};
 use crate::output::{CliError, print, print_json};
 use crate::units;
 use callback::CallbackListener;
@@ -41,7 +41,7 @@ Exit status: 0 a launch would work on all hosts, 2 the command line is invalid,
 Examples:
   libi doctor 'node[001-512]'
   libi doctor --program /opt/tool/daemon \"$(libi hosts --from-env --fold)\"
-  libi doctor --shell rsh --timeout 30s n1 n2 alice@n3
+  libi doctor --backend rsh --timeout 30s n1 n2 alice@n3
   libi doctor --gain 'node[001-512]'
   libi doctor --json 'node[001-512]' | jq '.hosts[] | select(.ok | not)'";
 
@@ -49,14 +49,18 @@ Examples:
 #[derive(clap::Args)]
 pub(crate) struct DoctorArgs {
     /// The hosts to examine
-    #[arg(value_name = "HOSTS", required_unless_present = "file", conflicts_with = "file")]
+    #[arg(value_name = "HOSTS", required_unless_present_any = ["file", "host_list"], conflicts_with = "file")]
     hosts: Vec<String>,
+    /// The hosts to examine, as an option like that of `libi run`
+    #[arg(long = "hosts", visible_alias = "host", value_name = "LIST", conflicts_with_all = ["file", "hosts"])]
+    host_list: Option<String>,
     /// Read a host file (- for standard input) instead
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The program that reaches hosts, called as ssh is; none for this machine
-    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
-    shell: String,
+    /// How to reach hosts: auto, local, ssh, rsh, or a program that is called
+    /// as ssh is. auto is local if all hosts are this machine, else ssh
+    #[arg(long, alias = "shell", value_name = "BACKEND", default_value = AUTO)]
+    backend: String,
     /// A program that has to be executable on each host
     #[arg(long, value_name = "PATH")]
     program: Option<String>,
@@ -78,8 +82,8 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-/// What stands for no program that reaches hosts: all are this machine.
-const HERE: &str = "none";
+/// Stands for the remote shell program if there is none.
+const LOCAL: &str = "local";
 
 /// The options and the results of an examination.
 struct DoctorReport<'a> {
@@ -109,11 +113,9 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
     {
         return Err(CliError::Usage("--program needs a non-empty name without line breaks".to_owned()));
     }
-    let shell = match arguments.shell.as_str() {
-        HERE => None,
-        shell => Some(OsBytes::try_from(shell).map_err(|error| CliError::Usage(error.to_string()))?),
-    };
-    let is_ssh = shell.as_ref().is_some_and(remote_shell::is_ssh);
+    let choice = BackendChoice::new(&arguments.backend, &hosts)?;
+    let shell = choice.program().map_or_else(|| LOCAL.to_owned(), ToString::to_string);
+    let is_ssh = matches!(choice, BackendChoice::Ssh(_));
     if arguments.gain && !is_ssh {
         return Err(CliError::Usage(
             "--gain compares two ssh profiles; it needs ssh as the remote shell program".to_owned(),
@@ -121,7 +123,7 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
     }
     let mut examiner = Examiner::new(at_once_here(arguments), arguments.timeout).map_err(CliError::System)?;
     let began = std::time::Instant::now();
-    let backend = remote_shell::backend(shell.as_ref(), SshProfile::Own, arguments.timeout);
+    let backend = remote_shell::backend(&choice, SshProfile::Own, arguments.timeout);
     let options = ExamOptions { program: arguments.program.clone(), ..ExamOptions::default() };
     let callbacks =
         if arguments.no_direct { None } else { Some(CallbackListener::open().map_err(CliError::System)?) };
@@ -132,12 +134,12 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
     let findings = findings.map_err(CliError::System)?;
     let mut gains = Vec::new();
     if arguments.gain && examiner.interrupted().is_none() {
-        gains = gain::measure(&mut examiner, &hosts, &findings, shell.as_ref()).map_err(CliError::System)?;
+        gains = gain::measure(&mut examiner, &hosts, &findings, &choice).map_err(CliError::System)?;
     }
     let report = DoctorReport {
         hosts: &hosts,
         findings: &findings,
-        shell: &arguments.shell,
+        shell: &shell,
         is_ssh,
         program: arguments.program.as_deref(),
         gains: &gains,
@@ -157,7 +159,7 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
 
 fn listed(arguments: &DoctorArgs) -> Result<HostList, CliError> {
     let Some(path) = &arguments.file else {
-        let text = arguments.hosts.join(" ");
+        let text = arguments.host_list.clone().unwrap_or_else(|| arguments.hosts.join(" "));
         return HostList::parse(&text).map_err(|error| CliError::HostList(error, text));
     };
     let text = if path.as_os_str() == "-" {

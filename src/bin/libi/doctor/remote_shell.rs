@@ -12,25 +12,21 @@ use libi::{Backend, Shell, Ssh, SshProfile};
 use libi_launch::backend::{LaunchMethod, SpawnSpec, SpecError};
 use libi_launch::machine::{HostSpec, Program};
 
-/// The back-end for this remote shell program; `None` is this machine. `ssh` is made verbose and
-/// gets a connect timeout a little shorter than `timeout`.
-pub(super) fn backend(program: Option<&OsBytes>, profile: SshProfile, timeout: Duration) -> Backend {
-    let Some(program) = program else { return Backend::default() };
-    if let Some(rsh) = crate::rsh::rsh_backend(program) {
-        return Backend::Rsh(rsh);
-    }
-    if !is_ssh(program) {
-        return Backend::Shell(Shell::new(program.clone()));
-    }
+use crate::backend::{BackendChoice, rsh};
+
+/// The back-end of an examination. `ssh` is made verbose and gets a connect timeout a little shorter
+/// than `timeout`.
+pub(super) fn backend(choice: &BackendChoice, profile: SshProfile, timeout: Duration) -> Backend {
+    let program = match choice {
+        BackendChoice::Local => return Backend::default(),
+        BackendChoice::Rsh(program) => return Backend::Rsh(rsh(program)),
+        BackendChoice::Program(program) => return Backend::Shell(Shell::new(program.clone())),
+        BackendChoice::Ssh(program) => program,
+    };
     // ssh has to time out before the examination does, because ssh reports the reason.
     let connect_timeout = timeout.saturating_sub(Duration::from_secs(1));
     let options = OsBytes::try_from("LogLevel=DEBUG1").into_iter().collect();
     Backend::Ssh(Ssh { program: program.clone(), profile, options, connect_timeout, ..Ssh::new() })
-}
-
-/// Whether a program is `ssh`, by its file name. Other programs get no options of ssh.
-pub(super) fn is_ssh(program: &OsBytes) -> bool {
-    program.as_bytes().rsplit(|byte| *byte == b'/').next() == Some(b"ssh")
 }
 
 /// The command to start on this machine so that a shell on the host runs `script`.
@@ -61,8 +57,8 @@ mod tests {
     use super::*;
 
     fn args(program: &str, profile: SshProfile) -> Vec<String> {
-        let program = OsBytes::try_from(program).unwrap();
-        let backend = backend(Some(&program), profile, Duration::from_millis(2_500));
+        let choice = BackendChoice::parse(program, &libi::HostList::new()).unwrap();
+        let backend = backend(&choice, profile, Duration::from_millis(2_500));
         let host = HostRef { user: Some("me"), ..HostRef::new("n1") };
         spawn_spec(&backend, host, "echo x").unwrap().args.iter().map(ToString::to_string).collect()
     }
@@ -71,7 +67,7 @@ mod tests {
     fn ssh_is_verbose_and_never_prompts() {
         let own = args("/opt/bin/ssh", SshProfile::Own);
         for option in ["LogLevel=DEBUG1", "BatchMode=yes", "ConnectTimeout=2"] {
-            assert!(own.iter().any(|os_bytes| os_bytes == option), "{own:?} without {option}");
+            assert!(own.iter().any(|arg| arg == option), "{own:?} without {option}");
         }
         assert!(
             own.last().unwrap().contains("/bin/sh -c") && own.last().unwrap().contains("echo"),
@@ -84,7 +80,7 @@ mod tests {
     fn other_programs_get_no_options_of_ssh() {
         let rsh = args("rsh", SshProfile::Own);
         assert_eq!(rsh[rsh.len() - 4..rsh.len() - 1], ["-l", "me", "n1"]);
-        assert!(!rsh.iter().any(|os_bytes| os_bytes.contains("LogLevel")), "{rsh:?}");
+        assert!(!rsh.iter().any(|arg| arg.contains("LogLevel")), "{rsh:?}");
         assert_eq!(args("./ssh-wrapper", SshProfile::Own)[..3], ["-l", "me", "n1"]);
     }
 }

@@ -10,7 +10,7 @@ use libi_launch::transcript::{LoginError, LoginStage};
 use super::finding::{Direct, Finding, Problem};
 use super::gain::{Gain, LoginCost};
 use super::notes::{self, Note, amount, differs, folded};
-use super::{DoctorReport, HERE};
+use super::{DoctorReport, LOCAL};
 use crate::output::table;
 
 /// The maximum length of a host list in a table column, and in a sentence.
@@ -41,8 +41,11 @@ fn head(report: &DoctorReport<'_>) -> String {
         _ if fine == all => "a launch would work".to_owned(),
         _ => format!("a launch would work on {fine} of them"),
     };
-    let by =
-        if report.shell == HERE { "on this machine".to_owned() } else { format!("through {}", report.shell) };
+    let by = if report.shell == LOCAL {
+        "on this machine".to_owned()
+    } else {
+        format!("through {}", report.shell)
+    };
     format!("{hosts} {by}, examined in {}: {verdict}\n\n", rounded(report.took))
 }
 

@@ -1,0 +1,285 @@
+//! `libi run`: launches a program, forwards its input and output, and waits for its end.
+
+mod json;
+mod monitor;
+mod placement;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::num::NonZeroU32;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libi::plan::Strategy;
+use libi::{
+    Backend, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes, Output, Policy,
+    Session, Shell, Ssh, SshProfile,
+};
+
+use crate::backend::{AUTO, BackendChoice, rsh};
+use crate::output::{CliError, print_json};
+use crate::units;
+
+pub(crate) const EXAMPLES: &str = "\
+The program has to join the session: Member::init in Rust, libi_member_init() in
+C. Standard input goes to rank 0.
+
+Exit status: 0 success, 1 a rank failed, 2 the command line or a file is invalid,
+3 the launch failed, 4 contact with a host was lost, 124 the time limit expired,
+128+n ended by signal n.
+
+Examples:
+  libi run -n 4 ./tool --verbose
+  libi run --hosts 'node[01-64]:2' /opt/tool
+  libi run --hosts 'node[01-64]' -n 100 --directory /scratch --env MODE=fast ./tool
+  libi run --hosts 'node[01-64]' --ssh-profile fast \\
+      --ssh-option StrictHostKeyChecking=accept-new /opt/tool
+  libi run --hosts 'node[01-64]' --backend rsh --allow-plain /opt/tool
+  libi run --hosts \"$(libi hosts --from-env --fold)\" \\
+      --min-hosts 60 --timeline launch.json /opt/tool";
+
+/// The exit status when the time limit expires, as that of timeout(1).
+const TIME_LIMIT_STATUS: u8 = 124;
+
+/// The arguments of `libi run`.
+#[derive(clap::Args)]
+pub(crate) struct RunArgs {
+    /// The hosts, with the number of processes on each, as in node[01-64]:2
+    #[arg(long, visible_alias = "host", value_name = "LIST", default_value = "localhost")]
+    hosts: String,
+    /// How many processes in total, as of srun and mpirun: fills the hosts in
+    /// order up to their counts, and spreads the rest evenly
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    processes: Option<NonZeroU32>,
+    /// How many processes on each host, instead of the counts in the list
+    #[arg(long, value_name = "COUNT", conflicts_with = "processes")]
+    per_host: Option<NonZeroU32>,
+    /// How to reach hosts: auto, local, ssh, rsh, or a program that is called
+    /// as ssh is. auto starts processes directly if all hosts are this machine,
+    /// and uses ssh otherwise; with local, hosts are just names
+    #[arg(long, alias = "shell", value_name = "BACKEND", default_value = AUTO)]
+    backend: String,
+    /// The ssh options to use: `own` uses the user's configuration, `fast`
+    /// overrides what costs time (its key exchange is not quantum-safe)
+    #[arg(long, value_name = "own|fast")]
+    ssh_profile: Option<SshProfile>,
+    /// An ssh configuration option; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    ssh_option: Vec<String>,
+    /// Allow back-ends without encryption, such as rsh, where others on the
+    /// network can read and change the traffic; prints a warning
+    #[arg(long)]
+    allow_plain: bool,
+    /// The working directory of the processes [default: the home directory on
+    /// hosts that are reached by a remote shell, else the current directory]
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Set an environment variable of the processes; a NAME alone passes on its
+    /// current value. May be given several times
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<OsString>,
+    /// How many hosts have to join [default: all]
+    #[arg(long, value_name = "COUNT")]
+    min_hosts: Option<u32>,
+    /// Once enough hosts have joined: how long no further host may join or fail
+    /// before the session goes up without the others [default: 4 times the
+    /// slowest launch, at least 2s]
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    settle: Option<Duration>,
+    /// Spare hosts that replace hosts that fail
+    #[arg(long, value_name = "LIST")]
+    spares: Option<String>,
+    /// The launch tree: `late` decides during the launch, others in advance
+    #[arg(long, value_name = "TREE", default_value = "late")]
+    tree: Strategy,
+    /// How long the launch may take
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = units::duration)]
+    deadline: Duration,
+    /// Terminate the session if it has not ended after this time
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    time_limit: Option<Duration>,
+    /// Prefix each output line with its rank
+    #[arg(long)]
+    tag: bool,
+    /// Write output to the files RANK.out and RANK.err in this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "tag")]
+    output: Option<PathBuf>,
+    /// Write the timeline of the launch, for `libi trace` and Chrome
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+    /// Draw the timeline of the launch as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print one JSON document with the launch report and the exit of each rank
+    /// to standard output; the program's output goes to standard error
+    #[arg(long)]
+    json: bool,
+    /// Report how the launch went even if it succeeded
+    #[arg(short, long)]
+    verbose: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &RunArgs) -> Result<ExitCode, CliError> {
+    let hosts = hosts(arguments)?;
+    let options = options(arguments, &hosts)?;
+    let distribution = distribution(arguments, hosts)?;
+    if let Some(directory) = &arguments.output {
+        check_output(directory)?;
+    }
+    crate::output::log_warnings_to_stderr();
+    let signals = monitor::block_termination_signals();
+    let front_end = FrontEnd::new().map_err(CliError::Launch)?;
+    let session = front_end.start(&distribution, &options).map_err(CliError::Launch)?;
+    let session = Arc::new(session);
+    forward_stdin(&session);
+    let outcome = monitor::Monitor::new(arguments, &session).follow(&front_end, &signals);
+    let report = session.report();
+    if let Some(report) = &report {
+        write_timeline(arguments, report)?;
+    }
+    let outcome = outcome?;
+    let status = outcome.exit_status();
+    if arguments.json {
+        print_json(&json::document(&session, report.as_deref(), &outcome, status))?;
+    }
+    if outcome.given_up {
+        return Err(CliError::Launch(report.map_or(libi::Error::Closed, libi::Error::NotLaunched)));
+    }
+    Ok(ExitCode::from(status))
+}
+
+fn write_timeline(arguments: &RunArgs, report: &LaunchReport) -> Result<(), CliError> {
+    let timeline = report.timeline();
+    for (path, text) in [(&arguments.timeline, timeline.chrome_json()), (&arguments.svg, timeline.svg())] {
+        let Some(path) = path else { continue };
+        std::fs::write(path, text).map_err(|error| CliError::File(path.clone(), error))?;
+    }
+    Ok(())
+}
+
+/// The hosts with the number of processes on each.
+fn hosts(arguments: &RunArgs) -> Result<HostList, CliError> {
+    let hosts = parse_hosts(&arguments.hosts)?;
+    if hosts.is_empty() {
+        return Err(CliError::NoHosts);
+    }
+    match (arguments.processes, arguments.per_host) {
+        (Some(total), _) => placement::in_total(&hosts, total),
+        (None, Some(count)) => placement::per_host(&hosts, count),
+        (None, None) => Ok(hosts),
+    }
+}
+
+fn distribution(arguments: &RunArgs, hosts: HostList) -> Result<Distribution, CliError> {
+    let missing = || CliError::Usage("there is no program to launch".to_owned());
+    let (program, args) = arguments.program.split_first().ok_or_else(missing)?;
+    let mut distribution = Distribution::new(program).args(args).hosts(hosts);
+    if let Some(directory) = &arguments.directory {
+        distribution = distribution.current_dir(directory);
+    }
+    for text in &arguments.env {
+        let (name, value) = env_var(text)?;
+        distribution = distribution.env(name, value);
+    }
+    Ok(distribution)
+}
+
+/// Parses `NAME=VALUE`, or `NAME` for its value in this program's environment.
+fn env_var(text: &OsStr) -> Result<(&OsStr, OsString), CliError> {
+    let wrong = |why| CliError::Usage(format!("--env {}: {why}", text.to_string_lossy()));
+    let bytes = text.as_bytes();
+    let (name, value) = match bytes.iter().position(|byte| *byte == b'=') {
+        Some(0) => return Err(wrong("the name is empty")),
+        Some(at) => (OsStr::from_bytes(&bytes[..at]), Some(OsString::from_vec(bytes[at + 1..].to_vec()))),
+        None => (text, std::env::var_os(text)),
+    };
+    Ok((name, value.ok_or_else(|| wrong("the variable is not set"))?))
+}
+
+fn options(arguments: &RunArgs, hosts: &HostList) -> Result<LaunchOptions, CliError> {
+    let spares = arguments.spares.as_deref().map_or(Ok(HostList::new()), parse_hosts)?;
+    let mut all = hosts.clone();
+    for spare in &spares {
+        all.push(spare).map_err(|error| CliError::Usage(error.to_string()))?;
+    }
+    let choice = BackendChoice::new(&arguments.backend, &all)?;
+    let options = LaunchOptions::new()
+        .strategy(arguments.tree)
+        .spares(spares)
+        .input(true)
+        .allow_plain(arguments.allow_plain)
+        .policy(arguments.min_hosts.map_or(Policy::All, Policy::AtLeast))
+        .settle(arguments.settle)
+        .deadline(arguments.deadline)
+        .output(arguments.output.clone().map_or(Output::Events, Output::Files));
+    Ok(match backend(arguments, choice)? {
+        Some(backend) => options.backend(backend),
+        None => options,
+    })
+}
+
+/// The back-end; `None` for the library's default, which starts hosts that are this machine directly
+/// and reaches others by ssh.
+fn backend(arguments: &RunArgs, choice: BackendChoice) -> Result<Option<Backend>, CliError> {
+    let for_ssh = arguments.ssh_profile.is_some() || !arguments.ssh_option.is_empty();
+    if for_ssh && !matches!(choice, BackendChoice::Ssh(_)) {
+        let other = choice.program().map_or_else(|| "no remote shell".to_owned(), ToString::to_string);
+        let text = format!("--ssh-profile and --ssh-option need ssh, but hosts are reached by {other}");
+        return Err(CliError::Usage(text));
+    }
+    let os_bytes = |text: &String| {
+        OsBytes::try_from(text.as_str()).map_err(|error| CliError::Usage(format!("--ssh-option: {error}")))
+    };
+    Ok(Some(match choice {
+        _ if arguments.backend == AUTO && !for_ssh => return Ok(None),
+        BackendChoice::Local => Backend::Local(Local),
+        BackendChoice::Rsh(program) => Backend::Rsh(rsh(&program)),
+        BackendChoice::Program(program) => Backend::Shell(Shell::new(program)),
+        BackendChoice::Ssh(program) => Backend::Ssh(Ssh {
+            program,
+            profile: arguments.ssh_profile.unwrap_or_default(),
+            options: arguments.ssh_option.iter().map(os_bytes).collect::<Result<_, _>>()?,
+            ..Ssh::new()
+        }),
+    }))
+}
+
+fn parse_hosts(text: &str) -> Result<HostList, CliError> {
+    HostList::parse(text).map_err(|error| CliError::HostList(error, text.to_owned()))
+}
+
+/// Checks before the launch that files can be created in the directory for output, which is created
+/// if it is missing.
+fn check_output(directory: &Path) -> Result<(), CliError> {
+    std::fs::create_dir_all(directory).map_err(|error| CliError::File(directory.to_owned(), error))?;
+    let probe = directory.join(format!(".libi-run-{}", std::process::id()));
+    let created = std::fs::File::create_new(&probe);
+    created.map_err(|error| CliError::File(directory.to_owned(), error))?;
+    std::fs::remove_file(&probe).map_err(|error| CliError::File(probe, error))
+}
+
+/// Forwards standard input to the master.
+fn forward_stdin(session: &Arc<Session>) {
+    let weak = Arc::downgrade(session);
+    // The thread is never joined: it may block in a read until the program exits.
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let count = io::stdin().lock().read(&mut buffer).unwrap_or(0);
+            let Some(session) = weak.upgrade() else { return };
+            if count == 0 {
+                let _ = session.wait_up(Duration::MAX);
+                return session.close_input();
+            }
+            if session.write(&buffer[..count], Duration::MAX).is_err() {
+                return;
+            }
+        }
+    });
+}

@@ -1,0 +1,265 @@
+//! Follows a session from its launch to its end: prints output and failures, and records how each
+//! rank ended.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use libi::hosts::HostRef;
+use libi::ranks::Ranks;
+use libi::time::Rounded;
+use libi::{Event, Exit, FrontEnd, HostList, Rank, Session, Stream};
+use nix::sys::signal::{SigSet, Signal};
+
+use super::RunArgs;
+use crate::output::CliError;
+
+/// How long members may take to end after SIGTERM.
+const KILL_GRACE: Duration = Duration::from_secs(2);
+
+/// How a session ended.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// How each rank ended; `None` if that is not known.
+    pub(super) exits: Vec<Option<Exit>>,
+    /// Hosts that were lost after the session was up, with the causes.
+    pub(super) lost_hosts: Vec<(String, String)>,
+    /// Ranks that no longer belong to the session.
+    gone: Ranks,
+    /// Whether the session was given up before it was up.
+    pub(super) given_up: bool,
+    /// Whether contact with a member was lost.
+    pub(super) lost: bool,
+    /// The first error in writing output to files.
+    pub(super) output_error: Option<String>,
+    /// Whether the time limit expired.
+    pub(super) timed_out: bool,
+    /// The signal that ended this program.
+    pub(super) signal: Option<Signal>,
+}
+
+impl Outcome {
+    /// The exit status: see [`super::EXAMPLES`].
+    pub(super) fn exit_status(&self) -> u8 {
+        let failed = self.exits.iter().flatten().any(|exit| *exit != Exit::Code(0));
+        match self.signal {
+            Some(signal) => 128 + signal as u8, // signal numbers are less than 65
+            None if self.given_up => 3,
+            None if self.timed_out => super::TIME_LIMIT_STATUS,
+            None if self.lost => 4,
+            None if self.output_error.is_some() => 2,
+            None => u8::from(failed),
+        }
+    }
+}
+
+/// Follows a session; see the [module](self).
+pub(super) struct Monitor<'a> {
+    arguments: &'a RunArgs,
+    session: &'a Session,
+    outcome: Outcome,
+    /// The progress line on the terminal.
+    progress_line: Option<String>,
+    time_limit_at: Option<Instant>,
+    /// Whether the session is being terminated: how its members end is then no news.
+    terminating: bool,
+}
+
+impl<'a> Monitor<'a> {
+    pub(super) fn new(arguments: &'a RunArgs, session: &'a Session) -> Self {
+        let outcome = Outcome { exits: vec![None; session.size() as usize], ..Outcome::default() };
+        let (progress_line, time_limit_at) = (None, None);
+        Self { arguments, session, outcome, progress_line, time_limit_at, terminating: false }
+    }
+
+    /// Handles events until the session has ended.
+    pub(super) fn follow(
+        mut self,
+        front_end: &FrontEnd,
+        signals: &Receiver<Signal>,
+    ) -> Result<Outcome, CliError> {
+        let result = self.handle_events(front_end, signals);
+        self.clear_progress();
+        result.map(|()| self.outcome)
+    }
+
+    fn handle_events(&mut self, front_end: &FrontEnd, signals: &Receiver<Signal>) -> Result<(), CliError> {
+        loop {
+            if let Ok(signal) = signals.try_recv() {
+                self.message(&format!("{signal}: terminating the session; a second signal kills it"));
+                self.outcome.signal = Some(signal);
+                self.terminate(front_end, signals);
+                return Ok(());
+            }
+            if self.time_limit_at.is_some_and(|at| Instant::now() >= at) {
+                self.message(&self.time_limit_message());
+                self.outcome.timed_out = true;
+                self.terminate(front_end, signals);
+                return Ok(());
+            }
+            self.show_progress();
+            let Some(event) = front_end.next_event(Duration::from_millis(100)) else { continue };
+            if self.handle_event(event)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends all members. A signal stops the wait; dropping the front end kills what is left.
+    fn terminate(&mut self, front_end: &FrontEnd, signals: &Receiver<Signal>) {
+        self.terminating = true;
+        let session = self.session;
+        std::thread::scope(|scope| {
+            let end = scope.spawn(|| session.terminate(KILL_GRACE));
+            while !end.is_finished() && signals.recv_timeout(Duration::from_millis(20)).is_err() {
+                while let Some(event) = front_end.next_event(Duration::ZERO) {
+                    let _ = self.handle_event(event);
+                }
+            }
+        });
+        while let Some(event) = front_end.next_event(Duration::ZERO) {
+            let _ = self.handle_event(event);
+        }
+    }
+
+    /// Handles one event; returns true when the session has ended.
+    fn handle_event(&mut self, event: Event) -> Result<bool, CliError> {
+        match event {
+            Event::Up { .. } => {
+                self.time_limit_at = self.arguments.time_limit.map(|limit| Instant::now() + limit);
+                if let Some(report) = self.session.report()
+                    && (self.arguments.verbose || report.failed().next().is_some() || report.flat().is_some())
+                {
+                    self.message(&report.to_string());
+                }
+            }
+            Event::GivenUp { .. } => {
+                self.outcome.given_up = true;
+                return Ok(true);
+            }
+            Event::Output { rank, stream, ref bytes, .. } => {
+                self.clear_progress();
+                self.print(rank.0, stream, bytes).map_err(CliError::Output)?;
+            }
+            Event::Exited { rank, exit, .. } => {
+                self.outcome.gone.add(rank);
+                if let Some(known) = self.outcome.exits.get_mut(rank.0 as usize) {
+                    *known = Some(exit);
+                }
+                if exit != Exit::Code(0) && !self.terminating {
+                    // Without an exit status contact was lost: the process may still be running.
+                    self.outcome.lost |= matches!(exit, Exit::Shell(_));
+                    self.message(&event.to_string());
+                }
+            }
+            Event::Detached { rank, .. } => self.outcome.gone.add(rank),
+            Event::Lost { ref name, ref ranks, ref reason, .. } => {
+                self.outcome.lost = true;
+                self.outcome.gone.add_all(ranks);
+                self.message(&event.to_string());
+                self.outcome.lost_hosts.push((name.clone(), reason.clone()));
+            }
+            Event::OutputFailed { .. } => {
+                self.message(&event.to_string());
+                self.outcome.output_error = Some(event.to_string());
+            }
+            Event::Done { .. } => return Ok(true),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn host_name(&self, rank: Rank) -> &str {
+        let layout = self.session.layout();
+        let host = layout.host_of(rank).and_then(|host| layout.hosts().entry(host.0 as usize));
+        host.map_or("", |host| host.name)
+    }
+
+    /// Names the ranks that are still running, and their hosts.
+    fn time_limit_message(&self) -> String {
+        let mut running = Ranks::first(self.session.size());
+        running.remove_all(&self.outcome.gone);
+        let limit = Rounded(self.arguments.time_limit.unwrap_or_default());
+        if running.len() == 0 {
+            return format!("the time limit of {limit} expired");
+        }
+        let mut hosts = HostList::new();
+        let mut last = "";
+        for rank in running.iter() {
+            let name = self.host_name(rank);
+            if name != last {
+                // The name comes from a list, so it can be pushed.
+                let _ = hosts.push(HostRef::new(name));
+                last = name;
+            }
+        }
+        let (ranks, hosts) =
+            (shortened(&running.to_string()), shortened(&libi::dist::distinct(&hosts).fold()));
+        format!("the time limit of {limit} expired; terminating {ranks} on {hosts}")
+    }
+
+    fn print(&self, rank: u32, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        let mut text = Vec::new();
+        if self.arguments.tag {
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                text.extend_from_slice(format!("[{rank}] ").as_bytes());
+                text.extend_from_slice(line);
+            }
+        } else {
+            text.extend_from_slice(bytes);
+        }
+        match stream {
+            // With --json, standard output holds the document only.
+            Stream::Out if !self.arguments.json => {
+                let mut out = io::stdout().lock();
+                out.write_all(&text).and_then(|()| out.flush())
+            }
+            _ => io::stderr().lock().write_all(&text),
+        }
+    }
+
+    /// Shows the launch's progress on a terminal.
+    fn show_progress(&mut self) {
+        if self.session.stage() != libi::Stage::Launching || !io::stderr().is_terminal() {
+            return;
+        }
+        let libi::LaunchProgress { joined, failed, waiting } = self.session.progress();
+        let line = format!("{joined} joined, {waiting} in flight, {failed} failed");
+        if self.progress_line.as_ref() != Some(&line) {
+            let _ = write!(io::stderr(), "\r\x1b[K{line}");
+            self.progress_line = Some(line);
+        }
+    }
+
+    fn clear_progress(&mut self) {
+        if self.progress_line.take().is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    fn message(&mut self, text: &str) {
+        self.clear_progress();
+        let _ = writeln!(io::stderr(), "libi: {text}");
+    }
+}
+
+/// Cuts a long list.
+fn shortened(list: &str) -> String {
+    const LONGEST: usize = 200;
+    match list.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{},…", &list[..list[..end].rfind(',').unwrap_or(end)]),
+        None => list.to_owned(),
+    }
+}
+
+/// Blocks the signals that end this program and returns them through a channel instead.
+pub(super) fn block_termination_signals() -> Receiver<Signal> {
+    let (sender, receiver) = channel();
+    let mut signals = SigSet::empty();
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| signals.add(signal));
+    // Threads that are created from here on inherit the signal mask.
+    if signals.thread_block().is_ok() {
+        std::thread::spawn(move || while signals.wait().is_ok_and(|signal| sender.send(signal).is_ok()) {});
+    }
+    receiver
+}
