@@ -168,6 +168,8 @@ pub(crate) fn options(lab: &Path, mark: &str) -> LaunchOptions {
         // What shells do to bytes is asked for here; direct links have tests of their own.
         .links(libi::LinkPolicy::Channel)
         .deadline(Duration::from_secs(20))
+        // The tests check the outcome of every host.
+        .settle(Some(Duration::MAX))
         .rules(rules)
 }
 
