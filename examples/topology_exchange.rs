@@ -6,8 +6,7 @@
 //!
 //! ```text
 //!   front end           master (rank 0)            every member
-//!     topology  ------->  recv
-//!                         broadcast  ----------->  learns its parent
+//!     broadcast  ------------------------------->  learns its parent
 //!                         gather  <--------------  opens a port
 //!     prints    <-------  send
 //!                         broadcast  ----------->  connects to its parent, passes its sum up
@@ -46,7 +45,7 @@ fn launch() -> Done {
     let front_end = FrontEnd::new()?;
     let session = front_end.launch(&processes, &LaunchOptions::local())?;
 
-    session.send(TOPOLOGY).wait(TIMEOUT)?;
+    session.broadcast(TOPOLOGY).wait(TIMEOUT)?;
     let ports = session.recv().wait(TIMEOUT)?;
     for (rank, port) in numbers(&ports)?.iter().enumerate() {
         match parent(TOPOLOGY, rank as u32)? {
@@ -62,9 +61,7 @@ fn launch() -> Done {
 
 /// What each member does.
 fn work(member: &Member) -> Done {
-    // Only the master communicates with the front end.
-    let topology = member.recv().wait(TIMEOUT)?;
-    let topology = member.broadcast(Rank(0), Some(topology)).wait(TIMEOUT)?;
+    let topology = member.broadcast_from_front().wait(TIMEOUT)?;
     let topology = std::str::from_utf8(&topology)?;
     let rank = member.rank().0;
 

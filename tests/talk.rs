@@ -152,6 +152,22 @@ fn messages_sent_before_the_session_is_up_arrive_when_it_is() {
 }
 
 #[test]
+fn the_front_end_reaches_all_members_and_hears_of_all() {
+    for progress in [Progress::Thread, Progress::Manual] {
+        let (lab, front) = (Lab::new(), FrontEnd::with(progress).unwrap());
+        let session = launch(&front, lab.members("a:3,b[1-2]:2", &["join", "talk:everyone", "finish:30000"]));
+        let of = |text: &str| (0..7).map(|rank| Bytes::from(format!("{text} {rank}"))).collect::<Vec<_>>();
+        let gathered = session.gather();
+        session.broadcast("one").wait(TIMEOUT).unwrap();
+        session.broadcast("two").wait(TIMEOUT).unwrap();
+        assert_eq!(gathered.wait(TIMEOUT), Ok(of("one")));
+        let second = session.gather().wait(TIMEOUT);
+        assert_eq!(second, Ok(of("two")), "{}", Heard::all(&front).described());
+        all_is_well("a:3,b[1-2]:2", &Heard::all(&front), &[]);
+    }
+}
+
+#[test]
 fn calls_of_a_session_that_does_not_come_up_end_with_it() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let members = lab.program("/no/such/program", "a", &[]);

@@ -52,8 +52,9 @@ fn compile(name: &str, source: &str, link: Link) -> PathBuf {
 fn work() {
     let member = Member::init().unwrap();
     while std::env::args().len() == 1 {
-        let order = member.recv().wait(TIMEOUT).unwrap();
-        let order = member.broadcast(Rank(0), Some(order)).wait(TIMEOUT).unwrap();
+        // As in C.
+        let order = member.is_master().then(|| member.recv().wait(TIMEOUT).unwrap());
+        let order = member.broadcast(Rank(0), order).wait(TIMEOUT).unwrap();
         let order = String::from_utf8(order.to_vec()).unwrap();
         let Some((what, times)) = order.split_once(' ') else { break };
         let times: u32 = times.parse().unwrap();
@@ -72,7 +73,9 @@ fn work() {
             member.barrier().wait(TIMEOUT).unwrap();
         }
         let each = began.elapsed().as_nanos() / u128::from(times);
-        member.send(each.to_string()).wait(TIMEOUT).unwrap();
+        if member.is_master() {
+            member.send(each.to_string()).wait(TIMEOUT).unwrap();
+        }
     }
     member.drain(TIMEOUT).unwrap();
 }

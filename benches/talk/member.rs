@@ -10,8 +10,7 @@ const ROOT: Rank = Rank(0);
 pub(crate) fn work() {
     let member = Member::init().unwrap();
     loop {
-        let order = member.recv().wait(TIMEOUT).unwrap();
-        let order = member.broadcast(ROOT, Some(order)).wait(TIMEOUT).unwrap();
+        let order = member.broadcast_from_front().wait(TIMEOUT).unwrap();
         let order = String::from_utf8(order.into()).unwrap();
         let words: Vec<_> = order.split(' ').collect();
         let number = |nth: usize| words.get(nth).map_or(0, |word| word.parse::<usize>().unwrap());

@@ -65,7 +65,7 @@ impl Bench {
 
     /// Runs a command in all members. Returns the answer of the master.
     pub(crate) fn words(&self, command: &str) -> Vec<String> {
-        self.session.send(command.to_owned()).wait(TIMEOUT).unwrap();
+        self.session.broadcast(command.to_owned()).wait(TIMEOUT).unwrap();
         let answer = self.session.recv().wait(TIMEOUT).unwrap();
         String::from_utf8(answer.into()).unwrap().split_whitespace().map(str::to_owned).collect()
     }
@@ -79,7 +79,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        self.session.send("end").wait(TIMEOUT).unwrap();
+        self.session.broadcast("end").wait(TIMEOUT).unwrap();
         self.session.wait_done(TIMEOUT).unwrap();
         if let Some(lab) = &self.lab {
             // SAFETY: as above.

@@ -29,12 +29,17 @@ pub(crate) trait CallWaiter: Send + Sync {
 impl<M: Reactor> Executor<M> {
     /// Starts a call.
     pub(crate) fn start(&self, group: GroupId, call: Call) -> CallId {
+        self.start_by(group, |id| CallRequest::Call(group, id, call).into())
+    }
+
+    /// Starts a call by this command.
+    pub(crate) fn start_by(&self, group: GroupId, command: impl FnOnce(CallId) -> M::Command) -> CallId {
         let mut locked = self.shared.lock();
         let id = locked.pending_calls.open(group);
         if locked.run_token == RunToken::Closed {
             locked.pending_calls.finish(id, Err(CommError::Ended));
         } else {
-            self.push(&mut locked, CallRequest::Call(group, id, call).into());
+            self.push(&mut locked, command(id));
             self.process_commands(locked);
         }
         id

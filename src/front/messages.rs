@@ -4,7 +4,7 @@ use libi_comm::{Address, Bytes, Call};
 use libi_core::ids::Rank;
 
 use super::Session;
-use crate::talk::{FRONT_TAG, Pending, data, done};
+use crate::talk::{BROADCAST_TAG, FRONT_TAG, GATHER_TAG, Pending, data, decode_parts, done};
 
 impl Session {
     /// Sends a message to the master, which receives it with [`Member::recv`](crate::Member::recv).
@@ -29,5 +29,28 @@ impl Session {
     pub fn recv(&self) -> Pending<Bytes> {
         let call = Call::Receive { from: Address::Rank(Rank(0)), tag: FRONT_TAG };
         self.runtime.call(self.number, "receiving from the master", call, Box::new(data))
+    }
+
+    /// Sends data to all members, which receive them with
+    /// [`Member::broadcast_from_front`](crate::Member::broadcast_from_front). The operation
+    /// completes when the data no longer need to be buffered here.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn broadcast(&self, message: impl Into<Bytes>) -> Pending<()> {
+        let call = Call::Send { to: Address::Rank(Rank(0)), tag: BROADCAST_TAG, data: message.into() };
+        self.runtime.call(self.number, "the broadcast to all members", call, Box::new(done))
+    }
+
+    /// Receives the data that all members pass to
+    /// [`Member::gather_to_front`](crate::Member::gather_to_front): one part for each rank. The
+    /// parts of members that did not come up are empty.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn gather(&self) -> Pending<Vec<Bytes>> {
+        let call = Call::Receive { from: Address::Rank(Rank(0)), tag: GATHER_TAG };
+        let read = |outcome| decode_parts(data(outcome)?);
+        self.runtime.call(self.number, "the gather of all members", call, Box::new(read))
     }
 }

@@ -6,6 +6,7 @@ use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
 
 use super::Member;
+use super::runtime::MemberCommand;
 use crate::CommError;
 use crate::talk::{FRONT_TAG, Number, Pending};
 use crate::talk::{bytes_of, data, done, found, numbers_in, parts, place};
@@ -195,6 +196,54 @@ impl Member {
         self.runtime.call("the fence", Call::Fence, Box::new(done))
     }
 
+    /// Receives at all members what the front end [broadcasts](crate::Session::broadcast). Like
+    /// other collective operations, all members call it, in the same order; those that follow wait
+    /// until the data arrive.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn f(session: &libi::Session, member: &libi::Member) -> Result<(), libi::CommError> {
+    /// # let timeout = Duration::from_secs(10);
+    /// // In the front end:
+    /// session.broadcast("configuration").wait(timeout)?;
+    /// let answers = session.gather().wait(timeout)?; // one for each rank
+    /// // In every member:
+    /// let configuration = member.broadcast_from_front().wait(timeout)?;
+    /// member.gather_to_front(configuration).wait(timeout)?;
+    /// # let _ = answers; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// At the master [`CommError::FrontEndLost`] if the front end is gone, or
+    /// [`CommError::TimedOut`]; then [`CommError::Cancelled`] at all other members.
+    pub fn broadcast_from_front(&self) -> Pending<Bytes> {
+        const WHAT: &str = "the broadcast of the front end";
+        if self.is_master() {
+            return self.runtime.call_by(WHAT, MemberCommand::BroadcastFromFront, Box::new(data));
+        }
+        let call = Call::Broadcast { root: Rank(0), data: None, length: None };
+        self.runtime.call(WHAT, call, Box::new(data))
+    }
+
+    /// Collects the data of all members, of any lengths, at the front end, which receives them with
+    /// [`Session::gather`](crate::Session::gather). All members call it, in the same order as other
+    /// collective operations. It completes when this member's data no longer need to be buffered
+    /// here.
+    ///
+    /// # Errors
+    /// [`CommError::FrontEndLost`] at the master if the front end is gone.
+    pub fn gather_to_front(&self, data: impl Into<Bytes>) -> Pending<()> {
+        const WHAT: &str = "the gather to the front end";
+        let data = data.into();
+        if self.is_master() {
+            let parts = self.parts_by_rank();
+            let command = move |id| MemberCommand::GatherToFront(id, data, parts);
+            return self.runtime.call_by(WHAT, command, Box::new(done));
+        }
+        let call = Call::Gather { root: Rank(0), data, equal: false };
+        self.runtime.call(WHAT, call, Box::new(|_| Ok(())))
+    }
+
     fn parts_by_rank(&self) -> PartsByRank {
         PartsByRank { size: self.size(), absent: self.absent.clone() }
     }
@@ -224,29 +273,31 @@ impl Member {
         self.runtime.call("receiving from a member", call, Box::new(data))
     }
 
-    /// Sends the front end a message, which gets it by [`Session::recv`](crate::Session::recv). Only the master does; that
-    /// others make the same call has no effect, so that all members may run the same program.
+    /// Sends a message to the front end, which receives it with
+    /// [`Session::recv`](crate::Session::recv). Only the master does; to send data of all members,
+    /// use [`gather_to_front`](Self::gather_to_front).
     ///
     /// # Errors
-    /// [`CommError::FrontEndLost`].
+    /// [`CommError::NotMaster`] at other members, [`CommError::FrontEndLost`].
     pub fn send(&self, message: impl Into<Bytes>) -> Pending<()> {
         const WHAT: &str = "sending to the front end";
         if !self.is_master() {
-            return Pending::over(WHAT, Ok(()));
+            return Pending::over(WHAT, Err(CommError::NotMaster(self.rank())));
         }
         let call = Call::Send { to: Address::FrontEnd, tag: FRONT_TAG, data: message.into() };
         self.runtime.call(WHAT, call, Box::new(done))
     }
 
-    /// Receives the next message that the front end has [sent](crate::Session::send). Only the master does; others who make the same
-    /// call get no bytes, at once. What they need to know the master may [broadcast](Self::broadcast).
+    /// Receives the next message that the front end has [sent](crate::Session::send). Only the
+    /// master does; for data that all members need, use
+    /// [`broadcast_from_front`](Self::broadcast_from_front).
     ///
     /// # Errors
-    /// [`CommError::FrontEndLost`].
+    /// [`CommError::NotMaster`] at other members, [`CommError::FrontEndLost`].
     pub fn recv(&self) -> Pending<Bytes> {
         const WHAT: &str = "receiving from the front end";
         if !self.is_master() {
-            return Pending::over(WHAT, Ok(Bytes::new()));
+            return Pending::over(WHAT, Err(CommError::NotMaster(self.rank())));
         }
         let call = Call::Receive { from: Address::FrontEnd, tag: FRONT_TAG };
         self.runtime.call(WHAT, call, Box::new(data))
@@ -292,14 +343,15 @@ fn guarded(function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static) -> Re
 }
 
 /// Assigns the parts of an outcome to ranks.
-struct PartsByRank {
-    size: u32,
-    absent: Ranks,
+#[derive(Debug)]
+pub(super) struct PartsByRank {
+    pub(super) size: u32,
+    pub(super) absent: Ranks,
 }
 
 impl PartsByRank {
     /// One part per rank; the parts of absent members are empty.
-    fn parts(&self, outcome: Outcome) -> Result<Vec<Bytes>, CommError> {
+    pub(super) fn parts(&self, outcome: Outcome) -> Result<Vec<Bytes>, CommError> {
         let parts = parts(outcome)?;
         if self.absent.is_empty() || parts.len() == self.size as usize {
             return Ok(parts);

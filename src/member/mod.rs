@@ -49,6 +49,7 @@
 //! started.
 
 mod comm;
+mod front_calls;
 mod parent_death;
 mod reactor;
 mod runtime;

@@ -16,6 +16,7 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Node, Notice};
 
+use super::front_calls::{FrontCalls, FrontStep};
 use super::parent_death::clear;
 use super::runtime::{MemberCommand, MemberInfo, MemberStage, MemberState, PARTY};
 use super::signals::{is_fatal, is_handled};
@@ -37,6 +38,9 @@ pub(super) struct MemberSink {
     shared: Arc<Shared<MemberState, MemberCommand>>,
     /// Members that did not come up.
     absent: Ranks,
+    front_calls: FrontCalls,
+    /// Completed calls that concern them.
+    finished: Vec<(CallId, Result<Outcome, CommError>)>,
     termination: Option<Termination>,
     signals: Vec<(Instant, i32)>,
 }
@@ -69,19 +73,26 @@ impl Reactor for MemberReactor {
             return;
         }
         let executed = commands.len() as u64;
+        let mut steps = Vec::new();
         for command in commands {
             match command {
                 MemberCommand::Tell(input) => self.engine.tell(self.id, input, &mut self.sink),
+                MemberCommand::Call(CallRequest::Call(_, id, _))
+                | MemberCommand::BroadcastFromFront(id)
+                | MemberCommand::GatherToFront(id, ..)
+                    if self.sink.termination.is_some() =>
+                {
+                    self.sink.shared.finish(id, Err(CommError::Ended));
+                }
                 MemberCommand::Call(CallRequest::Call(_, id, call)) => {
-                    if self.sink.termination.is_none() {
-                        self.engine.call(self.id, id, call, &mut self.sink);
-                    } else {
-                        self.sink.shared.finish(id, Err(CommError::Ended));
-                    }
+                    self.sink.front_calls.call(id, call, &mut steps);
+                }
+                MemberCommand::BroadcastFromFront(id) => self.sink.front_calls.broadcast(id, &mut steps),
+                MemberCommand::GatherToFront(id, data, parts) => {
+                    self.sink.front_calls.gather(id, data, parts, &mut steps);
                 }
                 MemberCommand::Call(CallRequest::Cancel(_, id)) => {
-                    self.engine.cancel(self.id, id, &mut self.sink);
-                    self.sink.shared.finish(id, Err(CommError::TimedOut { what: "the call" }));
+                    self.sink.front_calls.cancel(id, &mut steps);
                 }
                 MemberCommand::ClearParentDeathSignal => {
                     let mut shared = self.sink.shared.lock();
@@ -93,6 +104,7 @@ impl Reactor for MemberReactor {
                     let _ = self.engine.add_printed(self.id, stream, pipe, &mut self.sink);
                 }
             }
+            self.take(&mut steps);
         }
         self.note(executed);
     }
@@ -100,6 +112,7 @@ impl Reactor for MemberReactor {
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
         let most = [most, self.own_timeout()].into_iter().flatten().min();
         self.engine.turn(most, &mut self.sink)?;
+        self.follow_up();
         self.note(0);
         self.deliver_signals();
         Ok(())
@@ -108,6 +121,7 @@ impl Reactor for MemberReactor {
     fn flush(&mut self) -> io::Result<()> {
         if !fds_were_closed(&self.engine.fd_sentinel()) {
             self.engine.flush(&mut self.sink);
+            self.follow_up();
         }
         self.deliver_signals();
         Ok(())
@@ -122,7 +136,8 @@ impl Reactor for MemberReactor {
 
 impl MemberSink {
     pub(super) fn new(shared: Arc<Shared<MemberState, MemberCommand>>) -> Self {
-        Self { shared, absent: Ranks::new(), termination: None, signals: Vec::new() }
+        let (front_calls, finished) = (FrontCalls::default(), Vec::new());
+        Self { shared, absent: Ranks::new(), front_calls, finished, termination: None, signals: Vec::new() }
     }
 }
 
@@ -145,6 +160,35 @@ impl MemberReactor {
         let arrival = (waits() && session_io.is_some_and(SessionIo::awaits_acknowledgement))
             .then_some(Duration::from_millis(2));
         [by, signals, arrival].into_iter().flatten().min()
+    }
+
+    /// Takes the steps of calls to the front end, and those that follow.
+    fn take(&mut self, steps: &mut Vec<FrontStep>) {
+        while !steps.is_empty() {
+            for step in std::mem::take(steps) {
+                match step {
+                    FrontStep::Call(id, call) => self.engine.call(self.id, id, call, &mut self.sink),
+                    FrontStep::Cancel(id) => self.engine.cancel(self.id, id, &mut self.sink),
+                    FrontStep::Finish(id, result) => self.sink.shared.finish(id, result),
+                }
+            }
+            for (id, result) in std::mem::take(&mut self.sink.finished) {
+                self.sink.front_calls.finished(id, result, steps);
+            }
+        }
+    }
+
+    /// Continues calls to the front end of which a part is complete.
+    fn follow_up(&mut self) {
+        if self.sink.finished.is_empty() {
+            return;
+        }
+        let mut steps = Vec::new();
+        for (id, result) in std::mem::take(&mut self.sink.finished) {
+            self.sink.front_calls.finished(id, result, &mut steps);
+        }
+        self.take(&mut steps);
+        self.engine.flush(&mut self.sink);
     }
 
     /// Updates what calls may be waiting for, after this many more commands.
@@ -193,7 +237,11 @@ impl MemberReactor {
 
 impl EngineSink for MemberSink {
     fn finished(&mut self, _: NodeId, call: CallId, result: Result<Outcome, CommError>) {
-        self.shared.finish(call, result);
+        if self.front_calls.concerns(call) {
+            self.finished.push((call, result));
+        } else {
+            self.shared.finish(call, result);
+        }
     }
 
     fn absent(&mut self, _: NodeId, ranks: &Ranks) {

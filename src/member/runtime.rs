@@ -6,13 +6,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use libi_comm::{Call, CommError};
+use libi_comm::{Bytes, Call, CallId, CommError};
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::ranks::Ranks;
 use libi_launch::machine::{Event as Input, Stream as Standard};
 use nix::errno::Errno;
 
 use super::MemberError;
+use super::comm::PartsByRank;
 use super::parent_death::{ParentDeathSignal, clear};
 use super::reactor::{FLUSH_TIMEOUT, MemberReactor, MemberSink};
 use super::stdio::{LinkStreams, redirect};
@@ -65,6 +66,10 @@ pub(super) struct MemberState {
 pub(super) enum MemberCommand {
     Tell(Input),
     Call(CallRequest),
+    /// At the master: broadcast what the front end sends.
+    BroadcastFromFront(CallId),
+    /// At the master: gather these and other data, and send them to the front end.
+    GatherToFront(CallId, Bytes, PartsByRank),
     Print(Standard, Stream),
     /// Libi's thread is to clear its parent-death signal.
     ClearParentDeathSignal,
@@ -164,6 +169,20 @@ impl MemberRuntime {
             return Pending::over(what, Err(CommError::Ended));
         }
         let id = self.executor.start(PARTY, call);
+        Pending::called(Arc::clone(&self.executor) as _, id, what, read)
+    }
+
+    /// Starts a call by this command.
+    pub(super) fn call_by<T>(
+        &self,
+        what: &'static str,
+        command: impl FnOnce(CallId) -> MemberCommand,
+        read: Reading<T>,
+    ) -> Pending<T> {
+        if fds_were_closed(&self.fd_sentinel) {
+            return Pending::over(what, Err(CommError::Ended));
+        }
+        let id = self.executor.start_by(PARTY, command);
         Pending::called(Arc::clone(&self.executor) as _, id, what, read)
     }
 

@@ -169,6 +169,38 @@ impl<T> fmt::Debug for Pending<T> {
 /// The tag of messages between the front end and the master.
 pub(crate) const FRONT_TAG: u32 = 0;
 
+/// The tag of broadcasts from the front end, on their way to the master.
+pub(crate) const BROADCAST_TAG: u32 = 1;
+
+/// The tag of gathers to the front end, on their way from the master.
+pub(crate) const GATHER_TAG: u32 = 2;
+
+/// Encodes the parts of all ranks: each with its length before it, as 8 bytes in little-endian order.
+pub(crate) fn encode_parts(parts: &[libi_comm::Bytes]) -> libi_comm::Bytes {
+    let mut all = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
+    for part in parts {
+        all.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        all.extend_from_slice(part);
+    }
+    all.into()
+}
+
+/// Decodes the parts of all ranks.
+pub(crate) fn decode_parts(mut all: libi_comm::Bytes) -> Result<Vec<libi_comm::Bytes>, CommError> {
+    const INVALID: CommError = CommError::Protocol("an invalid message of a gather");
+    let mut parts = Vec::new();
+    while !all.is_empty() {
+        let length = *all.first_chunk::<8>().ok_or(INVALID)?;
+        let _ = all.split_to(8);
+        let length = usize::try_from(u64::from_le_bytes(length)).map_err(|_| INVALID)?;
+        if length > all.len() {
+            return Err(INVALID);
+        }
+        parts.push(all.split_to(length));
+    }
+    Ok(parts)
+}
+
 /// The outcome does not belong to the call.
 const OTHER: CommError = CommError::Protocol("what came of a call is not what was called for");
 
@@ -201,6 +233,16 @@ pub(crate) fn found(outcome: Outcome) -> Result<Option<libi_comm::Bytes>, CommEr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_gather_arrive_as_they_were_and_invalid_messages_are_refused() {
+        let parts: Vec<libi_comm::Bytes> = ["one", "", "three"].map(libi_comm::Bytes::from).into();
+        let all = encode_parts(&parts);
+        assert_eq!(decode_parts(all.clone()), Ok(parts));
+        assert_eq!(decode_parts(libi_comm::Bytes::new()), Ok(Vec::new()));
+        assert!(decode_parts(all.slice(..all.len() - 1)).is_err() && decode_parts(all.slice(..5)).is_err());
+        assert!(decode_parts(vec![0xff; 9].into()).is_err());
+    }
 
     #[test]
     fn what_needs_nothing_is_over_at_once_and_only_once() {

@@ -61,6 +61,7 @@ pub(crate) fn talk(member: &Member, word: &str) -> Result<(), Wrong> {
         "flight" => it.flight(number()?),
         "keys" => it.keys(),
         "front" => it.front(),
+        "everyone" => it.everyone(),
         "mismatch" => it.mismatch(number()?),
         "impatient" => it.timeouts(number()?, number()?),
         "endless" => it.endless(number()?),
@@ -290,10 +291,37 @@ impl Talk<'_> {
         self.barrier()
     }
 
+    /// Passes on what the front end broadcasts, and gathers: with the next one already begun.
+    fn everyone(&self) -> Result<(), Wrong> {
+        let first = self.member.broadcast_from_front();
+        let barrier = self.member.barrier();
+        let second = self.member.broadcast_from_front();
+        let first = wait("the first broadcast", first)?;
+        wait("a barrier between", barrier)?;
+        let second = wait("the second broadcast", second)?;
+        for text in [first, second] {
+            let answer = [&text[..], format!(" {}", self.rank).as_bytes()].concat();
+            wait("the gather", self.member.gather_to_front(answer))?;
+        }
+        // The front end sends nothing any more: the call fails for all members, and the next succeeds.
+        let none = self.member.broadcast_from_front().wait(Duration::from_millis(300));
+        if !matches!(none, Err(CommError::TimedOut { .. } | CommError::Cancelled { .. })) {
+            return Err(format!("a broadcast of nothing: {none:?}"));
+        }
+        self.barrier()
+    }
+
     fn front(&self) -> Result<(), Wrong> {
         for _ in 0..2 {
+            if !self.member.is_master() {
+                let refused = || Err(CommError::NotMaster(self.member.rank()));
+                same("receiving elsewhere", &self.member.recv().wait(Duration::ZERO), &refused())?;
+                let sent = self.member.send("x").wait(Duration::ZERO);
+                same("sending elsewhere", &sent, &refused().map(drop::<Bytes>))?;
+                continue;
+            }
             let message = wait("receiving of the front end", self.member.recv())?;
-            same("whether something came", &!message.is_empty(), &self.member.is_master())?;
+            same("whether something came", &!message.is_empty(), &true)?;
             wait("sending to the front end", self.member.send(message))?;
         }
         Ok(())
