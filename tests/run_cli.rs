@@ -62,24 +62,6 @@ fn a_program_that_never_joins_is_reported_with_its_stderr() {
 }
 
 #[test]
-fn a_hundred_hosts_are_launched_under_a_low_descriptor_limit() {
-    let limited = |most: &str, tree: &str| {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", most, LIBI, "run", "--tree", tree]);
-        command
-            .args(["--backend", "local", "--hosts", "n[0-99]", MEMBER, "join", "finish:20000"])
-            .stdin(Stdio::null());
-        outcome(&command.output().unwrap())
-    };
-    for most in ["24", "40"] {
-        assert_eq!(limited(most, "late"), (0, String::new(), String::new()), "{most} files");
-    }
-    // One process cannot launch all of them.
-    let (status, _, err) = limited("40", "flat");
-    assert!(status == 3 && err.contains("no room") && err.contains("Too many open files"), "{err}");
-}
-
-#[test]
 fn standard_input_goes_to_the_master() {
     let mut child = libi(&["-n", "2", "--tag", MEMBER, "join", "read", "finish:20000"])
         .stdin(Stdio::piped())
@@ -158,51 +140,6 @@ fn stand_in(name: &str, settings: &str) -> (std::path::PathBuf, impl Fn(&[&str])
         outcome(&libi(&words).env("LIBI_TEST_SHELL", &config).output().unwrap())
     };
     (ssh, run)
-}
-
-#[test]
-fn an_ssh_failure_is_reported_with_cause_evidence_and_hint() {
-    let (_, run) = stand_in(
-        "told",
-        "fault n1 refuse timed-out\nfault n2 refuse timed-out\nfault n3 refuse host-key\nfault n4 refuse closed\n\
-         fault n5 not-found\nfault n6 exit 9\n",
-    );
-    let (status, out, err) = run(&[
-        "--hosts",
-        "n[0-6]",
-        "--min-hosts",
-        "1",
-        "--settle", // a host that is retried is reported with its last error
-        "2m",
-        "--ssh-profile",
-        "fast",
-        MEMBER,
-        "join",
-        "finish:20000",
-    ]);
-    assert_eq!((status, out.as_str()), (0, ""), "{err}");
-    let said = |cause: &str, known_by: &str, evidence: &str| {
-        let line = err.lines().find(|line| line.trim_start().starts_with(cause));
-        let line = line.unwrap_or_else(|| panic!("{cause} is not in {err}"));
-        assert!(line.contains(known_by) && line.ends_with(evidence), "{line}");
-    };
-    assert!(err.starts_with("libi: 1 of 7 hosts joined; up after "), "{err}");
-    said(
-        "n[1-2]  connection timed out (",
-        "(ssh exited 255 after ",
-        ": \"ssh: connect to host n1 port 22: Connection timed out\")",
-    );
-    said(
-        "n3  unknown host key (",
-        "(ssh exited 255 after ",
-        ": \"No ED25519 host key is known for n3 and you have requested strict checking.\")",
-    );
-    said("n4  connection closed before login (", "ssh", ": \"Connection closed by n4 port 22\")");
-    said("n5  program not found (", "(exited 127 after ", ": not found\")");
-    said("n6  exited 9 before joining, after ", "", "s");
-    let hints: Vec<_> = err.lines().filter(|line| line.starts_with("hint: ")).collect();
-    assert_eq!(hints.len(), 4, "{err}");
-    assert!(hints[0].starts_with("hint: `libi doctor n[1-2]` "), "{err}");
 }
 
 #[test]
@@ -329,4 +266,72 @@ fn output_that_cannot_be_written_to_a_file_is_an_error() {
     assert_eq!((status, out.as_str()), (2, ""), "{err}");
     assert!(err.contains("full/1.out") && err.contains("No space left on device"), "{err}");
     assert_eq!(std::fs::read_to_string(directory.join("0.out")).unwrap(), "text\n");
+}
+
+/// Tests that take tens of seconds.
+mod slow {
+    use super::*;
+
+    #[test]
+    fn a_hundred_hosts_are_launched_under_a_low_descriptor_limit() {
+        let limited = |most: &str, tree: &str| {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", most, LIBI, "run", "--tree", tree]);
+            command
+                .args(["--backend", "local", "--hosts", "n[0-99]", MEMBER, "join", "finish:20000"])
+                .stdin(Stdio::null());
+            outcome(&command.output().unwrap())
+        };
+        for most in ["24", "40"] {
+            assert_eq!(limited(most, "late"), (0, String::new(), String::new()), "{most} files");
+        }
+        // One process cannot launch all of them.
+        let (status, _, err) = limited("40", "flat");
+        assert!(status == 3 && err.contains("no room") && err.contains("Too many open files"), "{err}");
+    }
+
+    #[test]
+    fn an_ssh_failure_is_reported_with_cause_evidence_and_hint() {
+        let (_, run) = stand_in(
+            "told",
+            "fault n1 refuse timed-out\nfault n2 refuse timed-out\nfault n3 refuse host-key\nfault n4 refuse closed\n\
+             fault n5 not-found\nfault n6 exit 9\n",
+        );
+        let (status, out, err) = run(&[
+            "--hosts",
+            "n[0-6]",
+            "--min-hosts",
+            "1",
+            "--settle", // a host that is retried is reported with its last error
+            "2m",
+            "--ssh-profile",
+            "fast",
+            MEMBER,
+            "join",
+            "finish:20000",
+        ]);
+        assert_eq!((status, out.as_str()), (0, ""), "{err}");
+        let said = |cause: &str, known_by: &str, evidence: &str| {
+            let line = err.lines().find(|line| line.trim_start().starts_with(cause));
+            let line = line.unwrap_or_else(|| panic!("{cause} is not in {err}"));
+            assert!(line.contains(known_by) && line.ends_with(evidence), "{line}");
+        };
+        assert!(err.starts_with("libi: 1 of 7 hosts joined; up after "), "{err}");
+        said(
+            "n[1-2]  connection timed out (",
+            "(ssh exited 255 after ",
+            ": \"ssh: connect to host n1 port 22: Connection timed out\")",
+        );
+        said(
+            "n3  unknown host key (",
+            "(ssh exited 255 after ",
+            ": \"No ED25519 host key is known for n3 and you have requested strict checking.\")",
+        );
+        said("n4  connection closed before login (", "ssh", ": \"Connection closed by n4 port 22\")");
+        said("n5  program not found (", "(exited 127 after ", ": not found\")");
+        said("n6  exited 9 before joining, after ", "", "s");
+        let hints: Vec<_> = err.lines().filter(|line| line.starts_with("hint: ")).collect();
+        assert_eq!(hints.len(), 4, "{err}");
+        assert!(hints[0].starts_with("hint: `libi doctor n[1-2]` "), "{err}");
+    }
 }
