@@ -32,6 +32,19 @@
 //!     libi-core (pure)
 //! ```
 //!
+//! # Logging
+//! A front end logs through the crate [`log`]:
+//!
+//! | target | debug | info | warn |
+//! |---|---|---|---|
+//! | `libi::launch` | each state that a host enters: attempt, launcher, time, cause | the outcome of a launch | a launch in the clear |
+//! | `libi::link` | each host whose direct link is decided | | |
+//! | `libi::session` | each member that ends or detaches | lost hosts, failures to write output, the end | |
+//!
+//! Members log their own stages under `libi::session` at debug level. The data that members
+//! exchange or print are not logged.
+//!
+//! # Command line
 //! The program `libi` is built with the feature `cli`, which is off by default, so that embedding
 //! the library does not compile it.
 #![deny(missing_docs)]

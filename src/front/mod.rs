@@ -3,30 +3,10 @@
 //! A [`FrontEnd`] drives the launch state machines of its sessions, either in a background thread
 //! or, with [`Progress::Manual`], whenever the caller [dispatches](FrontEnd::dispatch). A process
 //! may have any number of front ends; they share nothing.
-//!
-//! # What may fail
-//!
-//! | what | how it is reported |
-//! |---|---|
-//! | the remote shell, such as `rsh`, sends in the clear, and that is not [allowed](LaunchOptions::allow_plain) | [`Error::Plain`], before anything is started |
-//! | the distributions are invalid | [`Error::Distribution`] or [`Error::Layout`], before anything is started |
-//! | no file descriptors or threads are available | [`Error::System`] |
-//! | hosts do not join | [`Error::NotLaunched`] by the deadline, with the cause for each host; or the report names them, if the [policy](LaunchOptions::policy) allows the launch to go on without them |
-//! | a host is lost later | [`Event::Lost`] |
-//! | this process ends, for whatever reason | all processes that it started and that have not detached end as well |
-
-//! # File descriptors
-//!
-//! A launcher keeps up to five file descriptors for each host that it has launched itself, of which
-//! one is for its direct connection. When the soft limit of open files (`RLIMIT_NOFILE`) is nearly
-//! used up, it is raised as far as needed, at most to the hard limit. The limit belongs to the whole
-//! process, hence to the embedding program as well; a program that uses `select` sets a hard limit of
-//! 1,024. Started processes get the original soft limit. When the limit is reached, other hosts
-//! launch the remaining ones. If there are none, these hosts fail with
-//! [`Cause::OutOfResources`](crate::Cause::OutOfResources).
 
 mod distribution;
 mod event;
+mod log_lines;
 mod messages;
 mod options;
 mod output_files;
@@ -137,6 +117,27 @@ impl fmt::Debug for Error {
 }
 
 /// Launches sessions. Dropping it ends them: members that have not detached are killed.
+///
+/// # What may fail
+///
+/// | what | how it is reported |
+/// |---|---|
+/// | the remote shell, such as `rsh`, sends in the clear, and that is not [allowed](LaunchOptions::allow_plain) | [`Error::Plain`], before anything is started |
+/// | the distributions are invalid | [`Error::Distribution`] or [`Error::Layout`], before anything is started |
+/// | no file descriptors or threads are available | [`Error::System`] |
+/// | hosts do not join | [`Error::NotLaunched`] by the deadline, with the cause for each host; or the report names them, if the [policy](LaunchOptions::policy) allows the launch to go on without them |
+/// | a host is lost later | [`Event::Lost`] |
+/// | this process ends, for whatever reason | all processes that it started and that have not detached end as well |
+///
+/// # File descriptors
+///
+/// A launcher keeps up to five file descriptors for each host that it has launched itself, of which
+/// one is for its direct connection. When the soft limit of open files (`RLIMIT_NOFILE`) is nearly
+/// used up, it is raised as far as needed, at most to the hard limit. The limit belongs to the whole
+/// process, hence to the embedding program as well; a program that uses `select` sets a hard limit of
+/// 1,024. Started processes get the original soft limit. When the limit is reached, other hosts
+/// launch the remaining ones. If there are none, these hosts fail with
+/// [`Cause::OutOfResources`](crate::Cause::OutOfResources).
 pub struct FrontEnd {
     runtime: Arc<FrontRuntime>,
     last_number: AtomicU64,
@@ -250,6 +251,7 @@ impl FrontEnd {
         let backend = resolved.backend.clone().with_trailer_tag(TrailerTag(mark));
         if backend.is_plaintext() {
             log::warn!(
+                target: log_lines::LAUNCH,
                 "session {} is launched through {backend}, in the clear: anyone on the network can read and change its data",
                 layout.session().0
             );

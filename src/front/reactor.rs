@@ -12,6 +12,7 @@ use libi_core::time::Instant;
 use libi_launch::machine::{Ending, Event as Input, Node, Notice};
 
 use super::event::Event;
+use super::log_lines::LogLines;
 use super::report::LaunchReport;
 use super::runtime::{FrontCommand, FrontShared, FrontState};
 use super::session::{SessionNumber, Stage};
@@ -136,7 +137,7 @@ impl FrontReactor {
     fn count(&mut self) {
         let mut shared = self.sink.shared.lock();
         self.launching = false;
-        let mut done = Vec::new();
+        let (mut done, mut lines, now) = (Vec::new(), LogLines::default(), self.engine.now());
         for (number, status) in &mut shared.state.sessions {
             let session_io = self.sink.ids.get(number).and_then(|id| self.engine.session_io(*id));
             let Some(node) = session_io.map(SessionIo::node) else { continue };
@@ -147,15 +148,21 @@ impl FrontReactor {
             // A session that is over delivers no more output.
             if status.done_is_due && (node.has_relayed_output() || status.stage == Stage::Over) {
                 status.done_is_due = false;
-                done.push((*number, Event::Done { session: status.session() }));
+                let event = Event::Done { session: status.session() };
+                lines.event(&event, status);
+                done.push((*number, event));
             }
+            lines.hosts(status, node, now);
             status.update_links(node);
         }
         if !done.is_empty() {
             shared.state.events.extend(done);
             shared.state.announce();
             self.sink.shared.announce(shared);
+        } else {
+            drop(shared);
         }
+        lines.emit();
     }
 
     fn forget_retired(&mut self) {
@@ -219,6 +226,7 @@ impl EngineSink for FrontSink {
         let FrontState { sessions, events, .. } = &mut shared.state;
         let Some(status) = sessions.get_mut(&number) else { return };
         let session = status.session();
+        let (mut lines, known_events) = (LogLines::default(), events.len());
         match notice {
             Notice::Output(rank, stream, bytes) => {
                 if let Some(files) = &mut status.files {
@@ -259,9 +267,14 @@ impl EngineSink for FrontSink {
             Notice::Over => status.stage = Stage::Over,
             Notice::Signal(_) | Notice::End(_) => {}
         }
+        if status.stage != Stage::Launching {
+            lines.hosts(status, node, now);
+        }
+        events.range(known_events..).for_each(|(_, event)| lines.event(event, status));
         let has_ended = status.stage >= Stage::GivenUp;
         shared.state.announce();
         self.shared.announce(shared);
+        lines.emit();
         if has_ended {
             self.shared.end_calls_of(number);
         }

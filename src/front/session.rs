@@ -13,6 +13,7 @@ use libi_launch::machine::{Ending, Event as Input, Node, WINDOW};
 
 use super::Error;
 use super::event::Event;
+use super::log_lines::LoggedHosts;
 use super::output_files::{OutputError, OutputFiles};
 use super::report::LaunchReport;
 use super::runtime::{FrontCommand, FrontRuntime};
@@ -81,6 +82,7 @@ pub(super) struct SessionStatus {
     /// How the leaders ended that have ended.
     leader_exits: BTreeMap<HostIndex, Exit>,
     pub(super) output_error: Option<OutputError>,
+    pub(super) logged: LoggedHosts,
 }
 
 impl SessionStatus {
@@ -102,6 +104,7 @@ impl SessionStatus {
             lost_hosts: BTreeMap::new(),
             leader_exits: BTreeMap::new(),
             output_error: None,
+            logged: LoggedHosts::default(),
         }
     }
 
@@ -166,10 +169,22 @@ impl SessionStatus {
 
     /// Notes that a host is lost.
     pub(super) fn host_lost(&mut self, host: HostIndex, failure: Failure) -> Event {
-        let reason = plain_cause(&failure, |launcher| self.described(launcher));
+        let reason = self.cause(&failure);
         self.lost_hosts.insert(host, reason.clone());
         let (session, name) = (self.session(), self.host_name(host));
         Event::Lost { session, host, name, ranks: self.lost_on(host), failure, reason }
+    }
+
+    /// The cause of a failure, with the names of other hosts.
+    pub(super) fn cause(&self, failure: &Failure) -> String {
+        plain_cause(failure, |launcher| self.described(launcher))
+    }
+
+    /// How the members of the session ended, in one line.
+    pub(super) fn summary(&self) -> String {
+        let lost: usize = self.lost_hosts.keys().map(|host| self.lost_on(*host).len()).sum();
+        let (session, ended, detached) = (self.session(), self.ended.len(), self.detached.len());
+        format!("{session} is done: {ended} members ended, {detached} detached, {lost} lost")
     }
 
     /// A host that has ended or is lost, and how.

@@ -1,52 +1,4 @@
 //! A member: a process that was started as part of a session.
-//!
-//! # States
-//!
-//! ```text
-//!   init()                    the session is up          detach()
-//!     Joining ----------------------> Up -----------------------> Detached: lives on by itself
-//!        |                            |
-//!        | the session ends, or the link to the parent is lost
-//!        v                            v
-//!     ended by the session's signal; killed when the grace period is over
-//! ```
-//!
-//! # Standard streams
-//! After [`Member::init`] the standard streams are as a program expects, even if the link came
-//! through them: standard input is empty, and output goes to the front end. Until a process
-//! [detaches](Member::detach), nothing that it wrote to standard error is lost if it crashes; the
-//! same holds for standard output, unless the process was started through a remote shell.
-//!
-//! # Communication
-//! Between `init` and `detach` members [communicate](crate::talk) with each other and with the
-//! front end. Each method starts an operation and returns a [`Pending`](crate::Pending) at once.
-//!
-//! # When a leader ends
-//! The first process of each host, its leader, relays for others. If it ends, the members that
-//! depend on it end as well. A program that does its work and ends calls [`Member::drain`] first,
-//! which waits until no other member needs this process; a program that lives on calls
-//! [`Member::detach`].
-//!
-//! # Processes that a member starts
-//! Every member leads a process group. Processes that it starts stay in this group unless they or
-//! their starter move them with `setpgid` or `setsid`, as shells with job control and daemons do.
-//! Until the member detaches, its group gets SIGKILL
-//!
-//! - when the session ends, after the grace period;
-//! - when the member ends for whatever reason, if its parent has started it directly: all members
-//!   but those that a remote shell has started.
-//!
-//! Libi does not end
-//!
-//! - processes in other groups;
-//! - the group of a member that a remote shell has started, if that member ends before the session;
-//! - the group of a member whose parent, which may be the front end, crashes or is killed: the
-//!   kernel then kills the member itself and nothing else.
-//!
-//! A program that needs more can give its children a parent-death signal (`PR_SET_PDEATHSIG`), or
-//! become a subreaper (`PR_SET_CHILD_SUBREAPER`). Libi makes no process a subreaper: front ends and
-//! members are users' programs, and their `waitpid(-1)` would return children that they have not
-//! started.
 
 mod comm;
 mod front_calls;
@@ -85,6 +37,54 @@ pub struct MemberOptions {
 ///
 /// Dropping it does not detach the process; it passes on the remaining output, for at most one
 /// second. Call [`drain`](Self::drain) or [`detach`](Self::detach).
+///
+/// # States
+///
+/// ```text
+///   init()                    the session is up          detach()
+///     Joining ----------------------> Up -----------------------> Detached: lives on by itself
+///        |                            |
+///        | the session ends, or the link to the parent is lost
+///        v                            v
+///     ended by the session's signal; killed when the grace period is over
+/// ```
+///
+/// # Standard streams
+/// After [`Member::init`] the standard streams are as a program expects, even if the link came
+/// through them: standard input is empty, and output goes to the front end. Until a process
+/// [detaches](Member::detach), nothing that it wrote to standard error is lost if it crashes; the
+/// same holds for standard output, unless the process was started through a remote shell.
+///
+/// # Communication
+/// Between `init` and `detach` members [communicate](crate::talk) with each other and with the
+/// front end. Each method starts an operation and returns a [`Pending`](crate::Pending) at once.
+///
+/// # When a leader ends
+/// The first process of each host, its leader, relays for others. If it ends, the members that
+/// depend on it end as well. A program that does its work and ends calls [`Member::drain`] first,
+/// which waits until no other member needs this process; a program that lives on calls
+/// [`Member::detach`].
+///
+/// # Processes that a member starts
+/// Every member leads a process group. Processes that it starts stay in this group unless they or
+/// their starter move them with `setpgid` or `setsid`, as shells with job control and daemons do.
+/// Until the member detaches, its group gets SIGKILL
+///
+/// - when the session ends, after the grace period;
+/// - when the member ends for whatever reason, if its parent has started it directly: all members
+///   but those that a remote shell has started.
+///
+/// Libi does not end
+///
+/// - processes in other groups;
+/// - the group of a member that a remote shell has started, if that member ends before the session;
+/// - the group of a member whose parent, which may be the front end, crashes or is killed: the
+///   kernel then kills the member itself and nothing else.
+///
+/// A program that needs more can give its children a parent-death signal (`PR_SET_PDEATHSIG`), or
+/// become a subreaper (`PR_SET_CHILD_SUBREAPER`). Libi makes no process a subreaper: front ends and
+/// members are users' programs, and their `waitpid(-1)` would return children that they have not
+/// started.
 pub struct Member {
     runtime: MemberRuntime,
     rank: Rank,

@@ -277,5 +277,12 @@ impl EngineSink for MemberSink {
         if stage == MemberStage::Ending {
             self.shared.end_calls_of(PARTY);
         }
+        log::debug!(
+            target: "libi::session",
+            "{} on {}: {}",
+            node.rank().map_or_else(|| "a member".to_owned(), |rank| rank.to_string()),
+            node.host().map_or("an unknown host", |(_, name)| name),
+            if stage == MemberStage::Up { "the session is up" } else { "the session is ending" },
+        );
     }
 }
