@@ -90,6 +90,9 @@ pub struct LaunchOptions {
 pub enum Output {
     /// It arrives as [`Event::Output`](super::Event::Output). Output that the caller does not take
     /// exerts backpressure on the member that printed it.
+    ///
+    /// What a process prints before it joins is passed on when it has joined. Of more than 64 KiB,
+    /// the first and the last 32 KiB are passed on, and a line between them counts the rest.
     #[default]
     Events,
     /// It is written to files in this directory, `RANK.out` and `RANK.err`, on the machine of the

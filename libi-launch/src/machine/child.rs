@@ -23,13 +23,13 @@ use libi_core::join::{MemberRole, Ticket};
 use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 
+use super::early_output::EarlyOutput;
 use super::link_reader::LinkReader;
 use super::output_relay::{Stream, WINDOW};
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 /// How much of the end of a child's output is kept as evidence.
 const TAIL: usize = 2_000;
-const BACKLOG: usize = 32 << 10;
 
 /// The state of a child.
 #[derive(Debug)]
@@ -79,8 +79,8 @@ pub(super) struct Child {
     /// since the last grant.
     pub(super) credit: u32,
     pub(super) uncredited: u32,
-    /// What the child has printed before its hello, and the end of everything it has printed.
-    backlog: Vec<(Stream, Vec<u8>)>,
+    early_output: EarlyOutput,
+    /// The end of everything that the child has printed.
     tail: Vec<u8>,
 }
 
@@ -119,7 +119,7 @@ impl Child {
             in_tree: false,
             credit: WINDOW,
             uncredited: 0,
-            backlog: Vec::new(),
+            early_output: EarlyOutput::default(),
             tail: Vec::new(),
         }
     }
@@ -165,18 +165,11 @@ impl Child {
     /// Keeps output that arrives before the hello.
     pub(super) fn printed(&mut self, stream: Stream, text: Vec<u8>) {
         self.remember(&text);
-        let held: usize = self.backlog.iter().map(|(_, text)| text.len()).sum();
-        if held + text.len() > BACKLOG {
-            self.backlog.clear();
-            self.backlog.push((stream, b"[libi: the beginning is left out]\n".to_vec()));
-            self.backlog.push((stream, self.tail.clone()));
-        } else {
-            self.backlog.push((stream, text));
-        }
+        self.early_output.push(stream, text);
     }
 
-    pub(super) fn take_backlog(&mut self) -> Vec<(Stream, Vec<u8>)> {
-        std::mem::take(&mut self.backlog)
+    pub(super) fn take_early_output(&mut self) -> Vec<(Stream, Vec<u8>)> {
+        self.early_output.take()
     }
 
     /// Keeps the end of what the child prints.

@@ -83,6 +83,7 @@
 
 mod child;
 mod contract;
+mod early_output;
 mod host_table;
 mod launch_window;
 mod link_reader;

@@ -129,7 +129,7 @@ impl Node {
         let (blocks, launch) = (child.blocks.clone(), child.launch);
         let is_local = launch.is_none();
         self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
-        self.forward_backlog(link);
+        self.forward_early_output(link);
         let (host, name) = match launch {
             Some(Launch { host, .. }) => {
                 (host, self.host_specs.get(&host).map(|spec| spec.name.clone()).unwrap_or_default())

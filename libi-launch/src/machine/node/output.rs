@@ -52,11 +52,11 @@ impl Node {
     }
 
     /// Turns output that a child has printed before its hello into output of its rank.
-    pub(super) fn forward_backlog(&mut self, link: LinkId) {
+    pub(super) fn forward_early_output(&mut self, link: LinkId) {
         let Some(child) = self.children.get_mut(&link) else { return };
-        let (rank, backlog) = (child.rank(), child.take_backlog());
+        let (rank, early_output) = (child.rank(), child.take_early_output());
         let Some(rank) = rank else { return };
-        for (stream, text) in backlog {
+        for (stream, text) in early_output {
             self.buffer_output(None, OutputPiece { rank, stream, text });
         }
     }
