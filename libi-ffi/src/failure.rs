@@ -126,6 +126,7 @@ fn cause(cause: &Cause) -> libi_cause {
         Cause::Unreachable => LIBI_CAUSE_UNREACHABLE,
         Cause::LauncherLost(_) => LIBI_CAUSE_LAUNCHER_LOST,
         Cause::Cancelled | Cause::SettleElapsed => LIBI_CAUSE_ABANDONED,
+        Cause::MasterFailed(_) | Cause::LaunchFailed(_) => LIBI_CAUSE_ABANDONED,
     }
 }
 

@@ -94,6 +94,20 @@ pub enum Cause {
     /// It was not up when the launch had settled: enough hosts were up, and no other host had joined
     /// or failed for the settle time.
     SettleElapsed,
+    /// It was given up, or never tried, because this host failed: it has the master, without which
+    /// the session cannot come up.
+    MasterFailed(HostIndex),
+    /// It was given up, or never tried, because too many other hosts had failed, such as this one.
+    LaunchFailed(HostIndex),
+}
+
+impl Cause {
+    /// Whether the launch was cut short for a reason that lies elsewhere, and says nothing about
+    /// the host.
+    #[must_use]
+    pub fn is_cut_short(&self) -> bool {
+        matches!(self, Self::Cancelled | Self::SettleElapsed | Self::MasterFailed(_) | Self::LaunchFailed(_))
+    }
 }
 
 impl fmt::Display for Cause {
@@ -112,6 +126,8 @@ impl fmt::Display for Cause {
             Self::LauncherLost(launcher) => write!(f, "assigned to {launcher}, which is lost"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::SettleElapsed => f.write_str("not up within the settle time"),
+            Self::MasterFailed(host) => write!(f, "given up: {host} has the master, and failed"),
+            Self::LaunchFailed(host) => write!(f, "given up: the launch had already failed with {host}"),
         }
     }
 }
@@ -254,7 +270,10 @@ impl Failure {
             Cause::OutOfResources(_) | Cause::Closed | Cause::TimedOut => true,
             Cause::HeartbeatLost | Cause::LauncherLost(_) => true,
             Cause::NotStarted(_) | Cause::Protocol(_) | Cause::Version(_) | Cause::WrongTicket => false,
-            Cause::Cancelled | Cause::SettleElapsed | Cause::Unreachable => false,
+            Cause::Unreachable => false,
+            Cause::Cancelled | Cause::SettleElapsed | Cause::MasterFailed(_) | Cause::LaunchFailed(_) => {
+                false
+            }
         }
     }
 

@@ -205,7 +205,10 @@ impl LaunchReport {
                 // It joined at an unknown time.
                 None => (self.up && host.failure.is_none()).then_some(self.took),
             },
-            ended: host.failure.as_ref().map(|failure| (at(host, failure.elapsed), self.text(failure).cause)),
+            ended: host
+                .failure
+                .as_ref()
+                .map(|failure| (at(host, failure.elapsed), self.host_text(host, failure).cause)),
         };
         Timeline {
             session: self.session.to_string(),
@@ -240,7 +243,7 @@ impl fmt::Display for LaunchReport {
         write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
         let mut groups: BTreeMap<FailureText, Group> = BTreeMap::new();
         for (host, failure) in self.failed() {
-            groups.entry(self.text(failure)).or_default().add(host, failure);
+            groups.entry(self.host_text(host, failure)).or_default().add(host, failure);
         }
         for (text, group) in &groups {
             group.write(text, f)?;
@@ -259,6 +262,12 @@ impl fmt::Display for LaunchReport {
             let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
             let all = Some(hosts.fold()).filter(|all| all.len() <= FoldedHosts::MOST);
             write!(f, "\nhint: {}", wording::advice(topic, self.is_rsh, all.as_deref().unwrap_or(one), one))?;
+        }
+        if let Some(HostReport { name, .. }) = self.failed_master_host() {
+            write!(
+                f,
+                "\nhint: no session comes up without {name}, which has the master: put another host first, or name spare hosts"
+            )?;
         }
         Ok(())
     }
@@ -286,6 +295,9 @@ impl Group {
 
     fn write(&self, text: &FailureText, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cause, after) = (&text.cause, Rounded(self.longest));
+        if text.is_consequence {
+            return write!(f, "\n  {}  {cause}", FoldedHosts(&self.hosts));
+        }
         let Some(known_by) = &text.known_by else {
             write!(f, "\n  {}  {cause}, after {after}", FoldedHosts(&self.hosts))?;
             write_ranks(&self.members, f)?;
@@ -311,6 +323,18 @@ impl LaunchReport {
                 None => launcher.to_string(),
             }
         })
+    }
+
+    fn host_text(&self, host: &HostReport, failure: &Failure) -> FailureText {
+        let name =
+            |host: HostIndex| self.hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
+        FailureText::of_consequence(failure, host.attempts, name).unwrap_or_else(|| self.text(failure))
+    }
+
+    /// The host of the master, if its failure ended a launch of several hosts.
+    #[must_use]
+    pub fn failed_master_host(&self) -> Option<&HostReport> {
+        self.hosts.first().filter(|first| !self.up && self.hosts.len() > 1 && first.failure.is_some())
     }
 
     /// Replacements, the flat fallback, and links that fell back.

@@ -8,6 +8,8 @@ use libi_launch::shell_error::ShellError;
 /// The text of failures that share one line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FailureText {
+    /// Whether the failure of another host is the reason; these come last in a report.
+    pub(super) is_consequence: bool,
     /// Why the host is not in the session.
     pub(super) cause: String,
     /// How it was noticed, where that is not the cause itself.
@@ -37,7 +39,8 @@ impl FailureText {
         let is_known = |error: &ShellError| shell.is_some() || matches!(error, ShellError::LibraryMissing(_));
         let Some(shell_error) = failure.shell_error().filter(is_known) else {
             let hint = never_joined(failure).then_some(HintTopic::NeverJoined);
-            return Self { cause: plain_cause(failure, lost_launcher), known_by: None, hint };
+            let cause = plain_cause(failure, lost_launcher);
+            return Self { is_consequence: false, cause, known_by: None, hint };
         };
         let cause = match failure.phase {
             Phase::Waiting | Phase::Starting => shell_error.to_string(),
@@ -49,7 +52,25 @@ impl FailureText {
             Cause::Exited(_) if shell_error.is_from_shell() => format!("{shell} {}", failure.cause),
             cause => cause.to_string(),
         };
-        Self { cause, known_by: Some(known_by), hint: Some(HintTopic::Shell(shell_error)) }
+        let hint = Some(HintTopic::Shell(shell_error));
+        Self { is_consequence: false, cause, known_by: Some(known_by), hint }
+    }
+
+    /// The text for a host that was given up because another one failed; `None` for other causes.
+    pub(super) fn of_consequence(
+        failure: &Failure,
+        attempts: u32,
+        name: impl Fn(HostIndex) -> String,
+    ) -> Option<Self> {
+        let what = if attempts == 0 { "not tried" } else { "given up" };
+        let cause = match failure.cause {
+            Cause::MasterFailed(host) => format!("{what}: {} has the master, and failed", name(host)),
+            Cause::LaunchFailed(host) => {
+                format!("{what}: the launch had already failed with {}", name(host))
+            }
+            _ => return None,
+        };
+        Some(Self { is_consequence: true, cause, known_by: None, hint: None })
     }
 
     /// What follows the name of a host that was replaced.

@@ -90,14 +90,8 @@ impl HostTable {
             }
         };
         let Some(entry) = self.hosts.get_mut(host.0 as usize) else { return false };
-        let beside = matches!(
-            &known,
-            HostState::Failed(Failure {
-                cause: Cause::LauncherLost(_) | Cause::Cancelled | Cause::SettleElapsed,
-                phase: Phase::Waiting,
-                ..
-            })
-        );
+        let beside = matches!(&known, HostState::Failed(Failure { cause, phase: Phase::Waiting, .. })
+            if cause.is_cut_short() || matches!(cause, Cause::LauncherLost(_)));
         if *attempt < entry.0 || beside && matches!(entry.1, HostState::Failed(_)) {
             return false;
         }
@@ -140,6 +134,20 @@ impl HostTable {
     pub(super) fn has_enough(&self) -> bool {
         let has_master = self.hosts.first().is_some_and(|(_, state)| *state == HostState::Joined);
         has_master && self.joined >= self.needed()
+    }
+
+    /// Why hosts are given up that are not at fault; `stopped` tells whether launching has stopped
+    /// because too many hosts have failed.
+    pub(super) fn why_given_up(&self, stopped: bool) -> Cause {
+        let at_fault = |state: &HostState| {
+            matches!(state, HostState::Failed(failure)
+            if !failure.cause.is_cut_short() && !matches!(failure.cause, Cause::LauncherLost(_)))
+        };
+        match (0..).map(HostIndex).zip(self.hosts()).find(|(_, state)| at_fault(state)) {
+            Some((HostIndex(0), _)) => Cause::MasterFailed(HostIndex(0)),
+            Some((host, _)) if stopped => Cause::LaunchFailed(host),
+            _ => Cause::Cancelled,
+        }
     }
 
     /// How often the state of a host has changed.

@@ -173,6 +173,23 @@ fn a_hopeless_session_is_given_up_once_no_host_is_open() {
 }
 
 #[test]
+fn hosts_that_are_given_up_because_of_others_name_the_host_at_fault() {
+    let why = |reports: &[ChildMessage], stopped| {
+        let mut table = HostTable::new(4, Policy::All);
+        for report in reports {
+            table.note(report);
+        }
+        table.why_given_up(stopped)
+    };
+    let cancelled =
+        ChildMessage::Failed(HostIndex(1), Attempt::default(), failure(Cause::Cancelled, Phase::Waiting));
+    assert_eq!(why(std::slice::from_ref(&cancelled), true), Cause::Cancelled);
+    assert_eq!(why(&[cancelled.clone(), failed(2)], true), Cause::LaunchFailed(HostIndex(2)));
+    assert_eq!(why(&[failed(2)], false), Cause::Cancelled, "launching has not stopped");
+    assert_eq!(why(&[failed(2), failed(0), cancelled], false), Cause::MasterFailed(HostIndex(0)));
+}
+
+#[test]
 fn reports_of_earlier_attempts_are_ignored() {
     let again = ChildMessage::Relaunch(HostIndex(1), Attempt { lost: 1, failed: 0 }, None);
     let report = [joined(0), joined(1), joined(2), again, joined(1)];

@@ -205,7 +205,7 @@ pub(crate) fn deaths(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), Stri
 
 /// Every lost host has a cause of its own, other than that launching had stopped.
 pub(crate) fn losses(world: &Cluster) -> Result<(), String> {
-    let has_no_reason = |lost: &Failure| lost.cause == Cause::Cancelled && lost.phase == Phase::Waiting;
+    let has_no_reason = |lost: &Failure| lost.cause.is_cut_short() && lost.phase == Phase::Waiting;
     let mut notices = world.notices.iter();
     match notices.find(|(_, notice)| matches!(notice, Notice::Lost(_, lost) if has_no_reason(lost))) {
         Some(notice) => Err(format!("lost without a cause: {notice:?}")),
@@ -222,7 +222,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     repeated(scenario, world, front, &known)?;
     hopeless(scenario, world, *at)?;
     let failed = |known: &HostState| matches!(known, HostState::Failed(_));
-    let abandoned = |known: &HostState| matches!(known, HostState::Failed(f) if f.cause == Cause::Cancelled);
+    let abandoned = |known: &HostState| matches!(known, HostState::Failed(f) if f.cause.is_cut_short() && f.cause != Cause::SettleElapsed);
     let before = scenario.deadline.min(scenario.rules.failure_linger);
     let in_time = *at < Instant::ZERO + scenario.deadline;
     let first_failed = known.first().is_some_and(|known| failed(known));
@@ -243,10 +243,8 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         let mut tried = world.fates.iter().filter(|((place, _), _)| *place == MemberRole::Leader(host));
         let last = tried.next_back().map(|(_, fate)| *fate);
         let was_silent = matches!(last, Some(Fate::Hangs | Fate::HangsWithBanner));
-        let own = !matches!(
-            failure.cause,
-            Cause::Cancelled | Cause::SettleElapsed | Cause::LauncherLost(_) | Cause::OutOfResources(_)
-        );
+        let own = !failure.cause.is_cut_short()
+            && !matches!(failure.cause, Cause::LauncherLost(_) | Cause::OutOfResources(_));
         let too_early = failure.phase == Phase::Starting && failure.elapsed < scenario.rules.hello_timeout;
         if in_time && failure.cause == Cause::TimedOut && too_early {
             return Err(format!("{host} was cut short, but is reported as timed out: {failure:?}"));
@@ -314,10 +312,8 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
         let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
         let times = latest.count() + usize::from(counted);
         let was_up = tried.iter().any(|(_, fate)| fate.joins());
-        let own = !matches!(
-            failure.cause,
-            Cause::Cancelled | Cause::SettleElapsed | Cause::LauncherLost(_) | Cause::OutOfResources(_)
-        );
+        let own = !failure.cause.is_cut_short()
+            && !matches!(failure.cause, Cause::LauncherLost(_) | Cause::OutOfResources(_));
         if up && own && is_retryable && !was_up && times != usize::from(rules.attempts) {
             return Err(format!("{host} is given up after {times} launches: {tried:?}, {failure:?}"));
         }

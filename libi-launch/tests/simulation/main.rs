@@ -7,6 +7,7 @@
 mod actions;
 mod blocked_launchers;
 mod checks;
+mod consequences;
 mod denied_logins;
 mod direct;
 mod processor;

@@ -54,7 +54,9 @@ impl CliError {
             Self::Launch(
                 error @ (libi::Error::Layout(_) | libi::Error::NoSignal(_) | libi::Error::Plain(_)),
             ) => (2, error.to_string()),
-            Self::Launch(libi::Error::NotLaunched(report)) if report.joined() > 0 => {
+            Self::Launch(libi::Error::NotLaunched(report))
+                if report.joined() > 0 && report.failed_master_host().is_none() =>
+            {
                 let enough = report.joined();
                 (
                     3,

@@ -103,6 +103,17 @@ impl FrontEndState {
         }
     }
 
+    /// The report of a host that was given up before the session was up, with the reason, if that
+    /// lies elsewhere.
+    fn explain(&self, report: &ChildMessage, stage: SessionStage) -> Option<ChildMessage> {
+        let ChildMessage::Failed(host, attempt, failure) = report else { return None };
+        let stopped = matches!(self.concluding, Some((Cause::Cancelled, _)));
+        let is_open = failure.cause == Cause::Cancelled && failure.phase == Phase::Waiting;
+        let explains = is_open && stopped && stage < SessionStage::Up;
+        let cause = explains.then(|| self.table.why_given_up(true))?;
+        Some(ChildMessage::Failed(*host, *attempt, Failure { cause, ..failure.clone() }))
+    }
+
     /// Records the times of a launch; one that reached its hello is not replaced by one that did not.
     fn note_timing(&mut self, host: HostIndex, timing: &LaunchTiming) {
         if let Some(known) = self.timings.get_mut(host.0 as usize)
@@ -243,7 +254,8 @@ impl Node {
                 LateLoss::Resolved(instead) => Some(instead),
             };
             let Role::FrontEnd(front) = &mut self.role else { return };
-            let report = instead.as_ref().unwrap_or(report);
+            let explained = front.explain(instead.as_ref().unwrap_or(report), self.stage);
+            let report = explained.as_ref().or(instead.as_ref()).unwrap_or(report);
             let was_lost = front.table.note(report);
             if let ChildMessage::Failed(host, _, failure) = report
                 && was_lost
@@ -357,7 +369,9 @@ impl Node {
     pub(super) fn close_host_table(&mut self, now: Instant) {
         let elapsed = now.since(self.began);
         if let Role::FrontEnd(front) = &mut self.role {
-            front.table.close(&Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed));
+            let stopped = matches!(front.concluding, Some((Cause::Cancelled, _)));
+            let cause = front.table.why_given_up(stopped);
+            front.table.close(&Failure::without_evidence(Phase::Waiting, cause, elapsed));
         }
     }
 
