@@ -11,9 +11,9 @@
 
 use std::time::{Duration, Instant};
 
-use libi::cost::Cost;
-use libi::trace::Prediction;
 use libi::{Distribution, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Output};
+use libi_core::cost::Cost;
+use libi_core::trace::Prediction;
 
 use lab::netns::Network;
 

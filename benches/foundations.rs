@@ -12,11 +12,11 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use libi::cost::Cost;
 use libi::hosts::HostList;
-use libi::plan::{Strategy, greedy};
-use libi::sim::jitter::Jitter;
-use libi::sim::launch::Setup;
+use libi_core::cost::Cost;
+use libi_core::plan::{Strategy, greedy};
+use libi_core::sim::jitter::Jitter;
+use libi_core::sim::launch::Setup;
 
 const RUNS: usize = 7;
 const SEQ: Duration = Duration::from_millis(7);

@@ -27,12 +27,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use libi::cost::Cost;
-use libi::trace::Prediction;
 use libi::{
     Backend, Distribution, Event, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Member, OsBytes, Output,
     Shell,
 };
+use libi_core::cost::Cost;
+use libi_core::trace::Prediction;
 
 const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
 const SEQ: Duration = Duration::from_millis(7);

@@ -15,12 +15,12 @@
 //! | what a started program has to do | [`Member`] |
 //! | collective operations, messages, keys | [`talk`], [`Pending`], [`CommError`] |
 //! | how hosts are written | [`hosts`] |
-//! | what runs where, and which process gets which rank | [`dist`] |
-//! | which host launches which, and why | [`plan`] |
-//! | what a launch spent its time on | [`trace`] |
+//! | what runs where, and which process gets which rank | [`Distribution`], [`Layout`] |
+//! | which host launches which, and why | [`Strategy`], [`libi_core::plan`] |
+//! | what a launch spent its time on | [`LaunchReport::timeline`], [`Timeline`] |
 //! | how a collective operation proceeds, and what each failure does to it | [`libi_comm::group`] |
 //! | how a launch proceeds, and what each failure does | [`libi_launch::machine`] |
-//! | what is sent over a link, and how it is protected | [`wire`], [`secure`] |
+//! | what is sent over a link, and how it is protected | [`libi_core::wire`], [`libi_core::secure`] |
 //!
 //! The crates and their dependencies:
 //!
@@ -63,19 +63,21 @@ pub use engine::addresses::own_addresses;
 pub use front::{
     Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd, HostReport, LaunchOptions,
     LaunchProgress, LaunchReport, LinkCounts, Output, OutputError, Progress, Session, Stage,
-    are_this_machine,
+    are_this_machine, lay_out,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
+pub use libi_core::cost::Cost;
+pub use libi_core::dist::layout::{Block, Layout, LayoutError};
 pub use libi_core::dist::{EnvVar, EnvVarError, OsBytes, OsBytesError};
-pub use libi_core::hosts::HostList;
+pub use libi_core::hosts;
+pub use libi_core::hosts::{HostList, HostListError, HostRef};
 pub use libi_core::ids::{HostIndex, Rank, SessionId};
+pub use libi_core::plan::{Shape, Strategy, UnknownStrategy};
 pub use libi_core::ranks::Ranks;
 pub use libi_core::secure::LinkSecurity;
-pub use libi_core::{
-    chart, cost, curves, dist, hosts, ids, machine, plan, ranking, ranks, secure, sim, time, trace, wire,
-};
+pub use libi_core::trace::{HostLine, Prediction, Timeline};
 pub use libi_launch::backend::{Backend, BackendError, Local, Rsh, Shell, Ssh, SshHosts, SshProfile};
-pub use libi_launch::failure::{Cause, Exit, Failure, Phase};
+pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 pub use libi_launch::machine::{LinkPolicy, Policy, Replacement, Rules, Stream};
 pub use libi_launch::shell_error::ShellError;
 pub use member::{InitError, Member, MemberError, MemberOptions};

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use libi::cost::Cost;
-use libi::ids::HostIndex;
-use libi::trace::{HostLine, Prediction, Timeline};
+use libi_core::cost::Cost;
+use libi_core::ids::HostIndex;
+use libi_core::trace::{HostLine, Prediction, Timeline};
 use serde_json::Value;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;

@@ -27,7 +27,7 @@ mod stream;
 #[path = "trouble/streams.rs"]
 mod streams;
 
-use libi::sim::rng::Rng;
+use libi_core::sim::rng::Rng;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()

@@ -27,8 +27,8 @@ mod session;
 
 use std::time::Duration;
 
-use libi::curves::{Curve, Curves};
-use libi::secure::LinkSecurity;
+use libi_core::curves::{Curve, Curves};
+use libi_core::secure::LinkSecurity;
 
 use bare::Wire;
 use session::{Bench, Path};

@@ -4,8 +4,8 @@ use std::ffi::CString;
 use std::ptr::null;
 
 use libc::c_char;
-use libi::time::Rounded;
 use libi::{Cause, Exit, Failure, Phase};
+use libi_core::time::Rounded;
 
 use crate::args::{c_string, micros};
 use crate::object::{ask, handle};

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use libc::{c_char, c_int, c_void};
-use libi::dist::Distribution;
-use libi::dist::layout::{Layout, lay_out};
 use libi::{Error, FrontEnd, LaunchOptions, LaunchReport, Session};
+use libi_core::dist::Distribution;
+use libi_core::dist::layout::{Layout, lay_out};
 
 use crate::args::{self, OutParam, timeout};
 use crate::distribution::{self, libi_distribution};

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use libc::c_char;
 use libi::HostList;
-use libi::dist::placement::{Overflow, Placement, place};
 use libi::hosts::{HostListError, HostRef, job};
+use libi_core::dist::placement::{Overflow, Placement, place};
 
 use crate::args::{self, c_string};
 use crate::object::{self, ask_one, give, handle, with_one};

@@ -4,8 +4,8 @@ use std::ffi::CString;
 use std::ptr::null;
 
 use libc::c_char;
-use libi::dist::layout::Layout;
 use libi::{HostIndex, Rank};
+use libi_core::dist::layout::Layout;
 
 use crate::args::c_string;
 use crate::object::{self, ask, give, handle};

@@ -112,7 +112,7 @@ pub unsafe extern "C" fn libi_member_init(
         let handle = give::<libi_member>(MemberHandle(ProcessLocal::new(OnceLock::new())));
         let code = with(handle, |seat| {
             let place = seat.0.get()?;
-            let options = MemberOptions { progress: progress::progress(progress)? };
+            let options = MemberOptions::new().progress(progress::progress(progress)?);
             let member = Member::with(&options)?;
             let host_name = c_string(member.host_name());
             // It is nobody else's yet.

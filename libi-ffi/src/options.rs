@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use libc::c_char;
-use libi::cost::Cost;
 use libi::{LaunchOptions, LinkPolicy, LinkSecurity, Output, Policy};
+use libi_core::cost::Cost;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -255,8 +255,8 @@ pub unsafe extern "C" fn libi_options_set_tree(
     unsafe {
         set(options, |options| {
             let tree = args::text(tree, "the tree")?.parse();
-            options.strategy =
-                tree.map_err(|error: libi::plan::UnknownStrategy| CallError::argument(error.to_string()))?;
+            options.strategy = tree
+                .map_err(|error: libi_core::plan::UnknownStrategy| CallError::argument(error.to_string()))?;
             Ok(())
         })
     }

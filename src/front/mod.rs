@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use libi_core::dist::layout::{Layout, LayoutError, lay_out};
+use libi_core::dist::layout::{self, Layout, LayoutError};
 use libi_core::ids::HostIndex;
 use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
@@ -226,7 +226,7 @@ impl FrontEnd {
         let mut distributions =
             distributions.iter().map(Distribution::checked).collect::<Result<Vec<_>, _>>()?;
         let resolved = resolve(&mut distributions, options);
-        let layouts = lay_out(&distributions)?;
+        let layouts = layout::lay_out(&distributions)?;
         if resolved.backend.is_plaintext() && !options.allow_plain {
             return Err(Error::Plain(resolved.backend.to_string()));
         }
@@ -322,6 +322,15 @@ impl Drop for FrontEnd {
     fn drop(&mut self) {
         self.runtime.stop();
     }
+}
+
+/// The layout of each session of these distributions: which host has which ranks. Launches nothing.
+///
+/// # Errors
+/// The distributions are invalid.
+pub fn lay_out(distributions: &[Distribution]) -> Result<Vec<Layout>, Error> {
+    let distributions = distributions.iter().map(Distribution::checked).collect::<Result<Vec<_>, _>>()?;
+    Ok(layout::lay_out(&distributions)?)
 }
 
 /// Waits until a launch has an outcome, which it has soon after its deadline at the latest.

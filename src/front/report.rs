@@ -33,6 +33,7 @@ pub struct LaunchReport {
 
 /// Why the front end launched all hosts itself, instead of letting them launch each other.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FlatFallback {
     /// The host that could not launch others.
     pub host: String,
@@ -42,6 +43,7 @@ pub struct FlatFallback {
 
 /// The outcome for one host.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HostReport {
     /// Its name.
     pub name: String,

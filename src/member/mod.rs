@@ -26,11 +26,27 @@ use runtime::{MemberRuntime, MemberStage};
 
 /// Options for joining a session.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct MemberOptions {
     /// How the runtime makes progress. With [`Progress::Manual`] nothing happens unless the process
     /// [dispatches](Member::dispatch) or waits in a call: members below it receive nothing, and it
     /// does not end with its session.
     pub progress: Progress,
+}
+
+impl MemberOptions {
+    /// The default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`progress`](field@Self::progress).
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
 }
 
 /// A process that has joined a session.

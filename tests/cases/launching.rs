@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use libi::plan::{Shape, Strategy};
 use libi::{Distribution, Rank, SessionId};
+use libi_core::plan::{Shape, Strategy};
 
 use crate::play::common::shape::{Placement, Tree};
 use crate::play::common::{FILES, Session};

@@ -1,7 +1,8 @@
 //! Hosts that cannot connect to their parent, because they have a network of their own without a
 //! route.
 
-use libi::{Cause, Error, FrontEnd, LinkPolicy, Policy, plan};
+use libi::{Cause, Error, FrontEnd, LinkPolicy, Policy};
+use libi_core::plan;
 
 use crate::testbed::{Testbed, follow, is_root, launch, members, soon};
 

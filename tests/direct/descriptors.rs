@@ -5,8 +5,8 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use libi::plan::{Shape, Strategy};
 use libi::{Cause, Error, FrontEnd, LaunchOptions, LinkPolicy, Policy, Progress, Rules};
+use libi_core::plan::{Shape, Strategy};
 
 use crate::testbed::{Testbed, direct, follow, launch};
 

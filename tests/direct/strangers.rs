@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use libi::ids::HostIndex;
-use libi::secure::{AwaitReply, Entropy, LinkKey, OPENING_LEN, Parent, Secret, Terms};
-use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId, wire};
+use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId};
+use libi_core::ids::HostIndex;
+use libi_core::secure::{AwaitReply, Entropy, LinkKey, OPENING_LEN, Parent, Secret, Terms};
+use libi_core::wire;
 
 use crate::packets::{Tap, payload};
 use crate::testbed::{Testbed, direct, follow, is_root, launch, members, sockets_of, soon};

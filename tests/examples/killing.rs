@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use libi::sim::rng::Rng;
+use libi_core::sim::rng::Rng;
 
 use crate::native::Link;
 use crate::play::{Play, example, shell};

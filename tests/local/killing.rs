@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use libi::sim::rng::Rng;
+use libi_core::sim::rng::Rng;
 
 use super::lab::*;
 use super::roles::Front;

@@ -66,7 +66,7 @@ fn obey(word: &str, member: &mut Option<Member>) {
     match verb {
         "join" => *member = Some(or_end("join", Member::init())),
         "manual" => {
-            let options = MemberOptions { progress: Progress::Manual };
+            let options = MemberOptions::new().progress(Progress::Manual);
             *member = Some(or_end("manual", Member::with(&options)));
         }
         "turn" => turn(member.as_ref().unwrap()),

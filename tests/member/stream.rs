@@ -18,10 +18,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use libi::sim::rng::Rng;
 use libi::{CommError, KeyScope, Member, Rank, Ranks};
 use libi_comm::reduce::{Element, Op};
 use libi_comm::{Address, Call, Outcome};
+use libi_core::sim::rng::Rng;
 
 use crate::play::common::data::{Formula, Lengths};
 use crate::play::common::shape::{Placement, Shape, Tree};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use libi::plan::Strategy;
 use libi::{Cause, Error, Exit, FrontEnd, LinkPolicy, ShellError};
+use libi_core::plan::Strategy;
 
 use crate::lab::{Marked, Rshd, within};
 use crate::local::{Heard, launch_with};

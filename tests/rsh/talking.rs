@@ -1,7 +1,7 @@
 //! Members on hosts that rsh reaches do everything that members can do together.
 
-use libi::plan::Strategy;
 use libi::{Exit, FrontEnd, LinkPolicy, Stream};
+use libi_core::plan::Strategy;
 
 use crate::lab::{Marked, Rshd};
 use crate::local::{Heard, launch_with};

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use libi::plan::{Shape, Strategy};
 use libi::{Cause, Exit, LaunchOptions, Policy};
+use libi_core::plan::{Shape, Strategy};
 
 use crate::scene::{Outcome, Scene};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use libi::sim::rng::Rng;
 use libi::{Cause, FrontEnd};
+use libi_core::sim::rng::Rng;
 
 use crate::lab::eventually;
 use crate::scene::{MARK, Outcome, Process, Scene, What, members, options, seeded};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use libi::sim::rng::Rng;
 use libi::{
     Backend, Cause, Distribution, Event, Exit, FrontEnd, LaunchOptions, LaunchReport, OsBytes, Policy, Rank,
     Rules, Session, Shell, Stream,
 };
+use libi_core::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

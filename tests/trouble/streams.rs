@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use libi::plan::Strategy;
-use libi::sim::rng::Rng;
 use libi::{Exit, FrontEnd, LaunchOptions, Stream};
+use libi_core::plan::Strategy;
+use libi_core::sim::rng::Rng;
 
 use crate::lab::*;
 use crate::play::play;

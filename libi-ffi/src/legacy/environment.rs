@@ -14,11 +14,11 @@ use std::num::NonZeroU32;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
-use libi::cost::Cost;
 use libi::hosts::HostRef;
-use libi::plan::{Shape, Strategy};
 use libi::{Backend, EnvVar, HostList, LaunchOptions, OsBytes};
+use libi_core::cost::Cost;
 use libi_core::dist::Distribution;
+use libi_core::plan::{Shape, Strategy};
 use libi_launch::backend::LaunchMethod;
 
 use super::this_machine::{ThisMachine, is_loopback};

@@ -82,7 +82,7 @@ fn job() -> Result<JobHosts, CliError> {
     if job.hosts.is_empty() {
         return Err(CliError::NoHosts);
     }
-    job.hosts = libi::dist::distinct(&job.hosts);
+    job.hosts = libi_core::dist::distinct(&job.hosts);
     Ok(job)
 }
 

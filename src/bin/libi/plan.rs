@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use libi::cost::Cost;
-use libi::plan::explain::{Explanation, PlanStep, explain};
-use libi::plan::{STRATEGY_NAMES, Strategy};
-use libi::ranking::{Plan, rank};
-use libi::time::{Instant, Rounded};
+use libi_core::cost::Cost;
+use libi_core::plan::explain::{Explanation, PlanStep, explain};
+use libi_core::plan::{STRATEGY_NAMES, Strategy};
+use libi_core::ranking::{Plan, rank};
+use libi_core::time::{Instant, Rounded};
 use serde_json::{Value, json};
 
 use crate::output::{CliError, counted, hosts, print, print_json, table};
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &PlanArgs) -> Result<(), CliError> {
         ));
     }
     if let Some(path) = &arguments.svg {
-        let drawing = libi::chart::launch(&plan.tree, &plan.schedule, &|node| names.name(node));
+        let drawing = libi_core::chart::launch(&plan.tree, &plan.schedule, &|node| names.name(node));
         std::fs::write(path, drawing).map_err(|error| CliError::File(path.clone(), error))?;
     }
     let explanation = explain(&plan.tree, &plan.schedule);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use libi::cost::Cost;
-use libi::plan::Strategy;
-use libi::sim::jitter::Jitter;
-use libi::sim::launch::{Outcome, Setup};
-use libi::time::Rounded;
+use libi_core::cost::Cost;
+use libi_core::plan::Strategy;
+use libi_core::sim::jitter::Jitter;
+use libi_core::sim::launch::{Outcome, Setup};
+use libi_core::time::Rounded;
 use serde_json::json;
 
 use crate::output::{CliError, counted, hosts, print, print_json};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libi::hosts::{HostList, HostRef};
-use libi::sim::jitter::Jitter;
+use libi_core::sim::jitter::Jitter;
 
 use crate::output::CliError;
 
@@ -98,7 +98,7 @@ impl HostSet {
             return Ok(Self { count: count.map_err(CliError::Usage)?, names: None });
         }
         let list = HostList::parse(text).map_err(|error| CliError::HostList(error, text.to_owned()))?;
-        let list = libi::dist::distinct(&list);
+        let list = libi_core::dist::distinct(&list);
         let count = u32::try_from(list.len()).ok().and_then(NonZeroU32::new).ok_or(CliError::NoHosts)?;
         Ok(Self { count, names: Some(list) })
     }

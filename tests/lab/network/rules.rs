@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use libi::sim::rng::Rng;
+use libi_core::sim::rng::Rng;
 
 use crate::packet::Packet;
 

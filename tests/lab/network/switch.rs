@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use libi::sim::rng::Rng;
+use libi_core::sim::rng::Rng;
 
 use crate::packet::Packet;
 use crate::rules::{Rule, What};

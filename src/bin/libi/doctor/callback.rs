@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use libi::time::Instant;
+use libi_core::time::Instant;
 
 /// Length of a token in characters.
 const TOKEN_LENGTH: usize = 32;

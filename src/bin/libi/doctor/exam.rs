@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use libi::time::Instant;
+use libi_core::time::Instant;
 use libi_launch::process::ExitStatus;
 use libi_launch::shell_error::is_login_denial;
 use libi_launch::transcript::{LoginError, LoginStage, Transcript};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use libi::Backend;
 use libi::hosts::{HostList, HostRef};
-use libi::time::Instant;
+use libi_core::time::Instant;
 use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::process::{Child, Environment, Signal as ProcessSignal, Start};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};

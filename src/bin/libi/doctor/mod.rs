@@ -105,7 +105,7 @@ impl DoctorReport<'_> {
 }
 
 pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
-    let hosts = libi::dist::distinct(&listed(arguments)?);
+    let hosts = libi_core::dist::distinct(&listed(arguments)?);
     if hosts.is_empty() {
         return Err(CliError::NoHosts);
     }

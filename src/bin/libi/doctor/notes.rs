@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use libi::hosts::{HostList, HostRef};
-use libi::time::Rounded;
+use libi_core::time::Rounded;
 
 use super::DoctorReport;
 use super::finding::{Clock, Direct, Finding, Noise, Problem};

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use libi::dist::OsBytes;
 use libi::hosts::HostRef;
-use libi::ids::HostIndex;
 use libi::{Backend, Shell, Ssh, SshProfile};
+use libi_core::dist::OsBytes;
+use libi_core::ids::HostIndex;
 use libi_launch::backend::{LaunchMethod, SpawnSpec, SpecError};
 use libi_launch::machine::{HostSpec, Program};
 
@@ -41,7 +41,7 @@ pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> 
     };
     let host_spec = HostSpec {
         host: HostIndex(0),
-        attempt: libi::plan::late::Attempt::default(),
+        attempt: libi_core::plan::late::Attempt::default(),
         name: host.name.to_owned(),
         below: 0,
         faults: 0,

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use libi::time::Rounded;
+use libi_core::time::Rounded;
 use libi_launch::transcript::{LoginError, LoginStage};
 
 use super::finding::{Direct, Finding, Problem};

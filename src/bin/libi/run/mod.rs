@@ -13,11 +13,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libi::plan::Strategy;
 use libi::{
     Backend, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes, Output, Policy,
     Session, Shell, Ssh, SshProfile,
 };
+use libi_core::plan::Strategy;
 
 use crate::backend::{AUTO, BackendChoice, rsh};
 use crate::output::{CliError, print_json};

@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use libi::hosts::HostRef;
-use libi::ranks::Ranks;
-use libi::time::Rounded;
 use libi::{Event, Exit, FrontEnd, HostList, Rank, Session, Stream};
+use libi_core::ranks::Ranks;
+use libi_core::time::Rounded;
 use nix::sys::signal::{SigSet, Signal};
 
 use super::RunArgs;
@@ -194,7 +194,7 @@ impl<'a> Monitor<'a> {
             }
         }
         let (ranks, hosts) =
-            (shortened(&running.to_string()), shortened(&libi::dist::distinct(&hosts).fold()));
+            (shortened(&running.to_string()), shortened(&libi_core::dist::distinct(&hosts).fold()));
         format!("the time limit of {limit} expired; terminating {ranks} on {hosts}")
     }
 

@@ -15,7 +15,7 @@ pub(super) fn per_host(hosts: &HostList, count: NonZeroU32) -> Result<HostList, 
 /// `total` processes. Hosts are filled in list order up to their counts; processes beyond the sum of
 /// the counts are spread evenly, one more on the first hosts.
 pub(super) fn in_total(hosts: &HostList, total: NonZeroU32) -> Result<HostList, CliError> {
-    let hosts = libi::dist::distinct(hosts);
+    let hosts = libi_core::dist::distinct(hosts);
     let mut left = total.get();
     let mut counts: Vec<u32> = Vec::with_capacity(hosts.len());
     for host in &hosts {
