@@ -83,7 +83,13 @@ pub use libi_launch::shell_error::ShellError;
 pub use member::{InitError, Member, MemberError, MemberOptions};
 pub use talk::{Number, Pending};
 
-/// The examples of the README, compiled as tests.
+/// The examples of the README and the manual, compiled as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/first-session.md")]
+    struct FirstSession;
+    #[doc = include_str!("../docs/talking.md")]
+    struct Talking;
+}
