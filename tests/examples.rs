@@ -1,6 +1,8 @@
-//! The examples in C and C++: that each prints what its head says, linked in both ways, and leaves nothing, also when it is killed.
+//! The examples in C and C++: each prints what its head says, linked in both ways, and leaves
+//! nothing, even if it is killed.
 //!
-//! What the header for C++ has is tried here as well. That the examples build where libi is installed is tried by `packages`.
+//! The C++ header is tested here as well. That the examples build where libi is installed is tested
+//! by `packages`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "examples/gdbservers.rs"]
@@ -33,7 +35,7 @@ fn hello_prints_what_its_head_says() {
     in_both_ways("c/hello.c", &[], |play| assert_eq!(sorted(play.ends_well()), wanted));
 }
 
-/// What the head of the event loop says of its first session, for another one, and for whatever the members are told.
+/// What the head of the event loop says of its first session; for other sessions and other orders.
 fn of_session(number: u32, size: u32, told: &str, ends: &str) -> Vec<String> {
     let mut lines = vec![
         format!("session {number}: up with {size} members"),

@@ -1,7 +1,7 @@
-//! Real processes on this machine, through the local back-end: what a front end sees of them, what they see, and that
-//! nothing is left of them.
+//! Real processes on this machine, through the local back end: what a front end sees of them, what
+//! they see, and that nothing is left of them.
 //!
-//! No test waits for a time to pass: each waits for what is to happen, with a deadline.
+//! No test waits for a fixed time: each waits for an event, with a deadline.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "local/ending.rs"]

@@ -62,7 +62,7 @@ pub(crate) type Reading<T> = Box<dyn FnOnce(Outcome) -> Result<T, CommError> + S
 /// A started operation: wait for it, poll it, or cancel it.
 ///
 /// Any thread may wait for it.
-#[must_use = "an operation that nobody waits for may have failed"]
+#[must_use = "an operation that is not waited for may have failed"]
 pub struct Pending<T> {
     what: &'static str,
     state: PendingState<T>,

@@ -9,7 +9,8 @@ use crate::play::{Play, SOON, TIMEOUT, example, head, without_numbers};
 
 const SOURCE: &str = "c/gdbservers.c";
 
-/// Whether both programs are there, and may attach to processes that they have not started. With `CI=true` it has to be so.
+/// Whether both programs are installed and may attach to processes that they have not started. With
+/// `CI=true` this is required.
 fn can_be_tried() -> bool {
     let missing = ["gdbserver", "gdb"].into_iter().find(|name| {
         let said = Command::new(name).arg("--version").stdin(Stdio::null()).output();
@@ -38,7 +39,7 @@ impl Victim {
         Self(Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap())
     }
 
-    /// Its state, and who traces it: 0 for nobody.
+    /// Its state, and the process that traces it: 0 for none.
     fn state(&self) -> (String, String) {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let of = |name: &str| {

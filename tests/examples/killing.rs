@@ -1,6 +1,7 @@
-//! Front ends of examples that are killed by SIGKILL: nothing is left, neither of what libi ends nor of what has to end by itself.
+//! Front ends of examples are killed by SIGKILL: nothing is left, neither of the processes that
+//! libi ends nor of those that have to end by themselves.
 //!
-//! `LIBI_KILLS` is how many random moments there are (10 by default), `LIBI_SEED` where they come from.
+//! `LIBI_KILLS` is the number of random moments (10 by default), `LIBI_SEED` their seed.
 
 use std::time::{Duration, Instant};
 

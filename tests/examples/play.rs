@@ -15,12 +15,13 @@ use crate::processes;
 
 /// How long an example may take, on a machine that does much else.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
-/// Within this time after its end nothing is left of it: less than a wait in it may take, so that none is needed for that.
+/// Within this time after its end nothing is left of it: less than any wait in it, so that no wait
+/// is needed for that.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// The variable by which its processes are found, wherever they have gone.
 const MARK: &str = "LIBI_TEST_MARK";
 
-/// An example that is compiled, until this is dropped: with the library in it a program has many megabytes.
+/// A compiled example, removed when this is dropped: with the library in it, it has many megabytes.
 pub(crate) struct Example(PathBuf);
 
 /// Compiles an example.
@@ -55,7 +56,8 @@ pub(crate) fn shell() -> String {
     native::root().join("tests/examples/shell").to_str().unwrap().to_owned()
 }
 
-/// The lines that an example prints, as its head has them: those that are indented, behind the sentence that announces them.
+/// The lines that an example prints according to its head: those that are indented, after the
+/// sentence that announces them.
 pub(crate) fn head(source: &str) -> Vec<String> {
     let text = fs::read_to_string(native::root().join("examples").join(source)).unwrap();
     let comment = |line: &str| {
@@ -115,7 +117,7 @@ impl Play {
         let (out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let (say, coming) = channel();
         std::thread::spawn(move || {
-            // Nobody listens any more when the test has failed.
+            // The receiver is gone when the test has failed.
             BufReader::new(out).lines().map_while(Result::ok).for_each(|line| drop(say.send(line)));
         });
         let complaints = std::thread::spawn(move || {
@@ -166,7 +168,7 @@ impl Play {
             assert!(Instant::now() < deadline, "it does not end; it has printed {:#?}", self.lines);
             self.lines.extend(self.coming.recv_timeout(Duration::from_millis(5)));
         }
-        // Once nobody is left who could print, this ends.
+        // This ends once no process is left that could print.
         self.nothing_is_left();
         self.lines.extend(self.coming.iter());
         let complaints = self.complaints.take().unwrap().join().unwrap();
@@ -196,7 +198,7 @@ impl Play {
                 return;
             }
             assert!(Instant::now() < deadline, "left after {SOON:?}: {left:#?}\n{:#?}", self.lines);
-            // There is no event for the end of somebody else's child.
+            // There is no event for the end of a process that is not a child.
             sleep(Duration::from_millis(5));
         }
     }

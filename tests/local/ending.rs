@@ -1,4 +1,5 @@
-//! How members end: by themselves, by signals, by the end of the session; and what a front end leaves.
+//! How members end: by themselves, by signals, by the end of the session; and what a front end
+//! leaves behind.
 
 use libi::{Error, Exit, FrontEnd, LaunchOptions, Rank, Session, Stage};
 
@@ -11,7 +12,7 @@ fn up(front: &FrontEnd, lab: &Lab, hosts: &str, words: &[&str]) -> Session {
 #[test]
 fn every_member_that_ends_is_reported_with_its_rank_and_its_status() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    // Leaders have odd hosts' even ranks; each ends in its own way, when nobody needs it.
+    // Leaders have the even ranks; each ends in its own way when no other member needs it.
     let words = [
         "join",
         "finish:30000",
@@ -41,7 +42,7 @@ fn every_member_that_ends_is_reported_with_its_rank_and_its_status() {
 }
 
 #[test]
-fn a_member_that_nobody_hangs_on_ends_alone() {
+fn a_member_without_dependents_ends_alone() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let gate = format!("await:{}", lab.path("go"));
     let session =

@@ -58,7 +58,7 @@ fn a_program_that_ends_without_joining_is_named_with_its_status_and_its_last_wor
         let (phase, cause, tail, told) = fate(&lab, lab.members("a", words), &quickly());
         assert_eq!((phase, cause), (Phase::Starting, Cause::Exited(exit)), "{words:?}");
         let mut lines: Vec<_> = tail.lines().collect();
-        lines.sort_unstable(); // of two streams, nobody knows which was first
+        lines.sort_unstable(); // the order of two streams is unknown
         assert_eq!(lines, printed.lines().collect::<Vec<_>>(), "{words:?}");
         assert!(told.starts_with(text), "{told}");
         let last = printed.lines().last().unwrap_or_default();

@@ -1,6 +1,7 @@
-//! Whoever is killed, and whenever: nothing is left, or those who survive are told and end with the front end.
+//! Processes are killed at random moments: nothing is left, or the survivors are notified and end
+//! with the front end.
 //!
-//! `LIBI_KILLS` is how many moments there are for each victim (10 by default), `LIBI_SEED` where they come from.
+//! `LIBI_KILLS` is the number of moments for each victim (10 by default), `LIBI_SEED` their seed.
 
 use std::time::{Duration, Instant};
 
@@ -93,8 +94,8 @@ fn kill_after(victim: Victim, moment: Duration, random: &mut Rng) {
     front.listen();
     let was_up = front.has_said("up");
     kill(pid, libc::SIGKILL);
-    // Whoever waits for the session hears that it is up after all, or is not going to be, or who is gone; and
-    // as many are left as are not.
+    // A front end that waits for the session learns that it is up, or given up, or which members are
+    // lost; and the number of members that are left matches.
     front.until("what is known is what there is", |front| {
         let (up, gone) = (front.has_said("up"), front.gone());
         let settled = front.has_said("given up") || up && (gone > 0 || !was_up);
@@ -112,7 +113,7 @@ fn find(victim: Victim, lab: &Lab, front: i32, random: &mut Rng) -> i32 {
         let of = |kind: &str| {
             let kind = format!("KIND={kind}");
             let of_kind = living.iter().filter(|(_, env)| env.split('\0').any(|variable| variable == kind));
-            // Whoever is just being started still looks like its parent.
+            // A process that is just being started still looks like its parent.
             let parent = |pid: i32| status(pid, "PPid").and_then(|parent| parent.parse::<i32>().ok());
             of_kind.filter_map(|(pid, _)| Some((*pid, parent(*pid)?))).collect::<Vec<_>>()
         };

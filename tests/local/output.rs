@@ -1,4 +1,4 @@
-//! What members print: whole lines, both streams, all of it; and nobody else is held up by it.
+//! What members print: whole lines, both streams, complete; and no other member is delayed by it.
 
 use std::fs;
 
@@ -77,7 +77,7 @@ fn written(lab: &Lab) -> u64 {
     lab.living().iter().map(|(pid, _)| of(*pid)).sum()
 }
 
-/// Waits until nobody has written for a while: each waits for somebody who reads.
+/// Waits until no process has written for a while: each waits for its reader.
 fn await_standstill(lab: &Lab) {
     let (mut last, mut since) = (0, std::time::Instant::now());
     eventually("those who print are held up", || {
@@ -91,9 +91,9 @@ fn await_standstill(lab: &Lab) {
 }
 
 #[test]
-fn a_flood_that_nobody_takes_waits_where_it_is_printed_and_holds_up_nobody_else() {
+fn untaken_output_waits_where_it_is_printed_and_delays_no_other_member() {
     // Its memory is measured.
-    if plays_alone("output::a_flood_that_nobody_takes_waits_where_it_is_printed_and_holds_up_nobody_else") {
+    if plays_alone("output::untaken_output_waits_where_it_is_printed_and_delays_no_other_member") {
         return;
     }
     const FLOOD: usize = 50_000_000;
@@ -189,7 +189,7 @@ fn a_directory_for_output_that_cannot_be_made_prevents_the_launch() {
 }
 
 #[test]
-fn output_that_is_dropped_holds_up_nobody() {
+fn dropped_output_delays_no_member() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let options = LaunchOptions::local().output(Output::Dropped);
     let words = ["join", "flood:20000000", "finish:30000"];

@@ -188,10 +188,11 @@ fn a_loop_that_waits_for_the_descriptor_alone_hears_of_the_end_of_every_operatio
                 let timeout = PollTimeout::from(timeout.as_millis() as u16 + 1);
                 let mut ready = [PollFd::new(front.descriptor(), PollFlags::POLLIN)];
                 let woken = poll(&mut ready, timeout).unwrap() == 1;
-                assert!(woken || progress == Progress::Manual, "nobody is told");
+                assert!(woken || progress == Progress::Manual, "the descriptor is readable");
                 front.dispatch().unwrap();
                 while front.next_event(ms(0)).is_some() {}
-                // Whoever looks at one may bring the end of another: looking goes the other way round than asking.
+                // Polling one operation may complete another, so they are polled in the opposite
+                // order.
                 for pending in sent.iter_mut().rev() {
                     let over = pending.as_mut().and_then(libi::Pending::poll);
                     over.into_iter().for_each(|result| {

@@ -1,11 +1,12 @@
-//! Members that finalise live on, whoever ends first.
+//! Detached members live on, whichever process ends first.
 
 use libi::{Exit, FrontEnd, Stage};
 
 use super::lab::*;
 use super::roles::Front;
 
-/// What a member does that lives on: prints much, to both streams, when it is told to, and says that it could.
+/// What a detached member does: it prints much to both streams on request, and reports that it
+/// could.
 fn lives_on(lab: &Lab) -> Vec<String> {
     let path = |what: &str| lab.path(what);
     let words = [
@@ -40,7 +41,7 @@ fn references(words: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn released_members_live_on_after_the_front_end_and_print_to_nobody() {
+fn detached_members_live_on_after_the_front_end_and_their_output_is_discarded() {
     for killed in [false, true] {
         let lab = Lab::new();
         let words = lives_on(&lab);
@@ -91,7 +92,7 @@ fn a_front_end_hears_what_released_members_print_while_they_are_carried() {
     heard.until(&front, "all is heard", |heard| (0..6).all(|rank| heard.out(rank) == "before\nafter\n"));
     session.kill(libc::SIGKILL).unwrap();
     drop((session, front));
-    assert_eq!(lab.living().len(), 6, "they are nobody's");
+    assert_eq!(lab.living().len(), 6, "they have detached");
     lab.touch("end");
     lab.is_empty_within(TIMEOUT);
 }
@@ -100,7 +101,8 @@ fn a_front_end_hears_what_released_members_print_while_they_are_carried() {
 fn of_a_mixed_session_the_released_live_on_and_the_others_end_with_the_front_end() {
     for killed in [false, true] {
         let lab = Lab::new();
-        // The master, a leader, and members of other leaders stay ours; leaders among the released carry for them.
+        // The master, a leader, and members of other leaders stay in the session; detached leaders
+        // relay for them.
         let ours = [0, 2, 5, 7];
         let mut words = vec!["join".to_owned()];
         words.extend(ours.map(|rank| format!("only:{rank}:wait")));
@@ -131,7 +133,7 @@ fn released_members_survive_whatever_becomes_of_those_that_carry_them() {
     let mut front = Front::start(&lab, "a[1-6]", &references(&words));
     front.until("all are released", |front| front.gone() == 12);
     all(&lab, "released", 0..12);
-    // The leaders end first, by force; then there is nobody left to read.
+    // The leaders are killed first; then no process is left to read.
     let leaders: Vec<_> = lab.living().into_iter().filter(|(_, env)| env.contains("\0KIND=leader")).collect();
     assert_eq!(leaders.len(), 6);
     leaders.iter().for_each(|(pid, _)| kill(*pid, libc::SIGKILL));

@@ -1,4 +1,5 @@
-//! What a launched process finds when it begins: variables, directory, streams, descriptors, signals.
+//! What a launched process finds when it begins: variables, directory, streams, descriptors,
+//! signals.
 #![allow(unsafe_code, reason = "signals are the operating system's")]
 
 use libi::{Exit, FrontEnd, LaunchOptions, LaunchProgress};
@@ -6,7 +7,7 @@ use libi::{Exit, FrontEnd, LaunchOptions, LaunchProgress};
 use super::lab::*;
 use super::roles::plays_alone;
 
-/// Shows something to whoever launched it, and goes on as a test member.
+/// Prints something before it continues as a test member.
 fn shell_then_member(lab: &Lab, hosts: &str, script: &str, words: &[&str]) -> libi::Distribution {
     let script = format!("{script}; exec \"$0\" \"$@\"");
     lab.program("/bin/sh", hosts, &["-c", &script, MEMBER]).args(words)
@@ -15,7 +16,8 @@ fn shell_then_member(lab: &Lab, hosts: &str, script: &str, words: &[&str]) -> li
 #[test]
 fn variables_are_in_place_before_the_program_is_loaded() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
-    // The loader reads its own variables before the program's first instruction, and says what it would load.
+    // The loader reads its own variables before the program's first instruction, and prints what it
+    // would load.
     let loaded = lab.program("/bin/cat", "a", &[]);
     let loaded = loaded.env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_LIBRARY_PATH", lab.path(""));
     let sessions = front.start_all(&[loaded], &LaunchOptions::local()).unwrap();
@@ -82,7 +84,7 @@ fn only_the_streams_and_the_link_are_inherited_however_careless_the_front_end_is
     let left_open = unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&file), libc::F_DUPFD, 100) };
     assert!(left_open >= 100);
     let words = ["join", "finish:30000"];
-    // A shell looks without opening anything that it does not close, apart from the directory that it lists.
+    // The shell lists the directory, and opens nothing else that it does not close.
     let script = "for fd in /proc/$$/fd/*; do echo \"${fd##*/}\"; done";
     let _session = launch(&front, shell_then_member(&lab, "a:2,b[1-4]:2", script, &words));
     let heard = Heard::all(&front);
