@@ -137,10 +137,14 @@ impl Tree {
         found
     }
 
-    /// The output of pkg-config, split into words.
+    /// The output of pkg-config for `libi`, split into words.
     pub(crate) fn pkg_config(&self, words: &[&str]) -> Vec<String> {
+        self.pkg_config_of("libi", words)
+    }
+
+    fn pkg_config_of(&self, package: &str, words: &[&str]) -> Vec<String> {
         let mut command = Command::new("pkg-config");
-        command.args(words).arg("libi").env("PKG_CONFIG_LIBDIR", self.libraries().join("pkgconfig"));
+        command.args(words).arg(package).env("PKG_CONFIG_LIBDIR", self.libraries().join("pkgconfig"));
         if !self.destdir.as_os_str().is_empty() {
             command.env("PKG_CONFIG_SYSROOT_DIR", &self.destdir);
         }
@@ -184,10 +188,19 @@ fn expected(libdir: &str) -> BTreeSet<String> {
         &native::soname(),
         "libxplat.a",
         "pkgconfig/libi.pc",
+        "pkgconfig/libi-static.pc",
     ];
     files.extend(libraries.map(|file| format!("{libdir}/{file}")));
     files.extend(["", "-version"].map(|which| format!("share/cmake/libi/libi-config{which}.cmake")));
     files
+}
+
+/// Whether the script, but not cargo-c, installs this file: the program, its pages and completions, and
+/// what build systems for the LIBI of 2011 link.
+fn is_of_script_only(file: &str) -> bool {
+    let directories = ["bin/", "share/man/", "share/bash-completion/", "share/zsh/", "share/fish/"];
+    directories.iter().any(|directory| file.starts_with(directory))
+        || ["/libxplat.a", "/libi-static.pc"].iter().any(|end| file.ends_with(end))
 }
 
 /// The symbols that an archive or a shared library exports.
@@ -204,7 +217,23 @@ fn the_script_installs_exports_the_listed_symbols_and_uninstalls() {
         return;
     }
     let tree = Tree::in_debian_layout("script").installed_by_script();
-    assert_eq!(tree.files(), expected(&multiarch()));
+    let (pages, files): (BTreeSet<_>, _) = tree
+        .files()
+        .into_iter()
+        .partition(|file| is_of_script_only(file) && !file.ends_with(".a") && !file.ends_with(".pc"));
+    assert_eq!(files, expected(&multiarch()));
+    for page in ["man/man1/libi.1", "man/man1/libi-run.1", "man/man3/libi_member_init.3", "man/man3/libi.3"] {
+        assert!(pages.contains(&format!("share/{page}")), "{page}");
+    }
+    for script in [
+        "bash-completion/completions/libi",
+        "zsh/site-functions/_libi",
+        "fish/vendor_completions.d/libi.fish",
+    ] {
+        assert!(pages.contains(&format!("share/{script}")), "{script}");
+    }
+    let version = run_successfully(Command::new(tree.prefix().join("bin/libi")).arg("--version"));
+    assert_eq!(version, format!("libi {}\n", env!("CARGO_PKG_VERSION")));
     let mode = fs::metadata(tree.prefix().join("include/libi")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755, "the directory is readable by all users");
 
@@ -236,6 +265,14 @@ fn a_prefix_may_have_spaces_in_it() {
     run_successfully(compiler.args(tree.pkg_config(&["--cflags", "--libs"])));
     let said = run_successfully(Command::new(&program).env("LD_LIBRARY_PATH", tree.libraries()));
     assert!(said.starts_with(env!("CARGO_PKG_VERSION")), "{said}");
+
+    // libi-static.pc puts the library into the program.
+    let program = tree.work("static").join("version");
+    let mut compiler = Command::new("cc");
+    compiler.arg(native::root().join("tests/packages/version.c")).arg("-o").arg(&program);
+    run_successfully(compiler.args(tree.pkg_config_of("libi-static", &["--cflags", "--libs"])));
+    let said = run_successfully(&mut Command::new(&program));
+    assert!(said.starts_with(env!("CARGO_PKG_VERSION")), "{said}");
 }
 
 #[test]
@@ -263,9 +300,8 @@ fn cargo_c_installs_the_same_files() {
         Tree::in_debian_layout("same").installed_by_script(),
         Tree::in_debian_layout("cargo_c").installed_by_cargo_c(),
     );
-    // cargo-c cannot install a further library: libxplat.a is installed by the script only.
     let mut by_script = script.files();
-    by_script.retain(|file| !file.ends_with("/libxplat.a"));
+    by_script.retain(|file| !is_of_script_only(file));
     assert_eq!(cargo_c.files(), by_script);
 
     // The script leaves out two libraries that the C compiler adds by itself.
@@ -279,7 +315,7 @@ fn cargo_c_installs_the_same_files() {
 
     // Headers and the package for CMake are the same files.
     for file in
-        script.files().iter().filter(|file| file.starts_with("include/") || file.starts_with("share/"))
+        script.files().iter().filter(|file| file.starts_with("include/") || file.starts_with("share/cmake/"))
     {
         let read = |tree: &Tree| fs::read(tree.prefix().join(file)).unwrap();
         assert!(read(&script) == read(&cargo_c), "{file}");
