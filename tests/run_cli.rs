@@ -287,7 +287,7 @@ mod slow {
         }
         // One process cannot launch all of them.
         let (status, _, err) = limited("40", "flat");
-        assert!(status == 3 && err.contains("no room") && err.contains("Too many open files"), "{err}");
+        assert!(status == 3 && err.contains("out of resources") && err.contains("open files"), "{err}");
     }
 
     #[test]

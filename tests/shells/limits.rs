@@ -54,3 +54,17 @@ fn a_host_from_which_no_more_calls_can_be_made_leaves_the_rest_to_others() {
         assert_eq!(outcome.report.joined(), 64, "limit {limit}: {}", outcome.report);
     }
 }
+
+#[test]
+fn a_host_between_two_attempts_when_the_launch_settles_keeps_what_its_shell_said() {
+    let scene = Scene::new("seq 2ms\nrem 20ms\nfault n3 refuse refused");
+    let options = scene.options();
+    let rules = Rules { back_off: Duration::from_secs(15), ..options.rules };
+    let options = options.rules(rules).settle(Some(Duration::from_millis(500)));
+    let outcome = scene.play("n[0-3]", &["join", "finish:20000"], &options);
+    let failed: Vec<_> = outcome.report.failed().collect();
+    let [(_, failure)] = failed[..] else { panic!("{}", outcome.report) };
+    assert_eq!((failure.phase, &failure.cause), (Phase::Waiting, &Cause::SettleElapsed));
+    assert!(failure.tail.contains("Connection refused"), "{failure:?}");
+    assert!(outcome.report.to_string().contains("Connection refused"), "{}", outcome.report);
+}

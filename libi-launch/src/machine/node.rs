@@ -115,6 +115,8 @@ pub struct Node {
     /// For hosts that were up and then lost here: how often they have failed, counting all launches
     /// from this node.
     faults: BTreeMap<HostIndex, u16>,
+    /// The end of what the last failed attempt at a host printed, for hosts that are retried here.
+    last_printed: BTreeMap<HostIndex, String>,
     window: LaunchWindow,
     /// Whether launching works, from here and from children.
     health: LaunchHealth,
@@ -190,6 +192,7 @@ impl Node {
             fixed: false,
             subtrees: StaticSubtrees::default(),
             faults: BTreeMap::new(),
+            last_printed: BTreeMap::new(),
             window: LaunchWindow::new(),
             health: LaunchHealth::undecided(),
             provisional_estimates: Vec::new(),

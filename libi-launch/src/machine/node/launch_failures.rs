@@ -64,6 +64,9 @@ impl Node {
         }
         let retry = self.retry(launch, &failure);
         let here = if self.health.is_unusable() { Retry::Never } else { retry };
+        if matches!(here, Retry::After(_)) {
+            self.last_printed.insert(launch.host, failure.tail.clone());
+        }
         if self.queue.child_failed(launch, now, here).is_ok() {
             self.judge(launch, failure, retry);
         }

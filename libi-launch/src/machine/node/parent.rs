@@ -292,7 +292,9 @@ impl Node {
         }
         for Launch { host, attempt } in self.drain_unlaunched() {
             let elapsed = now.since(self.began);
-            let failure = Failure::without_evidence(Phase::Waiting, why.clone(), elapsed);
+            // A host between two attempts keeps the evidence of the last one.
+            let tail = self.last_printed.remove(&host).unwrap_or_default();
+            let failure = Failure { tail, ..Failure::without_evidence(Phase::Waiting, why.clone(), elapsed) };
             self.reports.push(ChildMessage::Failed(host, attempt, failure));
         }
     }
