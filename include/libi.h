@@ -1,6 +1,8 @@
-/** libi: starts processes on many hosts, and lets them talk to one another until they can talk for themselves.
+/** libi launches processes on many hosts, and lets them communicate until they can do so
+ *  themselves.
  *
- *  Made from libi-ffi/src: edit it there. The rules that all functions share stand first; README.md has a program to begin with.
+ *  Generated from libi-ffi/src; edit it there. The rules for all functions are at libi_result.
+ *  README.md has a program to begin with.
  */
 
 #ifndef LIBI_H
@@ -9,829 +11,402 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdbool.h>
-/** It is done. The header of 2011, libi/libi_api.h, has it too, with the same value. Since 0.1. */
-#if !defined(LIBI_OK) && !defined(LIBI_API_H)
-#define LIBI_OK 0
+
+#ifdef __cplusplus
+extern "C" {
 #endif
 
-/**
- * The version that this header belongs to, as its first number. A new one may break programs.
- */
+/* ---- Versions and constants ------------------------------------------------------------------ */
+
+/** The major version of this header. Another one may break programs. Since 0.1. */
 #define LIBI_VERSION_MAJOR 0
 
 /**
- * Its second number. Until the first is 1, a new one may break programs; from then on it only adds.
+ * The minor version. While the major one is 0, another one may break programs; later it only adds.
+ * Since 0.1.
  */
 #define LIBI_VERSION_MINOR 1
 
-/**
- * Its third number, which grows when defects are mended.
- */
+/** The patch version: fixes. Since 0.1. */
 #define LIBI_VERSION_PATCH 0
 
 /**
- * The version as one number, which can be compared: 1002003 is 1.2.3. LIBI_VERSION is something else: the header of 2011 has
- * it. Since 0.1.
+ * The version as one number for comparisons: 1002003 is 1.2.3. LIBI_VERSION is another macro, of
+ * libi/libi_api.h. Since 0.1.
  */
 #define LIBI_VERSION_NUMBER (((LIBI_VERSION_MAJOR * 1000000) + (LIBI_VERSION_MINOR * 1000)) + LIBI_VERSION_PATCH)
 
+/** No limit to the duration of a call. Since 0.1. */
+#define LIBI_FOREVER -1
+
+/** Success: LIBI_RESULT_OK. libi/libi_api.h has a LIBI_OK of its own with the same value. */
+#if !defined(LIBI_OK) && !defined(LIBI_API_STD_H)
+#define LIBI_OK LIBI_RESULT_OK
+#endif
+
+/* ---- Objects --------------------------------------------------------------------------------- */
+
 /**
- * Bytes that have come: one part, or one for each rank, in their order. Nothing changes them, and any number of threads may read them at
- * a time. It needs nothing of the object that it came of, and may be freed later. Since 0.1.
+ * Received bytes: one part, or one part for each rank in their order. They do not change, and
+ * any number of threads may read them. They are independent of the object that received them.
+ * Since 0.1.
  */
 typedef struct libi_data libi_data;
 
 /**
- * A set of equal processes of one session: what they are, and where they run. It may be used by one thread at a time.
- * Since 0.1.
+ * A group of equal processes of one session: their program, arguments and hosts. A builder: one
+ * thread at a time. Since 0.1.
  */
 typedef struct libi_distribution libi_distribution;
 
 /**
- * Something that has happened in a session. It does not change any more, and any number of threads may use it. Since 0.1.
+ * Something that has happened in a session. It does not change, and any number of threads may
+ * use it. Since 0.1.
  */
 typedef struct libi_event libi_event;
 
 /**
- * Why a host, or a member on it, went no further than it did, with the evidence. It belongs to the report or the event that it was
- * asked of, and any number of threads may use it. Since 0.1.
+ * Why a host, or a member on it, has failed, with the evidence. It belongs to the report or the
+ * event that it was read from, and any number of threads may use it. Since 0.1.
  */
 typedef struct libi_failure libi_failure;
 
 /**
- * Launches sessions. Any number may exist in a process; they share nothing. Any number of threads may use one at a time.
+ * A front end, which launches sessions. A process may have any number; they are independent.
  *
- * With LIBI_PROGRESS_MANUAL, use it from one thread that lives as long as the process, best the main one: only then processes that
- * never join are certain to end when this process is killed. Since 0.1.
+ * Any number of threads may use one. With LIBI_PROGRESS_MANUAL, use it from one thread that
+ * lives as long as the process, best the main one: only then it is certain that processes which
+ * never join end when this process is killed. Since 0.1.
  */
 typedef struct libi_front libi_front;
 
-/**
- * Hosts, and how many processes on each. It may be used by one thread at a time. Since 0.1.
- */
+/** A list of hosts, each with a number of processes. A builder: one thread at a time. Since 0.1. */
 typedef struct libi_hosts libi_hosts;
 
 /**
- * Where the ranks of a session are; that does not depend on how it is launched. It does not change, and any number of threads
- * may use it. Since 0.1.
+ * Where the ranks of a session run. It depends on the distributions only, not on the launch. It
+ * does not change, and any number of threads may use it. Since 0.1.
  */
 typedef struct libi_layout libi_layout;
 
 /**
- * This process, as a member of a session. Any number of threads may use it at a time.
+ * This process as a member of a session. Any number of threads may use it.
  *
- * What holds for all functions by which members talk:
- * - Each has two forms. One comes back when the operation is over, or when there is no patience left; any number of threads may wait at a
- *   time. The other, ..._start_..., comes back at once with a libi_pending, from which the result is to be had.
- * - Collective calls are made by all members, and by all in the same order; their results come in that order. Members that are absent
- *   are not waited for. Where several threads make them, the program sees to the order.
- * - They return LIBI_ERR_MISMATCH if members call different things (the text names two of them), LIBI_ERR_PEER_LOST if a member is lost that
- *   is needed (the text names it), LIBI_ERR_TIMED_OUT if patience has ended here, LIBI_ERR_CANCELLED if it has ended at another member or that
- *   has cancelled, LIBI_ERR_ENDED if the session ends. After a mismatch, a timeout or a cancellation the next collective call is a new chance.
- * - LIBI_ERR_NULL and LIBI_ERR_ARGUMENT mean that nothing was called: other members wait for this one until it calls.
- * - LIBI_ERR_STATE: this process has no place, because libi_member_init() has failed; or it is the child of a process that has, by fork().
- * - LIBI_ERR_BUSY: a function that the library has called, as libi_fold, tries to wait or to start something.
- * - A libi_data that a function gives is to be freed by libi_data_free().
+ * Rules for all operations between members:
+ * - Every operation has two forms with the same inputs. libi_member_X(..., timeout) waits; any
+ *   number of threads may wait. libi_member_start_X(..., pending) returns at once with a
+ *   libi_pending, which has the result later. Inputs are copied in both.
+ * - Collective operations are called by all members in the same order, and complete in that
+ *   order. Where several threads call them, the program ensures the order. Absent members are
+ *   not waited for.
+ * - A collective operation returns LIBI_ERR_MISMATCH if members call different operations (the
+ *   text names two), LIBI_ERR_PEER_LOST if a member that is needed is lost (the text names it),
+ *   LIBI_ERR_TIMED_OUT if the timeout passes here, LIBI_ERR_CANCELLED if it passes at another
+ *   member or one of them cancels, LIBI_ERR_ENDED if the session ends. After a mismatch, a
+ *   timeout or a cancellation, the next collective operation may succeed.
+ * - After LIBI_ERR_NULL or LIBI_ERR_ARGUMENT nothing was called: other members keep waiting for
+ *   this one.
+ * - LIBI_ERR_STATE: this process was forked by the member. LIBI_ERR_BUSY: a function that the
+ *   library has called, such as a libi_fold, tries to wait or to start something.
+ * - A libi_data that is passed out is freed with libi_data_free().
  *
  * Since 0.1.
  */
 typedef struct libi_member libi_member;
 
 /**
- * How a launch is to go: at first on this machine, of everything, within two minutes. It may be used by one thread at a
- * time. Since 0.1.
+ * How a launch proceeds. By default it uses ssh for hosts that are not this machine, needs all
+ * hosts, and fails after two minutes. A builder: one thread at a time. Since 0.1.
  */
 typedef struct libi_options libi_options;
 
 /**
- * An operation that was started and may not be over yet. To be freed by libi_pending_free(), before or after the member or
- * session that it was started with.
+ * An operation in progress, made by the functions with "start" in their names. Free it with
+ * libi_pending_free(), before or after the member or session that it was started on.
  *
- * One thread may use it at a time; any number of operations may be pending. An operation goes on whether anybody waits or not
- * if there is a thread of the library's (LIBI_PROGRESS_THREAD), else in calls that wait, poll or dispatch. Since 0.1.
+ * One thread may use it at a time; any number of operations may be pending. With
+ * LIBI_PROGRESS_THREAD it progresses by itself, otherwise in calls that wait, poll or dispatch.
+ * Since 0.1.
  */
 typedef struct libi_pending libi_pending;
 
 /**
- * What became of a launch, host by host. It does not change any more, and any number of threads may use it. Since 0.1.
+ * The result of a launch, host by host. It does not change, and any number of threads may use
+ * it. Since 0.1.
  */
 typedef struct libi_report libi_report;
 
 /**
- * A session that was launched, or is being launched. Any number of threads may use it at a time. Since 0.1.
+ * A session that was launched, or is being launched. Any number of threads may use it. Since
+ * 0.1.
  */
 typedef struct libi_session libi_session;
 
 /**
- * A value that a libi_fold makes into that of more members. Only the function to which it is given may use it, and until it comes
- * back. Since 0.1.
+ * The value that a libi_fold changes. Only the function that it was passed to may use it, until
+ * it returns. Since 0.1.
  */
 typedef struct libi_value libi_value;
 
+/* ---- Results, versions and log lines --------------------------------------------------------- */
+
 /**
- * What came of a call: LIBI_OK (0) or another of the codes below.
+ * How a call has ended: LIBI_OK, or one of the codes below.
  *
- * Rules that all functions share:
- * - What ..._new() and its kin give is yours, until you give it to ..._free(), once. Freeing NULL does nothing.
- * - What else a function gives as a const pointer belongs to the object that it was asked of, until that is freed or
- *   changed. Strings and bytes that you give are copied; they need not outlive the call, unless a function says so.
- * - A NULL where an object or a string is needed is LIBI_ERR_NULL; functions that return something else than a code give 0,
- *   NULL or -1 then, as each says.
- * - After a failure, the object's ..._error() has it in words: which host, how far it came, why, and the evidence. LIBI_NOT_YET and
- *   LIBI_NONE are none. Each thread has its own text, which holds until that thread's next failure with that object; a thread that
- *   begins when another has ended may find what that one was told.
- * - Objects that describe something (libi_hosts, libi_distribution, libi_options) and a libi_pending may be used by one thread at a
- *   time; a second one gets LIBI_ERR_BUSY. All others may be used by any number of threads at a time.
- * - No object may be freed while another thread uses it.
- * - No function installs signal handlers, changes signal masks, or keeps anything outside of the objects, but that this process has
- *   taken its place as a member. No descriptor that the library opens is inherited by what you start.
- * - SIGPIPE is as you have it, since the library does not raise it. If you ignore SIGCHLD, or wait for children that are not yours, how
- *   processes that this one has started have ended is not known: LIBI_EXIT_UNKNOWN.
- * - If the library itself is at fault, a call returns LIBI_ERR_POISONED, and so do all later ones with that object, which can
- *   only be freed.
+ * Rules for all functions:
+ * - Ownership: an object made by libi_X_new(), or passed out through a pointer to a pointer,
+ *   belongs to the caller, who frees it once with libi_X_free(). Freeing NULL does nothing. A
+ *   const pointer that a function returns or writes into a struct belongs to the object that was
+ *   asked, and is valid until that object is freed. Strings and bytes passed in are copied.
+ * - NULL where an object, a string or a place for a result is needed is LIBI_ERR_NULL. Functions
+ *   that return a number or a pointer instead of a code return 0, -1 or NULL, as documented.
+ * - Failures: libi_last_error() has the text of the last failure in the calling thread. LIBI_OK,
+ *   LIBI_NOT_YET and LIBI_NONE are not failures and leave it as it is.
+ * - Builders (libi_hosts, libi_distribution, libi_options) remember the first of their calls
+ *   that failed. Calls that are given such a builder, as a launch, return that failure: a
+ *   program may look at the codes of its setters or only at that of the launch. There is no way
+ *   to clear it; free the builder and make another.
+ * - Threads: a builder or a libi_pending may be used by one thread at a time; a second one gets
+ *   LIBI_ERR_BUSY. All other objects may be used by any number of threads.
+ * - Freeing an object that another thread is using, using an object after it was freed, and
+ *   passing an object of another type are undefined behaviour. The library detects most cases
+ *   and returns LIBI_ERR_HANDLE; a program must not depend on that.
+ * - Structs that a call fills (libi_event_info and the like): the last argument is sizeof of the
+ *   struct as the program was compiled. Later versions append members. After a failure the
+ *   struct is filled with zeros.
+ * - No function installs signal handlers, changes the signal mask, or raises SIGPIPE.
+ *   Descriptors of the library are close-on-exec. If the program ignores SIGCHLD, or waits for
+ *   children that are not its own, exits of processes become LIBI_EXIT_UNKNOWN.
+ * - After a panic inside the library, the object that was in use returns LIBI_ERR_POISONED from
+ *   all calls, and can only be freed.
  *
  * Since 0.1.
  */
-typedef int32_t libi_result;
+typedef enum libi_result {
+  /**
+   * Success. LIBI_OK is this, unless libi/libi_api.h is included as well, which has a LIBI_OK
+   * of its own with the same value.
+   */
+  LIBI_RESULT_OK = 0,
+  /** Not a failure: the operation is not finished, or nothing has happened within the timeout. */
+  LIBI_NOT_YET = 1,
+  /** Not a failure: there is no such thing, as a value under a key, a report, or an index. */
+  LIBI_NONE = 2,
+  /** Caller: NULL where an object, a string or a place for a result is needed. */
+  LIBI_ERR_NULL = 10,
+  /** Caller: the object was freed or is of another type. */
+  LIBI_ERR_HANDLE = 11,
+  /**
+   * Caller: the object is in use by another thread, or the call came from a callback that must
+   * not make it.
+   */
+  LIBI_ERR_BUSY = 12,
+  /** Library: it has panicked while this object was in use. */
+  LIBI_ERR_POISONED = 13,
+  /** Caller: an argument has a value that is not allowed. */
+  LIBI_ERR_ARGUMENT = 14,
+  /** Caller: a host list has a syntax error; the text shows where. */
+  LIBI_ERR_HOSTS = 15,
+  /** Caller: the distributions describe nothing that could be launched. */
+  LIBI_ERR_LAYOUT = 16,
+  /** Caller: the backend sends in plaintext, and the options do not allow that. */
+  LIBI_ERR_PLAIN = 17,
+  /** Caller: the call is not possible in the current state. */
+  LIBI_ERR_STATE = 18,
+  /** Caller: a buffer or an array does not have the needed length. */
+  LIBI_ERR_LENGTH = 19,
+  /** This process was not started by a front end. */
+  LIBI_ERR_STARTED_BY_HAND = 30,
+  /** This process has the environment of a member, but not its link. */
+  LIBI_ERR_NO_LINK = 31,
+  /** The session did not come up; its report says why for each host. */
+  LIBI_ERR_NOT_LAUNCHED = 32,
+  /** The timeout has passed. A collective operation is then over for all members. */
+  LIBI_ERR_TIMED_OUT = 33,
+  /** The session or the front end has ended or is ending. */
+  LIBI_ERR_ENDED = 34,
+  /** A system call has failed. */
+  LIBI_ERR_SYSTEM = 35,
+  /** Out of memory. */
+  LIBI_ERR_NO_MEMORY = 36,
+  /** Members that are needed are lost; the text names them. */
+  LIBI_ERR_PEER_LOST = 50,
+  /** The front end is lost. */
+  LIBI_ERR_FRONT_END_LOST = 51,
+  /**
+   * Members have made different collective calls; the text names two. The next collective call
+   * may succeed.
+   */
+  LIBI_ERR_MISMATCH = 52,
+  /**
+   * Another member has given up this collective call, or the caller has cancelled it. The next
+   * collective call may succeed.
+   */
+  LIBI_ERR_CANCELLED = 53,
+  /** The sender has withdrawn its message. */
+  LIBI_ERR_WITHDRAWN = 54,
+  /** There is no member with this rank. */
+  LIBI_ERR_NO_SUCH_PEER = 55,
+  /** The member did not come up, and the launch allowed that. */
+  LIBI_ERR_ABSENT = 56,
+  /** Caller: the number or the lengths of the parts are wrong for the collective call. */
+  LIBI_ERR_PARTS = 57,
+  /** Caller: the key is too long. */
+  LIBI_ERR_LONG_KEY = 58,
+  /** A peer has violated the protocol: another build of the library, or a defect in it. */
+  LIBI_ERR_PROTOCOL = 59,
+  /** Caller: this member is not the master, which alone talks to the front end. */
+  LIBI_ERR_NOT_MASTER = 60
+} libi_result;
+
+/** The levels of log lines. A level includes those above it. Since 0.1. */
+typedef enum libi_log_level {
+  /** Nothing. */
+  LIBI_LOG_OFF = 0,
+  /** Defects. */
+  LIBI_LOG_ERROR = 1,
+  /** What the user should know, as the use of plaintext. */
+  LIBI_LOG_WARN = 2,
+  /** The course of launches and sessions. */
+  LIBI_LOG_INFO = 3,
+  /** Decisions, for finding out why a launch went as it did. */
+  LIBI_LOG_DEBUG = 4,
+  /** Everything. */
+  LIBI_LOG_TRACE = 5
+} libi_log_level;
 
 /**
- * How processes are placed on hosts. Since 0.1.
+ * Called for each log line: its level, its target (the part of the library, as "libi::launch")
+ * and its text. The strings are valid until it returns.
+ *
+ * It is called in any thread, also in the library's own, and in several at once. It must return
+ * normally (no exception, no longjmp). Functions of the library that start something or wait
+ * return LIBI_ERR_BUSY inside it. Since 0.1.
  */
-typedef int32_t libi_placement;
+typedef void (*libi_log_callback)(void *userdata,
+                                  libi_log_level level,
+                                  const char *target,
+                                  const char *text);
 
-/**
- * Milliseconds: how long to wait at most. Less than 0, as LIBI_FOREVER, sets no limit; 0 does not wait. Since 0.1.
- */
-typedef int64_t libi_millis;
+/** A timeout in milliseconds. Negative (LIBI_FOREVER) is no limit; 0 does not wait. Since 0.1. */
+typedef int64_t libi_timeout;
 
-/**
- * Times and numbers that everybody in a launch goes by. Since 0.1.
- */
-typedef int32_t libi_rule;
-
-/**
- * Microseconds, as what was measured is told; -1 is none. Since 0.1.
- */
+/** A measured duration in microseconds; -1 if there is none. Since 0.1. */
 typedef int64_t libi_micros;
 
 /**
- * Whether hosts talk to each other directly. Since 0.1.
- */
-typedef int32_t libi_links;
-
-/**
- * Who makes progress: LIBI_PROGRESS_THREAD or LIBI_PROGRESS_MANUAL. Since 0.1.
- */
-typedef int32_t libi_progress;
-
-/**
- * Is told what has happened. The event is the library's, and gone when the function comes back. It must not throw, or leave in
- * another way.
- */
-typedef void (*libi_on_event)(void *userdata, const libi_event *event);
-
-/**
- * How far a session is. Since 0.1.
- */
-typedef int32_t libi_stage;
-
-/**
- * What has happened. Later versions may have more kinds: pass over what you do not know. Since 0.1.
- */
-typedef int32_t libi_event_kind;
-
-/**
- * How a process ended. Since 0.1.
- */
-typedef int32_t libi_exit;
-
-/**
- * How far the launch of a host has come. Since 0.1.
- */
-typedef int32_t libi_phase;
-
-/**
- * Why a launch failed. Since 0.1.
- */
-typedef int32_t libi_cause;
-
-/**
- * A function that combines values: it makes into, the value of some members, that of these and the ones after them, whose value other is. It
- * has to be associative, and the same at all members; values may be of any length. other is not aligned for anything.
+ * The meaning of a code in a few words, or NULL for a number that is not a code.
  *
- * It is called in any thread that waits in a function of the member, or in the library's own, never in two at a time for the same
- * operation; all that the member does stands still meanwhile. It has to come back: no longjmp; an exception ends the process. exit() in it
- * ends the process as anywhere else, and others hear that it is lost. It may ask for the rank, the size and the like; functions that start
- * something or wait return LIBI_ERR_BUSY, whatever member or operation they are called for; and it must not wait for another
- * thread that does. Since 0.1.
- */
-typedef void (*libi_fold)(void *userdata, libi_value *into, const void *other, size_t length);
-
-/**
- * Told that the userdata are not needed any more; called once, in any thread, maybe after the operation is over. What a libi_fold must not call
- * this must not call. Since 0.1.
- */
-typedef void (*libi_release)(void *userdata);
-
-/**
- * How a key reaches those who ask for it: LIBI_SPREAD_DENSE or LIBI_SPREAD_SPARSE. Since 0.1.
- */
-typedef int32_t libi_spread;
-
-/**
- * What the elements of an array are: one of LIBI_ELEMENT_…. Since 0.1.
- */
-typedef int32_t libi_element;
-
-/**
- * What is done with two elements: one of LIBI_OP_…. Since 0.1.
- */
-typedef int32_t libi_op;
-
-/**
- * No limit to the time that a call may take. Since 0.1.
- */
-#define LIBI_FOREVER -1
-
-/**
- * It is not over yet, or nothing has happened in the time there was. Not a failure.
- */
-#define LIBI_NOT_YET 1
-
-/**
- * There is none: no value under this key, no report, no such thing. Not a failure.
- */
-#define LIBI_NONE 2
-
-/**
- * The caller's fault: a NULL where something is needed.
- */
-#define LIBI_ERR_NULL 10
-
-/**
- * The caller's fault: the object was freed, or is of another type.
- */
-#define LIBI_ERR_HANDLE 11
-
-/**
- * The caller's fault: another thread uses the object, or a callback of the object itself.
- */
-#define LIBI_ERR_BUSY 12
-
-/**
- * The library's fault: this object was in use when a defect showed. It can only be freed.
- */
-#define LIBI_ERR_POISONED 13
-
-/**
- * The caller's fault: a value that means nothing here, as the text says.
- */
-#define LIBI_ERR_ARGUMENT 14
-
-/**
- * The caller's fault: the host list cannot be understood; the text has the place.
- */
-#define LIBI_ERR_HOSTS 15
-
-/**
- * The caller's fault: the distributions describe nothing that could be launched.
- */
-#define LIBI_ERR_LAYOUT 16
-
-/**
- * The caller's fault: what leads to the hosts can be read by others, and that was not allowed.
- */
-#define LIBI_ERR_PLAIN 17
-
-/**
- * The caller's fault: not at this point, as the text says: it was done before, or something has to be done first.
- */
-#define LIBI_ERR_STATE 18
-
-/**
- * The caller's fault: a buffer has not the length of what came.
- */
-#define LIBI_ERR_LENGTH 19
-
-/**
- * This process was not started by a front end.
- */
-#define LIBI_ERR_STARTED_BY_HAND 30
-
-/**
- * This process has inherited a member's environment, and not its link.
- */
-#define LIBI_ERR_NO_LINK 31
-
-/**
- * The session did not come up; the report has a verdict on every host.
- */
-#define LIBI_ERR_NOT_LAUNCHED 32
-
-/**
- * There was not as much patience as it took. A collective call is then over for all members.
- */
-#define LIBI_ERR_TIMED_OUT 33
-
-/**
- * The session, or the front end, has ended or is ending.
- */
-#define LIBI_ERR_ENDED 34
-
-/**
- * The operating system refused something.
- */
-#define LIBI_ERR_SYSTEM 35
-
-/**
- * There is no memory for it.
- */
-#define LIBI_ERR_NO_MEMORY 36
-
-/**
- * Members that are needed are lost; the text names them.
- */
-#define LIBI_ERR_PEER_LOST 50
-
-/**
- * The front end is lost.
- */
-#define LIBI_ERR_FRONT_END_LOST 51
-
-/**
- * Members have called different things; the text names two. The next collective call is a new chance.
- */
-#define LIBI_ERR_MISMATCH 52
-
-/**
- * A member has given up this collective call. The next one is a new chance.
- */
-#define LIBI_ERR_CANCELLED 53
-
-/**
- * The sender has taken its message back.
- */
-#define LIBI_ERR_WITHDRAWN 54
-
-/**
- * There is no such member.
- */
-#define LIBI_ERR_NO_SUCH_PEER 55
-
-/**
- * The member did not come up, where the launch allowed that.
- */
-#define LIBI_ERR_ABSENT 56
-
-/**
- * The caller's fault: what is given for a collective call is not what that takes.
- */
-#define LIBI_ERR_PARTS 57
-
-/**
- * The caller's fault: the key is too long.
- */
-#define LIBI_ERR_LONG_KEY 58
-
-/**
- * A peer has sent what makes no sense: another build of the library, or a defect of it.
- */
-#define LIBI_ERR_GARBLED 59
-
-/**
- * A thread of the library's own, in which all signals are blocked. Since 0.1.
- */
-#define LIBI_PROGRESS_THREAD 0
-
-/**
- * The caller's loop: it waits until ..._descriptor() is readable or ..._patience() is over, then calls ..._dispatch(). Calls that wait
- * do it as well. Call from one thread that lives as long as the process, best the main one. Since 0.1.
- */
-#define LIBI_PROGRESS_MANUAL 1
-
-/**
- * Each host is filled before the next one gets anything.
- */
-#define LIBI_PLACE_BLOCK 0
-
-/**
- * Each host gets one process in turn.
- */
-#define LIBI_PLACE_CYCLIC 1
-
-/**
- * Each host gets a number of processes in turn.
- */
-#define LIBI_PLACE_PLANE 2
-
-/**
- * How long a started process may take to say hello, in ms; at first 30,000.
- */
-#define LIBI_RULE_GREET 0
-
-/**
- * How long a host's further processes may take to say hello, together, in ms; at first 30,000.
- */
-#define LIBI_RULE_JOIN 1
-
-/**
- * How often a host is launched, the first time included, for failures of its own; at first 3. 65,535 is until the deadline.
- */
-#define LIBI_RULE_ATTEMPTS 2
-
-/**
- * How long to wait before a host is launched again, in ms; each further wait is twice as long. At first 200.
- */
-#define LIBI_RULE_BACK_OFF 3
-
-/**
- * The longest such wait, in ms; at first 5,000.
- */
-#define LIBI_RULE_BACK_OFF_MOST 4
-
-/**
- * When too many hosts have failed, how long to go on all the same so that all that is wrong is reported at once, in ms; at
- * first 2,000.
- */
-#define LIBI_RULE_GATHER 5
-
-/**
- * How long what is to end may take before force is used, in ms; at first 2,000.
- */
-#define LIBI_RULE_GRACE 6
-
-/**
- * After how long without a word a peer is lost, in ms; it is noticed after five quarters of it at most. At first 20,000.
- */
-#define LIBI_RULE_SILENCE 7
-
-/**
- * Directly where that works, and through the channels that they were started with where it does not; as at first.
- */
-#define LIBI_LINKS_AUTO 0
-
-/**
- * Directly; a host that cannot be reached fails.
- */
-#define LIBI_LINKS_DIRECT 1
-
-/**
- * Through the channels. Nobody listens, nobody dials.
- */
-#define LIBI_LINKS_CHANNEL 2
-
-/**
- * It is being launched.
- */
-#define LIBI_STAGE_LAUNCHING 0
-
-/**
- * It is up.
- */
-#define LIBI_STAGE_UP 1
-
-/**
- * Every member has ended, was released, or is lost.
- */
-#define LIBI_STAGE_DONE 2
-
-/**
- * It did not come up, and is being ended.
- */
-#define LIBI_STAGE_GIVEN_UP 3
-
-/**
- * Nothing is left of it.
- */
-#define LIBI_STAGE_OVER 4
-
-/**
- * The session is up; its report is there.
- */
-#define LIBI_EVENT_UP 1
-
-/**
- * The session did not come up; its report says why. What was left of it is being ended.
- */
-#define LIBI_EVENT_GIVEN_UP 2
-
-/**
- * A member has printed something: whole lines, unless they are long or slow to end.
- */
-#define LIBI_EVENT_OUTPUT 3
-
-/**
- * A member has ended.
- */
-#define LIBI_EVENT_EXITED 4
-
-/**
- * A member was released: it has finalised, and lives on by itself.
- */
-#define LIBI_EVENT_RELEASED 5
-
-/**
- * A host was lost after the session was up, with every member on it that had not been released.
- */
-#define LIBI_EVENT_LOST 6
-
-/**
- * Every member has ended, was released, or is lost. It comes behind all output.
- */
-#define LIBI_EVENT_DONE 7
-
-/**
- * Nobody has started it.
- */
-#define LIBI_PHASE_WAITING 0
-
-/**
- * It was started; nothing in our protocol has come from it.
- */
-#define LIBI_PHASE_STARTING 1
-
-/**
- * It speaks our protocol, but has not said hello.
- */
-#define LIBI_PHASE_GREETING 2
-
-/**
- * Its leader is up, and its further members are joining.
- */
-#define LIBI_PHASE_JOINING 3
-
-/**
- * All its members are up.
- */
-#define LIBI_PHASE_JOINED 4
-
-/**
- * It could not even be started.
- */
-#define LIBI_CAUSE_NOT_STARTED 1
-
-/**
- * Whoever was to start it has no room for that.
- */
-#define LIBI_CAUSE_NO_ROOM 2
-
-/**
- * What was started has ended; libi_failure_exit() says how.
- */
-#define LIBI_CAUSE_EXITED 3
-
-/**
- * The link to it was closed from the other side.
- */
-#define LIBI_CAUSE_CLOSED 4
-
-/**
- * It did not get further in time.
- */
-#define LIBI_CAUSE_TIMED_OUT 5
-
-/**
- * What it said is not our protocol.
- */
-#define LIBI_CAUSE_GARBLED 6
-
-/**
- * It speaks no version of the protocol that we do.
- */
-#define LIBI_CAUSE_VERSION 7
-
-/**
- * It answered a ticket that was not given to it.
- */
-#define LIBI_CAUSE_WRONG_TICKET 8
-
-/**
- * Nothing was heard of it for too long after it was up; or it was not heard of for half that time, and then its link or
- * its remote shell ended.
- */
-#define LIBI_CAUSE_SILENT 9
-
-/**
- * It could not reach its parent directly, and was not to use the channel.
- */
-#define LIBI_CAUSE_UNREACHABLE 10
-
-/**
- * The one that was to launch it is gone.
- */
-#define LIBI_CAUSE_LAUNCHER_LOST 11
-
-/**
- * The launch was ended, for other reasons, before this was decided.
- */
-#define LIBI_CAUSE_ABANDONED 12
-
-/**
- * It has not ended, as far as is known.
- */
-#define LIBI_EXIT_NONE 0
-
-/**
- * By itself, with the status that is the value.
- */
-#define LIBI_EXIT_CODE 1
-
-/**
- * By the signal that is the value.
- */
-#define LIBI_EXIT_SIGNAL 2
-
-/**
- * The remote shell has ended, with the status that is the value, and the host has not said how the program did.
- */
-#define LIBI_EXIT_SHELL 3
-
-/**
- * It has ended, but somebody else has collected how.
- */
-#define LIBI_EXIT_UNKNOWN 4
-
-/**
- * The next fence takes it to every host: for keys that most members want. Since 0.1.
- */
-#define LIBI_SPREAD_DENSE 0
-
-/**
- * It stays with the first member of the host where it was put, and is fetched when somebody asks: for keys that few want. It goes with
- * that member: who asks later gets LIBI_ERR_PEER_LOST, naming it. Since 0.1.
- */
-#define LIBI_SPREAD_SPARSE 1
-
-/**
- * uint8_t. Since 0.1.
- */
-#define LIBI_ELEMENT_U8 0
-
-/**
- * int32_t. Since 0.1.
- */
-#define LIBI_ELEMENT_I32 1
-
-/**
- * uint32_t. Since 0.1.
- */
-#define LIBI_ELEMENT_U32 2
-
-/**
- * int64_t. Since 0.1.
- */
-#define LIBI_ELEMENT_I64 3
-
-/**
- * uint64_t. Since 0.1.
- */
-#define LIBI_ELEMENT_U64 4
-
-/**
- * float. Since 0.1.
- */
-#define LIBI_ELEMENT_F32 5
-
-/**
- * double. Since 0.1.
- */
-#define LIBI_ELEMENT_F64 6
-
-/**
- * They are added; integers wrap around. Since 0.1.
- */
-#define LIBI_OP_SUM 0
-
-/**
- * The lesser stays. Of floating-point numbers, one that is no number loses. Since 0.1.
- */
-#define LIBI_OP_MIN 1
-
-/**
- * The greater stays. Of floating-point numbers, one that is no number loses. Since 0.1.
- */
-#define LIBI_OP_MAX 2
-
-/**
- * Bits that both have. Not of floating-point numbers. Since 0.1.
- */
-#define LIBI_OP_AND 3
-
-/**
- * Bits that one of them has. Not of floating-point numbers. Since 0.1.
- */
-#define LIBI_OP_OR 4
-
-#ifdef __cplusplus
-extern "C" {
-#endif // __cplusplus
-
-/**
- * What a code means, in a few words; NULL for a number that is none. Any thread, at any time. Since 0.1.
+ * Any thread, at any time. The text is static. Since 0.1.
  */
 const char *libi_result_text(libi_result result);
 
 /**
- * The LIBI_VERSION_NUMBER of the library that this program runs with. Any thread, at any time. Since 0.1.
+ * The text of the calling thread's last failure: what has failed, on which host, why, and what
+ * to do. Empty if no call has failed.
+ *
+ * Any thread, at any time; call it after a function has returned a failure. The text belongs to
+ * the library and is valid until the next failure in this thread. Calls that succeed, and
+ * LIBI_NOT_YET and LIBI_NONE, leave it as it is. Since 0.1.
+ */
+const char *libi_last_error(void);
+
+/**
+ * The LIBI_VERSION_NUMBER of the library that the program runs with. Any thread, at any time.
+ * Since 0.1.
  */
 uint32_t libi_version(void);
 
 /**
- * The version of the library that this program runs with, as "0.1.0". Any thread, at any time; it is never freed. Since 0.1.
+ * The version of the library that the program runs with, as "0.1.0". Any thread, at any time. The
+ * string is static. Since 0.1.
  */
 const char *libi_version_text(void);
 
 /**
- * An empty list. To be freed by libi_hosts_free(). Since 0.1.
+ * Sets the function that is called for each log line up to this level; NULL for none. It holds
+ * for the whole process, is called by front ends and members alike, and may be set again. The
+ * library never logs contents of messages.
+ *
+ * Any thread, at any time; best before the first front end or member is made. When it returns,
+ * the former function may still run in other threads. Returns LIBI_OK, LIBI_ERR_ARGUMENT if
+ * there is no such level, or LIBI_ERR_STATE if the process is a program in Rust that has
+ * installed a logger of its own. Since 0.1.
  */
+libi_result libi_set_log(libi_log_level level, libi_log_callback callback, void *userdata);
+
+/* ---- Host lists ------------------------------------------------------------------------------ */
+
+/** How processes are placed on hosts. Since 0.1. */
+typedef enum libi_placement {
+  /** Each host is filled before the next one gets a process. */
+  LIBI_PLACE_BLOCK = 0,
+  /** Round robin, one process at a time. */
+  LIBI_PLACE_CYCLIC = 1,
+  /** Round robin, a plane of several processes at a time. */
+  LIBI_PLACE_PLANE = 2
+} libi_placement;
+
+/** An entry of a host list. Since 0.1. */
+typedef struct libi_hosts_entry_info {
+  /** The name or address of the host. */
+  const char *name;
+  /** The user to log in as; empty if the entry does not say. */
+  const char *user;
+  /** The number of processes on the host. */
+  uint32_t processes;
+  /** The port of the remote shell; 0 if the entry does not say. */
+  uint16_t port;
+} libi_hosts_entry_info;
+
+/** Makes an empty host list. Free it with libi_hosts_free(). Since 0.1. */
 libi_hosts *libi_hosts_new(void);
 
-/**
- * Frees a list; NULL is fine. Since 0.1.
- */
+/** Frees a host list. NULL is allowed. Since 0.1. */
 void libi_hosts_free(libi_hosts *hosts);
-
-/**
- * What failed last with this list in this thread; empty if nothing has. Since 0.1.
- */
-const char *libi_hosts_error(const libi_hosts *hosts);
 
 /**
  * Appends the hosts of a text such as "node[001-064]:8, me@login:2222:1".
  *
- * Returns LIBI_OK, or LIBI_ERR_HOSTS with the place of the mistake in libi_hosts_error(); the list is as before then. Since 0.1.
+ * Returns LIBI_OK, or LIBI_ERR_HOSTS if the text has a syntax error: libi_last_error() shows its
+ * place, and the list is unchanged. Since 0.1.
  */
-libi_result libi_hosts_parse(libi_hosts *hosts,
-                             const char *text);
+libi_result libi_hosts_add_list(libi_hosts *hosts, const char *text);
 
 /**
- * Appends the hosts of a host file's contents: one or more on a line, with comments behind #.
+ * Appends the hosts of a host file, which is passed as its text: one or more hosts on a line,
+ * comments after #.
  *
- * Returns as libi_hosts_parse(). Since 0.1.
+ * Returns as libi_hosts_add_list(). Since 0.1.
  */
-libi_result libi_hosts_parse_file(libi_hosts *hosts, const char *contents);
+libi_result libi_hosts_add_file_text(libi_hosts *hosts, const char *text);
 
 /**
- * Appends the hosts of the surrounding Slurm, LSF, PBS or Grid Engine job, as the environment has them.
+ * Appends the hosts of the Slurm, LSF, PBS or Grid Engine job that this process runs in.
  *
- * Returns LIBI_OK; LIBI_NONE if there is no such job; LIBI_ERR_HOSTS if what its resource manager says cannot be understood.
- * It reads the environment: no other thread may change that meanwhile. Since 0.1.
+ * Reads the environment; no other thread may change it meanwhile. Returns LIBI_OK, LIBI_NONE if
+ * there is no job, or LIBI_ERR_HOSTS if its variables have a syntax error. Since 0.1.
  */
 libi_result libi_hosts_add_job(libi_hosts *hosts);
 
 /**
- * Appends one host. The user may be NULL; a port of 0 is none; count is how many processes there, at least 1.
+ * Appends one host. user may be NULL, port may be 0 for the default; processes is at least 1.
  *
- * Returns LIBI_OK, or LIBI_ERR_HOSTS if it is no name or no user. Since 0.1.
+ * Returns LIBI_OK, or LIBI_ERR_HOSTS if the name, the user or the count is not valid. Since 0.1.
  */
-libi_result libi_hosts_add(libi_hosts *hosts,
-                           const char *name,
-                           const char *user,
-                           uint16_t port,
-                           uint32_t count);
+libi_result libi_hosts_add_host(libi_hosts *hosts,
+                                const char *name,
+                                const char *user,
+                                uint16_t port,
+                                uint32_t processes);
 
 /**
- * How many entries the list has; 0 if it is NULL. A host that is named twice counts twice. Since 0.1.
- */
-size_t libi_hosts_count(const libi_hosts *hosts);
-
-/**
- * How many processes all entries stand for; 0 if it is NULL. Since 0.1.
- */
-uint64_t libi_hosts_processes(const libi_hosts *hosts);
-
-/**
- * The name of an entry, counted from 0; NULL if there is none. It is the list's. Since 0.1.
- */
-const char *libi_hosts_name(const libi_hosts *hosts, size_t index);
-
-/**
- * The user of an entry, empty if it says nothing of one; NULL if there is no such entry. It is the list's. Since 0.1.
- */
-const char *libi_hosts_user(const libi_hosts *hosts,
-                            size_t index);
-
-/**
- * The port of an entry; 0 if it says nothing of one, or there is no such entry. Since 0.1.
- */
-uint16_t libi_hosts_port(const libi_hosts *hosts, size_t index);
-
-/**
- * How many processes an entry stands for; 0 if there is no such entry. Since 0.1.
- */
-uint32_t libi_hosts_slots(const libi_hosts *hosts, size_t index);
-
-/**
- * The whole list written short, as libi_hosts_parse() reads it; NULL if the list is NULL. It is the list's, until this is
- * called again. Since 0.1.
- */
-const char *libi_hosts_fold(libi_hosts *hosts);
-
-/**
- * Makes the list one of so many processes, placed on its hosts, none of which gets more than its count says; if repeat is true,
- * hosts are filled to their counts again and again. With LIBI_PLACE_PLANE, plane is how many a host gets in turn.
+ * Replaces the list by one of this many processes, placed on its hosts. No host gets more than
+ * its number of processes, unless repeat is true: then hosts are filled again and again. plane
+ * is the number of processes for LIBI_PLACE_PLANE; the other placements ignore it.
  *
- * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if they do not fit or the placement is none; the list is as before then. Since 0.1.
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if the processes do not fit, the placement is unknown or
+ * the plane is 0; the list is unchanged then. Since 0.1.
  */
 libi_result libi_hosts_place(libi_hosts *hosts,
                              uint64_t processes,
@@ -839,320 +414,413 @@ libi_result libi_hosts_place(libi_hosts *hosts,
                              uint32_t plane,
                              bool repeat);
 
-/**
- * What to start for a session: sessions are told apart by numbers of your choice. The program is a path, or a name to be looked
- * up in the search path of the host. It runs once on this machine, called "localhost", until libi_distribution_set_hosts() says
- * otherwise.
- *
- * NULL if the program is NULL. To be freed by libi_distribution_free(). Since 0.1.
- */
-libi_distribution *libi_distribution_new(uint32_t session,
-                                         const char *executable);
+/** The number of entries; 0 for NULL. A host that is named twice has two. Since 0.1. */
+size_t libi_hosts_count(const libi_hosts *hosts);
+
+/** The number of processes of all entries; 0 for NULL. Since 0.1. */
+uint64_t libi_hosts_processes(const libi_hosts *hosts);
 
 /**
- * Frees it; NULL is fine. Launches that were begun with it go on. Since 0.1.
+ * Fills *info with an entry, counted from 0. Its strings are valid until the list is changed.
+ *
+ * Returns LIBI_OK, or LIBI_NONE if there is no such entry. Since 0.1.
  */
+libi_result libi_hosts_entry(libi_hosts *hosts,
+                             size_t index,
+                             libi_hosts_entry_info *info,
+                             size_t size);
+
+/**
+ * The whole list in its short form, as libi_hosts_add_list() reads it; NULL for NULL. The string
+ * is valid until this function is called again. Since 0.1.
+ */
+const char *libi_hosts_fold(libi_hosts *hosts);
+
+/* ---- Distributions: what to start where ------------------------------------------------------ */
+
+/**
+ * Makes a distribution of a program in the session with this number, which is the program's
+ * choice. Several distributions may belong to one session. The program is a path, or a name that
+ * each host looks up in its PATH. Until its hosts are set it runs once, on this machine.
+ *
+ * Returns NULL if executable is NULL. Free it with libi_distribution_free(). Since 0.1.
+ */
+libi_distribution *libi_distribution_new(uint32_t session, const char *executable);
+
+/** Frees a distribution. NULL is allowed. Launches that have begun are not affected. Since 0.1. */
 void libi_distribution_free(libi_distribution *distribution);
 
 /**
- * What failed last with it in this thread; empty if nothing has. Since 0.1.
- */
-const char *libi_distribution_error(const libi_distribution *distribution);
-
-/**
- * Says where it runs: on each entry of the list as many processes as that says, which get the next ranks in that order. The
- * list is copied. Since 0.1.
- */
-libi_result libi_distribution_set_hosts(libi_distribution *distribution,
-                                        const libi_hosts *hosts);
-
-/**
- * Says where it runs by the text of a host list, such as "node[01-64]:2".
+ * Sets the hosts: each entry of the list gets as many processes as it says, with the next ranks
+ * in this order. The list is copied.
  *
- * Returns LIBI_OK, or LIBI_ERR_HOSTS with the place of the mistake in libi_distribution_error(). Since 0.1.
+ * Returns LIBI_OK, or the first failure of the list. Since 0.1.
+ */
+libi_result libi_distribution_set_hosts(libi_distribution *distribution, const libi_hosts *hosts);
+
+/**
+ * Sets the hosts as a text such as "node[01-64]:2".
+ *
+ * Returns LIBI_OK, or LIBI_ERR_HOSTS if the text has a syntax error: libi_last_error() shows its
+ * place. Since 0.1.
  */
 libi_result libi_distribution_set_host_list(libi_distribution *distribution, const char *text);
 
-/**
- * Adds an argument, behind those there are; the program's name is none of them. Since 0.1.
- */
+/** Appends an argument of the program. argv[0] is not one of them. Since 0.1. */
 libi_result libi_distribution_add_arg(libi_distribution *distribution, const char *arg);
 
 /**
- * Says what all its arguments are: an array that ends with NULL, or NULL for none. The program's name is none of them.
- * Since 0.1.
+ * Sets all arguments of the program: an array that ends with NULL, or NULL for none. argv[0] is
+ * not one of them. Since 0.1.
  */
-libi_result libi_distribution_set_args(libi_distribution *distribution,
-                                       const char *const *args);
+libi_result libi_distribution_set_args(libi_distribution *distribution, const char *const *args);
 
 /**
- * Sets a variable in addition to the environment that the host provides; of equal names the last one counts.
+ * Sets a variable in addition to the environment that the host provides. The last value that was
+ * set for a name counts.
  *
- * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if the name is empty or holds a "=". Since 0.1.
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if the name is empty or contains "=". Since 0.1.
  */
-libi_result libi_distribution_set_env(libi_distribution *distribution, const char *name, const char *value);
+libi_result libi_distribution_set_env(libi_distribution *distribution,
+                                      const char *name,
+                                      const char *value);
 
 /**
- * Says in which directory it runs; NULL, as at first, for wherever the remote shell puts it. Since 0.1.
+ * Sets the working directory. NULL, the default, is the one in which the remote shell starts the
+ * program. Since 0.1.
  */
 libi_result libi_distribution_set_directory(libi_distribution *distribution, const char *directory);
 
-/**
- * Which session it belongs to; 0 if it is NULL. Since 0.1.
- */
+/** The number of its session; 0 for NULL. Since 0.1. */
 uint32_t libi_distribution_session(const libi_distribution *distribution);
 
-/**
- * What a launch goes by if nothing is said. To be freed by libi_options_free(). Since 0.1.
- */
+/* ---- Options: how a launch proceeds ---------------------------------------------------------- */
+
+/** How processes are started on hosts. Since 0.1. */
+typedef enum libi_backend {
+  /**
+   * Directly on hosts that are this machine, by ssh on all others. A host is this machine if its
+   * entry has neither user nor port, and its name is localhost, the host name or an address of
+   * this machine.
+   */
+  LIBI_BACKEND_AUTO = 0,
+  /** All on this machine, whatever the names of the hosts: for tests. */
+  LIBI_BACKEND_LOCAL = 1,
+  /** ssh, with the user's configuration. */
+  LIBI_BACKEND_SSH = 2,
+  /** rsh. It sends in plaintext: see libi_options_set_allow_plain(). */
+  LIBI_BACKEND_RSH = 3,
+  /** The rsh of rsh-redone, as in Debian, whose options differ. */
+  LIBI_BACKEND_RSH_REDONE = 4,
+  /**
+   * Another program that is called like ssh: its arguments, "-l USER" and "-p PORT" where the
+   * host list has them, the host, the command. It is killed when the process that called it
+   * ends; on this machine it must not exec the command if that is to be detached.
+   */
+  LIBI_BACKEND_SHELL = 5
+} libi_backend;
+
+/** How hosts are linked to each other. Since 0.1. */
+typedef enum libi_links {
+  /**
+   * By direct connections where that works, otherwise through the channels of the remote
+   * shell.
+   */
+  LIBI_LINKS_AUTO = 0,
+  /** By direct connections; a host that cannot be reached so fails. */
+  LIBI_LINKS_DIRECT = 1,
+  /** Through the channels of the remote shell; no host listens. */
+  LIBI_LINKS_CHANNEL = 2
+} libi_links;
+
+/** Where the output of members goes. Since 0.1. */
+typedef enum libi_output {
+  /** It comes as LIBI_EVENT_OUTPUT. Members block while the program does not take the events. */
+  LIBI_OUTPUT_EVENTS = 0,
+  /** It is written to RANK.out and RANK.err in a directory on this machine. */
+  LIBI_OUTPUT_FILES = 1,
+  /** It is discarded. */
+  LIBI_OUTPUT_DISCARD = 2
+} libi_output;
+
+/** Timeouts and limits that hold for all processes of a launch. Since 0.1. */
+typedef enum libi_rule {
+  /** How long a started process may take to say hello, in ms. Default 30,000. */
+  LIBI_RULE_HELLO_TIMEOUT = 0,
+  /** How long the further processes of a host may take together to join, in ms. Default 30,000. */
+  LIBI_RULE_JOIN_TIMEOUT = 1,
+  /**
+   * How often a host is launched at most, including the first time. Default 3. 65,535 retries
+   * until the deadline, as for hosts that are still booting.
+   */
+  LIBI_RULE_ATTEMPTS = 2,
+  /**
+   * The wait before a host is launched again, in ms. Each further wait is twice as long.
+   * Default 200.
+   */
+  LIBI_RULE_BACK_OFF = 3,
+  /** The longest such wait, in ms. Default 5,000. */
+  LIBI_RULE_BACK_OFF_MAX = 4,
+  /**
+   * When too many hosts have failed, how long the launch goes on so that further failures are
+   * reported as well, in ms. Default 2,000.
+   */
+  LIBI_RULE_FAILURE_LINGER = 5,
+  /** How long processes have to end after SIGTERM before they are killed, in ms. Default 2,000. */
+  LIBI_RULE_KILL_GRACE = 6,
+  /**
+   * How long a peer may be silent before it is lost, in ms. The loss is noticed within 5/4 of
+   * this time. Default 20,000.
+   */
+  LIBI_RULE_PEER_TIMEOUT = 7
+} libi_rule;
+
+/** Makes the default options. Free them with libi_options_free(). Since 0.1. */
 libi_options *libi_options_new(void);
 
-/**
- * Frees them; NULL is fine. Launches that were begun with them go on. Since 0.1.
- */
+/** Frees options. NULL is allowed. Launches that have begun are not affected. Since 0.1. */
 void libi_options_free(libi_options *options);
 
 /**
- * What failed last with them in this thread; empty if nothing has. Since 0.1.
+ * Sets how many hosts have to join. The session goes on without those that fail. 0, the default,
+ * is all of them. The host of the master is needed in any case. Since 0.1.
  */
-const char *libi_options_error(const libi_options *options);
+libi_result libi_options_set_min_hosts(libi_options *options, uint32_t hosts);
 
 /**
- * All hosts have to join; as at first. Since 0.1.
- */
-libi_result libi_options_require_all(libi_options *options);
-
-/**
- * So many hosts have to join; the session goes on without those that fail. The master's is needed always. Since 0.1.
- */
-libi_result libi_options_require(libi_options *options,
-                                 uint32_t hosts);
-
-/**
- * Waits for hosts that are not up yet: whatever may pass is tried again until the deadline. Since 0.1.
- */
-libi_result libi_options_until_up(libi_options *options);
-
-/**
- * Names hosts that take the places of those that fail, in this order. The list is copied; NULL is none. With several sessions
- * each may take all of them. Since 0.1.
- */
-libi_result libi_options_set_spares(libi_options *options,
-                                    const libi_hosts *spares);
-
-/**
- * Names hosts that are this machine: where the front end launches them, as it does the first of a session, it starts them without a
- * remote shell, whatever the others are reached by. The list is copied; NULL is none. Since 0.1.
- */
-libi_result libi_options_set_here(libi_options *options,
-                                  const libi_hosts *here);
-
-/**
- * After how long there is a verdict, whatever happens; at first two minutes. Since 0.1.
- */
-libi_result libi_options_set_deadline(libi_options *options, libi_millis deadline);
-
-/**
- * Sets a rule. Times are 1 ms or more; attempts 1 to 65,535.
+ * Sets hosts that replace those that fail, in this order. Several sessions of one launch may
+ * each take all of them. The list is copied; NULL is none.
  *
- * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such rule, or it cannot have this value. Since 0.1.
+ * Returns LIBI_OK, or the first failure of the list. Since 0.1.
+ */
+libi_result libi_options_set_spares(libi_options *options, const libi_hosts *spares);
+
+/**
+ * Sets which hosts are this machine: the front end starts their processes directly instead of
+ * through the remote shell. It does so for hosts that it launches itself, as the first of a
+ * session. The list is copied; NULL is none.
+ *
+ * Returns LIBI_OK, or the first failure of the list. Since 0.1.
+ */
+libi_result libi_options_set_local_hosts(libi_options *options, const libi_hosts *hosts);
+
+/**
+ * Sets how long a launch may take; by default two minutes.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if it is less than 1 ms. Since 0.1.
+ */
+libi_result libi_options_set_deadline(libi_options *options, libi_timeout deadline);
+
+/**
+ * Sets the settle time: when enough hosts have joined, how long no further host may join, fail or
+ * be relaunched before the session goes up without those that are still open. LIBI_FOREVER waits
+ * until every host has joined or failed. The default is four times the slowest launch so far, and
+ * at least 2 s. Since 0.1.
+ */
+libi_result libi_options_set_settle(libi_options *options, libi_timeout settle);
+
+/**
+ * Sets a rule. Durations are 1 ms or more, attempts 1 to 65,535.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such rule or the value is out of range.
+ * Since 0.1.
  */
 libi_result libi_options_set_rule(libi_options *options, libi_rule rule, int64_t value);
 
-/**
- * What a rule is; -1 if there is no such rule, or the options are NULL. Since 0.1.
- */
+/** The value of a rule; -1 for NULL and if there is no such rule. Since 0.1. */
 int64_t libi_options_rule(const libi_options *options, libi_rule rule);
 
 /**
- * What a launch costs, if you know: SEQ, how long one keeps its launcher from the next, and REM, from a start until the new process
- * can launch others. What is measured during the launch takes its place. Since 0.1.
- */
-libi_result libi_options_set_cost(libi_options *options,
-                                  libi_micros seq,
-                                  libi_micros rem);
-
-/**
- * Who launches whom: "late", as at first, which decides while the launch goes on; or, for comparison, a tree that is decided in
- * advance: "chain", "flat", "kary:K", "binomial", "rdc", "greedy".
+ * Sets the expected cost of launching a host: seq, how long a launch occupies the launcher, and
+ * rem, the time from a start until the new process can launch others. Values measured during the
+ * launch replace them.
  *
- * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such tree. Since 0.1.
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if one is negative. Since 0.1.
  */
-libi_result libi_options_set_tree(libi_options *options,
-                                  const char *tree);
+libi_result libi_options_set_cost(libi_options *options, libi_micros seq, libi_micros rem);
 
 /**
- * Whether the master's standard input is what you write by libi_session_write(). Everybody else's is empty. Since 0.1.
+ * Sets which host launches which: "late", the default, decides during the launch. The others are
+ * trees that are fixed in advance, for comparison: "chain", "flat", "kary:K", "binomial", "rdc",
+ * "greedy".
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such strategy. Since 0.1.
  */
-libi_result libi_options_set_input(libi_options *options,
-                                   bool input);
+libi_result libi_options_set_strategy(libi_options *options, const char *strategy);
 
 /**
- * What members print comes as LIBI_EVENT_OUTPUT, for you to take; as at first. Who prints waits when you do not. Since 0.1.
+ * Sets whether the master's standard input is what libi_session_write() sends. By default it is
+ * empty, as that of all other members always is. Since 0.1.
  */
-libi_result libi_options_output_to_events(libi_options *options);
+libi_result libi_options_set_input(libi_options *options, bool input);
 
 /**
- * What members print is written to files in this directory, RANK.out and RANK.err, on this machine. It is made if it is
- * missing. Since 0.1.
+ * Sets where the output of members goes; LIBI_OUTPUT_EVENTS is the default. The directory is for
+ * LIBI_OUTPUT_FILES, and is created if it is missing; the others ignore it.
+ *
+ * Returns LIBI_OK, LIBI_ERR_NULL if a needed directory is NULL, or LIBI_ERR_ARGUMENT. Since 0.1.
  */
-libi_result libi_options_output_to_files(libi_options *options,
-                                         const char *directory);
+libi_result libi_options_set_output(libi_options *options,
+                                    libi_output output,
+                                    const char *directory);
 
 /**
- * What members print is read and forgotten. Since 0.1.
- */
-libi_result libi_options_output_dropped(libi_options *options);
-
-/**
- * Whether hosts talk to each other directly. LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
+ * Sets how hosts are linked to each other; LIBI_LINKS_AUTO is the default.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such choice. Since 0.1.
  */
 libi_result libi_options_set_links(libi_options *options, libi_links links);
 
 /**
- * Whether what goes over direct links is encrypted, as at first; or only who is at their ends is proved, and what they say travels
- * as it is: for networks that are trusted. Since 0.1.
- */
-libi_result libi_options_set_encrypted(libi_options *options,
-                                       bool encrypted);
-
-/**
- * Whether hosts may be reached by means that others on the network can listen to and interfere with, as rsh; at first not. Since
+ * Sets whether direct connections are encrypted, which is the default. If not, the peers are
+ * still authenticated, but data can be read and changed on the way: for trusted networks. Since
  * 0.1.
  */
-libi_result libi_options_allow_plain(libi_options *options,
-                                     bool allow);
+libi_result libi_options_set_encrypted(libi_options *options, bool encrypted);
 
 /**
- * Whether all hosts are this machine, whatever they are called: direct links are made on its loopback address alone then. Since
- * 0.1.
+ * Sets whether a backend may be used that sends in plaintext, as rsh; by default not. Anyone on
+ * the network can then read the session's secret and interfere. Since 0.1.
  */
-libi_result libi_options_set_loopback(libi_options *options,
-                                      bool loopback);
+libi_result libi_options_set_allow_plain(libi_options *options, bool allow);
 
 /**
- * All hosts are this machine, whatever they are called; as at first. Since 0.1.
+ * Sets whether all hosts are this machine, whatever their names: direct connections are then
+ * made on the loopback address only. Since 0.1.
  */
-libi_result libi_options_via_local(libi_options *options);
+libi_result libi_options_set_loopback(libi_options *options, bool loopback);
 
 /**
- * Hosts are reached by ssh as it is configured. The functions with ssh in their names say more. Since 0.1.
+ * Sets how processes are started on hosts, and resets all options of the backend. The default is
+ * LIBI_BACKEND_AUTO. program is the
+ * path or name of the remote shell, which each launching host looks up. NULL is the usual
+ * program; LIBI_BACKEND_SHELL has none; LIBI_BACKEND_AUTO and LIBI_BACKEND_LOCAL ignore it.
+ *
+ * Call it before the other functions for remote shells. Returns LIBI_OK, LIBI_ERR_NULL if a
+ * needed program is NULL, or LIBI_ERR_ARGUMENT if there is no such backend. Since 0.1.
  */
-libi_result libi_options_via_ssh(libi_options *options);
-
-/**
- * Hosts are reached by rsh; by that of rsh-redone, which is Debian's, if redone is true. It has to be allowed by
- * libi_options_allow_plain(), since everybody on the network can read along and interfere. Since 0.1.
- */
-libi_result libi_options_via_rsh(libi_options *options,
-                                 bool redone);
-
-/**
- * Hosts are reached by a program that is called as ssh is: its arguments, "-l USER" and "-p PORT" where the host list has
- * them, the host, the command. It is killed with the process that has called it: on this machine it must not turn into the
- * command by exec where that is to be released. Since 0.1.
- */
-libi_result libi_options_via_shell(libi_options *options,
-                                   const char *program);
-
-/**
- * Which program is called as ssh, rsh or the other shell: a path, or a name to be looked up wherever a launch is made.
- * LIBI_ERR_STATE if nothing is called. Since 0.1.
- */
-libi_result libi_options_set_program(libi_options *options,
+libi_result libi_options_set_backend(libi_options *options,
+                                     libi_backend backend,
                                      const char *program);
 
 /**
- * Adds an argument that rsh or the other shell is called with before all else. LIBI_ERR_STATE if it is neither. Since 0.1.
+ * Appends an argument that rsh or another shell is called with, before all others.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_STATE if the backend is neither. Since 0.1.
  */
-libi_result libi_options_add_shell_arg(libi_options *options,
-                                       const char *arg);
+libi_result libi_options_add_shell_arg(libi_options *options, const char *arg);
 
 /**
- * The option that the other shell takes before a user; NULL if there is none. LIBI_ERR_STATE without such a shell. Since 0.1.
+ * Sets the option by which another shell takes a user; NULL if it has none. "-l" by default.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_STATE if the backend is not LIBI_BACKEND_SHELL. Since 0.1.
  */
-libi_result libi_options_set_user_option(libi_options *options,
-                                         const char *option);
+libi_result libi_options_set_shell_user_option(libi_options *options, const char *option);
 
 /**
- * The option that rsh or the other shell takes before a port; NULL if there is none. LIBI_ERR_STATE without one of them. Since
- * 0.1.
+ * Sets the option by which rsh or another shell takes a port; NULL if it has none.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_STATE if the backend is neither. Since 0.1.
  */
-libi_result libi_options_set_port_option(libi_options *options,
-                                         const char *option);
+libi_result libi_options_set_shell_port_option(libi_options *options, const char *option);
 
 /**
- * Whom to be, with rsh, on hosts of which the list says nothing; NULL for whoever launches. LIBI_ERR_STATE without rsh. Since
- * 0.1.
+ * Sets the remote user of rsh for hosts whose entry does not say; NULL, the default, is the user
+ * that runs the launching process.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_STATE if the backend is not rsh. Since 0.1.
  */
-libi_result libi_options_set_rsh_user(libi_options *options,
-                                      const char *user);
+libi_result libi_options_set_rsh_user(libi_options *options, const char *user);
 
 /**
- * Whether parts of your configuration of ssh are replaced for speed. This gives up safety from quantum computers for these
- * connections, Kerberos, compression, and learning new host keys; it takes ssh 8.0. LIBI_ERR_STATE without ssh. Since 0.1.
+ * Sets whether parts of the ssh configuration are replaced for speed. Such connections have no
+ * post-quantum key exchange, no Kerberos and no compression, and do not learn new host keys.
+ * Needs ssh 8.0.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_STATE if the backend is not ssh. Since 0.1.
  */
-libi_result libi_options_set_ssh_fast(libi_options *options,
-                                      bool fast);
+libi_result libi_options_set_ssh_fast(libi_options *options, bool fast);
 
 /**
- * The configuration file that ssh uses in place of the user's; everybody who launches reads it, on its own host. NULL for the
- * user's. LIBI_ERR_STATE without ssh. Since 0.1.
+ * Sets the configuration file of ssh. Every launching host reads the file on its own machine.
+ * NULL, the default, is the user's configuration.
+ *
+ * Returns LIBI_OK, or LIBI_ERR_STATE if the backend is not ssh. Since 0.1.
  */
-libi_result libi_options_set_ssh_config(libi_options *options,
-                                        const char *path);
+libi_result libi_options_set_ssh_config(libi_options *options, const char *path);
 
 /**
- * Adds an option of ssh as in its configuration, such as "StrictHostKeyChecking=accept-new"; of two that set the same, the first
- * counts. LIBI_ERR_STATE without ssh. Since 0.1.
+ * Adds an option of ssh as its configuration has it, such as "StrictHostKeyChecking=accept-new",
+ * for some hosts or, if hosts is NULL, for all. Options for some hosts come before those for
+ * all; of two that set the same, the first counts.
+ *
+ * Returns LIBI_OK, LIBI_ERR_STATE if the backend is not ssh, or the first failure of the list.
+ * Since 0.1.
  */
 libi_result libi_options_add_ssh_option(libi_options *options,
+                                        const libi_hosts *hosts,
                                         const char *option);
 
 /**
- * Adds an option of ssh for some hosts, which comes before those for all. The list is copied. LIBI_ERR_STATE without ssh. Since
- * 0.1.
- */
-libi_result libi_options_add_ssh_option_for(libi_options *options,
-                                            const libi_hosts *hosts,
-                                            const char *option);
-
-/**
- * How long ssh may take to connect; it is rounded up to seconds, and at first 10. LIBI_ERR_STATE without ssh. Since 0.1.
- */
-libi_result libi_options_set_ssh_timeout(libi_options *options,
-                                         libi_millis timeout);
-
-/**
- * Makes a front end that makes progress in this way.
+ * Sets how long ssh may take to connect, rounded up to seconds; 10 s by default.
  *
- * *front is given in any case, to be freed by libi_front_free(), so that libi_front_error() can say what has failed; after a failure
- * it serves for nothing else. Returns LIBI_OK, LIBI_ERR_NULL, LIBI_ERR_ARGUMENT if there is no such progress, or LIBI_ERR_SYSTEM if
- * there are no descriptors or threads left. Since 0.1.
+ * Returns LIBI_OK, LIBI_ERR_STATE if the backend is not ssh, or LIBI_ERR_ARGUMENT if it is less
+ * than 1 ms. Since 0.1.
  */
-libi_result libi_front_new(libi_progress who,
-                           libi_front **front);
+libi_result libi_options_set_ssh_connect_timeout(libi_options *options, libi_timeout timeout);
+
+/* ---- The front end --------------------------------------------------------------------------- */
+
+/** Which thread does the library's work. Since 0.1. */
+typedef enum libi_progress {
+  /** A thread of the library, in which all signals are blocked. */
+  LIBI_PROGRESS_THREAD = 0,
+  /**
+   * The program's event loop: it waits until the object's descriptor is readable or its
+   * next_timeout has passed, then calls its dispatch function. Calls that wait do the work as
+   * well. Make all calls from one thread that lives as long as the process, best the main one.
+   */
+  LIBI_PROGRESS_MANUAL = 1
+} libi_progress;
 
 /**
- * Frees it; NULL is fine. All its sessions end: members that were not released are killed. The objects of its sessions have to be
- * freed by themselves; until then they have ended, and what needs a session that is up is LIBI_ERR_ENDED. From its own callback it is
- * freed as soon as that comes back. Since 0.1.
+ * Called by libi_front_dispatch() for each event. The event is freed when the callback returns.
+ * The callback must return normally: no exception, no longjmp. Since 0.1.
+ */
+typedef void (*libi_event_callback)(void *userdata, const libi_event *event);
+
+/**
+ * Makes a front end.
+ *
+ * *front is the new object, to be freed with libi_front_free(), or NULL after a failure. Returns
+ * LIBI_OK, LIBI_ERR_NULL, LIBI_ERR_ARGUMENT, or LIBI_ERR_SYSTEM if there are no descriptors or
+ * threads left. Since 0.1.
+ */
+libi_result libi_front_new(libi_progress progress_by, libi_front **front);
+
+/**
+ * Frees a front end and ends all its sessions: members that have not detached are killed. NULL
+ * is allowed.
+ *
+ * Objects of its sessions stay valid and have to be freed; calls that need a running session
+ * return LIBI_ERR_ENDED. When called from its own event callback, it is freed after that has
+ * returned. Since 0.1.
  */
 void libi_front_free(libi_front *front);
 
 /**
- * What failed last with it in this thread; empty if nothing has. Since 0.1.
- */
-const char *libi_front_error(const libi_front *front);
-
-/**
- * Launches the sessions of these distributions side by side, and waits until all of them are up: by the deadline of the options at
- * the latest. Distributions and options are copied; options may be NULL for the defaults.
+ * Launches the sessions of these distributions side by side, and waits until all of them are up,
+ * at most until the deadline of the options. Distributions and options are copied. options may
+ * be NULL for the defaults.
  *
- * sessions has room for so many, and gets one for each number that the distributions bear, in the order in which these are first
- * named, and NULL behind them; each is to be freed by libi_session_free(). Returns LIBI_OK; LIBI_ERR_LAYOUT, LIBI_ERR_PLAIN,
- * LIBI_ERR_LENGTH if there is not as much room, before anything is started; LIBI_ERR_NOT_LAUNCHED if one did not come up: then all are
- * ended, the verdict on each host is in libi_front_error() for people and in libi_front_report(). Since 0.1.
+ * sessions is an array with this much room. It gets one object for each session number of the
+ * distributions, in the order in which these are first named, and NULL in the remaining
+ * elements. Free each with libi_session_free().
+ *
+ * Returns LIBI_OK; the first failure of a distribution or of the options; LIBI_ERR_LAYOUT,
+ * LIBI_ERR_PLAIN or LIBI_ERR_LENGTH (not enough room) before anything is started; or
+ * LIBI_ERR_NOT_LAUNCHED if a session did not come up. Then all of them are ended,
+ * libi_last_error() explains it for people, and libi_front_report() for programs. Since 0.1.
  */
 libi_result libi_front_launch(libi_front *front,
                               const libi_distribution *const *distributions,
@@ -1162,7 +830,8 @@ libi_result libi_front_launch(libi_front *front,
                               size_t room);
 
 /**
- * As libi_front_launch(), but does not wait until they are up: libi_session_wait_up() does, or an event tells. Since 0.1.
+ * As libi_front_launch(), but does not wait: libi_session_wait_up() does, and LIBI_EVENT_UP or
+ * LIBI_EVENT_GIVEN_UP comes. Since 0.1.
  */
 libi_result libi_front_start(libi_front *front,
                              const libi_distribution *const *distributions,
@@ -1172,720 +841,929 @@ libi_result libi_front_start(libi_front *front,
                              size_t room);
 
 /**
- * The report on the last launch by libi_front_launch() that did not succeed.
+ * The report of the last libi_front_launch() that returned LIBI_ERR_NOT_LAUNCHED.
  *
- * Returns LIBI_OK, with a report to be freed by libi_report_free(), or LIBI_NONE if there was none. Since 0.1.
+ * Returns LIBI_OK with a report, to be freed with libi_report_free(), or LIBI_NONE. Since 0.1.
  */
-libi_result libi_front_report(const libi_front *front,
-                              libi_report **report);
+libi_result libi_front_report(const libi_front *front, libi_report **report);
 
 /**
- * Where the ranks of the sessions of these distributions would be, without launching anything: as libi_front_launch(), with
- * layouts, to be freed by libi_layout_free(), in place of sessions. Since 0.1.
- */
-libi_result libi_front_lay_out(const libi_front *front,
-                               const libi_distribution *const *distributions,
-                               size_t count,
-                               libi_layout **layouts,
-                               size_t room);
-
-/**
- * The next thing that has happened in any of its sessions, if something does in this time.
+ * Waits for the next event of any of its sessions.
  *
- * Returns LIBI_OK, with an event to be freed by libi_event_free(), or LIBI_NOT_YET; without a limit also LIBI_ERR_ENDED, if nothing can
- * come any more because the system has refused what the library needs to go on. Since 0.1.
+ * Returns LIBI_OK with an event, to be freed with libi_event_free(); LIBI_NOT_YET if there is
+ * none within the timeout; or, without a limit, LIBI_ERR_ENDED if no event can come any more
+ * because a system call has failed. Since 0.1.
  */
-libi_result libi_front_next_event(libi_front *front,
-                                  libi_millis most,
-                                  libi_event **event);
+libi_result libi_front_next_event(libi_front *front, libi_event **event, libi_timeout timeout);
 
 /**
- * Has libi_front_dispatch() tell a function what has happened, in the thread that calls it. NULL for none, as at first. From that
- * function, all functions of the library may be called, but not libi_front_dispatch() of the same front end, which returns
- * LIBI_ERR_BUSY. Since 0.1.
+ * Sets the function that libi_front_dispatch() calls for each event; NULL, the default, for
+ * none. The function may call everything but libi_front_dispatch() of the same front end, which
+ * returns LIBI_ERR_BUSY. Since 0.1.
  */
-libi_result libi_front_on_event(libi_front *front,
-                                void *userdata,
-                                libi_on_event function);
+libi_result libi_front_set_event_callback(libi_front *front,
+                                          libi_event_callback callback,
+                                          void *userdata);
 
 /**
- * For event loops: is readable as long as libi_front_next_event() has something; an operation of one of its sessions is over, and
- * nobody has looked at that by libi_pending_poll() or its kin, or freed it; or, with LIBI_PROGRESS_MANUAL, there is something to
- * dispatch. For poll() and the like; it is not to be read or closed. -1 if the front end is NULL. Since 0.1.
+ * For event loops: a descriptor that is readable while there are events; while an operation of
+ * one of its sessions has finished and was neither polled since nor freed; and, with
+ * LIBI_PROGRESS_MANUAL, while there is something to dispatch.
+ *
+ * Wait for it with poll() or the like; do not read or close it. -1 for NULL. Since 0.1.
  */
 int libi_front_descriptor(const libi_front *front);
 
 /**
- * For event loops: how long libi_front_dispatch() need not be called unless the descriptor becomes readable; -1 if for ever. It may
- * change with every call of the library. Since 0.1.
+ * For event loops: how long the loop may wait for the descriptor before libi_front_dispatch()
+ * has to be called; -1 (LIBI_FOREVER) is no limit. Every call on the front end may change it.
+ * Since 0.1.
  */
-libi_millis libi_front_patience(const libi_front *front);
+libi_timeout libi_front_next_timeout(const libi_front *front);
 
 /**
- * For event loops: does what there is to do, and does not wait; then the function of libi_front_on_event() is told what has happened.
+ * For event loops: does what there is to do without waiting, then calls the event callback for
+ * the events there are.
  *
- * Returns LIBI_OK, or LIBI_ERR_BUSY from that function or while another thread is in here. Since 0.1.
+ * Returns LIBI_OK, or LIBI_ERR_BUSY from that callback and while another thread is in this call.
+ * Since 0.1.
  */
 libi_result libi_front_dispatch(libi_front *front);
 
+/* ---- Sessions, as their front end has them --------------------------------------------------- */
+
+/** The stages of a session. Since 0.1. */
+typedef enum libi_stage {
+  /** It is being launched. */
+  LIBI_STAGE_LAUNCHING = 0,
+  /** It is up. */
+  LIBI_STAGE_UP = 1,
+  /** Every member has ended, has detached, or is lost. */
+  LIBI_STAGE_DONE = 2,
+  /** It did not come up and is being ended. */
+  LIBI_STAGE_GIVEN_UP = 3,
+  /** All its processes have ended or detached. */
+  LIBI_STAGE_OVER = 4
+} libi_stage;
+
+/** Groups of ranks. Since 0.1. */
+typedef enum libi_ranks {
+  /**
+   * Members that did not come up, where the launch allowed that. They take part in nothing,
+   * and what they would contribute is empty.
+   */
+  LIBI_RANKS_ABSENT = 0,
+  /**
+   * In a front end: members that were lost with their hosts, and how they end is not known. In
+   * a member: all members that came up and cannot be reached any more, also because they
+   * ended.
+   */
+  LIBI_RANKS_LOST = 1,
+  /** Members that have ended, with any exit status. Only a front end knows them. */
+  LIBI_RANKS_ENDED = 2
+} libi_ranks;
+
+/** The state of a session. Since 0.1. */
+typedef struct libi_session_info {
+  /** The number of the session in its distributions. */
+  uint32_t number;
+  /** The number of members. */
+  uint32_t size;
+  /** Its stage. */
+  libi_stage stage;
+  /** Hosts that have joined, while it is launched. */
+  uint32_t joined;
+  /** Hosts that have failed. */
+  uint32_t failed;
+  /** Hosts that have neither joined nor failed. */
+  uint32_t waiting;
+  /**
+   * Hosts with a direct link to the host that launched them. May change while the session is
+   * up.
+   */
+  uint32_t direct;
+  /** Hosts that could not get a direct link and use the channel of the remote shell instead. */
+  uint32_t fell_back;
+} libi_session_info;
+
 /**
- * Frees it; NULL is fine. The session ends: members that were not released are killed. Since 0.1.
+ * Frees a session and ends it: members that have not detached are killed. NULL is allowed.
+ * Since 0.1.
  */
 void libi_session_free(libi_session *session);
 
-/**
- * What failed last with it in this thread; empty if nothing has. Since 0.1.
- */
-const char *libi_session_error(const libi_session *session);
+/** Fills *info with the current state. Any thread, at any time. Since 0.1. */
+libi_result libi_session_query(const libi_session *session, libi_session_info *info, size_t size);
 
 /**
- * The number that its distributions bear; 0 if it is NULL. Since 0.1.
- */
-uint32_t libi_session_id(const libi_session *session);
-
-/**
- * How many members it has; 0 if it is NULL. Since 0.1.
- */
-uint32_t libi_session_size(const libi_session *session);
-
-/**
- * How far it is; -1 if it is NULL. Since 0.1.
- */
-libi_stage libi_session_stage(const libi_session *session);
-
-/**
- * Where its ranks are; to be freed by libi_layout_free(). NULL if the session is NULL. Since 0.1.
- */
-libi_layout *libi_session_layout(const libi_session *session);
-
-/**
- * How many hosts have joined, have failed, and have no verdict yet, while it is being launched. Since 0.1.
- */
-libi_result libi_session_tally(const libi_session *session,
-                               uint32_t *joined,
-                               uint32_t *failed,
-                               uint32_t *waiting);
-
-/**
- * How many hosts are connected directly to whoever has launched them, and how many could not be and go on over the channels that
- * they were started with. This may still change when the session is up. Since 0.1.
- */
-libi_result libi_session_links(const libi_session *session,
-                               uint32_t *direct,
-                               uint32_t *fell_back);
-
-/**
- * What became of the launch.
+ * The layout of a session: where its ranks run.
  *
- * Returns LIBI_OK, with a report to be freed by libi_report_free(), or LIBI_NONE if there is no verdict yet. Since 0.1.
+ * Returns LIBI_OK with a layout, to be freed with libi_layout_free(). Since 0.1.
  */
-libi_result libi_session_report(const libi_session *session,
-                                libi_report **report);
+libi_result libi_session_layout(const libi_session *session, libi_layout **layout);
 
 /**
- * The ranks of the members that were there and cannot be talked to any more, because they have ended or are lost: gives how many there
- * are, and writes as many of them as there is room for. Since 0.1.
- */
-size_t libi_session_lost(const libi_session *session,
-                         uint32_t *ranks,
-                         size_t room);
-
-/**
- * Waits until there is a verdict on every host. It comes by the deadline of the launch.
+ * The report of the launch.
  *
- * Returns LIBI_OK if the session is up; LIBI_ERR_NOT_LAUNCHED if it is not: libi_session_report() says why, and so does
- * libi_session_error(); LIBI_ERR_TIMED_OUT if your patience ended first. Since 0.1.
+ * Returns LIBI_OK with a report, to be freed with libi_report_free(), or LIBI_NONE while the
+ * launch is not decided. Since 0.1.
  */
-libi_result libi_session_wait_up(const libi_session *session,
-                                 libi_millis most);
+libi_result libi_session_report(const libi_session *session, libi_report **report);
 
 /**
- * Waits until every member has ended, was released, or is lost.
+ * The ranks of a group, LIBI_RANKS_LOST or LIBI_RANKS_ENDED: writes the lowest ones, as many as
+ * there is room for. ranks may be NULL if room is 0.
+ *
+ * Returns the number of ranks in the group; 0 for NULL and for another group. Since 0.1.
+ */
+size_t libi_session_ranks(const libi_session *session,
+                          libi_ranks group,
+                          uint32_t *ranks,
+                          size_t room);
+
+/**
+ * Waits until each host has joined or failed, which is at most until the deadline of the launch.
+ *
+ * Returns LIBI_OK if the session is up; LIBI_ERR_NOT_LAUNCHED if not (libi_last_error() explains
+ * it for people, libi_session_report() for programs); or LIBI_ERR_TIMED_OUT. Since 0.1.
+ */
+libi_result libi_session_wait_up(const libi_session *session, libi_timeout timeout);
+
+/**
+ * Waits until every member has ended, has detached, or is lost.
  *
  * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT. Since 0.1.
  */
-libi_result libi_session_wait_done(const libi_session *session, libi_millis most);
+libi_result libi_session_wait_done(const libi_session *session, libi_timeout timeout);
 
 /**
- * Writes to the master's standard input, if the options have asked for that by libi_options_set_input().
+ * Writes to the master's standard input. Waits while the session is launched. The options have
+ * to ask for it: libi_options_set_input().
  *
- * Returns LIBI_OK when everything is on its way, LIBI_ERR_TIMED_OUT if the program does not take it in time (part of it may have been
- * written), LIBI_ERR_STATE if the options have not asked for it, LIBI_ERR_ENDED if the session has ended. While it is launched, it waits.
- * Since 0.1.
+ * Returns LIBI_OK when all bytes are on their way; LIBI_ERR_TIMED_OUT if the program does not
+ * read them in time (a part may have been written); LIBI_ERR_STATE without the option; or
+ * LIBI_ERR_ENDED. Since 0.1.
  */
 libi_result libi_session_write(libi_session *session,
                                const void *bytes,
                                size_t length,
-                               libi_millis most);
+                               libi_timeout timeout);
 
-/**
- * Ends the master's standard input. Since 0.1.
- */
+/** Closes the master's standard input. Since 0.1. */
 libi_result libi_session_close_input(libi_session *session);
 
 /**
- * Sends a signal to every member that was not released and has not ended: to its process alone.
+ * Sends a signal to the process of every member that has not detached and not ended.
  *
  * Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such signal. Since 0.1.
  */
 libi_result libi_session_kill(libi_session *session, int signal);
 
 /**
- * Ends the session: every member that was not released is told by SIGTERM, and killed when the grace has passed. Comes back when nothing
- * is left of it. Called again meanwhile, by another thread, it can shorten the grace.
+ * Ends the session: sends SIGTERM to every member that has not detached, and kills those that
+ * are left after the grace period. Returns when all have ended. Another thread may call it
+ * meanwhile to shorten the grace period.
  *
- * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if not even force was enough in time. Since 0.1.
+ * Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if processes are left even though they were killed.
+ * Since 0.1.
  */
-libi_result libi_session_terminate(libi_session *session,
-                                   libi_millis grace);
+libi_result libi_session_terminate(libi_session *session, libi_timeout grace);
 
 /**
- * Sends the master a message, which gets it by libi_member_recv(). Before the session is up it waits for that; messages arrive in the
- * order in which they were sent. Comes back when it need not be held here any more, which says nothing of whether it was received.
+ * Sends a message to the master, which receives it with libi_member_recv(). Messages arrive in
+ * the order in which they were sent, and wait until the session is up. Returns when the message
+ * has left this process, which does not mean that it was received.
  *
- * Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is gone; LIBI_ERR_ENDED if the session did not come up (libi_session_report() says
- * why), or is over; LIBI_ERR_TIMED_OUT: it is taken back then, as far as that is possible. Since 0.1.
+ * Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is lost; LIBI_ERR_ENDED if the session did
+ * not come up or is over; LIBI_ERR_TIMED_OUT, and the message is withdrawn if that is still
+ * possible. Since 0.1.
  */
 libi_result libi_session_send(libi_session *session,
                               const void *bytes,
                               size_t length,
-                              libi_millis most);
+                              libi_timeout timeout);
 
-/**
- * As libi_session_send(), and does not wait: the message is copied. Since 0.1.
- */
+/** Starts libi_session_send(). The message is copied. Since 0.1. */
 libi_result libi_session_start_send(libi_session *session,
                                     const void *bytes,
                                     size_t length,
                                     libi_pending **pending);
 
 /**
- * Receives the next message that the master has sent by libi_member_send(), in part 0 of *data, to be freed by libi_data_free().
+ * Receives the next message that the master has sent with libi_member_send(), in part 0 of
+ * *data.
+ *
+ * Returns as libi_session_send(); *data is to be freed with libi_data_free(). Since 0.1.
+ */
+libi_result libi_session_recv(libi_session *session, libi_data **data, libi_timeout timeout);
+
+/**
+ * Starts libi_session_recv(). Several may be pending; they receive in the order of their start.
+ * Since 0.1.
+ */
+libi_result libi_session_start_recv(libi_session *session, libi_pending **pending);
+
+/**
+ * Sends bytes to all members, which receive them with libi_member_broadcast_from_front().
  *
  * Returns as libi_session_send(). Since 0.1.
  */
-libi_result libi_session_recv(libi_session *session,
-                              libi_data **data,
-                              libi_millis most);
+libi_result libi_session_broadcast(libi_session *session,
+                                   const void *bytes,
+                                   size_t length,
+                                   libi_timeout timeout);
+
+/** Starts libi_session_broadcast(). The bytes are copied. Since 0.1. */
+libi_result libi_session_start_broadcast(libi_session *session,
+                                         const void *bytes,
+                                         size_t length,
+                                         libi_pending **pending);
 
 /**
- * As libi_session_recv(), and does not wait. Several may be asked for at a time; they come in their order. Since 0.1.
+ * Collects what all members pass to libi_member_gather_to_front(): one part for each rank in
+ * *data, empty for absent members.
+ *
+ * Returns as libi_session_send(); *data is to be freed with libi_data_free(). Since 0.1.
  */
-libi_result libi_session_start_recv(libi_session *session,
-                                    libi_pending **pending);
+libi_result libi_session_gather(libi_session *session, libi_data **data, libi_timeout timeout);
+
+/** Starts libi_session_gather(). Since 0.1. */
+libi_result libi_session_start_gather(libi_session *session, libi_pending **pending);
+
+/* ---- Layouts: where ranks run ---------------------------------------------------------------- */
+
+/** A layout as a whole. Since 0.1. */
+typedef struct libi_layout_info {
+  /** The number of its session. */
+  uint32_t session;
+  /** The number of members. */
+  uint32_t size;
+  /**
+   * The number of hosts, each counted once. They are numbered from 0 in the order in which
+   * they are first named.
+   */
+  uint32_t hosts;
+} libi_layout_info;
+
+/** A host of a layout. Since 0.1. */
+typedef struct libi_layout_host_info {
+  /** Its name in the host list. */
+  const char *name;
+  /** The number of members on it. */
+  uint32_t members;
+  /** The rank of its leader, the lowest on it: the member that is part of the launch tree. */
+  uint32_t leader;
+} libi_layout_host_info;
+
+/** A rank of a layout. Since 0.1. */
+typedef struct libi_layout_rank_info {
+  /** The number of its host. */
+  uint32_t host;
+  /** The distribution that says what it runs, by its index in the array that was passed. */
+  uint32_t distribution;
+} libi_layout_rank_info;
 
 /**
- * Frees it; NULL is fine. Since 0.1.
+ * Computes the layouts of the sessions of these distributions without launching anything.
+ *
+ * layouts is an array with this much room. It gets one object for each session number, in the
+ * order in which these are first named, and NULL in the remaining elements. Free each with
+ * libi_layout_free(). Returns LIBI_OK, the first failure of a distribution, LIBI_ERR_LAYOUT, or
+ * LIBI_ERR_LENGTH if there is not enough room. Since 0.1.
  */
+libi_result libi_layout_new(const libi_distribution *const *distributions,
+                            size_t count,
+                            libi_layout **layouts,
+                            size_t room);
+
+/** Frees a layout. NULL is allowed. Since 0.1. */
 void libi_layout_free(libi_layout *layout);
 
-/**
- * The number of its session; 0 if it is NULL. Since 0.1.
- */
-uint32_t libi_layout_session(const libi_layout *layout);
+/** Fills *info with the numbers of the layout. Since 0.1. */
+libi_result libi_layout_query(const libi_layout *layout, libi_layout_info *info, size_t size);
 
 /**
- * How many members the session has. Since 0.1.
+ * Fills *info with a host.
+ *
+ * Returns LIBI_OK, or LIBI_NONE if there is no such host. Since 0.1.
  */
-uint32_t libi_layout_size(const libi_layout *layout);
+libi_result libi_layout_host(const libi_layout *layout,
+                             uint32_t host,
+                             libi_layout_host_info *info,
+                             size_t size);
 
 /**
- * How many hosts it has, each counted once; they are numbered from 0, in the order in which they are first named. Since 0.1.
+ * Fills *info with a rank.
+ *
+ * Returns LIBI_OK, or LIBI_NONE if there is no such rank. Since 0.1.
  */
-size_t libi_layout_hosts(const libi_layout *layout);
+libi_result libi_layout_rank(const libi_layout *layout,
+                             uint32_t rank,
+                             libi_layout_rank_info *info,
+                             size_t size);
 
-/**
- * The name of a host as it was given; NULL if there is no such host. Since 0.1.
- */
-const char *libi_layout_host_name(const libi_layout *layout, size_t host);
+/* ---- Failures -------------------------------------------------------------------------------- */
 
-/**
- * How many members a host has; 0 if there is no such host. Since 0.1.
- */
-uint32_t libi_layout_host_members(const libi_layout *layout, size_t host);
+/** How a process has ended. Since 0.1. */
+typedef enum libi_exit {
+  /** It has not ended, as far as is known. */
+  LIBI_EXIT_NONE = 0,
+  /** It has exited; the value is its status. */
+  LIBI_EXIT_CODE = 1,
+  /** A signal has killed it; the value is the signal. */
+  LIBI_EXIT_SIGNAL = 2,
+  /**
+   * The remote shell has exited, with the value as status, and the exit of the program is not
+   * known.
+   */
+  LIBI_EXIT_SHELL = 3,
+  /** It has ended, but its exit status was collected by another part of the process. */
+  LIBI_EXIT_UNKNOWN = 4
+} libi_exit;
 
-/**
- * The lowest rank of a host, whose process runs the tree there; -1 if there is no such host. Since 0.1.
- */
-int64_t libi_layout_leader(const libi_layout *layout, size_t host);
+/** The phases of the launch of a host. Since 0.1. */
+typedef enum libi_phase {
+  /** Its launch has not begun. */
+  LIBI_PHASE_WAITING = 0,
+  /** It was started, and nothing in the protocol has come from it. */
+  LIBI_PHASE_STARTING = 1,
+  /** It speaks the protocol, but has not said hello. */
+  LIBI_PHASE_HANDSHAKING = 2,
+  /** Its leader is up, and its further members are joining. */
+  LIBI_PHASE_JOINING = 3,
+  /** All its members are up. */
+  LIBI_PHASE_JOINED = 4
+} libi_phase;
 
-/**
- * The number of the host that a rank is on; -1 if there is no such rank. Since 0.1.
- */
-int64_t libi_layout_host_of(const libi_layout *layout, uint32_t rank);
+/** Causes of failures. Later versions may have more. Since 0.1. */
+typedef enum libi_cause {
+  /** The process could not be started. */
+  LIBI_CAUSE_NOT_STARTED = 1,
+  /** The host that was to start it is out of descriptors, processes or memory. */
+  LIBI_CAUSE_OUT_OF_RESOURCES = 2,
+  /** The process has ended: see exit. */
+  LIBI_CAUSE_EXITED = 3,
+  /** The peer has closed the link. */
+  LIBI_CAUSE_CLOSED = 4,
+  /** It timed out in this phase. */
+  LIBI_CAUSE_TIMED_OUT = 5,
+  /** It has violated the protocol. */
+  LIBI_CAUSE_PROTOCOL = 6,
+  /** It speaks no common version of the protocol. */
+  LIBI_CAUSE_VERSION = 7,
+  /** It has presented a ticket that was not issued to it. */
+  LIBI_CAUSE_WRONG_TICKET = 8,
+  /**
+   * Heartbeats have stopped for LIBI_RULE_PEER_TIMEOUT after it was up; or for half that time,
+   * and then its link or its remote shell ended.
+   */
+  LIBI_CAUSE_HEARTBEAT_LOST = 9,
+  /** It could not reach its parent directly, and the options do not allow the channel. */
+  LIBI_CAUSE_UNREACHABLE = 10,
+  /** The host that was to launch it is lost. */
+  LIBI_CAUSE_LAUNCHER_LOST = 11,
+  /** The launch was cancelled for other reasons. */
+  LIBI_CAUSE_CANCELLED = 12,
+  /** Enough hosts had joined, and it did not join within the settle time. */
+  LIBI_CAUSE_SETTLE_ELAPSED = 13,
+  /** The host of the master had failed, so the launch was given up. */
+  LIBI_CAUSE_MASTER_FAILED = 14,
+  /** Too many other hosts had failed, so the launch was given up. */
+  LIBI_CAUSE_LAUNCH_FAILED = 15
+} libi_cause;
 
-/**
- * Which of the distributions says what a rank runs, counted from 0 as they were given; -1 if there is no such rank. Since 0.1.
- */
-int64_t libi_layout_distribution_of(const libi_layout *layout,
-                                    uint32_t rank);
+/** The content of a failure. Strings belong to the failure. Since 0.1. */
+typedef struct libi_failure_info {
+  /** All of it as one line: cause, phase, elapsed time, evidence. */
+  const char *text;
+  /** How far it has come. */
+  libi_phase phase;
+  /** Why it has not come further. */
+  libi_cause cause;
+  /** How its process has ended, if that is known. */
+  libi_exit exit;
+  /** The status or signal for exit. */
+  int32_t exit_value;
+  /**
+   * The error of the remote shell or of the command that it was to run, in a few words, such
+   * as "unknown host name"; NULL if the error is another.
+   */
+  const char *shell_error;
+  /** The line of its output that says what went wrong; empty if there is none. */
+  const char *evidence;
+  /** The end of its output; may be empty. */
+  const char *tail;
+  /** The time from its start to the failure. */
+  libi_micros elapsed;
+  /** The rank of the member that has failed, if it is not the leader of the host; otherwise -1. */
+  int64_t member;
+} libi_failure_info;
 
-/**
- * Frees it; NULL is fine. Since 0.1.
- */
+/** Fills *info with the content of the failure. Since 0.1. */
+libi_result libi_failure_query(const libi_failure *failure, libi_failure_info *info, size_t size);
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+/** The kinds of events. Later versions may have more: ignore what is unknown. Since 0.1. */
+typedef enum libi_event_kind {
+  /** An event that this version has no kind for. */
+  LIBI_EVENT_OTHER = 0,
+  /** The session is up, and its report is available. */
+  LIBI_EVENT_UP = 1,
+  /** The session did not come up; its report says why. What is left of it is being ended. */
+  LIBI_EVENT_GIVEN_UP = 2,
+  /** A member has printed something: whole lines, unless they are long or slow to end. */
+  LIBI_EVENT_OUTPUT = 3,
+  /** A member has ended. */
+  LIBI_EVENT_EXITED = 4,
+  /** A member has detached and lives on without the session. */
+  LIBI_EVENT_DETACHED = 5,
+  /** A host was lost after the session was up, with every member on it that had not detached. */
+  LIBI_EVENT_LOST = 6,
+  /** Every member has ended, has detached, or is lost. It comes after all output. */
+  LIBI_EVENT_DONE = 7,
+  /** Output could not be written to a file: see text. Only the first failure of a session comes. */
+  LIBI_EVENT_OUTPUT_FAILED = 8
+} libi_event_kind;
+
+/** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */
+typedef struct libi_event_info {
+  /** What has happened. */
+  libi_event_kind kind;
+  /** The number of the session. */
+  uint32_t session;
+  /** The rank that has printed, ended or detached; -1 for other events. */
+  int64_t rank;
+  /** The stream of output: 1 for standard output, 2 for standard error; 0 for other events. */
+  int32_t stream;
+  /** How a member has ended; LIBI_EXIT_NONE for other events. */
+  libi_exit exit;
+  /** The status or signal for exit. */
+  int32_t exit_value;
+  /** The output, without a NUL at its end; NULL for other events. */
+  const void *bytes;
+  /** The length of the output. */
+  size_t length;
+  /** The number of the host that was lost; -1 for other events. */
+  int64_t host;
+  /** The name of the host that was lost, or of the member that has ended; NULL for other events. */
+  const char *host_name;
+  /** Why the host was lost; NULL for other events. */
+  const libi_failure *failure;
+  /** The event as one line for people. */
+  const char *text;
+} libi_event_info;
+
+/** Frees an event. NULL is allowed. Since 0.1. */
 void libi_event_free(libi_event *event);
 
-/**
- * What has happened; 0 if it is NULL, or something that this version has no name for. Since 0.1.
- */
-libi_event_kind libi_event_kind_of(const libi_event *event);
+/** Fills *info with the content of the event. Since 0.1. */
+libi_result libi_event_query(const libi_event *event, libi_event_info *info, size_t size);
 
-/**
- * The number of the session that it has happened in; 0 if it is NULL. Since 0.1.
- */
-uint32_t libi_event_session(const libi_event *event);
+/* ---- Reports of launches --------------------------------------------------------------------- */
 
-/**
- * The rank of the member that has printed, ended, or was released; -1 for other events. Since 0.1.
- */
-int64_t libi_event_rank(const libi_event *event);
+/** A report as a whole. Strings and failures belong to the report. Since 0.1. */
+typedef struct libi_report_info {
+  /** The number of the session. */
+  uint32_t session;
+  /** The number of hosts, each counted once. They are numbered from 0, as in the layout. */
+  uint32_t hosts;
+  /** How many of them have joined. */
+  uint32_t joined;
+  /** How many hosts were replaced by spares. */
+  uint32_t replacements;
+  /** Whether the session came up. */
+  bool is_up;
+  /** The duration of the launch. */
+  libi_micros took;
+  /** The measured cost, as in libi_options_set_cost(); -1 if too few hosts were launched. */
+  libi_micros cost_seq;
+  /** The other part of the measured cost; -1 as well. */
+  libi_micros cost_rem;
+  /**
+   * If hosts could not launch each other, so that the front end has launched all of them: the
+   * name of the host on which that was noticed. Otherwise NULL.
+   */
+  const char *flat_host;
+  /** The first launch by that host that failed; otherwise NULL. */
+  const libi_failure *flat_failure;
+} libi_report_info;
 
-/**
- * Which stream was printed to: 1 for standard output, 2 for standard error; 0 for other events than output. Since 0.1.
- */
-int32_t libi_event_stream(const libi_event *event);
+/** The launch of a host. Strings and failures belong to the report. Since 0.1. */
+typedef struct libi_report_host_info {
+  /** Its name; that of the spare, if one has replaced it. */
+  const char *name;
+  /** The number of members on it. */
+  uint32_t members;
+  /** How often its launch was begun. */
+  uint32_t attempts;
+  /**
+   * The number of the host that has launched it; -1 if that was the front end, or if its
+   * launch has not begun.
+   */
+  int64_t launcher;
+  /** From the beginning of the launch to the start of this host. */
+  libi_micros started;
+  /** From its start to the hello of its leader; -1 if there was none. */
+  libi_micros hello;
+  /** From the hello until all its members were up; -1 if they were not. */
+  libi_micros joined;
+  /**
+   * 1 if its link to the host that launched it is direct; 0 if it is the channel of the remote
+   * shell, although it was to be direct; -1 otherwise.
+   */
+  int32_t direct;
+  /** Why it has not joined; NULL if it has. */
+  const libi_failure *failure;
+} libi_report_host_info;
 
-/**
- * What was printed, without a NUL behind it; NULL for other events than output. It is the event's. Since 0.1.
- */
-const void *libi_event_bytes(const libi_event *event);
+/** The replacement of a host by a spare. Strings and failures belong to the report. Since 0.1. */
+typedef struct libi_report_replacement_info {
+  /** The number of the host. */
+  uint32_t host;
+  /** The name that failed. */
+  const char *name;
+  /** The name of the spare. */
+  const char *spare;
+  /** Why it was replaced. */
+  const libi_failure *failure;
+} libi_report_replacement_info;
 
-/**
- * How many bytes were printed; 0 for other events than output. Since 0.1.
- */
-size_t libi_event_length(const libi_event *event);
-
-/**
- * How a member has ended; LIBI_EXIT_NONE for other events. Since 0.1.
- */
-libi_exit libi_event_exit(const libi_event *event);
-
-/**
- * The status or the signal that goes with libi_event_exit(). Since 0.1.
- */
-int32_t libi_event_exit_value(const libi_event *event);
-
-/**
- * The number of the host that was lost; -1 for other events. Since 0.1.
- */
-int64_t libi_event_host(const libi_event *event);
-
-/**
- * The name of the host that was lost; NULL for other events. It is the event's. Since 0.1.
- */
-const char *libi_event_host_name(const libi_event *event);
-
-/**
- * Why the host was lost; NULL for other events. It is the event's. Since 0.1.
- */
-const libi_failure *libi_event_failure(const libi_event *event);
-
-/**
- * Frees it; NULL is fine. Since 0.1.
- */
+/** Frees a report. NULL is allowed. Since 0.1. */
 void libi_report_free(libi_report *report);
 
+/** Fills *info with the report as a whole. Since 0.1. */
+libi_result libi_report_query(const libi_report *report, libi_report_info *info, size_t size);
+
 /**
- * All of it for people: what failed is grouped by its cause, with the hosts folded, the evidence quoted, and what to do next. NULL
- * if the report is NULL. Since 0.1.
+ * Fills *info with a host.
+ *
+ * Returns LIBI_OK, or LIBI_NONE if there is no such host. Since 0.1.
+ */
+libi_result libi_report_host(const libi_report *report,
+                             uint32_t host,
+                             libi_report_host_info *info,
+                             size_t size);
+
+/**
+ * Fills *info with a replacement, counted from 0.
+ *
+ * Returns LIBI_OK, or LIBI_NONE if there is no such replacement. Since 0.1.
+ */
+libi_result libi_report_replacement(const libi_report *report,
+                                    uint32_t index,
+                                    libi_report_replacement_info *info,
+                                    size_t size);
+
+/**
+ * The report for people: failures grouped by cause, with the hosts folded, the evidence quoted,
+ * and a hint. NULL for NULL. The string belongs to the report. Since 0.1.
  */
 const char *libi_report_text(const libi_report *report);
 
 /**
- * The number of its session; 0 if it is NULL. Since 0.1.
- */
-uint32_t libi_report_session(const libi_report *report);
-
-/**
- * Whether the session came up. Since 0.1.
- */
-bool libi_report_is_up(const libi_report *report);
-
-/**
- * How long it took until that was certain; -1 if it is NULL. Since 0.1.
- */
-libi_micros libi_report_took(const libi_report *report);
-
-/**
- * How many hosts the session has, each counted once. They are numbered from 0, as in libi_session_layout(). Since 0.1.
- */
-size_t libi_report_hosts(const libi_report *report);
-
-/**
- * How many of them have joined. Since 0.1.
- */
-size_t libi_report_joined(const libi_report *report);
-
-/**
- * A host's name; that of the spare, if one has taken its place. NULL if there is no such host. Since 0.1.
- */
-const char *libi_report_host_name(const libi_report *report, size_t host);
-
-/**
- * How many members a host has; 0 if there is no such host. Since 0.1.
- */
-uint32_t libi_report_host_members(const libi_report *report, size_t host);
-
-/**
- * How often the launch of a host was begun; 0 also if there is no such host. Since 0.1.
- */
-uint32_t libi_report_host_attempts(const libi_report *report, size_t host);
-
-/**
- * The number of the host that has launched a host; -1 if that was the front end, or nobody has come to it. Since 0.1.
- */
-int64_t libi_report_host_launcher(const libi_report *report,
-                                  size_t host);
-
-/**
- * From the beginning of the launch until a host's own was started; -1 if there is no such host. Since 0.1.
- */
-libi_micros libi_report_host_started(const libi_report *report, size_t host);
-
-/**
- * From then until its leader said hello; -1 if it did not. Since 0.1.
- */
-libi_micros libi_report_host_greeted(const libi_report *report, size_t host);
-
-/**
- * From then until all its members were up; -1 if they were not. Since 0.1.
- */
-libi_micros libi_report_host_joined(const libi_report *report, size_t host);
-
-/**
- * 1 if the link to whoever has launched a host is direct, 0 if it is the channel that the host was started with in place of that,
- * -1 if it was not to be direct or that was not decided yet. Since 0.1.
- */
-int32_t libi_report_host_direct(const libi_report *report,
-                                size_t host);
-
-/**
- * Why a host is not in the session; NULL if it is. It is the report's. Since 0.1.
- */
-const libi_failure *libi_report_failure(const libi_report *report, size_t host);
-
-/**
- * How often a spare has taken a host's place. Since 0.1.
- */
-size_t libi_report_replaced(const libi_report *report);
-
-/**
- * Which host that was, of the replacements counted from 0; -1 if there were not as many. Since 0.1.
- */
-int64_t libi_report_replaced_host(const libi_report *report, size_t index);
-
-/**
- * What the host was called until then; NULL if there were not as many. Since 0.1.
- */
-const char *libi_report_replaced_name(const libi_report *report, size_t index);
-
-/**
- * What the spare is called; NULL if there were not as many. Since 0.1.
- */
-const char *libi_report_replaced_by(const libi_report *report, size_t index);
-
-/**
- * Why it was replaced; NULL if there were not as many. It is the report's. Since 0.1.
- */
-const libi_failure *libi_report_replaced_failure(const libi_report *report, size_t index);
-
-/**
- * If hosts turned out not to be able to launch each other, so that the front end has launched them: the host at which that was
- * noticed. NULL otherwise. Since 0.1.
- */
-const char *libi_report_flat_host(const libi_report *report);
-
-/**
- * The first launch of that host that failed; NULL if there is no such host. It is the report's. Since 0.1.
- */
-const libi_failure *libi_report_flat_failure(const libi_report *report);
-
-/**
- * What a launch has cost, as measured: see libi_options_set_cost().
- *
- * Returns LIBI_OK, or LIBI_NONE if too few hosts were launched to say. Since 0.1.
- */
-libi_result libi_report_cost(const libi_report *report, libi_micros *seq, libi_micros *rem);
-
-/**
- * The timeline of the launch as Chrome trace JSON, which "libi trace" reads as well; NULL if the report is NULL. Since 0.1.
+ * The timeline of the launch as Chrome trace JSON, which "libi trace" reads too. NULL for NULL.
+ * The string belongs to the report. Since 0.1.
  */
 const char *libi_report_json(const libi_report *report);
 
 /**
- * The timeline of the launch drawn, as SVG, beside what was predicted; NULL if the report is NULL. Since 0.1.
+ * The timeline of the launch as SVG, beside its prediction. NULL for NULL. The string belongs to
+ * the report. Since 0.1.
  */
 const char *libi_report_svg(const libi_report *report);
 
-/**
- * All of it in words: why, how far it came, after how long, and the evidence. NULL if it is NULL. Since 0.1.
- */
-const char *libi_failure_text(const libi_failure *failure);
+/* ---- Received bytes -------------------------------------------------------------------------- */
+
+/** The number of parts; 0 for NULL. Since 0.1. */
+size_t libi_data_count(const libi_data *data);
 
 /**
- * How far it came; -1 if it is NULL. Since 0.1.
- */
-libi_phase libi_failure_phase(const libi_failure *failure);
-
-/**
- * Why it went no further; -1 if it is NULL. Since 0.1.
- */
-libi_cause libi_failure_cause(const libi_failure *failure);
-
-/**
- * How what was started has ended, if that is known. Since 0.1.
- */
-libi_exit libi_failure_exit(const libi_failure *failure);
-
-/**
- * The status or the signal that goes with libi_failure_exit(). Since 0.1.
- */
-int32_t libi_failure_exit_value(const libi_failure *failure);
-
-/**
- * What the remote shell, or the command that it was to run, has failed at, in a few words, such as "the name is not known"; NULL if
- * that is not what has failed. Since 0.1.
- */
-const char *libi_failure_refusal(const libi_failure *failure);
-
-/**
- * The line that says what has gone wrong; empty if there is none. NULL if it is NULL. Since 0.1.
- */
-const char *libi_failure_evidence(const libi_failure *failure);
-
-/**
- * The end of what it printed; empty if there is nothing. NULL if it is NULL. Since 0.1.
- */
-const char *libi_failure_tail(const libi_failure *failure);
-
-/**
- * From its start until it had failed; -1 if it is NULL. Since 0.1.
- */
-libi_micros libi_failure_elapsed(const libi_failure *failure);
-
-/**
- * The rank of the member that it was, where it was not the host's first; -1 otherwise. Since 0.1.
- */
-int64_t libi_failure_member(const libi_failure *failure);
-
-/**
- * Takes the place that this process was started for; comes back when the session is up. A launch that goes on for long, or wrong, is
- * bounded by the front end's deadline.
- *
- * Call it once in the life of a process, early, from the main thread, and in the process that was started: not in a child of it, which
- * would break the link if both do. A child that was forked before may live on, and ends with the session if it stays in the process
- * group; one that is forked afterwards gets LIBI_ERR_STATE of all that would start something or wait, and may free what it has, or
- * leave it. It reads the environment, and takes over the standard streams if the link came through them. Standard streams that are
- * closed are opened, to /dev/null, so that nothing that is printed gets into a link.
- *
- * Standard output is a pipe then, and stdio keeps what is printed in a buffer until that is full: fflush() it when it is to be seen, and before
- * libi_member_finish(), ..._finalize() and ..._free(). What is flushed later, as at the end of the process, may be lost.
- *
- * *member is an object in any case but LIBI_ERR_NULL, to be freed by libi_member_free(); after a failure it has the reason in
- * libi_member_error(), and is good for nothing else.
- *
- * Returns LIBI_OK; LIBI_ERR_STARTED_BY_HAND if no front end has started this process, which may itself be one then;
- * LIBI_ERR_NO_LINK if it is a child of a member and has its environment; LIBI_ERR_STATE the second time in a process that was started by one;
- * LIBI_ERR_ENDED if the session has ended before it was up; LIBI_ERR_ARGUMENT, LIBI_ERR_SYSTEM. Since 0.1.
- */
-libi_result libi_member_init(libi_progress progress,
-                             libi_member **member);
-
-/**
- * Its rank; UINT32_MAX if it has no place. Since 0.1.
- */
-uint32_t libi_member_rank(const libi_member *member);
-
-/**
- * How many members the session has; 0 if this process has no place. Since 0.1.
- */
-uint32_t libi_member_size(const libi_member *member);
-
-/**
- * Whether it is the first of all, which talks to the front end. Since 0.1.
- */
-bool libi_member_is_master(const libi_member *member);
-
-/**
- * Which of the session's hosts it is on, counted from 0; UINT32_MAX if it has no place. Since 0.1.
- */
-uint32_t libi_member_host(const libi_member *member);
-
-/**
- * What that host is called in the list that the session was launched with; NULL if this process has no place. It is the
- * member's. Since 0.1.
- */
-const char *libi_member_host_name(const libi_member *member);
-
-/**
- * The members that did not come up, where the launch allowed that. They take part in nothing, and what they would have given is
+ * The bytes of a part, counted from 0. NULL if there is no such part; never NULL for one that is
  * empty.
  *
- * Returns how many there are, and writes their ranks, the lowest first, as far as there is room for; ranks may be NULL if room
- * is 0. Since 0.1.
- */
-size_t libi_member_absent(const libi_member *member,
-                          uint32_t *ranks,
-                          size_t room);
-
-/**
- * The members that were there and cannot be talked to any more, because they have ended or are lost, as far as this process
- * has heard. Calls that need them return LIBI_ERR_PEER_LOST; others go on.
- *
- * Returns as libi_member_absent(). Since 0.1.
- */
-size_t libi_member_lost(const libi_member *member,
-                        uint32_t *ranks,
-                        size_t room);
-
-/**
- * Waits until no other member needs this process: to be called at the end of a program that ends when its work is done, before
- * libi_member_free(). The process stays the session's, and how it ends is reported.
- *
- * A process that ends without it is heard of all the same, with its exit status. But the first process of each host carries for the others
- * there: if it ends while they need it, they end with it.
- *
- * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others go on for longer; LIBI_ERR_ENDED. It may be called again. Since 0.1.
- */
-libi_result libi_member_finish(libi_member *member,
-                               libi_millis timeout);
-
-/**
- * Releases this process from the session, to live on: from now on it is not signalled and not ended by it, and does not end when the
- * front end does. Comes back when everything that it had to pass on is with the next process; does not wait for other members.
- * Members that hang on this process are carried on as long as it lives and the member is not freed.
- *
- * What it prints from now on goes to the front end as long as somebody carries it, and is thrown away after that. Before the
- * process replaces itself (exec) or goes on in a child (fork) it has to give its standard streams another direction, as daemons do.
- * It may close all descriptors that it does not know, as these do, too: then it carries nobody any longer (libi_member_finish() waits
- * until nobody hangs on it), nothing of the library touches files that get the same numbers, and what members call is LIBI_ERR_ENDED.
- *
- * A process that never calls this ends with the session: by its signal, and by SIGKILL when the grace is over, with its children that are
- * in its process group.
- *
- * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if not everything is with the next process in time: that goes on, and this process is released all the
- * same; LIBI_ERR_ENDED; LIBI_ERR_SYSTEM if the process is tied to its starter and this is not the main thread, which alone can loosen
- * that. Since 0.1.
- */
-libi_result libi_member_finalize(libi_member *member,
-                                 libi_millis timeout);
-
-/**
- * What failed last with this member in this thread, or why libi_member_init() has failed; empty if nothing has. Since 0.1.
- */
-const char *libi_member_error(const libi_member *member);
-
-/**
- * Frees it; NULL is fine. It releases nobody, and the process keeps its place until it ends: libi_member_finish() or ..._finalize() come first.
- * What was printed and flushed is passed on, within a second. A function that the library has called frees by this only what has no place.
+ * They belong to the data, are not aligned (copy numbers out of them), and no NUL follows them.
  * Since 0.1.
+ */
+const void *libi_data_bytes(const libi_data *data, size_t index);
+
+/** The length of a part; 0 if there is no such part. Since 0.1. */
+size_t libi_data_length(const libi_data *data, size_t index);
+
+/** Frees data. NULL is allowed. Since 0.1. */
+void libi_data_free(libi_data *data);
+
+/* ---- Operations in progress ------------------------------------------------------------------ */
+
+/** A member's position in a ring: see libi_member_ring(). Since 0.1. */
+typedef struct libi_ring_position {
+  /** The sum of the counts of all members before this one. */
+  uint64_t before;
+  /** The position, counted from 0. */
+  uint32_t rank;
+  /** The number of members in the ring. */
+  uint32_t size;
+} libi_ring_position;
+
+/**
+ * Waits until the operation has finished. When the timeout passes it goes on: to give it up,
+ * call libi_pending_cancel().
+ *
+ * Returns what the form of the operation that waits would return, or LIBI_NOT_YET if it has not
+ * finished; LIBI_ERR_BUSY inside a function that the library has called. After the operation has
+ * finished, this and libi_pending_poll() keep returning the same. Since 0.1.
+ */
+libi_result libi_pending_wait(libi_pending *pending, libi_timeout timeout);
+
+/**
+ * Whether the operation has finished. Does not wait; with LIBI_PROGRESS_MANUAL it does what
+ * there is to do.
+ *
+ * For event loops: the descriptor of the front end or member is readable while an operation has
+ * finished and was not polled since. Returns as libi_pending_wait(). Since 0.1.
+ */
+libi_result libi_pending_poll(libi_pending *pending);
+
+/**
+ * Takes the data of an operation after libi_pending_wait() or libi_pending_poll() has returned
+ * LIBI_OK. *data is NULL if the operation has none, or none at this member; otherwise free it
+ * with libi_data_free().
+ *
+ * Returns LIBI_OK; the code of the operation if it has failed; or LIBI_ERR_STATE if it has not
+ * finished, or its data were taken before. Since 0.1.
+ */
+libi_result libi_pending_take(libi_pending *pending, libi_data **data);
+
+/**
+ * The position that libi_member_start_ring() has found. Call it before libi_pending_take().
+ *
+ * Returns LIBI_OK; the code of the operation if it has failed; or LIBI_ERR_STATE if it has not
+ * finished, is not a ring, or its data were taken. Since 0.1.
+ */
+libi_result libi_pending_ring_position(libi_pending *pending, libi_ring_position *place);
+
+/**
+ * Gives up an operation that has not finished. A collective operation is then over for all
+ * members that had not finished it, with LIBI_ERR_CANCELLED. A message that was not received is
+ * left for the next receive; one that was being sent may arrive.
+ *
+ * Returns LIBI_OK, also if the operation had finished. If not, it returns LIBI_ERR_CANCELLED
+ * from now on. Since 0.1.
+ */
+libi_result libi_pending_cancel(libi_pending *pending);
+
+/**
+ * Frees the object. NULL is allowed. An operation that has not finished goes on, and its result
+ * is discarded, even a received message: libi_pending_cancel() gives it up. Since 0.1.
+ */
+void libi_pending_free(libi_pending *pending);
+
+/* ---- Values of a reduction by a function ----------------------------------------------------- */
+
+/**
+ * A function that combines two values. into is the value of some members, and becomes that of
+ * these and the following ones, whose value is other. The function has to be associative and the
+ * same at all members. Values may have any length; other is not aligned.
+ *
+ * It is called in any thread that waits in a function of the member, or in the library's thread;
+ * never in two at once for the same operation. The member makes no progress meanwhile. It has to
+ * return: no longjmp; an exception aborts the process. exit() ends the process as usual, and
+ * other members see that it is lost. It may read the rank, the size and the like. Functions that
+ * start something or wait return LIBI_ERR_BUSY for all objects, and it must not wait for a
+ * thread that calls them. Since 0.1.
+ */
+typedef void (*libi_fold)(void *userdata, libi_value *into, const void *other, size_t length);
+
+/**
+ * Called once when the userdata of a libi_fold are not needed any more: in any thread, perhaps
+ * after the operation has finished. The restrictions of libi_fold hold. Since 0.1.
+ */
+typedef void (*libi_release)(void *userdata);
+
+/**
+ * The bytes of a value, which may be changed. They are not aligned, and move when the value is
+ * resized. NULL for NULL and for a value whose function has returned. Since 0.1.
+ */
+void *libi_value_bytes(libi_value *value);
+
+/** The length of a value; 0 for NULL and for a value whose function has returned. Since 0.1. */
+size_t libi_value_length(const libi_value *value);
+
+/**
+ * Changes the length of a value. New bytes are zeros.
+ *
+ * Returns LIBI_OK, LIBI_ERR_NULL, LIBI_ERR_HANDLE if the function of the value has returned, or
+ * LIBI_ERR_NO_MEMORY. Since 0.1.
+ */
+libi_result libi_value_resize(libi_value *value, size_t length);
+
+/* ---- Members --------------------------------------------------------------------------------- */
+
+/** The type of the elements of an array. Since 0.1. */
+typedef enum libi_element {
+  /** uint8_t. */
+  LIBI_ELEMENT_U8 = 0,
+  /** int32_t. */
+  LIBI_ELEMENT_I32 = 1,
+  /** uint32_t. */
+  LIBI_ELEMENT_U32 = 2,
+  /** int64_t. */
+  LIBI_ELEMENT_I64 = 3,
+  /** uint64_t. */
+  LIBI_ELEMENT_U64 = 4,
+  /** float. */
+  LIBI_ELEMENT_F32 = 5,
+  /** double. */
+  LIBI_ELEMENT_F64 = 6
+} libi_element;
+
+/** Where the value of a key is stored. Since 0.1. */
+typedef enum libi_key_scope {
+  /** On every host, from the next fence on: for keys that most members read. */
+  LIBI_KEY_REPLICATED = 0,
+  /**
+   * At the leader of the host where it was put, from which readers fetch it: for keys that few
+   * members read. It is lost with that leader: readers then get LIBI_ERR_PEER_LOST.
+   */
+  LIBI_KEY_LOCAL = 1
+} libi_key_scope;
+
+/** The lengths of what members contribute to a collective operation. Since 0.1. */
+typedef enum libi_lengths {
+  /** They may differ. */
+  LIBI_LENGTHS_ANY = 0,
+  /** They are equal; otherwise the operation is LIBI_ERR_MISMATCH for all members. */
+  LIBI_LENGTHS_EQUAL = 1
+} libi_lengths;
+
+/** How two elements are combined. Since 0.1. */
+typedef enum libi_op {
+  /** Sum. Integers wrap around. */
+  LIBI_OP_SUM = 0,
+  /** Minimum. NaN only if both are. */
+  LIBI_OP_MIN = 1,
+  /** Maximum. NaN only if both are. */
+  LIBI_OP_MAX = 2,
+  /** Bitwise and. Not for floating-point numbers. */
+  LIBI_OP_AND = 3,
+  /** Bitwise or. Not for floating-point numbers. */
+  LIBI_OP_OR = 4
+} libi_op;
+
+/** A member. The string belongs to the member. Since 0.1. */
+typedef struct libi_member_info {
+  /** Its rank, from 0. */
+  uint32_t rank;
+  /** The number of members in the session. */
+  uint32_t size;
+  /** The number of its host, from 0. */
+  uint32_t host;
+  /** Whether it is the master, which talks to the front end. */
+  bool is_master;
+  /** The name of its host in the list that the session was launched with. */
+  const char *host_name;
+} libi_member_info;
+
+/**
+ * Joins the session that this process was started for, and returns when the session is up. The
+ * front end's deadline bounds the wait.
+ *
+ * Call it once in the life of a process, early, from the main thread, and in the process that
+ * was started: not in a child of it, because a child that joins too breaks the link. A child
+ * forked before may live on, and ends with the session while it is in the process group. A child
+ * forked afterwards gets LIBI_ERR_STATE from everything that starts or waits; it may free the
+ * objects.
+ *
+ * The call reads the environment, and takes over the standard streams if the link came through
+ * them. Standard streams that are closed are opened on /dev/null.
+ *
+ * Afterwards standard output is a pipe, so stdio buffers it: call fflush() when output has to be
+ * seen, and before libi_member_drain(), libi_member_detach() and libi_member_free(). Output that
+ * is flushed later, as at exit, may be lost.
+ *
+ * *member is the new object, to be freed with libi_member_free(), or NULL after a failure.
+ * Returns LIBI_OK; LIBI_ERR_STARTED_BY_HAND if no front end has started this process, which may
+ * then be a front end itself; LIBI_ERR_NO_LINK in a child of a member that has its environment;
+ * LIBI_ERR_STATE the second time; LIBI_ERR_ENDED if the session has ended before it was up;
+ * LIBI_ERR_NULL, LIBI_ERR_ARGUMENT, LIBI_ERR_BUSY, LIBI_ERR_SYSTEM. Since 0.1.
+ */
+libi_result libi_member_init(libi_progress progress, libi_member **member);
+
+/**
+ * Frees the member. NULL is allowed. The process stays a member until it ends; call
+ * libi_member_drain() or libi_member_detach() before. Output that was flushed is forwarded,
+ * within a second. Inside a function that the library has called, nothing is freed. Since 0.1.
  */
 void libi_member_free(libi_member *member);
 
+/** The rank of this process; UINT32_MAX for NULL. Any thread, at any time. Since 0.1. */
+uint32_t libi_member_rank(const libi_member *member);
+
+/** The number of members in the session; 0 for NULL. Any thread, at any time. Since 0.1. */
+uint32_t libi_member_size(const libi_member *member);
+
 /**
- * For event loops: is readable as long as an operation is over, and nobody has looked at that by libi_pending_poll() or its kin, or
- * freed it; or, with LIBI_PROGRESS_MANUAL, there is something to dispatch. -1 if this process has no place. It is the member's, and
- * only to be waited for. Since 0.1.
+ * Whether this process is the master, which talks to the front end; false for NULL. Any thread,
+ * at any time. Since 0.1.
+ */
+bool libi_member_is_master(const libi_member *member);
+
+/** Fills *info with what is constant about the member. Any thread, at any time. Since 0.1. */
+libi_result libi_member_query(const libi_member *member, libi_member_info *info, size_t size);
+
+/**
+ * The ranks of a group, as far as this process knows: writes the lowest ones, as many as there
+ * is room for. ranks may be NULL if room is 0. Any thread, at any time.
+ *
+ * Returns the number of ranks in the group; 0 for NULL and for an unknown group. Since 0.1.
+ */
+size_t libi_member_ranks(const libi_member *member, libi_ranks group, uint32_t *ranks, size_t room);
+
+/**
+ * Waits until no other member needs this process. Call it at the end of a program that ends when
+ * its work is done, before libi_member_free(). The process remains a member, and its exit is
+ * reported.
+ *
+ * A process that ends without this is reported as well. But the leader of each host forwards for
+ * the others there: if it ends while they need it, they end too.
+ *
+ * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others still need it; LIBI_ERR_ENDED. It may be called
+ * again. Since 0.1.
+ */
+libi_result libi_member_drain(libi_member *member, libi_timeout timeout);
+
+/**
+ * Detaches this process from the session, to live on: it is no longer signalled or ended by the
+ * session, and survives the front end. Returns when everything that it had to forward is with
+ * the next process; does not wait for other members. As long as the process lives and the member
+ * is not freed, it keeps forwarding for members below it.
+ *
+ * Its output goes to the front end as long as there is a way, and is discarded afterwards.
+ * Before exec, or before it goes on in a child, it has to redirect its standard streams, as
+ * daemons do. It may also close all descriptors that it does not know. Then it forwards for no
+ * member any more (libi_member_drain() waits until none needs it), the library does not touch
+ * files that get the same numbers, and operations return LIBI_ERR_ENDED.
+ *
+ * A process that does not detach ends with the session, by its signal or by SIGKILL after the
+ * grace period, with its children in the same process group.
+ *
+ * Returns LIBI_OK; LIBI_ERR_TIMED_OUT if not everything was forwarded in time: that goes on, and
+ * the process has detached all the same; LIBI_ERR_ENDED; LIBI_ERR_SYSTEM if the process has a
+ * parent-death signal and this is not the main thread, which alone can clear it. Since 0.1.
+ */
+libi_result libi_member_detach(libi_member *member, libi_timeout timeout);
+
+/**
+ * For event loops: a descriptor that is readable while an operation has finished and was neither
+ * polled since nor freed; and, with LIBI_PROGRESS_MANUAL, while there is something to dispatch.
+ *
+ * Wait for it with poll() or the like; do not read or close it. -1 for NULL. Since 0.1.
  */
 int libi_member_descriptor(const libi_member *member);
 
 /**
- * With LIBI_PROGRESS_MANUAL: for how long nothing has to be dispatched unless the descriptor becomes readable; -1 (LIBI_FOREVER) if that
- * is not limited, as with LIBI_PROGRESS_THREAD. Since 0.1.
+ * For event loops with LIBI_PROGRESS_MANUAL: how long the loop may wait for the descriptor
+ * before libi_member_dispatch() has to be called; -1 (LIBI_FOREVER) is no limit, as always with
+ * LIBI_PROGRESS_THREAD. Since 0.1.
  */
-libi_millis libi_member_patience(const libi_member *member);
+libi_timeout libi_member_next_timeout(const libi_member *member);
 
 /**
- * With LIBI_PROGRESS_MANUAL: does what there is to do, and does not wait.
+ * For event loops with LIBI_PROGRESS_MANUAL: does what there is to do without waiting.
  *
- * Returns LIBI_OK, or LIBI_ERR_SYSTEM if the system refuses to say what has happened. Since 0.1.
+ * Returns LIBI_OK, or LIBI_ERR_SYSTEM. Since 0.1.
  */
 libi_result libi_member_dispatch(libi_member *member);
 
-/**
- * Has everybody get what the root has in its buffer into his own, which is equally long: LIBI_ERR_LENGTH if what the root gives is not,
- * with both lengths in the text, and the buffer as it was. Since 0.1.
- */
-libi_result libi_member_broadcast_into(libi_member *member,
-                                       uint32_t root,
-                                       void *buffer,
-                                       size_t length,
-                                       libi_millis timeout);
+/** Waits until all members have called it. Since 0.1. */
+libi_result libi_member_barrier(libi_member *member, libi_timeout timeout);
 
-/**
- * Has the root get everybody's bytes, each long, into recv, in the order of ranks: it has room for each times the size of the session there.
- * The places of those that are absent stay as they are. recv is not looked at elsewhere; send may be a part of it.
- *
- * LIBI_ERR_MISMATCH if they are not equally long everywhere. Since 0.1.
- */
-libi_result libi_member_gather_into(libi_member *member,
-                                    uint32_t root,
-                                    const void *send,
-                                    size_t each,
-                                    void *recv,
-                                    libi_millis timeout);
-
-/**
- * Has everybody get his part, each long, of what the root has in send: each times the size of the session, in the order of ranks. send is not
- * looked at elsewhere; recv may be a part of it.
- *
- * LIBI_ERR_LENGTH if the root's parts have another length than recv, which stays as it was. Since 0.1.
- */
-libi_result libi_member_scatter_into(libi_member *member,
-                                     uint32_t root,
-                                     const void *send,
-                                     size_t each,
-                                     void *recv,
-                                     libi_millis timeout);
-
-/**
- * Has everybody get everybody's bytes, each long, into recv, in the order of ranks: it has room for each times the size of the session. The places
- * of those that are absent stay as they are. send may be a part of recv.
- *
- * LIBI_ERR_MISMATCH if they are not equally long everywhere. Since 0.1.
- */
-libi_result libi_member_allgather_into(libi_member *member,
-                                       const void *send,
-                                       size_t each,
-                                       void *recv,
-                                       libi_millis timeout);
-
-/**
- * Waits until all members have called it. Since 0.1.
- */
-libi_result libi_member_barrier(libi_member *member, libi_millis timeout);
-
-/**
- * As libi_member_barrier(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_barrier(). Since 0.1. */
 libi_result libi_member_start_barrier(libi_member *member, libi_pending **pending);
 
 /**
- * Waits until all members have called it; what anybody has put before by libi_member_put() is then seen by everybody. Since 0.1.
+ * Waits until all members have called it. Afterwards all members see the values that were put
+ * before with libi_member_put(). Since 0.1.
  */
-libi_result libi_member_fence(libi_member *member,
-                              libi_millis timeout);
+libi_result libi_member_fence(libi_member *member, libi_timeout timeout);
 
-/**
- * As libi_member_fence(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_fence(). Since 0.1. */
 libi_result libi_member_start_fence(libi_member *member, libi_pending **pending);
 
 /**
- * Has everybody get what the root has, in part 0 of *data. What others than the root give is not looked at.
+ * Sends the root's bytes to all members, in part 0 of *data. bytes and length are ignored at
+ * other members.
  *
- * LIBI_ERR_NO_SUCH_PEER if there is no such root. Since 0.1.
+ * Also returns LIBI_ERR_NO_SUCH_PEER if there is no such root. Since 0.1.
  */
 libi_result libi_member_broadcast(libi_member *member,
                                   uint32_t root,
                                   const void *bytes,
                                   size_t length,
                                   libi_data **data,
-                                  libi_millis timeout);
+                                  libi_timeout timeout);
 
-/**
- * As libi_member_broadcast(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_broadcast(). Since 0.1. */
 libi_result libi_member_start_broadcast(libi_member *member,
                                         uint32_t root,
                                         const void *bytes,
@@ -1893,167 +1771,112 @@ libi_result libi_member_start_broadcast(libi_member *member,
                                         libi_pending **pending);
 
 /**
- * Has the root get everybody's bytes, of whatever lengths: a part for each rank, empty for those that are absent. *data is NULL
- * elsewhere, where data may also be NULL. Since 0.1.
+ * Collects the bytes of all members at the root: one part for each rank in *data, empty for
+ * absent members. *data is NULL at other members, where data may be NULL too. Since 0.1.
  */
 libi_result libi_member_gather(libi_member *member,
                                uint32_t root,
+                               libi_lengths lengths,
                                const void *bytes,
                                size_t length,
                                libi_data **data,
-                               libi_millis timeout);
+                               libi_timeout timeout);
 
-/**
- * As libi_member_gather(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_gather(). Since 0.1. */
 libi_result libi_member_start_gather(libi_member *member,
                                      uint32_t root,
+                                     libi_lengths lengths,
                                      const void *bytes,
                                      size_t length,
                                      libi_pending **pending);
 
 /**
- * As libi_member_gather(), of bytes that are equally long everywhere; LIBI_ERR_MISMATCH if they are not. Since 0.1.
- */
-libi_result libi_member_gather_equal(libi_member *member,
-                                     uint32_t root,
-                                     const void *bytes,
-                                     size_t length,
-                                     libi_data **data,
-                                     libi_millis timeout);
-
-/**
- * As libi_member_gather_equal(), and does not wait. Since 0.1.
- */
-libi_result libi_member_start_gather_equal(libi_member *member,
-                                           uint32_t root,
-                                           const void *bytes,
-                                           size_t length,
-                                           libi_pending **pending);
-
-/**
- * Has everybody get his part of what the root has, in part 0 of *data. The root gives a part for each rank, also for those that are
- * absent: count is the size of the session, parts[r] points to lengths[r] bytes. What others give is not looked at.
+ * Sends each member its part of the root's parts, in part 0 of *data. The root passes one part
+ * for each rank, including absent ones: parts[r] points to part_lengths[r] bytes, and count is
+ * the size of the session. They are ignored at other members.
  *
- * LIBI_ERR_PARTS if the root has not a part for each rank. Since 0.1.
+ * Also returns LIBI_ERR_PARTS if the root does not pass one part for each rank. Since 0.1.
  */
 libi_result libi_member_scatter(libi_member *member,
                                 uint32_t root,
                                 const void *const *parts,
-                                const size_t *lengths,
+                                const size_t *part_lengths,
                                 size_t count,
                                 libi_data **data,
-                                libi_millis timeout);
+                                libi_timeout timeout);
 
-/**
- * As libi_member_scatter(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_scatter(). Since 0.1. */
 libi_result libi_member_start_scatter(libi_member *member,
                                       uint32_t root,
                                       const void *const *parts,
-                                      const size_t *lengths,
+                                      const size_t *part_lengths,
                                       size_t count,
                                       libi_pending **pending);
 
 /**
- * Has everybody get everybody's bytes, of whatever lengths: a part for each rank, empty for those that are absent. Since 0.1.
+ * Collects the bytes of all members at all members: one part for each rank in *data, empty for
+ * absent members. Since 0.1.
  */
 libi_result libi_member_allgather(libi_member *member,
+                                  libi_lengths lengths,
                                   const void *bytes,
                                   size_t length,
                                   libi_data **data,
-                                  libi_millis timeout);
+                                  libi_timeout timeout);
 
-/**
- * As libi_member_allgather(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_allgather(). Since 0.1. */
 libi_result libi_member_start_allgather(libi_member *member,
+                                        libi_lengths lengths,
                                         const void *bytes,
                                         size_t length,
                                         libi_pending **pending);
 
 /**
- * As libi_member_allgather(), of bytes that are equally long everywhere; LIBI_ERR_MISMATCH if they are not. Since 0.1.
- */
-libi_result libi_member_allgather_equal(libi_member *member,
-                                        const void *bytes,
-                                        size_t length,
-                                        libi_data **data,
-                                        libi_millis timeout);
-
-/**
- * As libi_member_allgather_equal(), and does not wait. Since 0.1.
- */
-libi_result libi_member_start_allgather_equal(libi_member *member,
-                                              const void *bytes,
-                                              size_t length,
-                                              libi_pending **pending);
-
-/**
- * Has everybody get one part of every member: this one gives parts[r], lengths[r] bytes, to rank r, and gets what rank r has for it
- * in part r of *data. All parts of all members are equally long; count is the size of the session.
+ * Exchanges parts between all members: this member sends parts[r], of part_lengths[r] bytes, to
+ * rank r, and receives the part of rank r in part r of *data. count is the size of the session.
  *
- * LIBI_ERR_PARTS if there is not a part for each rank, or if this member's own are not equally long; LIBI_ERR_MISMATCH if another's have another
- * length. Since 0.1.
+ * Also returns LIBI_ERR_PARTS if there is not one part for each rank, or if equal lengths are
+ * wanted and those of this member differ. Since 0.1.
  */
 libi_result libi_member_alltoall(libi_member *member,
+                                 libi_lengths lengths,
                                  const void *const *parts,
-                                 const size_t *lengths,
+                                 const size_t *part_lengths,
                                  size_t count,
                                  libi_data **data,
-                                 libi_millis timeout);
+                                 libi_timeout timeout);
 
-/**
- * As libi_member_alltoall(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_alltoall(). Since 0.1. */
 libi_result libi_member_start_alltoall(libi_member *member,
+                                       libi_lengths lengths,
                                        const void *const *parts,
-                                       const size_t *lengths,
+                                       const size_t *part_lengths,
                                        size_t count,
                                        libi_pending **pending);
 
 /**
- * As libi_member_alltoall(), with parts of any lengths. Since 0.1.
- */
-libi_result libi_member_alltoallv(libi_member *member,
-                                  const void *const *parts,
-                                  const size_t *lengths,
-                                  size_t count,
-                                  libi_data **data,
-                                  libi_millis timeout);
-
-/**
- * As libi_member_alltoallv(), and does not wait. Since 0.1.
- */
-libi_result libi_member_start_alltoallv(libi_member *member,
-                                        const void *const *parts,
-                                        const size_t *lengths,
-                                        size_t count,
-                                        libi_pending **pending);
-
-/**
- * Finds this member's place in a ring of all, in which the members of a host are neighbours: *rank of *size, and in *before what all
- * members before it count for together. *neighbours has in part 0 what the left neighbour has for it, its right, and in part 1 what the right
- * one has for its left. rank, size and before may be NULL. Since 0.1.
+ * Arranges all members in a ring in which the members of a host are neighbours. *place gets the
+ * position of this member, and the sum of the weights of all members before it; place may be
+ * NULL. left is sent to the left neighbour and right to the right one: *data has in part 0 what
+ * the left neighbour has sent to its right, and in part 1 what the right one has sent to its
+ * left. Since 0.1.
  */
 libi_result libi_member_ring(libi_member *member,
-                             uint64_t count,
+                             uint64_t weight,
                              const void *left,
                              size_t left_length,
                              const void *right,
                              size_t right_length,
-                             uint32_t *rank,
-                             uint32_t *size,
-                             uint64_t *before,
-                             libi_data **neighbours,
-                             libi_millis timeout);
+                             libi_ring_position *place,
+                             libi_data **data,
+                             libi_timeout timeout);
 
 /**
- * As libi_member_ring(), and does not wait: the place is to be had by libi_pending_ring(), and then the neighbours' data by
- * libi_pending_take(). Since 0.1.
+ * Starts libi_member_ring(): libi_pending_ring_position() has the position, then
+ * libi_pending_take() the data. Since 0.1.
  */
 libi_result libi_member_start_ring(libi_member *member,
-                                   uint64_t count,
+                                   uint64_t weight,
                                    const void *left,
                                    size_t left_length,
                                    const void *right,
@@ -2061,35 +1884,135 @@ libi_result libi_member_start_ring(libi_member *member,
                                    libi_pending **pending);
 
 /**
- * The bytes of a value, which may be changed; not aligned for anything. They are there until the value is set or resized, and never NULL
- * but for what is no value. Since 0.1.
- */
-void *libi_value_bytes(libi_value *value);
-
-/**
- * How many bytes a value has; 0 for what is no value. Since 0.1.
- */
-size_t libi_value_length(const libi_value *value);
-
-/**
- * Makes these the bytes of a value; they may be a part of those that it has.
+ * Receives what the front end sends with libi_session_broadcast(), in part 0 of *data, at all
+ * members.
  *
- * Returns LIBI_OK, LIBI_ERR_NULL, LIBI_ERR_HANDLE if the function to which it was given has come back, LIBI_ERR_NO_MEMORY. Since 0.1.
+ * Also returns LIBI_ERR_FRONT_END_LOST at the master. Since 0.1.
  */
-libi_result libi_value_set(libi_value *value,
-                           const void *bytes,
-                           size_t length);
+libi_result libi_member_broadcast_from_front(libi_member *member,
+                                             libi_data **data,
+                                             libi_timeout timeout);
+
+/** Starts libi_member_broadcast_from_front(). Since 0.1. */
+libi_result libi_member_start_broadcast_from_front(libi_member *member, libi_pending **pending);
 
 /**
- * Makes a value longer, by zeros, or shorter.
+ * Collects the bytes of all members at the front end, which receives them with
+ * libi_session_gather(). Completes when the bytes have left this process.
  *
- * Returns as libi_value_set(). Since 0.1.
+ * Also returns LIBI_ERR_FRONT_END_LOST at the master. Since 0.1.
  */
-libi_result libi_value_resize(libi_value *value, size_t length);
+libi_result libi_member_gather_to_front(libi_member *member,
+                                        const void *bytes,
+                                        size_t length,
+                                        libi_timeout timeout);
+
+/** Starts libi_member_gather_to_front(). Since 0.1. */
+libi_result libi_member_start_gather_to_front(libi_member *member,
+                                              const void *bytes,
+                                              size_t length,
+                                              libi_pending **pending);
 
 /**
- * Has the root get everybody's values, combined by a function of the program's own, in part 0 of *data, which is NULL elsewhere; data may
- * be NULL there. release may be NULL; it is called also if this fails. Since 0.1.
+ * Copies the root's buffer into the buffers of all other members, which have the same length.
+ *
+ * Also returns LIBI_ERR_LENGTH if the root's length differs: the text has both lengths, and the
+ * buffer is unchanged. Since 0.1.
+ */
+libi_result libi_member_broadcast_into(libi_member *member,
+                                       uint32_t root,
+                                       void *buffer,
+                                       size_t length,
+                                       libi_timeout timeout);
+
+/**
+ * Collects length bytes of each member in recv at the root, in the order of ranks. recv has room
+ * for length times the size of the session; the places of absent members are unchanged. recv is
+ * ignored at other members. send may be a part of it.
+ *
+ * Also returns LIBI_ERR_MISMATCH if the lengths of members differ. Since 0.1.
+ */
+libi_result libi_member_gather_into(libi_member *member,
+                                    uint32_t root,
+                                    const void *send,
+                                    size_t length,
+                                    void *recv,
+                                    libi_timeout timeout);
+
+/**
+ * Sends each member its part of the root's send: length times the size of the session bytes, in
+ * the order of ranks. send is ignored at other members. recv may be a part of it.
+ *
+ * Also returns LIBI_ERR_LENGTH if the root's length differs; recv is unchanged then. Since 0.1.
+ */
+libi_result libi_member_scatter_into(libi_member *member,
+                                     uint32_t root,
+                                     const void *send,
+                                     size_t length,
+                                     void *recv,
+                                     libi_timeout timeout);
+
+/**
+ * Collects length bytes of each member in recv at all members, in the order of ranks. recv has
+ * room for length times the size of the session; the places of absent members are unchanged.
+ * send may be a part of recv.
+ *
+ * Also returns LIBI_ERR_MISMATCH if the lengths of members differ. Since 0.1.
+ */
+libi_result libi_member_allgather_into(libi_member *member,
+                                       const void *send,
+                                       size_t length,
+                                       void *recv,
+                                       libi_timeout timeout);
+
+/**
+ * Combines the arrays of all members element by element; the root gets the result, which has
+ * count elements too. result may be the same memory as numbers, and is ignored at other members.
+ * Nothing has to be aligned. Sums of floating-point numbers may differ in their last bits
+ * between runs.
+ *
+ * Also returns LIBI_ERR_ARGUMENT if the element or the operation is unknown, or they do not fit;
+ * LIBI_ERR_MISMATCH if elements, operations or counts of members differ. Since 0.1.
+ */
+libi_result libi_member_reduce(libi_member *member,
+                               uint32_t root,
+                               libi_element element,
+                               libi_op op,
+                               const void *numbers,
+                               size_t count,
+                               void *result,
+                               libi_timeout timeout);
+
+/** Starts libi_member_reduce(). The root gets the array in part 0 of the data. Since 0.1. */
+libi_result libi_member_start_reduce(libi_member *member,
+                                     uint32_t root,
+                                     libi_element element,
+                                     libi_op op,
+                                     const void *numbers,
+                                     size_t count,
+                                     libi_pending **pending);
+
+/** As libi_member_reduce(), with the result at all members. Since 0.1. */
+libi_result libi_member_allreduce(libi_member *member,
+                                  libi_element element,
+                                  libi_op op,
+                                  const void *numbers,
+                                  size_t count,
+                                  void *result,
+                                  libi_timeout timeout);
+
+/** Starts libi_member_allreduce(). The array is in part 0 of the data. Since 0.1. */
+libi_result libi_member_start_allreduce(libi_member *member,
+                                        libi_element element,
+                                        libi_op op,
+                                        const void *numbers,
+                                        size_t count,
+                                        libi_pending **pending);
+
+/**
+ * Combines the values of all members by a function of the program; the root gets the result in
+ * part 0 of *data. *data is NULL at other members, where data may be NULL too. release may be
+ * NULL; it is called even if this fails. Since 0.1.
  */
 libi_result libi_member_reduce_by(libi_member *member,
                                   uint32_t root,
@@ -2099,11 +2022,9 @@ libi_result libi_member_reduce_by(libi_member *member,
                                   const void *bytes,
                                   size_t length,
                                   libi_data **data,
-                                  libi_millis timeout);
+                                  libi_timeout timeout);
 
-/**
- * As libi_member_reduce_by(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_reduce_by(). Since 0.1. */
 libi_result libi_member_start_reduce_by(libi_member *member,
                                         uint32_t root,
                                         libi_fold fold,
@@ -2113,9 +2034,7 @@ libi_result libi_member_start_reduce_by(libi_member *member,
                                         size_t length,
                                         libi_pending **pending);
 
-/**
- * As libi_member_reduce_by(), with the result for everybody. Since 0.1.
- */
+/** As libi_member_reduce_by(), with the result at all members. Since 0.1. */
 libi_result libi_member_allreduce_by(libi_member *member,
                                      libi_fold fold,
                                      void *userdata,
@@ -2123,11 +2042,9 @@ libi_result libi_member_allreduce_by(libi_member *member,
                                      const void *bytes,
                                      size_t length,
                                      libi_data **data,
-                                     libi_millis timeout);
+                                     libi_timeout timeout);
 
-/**
- * As libi_member_allreduce_by(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_allreduce_by(). Since 0.1. */
 libi_result libi_member_start_allreduce_by(libi_member *member,
                                            libi_fold fold,
                                            void *userdata,
@@ -2137,21 +2054,21 @@ libi_result libi_member_start_allreduce_by(libi_member *member,
                                            libi_pending **pending);
 
 /**
- * Sends a member a message, about whatever the two of them mean by the tag. Messages with the same tag arrive in their order. It is
- * over when this member need not hold the message any more, which says nothing of whether it was received.
+ * Sends a message to a member. The meaning of the tag is the program's; messages with the same
+ * tag arrive in their order. Completes when the message has left this process, which does not
+ * mean that it was received.
  *
- * LIBI_ERR_NO_SUCH_PEER, LIBI_ERR_ABSENT, LIBI_ERR_PEER_LOST: there is nobody to receive it. Since 0.1.
+ * Returns LIBI_OK; LIBI_ERR_NO_SUCH_PEER, LIBI_ERR_ABSENT or LIBI_ERR_PEER_LOST if the member
+ * cannot receive it; LIBI_ERR_TIMED_OUT, LIBI_ERR_ENDED. Since 0.1.
  */
 libi_result libi_member_send_to(libi_member *member,
                                 uint32_t rank,
                                 uint32_t tag,
                                 const void *bytes,
                                 size_t length,
-                                libi_millis timeout);
+                                libi_timeout timeout);
 
-/**
- * As libi_member_send_to(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_send_to(). Since 0.1. */
 libi_result libi_member_start_send_to(libi_member *member,
                                       uint32_t rank,
                                       uint32_t tag,
@@ -2160,245 +2077,103 @@ libi_result libi_member_start_send_to(libi_member *member,
                                       libi_pending **pending);
 
 /**
- * Receives the next message that a member has sent to this one with this tag, in part 0 of *data.
+ * Receives the next message of a member with this tag, in part 0 of *data.
  *
- * LIBI_ERR_NO_SUCH_PEER, LIBI_ERR_ABSENT, LIBI_ERR_PEER_LOST: there is nobody to send it. LIBI_ERR_WITHDRAWN: the sender has taken it
- * back, and the next receive is a new chance. Since 0.1.
+ * Returns LIBI_OK; LIBI_ERR_NO_SUCH_PEER, LIBI_ERR_ABSENT or LIBI_ERR_PEER_LOST if the member
+ * cannot send it; LIBI_ERR_WITHDRAWN if the sender has withdrawn it, and the next receive may
+ * succeed; LIBI_ERR_TIMED_OUT, LIBI_ERR_ENDED. Since 0.1.
  */
 libi_result libi_member_recv_from(libi_member *member,
                                   uint32_t rank,
                                   uint32_t tag,
                                   libi_data **data,
-                                  libi_millis timeout);
+                                  libi_timeout timeout);
 
-/**
- * As libi_member_recv_from(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_recv_from(). Since 0.1. */
 libi_result libi_member_start_recv_from(libi_member *member,
                                         uint32_t rank,
                                         uint32_t tag,
                                         libi_pending **pending);
 
 /**
- * Sends the front end a message. Only the master does; that others make the same call has no effect, so that all members may run the
- * same program.
+ * Sends a message from the master to the front end, which receives it with libi_session_recv().
  *
- * LIBI_ERR_FRONT_END_LOST. Since 0.1.
+ * Returns LIBI_OK; LIBI_ERR_NOT_MASTER at other members; LIBI_ERR_FRONT_END_LOST,
+ * LIBI_ERR_TIMED_OUT, LIBI_ERR_ENDED. Since 0.1.
  */
 libi_result libi_member_send(libi_member *member,
                              const void *bytes,
                              size_t length,
-                             libi_millis timeout);
+                             libi_timeout timeout);
 
-/**
- * As libi_member_send(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_send(). Since 0.1. */
 libi_result libi_member_start_send(libi_member *member,
                                    const void *bytes,
                                    size_t length,
                                    libi_pending **pending);
 
 /**
- * Receives the next message that the front end has sent, in part 0 of *data. Only the master does; others who make the same call
- * get no bytes, at once. What they need to know the master may broadcast.
+ * Receives the next message of the front end at the master, in part 0 of *data. The master may
+ * broadcast what other members need.
  *
- * LIBI_ERR_FRONT_END_LOST. Since 0.1.
+ * Returns LIBI_OK; LIBI_ERR_NOT_MASTER at other members; LIBI_ERR_FRONT_END_LOST,
+ * LIBI_ERR_TIMED_OUT, LIBI_ERR_ENDED. Since 0.1.
  */
-libi_result libi_member_recv(libi_member *member,
-                             libi_data **data,
-                             libi_millis timeout);
+libi_result libi_member_recv(libi_member *member, libi_data **data, libi_timeout timeout);
 
-/**
- * As libi_member_recv(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_recv(). Since 0.1. */
 libi_result libi_member_start_recv(libi_member *member, libi_pending **pending);
 
 /**
- * Puts a value under a key, a text in UTF-8. Others are certain to see it after the next libi_member_fence().
+ * Puts a value under a key, which is UTF-8. All members see it after the next
+ * libi_member_fence().
  *
- * LIBI_ERR_LONG_KEY; LIBI_ERR_ARGUMENT if it is no such text, or there is no such spread. Since 0.1.
+ * Returns LIBI_OK; LIBI_ERR_LONG_KEY; LIBI_ERR_ARGUMENT if the key is not UTF-8 or the scope
+ * unknown; LIBI_ERR_TIMED_OUT, LIBI_ERR_ENDED. Since 0.1.
  */
 libi_result libi_member_put(libi_member *member,
                             const char *key,
                             const void *bytes,
                             size_t length,
-                            libi_spread spread,
-                            libi_millis timeout);
+                            libi_key_scope scope,
+                            libi_timeout timeout);
 
-/**
- * As libi_member_put(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_put(). Since 0.1. */
 libi_result libi_member_start_put(libi_member *member,
                                   const char *key,
                                   const void *bytes,
                                   size_t length,
-                                  libi_spread spread,
+                                  libi_key_scope scope,
                                   libi_pending **pending);
 
 /**
- * Gets the value of a key, in part 0 of *data. If there is none, waits until somebody puts one.
+ * Gets the value of a key, in part 0 of *data. If there is none, waits until a member puts one.
  *
- * LIBI_ERR_LONG_KEY; LIBI_ERR_ARGUMENT; LIBI_ERR_PEER_LOST if whoever has it is lost. Since 0.1.
+ * Returns LIBI_OK; LIBI_ERR_LONG_KEY; LIBI_ERR_ARGUMENT; LIBI_ERR_PEER_LOST if the member that
+ * has the value is lost; LIBI_ERR_TIMED_OUT, LIBI_ERR_ENDED. Since 0.1.
  */
-libi_result libi_member_get(libi_member *member, const char *key, libi_data **data, libi_millis timeout);
+libi_result libi_member_get(libi_member *member,
+                            const char *key,
+                            libi_data **data,
+                            libi_timeout timeout);
 
-/**
- * As libi_member_get(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_get(). Since 0.1. */
 libi_result libi_member_start_get(libi_member *member, const char *key, libi_pending **pending);
 
 /**
- * Gets the value of a key, in part 0 of *data, if there is one; LIBI_NONE if there is none.
- *
- * Else as libi_member_get(). Since 0.1.
+ * Gets the value of a key, in part 0 of *data, without waiting for a member to put one:
+ * LIBI_NONE if there is no value. Otherwise returns as libi_member_get(). Since 0.1.
  */
-libi_result libi_member_find(libi_member *member, const char *key, libi_data **data, libi_millis timeout);
+libi_result libi_member_find(libi_member *member,
+                             const char *key,
+                             libi_data **data,
+                             libi_timeout timeout);
 
-/**
- * As libi_member_find(), and does not wait. Since 0.1.
- */
+/** Starts libi_member_find(). Since 0.1. */
 libi_result libi_member_start_find(libi_member *member, const char *key, libi_pending **pending);
 
-/**
- * Has the root get everybody's arrays, combined element by element inside the tree: count elements in result, which may be the
- * same memory as numbers, and is not looked at elsewhere. Nothing has to be aligned. A sum of floating-point numbers may differ in its last
- * bits from one run to the next.
- *
- * LIBI_ERR_ARGUMENT if there is no such element or operation; LIBI_ERR_MISMATCH if elements, counts or operations differ. Since 0.1.
- */
-libi_result libi_member_reduce(libi_member *member,
-                               uint32_t root,
-                               libi_element element,
-                               libi_op op,
-                               const void *numbers,
-                               size_t count,
-                               void *result,
-                               libi_millis timeout);
-
-/**
- * As libi_member_reduce(), and does not wait: the root gets the array in part 0 of what libi_pending_take() gives. Since 0.1.
- */
-libi_result libi_member_start_reduce(libi_member *member,
-                                     uint32_t root,
-                                     libi_element element,
-                                     libi_op op,
-                                     const void *numbers,
-                                     size_t count,
-                                     libi_pending **pending);
-
-/**
- * As libi_member_reduce(), with the result for everybody. Since 0.1.
- */
-libi_result libi_member_allreduce(libi_member *member,
-                                  libi_element element,
-                                  libi_op op,
-                                  const void *numbers,
-                                  size_t count,
-                                  void *result,
-                                  libi_millis timeout);
-
-/**
- * As libi_member_allreduce(), and does not wait: the array is in part 0 of what libi_pending_take() gives. Since 0.1.
- */
-libi_result libi_member_start_allreduce(libi_member *member,
-                                        libi_element element,
-                                        libi_op op,
-                                        const void *numbers,
-                                        size_t count,
-                                        libi_pending **pending);
-
-/**
- * Waits until it is over, for so long at most; if it is not over by then it is given up, and a collective call is over for all
- * members.
- *
- * Returns what the function that waits for the same operation returns: LIBI_OK, LIBI_NONE of a key that there is not, or why it has failed;
- * LIBI_ERR_TIMED_OUT if it was given up; LIBI_ERR_BUSY if a function that the library has called calls this. Once it is over, this and
- * libi_pending_poll() go on returning the same. Since 0.1.
- */
-libi_result libi_pending_wait(libi_pending *pending,
-                              libi_millis timeout);
-
-/**
- * Waits until it is over, for so long at most, and does not give it up.
- *
- * Returns as libi_pending_wait(); LIBI_NOT_YET if it is not over by then, and it goes on. Since 0.1.
- */
-libi_result libi_pending_wait_for(libi_pending *pending, libi_millis timeout);
-
-/**
- * Whether it is over. Does not wait; where there is no thread of the library's it does what there is to do.
- *
- * For event loops: libi_front_descriptor() or libi_member_descriptor() is readable as long as an operation is over that nobody has
- * looked at since.
- *
- * Returns as libi_pending_wait(); LIBI_NOT_YET if it is not over. Since 0.1.
- */
-libi_result libi_pending_poll(libi_pending *pending);
-
-/**
- * Takes what has come of an operation that is over, as libi_pending_wait(), ..._wait_for() or ..._poll() have said. *data is NULL if
- * nothing comes of such an operation, or nothing at this member; else it is to be freed by libi_data_free().
- *
- * Returns LIBI_OK; what the others return if it has failed; LIBI_ERR_STATE if it is not over, or if it was taken before. Since 0.1.
- */
-libi_result libi_pending_take(libi_pending *pending,
-                              libi_data **data);
-
-/**
- * The place in a ring, before the neighbours' data are taken. Each place may be NULL.
- *
- * Returns LIBI_OK; what the others return if it has failed; LIBI_ERR_STATE if it is not over, if its data were taken before, or if it is no
- * ring. Since 0.1.
- */
-libi_result libi_pending_ring(libi_pending *pending,
-                              uint32_t *rank,
-                              uint32_t *size,
-                              uint64_t *before);
-
-/**
- * Gives it up, if it is not over. A collective call is then over for all members that had not finished it, with LIBI_ERR_CANCELLED; a message
- * that was not received is there for the next who asks, and one that was sent may have arrived.
- *
- * Returns LIBI_OK, also if it was over. If it was not, what waits for it or polls returns LIBI_ERR_CANCELLED from now on. Since 0.1.
- */
-libi_result libi_pending_cancel(libi_pending *pending);
-
-/**
- * What failed last with this operation in this thread; empty if nothing has. Since 0.1.
- */
-const char *libi_pending_error(const libi_pending *pending);
-
-/**
- * Frees it; NULL is fine. An operation that is not over goes on, and what comes of it is forgotten, even a message that was received;
- * libi_pending_cancel() is for what should not be any more. Since 0.1.
- */
-void libi_pending_free(libi_pending *pending);
-
-/**
- * How many parts there are; 0 if it is NULL. Since 0.1.
- */
-size_t libi_data_count(const libi_data *data);
-
-/**
- * The bytes of a part, counted from 0; NULL if there is no such part, and never for one that is there and empty.
- *
- * They are the data's, and not aligned for anything: copy numbers out of them. No NUL follows them. Since 0.1.
- */
-const void *libi_data_bytes(const libi_data *data,
-                            size_t index);
-
-/**
- * How many bytes a part has; 0 if there is no such part. Since 0.1.
- */
-size_t libi_data_length(const libi_data *data, size_t index);
-
-/**
- * Frees them; NULL is fine. Since 0.1.
- */
-void libi_data_free(libi_data *data);
-
 #ifdef __cplusplus
-}  // extern "C"
-#endif  // __cplusplus
+} /* extern "C" */
+#endif
 
-#endif  /* LIBI_H */
+#endif /* LIBI_H */

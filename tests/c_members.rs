@@ -248,6 +248,12 @@ fn the_master_and_the_front_end_talk() {
 
 fn the_master_talks(way: &Way) {
     let heard = way.play(HOSTS, &["front"], |session| {
+        let message = Bytes::from_static(b"to all members");
+        for length in [|_: usize| 14_usize, |rank: usize| rank] {
+            session.broadcast(message.clone()).wait(TIMEOUT).unwrap();
+            let parts = session.gather().wait(TIMEOUT).unwrap();
+            assert_eq!(parts, Vec::from_iter((0..SIZE as usize).map(|rank| message.slice(..length(rank)))));
+        }
         for message in [Bytes::from_static(b"\0first"), vec![7; 300_000].into()] {
             session.send(message.clone()).wait(TIMEOUT).unwrap();
             assert_eq!(session.recv().wait(TIMEOUT), Ok(message));

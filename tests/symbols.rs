@@ -91,7 +91,7 @@ fn every_function_is_called_by_a_test_in_its_language() {
     let text = uncommented(&text);
     let list = fs::read_to_string(native::root().join("libi-ffi/symbols.txt")).expect("there is a list");
     let functions: Vec<&str> = list.lines().filter(|line| !line.is_empty()).collect();
-    assert!(functions.len() > 200, "{functions:?}");
+    assert!(functions.len() > 150, "{functions:?}");
     let uncalled: Vec<_> =
         functions.iter().filter(|function| !text.contains(&format!("{function}("))).collect();
     assert!(uncalled.is_empty(), "nobody calls {uncalled:?}");
@@ -104,7 +104,7 @@ fn every_function_of_an_object_is_called_without_one() {
     let text = uncommented(&text);
     let header = fs::read_to_string(native::root().join("include/libi.h")).expect("there is a header");
     let methods = methods(&header);
-    assert!(methods.len() > 180, "{methods:?}");
+    assert!(methods.len() > 120, "{methods:?}");
     // Some are called in a function that is called with NULL, and with others, for `nobody`.
     let is_called =
         |name: &str| ["NULL", "nobody"].iter().any(|none| text.contains(&format!("{name}({none}")));

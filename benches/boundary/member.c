@@ -1,4 +1,4 @@
-/* The member in C of main.rs, which does the same as the member in Rust there. */
+/* The member in C of the benchmark in main.rs; it does what the member in Rust there does. */
 #include <libi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 
 #define TIMEOUT 60000
 
-static void done(libi_member *me, libi_result result)
+static void done(libi_result result)
 {
   if (result != LIBI_OK) {
-    fprintf(stderr, "%s\n", libi_member_error(me));
+    fprintf(stderr, "%s\n", libi_last_error());
     exit(1);
   }
 }
@@ -29,34 +29,34 @@ int main(int argc, char **argv)
   double began;
   long times, at;
   (void)argv;
-  done(me, libi_member_init(LIBI_PROGRESS_THREAD, &me));
-  if (argc > 1) { /* only the time to join is measured */
-    done(me, libi_member_finish(me, TIMEOUT));
+  done(libi_member_init(LIBI_PROGRESS_THREAD, &me));
+  if (argc > 1) { /* it only has to join */
+    done(libi_member_drain(me, TIMEOUT));
     libi_member_free(me);
     return 0;
   }
-  for (;;) { /* orders are "barrier N" and "broadcast N"; an empty one is the last */
+  for (;;) { /* orders are "barrier N" and "broadcast N", until an empty one comes */
     memset(order, 0, sizeof order);
     if (libi_member_is_master(me)) {
       libi_data *data;
-      done(me, libi_member_recv(me, &data, TIMEOUT));
+      done(libi_member_recv(me, &data, TIMEOUT));
       memcpy(order, libi_data_bytes(data, 0), libi_data_length(data, 0));
       libi_data_free(data);
     }
-    done(me, libi_member_broadcast_into(me, 0, order, sizeof order, TIMEOUT));
+    done(libi_member_broadcast_into(me, 0, order, sizeof order, TIMEOUT));
     if (!order[0]) break;
     times = atol(strchr(order, ' '));
     began = now();
     if (!strncmp(order, "barrier", 7)) {
-      for (at = 0; at < times; at++) done(me, libi_member_barrier(me, TIMEOUT));
+      for (at = 0; at < times; at++) done(libi_member_barrier(me, TIMEOUT));
     } else {
-      for (at = 0; at < times; at++) done(me, libi_member_broadcast_into(me, 0, bytes, sizeof bytes, TIMEOUT));
-      done(me, libi_member_barrier(me, TIMEOUT));
+      for (at = 0; at < times; at++) done(libi_member_broadcast_into(me, 0, bytes, sizeof bytes, TIMEOUT));
+      done(libi_member_barrier(me, TIMEOUT));
     }
     snprintf(answer, sizeof answer, "%.0f", (now() - began) / (double)times);
-    done(me, libi_member_send(me, answer, strlen(answer), TIMEOUT));
+    if (libi_member_is_master(me)) done(libi_member_send(me, answer, strlen(answer), TIMEOUT));
   }
-  done(me, libi_member_finish(me, TIMEOUT));
+  done(libi_member_drain(me, TIMEOUT));
   libi_member_free(me);
   return 0;
 }

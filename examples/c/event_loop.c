@@ -1,10 +1,13 @@
-/* libi in a program that has an event loop of its own: one thread, epoll, several sessions at a time, nothing that waits but the loop.
+/* libi in a program with its own event loop: one thread, epoll, several sessions at a time. Only the loop
+ * waits.
  *
  *     cc event_loop.c -o event_loop $(pkg-config --cflags --libs libi)
  *     ./event_loop [--stay] [HOSTS…]
  *
- * Each host list is a session: "a:2", "b[1-2]:2" and "c[1-3]:2" if there is none. Of each it prints what happens, as the following of the
- * first, in whatever order it comes; with --stay members stay until SIGINT or SIGTERM ends all sessions.
+ * Each host list is a session, on this machine whatever its hosts: "a:2", "b[1-2]:2" and "c[1-3]:2" by
+ * default. For each of them it prints
+ * the events in the order in which they come, as below for the first one. With --stay, members stay until
+ * SIGINT or SIGTERM ends all sessions.
  *
  *     session 1: up with 2 members
  *     session 1: the master says: 2 members are here
@@ -15,9 +18,9 @@
  *     session 1: done
  *     all sessions are over
  *
- * With LIBI_PROGRESS_MANUAL the library has no thread. The loop waits until the front end's descriptor is readable or its patience is
- * over, and dispatches: then events come to a function, and operations that are pending are looked at. The program is its own
- * member; members are simpler, and wait.
+ * With LIBI_PROGRESS_MANUAL the library has no thread. The loop waits until the front end's descriptor is
+ * readable or its timeout has passed, and dispatches: that calls a function for each event. Then it polls
+ * the pending operations. The program is its own member; members are simpler, and wait.
  */
 
 #ifndef _GNU_SOURCE
@@ -36,23 +39,23 @@
 
 #include <libi.h>
 
-enum { MOST = 16, PATIENCE = 20000, GRACE = 2000 };
+enum { MAX_SESSIONS = 16, TIMEOUT = 20000, GRACE = 2000 };
 
-/* A session, and what we wait for in it. */
+/* A session, and its pending operations. */
 struct running {
     libi_session *session; /* NULL when it is over */
-    libi_pending *hello;   /* what its master has to say */
-    libi_pending *order;   /* what we have to say to it */
+    libi_pending *hello;   /* receives a message of its master */
+    libi_pending *order;   /* sends one to it */
 };
 
 struct loop {
     libi_front *front;
-    struct running all[MOST];
+    struct running all[MAX_SESSIONS];
     int count;
     const char *order;
     bool failed;
     bool ending;
-    int64_t force_at; /* when those that do not end are killed, once we are ending */
+    int64_t force_at; /* when remaining members are killed, once the loop is ending */
 };
 
 static int64_t now(void)
@@ -77,7 +80,7 @@ static int left(const struct loop *loop)
     return left;
 }
 
-/* Sessions bear the numbers from 1 on. What happens in one that was freed may still be told. */
+/* Sessions have the numbers from 1 on. Events of a session that was freed may still come. */
 static struct running *of(struct loop *loop, uint32_t number)
 {
     return number >= 1 && number <= (uint32_t)loop->count ? &loop->all[number - 1] : NULL;
@@ -85,9 +88,11 @@ static struct running *of(struct loop *loop, uint32_t number)
 
 static void is_up(struct loop *loop, struct running *one, uint32_t number)
 {
-    printf("session %u: up with %u members\n", number, libi_session_size(one->session));
+    libi_session_info info;
+    libi_session_query(one->session, &info, sizeof info);
+    printf("session %u: up with %u members\n", number, info.size);
     if (libi_session_start_recv(one->session, &one->hello) != LIBI_OK) {
-        fprintf(stderr, "session %u: %s\n", number, libi_session_error(one->session));
+        fprintf(stderr, "session %u: %s\n", number, libi_last_error());
         loop->failed = true;
         over(one);
     }
@@ -102,14 +107,23 @@ static void is_given_up(struct loop *loop, struct running *one)
     over(one);
 }
 
-/* Called by libi_front_dispatch(). All functions but that may be called from here. */
+static void is_lost(uint32_t number, const libi_event_info *event)
+{
+    libi_failure_info failure;
+    libi_failure_query(event->failure, &failure, sizeof failure);
+    printf("session %u: %s is lost: %s\n", number, event->host_name, failure.text);
+}
+
+/* Called by libi_front_dispatch(); may call everything but that. */
 static void on_event(void *userdata, const libi_event *event)
 {
     struct loop *loop = userdata;
-    uint32_t number = libi_event_session(event);
+    libi_event_info info;
+    libi_event_query(event, &info, sizeof info);
+    uint32_t number = info.session;
     struct running *one = of(loop, number);
     if (!one || !one->session) return;
-    switch (libi_event_kind_of(event)) {
+    switch (info.kind) {
     case LIBI_EVENT_UP:
         is_up(loop, one, number);
         break;
@@ -117,15 +131,15 @@ static void on_event(void *userdata, const libi_event *event)
         is_given_up(loop, one);
         break;
     case LIBI_EVENT_OUTPUT:
-        fprintf(libi_event_stream(event) == 2 ? stderr : stdout, "session %u: [%d] %.*s", number, (int)libi_event_rank(event),
-                (int)libi_event_length(event), (const char *)libi_event_bytes(event));
+        fprintf(info.stream == 2 ? stderr : stdout, "session %u: [%d] %.*s", number, (int)info.rank,
+                (int)info.length, (const char *)info.bytes);
         break;
     case LIBI_EVENT_EXITED:
-        printf("session %u: rank %d has ended %s %d\n", number, (int)libi_event_rank(event),
-               libi_event_exit(event) == LIBI_EXIT_SIGNAL ? "by signal" : "with status", (int)libi_event_exit_value(event));
+        printf("session %u: rank %d has ended %s %d\n", number, (int)info.rank,
+               info.exit == LIBI_EXIT_SIGNAL ? "by signal" : "with status", info.exit_value);
         break;
     case LIBI_EVENT_LOST:
-        printf("session %u: %s is lost: %s\n", number, libi_event_host_name(event), libi_failure_text(libi_event_failure(event)));
+        is_lost(number, &info);
         loop->failed = true;
         break;
     case LIBI_EVENT_DONE:
@@ -137,73 +151,76 @@ static void on_event(void *userdata, const libi_event *event)
     }
 }
 
-/* Whether an operation is over, one way or another. */
-static bool is_over(struct loop *loop, libi_pending *pending)
+/* Whether an operation has finished, with or without success. */
+static bool has_finished(struct loop *loop, libi_pending *pending)
 {
     libi_result result = pending ? libi_pending_poll(pending) : LIBI_NOT_YET;
     if (result != LIBI_NOT_YET && result != LIBI_OK && !loop->ending) {
-        fprintf(stderr, "%s\n", libi_pending_error(pending));
+        fprintf(stderr, "%s\n", libi_last_error());
         loop->failed = true;
     }
     return result != LIBI_NOT_YET;
 }
 
-/* Looks at what is pending: the descriptor is readable as long as something is over that nobody has looked at. */
-static void look(struct loop *loop)
+/* Polls the operations: the descriptor stays readable while one has finished that was not polled. */
+static void poll_operations(struct loop *loop)
 {
     for (int i = 0; i < loop->count; i++) {
         struct running *one = &loop->all[i];
-        libi_data *said = NULL;
-        if (is_over(loop, one->hello)) {
-            if (libi_pending_take(one->hello, &said) == LIBI_OK) {
-                printf("session %d: the master says: %.*s\n", i + 1, (int)libi_data_length(said, 0), (const char *)libi_data_bytes(said, 0));
+        libi_data *message = NULL;
+        if (has_finished(loop, one->hello)) {
+            if (libi_pending_take(one->hello, &message) == LIBI_OK) {
+                printf("session %d: the master says: %.*s\n", i + 1, (int)libi_data_length(message, 0),
+                       (const char *)libi_data_bytes(message, 0));
                 if (libi_session_start_send(one->session, loop->order, strlen(loop->order), &one->order) != LIBI_OK)
-                    fprintf(stderr, "session %d: %s\n", i + 1, libi_session_error(one->session));
+                    fprintf(stderr, "session %d: %s\n", i + 1, libi_last_error());
             }
-            libi_data_free(said);
+            libi_data_free(message);
             libi_pending_free(one->hello);
             one->hello = NULL;
         }
-        if (is_over(loop, one->order)) {
+        if (has_finished(loop, one->order)) {
             libi_pending_free(one->order);
             one->order = NULL;
         }
     }
 }
 
-/* Sends a signal to everybody. A session that is not up yet ends when it is freed. */
+/* Sends a signal to all members. A session that is not up yet ends when it is freed. */
 static void signal_all(struct loop *loop, int number)
 {
     for (int i = 0; i < loop->count; i++) {
         struct running *one = &loop->all[i];
         if (!one->session) continue;
-        if (libi_session_stage(one->session) == LIBI_STAGE_LAUNCHING || libi_session_kill(one->session, number) != LIBI_OK) over(one);
+        libi_session_info info;
+        libi_session_query(one->session, &info, sizeof info);
+        if (info.stage == LIBI_STAGE_LAUNCHING || libi_session_kill(one->session, number) != LIBI_OK) over(one);
     }
 }
 
 static void end_all(struct loop *loop, int number)
 {
     printf("signal %d: all sessions are told to end\n", number);
-    loop->force_at = now() + (loop->ending ? 0 : GRACE); /* who asks twice does not want to wait */
+    loop->force_at = now() + (loop->ending ? 0 : GRACE); /* at once the second time */
     loop->ending = true;
     signal_all(loop, SIGTERM);
 }
 
 static libi_result start(struct loop *loop, int count, char **lists, const char *program)
 {
-    const libi_distribution *what[MOST];
-    libi_session *sessions[MOST] = {NULL};
-    libi_result result = LIBI_OK;
+    const libi_distribution *what[MAX_SESSIONS];
+    libi_session *sessions[MAX_SESSIONS] = {NULL};
+    libi_options *options = libi_options_new();
+    libi_result result;
     for (int i = 0; i < count; i++) {
         libi_distribution *one = libi_distribution_new((uint32_t)i + 1, program);
-        if (result == LIBI_OK && (result = libi_distribution_set_host_list(one, lists[i])) != LIBI_OK)
-            fprintf(stderr, "%s: %s\n", lists[i], libi_distribution_error(one));
+        libi_distribution_set_host_list(one, lists[i]); /* if this fails, so does the launch */
         what[i] = one;
     }
-    if (result == LIBI_OK) {
-        result = libi_front_start(loop->front, what, (size_t)count, NULL, sessions, MOST);
-        if (result != LIBI_OK) fprintf(stderr, "%s\n", libi_front_error(loop->front));
-    }
+    libi_options_set_backend(options, LIBI_BACKEND_LOCAL, NULL);
+    result = libi_front_start(loop->front, what, (size_t)count, options, sessions, MAX_SESSIONS);
+    libi_options_free(options);
+    if (result != LIBI_OK) fprintf(stderr, "%s\n", libi_last_error());
     for (int i = 0; i < count; i++) {
         loop->all[i].session = sessions[i];
         libi_distribution_free((libi_distribution *)what[i]);
@@ -212,26 +229,26 @@ static libi_result start(struct loop *loop, int count, char **lists, const char 
     return result;
 }
 
-/* The loop itself; a program would have more descriptors and timers in it. */
+/* The loop. A real program has more descriptors and timers in it. */
 static bool run(struct loop *loop, int epoll, int signals)
 {
     struct epoll_event ready;
     struct signalfd_siginfo signal;
     while (left(loop) > 0) {
-        int64_t most = libi_front_patience(loop->front); /* asked each time: every call may change it */
+        int64_t timeout = libi_front_next_timeout(loop->front); /* every call may change it */
         if (loop->ending) {
             int64_t until = loop->force_at > now() ? loop->force_at - now() : 0;
-            if (most < 0 || most > until) most = until;
+            if (timeout < 0 || timeout > until) timeout = until;
         }
-        int count = epoll_wait(epoll, &ready, 1, most > 60000 ? 60000 : (int)most);
+        int count = epoll_wait(epoll, &ready, 1, timeout > 60000 ? 60000 : (int)timeout);
         if (count < 0 && errno != EINTR) return false;
         if (count == 1 && ready.data.fd == signals && read(signals, &signal, sizeof signal) == sizeof signal)
             end_all(loop, (int)signal.ssi_signo);
         if (libi_front_dispatch(loop->front) != LIBI_OK) {
-            fprintf(stderr, "%s\n", libi_front_error(loop->front));
+            fprintf(stderr, "%s\n", libi_last_error());
             return false;
         }
-        look(loop);
+        poll_operations(loop);
         if (loop->ending && now() >= loop->force_at) {
             signal_all(loop, SIGKILL);
             loop->force_at = now() + GRACE;
@@ -244,53 +261,53 @@ static bool run(struct loop *loop, int epoll, int signals)
 static int launch(int count, char **lists, const char *order, const char *program)
 {
     struct loop loop = {.order = order};
-    sigset_t ours;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGINT);
-    sigaddset(&ours, SIGTERM);
-    sigprocmask(SIG_BLOCK, &ours, NULL); /* members do not inherit that */
-    int signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK), epoll = epoll_create1(EPOLL_CLOEXEC);
+    sigset_t own;
+    sigemptyset(&own);
+    sigaddset(&own, SIGINT);
+    sigaddset(&own, SIGTERM);
+    sigprocmask(SIG_BLOCK, &own, NULL); /* members do not inherit that */
+    int signals = signalfd(-1, &own, SFD_CLOEXEC | SFD_NONBLOCK), epoll = epoll_create1(EPOLL_CLOEXEC);
 
     bool good = libi_front_new(LIBI_PROGRESS_MANUAL, &loop.front) == LIBI_OK;
-    if (!good) fprintf(stderr, "%s\n", libi_front_error(loop.front));
+    if (!good) fprintf(stderr, "%s\n", libi_last_error());
     struct epoll_event about_signals = {.events = EPOLLIN, .data.fd = signals};
     struct epoll_event about_front = {.events = EPOLLIN, .data.fd = libi_front_descriptor(loop.front)};
     good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, signals, &about_signals) == 0;
     good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, about_front.data.fd, &about_front) == 0;
-    good = good && libi_front_on_event(loop.front, &loop, on_event) == LIBI_OK;
+    good = good && libi_front_set_event_callback(loop.front, on_event, &loop) == LIBI_OK;
     good = good && start(&loop, count, lists, program) == LIBI_OK && run(&loop, epoll, signals);
     if (good) printf("all sessions are over\n");
 
     for (int i = 0; i < loop.count; i++) over(&loop.all[i]);
-    libi_front_free(loop.front); /* whatever is left ends */
+    libi_front_free(loop.front); /* ends what is left */
     close(epoll);
     close(signals);
     return good && !loop.failed ? 0 : 1;
 }
 
-/* What a member does: says that it is there, hears what to do, and does it. */
+/* The member: it reports to the front end, receives an order, and carries it out. */
 static libi_result serve(libi_member *member)
 {
     static char line[64];
-    libi_data *all = NULL, *order = NULL;
-    /* Only the master sends and hears; the others do nothing by these calls. */
-    libi_result result = libi_member_gather(member, 0, "", 1, &all, PATIENCE);
+    libi_data *all = NULL, *received = NULL, *order = NULL;
+    libi_result result = libi_member_gather(member, 0, LIBI_LENGTHS_EQUAL, "", 1, &all, TIMEOUT);
     int length = snprintf(line, sizeof line, "%zu members are here", libi_data_count(all));
     libi_data_free(all);
-    if (result == LIBI_OK) result = libi_member_send(member, line, (size_t)length, PATIENCE);
-    if (result == LIBI_OK) result = libi_member_recv(member, &order, PATIENCE);
-    if (result == LIBI_OK) {
-        libi_data *heard = order;
-        result = libi_member_broadcast(member, 0, libi_data_bytes(heard, 0), libi_data_length(heard, 0), &order, PATIENCE);
-        libi_data_free(heard);
+    if (libi_member_is_master(member)) { /* which alone talks to the front end */
+        if (result == LIBI_OK) result = libi_member_send(member, line, (size_t)length, TIMEOUT);
+        if (result == LIBI_OK) result = libi_member_recv(member, &received, TIMEOUT);
     }
+    if (result == LIBI_OK)
+        result = libi_member_broadcast(member, 0, libi_data_bytes(received, 0), libi_data_length(received, 0), &order,
+                                       TIMEOUT);
+    libi_data_free(received);
     if (result != LIBI_OK) return result;
     bool stays = libi_data_length(order, 0) == 4 && memcmp(libi_data_bytes(order, 0), "stay", 4) == 0;
     printf("rank %u of %u was told to %s\n", libi_member_rank(member), libi_member_size(member), stays ? "stay" : "go");
     fflush(stdout); /* at the latest before the member is freed */
     libi_data_free(order);
     while (stays) pause(); /* until a signal ends it */
-    return libi_member_finish(member, PATIENCE);
+    return libi_member_drain(member, TIMEOUT);
 }
 
 int main(int argc, char **argv)
@@ -298,7 +315,7 @@ int main(int argc, char **argv)
     libi_member *member;
     libi_result result = libi_member_init(LIBI_PROGRESS_THREAD, &member);
     if (result == LIBI_OK) result = serve(member);
-    if (result != LIBI_OK && result != LIBI_ERR_STARTED_BY_HAND) fprintf(stderr, "%s\n", libi_member_error(member));
+    if (result != LIBI_OK && result != LIBI_ERR_STARTED_BY_HAND) fprintf(stderr, "%s\n", libi_last_error());
     libi_member_free(member);
     if (result != LIBI_ERR_STARTED_BY_HAND) return result == LIBI_OK ? 0 : 1;
 
@@ -306,8 +323,8 @@ int main(int argc, char **argv)
     bool stay = argc > 1 && strcmp(argv[1], "--stay") == 0;
     char **lists = argv + 1 + stay;
     int count = argc - 1 - stay;
-    if (count > MOST || (count > 0 && lists[0][0] == '-')) {
-        fprintf(stderr, "usage: %s [--stay] [HOSTS…]: a session on each of at most %d host lists\n", argv[0], MOST);
+    if (count > MAX_SESSIONS || (count > 0 && lists[0][0] == '-')) {
+        fprintf(stderr, "usage: %s [--stay] [HOSTS…]: a session on each of at most %d host lists\n", argv[0], MAX_SESSIONS);
         return 2;
     }
     return launch(count ? count : 3, count ? lists : usual, stay ? "stay" : "go", argv[0]);

@@ -1,10 +1,12 @@
-/* A debugger's front end: has a gdbserver attach to each of several processes, which run on several hosts, and learns where they listen.
+/* A debugger's front end: attaches a gdbserver to each of several processes on several hosts, and learns
+ * the ports on which they listen.
  *
  *     cc gdbservers.c -o gdbservers $(pkg-config --cflags --libs libi)
  *     ./gdbservers [--shell ssh] [HOST:PID…]
  *
- * Hosts are names for this machine unless there is a shell. One member is launched on each; it starts the gdbservers of its host, and
- * tells the front end their ports through the master. Called with processes it prints, with other numbers:
+ * Hosts are names for this machine unless there is a shell. One member is launched on each. It starts the
+ * gdbservers of its host, and reports their ports to the front end through the master. Called with
+ * processes it prints, with other numbers:
  *
  *     HOST             PORT      PID
  *     node1           40001     1234
@@ -13,14 +15,17 @@
  *     gdb -p is now: gdb -ex 'target remote HOST:PORT'; the end of standard input ends this
  *     2 of 2 processes go on without a gdbserver
  *
- * and waits before the last line. Called with none it starts three to try with, and does not wait; it says at its end
+ * and waits before the last line. Called without processes it starts three to try with, and does not
+ * wait; its last line is
  *
  *     3 processes that were started to try this are ended
  *
- * Whoever reaches the port of a gdbserver can do everything that its process can: they are bound to the loopback address, unless
- * there is a shell. To attach takes the right to trace: as root, or where /proc/sys/kernel/yama/ptrace_scope is 0.
+ * A client that reaches the port of a gdbserver has all rights of its process: the ports are bound to the
+ * loopback address, unless there is a shell. Attaching needs the right to trace: as root, or with 0 in
+ * /proc/sys/kernel/yama/ptrace_scope.
  *
- * If the front end is killed, so are the members by libi, and the gdbservers with their members (PR_SET_PDEATHSIG); the processes go on.
+ * If the front end is killed, libi ends the members, and the gdbservers end with their members
+ * (PR_SET_PDEATHSIG). The processes go on.
  */
 
 #ifndef _GNU_SOURCE
@@ -43,7 +48,7 @@
 
 #include <libi.h>
 
-enum { MOST = 1000, PATIENCE = 60000, ATTACH = 20000, ANSWER = 5000, END = 2000 };
+enum { MAX_TARGETS = 1000, TIMEOUT = 60000, ATTACH = 20000, ANSWER = 5000, END = 2000 };
 
 static int64_t now(void)
 {
@@ -52,7 +57,7 @@ static int64_t now(void)
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Whether there is something to read by then. */
+/* Whether there is something to read before this time. */
 static bool readable(int fd, int64_t until)
 {
     struct pollfd one = {.fd = fd, .events = POLLIN};
@@ -63,7 +68,7 @@ static bool readable(int fd, int64_t until)
     }
 }
 
-/* Starts a program that ends with this process at the latest, and gives the reading end of what it prints. */
+/* Starts a program that ends with this process at the latest; *printed is the reading end of its output. */
 static pid_t start(char *const *words, int last_signal, int *printed)
 {
     int pipes[2] = {-1, -1};
@@ -90,7 +95,7 @@ static pid_t start(char *const *words, int last_signal, int *printed)
 
 /* ---- gdbserver, as a client sees it ---- */
 
-/* Asks something by its protocol, "$WHAT#SUM"; true if it gets an answer that begins like this. */
+/* Sends a request of its protocol, "$WHAT#SUM"; true if the answer begins like this. */
 static bool ask(int to, const char *what, const char *wanted)
 {
     char packet[64], answer[8192];
@@ -109,7 +114,7 @@ static bool ask(int to, const char *what, const char *wanted)
         char *end = strchr(answer, '#');
         whole = end && answer + had >= end + 3;
     }
-    /* It hears that its answer was read; otherwise it would take the end of the connection for a mistake, and end. */
+    /* Without the acknowledgement it would take the end of the connection for an error, and end. */
     whole = whole && send(to, "+", 1, MSG_NOSIGNAL) == 1;
     return whole && answer[0] == '+' && strncmp(answer + 2, wanted, strlen(wanted)) == 0;
 }
@@ -124,7 +129,7 @@ static int dial(int port)
     return -1;
 }
 
-/* Whether one can talk to the gdbserver of this port, which waits for the next one then. */
+/* Whether the gdbserver on this port answers. It waits for the next client then. */
 static bool answers(int port)
 {
     int to = dial(port);
@@ -133,10 +138,10 @@ static bool answers(int port)
     return good;
 }
 
-/* Has it let its process go, which ends it. */
+/* Makes it detach from its process, which ends it. */
 static void let_go(int port)
 {
-    int to = dial(port); /* refused, if a gdb has seen to it before */
+    int to = dial(port); /* refused if a gdb has detached it before */
     if (to >= 0 && ask(to, "Hg0", "OK")) ask(to, "D", "OK");
     if (to >= 0) close(to);
 }
@@ -147,7 +152,7 @@ struct server {
     pid_t pid;    /* of the gdbserver */
     pid_t target; /* of the process */
     int port;     /* 0 if it does not listen */
-    int printed;  /* what it prints; it stays open, since a gdbserver that cannot print any more ends */
+    int printed;  /* its output; it stays open, since a gdbserver ends when it cannot print */
     char said[512];
 };
 
@@ -161,7 +166,7 @@ static void attach(struct server *server, const char *address, const char *targe
     server->pid = start(words, SIGTERM, &server->printed);
 }
 
-/* Waits until a gdbserver has said where it listens, or has ended. */
+/* Waits until a gdbserver has printed its port, or has ended. */
 static void learn_port(struct server *server, int64_t until)
 {
     size_t had = 0;
@@ -175,14 +180,14 @@ static void learn_port(struct server *server, int64_t until)
     }
 }
 
-/* Ends a gdbserver, and lets its process go on. */
+/* Ends a gdbserver; its process goes on. */
 static void detach(struct server *server)
 {
     static const int signals[] = {0, SIGTERM, SIGKILL};
     if (server->port) let_go(server->port);
     for (int i = server->port ? 0 : 1; server->pid > 0 && i < 3; i++) {
         if (signals[i]) kill(server->pid, signals[i]);
-        /* Its end is the end of what it prints. */
+        /* Its end is the end of its output. */
         int64_t until = now() + END;
         char rest[512];
         while (readable(server->printed, until) && read(server->printed, rest, sizeof rest) > 0) continue;
@@ -192,7 +197,7 @@ static void detach(struct server *server)
     if (server->printed >= 0) close(server->printed);
 }
 
-/* Whether a process runs, and nobody traces it. */
+/* Whether a process runs and is not traced. */
 static bool goes_on(pid_t pid)
 {
     char path[64], line[256], state = 0;
@@ -207,11 +212,11 @@ static bool goes_on(pid_t pid)
     return tracer == 0 && state && !strchr("tTZX", state);
 }
 
-/* Sends the front end everybody's lines, behind each other. */
+/* Sends the lines of all members to the front end. */
 static libi_result tell(libi_member *member, const char *lines)
 {
     libi_data *all = NULL;
-    libi_result result = libi_member_gather(member, 0, lines, strlen(lines), &all, PATIENCE);
+    libi_result result = libi_member_gather(member, 0, LIBI_LENGTHS_ANY, lines, strlen(lines), &all, TIMEOUT);
     char *text = NULL;
     size_t length = 0;
     FILE *whole = open_memstream(&text, &length);
@@ -219,45 +224,49 @@ static libi_result tell(libi_member *member, const char *lines)
         fwrite(libi_data_bytes(all, i), 1, libi_data_length(all, i), whole);
     libi_data_free(all);
     if (whole) fclose(whole);
-    if (result == LIBI_OK) result = text ? libi_member_send(member, text, length, PATIENCE) : LIBI_ERR_NO_MEMORY;
+    if (result == LIBI_OK && !text) result = LIBI_ERR_NO_MEMORY;
+    if (result == LIBI_OK && libi_member_is_master(member)) result = libi_member_send(member, text, length, TIMEOUT);
     free(text);
     return result;
 }
 
-/* argv has the address to bind to and the processes of this host. */
+/* The member. argv has the address to bind to and the processes of this host. */
 static libi_result serve(libi_member *member, int argc, char **argv)
 {
-    static struct server servers[MOST];
-    static char lines[MOST * 256];
+    static struct server servers[MAX_TARGETS];
+    static char lines[MAX_TARGETS * 256];
     int count = argc > 2 ? argc - 2 : 0;
     size_t length = 0;
+    libi_member_info info;
+    libi_member_query(member, &info, sizeof info);
     for (int i = 0; i < count; i++) attach(&servers[i], argv[1], argv[i + 2]);
     for (int64_t until = now() + ATTACH, i = 0; i < count; i++) learn_port(&servers[i], until);
     for (int i = 0; i < count; i++) {
-        /* In place of a port, what a gdbserver that does not listen has said at first. */
-        length += (size_t)snprintf(lines + length, sizeof lines - length, "%.60s %d %ld %.150s\n", libi_member_host_name(member),
+        /* Without a port: the first line that the gdbserver has printed. */
+        length += (size_t)snprintf(lines + length, sizeof lines - length, "%.60s %d %ld %.150s\n", info.host_name,
                                    servers[i].port, (long)servers[i].target,
-                                   servers[i].port ? "" : strtok(servers[i].said, "\n") ? servers[i].said : "no word");
+                                   servers[i].port ? "" : strtok(servers[i].said, "\n") ? servers[i].said : "no output");
         if (length >= sizeof lines) length = sizeof lines - 1;
     }
     libi_result result = tell(member, lines);
 
-    /* The master hears that it is time to end, and the others by this. They end as well if the front end is lost. */
-    libi_data *word = NULL;
-    if (result == LIBI_OK) result = libi_member_recv(member, &word, LIBI_FOREVER);
-    libi_data_free(word);
+    /* The front end tells the master to end, which the others learn by the barrier. All end as well if the
+     * front end is lost. */
+    libi_data *order = NULL;
+    if (result == LIBI_OK && libi_member_is_master(member)) result = libi_member_recv(member, &order, LIBI_FOREVER);
+    libi_data_free(order);
     if (result == LIBI_OK) result = libi_member_barrier(member, LIBI_FOREVER);
 
     for (int i = 0; i < count; i++) detach(&servers[i]);
     for (int i = lines[0] = 0; i < count; i++) strcat(lines, goes_on(servers[i].target) ? "+" : "-");
     if (result == LIBI_OK) result = tell(member, lines);
-    if (result == LIBI_OK) result = libi_member_finish(member, PATIENCE);
+    if (result == LIBI_OK) result = libi_member_drain(member, TIMEOUT);
     return result;
 }
 
 /* ---- the front end ---- */
 
-/* Says for which processes of which hosts there is to be a member: one distribution for each host, all of one session. */
+/* Makes one distribution for each host, all of one session, with its processes as arguments. */
 static int describe(int count, char **targets, const char *program, const char *address, libi_distribution **what)
 {
     int hosts = 0;
@@ -266,7 +275,7 @@ static int describe(int count, char **targets, const char *program, const char *
         char *colon = strrchr(targets[i], ':');
         size_t length = colon ? (size_t)(colon - targets[i]) : 0;
         if (!length || atol(colon + 1) <= 0) {
-            fprintf(stderr, "this is no HOST:PID: %s\n", targets[i]);
+            fprintf(stderr, "not of the form HOST:PID: %s\n", targets[i]);
             hosts = 0;
             break;
         }
@@ -276,8 +285,7 @@ static int describe(int count, char **targets, const char *program, const char *
             char *name = strndup(targets[i], length);
             done[hosts++] = targets[i];
             what[host] = libi_distribution_new(0, program);
-            if (libi_distribution_set_host_list(what[host], name) != LIBI_OK)
-                fprintf(stderr, "%s\n", libi_distribution_error(what[host]));
+            libi_distribution_set_host_list(what[host], name); /* if this fails, so does the launch */
             libi_distribution_add_arg(what[host], address);
             free(name);
         }
@@ -292,13 +300,13 @@ static char *hear(libi_session *session)
 {
     libi_data *data = NULL;
     char *text = NULL;
-    if (libi_session_recv(session, &data, PATIENCE) == LIBI_OK)
+    if (libi_session_recv(session, &data, TIMEOUT) == LIBI_OK)
         text = strndup(libi_data_bytes(data, 0), libi_data_length(data, 0));
     libi_data_free(data);
     return text;
 }
 
-/* Prints what was told, and tries what can be reached from here. Gives how many do not listen, or not answer. */
+/* Prints the ports, and tries those that can be reached from here. Returns how many failed. */
 static int show(char *lines, bool reachable)
 {
     int all = 0, listening = 0, answering = 0;
@@ -328,41 +336,43 @@ static bool work(libi_session *session, bool reachable, bool waits)
         while (getchar() != EOF) continue;
     }
     free(lines);
-    if (!lines || libi_session_send(session, "end", 3, PATIENCE) != LIBI_OK || !(lines = hear(session))) {
-        fprintf(stderr, "%s\n", libi_session_error(session));
+    if (!lines || libi_session_send(session, "end", 3, TIMEOUT) != LIBI_OK || !(lines = hear(session))) {
+        fprintf(stderr, "%s\n", libi_last_error());
         return false;
     }
     size_t going = 0;
     for (const char *at = lines; *at; at++) going += *at == '+';
     printf("%zu of %zu processes go on without a gdbserver\n", going, strlen(lines));
     free(lines);
-    return libi_session_wait_done(session, PATIENCE) == LIBI_OK && good;
+    return libi_session_wait_done(session, TIMEOUT) == LIBI_OK && good;
 }
 
 static bool launch(int count, char **targets, const char *program, const char *shell, bool waits)
 {
-    libi_distribution *what[MOST] = {NULL};
+    libi_distribution *what[MAX_TARGETS] = {NULL};
     libi_session *session = NULL;
     libi_front *front = NULL;
     libi_options *how = libi_options_new();
     bool good = true;
-    if (shell) good = (strcmp(shell, "ssh") ? libi_options_via_shell(how, shell) : libi_options_via_ssh(how)) == LIBI_OK;
-    good = good && libi_options_output_dropped(how) == LIBI_OK; /* what has to be known is sent */
+    if (!shell) libi_options_set_backend(how, LIBI_BACKEND_LOCAL, NULL);
+    else if (strcmp(shell, "ssh") == 0) libi_options_set_backend(how, LIBI_BACKEND_SSH, NULL);
+    else libi_options_set_backend(how, LIBI_BACKEND_SHELL, shell);
+    libi_options_set_output(how, LIBI_OUTPUT_DISCARD, NULL); /* members send what is needed */
     int hosts = describe(count, targets, program, shell ? "" : "localhost", what);
     if (good && hosts > 0) {
         good = libi_front_new(LIBI_PROGRESS_THREAD, &front) == LIBI_OK &&
                libi_front_launch(front, (const libi_distribution *const *)what, (size_t)hosts, how, &session, 1) == LIBI_OK;
-        if (!good) fprintf(stderr, "%s\n", libi_front_error(front));
+        if (!good) fprintf(stderr, "%s\n", libi_last_error());
         good = good && work(session, !shell, waits);
     }
     libi_session_free(session);
     libi_front_free(front);
     libi_options_free(how);
-    for (int i = 0; i < MOST; i++) libi_distribution_free(what[i]);
+    for (int i = 0; i < MAX_TARGETS; i++) libi_distribution_free(what[i]);
     return good && hosts > 0;
 }
 
-/* Processes to try with, which end with this one. */
+/* Runs it with own processes, which end with this one. */
 static bool try_it(const char *program)
 {
     static const char *hosts[] = {"alpha", "alpha", "beta"};
@@ -387,7 +397,7 @@ int main(int argc, char **argv)
     libi_member *member;
     libi_result result = libi_member_init(LIBI_PROGRESS_THREAD, &member);
     if (result == LIBI_OK) result = serve(member, argc, argv);
-    if (result != LIBI_OK && result != LIBI_ERR_STARTED_BY_HAND) fprintf(stderr, "%s\n", libi_member_error(member));
+    if (result != LIBI_OK && result != LIBI_ERR_STARTED_BY_HAND) fprintf(stderr, "%s\n", libi_last_error());
     libi_member_free(member);
     if (result != LIBI_ERR_STARTED_BY_HAND) return result == LIBI_OK ? 0 : 1;
 
@@ -397,7 +407,7 @@ int main(int argc, char **argv)
     program[length] = 0;
     const char *shell = argc > 2 && strcmp(argv[1], "--shell") == 0 ? argv[2] : NULL;
     int first = shell ? 3 : 1;
-    if (argc - first > MOST || (first < argc && argv[first][0] == '-') || (shell && first == argc)) {
+    if (argc - first > MAX_TARGETS || (first < argc && argv[first][0] == '-') || (shell && first == argc)) {
         fprintf(stderr, "usage: %s [--shell ssh] [HOST:PID…]\n", argv[0]);
         return 2;
     }

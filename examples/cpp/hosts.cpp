@@ -13,8 +13,8 @@ int main(int argc, char **argv)
 {
     std::unique_ptr<libi_hosts, decltype(&libi_hosts_free)> hosts(libi_hosts_new(), libi_hosts_free);
     for (int i = 1; i < argc; i++) {
-        if (libi_hosts_parse(hosts.get(), argv[i]) != LIBI_OK) {
-            std::cerr << libi_hosts_error(hosts.get()) << '\n';
+        if (libi_hosts_add_list(hosts.get(), argv[i]) != LIBI_OK) {
+            std::cerr << libi_last_error() << '\n';
             return 2;
         }
     }

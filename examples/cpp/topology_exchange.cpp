@@ -1,17 +1,19 @@
-// How an overlay network comes up: a front end launches daemons and back ends, side by side, tells everybody his place in a tree
-// and where his parent listens, and lets go. From then on they have connections of their own, and libi is gone.
+// The start of an overlay network: a front end launches daemons and back ends side by side, and tells
+// each process its place in a tree and where its parent listens. Then the processes detach: from there
+// on they have their own connections, without libi.
 //
 //     c++ -std=c++17 topology_exchange.cpp -o topology_exchange $(pkg-config --cflags --libs libi)
 //     ./topology_exchange [--shell ssh] [--address ADDRESS] [DAEMONS [BACK_ENDS]]
 //
-// DAEMONS and BACK_ENDS are host lists; hosts are names for this machine unless there is a shell. ADDRESS is where the hosts reach this
-// machine, 127.0.0.1 if nothing is said. It prints, with other ports:
+// DAEMONS and BACK_ENDS are host lists, whose hosts are names for this machine unless there is a shell.
+// ADDRESS is the address of this machine for the hosts, 127.0.0.1 by default. It prints, with other
+// ports:
 //
 //     3 daemons and 6 back ends are up
 //     daemon 0 on node1 listens on 127.0.0.1:40001, below the front end
 //     daemon 1 on node2 listens on 127.0.0.1:40002, below daemon 0
 //     daemon 2 on node3 listens on 127.0.0.1:40003, below daemon 0
-//     all 9 processes are released
+//     all 9 processes have detached
 //     the squares of the ranks of 6 back ends add up to 55
 //     all have ended
 //
@@ -19,14 +21,15 @@
 //         topology, to both  -------->  master recv, broadcast  ------>  master recv, broadcast
 //         ports  <--------------------  gather, master send
 //         table, to both  ----------->  master recv, broadcast  ------>  master recv, broadcast
-//         waits until all are released  finalize                         finalize
-//         frees what is libi's          ================ connections of their own ================
+//         waits until all have detached detach                           detach
+//         frees libi's objects          =================== own connections ====================
 //         go  ----------------------->  go  -------------------------->
 //         prints  <-------------------  sum  <-------------------------  square of the rank
 //         end  ---------------------->  end  ------------------------->  ends
 //
-// Whatever happens, nothing stays: who was not released ends with the front end by libi; who was, when the connection to his parent
-// breaks, or when he has waited for too long. The program is its own member: the front end is the one that is started by hand.
+// No process is left behind: one that has not detached ends with the front end by libi; one that has
+// detached ends when the connection to its parent breaks or times out. The program is its own member:
+// started by hand it is the front end.
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -49,14 +52,14 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// How long a call of libi may take.
-constexpr auto patience = 20s;
-/// How long a peer may keep us waiting: longer than the front end waits for the last one to be released.
-constexpr auto silence = 30s;
+/// Timeout of calls of libi.
+constexpr auto timeout = 20s;
+/// Timeout of reads from peers: longer than the front end waits for the last process to detach.
+constexpr auto read_timeout = 30s;
 
 constexpr std::uint32_t daemons = 1, back_ends = 2;
 
-// What is said on connections of our own. Each word is a number of 8 bytes.
+// Messages on the own connections: numbers of 8 bytes.
 constexpr std::uint64_t go = 1, end = 2;
 
 [[noreturn]] void fail(const char *what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -93,7 +96,7 @@ public:
 
     void connect(const sockaddr_in &to) {
         // A host that does not answer at all is given up by then, too.
-        timeval most{std::chrono::seconds(silence).count(), 0};
+        timeval most{std::chrono::seconds(read_timeout).count(), 0};
         ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
         if (::connect(descriptor, reinterpret_cast<const sockaddr *>(&to), sizeof to) < 0) fail("no connection to the parent");
     }
@@ -114,7 +117,7 @@ public:
 
     /// The next one that connects and knows the secret: anybody may try.
     connection accept(std::uint64_t secret) const {
-        for (auto until = steady_clock::now() + silence;;) {
+        for (auto until = steady_clock::now() + read_timeout;;) {
             wait(until);
             connection peer(::accept4(descriptor, nullptr, nullptr, SOCK_CLOEXEC), 0);
             try {
@@ -129,7 +132,7 @@ public:
         // Without MSG_NOSIGNAL a peer that is gone would end this process by SIGPIPE.
         if (::send(descriptor, &word, sizeof word, MSG_NOSIGNAL) != sizeof word) fail("a peer is gone");
     }
-    std::uint64_t read(steady_clock::duration most = silence) const {
+    std::uint64_t read(steady_clock::duration most = read_timeout) const {
         std::uint64_t word = 0;
         auto until = steady_clock::now() + most;
         for (std::size_t had = 0; had < sizeof word;) {
@@ -147,7 +150,7 @@ public:
     /// Waits until the peer has closed it.
     void expect_end() const {
         char byte;
-        wait(steady_clock::now() + silence);
+        wait(steady_clock::now() + read_timeout);
         if (::recv(descriptor, &byte, 1, 0) != 0) complain("a peer has not ended as it should");
     }
 
@@ -218,10 +221,15 @@ std::string address_towards(const std::string &there) {
     return probe.name().first;
 }
 
-/// What a member does.
+/// The next message of the front end, which only the master receives and broadcasts to the others.
+std::string broadcast_from_front_end(libi::member &me) {
+    std::string message = me.is_master() ? me.recv(timeout).str() : "";
+    return me.broadcast(0, message, timeout).str();
+}
+
+/// The member.
 void serve(libi::member me, std::uint32_t role) {
-    // Only the master hears the front end; the others get nothing here, and all of it by the broadcast.
-    std::istringstream order(me.broadcast(0, me.recv(patience).str(), patience).str());
+    std::istringstream order(broadcast_from_front_end(me));
     std::string front_end;
     order >> front_end;
     topology all = topology::read(order);
@@ -231,20 +239,20 @@ void serve(libi::member me, std::uint32_t role) {
     connection listener;
     if (role == daemons) {
         listener.listen(address_towards(front_end));
-        libi::data ports = me.gather(0, listener.text() + "\n", patience);
+        libi::data ports = me.gather(0, listener.text() + "\n", timeout);
         std::string table;
         for (std::size_t i = 0; i < ports.size(); i++) table += ports.str(i); // at the master alone
-        me.send(table, patience);
+        if (me.is_master()) me.send(table, timeout);
     }
-    std::istringstream table(me.broadcast(0, me.recv(patience).str(), patience).str());
+    std::istringstream table(broadcast_from_front_end(me));
     std::uint64_t secret = 0;
     std::string where;
     table >> secret;
     for (int line = -1; line <= parent; line++) table >> where;
-    me.finalize(patience);
+    me.detach(timeout);
 
-    // From here on the front end may end, and this process goes on. Others may still reach the front end through it until all are released:
-    // then the word comes.
+    // From here on this process survives the front end. Until all have detached, others may still reach
+    // the front end through it; then the message comes.
     connection up;
     up.connect(place(where));
     up.write(secret);
@@ -263,33 +271,33 @@ void serve(libi::member me, std::uint32_t role) {
     for (const connection &child : down) child.expect_end();
 }
 
-/// Waits until all members of both sessions are released.
-void wait_until_released(libi::front_end &front, std::size_t processes) {
-    std::size_t released = 0;
-    while (auto event = front.next_event(patience)) {
-        std::string who = (event.session() == daemons ? "daemon " : "back end ") + std::to_string(event.rank());
+/// Waits until all members of both sessions have detached.
+void wait_until_detached(libi::front_end &front, std::size_t processes) {
+    std::size_t detached = 0;
+    while (auto event = front.next_event(timeout)) {
+        std::string name = (event.session() == daemons ? "daemon " : "back end ") + std::to_string(event.rank());
         switch (event.kind()) {
-        case LIBI_EVENT_OUTPUT: std::cerr << who << ": " << event.output().str(); break;
-        case LIBI_EVENT_EXITED: complain(who + " has ended early");
+        case LIBI_EVENT_OUTPUT: std::cerr << name << ": " << event.output().str(); break;
+        case LIBI_EVENT_EXITED: complain(name + " has ended early");
         case LIBI_EVENT_LOST: complain(event.host_name() + " is lost: " + event.failure());
-        case LIBI_EVENT_RELEASED: released++; break;
-        default: break; // that the sessions are up we know, and later versions may have more kinds
+        case LIBI_EVENT_DETACHED: detached++; break;
+        default: break; // later versions may have more kinds
         }
-        if (released == processes) return;
+        if (detached == processes) return;
     }
-    complain("not all processes are released in time");
+    complain("not all processes have detached in time");
 }
 
-/// What everybody is told, up to where libi is not needed any more. The secret is for whoever connects later; libi keeps it on its way.
+/// The messages by libi. The secret authenticates the later connections; libi keeps it confidential.
 void exchange(libi::front_end &front, std::vector<libi::session> &sessions, const connection &listener, std::uint64_t secret) {
     std::size_t processes = sessions[0].size() + sessions[1].size();
     std::cout << sessions[0].size() << " daemons and " << sessions[1].size() << " back ends are up" << std::endl;
 
     libi::layout at = sessions[0].layout();
     topology all = topology::of(at, sessions[1].layout());
-    for (libi::session &session : sessions) session.send(listener.name().first + "\n" + all.text(), patience);
+    for (libi::session &session : sessions) session.send(listener.name().first + "\n" + all.text(), timeout);
 
-    std::string ports = sessions[0].recv(patience).str(), port;
+    std::string ports = sessions[0].recv(timeout).str(), port;
     std::istringstream lines(ports);
     for (std::uint32_t rank = 0; lines >> port; rank++) {
         int parent = all.parent(daemons, rank);
@@ -298,17 +306,17 @@ void exchange(libi::front_end &front, std::vector<libi::session> &sessions, cons
     }
 
     std::string table = std::to_string(secret) + "\n" + listener.text() + "\n" + ports;
-    for (libi::session &session : sessions) session.send(table, patience);
-    wait_until_released(front, processes);
-    std::cout << "all " << processes << " processes are released" << std::endl;
+    for (libi::session &session : sessions) session.send(table, timeout);
+    wait_until_detached(front, processes);
+    std::cout << "all " << processes << " processes have detached" << std::endl;
 }
 
-/// What the front end does.
+/// The front end.
 void launch(const std::string &daemon_hosts, const std::string &back_end_hosts, const std::string &shell,
             const std::string &address) {
     char program[PATH_MAX];
     ssize_t length = ::readlink("/proc/self/exe", program, sizeof program);
-    if (length < 0 || length == sizeof program) fail("who am I?");
+    if (length < 0 || length == sizeof program) fail("/proc/self/exe");
     std::string self(program, static_cast<std::size_t>(length));
     connection listener;
     listener.listen(address);
@@ -316,18 +324,19 @@ void launch(const std::string &daemon_hosts, const std::string &back_end_hosts, 
     std::uint64_t secret = std::uint64_t{random()} << 32 | random();
 
     libi::options how;
-    if (shell == "ssh") how.via_ssh();
-    else if (!shell.empty()) how.via_shell(shell);
+    if (shell.empty()) how.backend(LIBI_BACKEND_LOCAL);
+    else if (shell == "ssh") how.backend(LIBI_BACKEND_SSH);
+    else how.backend(LIBI_BACKEND_SHELL, shell);
     libi::distribution for_daemons(daemons, self), for_back_ends(back_ends, self);
-    for_daemons.on(daemon_hosts).arg("daemon");
-    for_back_ends.on(back_end_hosts).arg("back-end");
+    for_daemons.host_list(daemon_hosts).arg("daemon");
+    for_back_ends.host_list(back_end_hosts).arg("back-end");
     libi::front_end front;
     std::vector<libi::session> sessions = front.launch({for_daemons, for_back_ends}, how);
     std::size_t leaves = sessions[1].size();
     try {
         exchange(front, sessions, listener, secret);
     } catch (const libi::error &) {
-        // A member that has ended may have said why.
+        // The output of a member that has ended may explain it.
         while (auto event = front.next_event(100ms)) std::cerr << event.output().str();
         throw;
     }

@@ -1,4 +1,4 @@
-//! What has come of a call, as bytes.
+//! Bytes that a call has received.
 
 use std::ptr::null;
 
@@ -7,46 +7,48 @@ use libi::Bytes;
 
 use crate::object::{self, ask, give, handle};
 
-/// Bytes that have come: one part, or one for each rank, in their order. Nothing changes them, and any number of threads may read them at
-/// a time. It needs nothing of the object that it came of, and may be freed later. Since 0.1.
+/// Received bytes: one part, or one part for each rank in their order. They do not change, and
+/// any number of threads may read them. They are independent of the object that received them.
+/// Since 0.1.
 pub struct libi_data {
     _opaque: (),
 }
 
 handle!(libi_data, "data", Vec<Bytes>);
 
-/// Gives them to C.
 pub(crate) fn give_data(parts: Vec<Bytes>) -> *mut libi_data {
     give(parts)
 }
 
-/// How many parts there are; 0 if it is NULL. Since 0.1.
+/// The number of parts; 0 for NULL. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_data_count(data: *const libi_data) -> usize {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe { ask(data, 0, Vec::len) }
 }
 
-/// The bytes of a part, counted from 0; NULL if there is no such part, and never for one that is there and empty.
+/// The bytes of a part, counted from 0. NULL if there is no such part; never NULL for one that is
+/// empty.
 ///
-/// They are the data's, and not aligned for anything: copy numbers out of them. No NUL follows them. Since 0.1.
+/// They belong to the data, are not aligned (copy numbers out of them), and no NUL follows them.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_data_bytes(data: *const libi_data, index: usize) -> *const c_void {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe { ask(data, null(), |parts| parts.get(index).map_or(null(), |part| part.as_ptr().cast())) }
 }
 
-/// How many bytes a part has; 0 if there is no such part. Since 0.1.
+/// The length of a part; 0 if there is no such part. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_data_length(data: *const libi_data, index: usize) -> usize {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe { ask(data, 0, |parts| parts.get(index).map_or(0, Bytes::len)) }
 }
 
-/// Frees them; NULL is fine. Since 0.1.
+/// Frees data. NULL is allowed. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_data_free(data: *mut libi_data) {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe { object::free(data) }
 }
 
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_there_even_if_they_are_empty() {
+    fn an_empty_part_has_an_address() {
         let data = give_data(vec![Bytes::from_static(b"one"), Bytes::new()]);
         // SAFETY: the data are alive until they are freed.
         unsafe {

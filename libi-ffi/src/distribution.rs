@@ -1,149 +1,153 @@
-//! What is to be started where.
+//! What to start where.
 
 use std::ptr::null_mut;
-use std::sync::Mutex;
 
 use libc::c_char;
 use libi::{EnvVar, HostList, OsBytes, SessionId};
 use libi_core::dist::Distribution;
 
 use crate::args;
+use crate::error::{CallError, CallResult, code};
 use crate::hosts::{self, libi_hosts};
-use crate::object::{self, ask_one, give, handle, with_one};
-use crate::result::{CallError, CallResult, libi_result};
+use crate::object::{self, Builder, ask_builder, change, give, handle};
+use crate::result::libi_result;
 
-/// A set of equal processes of one session: what they are, and where they run. It may be used by one thread at a time.
-/// Since 0.1.
+/// A group of equal processes of one session: their program, arguments and hosts. A builder: one
+/// thread at a time. Since 0.1.
 pub struct libi_distribution {
     _opaque: (),
 }
 
-handle!(libi_distribution, "distribution", Mutex<Distribution>);
+handle!(libi_distribution, "distribution", Builder<Distribution>);
 
-/// What to start for a session: sessions are told apart by numbers of your choice. The program is a path, or a name to be looked
-/// up in the search path of the host. It runs once on this machine, called "localhost", until libi_distribution_set_hosts() says
-/// otherwise.
+/// Makes a distribution of a program in the session with this number, which is the program's
+/// choice. Several distributions may belong to one session. The program is a path, or a name that
+/// each host looks up in its PATH. Until its hosts are set it runs once, on this machine.
 ///
-/// NULL if the program is NULL. To be freed by libi_distribution_free(). Since 0.1.
+/// Returns NULL if executable is NULL. Free it with libi_distribution_free(). Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_new(
     session: u32,
     executable: *const c_char,
 ) -> *mut libi_distribution {
-    // SAFETY: as the header asks.
-    let Ok(executable) = (unsafe { args::os_bytes(executable, "the executable") }) else { return null_mut() };
-    let hosts = HostList::parse("localhost").unwrap_or_default();
-    give(Mutex::new(Distribution::new(SessionId(session), executable, hosts)))
+    // SAFETY: as documented in the header.
+    match unsafe { args::os_bytes(executable, "the executable") } {
+        Ok(executable) => {
+            let hosts = HostList::parse("localhost").unwrap_or_default();
+            give(Builder::new(Distribution::new(SessionId(session), executable, hosts)))
+        }
+        Err(error) => {
+            code(Err(error));
+            null_mut()
+        }
+    }
 }
 
-/// Frees it; NULL is fine. Launches that were begun with it go on. Since 0.1.
+/// Frees a distribution. NULL is allowed. Launches that have begun are not affected. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_free(distribution: *mut libi_distribution) {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe { object::free(distribution) }
 }
 
-/// What failed last with it in this thread; empty if nothing has. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_distribution_error(distribution: *const libi_distribution) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe { object::error(distribution) }
-}
-
-/// Says where it runs: on each entry of the list as many processes as that says, which get the next ranks in that order. The
-/// list is copied. Since 0.1.
+/// Sets the hosts: each entry of the list gets as many processes as it says, with the next ranks
+/// in this order. The list is copied.
+///
+/// Returns LIBI_OK, or the first failure of the list. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_set_hosts(
     distribution: *mut libi_distribution,
     hosts: *const libi_hosts,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_one(distribution, |distribution| {
+        change(distribution, |distribution: &mut Distribution| {
             distribution.hosts = hosts::copy(hosts)?;
             Ok(())
         })
     }
 }
 
-/// Says where it runs by the text of a host list, such as "node[01-64]:2".
+/// Sets the hosts as a text such as "node[01-64]:2".
 ///
-/// Returns LIBI_OK, or LIBI_ERR_HOSTS with the place of the mistake in libi_distribution_error(). Since 0.1.
+/// Returns LIBI_OK, or LIBI_ERR_HOSTS if the text has a syntax error: libi_last_error() shows its
+/// place. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_set_host_list(
     distribution: *mut libi_distribution,
     text: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_one(distribution, |distribution| {
+        change(distribution, |distribution: &mut Distribution| {
             distribution.hosts = hosts::parse(args::text(text, "the host list")?)?;
             Ok(())
         })
     }
 }
 
-/// Adds an argument, behind those there are; the program's name is none of them. Since 0.1.
+/// Appends an argument of the program. argv[0] is not one of them. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_add_arg(
     distribution: *mut libi_distribution,
     arg: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_one(distribution, |distribution| {
+        change(distribution, |distribution: &mut Distribution| {
             distribution.args.push(args::os_bytes(arg, "the argument")?);
             Ok(())
         })
     }
 }
 
-/// Says what all its arguments are: an array that ends with NULL, or NULL for none. The program's name is none of them.
-/// Since 0.1.
+/// Sets all arguments of the program: an array that ends with NULL, or NULL for none. argv[0] is
+/// not one of them. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_set_args(
     distribution: *mut libi_distribution,
     args: *const *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_one(distribution, |distribution| {
-            distribution.args = words(args)?;
+        change(distribution, |distribution: &mut Distribution| {
+            distribution.args = null_terminated(args)?;
             Ok(())
         })
     }
 }
 
-/// The words of an array that ends with NULL.
+/// The strings of an array that ends with NULL.
 ///
 /// # Safety
 /// It is NULL, or such an array of strings.
-unsafe fn words(array: *const *const c_char) -> CallResult<Vec<OsBytes>> {
-    let mut words = Vec::new();
+unsafe fn null_terminated(array: *const *const c_char) -> CallResult<Vec<OsBytes>> {
+    let mut strings = Vec::new();
     if array.is_null() {
-        return Ok(words);
+        return Ok(strings);
     }
-    // SAFETY: nothing behind the NULL is looked at.
+    // SAFETY: nothing after the NULL is read.
     unsafe {
-        while !array.add(words.len()).read().is_null() {
-            words.push(args::os_bytes(array.add(words.len()).read(), "an argument")?);
+        while !array.add(strings.len()).read().is_null() {
+            strings.push(args::os_bytes(array.add(strings.len()).read(), "an argument")?);
         }
     }
-    Ok(words)
+    Ok(strings)
 }
 
-/// Sets a variable in addition to the environment that the host provides; of equal names the last one counts.
+/// Sets a variable in addition to the environment that the host provides. The last value that was
+/// set for a name counts.
 ///
-/// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if the name is empty or holds a "=". Since 0.1.
+/// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if the name is empty or contains "=". Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_set_env(
     distribution: *mut libi_distribution,
     name: *const c_char,
     value: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_one(distribution, |distribution| {
+        change(distribution, |distribution: &mut Distribution| {
             let (name, value) = (args::os_bytes(name, "the name")?, args::os_bytes(value, "the value")?);
             let variable =
                 EnvVar::new(name, value).map_err(|error| CallError::argument(error.to_string()))?;
@@ -153,32 +157,33 @@ pub unsafe extern "C" fn libi_distribution_set_env(
     }
 }
 
-/// Says in which directory it runs; NULL, as at first, for wherever the remote shell puts it. Since 0.1.
+/// Sets the working directory. NULL, the default, is the one in which the remote shell starts the
+/// program. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_set_directory(
     distribution: *mut libi_distribution,
     directory: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_one(distribution, |distribution| {
+        change(distribution, |distribution: &mut Distribution| {
             distribution.cwd = args::optional(directory, |path| args::os_bytes(path, "the directory"))?;
             Ok(())
         })
     }
 }
 
-/// Which session it belongs to; 0 if it is NULL. Since 0.1.
+/// The number of its session; 0 for NULL. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_distribution_session(distribution: *const libi_distribution) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { ask_one(distribution, 0, |distribution| distribution.session.0) }
+    // SAFETY: as documented in the header.
+    unsafe { ask_builder(distribution, 0, |distribution| distribution.session.0) }
 }
 
-/// Copies of all in an array.
+/// Copies of all distributions in an array.
 ///
 /// # Safety
-/// The array has as many, each NULL or what C was given.
+/// The array has as many elements, each as [`object::built`] needs it.
 pub(crate) unsafe fn copies(
     array: *const *const libi_distribution,
     count: usize,
@@ -186,11 +191,9 @@ pub(crate) unsafe fn copies(
     if array.is_null() && count > 0 {
         return Err(CallError::null("the array of distributions"));
     }
-    let copy = |place| {
-        // SAFETY: as this function asks.
-        unsafe {
-            object::read(array.add(place).read(), &format!("distribution {place}"), Distribution::clone)
-        }
+    let copy = |index| {
+        // SAFETY: as for this function.
+        unsafe { object::built(array.add(index).read(), &format!("distribution {index}")) }
     };
     (0..count).map(copy).collect()
 }

@@ -1,182 +1,158 @@
-//! What a front end tells.
+//! Events of a front end.
 
 use std::ffi::CString;
 use std::ptr::null;
+use std::sync::OnceLock;
 
 use libc::{c_char, c_void};
 use libi::{Event, Rank, Stream};
 
 use crate::args::c_string;
-use crate::failure::{FailureView, LIBI_EXIT_NONE, exit, libi_exit, libi_failure};
-use crate::object::{self, OwnedPart, ask, give, handle};
+use crate::failure::{FailureView, exit, libi_exit, libi_failure};
+use crate::object::{self, OwnedPart, give, handle, query};
+use crate::result::libi_result;
 
-/// Something that has happened in a session. It does not change any more, and any number of threads may use it. Since 0.1.
+/// Something that has happened in a session. It does not change, and any number of threads may
+/// use it. Since 0.1.
 pub struct libi_event {
     _opaque: (),
 }
 
 handle!(libi_event, "event", EventView);
 
-/// An event, and what it has for C.
+/// An event, and its parts as C reads them.
 pub struct EventView {
     event: Event,
-    lost: Option<(CString, OwnedPart<libi_failure>)>,
+    host_name: Option<CString>,
+    failure: Option<OwnedPart<libi_failure>>,
+    text: OnceLock<CString>,
 }
 
-/// An event for C.
 pub(crate) fn give_event(event: Event) -> *mut libi_event {
-    let lost = match &event {
+    let (host_name, failure) = match &event {
         Event::Lost { name, failure, .. } => {
-            Some((c_string(name), OwnedPart::new(FailureView::new(failure))))
+            (Some(c_string(name)), Some(OwnedPart::new(FailureView::new(failure))))
         }
-        _ => None,
+        Event::Exited { host_name, .. } => (Some(c_string(host_name)), None),
+        _ => (None, None),
     };
-    give(EventView { event, lost })
+    give(EventView { event, host_name, failure, text: OnceLock::new() })
 }
 
-/// What has happened. Later versions may have more kinds: pass over what you do not know. Since 0.1.
-pub type libi_event_kind = i32;
-/// The session is up; its report is there.
-pub const LIBI_EVENT_UP: libi_event_kind = 1;
-/// The session did not come up; its report says why. What was left of it is being ended.
-pub const LIBI_EVENT_GIVEN_UP: libi_event_kind = 2;
-/// A member has printed something: whole lines, unless they are long or slow to end.
-pub const LIBI_EVENT_OUTPUT: libi_event_kind = 3;
-/// A member has ended.
-pub const LIBI_EVENT_EXITED: libi_event_kind = 4;
-/// A member was released: it has finalised, and lives on by itself.
-pub const LIBI_EVENT_RELEASED: libi_event_kind = 5;
-/// A host was lost after the session was up, with every member on it that had not been released.
-pub const LIBI_EVENT_LOST: libi_event_kind = 6;
-/// Every member has ended, was released, or is lost. It comes behind all output.
-pub const LIBI_EVENT_DONE: libi_event_kind = 7;
+/// The kinds of events. Later versions may have more: ignore what is unknown. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_event_kind {
+    /// An event that this version has no kind for.
+    LIBI_EVENT_OTHER = 0,
+    /// The session is up, and its report is available.
+    LIBI_EVENT_UP = 1,
+    /// The session did not come up; its report says why. What is left of it is being ended.
+    LIBI_EVENT_GIVEN_UP = 2,
+    /// A member has printed something: whole lines, unless they are long or slow to end.
+    LIBI_EVENT_OUTPUT = 3,
+    /// A member has ended.
+    LIBI_EVENT_EXITED = 4,
+    /// A member has detached and lives on without the session.
+    LIBI_EVENT_DETACHED = 5,
+    /// A host was lost after the session was up, with every member on it that had not detached.
+    LIBI_EVENT_LOST = 6,
+    /// Every member has ended, has detached, or is lost. It comes after all output.
+    LIBI_EVENT_DONE = 7,
+    /// Output could not be written to a file: see text. Only the first failure of a session comes.
+    LIBI_EVENT_OUTPUT_FAILED = 8,
+}
 
-/// Frees it; NULL is fine. Since 0.1.
+/// The content of an event. Strings, bytes and the failure belong to the event. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct libi_event_info {
+    /// What has happened.
+    pub kind: libi_event_kind,
+    /// The number of the session.
+    pub session: u32,
+    /// The rank that has printed, ended or detached; -1 for other events.
+    pub rank: i64,
+    /// The stream of output: 1 for standard output, 2 for standard error; 0 for other events.
+    pub stream: i32,
+    /// How a member has ended; LIBI_EXIT_NONE for other events.
+    pub exit: libi_exit,
+    /// The status or signal for exit.
+    pub exit_value: i32,
+    /// The output, without a NUL at its end; NULL for other events.
+    pub bytes: *const c_void,
+    /// The length of the output.
+    pub length: usize,
+    /// The number of the host that was lost; -1 for other events.
+    pub host: i64,
+    /// The name of the host that was lost, or of the member that has ended; NULL for other events.
+    pub host_name: *const c_char,
+    /// Why the host was lost; NULL for other events.
+    pub failure: *const libi_failure,
+    /// The event as one line for people.
+    pub text: *const c_char,
+}
+
+impl EventView {
+    fn info(&self) -> libi_event_info {
+        let mut info = libi_event_info {
+            kind: libi_event_kind::LIBI_EVENT_OTHER,
+            session: self.event.session().0,
+            rank: -1,
+            stream: 0,
+            exit: libi_exit::LIBI_EXIT_NONE,
+            exit_value: 0,
+            bytes: null(),
+            length: 0,
+            host: -1,
+            host_name: self.host_name.as_ref().map_or(null(), |name| name.as_ptr()),
+            failure: self.failure.as_ref().map_or(null(), OwnedPart::as_ptr),
+            text: self.text.get_or_init(|| c_string(&self.event.to_string())).as_ptr(),
+        };
+        info.kind = match &self.event {
+            Event::Up { .. } => libi_event_kind::LIBI_EVENT_UP,
+            Event::GivenUp { .. } => libi_event_kind::LIBI_EVENT_GIVEN_UP,
+            Event::Output { rank: Rank(rank), stream, bytes, .. } => {
+                info.rank = i64::from(*rank);
+                info.stream = if *stream == Stream::Out { 1 } else { 2 };
+                (info.bytes, info.length) = (bytes.as_ptr().cast(), bytes.len());
+                libi_event_kind::LIBI_EVENT_OUTPUT
+            }
+            Event::Exited { rank: Rank(rank), exit: how, .. } => {
+                info.rank = i64::from(*rank);
+                (info.exit, info.exit_value) = exit(Some(*how));
+                libi_event_kind::LIBI_EVENT_EXITED
+            }
+            Event::Detached { rank: Rank(rank), .. } => {
+                info.rank = i64::from(*rank);
+                libi_event_kind::LIBI_EVENT_DETACHED
+            }
+            Event::Lost { host, .. } => {
+                info.host = i64::from(host.0);
+                libi_event_kind::LIBI_EVENT_LOST
+            }
+            Event::Done { .. } => libi_event_kind::LIBI_EVENT_DONE,
+            Event::OutputFailed { .. } => libi_event_kind::LIBI_EVENT_OUTPUT_FAILED,
+            _ => libi_event_kind::LIBI_EVENT_OTHER,
+        };
+        info
+    }
+}
+
+/// Frees an event. NULL is allowed. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_event_free(event: *mut libi_event) {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe { object::free(event) }
 }
 
-/// What has happened; 0 if it is NULL, or something that this version has no name for. Since 0.1.
+/// Fills *info with the content of the event. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_kind_of(event: *const libi_event) -> libi_event_kind {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(event, 0, |told| match &told.event {
-            Event::Up { .. } => LIBI_EVENT_UP,
-            Event::GivenUp { .. } => LIBI_EVENT_GIVEN_UP,
-            Event::Output { .. } => LIBI_EVENT_OUTPUT,
-            Event::Exited { .. } => LIBI_EVENT_EXITED,
-            Event::Detached { .. } => LIBI_EVENT_RELEASED,
-            Event::Lost { .. } => LIBI_EVENT_LOST,
-            Event::Done { .. } => LIBI_EVENT_DONE,
-            _ => 0,
-        })
-    }
-}
-
-/// The number of the session that it has happened in; 0 if it is NULL. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_session(event: *const libi_event) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { ask(event, 0, |told| told.event.session().0) }
-}
-
-/// The rank of the member that has printed, ended, or was released; -1 for other events. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_rank(event: *const libi_event) -> i64 {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(event, -1, |told| match &told.event {
-            Event::Output { rank: Rank(rank), .. }
-            | Event::Exited { rank: Rank(rank), .. }
-            | Event::Detached { rank: Rank(rank), .. } => i64::from(*rank),
-            _ => -1,
-        })
-    }
-}
-
-/// Which stream was printed to: 1 for standard output, 2 for standard error; 0 for other events than output. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_stream(event: *const libi_event) -> i32 {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(event, 0, |told| match &told.event {
-            Event::Output { stream: Stream::Out, .. } => 1,
-            Event::Output { stream: Stream::Err, .. } => 2,
-            _ => 0,
-        })
-    }
-}
-
-/// What was printed, without a NUL behind it; NULL for other events than output. It is the event's. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_bytes(event: *const libi_event) -> *const c_void {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(event, null(), |told| match &told.event {
-            Event::Output { bytes, .. } => bytes.as_ptr().cast(),
-            _ => null(),
-        })
-    }
-}
-
-/// How many bytes were printed; 0 for other events than output. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_length(event: *const libi_event) -> usize {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(event, 0, |told| match &told.event {
-            Event::Output { bytes, .. } => bytes.len(),
-            _ => 0,
-        })
-    }
-}
-
-/// How a member has ended; LIBI_EXIT_NONE for other events. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_exit(event: *const libi_event) -> libi_exit {
-    // SAFETY: as the header asks.
-    unsafe { ask(event, LIBI_EXIT_NONE, |told| ended(&told.event).0) }
-}
-
-/// The status or the signal that goes with libi_event_exit(). Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_exit_value(event: *const libi_event) -> i32 {
-    // SAFETY: as the header asks.
-    unsafe { ask(event, 0, |told| ended(&told.event).1) }
-}
-
-fn ended(event: &Event) -> (libi_exit, i32) {
-    match event {
-        Event::Exited { exit: how, .. } => exit(Some(*how)),
-        _ => exit(None),
-    }
-}
-
-/// The number of the host that was lost; -1 for other events. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_host(event: *const libi_event) -> i64 {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(event, -1, |told| match &told.event {
-            Event::Lost { host, .. } => i64::from(host.0),
-            _ => -1,
-        })
-    }
-}
-
-/// The name of the host that was lost; NULL for other events. It is the event's. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_host_name(event: *const libi_event) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe { ask(event, null(), |told| told.lost.as_ref().map_or(null(), |lost| lost.0.as_ptr())) }
-}
-
-/// Why the host was lost; NULL for other events. It is the event's. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_event_failure(event: *const libi_event) -> *const libi_failure {
-    // SAFETY: as the header asks.
-    unsafe { ask(event, null(), |told| told.lost.as_ref().map_or(null(), |lost| lost.1.shown())) }
+pub unsafe extern "C" fn libi_event_query(
+    event: *const libi_event,
+    info: *mut libi_event_info,
+    size: usize,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe { query(event, info, size, |view| Ok(view.info())) }
 }

@@ -1,40 +1,82 @@
-//! The C face of libi: `liblibi.so`, `liblibi.a`, and what `include/libi.h` is made of.
+//! The C interface of libi: `liblibi.so`, `liblibi.a`, and the source of `include/libi.h`.
 //!
-//! Every function of [`libi`] that a program needs stands here once more, as C can call it. Nothing is decided
-//! here; a function checks what it is given, calls, and puts what came of it into a code and a text.
+//! Every function of [`libi`] that a program needs is here in a form that C can call. Nothing is
+//! decided here: a function checks its arguments, calls the Rust function, and turns the result
+//! into a code and a text.
 //!
-//! # Rules of the header
-//! They stand at its top ([`result`]), for those who read nothing else. Here is how they are kept:
+//! # Design of the interface
+//!
+//! **Objects.** A type is opaque and has a prefix; its functions take it as first argument.
+//! `libi_X_new` makes an object and `libi_X_free` frees it.
+//!
+//! | object | purpose |
+//! |---|---|
+//! | `libi_hosts`, `libi_distribution`, `libi_options` | builders: what to launch, where, how |
+//! | `libi_front`, `libi_session` | a front end and the sessions that it has launched |
+//! | `libi_layout`, `libi_event`, `libi_report`, `libi_failure` | values that describe a session |
+//! | `libi_member` | this process as a member of a session |
+//! | `libi_pending`, `libi_data`, `libi_value` | operations in progress and their bytes |
+//!
+//! **Names.** One style: `libi_OBJECT_set_X` replaces, `libi_OBJECT_add_X` appends,
+//! `libi_OBJECT_X` reads. Every wait takes a `libi_timeout` as its last argument.
+//!
+//! **Codes** are enums, so that a debugger and a `switch` know their names. Their numbers are
+//! written out and never used again for another meaning. C may pass any integer: functions take
+//! enums as `c_int` (the `…_arg` aliases, which the header shows as the enum) and check them.
+//!
+//! **Failures.** A function that can fail returns a `libi_result`. The text of the calling
+//! thread's last failure is `libi_last_error()`; no object keeps texts. A builder remembers the
+//! first of its calls that failed, and a launch that is given this builder returns that failure:
+//! a setter whose code is not looked at cannot lead to a launch of something else.
+//!
+//! **Structs.** What is known about an event, a report, a host and so on is a plain struct,
+//! filled by one call: `libi_event_query(event, &info, sizeof info)`. The size is the caller's; a
+//! later version appends members and fills as many as the caller knows. Strings in such a struct
+//! belong to the object.
+//!
+//! **Two forms of every operation.** `libi_member_X(…, timeout)` waits.
+//! `libi_member_start_X(…, libi_pending **)` takes the same inputs and returns at once. The
+//! alternative, one function with an optional `libi_pending **`, would put a NULL into every
+//! waiting call and a timeout without meaning into every other one. An operation to which all
+//! members contribute takes a `libi_lengths` instead of having a second function for equal
+//! lengths. `…_into` is the form for equal lengths with the caller's own memory.
+//!
+//! # Rules of the header, and where they are kept
 //!
 //! | rule | kept by |
 //! |---|---|
-//! | a NULL, a freed handle, or one of another type is a code, as far as can be told | [`object`]: each object begins with a mark, which goes when it is freed |
-//! | a panic does not cross, and what it left half done is not used again | [`object`]: the object is poisoned, and every later call on it says so |
-//! | each object has the text of what failed last, for each thread that uses it | [`object`] |
-//! | an object that only one may use at a time says so to the second | [`object`]: its value is a `Mutex`, which nobody waits for |
-//! | a function that the library has called cannot wait for itself; a child that was forked says nothing over its parent's links | [`reentry`] |
-//! | strings and bytes are copied in; what a getter gives is the object's, until that is freed or changed | [`args`] |
-//! | codes are never used again for anything else | [`result`] |
+//! | NULL is `LIBI_ERR_NULL` | [`object`], [`args`] |
+//! | use of a freed object, or of one of another type, is undefined; most cases are detected | [`object`]: a mark at the start of each object, cleared by free |
+//! | a panic does not cross; the object is not used again | [`object`]: it is poisoned, and every later call says so |
+//! | a text for the last failure of each thread | [`error`] |
+//! | a builder remembers its first failure | [`object::Builder`] |
+//! | a builder or a pending operation used by two threads is `LIBI_ERR_BUSY` | [`object`]: a `Mutex` that is only tried |
+//! | a callback cannot wait for itself; a forked child has no say over its parent's links | [`reentry`] |
+//! | strings and bytes are copied in | [`args`] |
 //!
-//! # Where things are
+//! # Modules
+//!
+//! In the order of the header:
 //!
 //! | module | functions |
 //! |---|---|
-//! | [`hosts`], [`distribution`] | `libi_hosts_…`, `libi_distribution_…`: what is to be launched where |
-//! | [`options`] | `libi_options_…`: how |
-//! | [`front`], [`session`], [`layout`] | `libi_front_…`, `libi_session_…`, `libi_layout_…` |
-//! | [`event`], [`report`], [`failure`] | `libi_event_…`, `libi_report_…`, `libi_failure_…` |
-//! | [`member`], [`pending`], [`data`] | `libi_member_…`, `libi_pending_…`, `libi_data_…` |
-//! | [`version`] | `libi_version…` |
+//! | [`result`], [`error`], [`version`], [`log`] | `libi_result_text`, `libi_last_error`, `libi_version`, `libi_set_log` |
+//! | [`hosts`], [`distribution`], [`options`] | `libi_hosts_…`, `libi_distribution_…`, `libi_options_…` |
+//! | [`front`], [`session`] | `libi_front_…`, `libi_session_…` |
+//! | [`layout`], [`event`], [`report`], [`failure`] | `libi_layout_…`, `libi_event_…`, `libi_report_…`, `libi_failure_…` |
+//! | [`member`] | `libi_member_…`, `libi_value_…` |
+//! | [`pending`], [`data`] | `libi_pending_…`, `libi_data_…` |
 //! | [`legacy`] | `LIBI_…`: the interface of 2011, declared in `include/libi/libi_api.h` |
 //!
 //! # Safety
-//! All functions are `unsafe` for one reason: they follow the pointers that C has given them. What these have to be is what the header
-//! says, and every `SAFETY: as the header asks` stands for that.
-#![allow(unsafe_code, reason = "C is met here")]
-#![allow(non_camel_case_types, reason = "types are called as in C")]
+//!
+//! All functions are `unsafe` for one reason: they follow pointers that C has passed. What these
+//! pointers must be is documented in the header; `SAFETY: as documented in the header` refers to
+//! that.
+#![allow(unsafe_code, reason = "the interface to C")]
+#![allow(non_camel_case_types, reason = "types have their names of C")]
 #![allow(unreachable_pub, reason = "C reaches it")]
-#![allow(clippy::missing_safety_doc, reason = "it is the same for all: see the head of this crate")]
+#![allow(clippy::missing_safety_doc, reason = "the same for all functions: see the crate's documentation")]
 
 mod args;
 /// cbindgen:ignore
@@ -45,13 +87,18 @@ mod reentry;
 // In the order of the header.
 mod result;
 
+mod error;
+
 mod version;
+
+mod log;
 
 mod progress;
 
 mod hosts;
 
 mod distribution;
+
 mod options;
 
 mod front;

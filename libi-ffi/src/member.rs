@@ -1,50 +1,61 @@
-//! A process that was started for a place in a session: how it takes it, what it is told of itself, how it leaves.
+//! A process as a member of a session.
 //!
 //! | module | functions |
 //! |---|---|
-//! | [`collectives`] | collective calls with data of any length: barrier, fence, broadcast, gather, scatter |
-//! | [`exchange`] | the same, where everybody gets something of everybody: allgather, alltoall, ring |
-//! | [`into`] | broadcast, gather, scatter and allgather into memory of the caller's own |
-//! | [`reduce`], [`reduce_by`] | reductions, by the library's operations and by functions of the program's |
-//! | [`p2p`] | messages between two, and keys |
+//! | [`collectives`] | collective operations: barrier, fence, broadcast, gather, scatter, allgather, alltoall, ring |
+//! | [`into`] | broadcast, gather, scatter and allgather into the caller's memory |
+//! | [`reduce`], [`reduce_by`] | reductions by the library's operations, and by functions of the program |
+//! | [`p2p`], [`keys`] | messages between two processes; the key-value store |
 
 mod collectives;
-mod exchange;
+
 mod into;
-mod p2p;
+
 mod reduce;
+
 mod reduce_by;
+
+mod p2p;
+
+mod keys;
 
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
-use std::ptr::{null, null_mut};
-use std::sync::OnceLock;
+use std::ptr::null_mut;
 
-use libc::c_char;
+use libc::{c_char, c_int};
 use libi::{Bytes, Member, MemberOptions, Pending};
 
 use crate::args::{self, OutParam, c_string};
 use crate::data::{self, libi_data};
-use crate::object::{self, ask, give, handle, with};
+use crate::error::{CallError, CallResult, code};
+use crate::object::{self, ask, give, handle, query, with};
 use crate::pending::{self, Outcome, libi_pending};
-use crate::progress::{self, libi_progress};
+use crate::progress::{self, libi_progress_arg};
 use crate::reentry::{self, ProcessLocal};
-use crate::result::{CallError, CallResult, LIBI_ERR_STATE, LIBI_FOREVER, libi_millis, libi_result};
+use crate::result::libi_result::{self, LIBI_NONE};
+use crate::result::{LIBI_FOREVER, libi_timeout};
+use crate::session::{group_of, libi_ranks, libi_ranks_arg};
 
-/// This process, as a member of a session. Any number of threads may use it at a time.
+/// This process as a member of a session. Any number of threads may use it.
 ///
-/// What holds for all functions by which members talk:
-/// - Each has two forms. One comes back when the operation is over, or when there is no patience left; any number of threads may wait at a
-///   time. The other, ..._start_..., comes back at once with a libi_pending, from which the result is to be had.
-/// - Collective calls are made by all members, and by all in the same order; their results come in that order. Members that are absent
-///   are not waited for. Where several threads make them, the program sees to the order.
-/// - They return LIBI_ERR_MISMATCH if members call different things (the text names two of them), LIBI_ERR_PEER_LOST if a member is lost that
-///   is needed (the text names it), LIBI_ERR_TIMED_OUT if patience has ended here, LIBI_ERR_CANCELLED if it has ended at another member or that
-///   has cancelled, LIBI_ERR_ENDED if the session ends. After a mismatch, a timeout or a cancellation the next collective call is a new chance.
-/// - LIBI_ERR_NULL and LIBI_ERR_ARGUMENT mean that nothing was called: other members wait for this one until it calls.
-/// - LIBI_ERR_STATE: this process has no place, because libi_member_init() has failed; or it is the child of a process that has, by fork().
-/// - LIBI_ERR_BUSY: a function that the library has called, as libi_fold, tries to wait or to start something.
-/// - A libi_data that a function gives is to be freed by libi_data_free().
+/// Rules for all operations between members:
+/// - Every operation has two forms with the same inputs. libi_member_X(..., timeout) waits; any
+///   number of threads may wait. libi_member_start_X(..., pending) returns at once with a
+///   libi_pending, which has the result later. Inputs are copied in both.
+/// - Collective operations are called by all members in the same order, and complete in that
+///   order. Where several threads call them, the program ensures the order. Absent members are
+///   not waited for.
+/// - A collective operation returns LIBI_ERR_MISMATCH if members call different operations (the
+///   text names two), LIBI_ERR_PEER_LOST if a member that is needed is lost (the text names it),
+///   LIBI_ERR_TIMED_OUT if the timeout passes here, LIBI_ERR_CANCELLED if it passes at another
+///   member or one of them cancels, LIBI_ERR_ENDED if the session ends. After a mismatch, a
+///   timeout or a cancellation, the next collective operation may succeed.
+/// - After LIBI_ERR_NULL or LIBI_ERR_ARGUMENT nothing was called: other members keep waiting for
+///   this one.
+/// - LIBI_ERR_STATE: this process was forked by the member. LIBI_ERR_BUSY: a function that the
+///   library has called, such as a libi_fold, tries to wait or to start something.
+/// - A libi_data that is passed out is freed with libi_data_free().
 ///
 /// Since 0.1.
 pub struct libi_member {
@@ -53,8 +64,9 @@ pub struct libi_member {
 
 handle!(libi_member, "member", MemberHandle);
 
-/// The place, or that there is none.
-pub(crate) struct MemberHandle(ProcessLocal<OnceLock<JoinedMember>>);
+/// The member belongs to the process that has joined; what it was told about itself may be read
+/// in forked children too.
+pub struct MemberHandle(ProcessLocal<JoinedMember>);
 
 struct JoinedMember {
     member: Member,
@@ -62,271 +74,304 @@ struct JoinedMember {
 }
 
 impl MemberHandle {
-    /// The member, for a call that starts something or waits.
+    /// For a call that starts something or waits.
     fn member(&self) -> CallResult<&Member> {
-        let none =
-            || CallError::new(LIBI_ERR_STATE, "this process has no place: libi_member_init() has failed");
-        Ok(&self.0.get()?.get().ok_or_else(none)?.member)
+        Ok(&self.0.get()?.member)
     }
 
-    /// What it was told of itself, which does not change; nothing if it has no place.
-    fn told<R>(&self, nothing: R, of: impl FnOnce(&JoinedMember) -> R) -> R {
-        self.0.fixed().get().map_or(nothing, of)
+    /// For what does not change.
+    fn constant(&self) -> &JoinedMember {
+        self.0.fixed()
     }
 
-    /// How it is by now; nothing if it has no place, or another process has it.
-    fn now<R>(&self, nothing: R, of: impl FnOnce(&JoinedMember) -> R) -> R {
-        self.0.look().and_then(OnceLock::get).map_or(nothing, of)
+    /// For what changes, in the process that has joined.
+    fn current(&self) -> Option<&Member> {
+        self.0.look().map(|joined| &joined.member)
     }
 }
 
-/// Takes the place that this process was started for; comes back when the session is up. A launch that goes on for long, or wrong, is
-/// bounded by the front end's deadline.
+/// A member. The string belongs to the member. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct libi_member_info {
+    /// Its rank, from 0.
+    pub rank: u32,
+    /// The number of members in the session.
+    pub size: u32,
+    /// The number of its host, from 0.
+    pub host: u32,
+    /// Whether it is the master, which talks to the front end.
+    pub is_master: bool,
+    /// The name of its host in the list that the session was launched with.
+    pub host_name: *const c_char,
+}
+
+/// Joins the session that this process was started for, and returns when the session is up. The
+/// front end's deadline bounds the wait.
 ///
-/// Call it once in the life of a process, early, from the main thread, and in the process that was started: not in a child of it, which
-/// would break the link if both do. A child that was forked before may live on, and ends with the session if it stays in the process
-/// group; one that is forked afterwards gets LIBI_ERR_STATE of all that would start something or wait, and may free what it has, or
-/// leave it. It reads the environment, and takes over the standard streams if the link came through them. Standard streams that are
-/// closed are opened, to /dev/null, so that nothing that is printed gets into a link.
+/// Call it once in the life of a process, early, from the main thread, and in the process that
+/// was started: not in a child of it, because a child that joins too breaks the link. A child
+/// forked before may live on, and ends with the session while it is in the process group. A child
+/// forked afterwards gets LIBI_ERR_STATE from everything that starts or waits; it may free the
+/// objects.
 ///
-/// Standard output is a pipe then, and stdio keeps what is printed in a buffer until that is full: fflush() it when it is to be seen, and before
-/// libi_member_finish(), ..._finalize() and ..._free(). What is flushed later, as at the end of the process, may be lost.
+/// The call reads the environment, and takes over the standard streams if the link came through
+/// them. Standard streams that are closed are opened on /dev/null.
 ///
-/// *member is an object in any case but LIBI_ERR_NULL, to be freed by libi_member_free(); after a failure it has the reason in
-/// libi_member_error(), and is good for nothing else.
+/// Afterwards standard output is a pipe, so stdio buffers it: call fflush() when output has to be
+/// seen, and before libi_member_drain(), libi_member_detach() and libi_member_free(). Output that
+/// is flushed later, as at exit, may be lost.
 ///
-/// Returns LIBI_OK; LIBI_ERR_STARTED_BY_HAND if no front end has started this process, which may itself be one then;
-/// LIBI_ERR_NO_LINK if it is a child of a member and has its environment; LIBI_ERR_STATE the second time in a process that was started by one;
-/// LIBI_ERR_ENDED if the session has ended before it was up; LIBI_ERR_ARGUMENT, LIBI_ERR_SYSTEM. Since 0.1.
+/// *member is the new object, to be freed with libi_member_free(), or NULL after a failure.
+/// Returns LIBI_OK; LIBI_ERR_STARTED_BY_HAND if no front end has started this process, which may
+/// then be a front end itself; LIBI_ERR_NO_LINK in a child of a member that has its environment;
+/// LIBI_ERR_STATE the second time; LIBI_ERR_ENDED if the session has ended before it was up;
+/// LIBI_ERR_NULL, LIBI_ERR_ARGUMENT, LIBI_ERR_BUSY, LIBI_ERR_SYSTEM. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_init(
-    progress: libi_progress,
+    progress: libi_progress_arg,
     member: *mut *mut libi_member,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe {
-        let place = match OutParam::new(member, null_mut(), "member") {
-            Ok(place) => place,
-            Err(fault) => return fault.code,
-        };
-        let handle = give::<libi_member>(MemberHandle(ProcessLocal::new(OnceLock::new())));
-        let code = with(handle, |seat| {
-            let place = seat.0.get()?;
-            let options = MemberOptions::new().progress(progress::progress(progress)?);
-            let member = Member::with(&options)?;
-            let host_name = c_string(member.host_name());
-            // It is nobody else's yet.
-            let _ = place.set(JoinedMember { member, host_name });
-            Ok(())
-        });
-        place.put(handle);
-        code
+    let init = || {
+        // SAFETY: as documented in the header.
+        let place = unsafe { OutParam::new(member, null_mut(), "member") }?;
+        reentry::may_wait()?;
+        let options = MemberOptions::new().progress(progress::progress(progress)?);
+        let member = Member::with(&options)?;
+        let host_name = c_string(member.host_name());
+        place.put(give(MemberHandle(ProcessLocal::new(JoinedMember { member, host_name }))));
+        Ok(())
+    };
+    code(reentry::guarded(init))
+}
+
+/// Frees the member. NULL is allowed. The process stays a member until it ends; call
+/// libi_member_drain() or libi_member_detach() before. Output that was flushed is forwarded,
+/// within a second. Inside a function that the library has called, nothing is freed. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_free(member: *mut libi_member) {
+    if !reentry::is_callback() {
+        // SAFETY: as documented in the header.
+        unsafe { object::free(member) }
     }
 }
 
-/// Its rank; UINT32_MAX if it has no place. Since 0.1.
+/// The rank of this process; UINT32_MAX for NULL. Any thread, at any time. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_rank(member: *const libi_member) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { ask(member, u32::MAX, |seat| seat.told(u32::MAX, |taken| taken.member.rank().0)) }
+    // SAFETY: as documented in the header.
+    unsafe { ask(member, u32::MAX, |handle| handle.constant().member.rank().0) }
 }
 
-/// How many members the session has; 0 if this process has no place. Since 0.1.
+/// The number of members in the session; 0 for NULL. Any thread, at any time. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_size(member: *const libi_member) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { ask(member, 0, |seat| seat.told(0, |taken| taken.member.size())) }
+    // SAFETY: as documented in the header.
+    unsafe { ask(member, 0, |handle| handle.constant().member.size()) }
 }
 
-/// Whether it is the first of all, which talks to the front end. Since 0.1.
+/// Whether this process is the master, which talks to the front end; false for NULL. Any thread,
+/// at any time. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_is_master(member: *const libi_member) -> bool {
-    // SAFETY: as the header asks.
-    unsafe { ask(member, false, |seat| seat.told(false, |taken| taken.member.is_master())) }
+    // SAFETY: as documented in the header.
+    unsafe { ask(member, false, |handle| handle.constant().member.is_master()) }
 }
 
-/// Which of the session's hosts it is on, counted from 0; UINT32_MAX if it has no place. Since 0.1.
+/// Fills *info with what is constant about the member. Any thread, at any time. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_host(member: *const libi_member) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { ask(member, u32::MAX, |seat| seat.told(u32::MAX, |taken| taken.member.host().0)) }
-}
-
-/// What that host is called in the list that the session was launched with; NULL if this process has no place. It is the
-/// member's. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_host_name(member: *const libi_member) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe { ask(member, null(), |seat| seat.told(null(), |taken| taken.host_name.as_ptr())) }
-}
-
-/// The members that did not come up, where the launch allowed that. They take part in nothing, and what they would have given is
-/// empty.
-///
-/// Returns how many there are, and writes their ranks, the lowest first, as far as there is room for; ranks may be NULL if room
-/// is 0. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_absent(
+pub unsafe extern "C" fn libi_member_query(
     member: *const libi_member,
+    info: *mut libi_member_info,
+    size: usize,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        query(member, info, size, |handle| {
+            let JoinedMember { member, host_name } = handle.constant();
+            Ok(libi_member_info {
+                rank: member.rank().0,
+                size: member.size(),
+                host: member.host().0,
+                is_master: member.is_master(),
+                host_name: host_name.as_ptr(),
+            })
+        })
+    }
+}
+
+/// The ranks of a group, as far as this process knows: writes the lowest ones, as many as there
+/// is room for. ranks may be NULL if room is 0. Any thread, at any time.
+///
+/// Returns the number of ranks in the group; 0 for NULL and for an unknown group. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_ranks(
+    member: *const libi_member,
+    group: libi_ranks_arg,
     ranks: *mut u32,
     room: usize,
 ) -> usize {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        ask(member, 0, |seat| seat.told(0, |taken| args::write_ranks(taken.member.absent(), ranks, room)))
+        ask(member, 0, |handle| match group_of(group) {
+            Ok(libi_ranks::LIBI_RANKS_ABSENT) => {
+                args::write_ranks(handle.constant().member.absent(), ranks, room)
+            }
+            Ok(libi_ranks::LIBI_RANKS_LOST) => {
+                handle.current().map_or(0, |member| args::write_ranks(&member.lost(), ranks, room))
+            }
+            Ok(libi_ranks::LIBI_RANKS_ENDED) | Err(_) => 0,
+        })
     }
 }
 
-/// The members that were there and cannot be talked to any more, because they have ended or are lost, as far as this process
-/// has heard. Calls that need them return LIBI_ERR_PEER_LOST; others go on.
+/// Waits until no other member needs this process. Call it at the end of a program that ends when
+/// its work is done, before libi_member_free(). The process remains a member, and its exit is
+/// reported.
 ///
-/// Returns as libi_member_absent(). Since 0.1.
+/// A process that ends without this is reported as well. But the leader of each host forwards for
+/// the others there: if it ends while they need it, they end too.
+///
+/// Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others still need it; LIBI_ERR_ENDED. It may be called
+/// again. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_lost(member: *const libi_member, ranks: *mut u32, room: usize) -> usize {
-    // SAFETY: as the header asks.
+pub unsafe extern "C" fn libi_member_drain(member: *mut libi_member, timeout: libi_timeout) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe { with(member, |handle| Ok(handle.member()?.drain(args::timeout(timeout))?)) }
+}
+
+/// Detaches this process from the session, to live on: it is no longer signalled or ended by the
+/// session, and survives the front end. Returns when everything that it had to forward is with
+/// the next process; does not wait for other members. As long as the process lives and the member
+/// is not freed, it keeps forwarding for members below it.
+///
+/// Its output goes to the front end as long as there is a way, and is discarded afterwards.
+/// Before exec, or before it goes on in a child, it has to redirect its standard streams, as
+/// daemons do. It may also close all descriptors that it does not know. Then it forwards for no
+/// member any more (libi_member_drain() waits until none needs it), the library does not touch
+/// files that get the same numbers, and operations return LIBI_ERR_ENDED.
+///
+/// A process that does not detach ends with the session, by its signal or by SIGKILL after the
+/// grace period, with its children in the same process group.
+///
+/// Returns LIBI_OK; LIBI_ERR_TIMED_OUT if not everything was forwarded in time: that goes on, and
+/// the process has detached all the same; LIBI_ERR_ENDED; LIBI_ERR_SYSTEM if the process has a
+/// parent-death signal and this is not the main thread, which alone can clear it. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_detach(member: *mut libi_member, timeout: libi_timeout) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe { with(member, |handle| Ok(handle.member()?.detach(args::timeout(timeout))?)) }
+}
+
+/// For event loops: a descriptor that is readable while an operation has finished and was neither
+/// polled since nor freed; and, with LIBI_PROGRESS_MANUAL, while there is something to dispatch.
+///
+/// Wait for it with poll() or the like; do not read or close it. -1 for NULL. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_descriptor(member: *const libi_member) -> c_int {
+    // SAFETY: as documented in the header.
+    unsafe { ask(member, -1, |handle| handle.current().map_or(-1, |member| member.descriptor().as_raw_fd())) }
+}
+
+/// For event loops with LIBI_PROGRESS_MANUAL: how long the loop may wait for the descriptor
+/// before libi_member_dispatch() has to be called; -1 (LIBI_FOREVER) is no limit, as always with
+/// LIBI_PROGRESS_THREAD. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_next_timeout(member: *const libi_member) -> libi_timeout {
+    // SAFETY: as documented in the header.
     unsafe {
-        ask(member, 0, |seat| seat.now(0, |taken| args::write_ranks(&taken.member.lost(), ranks, room)))
+        ask(member, -1, |handle| {
+            handle.current().and_then(Member::next_timeout).map_or(LIBI_FOREVER, args::millis)
+        })
     }
 }
 
-/// Waits until no other member needs this process: to be called at the end of a program that ends when its work is done, before
-/// libi_member_free(). The process stays the session's, and how it ends is reported.
+/// For event loops with LIBI_PROGRESS_MANUAL: does what there is to do without waiting.
 ///
-/// A process that ends without it is heard of all the same, with its exit status. But the first process of each host carries for the others
-/// there: if it ends while they need it, they end with it.
-///
-/// Returns LIBI_OK; LIBI_ERR_TIMED_OUT if others go on for longer; LIBI_ERR_ENDED. It may be called again. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_finish(member: *mut libi_member, timeout: libi_millis) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { with(member, |seat| Ok(seat.member()?.drain(args::timeout(timeout))?)) }
-}
-
-/// Releases this process from the session, to live on: from now on it is not signalled and not ended by it, and does not end when the
-/// front end does. Comes back when everything that it had to pass on is with the next process; does not wait for other members.
-/// Members that hang on this process are carried on as long as it lives and the member is not freed.
-///
-/// What it prints from now on goes to the front end as long as somebody carries it, and is thrown away after that. Before the
-/// process replaces itself (exec) or goes on in a child (fork) it has to give its standard streams another direction, as daemons do.
-/// It may close all descriptors that it does not know, as these do, too: then it carries nobody any longer (libi_member_finish() waits
-/// until nobody hangs on it), nothing of the library touches files that get the same numbers, and what members call is LIBI_ERR_ENDED.
-///
-/// A process that never calls this ends with the session: by its signal, and by SIGKILL when the grace is over, with its children that are
-/// in its process group.
-///
-/// Returns LIBI_OK; LIBI_ERR_TIMED_OUT if not everything is with the next process in time: that goes on, and this process is released all the
-/// same; LIBI_ERR_ENDED; LIBI_ERR_SYSTEM if the process is tied to its starter and this is not the main thread, which alone can loosen
-/// that. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_finalize(member: *mut libi_member, timeout: libi_millis) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { with(member, |seat| Ok(seat.member()?.detach(args::timeout(timeout))?)) }
-}
-
-/// What failed last with this member in this thread, or why libi_member_init() has failed; empty if nothing has. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_error(member: *const libi_member) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe { object::error(member) }
-}
-
-/// Frees it; NULL is fine. It releases nobody, and the process keeps its place until it ends: libi_member_finish() or ..._finalize() come first.
-/// What was printed and flushed is passed on, within a second. A function that the library has called frees by this only what has no place.
-/// Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_free(member: *mut libi_member) {
-    // SAFETY: as the header asks.
-    unsafe {
-        if !reentry::is_called() || ask(member, false, |seat| seat.0.fixed().get().is_none()) {
-            object::free(member);
-        }
-    }
-}
-
-/// For event loops: is readable as long as an operation is over, and nobody has looked at that by libi_pending_poll() or its kin, or
-/// freed it; or, with LIBI_PROGRESS_MANUAL, there is something to dispatch. -1 if this process has no place. It is the member's, and
-/// only to be waited for. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_descriptor(member: *const libi_member) -> libc::c_int {
-    // SAFETY: as the header asks.
-    unsafe { ask(member, -1, |seat| seat.now(-1, |taken| taken.member.descriptor().as_raw_fd())) }
-}
-
-/// With LIBI_PROGRESS_MANUAL: for how long nothing has to be dispatched unless the descriptor becomes readable; -1 (LIBI_FOREVER) if that
-/// is not limited, as with LIBI_PROGRESS_THREAD. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_patience(member: *const libi_member) -> libi_millis {
-    let millis = |taken: &JoinedMember| taken.member.next_timeout().map_or(LIBI_FOREVER, args::millis);
-    // SAFETY: as the header asks.
-    unsafe { ask(member, -1, |seat| seat.now(-1, millis)) }
-}
-
-/// With LIBI_PROGRESS_MANUAL: does what there is to do, and does not wait.
-///
-/// Returns LIBI_OK, or LIBI_ERR_SYSTEM if the system refuses to say what has happened. Since 0.1.
+/// Returns LIBI_OK, or LIBI_ERR_SYSTEM. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_dispatch(member: *mut libi_member) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { with(member, |seat| Ok(seat.member()?.dispatch()?)) }
+    // SAFETY: as documented in the header.
+    unsafe { with(member, |handle| Ok(handle.member()?.dispatch()?)) }
 }
 
-/// Starts an operation, waits until it is over, and does with its result what is to be done.
+/// Starts an operation, waits for it, and passes on its result.
 ///
 /// # Safety
 /// As of [`with`].
 unsafe fn wait<T>(
     member: *mut libi_member,
-    timeout: libi_millis,
+    timeout: libi_timeout,
     begin: impl FnOnce(&Member) -> CallResult<Pending<T>>,
     put: impl FnOnce(T) -> CallResult,
 ) -> libi_result {
-    // SAFETY: as this function asks.
-    unsafe { with(member, |seat| put(begin(seat.member()?)?.wait(args::timeout(timeout))?)) }
+    // SAFETY: as for this function.
+    unsafe { with(member, |handle| put(begin(handle.member()?)?.wait(args::timeout(timeout))?)) }
 }
 
-/// Starts an operation, and gives it.
+/// As [`wait`], for an operation that results in data. `gets` says whether this member gets some,
+/// so that `data` must not be NULL.
 ///
 /// # Safety
-/// As of [`with`], and of [`OutParam::new`].
+/// As of [`with`] and [`OutParam::new`].
+unsafe fn wait_for_data<T>(
+    member: *mut libi_member,
+    timeout: libi_timeout,
+    data: *mut *mut libi_data,
+    gets: impl FnOnce(&Member) -> bool,
+    begin: impl FnOnce(&Member) -> CallResult<Pending<T>>,
+    read: impl FnOnce(T) -> Outcome,
+) -> libi_result {
+    // SAFETY: as for this function.
+    unsafe {
+        let place = OutParam::new(data, null_mut(), "data");
+        let begin = |member: &Member| match &place {
+            Err(error) if gets(member) => Err(error.clone()),
+            _ => begin(member),
+        };
+        let put = |parts: Vec<Bytes>| {
+            if let Ok(place) = &place {
+                place.put(data::give_data(parts));
+            }
+        };
+        wait(member, timeout, begin, |result| {
+            match read(result) {
+                Outcome::Parts(parts) => put(parts),
+                Outcome::Ring(ring) => put(vec![ring.left, ring.right]),
+                Outcome::None(text) => return Err(CallError::new(LIBI_NONE, text)),
+                Outcome::Nothing => {}
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Starts an operation, and passes out its object.
+///
+/// # Safety
+/// As of [`with`] and [`OutParam::new`].
 unsafe fn start<T: Send + 'static>(
     member: *mut libi_member,
     pending: *mut *mut libi_pending,
     begin: impl FnOnce(&Member) -> CallResult<Pending<T>>,
     read: fn(T) -> Outcome,
 ) -> libi_result {
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     unsafe {
         let place = OutParam::new(pending, null_mut(), "pending");
-        with(member, |seat| {
+        with(member, |handle| {
             let place = place?;
-            place.put(pending::started(begin(seat.member()?)?, read));
+            place.put(pending::started(begin(handle.member()?)?, read));
             Ok(())
         })
     }
 }
 
-/// A place for data, which those who get none may leave out.
-struct DataOut(Option<OutParam<*mut libi_data>>);
-
-impl DataOut {
-    /// # Safety
-    /// As of [`OutParam::new`].
-    unsafe fn new(data: *mut *mut libi_data) -> Self {
-        // SAFETY: as this function asks.
-        Self(unsafe { OutParam::new(data, null_mut(), "data") }.ok())
-    }
-
-    /// It is there, for one who gets something.
-    fn check(&self, gets: bool) -> CallResult {
-        if gets && self.0.is_none() {
-            return Err(CallError::null("data, the place for the result,"));
-        }
-        Ok(())
-    }
-
-    fn put(&self, parts: Vec<Bytes>) {
-        if let Some(place) = &self.0 {
-            place.put(data::give_data(parts));
-        }
-    }
+/// A copy of the caller's bytes.
+///
+/// # Safety
+/// As of [`args::bytes`].
+unsafe fn copied(bytes: *const libc::c_void, length: usize, what: &str) -> CallResult<Bytes> {
+    // SAFETY: as for this function.
+    Ok(Bytes::copy_from_slice(unsafe { args::bytes(bytes, length, what) }?))
 }

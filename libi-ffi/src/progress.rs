@@ -1,23 +1,29 @@
-//! Who makes progress.
+//! Which thread does the library's work.
 
+use libc::c_int;
 use libi::Progress;
 
-use crate::result::{CallError, CallResult};
+use crate::args::from_c;
+use crate::error::CallResult;
 
-/// Who makes progress: LIBI_PROGRESS_THREAD or LIBI_PROGRESS_MANUAL. Since 0.1.
-pub type libi_progress = i32;
+/// Which thread does the library's work. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_progress {
+    /// A thread of the library, in which all signals are blocked.
+    LIBI_PROGRESS_THREAD = 0,
+    /// The program's event loop: it waits until the object's descriptor is readable or its
+    /// next_timeout has passed, then calls its dispatch function. Calls that wait do the work as
+    /// well. Make all calls from one thread that lives as long as the process, best the main one.
+    LIBI_PROGRESS_MANUAL = 1,
+}
 
-/// A thread of the library's own, in which all signals are blocked. Since 0.1.
-pub const LIBI_PROGRESS_THREAD: libi_progress = 0;
-/// The caller's loop: it waits until ..._descriptor() is readable or ..._patience() is over, then calls ..._dispatch(). Calls that wait
-/// do it as well. Call from one thread that lives as long as the process, best the main one. Since 0.1.
-pub const LIBI_PROGRESS_MANUAL: libi_progress = 1;
+/// cbindgen:ignore
+pub type libi_progress_arg = c_int;
 
-/// Who that is.
-pub(crate) fn progress(given: libi_progress) -> CallResult<Progress> {
-    match given {
-        LIBI_PROGRESS_THREAD => Ok(Progress::Thread),
-        LIBI_PROGRESS_MANUAL => Ok(Progress::Manual),
-        other => Err(CallError::argument(format!("there is no progress {other}"))),
-    }
+pub(crate) fn progress(progress: libi_progress_arg) -> CallResult<Progress> {
+    from_c!(progress, "libi_progress", libi_progress {
+        LIBI_PROGRESS_THREAD => Progress::Thread,
+        LIBI_PROGRESS_MANUAL => Progress::Manual,
+    })
 }

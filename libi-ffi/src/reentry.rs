@@ -1,47 +1,64 @@
-//! Who must not call: functions that the library itself has called, and children that a process has forked.
+//! Callers that must not wait: callbacks of the library, and forked children.
 //!
-//! A function that combines values runs while the engine is turned, and its thread is the one that turns it: what it waits
-//! for would never come. A child has the memory of its parent, and its links, but not the thread; and a lock that another thread
-//! of the parent had when it forked is locked in the child for ever.
+//! A callback that combines values runs on the thread that drives the reactor; what it would wait
+//! for could never happen. A forked child has the memory and the links of its parent, but not its
+//! threads, and a lock that another thread held during the fork stays locked in the child.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::result::{CallError, CallResult, LIBI_ERR_BUSY, LIBI_ERR_STATE};
+use crate::error::{CallError, CallResult};
+use crate::result::libi_result::{LIBI_ERR_BUSY, LIBI_ERR_POISONED, LIBI_ERR_STATE};
 
 thread_local! {
-    /// Whether a function of the program's runs in this thread that the library has called.
-    static CALLED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread runs a callback.
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls a function of the program's.
-pub(crate) fn call<R>(function: impl FnOnce() -> R) -> R {
-    let before = CALLED.replace(true);
-    let result = function();
-    CALLED.set(before);
+/// Runs a callback.
+pub(crate) fn call<R>(callback: impl FnOnce() -> R) -> R {
+    let before = IN_CALLBACK.replace(true);
+    let result = callback();
+    IN_CALLBACK.set(before);
     result
 }
 
-/// Whether the library has called what calls now.
-pub(crate) fn is_called() -> bool {
-    CALLED.get()
+/// Whether this thread runs a callback.
+pub(crate) fn is_callback() -> bool {
+    IN_CALLBACK.get()
 }
 
-/// The thread that calls, among those there are. That of the standard library is an allocation which nobody frees when a program in C
-/// ends, so that whoever looks for leaks finds it.
+/// Fails inside a callback.
+pub(crate) fn may_wait() -> CallResult {
+    if is_callback() {
+        let text = "a function that libi has called cannot call this: it would wait for itself";
+        return Err(CallError::new(LIBI_ERR_BUSY, text));
+    }
+    Ok(())
+}
+
+/// Runs a call that has no object which a panic could poison.
+pub(crate) fn guarded(body: impl FnOnce() -> CallResult) -> CallResult {
+    catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|_| Err(CallError::new(LIBI_ERR_POISONED, "libi has panicked")))
+}
+
+/// A running thread. The standard library's id is not used: it allocates memory for the main
+/// thread of a C program that is never freed, which leak checkers report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ThreadId(usize);
 
 impl ThreadId {
     pub(crate) fn this() -> Self {
-        // SAFETY: takes nothing, and cannot fail.
+        // SAFETY: no arguments, cannot fail.
         Self(unsafe { libc::pthread_self() } as usize)
     }
 }
 
-/// The process that an object is of.
+/// A process, to detect forked children.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessId(u32);
 
@@ -54,22 +71,19 @@ impl ProcessId {
         self.0 == process_id()
     }
 
-    /// Whoever calls may start something with this process's object, and wait for it.
+    /// Fails in callbacks and in children of this process.
     pub(crate) fn may_call(self) -> CallResult {
-        if is_called() {
-            let text = "a function that the library has called cannot call this: it would wait for itself";
-            return Err(CallError::new(LIBI_ERR_BUSY, text));
-        }
+        may_wait()?;
         if !self.is_this() {
-            let text = format!("this is of process {}, which has forked this one", self.0);
+            let text = format!("this object belongs to process {}, which has forked this one", self.0);
             return Err(CallError::new(LIBI_ERR_STATE, text));
         }
         Ok(())
     }
 }
 
-/// Something that only the process uses which has made it, and that is left alone in children that were forked: they have nothing to
-/// say over the links of their parent, and their locks may be locked.
+/// A value that only the process uses which has made it. Forked children neither use nor drop it:
+/// they have no say over the links of their parent, and its locks may be locked.
 pub(crate) struct ProcessLocal<T> {
     process: ProcessId,
     value: ManuallyDrop<T>,
@@ -80,24 +94,24 @@ impl<T> ProcessLocal<T> {
         Self { process: ProcessId::this(), value: ManuallyDrop::new(value) }
     }
 
-    /// To start something with, or to wait for.
+    /// For a call that starts something or waits.
     pub(crate) fn get(&self) -> CallResult<&T> {
         self.process.may_call()?;
         Ok(&self.value)
     }
 
-    /// To start something with, or to wait for.
+    /// For a call that starts something or waits.
     pub(crate) fn get_mut(&mut self) -> CallResult<&mut T> {
         self.process.may_call()?;
         Ok(&mut self.value)
     }
 
-    /// To look at what does not change, and needs no lock.
+    /// For what is constant and needs no lock; in forked children too.
     pub(crate) fn fixed(&self) -> &T {
         &self.value
     }
 
-    /// To look at.
+    /// For what changes; `None` in forked children.
     pub(crate) fn look(&self) -> Option<&T> {
         self.process.is_this().then_some(&*self.value)
     }
@@ -106,14 +120,14 @@ impl<T> ProcessLocal<T> {
 impl<T> Drop for ProcessLocal<T> {
     fn drop(&mut self) {
         if self.process.is_this() {
-            // SAFETY: nobody uses it after this.
+            // SAFETY: it is not used after this.
             unsafe { ManuallyDrop::drop(&mut self.value) }
         }
     }
 }
 
-/// The number of this process, without asking the system each time, which costs a fourth of a barrier that needs nobody else: it is
-/// in a page that is empty again in a child.
+/// The pid, cached because the system call takes a quarter of the time of a barrier of one
+/// member. The cache is in a page that a forked child finds zeroed.
 fn process_id() -> u32 {
     static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
     let Some(known) = PAGE.get_or_init(page) else { return std::process::id() };
@@ -127,22 +141,22 @@ fn process_id() -> u32 {
     }
 }
 
-/// Memory that is zero, and in every child again; nothing if the system has none such.
+/// Memory that is zero, and zero again in every forked child; `None` if the system has none.
 fn page() -> Option<&'static AtomicU32> {
     const SIZE: usize = 4096;
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: asks for new memory, wherever there is some.
+    // SAFETY: maps new memory at an address that the system chooses.
     let page = unsafe { libc::mmap(std::ptr::null_mut(), SIZE, access, kind, -1, 0) };
     if page == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: it is this function's memory.
+    // SAFETY: the page was mapped above.
     if unsafe { libc::madvise(page, SIZE, libc::MADV_WIPEONFORK) } != 0 {
-        // SAFETY: it is this function's, and nobody else knows of it.
+        // SAFETY: the page was mapped above, and there is no other pointer to it.
         unsafe { libc::munmap(page, SIZE) };
         return None;
     }
-    // SAFETY: it is aligned, zero, and never given back.
+    // SAFETY: it is aligned, zero, and never unmapped.
     Some(unsafe { &*page.cast::<AtomicU32>() })
 }
 
@@ -151,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_library_has_called_is_refused_until_it_has_come_back() {
+    fn a_callback_is_refused_until_it_has_returned() {
         let process = ProcessId::this();
         assert!(process.may_call().is_ok());
         let (outer, inner) = call(|| (call(|| process.may_call().unwrap_err().code), process.may_call()));
@@ -160,24 +174,24 @@ mod tests {
     }
 
     #[test]
-    fn a_child_knows_that_it_is_another() {
+    fn a_forked_child_is_detected() {
         let process = ProcessId::this();
         assert!(process.is_this());
-        // SAFETY: the child does nothing but to compare numbers, and ends.
+        // SAFETY: the child only compares numbers and exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let right = !process.is_this() && ProcessId::this().is_this();
-            // SAFETY: it ends the child, and nothing of the parent's.
+            // SAFETY: ends the child.
             unsafe { libc::_exit(i32::from(!right)) };
         }
         let mut status = -1;
-        // SAFETY: waits for the child, which ends at once.
+        // SAFETY: the child exits at once.
         assert_eq!((unsafe { libc::waitpid(child, &raw mut status, 0) }, status), (child, 0));
     }
 
     #[test]
     fn objects_of_another_process_are_refused() {
-        let fault = ProcessId(u32::MAX).may_call().unwrap_err();
-        assert_eq!(fault.code, LIBI_ERR_STATE);
+        let error = ProcessId(u32::MAX).may_call().unwrap_err();
+        assert_eq!(error.code, LIBI_ERR_STATE);
     }
 }

@@ -1,26 +1,29 @@
-//! What became of a launch.
+//! The report of a launch.
 
 use std::ffi::CString;
 use std::ptr::null;
 use std::sync::{Arc, OnceLock};
 
 use libc::c_char;
-use libi::{Failure, HostReport, LaunchReport};
+use libi::{Failure, LaunchReport};
 
-use crate::args::{OutParam, c_string, micros};
+use crate::args::{c_string, micros};
+use crate::error::CallError;
 use crate::failure::{FailureView, libi_failure};
-use crate::object::{self, OwnedPart, ask, give, handle, with};
-use crate::result::{CallError, LIBI_NONE, libi_micros, libi_result};
+use crate::object::{self, OwnedPart, ask, give, handle, query};
+use crate::result::libi_micros;
+use crate::result::libi_result::{self, LIBI_NONE};
 
-/// What became of a launch, host by host. It does not change any more, and any number of threads may use it. Since 0.1.
+/// The result of a launch, host by host. It does not change, and any number of threads may use
+/// it. Since 0.1.
 pub struct libi_report {
     _opaque: (),
 }
 
-handle!(libi_report, "report", Report);
+handle!(libi_report, "report", ReportView);
 
-/// A report, and its texts as far as somebody has asked for them.
-pub struct Report {
+/// A report, and its parts as C reads them. The long texts are made on demand.
+pub struct ReportView {
     report: Arc<LaunchReport>,
     names: Vec<CString>,
     failures: Vec<Option<OwnedPart<libi_failure>>>,
@@ -31,270 +34,214 @@ pub struct Report {
     svg: OnceLock<CString>,
 }
 
-impl Report {
-    fn new(report: Arc<LaunchReport>) -> Self {
-        let part = |failure: &Failure| OwnedPart::new(FailureView::new(failure));
-        let replaced = report.replaced().iter();
-        Self {
-            names: report.hosts().iter().map(|host| c_string(&host.name)).collect(),
-            failures: report.hosts().iter().map(|host| host.failure.as_ref().map(part)).collect(),
-            replaced: replaced
-                .map(|one| ([c_string(&one.name), c_string(&one.by)], part(&one.failure)))
-                .collect(),
-            flat: report.flat().map(|flat| (c_string(&flat.host), part(&flat.failure))),
-            text: OnceLock::new(),
-            json: OnceLock::new(),
-            svg: OnceLock::new(),
-            report,
-        }
-    }
-}
-
-/// A report for C.
 pub(crate) fn give_report(report: Arc<LaunchReport>) -> *mut libi_report {
-    give(Report::new(report))
+    let part = |failure: &Failure| OwnedPart::new(FailureView::new(failure));
+    let replaced = report.replaced().iter();
+    give(ReportView {
+        names: report.hosts().iter().map(|host| c_string(&host.name)).collect(),
+        failures: report.hosts().iter().map(|host| host.failure.as_ref().map(part)).collect(),
+        replaced: replaced
+            .map(|one| ([c_string(&one.name), c_string(&one.by)], part(&one.failure)))
+            .collect(),
+        flat: report.flat().map(|flat| (c_string(&flat.host), part(&flat.failure))),
+        text: OnceLock::new(),
+        json: OnceLock::new(),
+        svg: OnceLock::new(),
+        report,
+    })
 }
 
-/// What a getter says of a host; `nothing` if there is no such host.
-///
-/// # Safety
-/// The report is NULL, or what C was given.
-unsafe fn of_host<R: Copy>(
-    report: *const libi_report,
-    host: usize,
-    nothing: R,
-    body: impl FnOnce(&HostReport) -> R,
-) -> R {
-    // SAFETY: as this function asks.
-    unsafe { ask(report, nothing, |report| report.report.hosts().get(host).map_or(nothing, body)) }
+/// A report as a whole. Strings and failures belong to the report. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct libi_report_info {
+    /// The number of the session.
+    pub session: u32,
+    /// The number of hosts, each counted once. They are numbered from 0, as in the layout.
+    pub hosts: u32,
+    /// How many of them have joined.
+    pub joined: u32,
+    /// How many hosts were replaced by spares.
+    pub replacements: u32,
+    /// Whether the session came up.
+    pub is_up: bool,
+    /// The duration of the launch.
+    pub took: libi_micros,
+    /// The measured cost, as in libi_options_set_cost(); -1 if too few hosts were launched.
+    pub cost_seq: libi_micros,
+    /// The other part of the measured cost; -1 as well.
+    pub cost_rem: libi_micros,
+    /// If hosts could not launch each other, so that the front end has launched all of them: the
+    /// name of the host on which that was noticed. Otherwise NULL.
+    pub flat_host: *const c_char,
+    /// The first launch by that host that failed; otherwise NULL.
+    pub flat_failure: *const libi_failure,
 }
 
-/// Frees it; NULL is fine. Since 0.1.
+/// The launch of a host. Strings and failures belong to the report. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct libi_report_host_info {
+    /// Its name; that of the spare, if one has replaced it.
+    pub name: *const c_char,
+    /// The number of members on it.
+    pub members: u32,
+    /// How often its launch was begun.
+    pub attempts: u32,
+    /// The number of the host that has launched it; -1 if that was the front end, or if its
+    /// launch has not begun.
+    pub launcher: i64,
+    /// From the beginning of the launch to the start of this host.
+    pub started: libi_micros,
+    /// From its start to the hello of its leader; -1 if there was none.
+    pub hello: libi_micros,
+    /// From the hello until all its members were up; -1 if they were not.
+    pub joined: libi_micros,
+    /// 1 if its link to the host that launched it is direct; 0 if it is the channel of the remote
+    /// shell, although it was to be direct; -1 otherwise.
+    pub direct: i32,
+    /// Why it has not joined; NULL if it has.
+    pub failure: *const libi_failure,
+}
+
+/// The replacement of a host by a spare. Strings and failures belong to the report. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct libi_report_replacement_info {
+    /// The number of the host.
+    pub host: u32,
+    /// The name that failed.
+    pub name: *const c_char,
+    /// The name of the spare.
+    pub spare: *const c_char,
+    /// Why it was replaced.
+    pub failure: *const libi_failure,
+}
+
+/// Frees a report. NULL is allowed. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_report_free(report: *mut libi_report) {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe { object::free(report) }
 }
 
-/// All of it for people: what failed is grouped by its cause, with the hosts folded, the evidence quoted, and what to do next. NULL
-/// if the report is NULL. Since 0.1.
+/// Fills *info with the report as a whole. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_report_query(
+    report: *const libi_report,
+    info: *mut libi_report_info,
+    size: usize,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        query(report, info, size, |view| {
+            let (report, flat) = (&view.report, view.flat.as_ref());
+            let cost = report.cost().map(|cost| (micros(cost.seq), micros(cost.rem)));
+            let (cost_seq, cost_rem) = cost.unwrap_or((-1, -1));
+            let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+            Ok(libi_report_info {
+                session: report.session().0,
+                hosts: count(view.names.len()),
+                joined: count(report.joined()),
+                replacements: count(view.replaced.len()),
+                is_up: report.is_up(),
+                took: micros(report.took()),
+                cost_seq,
+                cost_rem,
+                flat_host: flat.map_or(null(), |flat| flat.0.as_ptr()),
+                flat_failure: flat.map_or(null(), |flat| flat.1.as_ptr()),
+            })
+        })
+    }
+}
+
+/// Fills *info with a host.
+///
+/// Returns LIBI_OK, or LIBI_NONE if there is no such host. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_report_host(
+    report: *const libi_report,
+    host: u32,
+    info: *mut libi_report_host_info,
+    size: usize,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        query(report, info, size, |view| {
+            let at = host as usize;
+            let none = || CallError::new(LIBI_NONE, "there is no such host");
+            let (host, name) = view.report.hosts().get(at).zip(view.names.get(at)).ok_or_else(none)?;
+            let failure = view.failures.get(at).and_then(Option::as_ref);
+            Ok(libi_report_host_info {
+                name: name.as_ptr(),
+                members: host.members,
+                attempts: host.attempts,
+                launcher: host.launcher.map_or(-1, |launcher| i64::from(launcher.0)),
+                started: micros(host.started),
+                hello: host.hello.map_or(-1, micros),
+                joined: host.joined.map_or(-1, micros),
+                direct: host.direct.map_or(-1, i32::from),
+                failure: failure.map_or(null(), OwnedPart::as_ptr),
+            })
+        })
+    }
+}
+
+/// Fills *info with a replacement, counted from 0.
+///
+/// Returns LIBI_OK, or LIBI_NONE if there is no such replacement. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_report_replacement(
+    report: *const libi_report,
+    index: u32,
+    info: *mut libi_report_replacement_info,
+    size: usize,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        query(report, info, size, |view| {
+            let at = index as usize;
+            let none = || CallError::new(LIBI_NONE, "there is no such replacement");
+            let found = view.report.replaced().get(at).zip(view.replaced.get(at));
+            let (replaced, ([name, spare], failure)) = found.ok_or_else(none)?;
+            Ok(libi_report_replacement_info {
+                host: replaced.host.0,
+                name: name.as_ptr(),
+                spare: spare.as_ptr(),
+                failure: failure.as_ptr(),
+            })
+        })
+    }
+}
+
+/// The report for people: failures grouped by cause, with the hosts folded, the evidence quoted,
+/// and a hint. NULL for NULL. The string belongs to the report. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_report_text(report: *const libi_report) -> *const c_char {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        ask(report, null(), |report| {
-            report.text.get_or_init(|| c_string(&report.report.to_string())).as_ptr()
-        })
+        ask(report, null(), |view| view.text.get_or_init(|| c_string(&view.report.to_string())).as_ptr())
     }
 }
 
-/// The number of its session; 0 if it is NULL. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_session(report: *const libi_report) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, 0, |report| report.report.session().0) }
-}
-
-/// Whether the session came up. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_is_up(report: *const libi_report) -> bool {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, false, |report| report.report.is_up()) }
-}
-
-/// How long it took until that was certain; -1 if it is NULL. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_took(report: *const libi_report) -> libi_micros {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, -1, |report| micros(report.report.took())) }
-}
-
-/// How many hosts the session has, each counted once. They are numbered from 0, as in libi_session_layout(). Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_hosts(report: *const libi_report) -> usize {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, 0, |report| report.names.len()) }
-}
-
-/// How many of them have joined. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_joined(report: *const libi_report) -> usize {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, 0, |report| report.report.joined()) }
-}
-
-/// A host's name; that of the spare, if one has taken its place. NULL if there is no such host. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_host_name(report: *const libi_report, host: usize) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, null(), |report| report.names.get(host).map_or(null(), |name| name.as_ptr())) }
-}
-
-/// How many members a host has; 0 if there is no such host. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_host_members(report: *const libi_report, host: usize) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { of_host(report, host, 0, |host| host.members) }
-}
-
-/// How often the launch of a host was begun; 0 also if there is no such host. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_host_attempts(report: *const libi_report, host: usize) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { of_host(report, host, 0, |host| host.attempts) }
-}
-
-/// The number of the host that has launched a host; -1 if that was the front end, or nobody has come to it. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_host_launcher(report: *const libi_report, host: usize) -> i64 {
-    // SAFETY: as the header asks.
-    unsafe { of_host(report, host, -1, |host| host.launcher.map_or(-1, |launcher| i64::from(launcher.0))) }
-}
-
-/// From the beginning of the launch until a host's own was started; -1 if there is no such host. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_host_started(report: *const libi_report, host: usize) -> libi_micros {
-    // SAFETY: as the header asks.
-    unsafe { of_host(report, host, -1, |host| micros(host.started)) }
-}
-
-/// From then until its leader said hello; -1 if it did not. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_host_greeted(report: *const libi_report, host: usize) -> libi_micros {
-    // SAFETY: as the header asks.
-    unsafe { of_host(report, host, -1, |host| host.hello.map_or(-1, micros)) }
-}
-
-/// From then until all its members were up; -1 if they were not. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_host_joined(report: *const libi_report, host: usize) -> libi_micros {
-    // SAFETY: as the header asks.
-    unsafe { of_host(report, host, -1, |host| host.joined.map_or(-1, micros)) }
-}
-
-/// 1 if the link to whoever has launched a host is direct, 0 if it is the channel that the host was started with in place of that,
-/// -1 if it was not to be direct or that was not decided yet. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_host_direct(report: *const libi_report, host: usize) -> i32 {
-    // SAFETY: as the header asks.
-    unsafe { of_host(report, host, -1, |host| host.direct.map_or(-1, i32::from)) }
-}
-
-/// Why a host is not in the session; NULL if it is. It is the report's. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_failure(report: *const libi_report, host: usize) -> *const libi_failure {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(report, null(), |report| {
-            report.failures.get(host).and_then(Option::as_ref).map_or(null(), OwnedPart::shown)
-        })
-    }
-}
-
-/// How often a spare has taken a host's place. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_replaced(report: *const libi_report) -> usize {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, 0, |report| report.replaced.len()) }
-}
-
-/// Which host that was, of the replacements counted from 0; -1 if there were not as many. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_replaced_host(report: *const libi_report, index: usize) -> i64 {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(report, -1, |report| {
-            report.report.replaced().get(index).map_or(-1, |replaced| i64::from(replaced.host.0))
-        })
-    }
-}
-
-/// What the host was called until then; NULL if there were not as many. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_replaced_name(
-    report: *const libi_report,
-    index: usize,
-) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(report, null(), |report| report.replaced.get(index).map_or(null(), |one| one.0[0].as_ptr()))
-    }
-}
-
-/// What the spare is called; NULL if there were not as many. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_replaced_by(report: *const libi_report, index: usize) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe {
-        ask(report, null(), |report| report.replaced.get(index).map_or(null(), |one| one.0[1].as_ptr()))
-    }
-}
-
-/// Why it was replaced; NULL if there were not as many. It is the report's. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_replaced_failure(
-    report: *const libi_report,
-    index: usize,
-) -> *const libi_failure {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, null(), |report| report.replaced.get(index).map_or(null(), |one| one.1.shown())) }
-}
-
-/// If hosts turned out not to be able to launch each other, so that the front end has launched them: the host at which that was
-/// noticed. NULL otherwise. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_flat_host(report: *const libi_report) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, null(), |report| report.flat.as_ref().map_or(null(), |flat| flat.0.as_ptr())) }
-}
-
-/// The first launch of that host that failed; NULL if there is no such host. It is the report's. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_flat_failure(report: *const libi_report) -> *const libi_failure {
-    // SAFETY: as the header asks.
-    unsafe { ask(report, null(), |report| report.flat.as_ref().map_or(null(), |flat| flat.1.shown())) }
-}
-
-/// What a launch has cost, as measured: see libi_options_set_cost().
-///
-/// Returns LIBI_OK, or LIBI_NONE if too few hosts were launched to say. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_report_cost(
-    report: *const libi_report,
-    seq: *mut libi_micros,
-    rem: *mut libi_micros,
-) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe {
-        with(report, |report| {
-            let (seq, rem) = (OutParam::new(seq, -1, "seq")?, OutParam::new(rem, -1, "rem")?);
-            let cost = report.report.cost();
-            let cost = cost.ok_or_else(|| CallError::new(LIBI_NONE, "too few hosts were launched to say"))?;
-            seq.put(micros(cost.seq));
-            rem.put(micros(cost.rem));
-            Ok(())
-        })
-    }
-}
-
-/// The timeline of the launch as Chrome trace JSON, which "libi trace" reads as well; NULL if the report is NULL. Since 0.1.
+/// The timeline of the launch as Chrome trace JSON, which "libi trace" reads too. NULL for NULL.
+/// The string belongs to the report. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_report_json(report: *const libi_report) -> *const c_char {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        ask(report, null(), |report| {
-            report.json.get_or_init(|| c_string(&report.report.timeline().chrome_json())).as_ptr()
+        ask(report, null(), |view| {
+            view.json.get_or_init(|| c_string(&view.report.timeline().chrome_json())).as_ptr()
         })
     }
 }
 
-/// The timeline of the launch drawn, as SVG, beside what was predicted; NULL if the report is NULL. Since 0.1.
+/// The timeline of the launch as SVG, beside its prediction. NULL for NULL. The string belongs to
+/// the report. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_report_svg(report: *const libi_report) -> *const c_char {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        ask(report, null(), |report| {
-            report.svg.get_or_init(|| c_string(&report.report.timeline().svg())).as_ptr()
-        })
+        ask(report, null(), |view| view.svg.get_or_init(|| c_string(&view.report.timeline().svg())).as_ptr())
     }
 }

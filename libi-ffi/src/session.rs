@@ -1,265 +1,307 @@
 //! A session, as its front end has it.
 
-use libc::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+use libc::{c_int, c_void};
 use libi::{Error, Session, Stage};
 
-use crate::args::{self, OutParam, timeout};
+use crate::args::{self, OutParam, from_c};
 use crate::data::{self, libi_data};
+use crate::error::{CallError, CallResult};
 use crate::layout::{give_layout, libi_layout};
-use crate::object::{self, ask, give, handle, with};
-use crate::pending::{self, libi_pending};
+use crate::object::{self, ask, give, handle, query, with};
+use crate::pending::{self, Outcome, libi_pending};
 use crate::reentry::ProcessLocal;
 use crate::report::{give_report, libi_report};
-use crate::result::{CallError, CallResult, LIBI_NONE, libi_millis, libi_result};
+use crate::result::libi_result::{self, LIBI_NONE};
+use crate::result::libi_timeout;
 
-/// A session that was launched, or is being launched. Any number of threads may use it at a time. Since 0.1.
+/// A session that was launched, or is being launched. Any number of threads may use it. Since
+/// 0.1.
 pub struct libi_session {
     _opaque: (),
 }
 
 handle!(libi_session, "session", ProcessLocal<Session>);
 
-/// A session for C.
 pub(crate) fn give_session(session: Session) -> *mut libi_session {
     give(ProcessLocal::new(session))
 }
 
-/// How far a session is. Since 0.1.
-pub type libi_stage = i32;
-/// It is being launched.
-pub const LIBI_STAGE_LAUNCHING: libi_stage = 0;
-/// It is up.
-pub const LIBI_STAGE_UP: libi_stage = 1;
-/// Every member has ended, was released, or is lost.
-pub const LIBI_STAGE_DONE: libi_stage = 2;
-/// It did not come up, and is being ended.
-pub const LIBI_STAGE_GIVEN_UP: libi_stage = 3;
-/// Nothing is left of it.
-pub const LIBI_STAGE_OVER: libi_stage = 4;
+/// The stages of a session. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_stage {
+    /// It is being launched.
+    LIBI_STAGE_LAUNCHING = 0,
+    /// It is up.
+    LIBI_STAGE_UP = 1,
+    /// Every member has ended, has detached, or is lost.
+    LIBI_STAGE_DONE = 2,
+    /// It did not come up and is being ended.
+    LIBI_STAGE_GIVEN_UP = 3,
+    /// All its processes have ended or detached.
+    LIBI_STAGE_OVER = 4,
+}
 
-/// Frees it; NULL is fine. The session ends: members that were not released are killed. Since 0.1.
+/// The state of a session. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct libi_session_info {
+    /// The number of the session in its distributions.
+    pub number: u32,
+    /// The number of members.
+    pub size: u32,
+    /// Its stage.
+    pub stage: libi_stage,
+    /// Hosts that have joined, while it is launched.
+    pub joined: u32,
+    /// Hosts that have failed.
+    pub failed: u32,
+    /// Hosts that have neither joined nor failed.
+    pub waiting: u32,
+    /// Hosts with a direct link to the host that launched them. May change while the session is
+    /// up.
+    pub direct: u32,
+    /// Hosts that could not get a direct link and use the channel of the remote shell instead.
+    pub fell_back: u32,
+}
+
+/// Groups of ranks. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_ranks {
+    /// Members that did not come up, where the launch allowed that. They take part in nothing,
+    /// and what they would contribute is empty.
+    LIBI_RANKS_ABSENT = 0,
+    /// In a front end: members that were lost with their hosts, and how they end is not known. In
+    /// a member: all members that came up and cannot be reached any more, also because they
+    /// ended.
+    LIBI_RANKS_LOST = 1,
+    /// Members that have ended, with any exit status. Only a front end knows them.
+    LIBI_RANKS_ENDED = 2,
+}
+
+/// cbindgen:ignore
+pub type libi_ranks_arg = c_int;
+
+/// Frees a session and ends it: members that have not detached are killed. NULL is allowed.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_free(session: *mut libi_session) {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe { object::free(session) }
 }
 
-/// What failed last with it in this thread; empty if nothing has. Since 0.1.
+/// Fills *info with the current state. Any thread, at any time. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_session_error(session: *const libi_session) -> *const c_char {
-    // SAFETY: as the header asks.
-    unsafe { object::error(session) }
-}
-
-/// The number that its distributions bear; 0 if it is NULL. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_session_id(session: *const libi_session) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { look(session, 0, |session| session.id().0) }
-}
-
-/// How many members it has; 0 if it is NULL. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_session_size(session: *const libi_session) -> u32 {
-    // SAFETY: as the header asks.
-    unsafe { look(session, 0, Session::size) }
-}
-
-/// How far it is; -1 if it is NULL. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_session_stage(session: *const libi_session) -> libi_stage {
-    // SAFETY: as the header asks.
-    unsafe {
-        look(session, -1, |session| match session.stage() {
-            Stage::Launching => LIBI_STAGE_LAUNCHING,
-            Stage::Up => LIBI_STAGE_UP,
-            Stage::Done => LIBI_STAGE_DONE,
-            Stage::GivenUp => LIBI_STAGE_GIVEN_UP,
-            Stage::Over => LIBI_STAGE_OVER,
-        })
-    }
-}
-
-/// Where its ranks are; to be freed by libi_layout_free(). NULL if the session is NULL. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_session_layout(session: *const libi_session) -> *mut libi_layout {
-    // SAFETY: as the header asks.
-    unsafe { look(session, std::ptr::null_mut(), |session| give_layout(session.layout().clone())) }
-}
-
-/// How many hosts have joined, have failed, and have no verdict yet, while it is being launched. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_session_tally(
+pub unsafe extern "C" fn libi_session_query(
     session: *const libi_session,
-    joined: *mut u32,
-    failed: *mut u32,
-    waiting: *mut u32,
+    info: *mut libi_session_info,
+    size: usize,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        act(session, |session| {
-            let tally = session.progress();
-            OutParam::new(joined, tally.joined, "joined")?;
-            OutParam::new(failed, tally.failed, "failed")?;
-            OutParam::new(waiting, tally.waiting, "waiting")?;
-            Ok(())
+        query(session, info, size, |own| {
+            let session = own.get()?;
+            let (hosts, links) = (session.progress(), session.links());
+            Ok(libi_session_info {
+                number: session.id().0,
+                size: session.size(),
+                stage: match session.stage() {
+                    Stage::Launching => libi_stage::LIBI_STAGE_LAUNCHING,
+                    Stage::Up => libi_stage::LIBI_STAGE_UP,
+                    Stage::Done => libi_stage::LIBI_STAGE_DONE,
+                    Stage::GivenUp => libi_stage::LIBI_STAGE_GIVEN_UP,
+                    Stage::Over => libi_stage::LIBI_STAGE_OVER,
+                },
+                joined: hosts.joined,
+                failed: hosts.failed,
+                waiting: hosts.waiting,
+                direct: links.direct,
+                fell_back: links.fell_back,
+            })
         })
     }
 }
 
-/// How many hosts are connected directly to whoever has launched them, and how many could not be and go on over the channels that
-/// they were started with. This may still change when the session is up. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_session_links(
-    session: *const libi_session,
-    direct: *mut u32,
-    fell_back: *mut u32,
-) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe {
-        act(session, |session| {
-            let links = session.links();
-            OutParam::new(direct, links.direct, "direct")?;
-            OutParam::new(fell_back, links.fell_back, "fell_back")?;
-            Ok(())
-        })
-    }
-}
-
-/// What became of the launch.
+/// The layout of a session: where its ranks run.
 ///
-/// Returns LIBI_OK, with a report to be freed by libi_report_free(), or LIBI_NONE if there is no verdict yet. Since 0.1.
+/// Returns LIBI_OK with a layout, to be freed with libi_layout_free(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_layout(
+    session: *const libi_session,
+    layout: *mut *mut libi_layout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            OutParam::new(layout, null_mut(), "layout")?.put(give_layout(session.layout().clone()));
+            Ok(())
+        })
+    }
+}
+
+/// The report of the launch.
+///
+/// Returns LIBI_OK with a report, to be freed with libi_report_free(), or LIBI_NONE while the
+/// launch is not decided. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_report(
     session: *const libi_session,
     report: *mut *mut libi_report,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        act(session, |session| {
-            let place = OutParam::new(report, std::ptr::null_mut(), "report")?;
+        on(session, |session| {
+            let place = OutParam::new(report, null_mut(), "report")?;
             let found = session.report();
-            let found = found.ok_or_else(|| CallError::new(LIBI_NONE, "there is no verdict yet"))?;
+            let found = found.ok_or_else(|| CallError::new(LIBI_NONE, "the launch is not decided yet"))?;
             place.put(give_report(found));
             Ok(())
         })
     }
 }
 
-/// The ranks of the members that were there and cannot be talked to any more, because they have ended or are lost: gives how many there
-/// are, and writes as many of them as there is room for. Since 0.1.
+/// The ranks of a group, LIBI_RANKS_LOST or LIBI_RANKS_ENDED: writes the lowest ones, as many as
+/// there is room for. ranks may be NULL if room is 0.
+///
+/// Returns the number of ranks in the group; 0 for NULL and for another group. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_session_lost(
+pub unsafe extern "C" fn libi_session_ranks(
     session: *const libi_session,
+    group: libi_ranks_arg,
     ranks: *mut u32,
     room: usize,
 ) -> usize {
-    // SAFETY: as the header asks.
-    unsafe { look(session, 0, |session| args::write_ranks(&session.lost(), ranks, room)) }
+    // SAFETY: as documented in the header.
+    unsafe {
+        ask(session, 0, |own| {
+            let found = own.look().and_then(|session| match group_of(group) {
+                Ok(libi_ranks::LIBI_RANKS_LOST) => Some(session.lost()),
+                Ok(libi_ranks::LIBI_RANKS_ENDED) => Some(session.ended()),
+                _ => None,
+            });
+            found.map_or(0, |found| args::write_ranks(&found, ranks, room))
+        })
+    }
 }
 
-/// Waits until there is a verdict on every host. It comes by the deadline of the launch.
+pub(crate) fn group_of(group: libi_ranks_arg) -> CallResult<libi_ranks> {
+    from_c!(group, "libi_ranks", libi_ranks {
+        LIBI_RANKS_ABSENT => libi_ranks::LIBI_RANKS_ABSENT,
+        LIBI_RANKS_LOST => libi_ranks::LIBI_RANKS_LOST,
+        LIBI_RANKS_ENDED => libi_ranks::LIBI_RANKS_ENDED,
+    })
+}
+
+/// Waits until each host has joined or failed, which is at most until the deadline of the launch.
 ///
-/// Returns LIBI_OK if the session is up; LIBI_ERR_NOT_LAUNCHED if it is not: libi_session_report() says why, and so does
-/// libi_session_error(); LIBI_ERR_TIMED_OUT if your patience ended first. Since 0.1.
+/// Returns LIBI_OK if the session is up; LIBI_ERR_NOT_LAUNCHED if not (libi_last_error() explains
+/// it for people, libi_session_report() for programs); or LIBI_ERR_TIMED_OUT. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_wait_up(
     session: *const libi_session,
-    most: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { try_with(session, |session| session.wait_up(timeout(most)).map(drop)) }
+    // SAFETY: as documented in the header.
+    unsafe { try_on(session, |session| session.wait_up(args::timeout(timeout)).map(drop)) }
 }
 
-/// Waits until every member has ended, was released, or is lost.
+/// Waits until every member has ended, has detached, or is lost.
 ///
 /// Returns LIBI_OK, or LIBI_ERR_TIMED_OUT. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_wait_done(
     session: *const libi_session,
-    most: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { try_with(session, |session| session.wait_done(timeout(most))) }
+    // SAFETY: as documented in the header.
+    unsafe { try_on(session, |session| session.wait_done(args::timeout(timeout))) }
 }
 
-/// Writes to the master's standard input, if the options have asked for that by libi_options_set_input().
+/// Writes to the master's standard input. Waits while the session is launched. The options have
+/// to ask for it: libi_options_set_input().
 ///
-/// Returns LIBI_OK when everything is on its way, LIBI_ERR_TIMED_OUT if the program does not take it in time (part of it may have been
-/// written), LIBI_ERR_STATE if the options have not asked for it, LIBI_ERR_ENDED if the session has ended. While it is launched, it waits.
-/// Since 0.1.
+/// Returns LIBI_OK when all bytes are on their way; LIBI_ERR_TIMED_OUT if the program does not
+/// read them in time (a part may have been written); LIBI_ERR_STATE without the option; or
+/// LIBI_ERR_ENDED. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_write(
     session: *mut libi_session,
     bytes: *const c_void,
     length: usize,
-    most: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        act(session, |session| {
+        on(session, |session| {
             let bytes = args::bytes(bytes, length, "bytes")?;
-            session.write(bytes, timeout(most)).map_err(CallError::from)
+            session.write(bytes, args::timeout(timeout)).map_err(CallError::from)
         })
     }
 }
 
-/// Ends the master's standard input. Since 0.1.
+/// Closes the master's standard input. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_close_input(session: *mut libi_session) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        act(session, |session| {
+        on(session, |session| {
             session.close_input();
             Ok(())
         })
     }
 }
 
-/// Sends a signal to every member that was not released and has not ended: to its process alone.
+/// Sends a signal to the process of every member that has not detached and not ended.
 ///
 /// Returns LIBI_OK, or LIBI_ERR_ARGUMENT if there is no such signal. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_kill(session: *mut libi_session, signal: c_int) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { try_with(session, |session| session.kill(signal)) }
+    // SAFETY: as documented in the header.
+    unsafe { try_on(session, |session| session.kill(signal)) }
 }
 
-/// Ends the session: every member that was not released is told by SIGTERM, and killed when the grace has passed. Comes back when nothing
-/// is left of it. Called again meanwhile, by another thread, it can shorten the grace.
+/// Ends the session: sends SIGTERM to every member that has not detached, and kills those that
+/// are left after the grace period. Returns when all have ended. Another thread may call it
+/// meanwhile to shorten the grace period.
 ///
-/// Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if not even force was enough in time. Since 0.1.
+/// Returns LIBI_OK, or LIBI_ERR_TIMED_OUT if processes are left even though they were killed.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_terminate(
     session: *mut libi_session,
-    grace: libi_millis,
+    grace: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { try_with(session, |session| session.terminate(timeout(grace))) }
+    // SAFETY: as documented in the header.
+    unsafe { try_on(session, |session| session.terminate(args::timeout(grace))) }
 }
 
-/// Sends the master a message, which gets it by libi_member_recv(). Before the session is up it waits for that; messages arrive in the
-/// order in which they were sent. Comes back when it need not be held here any more, which says nothing of whether it was received.
+/// Sends a message to the master, which receives it with libi_member_recv(). Messages arrive in
+/// the order in which they were sent, and wait until the session is up. Returns when the message
+/// has left this process, which does not mean that it was received.
 ///
-/// Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is gone; LIBI_ERR_ENDED if the session did not come up (libi_session_report() says
-/// why), or is over; LIBI_ERR_TIMED_OUT: it is taken back then, as far as that is possible. Since 0.1.
+/// Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is lost; LIBI_ERR_ENDED if the session did
+/// not come up or is over; LIBI_ERR_TIMED_OUT, and the message is withdrawn if that is still
+/// possible. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_send(
     session: *mut libi_session,
     bytes: *const c_void,
     length: usize,
-    most: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        act(session, |session| {
+        on(session, |session| {
             let message = args::bytes(bytes, length, "bytes")?;
-            session.send(message.to_vec()).wait(timeout(most)).map_err(CallError::from)
+            session.send(message.to_vec()).wait(args::timeout(timeout)).map_err(CallError::from)
         })
     }
 }
 
-/// As libi_session_send(), and does not wait: the message is copied. Since 0.1.
+/// Starts libi_session_send(). The message is copied. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_start_send(
     session: *mut libi_session,
@@ -267,10 +309,10 @@ pub unsafe extern "C" fn libi_session_start_send(
     length: usize,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        act(session, |session| {
-            let place = OutParam::new(pending, std::ptr::null_mut(), "pending")?;
+        on(session, |session| {
+            let place = OutParam::new(pending, null_mut(), "pending")?;
             let message = args::bytes(bytes, length, "bytes")?;
             place.put(pending::started(session.send(message.to_vec()), pending::nothing));
             Ok(())
@@ -278,61 +320,130 @@ pub unsafe extern "C" fn libi_session_start_send(
     }
 }
 
-/// Receives the next message that the master has sent by libi_member_send(), in part 0 of *data, to be freed by libi_data_free().
+/// Receives the next message that the master has sent with libi_member_send(), in part 0 of
+/// *data.
 ///
-/// Returns as libi_session_send(). Since 0.1.
+/// Returns as libi_session_send(); *data is to be freed with libi_data_free(). Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_recv(
     session: *mut libi_session,
     data: *mut *mut libi_data,
-    most: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        act(session, |session| {
-            let place = OutParam::new(data, std::ptr::null_mut(), "data")?;
-            place.put(data::give_data(vec![session.recv().wait(timeout(most))?]));
+        on(session, |session| {
+            let place = OutParam::new(data, null_mut(), "data")?;
+            place.put(data::give_data(vec![session.recv().wait(args::timeout(timeout))?]));
             Ok(())
         })
     }
 }
 
-/// As libi_session_recv(), and does not wait. Several may be asked for at a time; they come in their order. Since 0.1.
+/// Starts libi_session_recv(). Several may be pending; they receive in the order of their start.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_start_recv(
     session: *mut libi_session,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        act(session, |session| {
-            let place = OutParam::new(pending, std::ptr::null_mut(), "pending")?;
+        on(session, |session| {
+            let place = OutParam::new(pending, null_mut(), "pending")?;
             place.put(pending::started(session.recv(), pending::one));
             Ok(())
         })
     }
 }
 
-/// # Safety
-/// The session is NULL, or what C was given.
-unsafe fn try_with(
-    session: *const libi_session,
-    body: impl FnOnce(&Session) -> Result<(), Error>,
+/// Sends bytes to all members, which receive them with libi_member_broadcast_from_front().
+///
+/// Returns as libi_session_send(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_broadcast(
+    session: *mut libi_session,
+    bytes: *const c_void,
+    length: usize,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as this function asks.
-    unsafe { act(session, |session| body(session).map_err(CallError::from)) }
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            let message = args::bytes(bytes, length, "bytes")?;
+            session.broadcast(message.to_vec()).wait(args::timeout(timeout)).map_err(CallError::from)
+        })
+    }
+}
+
+/// Starts libi_session_broadcast(). The bytes are copied. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_start_broadcast(
+    session: *mut libi_session,
+    bytes: *const c_void,
+    length: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            let place = OutParam::new(pending, null_mut(), "pending")?;
+            let message = args::bytes(bytes, length, "bytes")?;
+            place.put(pending::started(session.broadcast(message.to_vec()), pending::nothing));
+            Ok(())
+        })
+    }
+}
+
+/// Collects what all members pass to libi_member_gather_to_front(): one part for each rank in
+/// *data, empty for absent members.
+///
+/// Returns as libi_session_send(); *data is to be freed with libi_data_free(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_gather(
+    session: *mut libi_session,
+    data: *mut *mut libi_data,
+    timeout: libi_timeout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            let place = OutParam::new(data, null_mut(), "data")?;
+            place.put(data::give_data(session.gather().wait(args::timeout(timeout))?));
+            Ok(())
+        })
+    }
+}
+
+/// Starts libi_session_gather(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_session_start_gather(
+    session: *mut libi_session,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        on(session, |session| {
+            let place = OutParam::new(pending, null_mut(), "pending")?;
+            place.put(pending::started(session.gather(), Outcome::Parts));
+            Ok(())
+        })
+    }
 }
 
 /// # Safety
-/// The session is NULL, or what C was given.
-unsafe fn act(session: *const libi_session, body: impl FnOnce(&Session) -> CallResult) -> libi_result {
-    // SAFETY: as this function asks.
+/// As of [`with`].
+unsafe fn on(session: *const libi_session, body: impl FnOnce(&Session) -> CallResult) -> libi_result {
+    // SAFETY: as for this function.
     unsafe { with(session, |own| body(own.get()?)) }
 }
 
 /// # Safety
-/// The session is NULL, or what C was given.
-unsafe fn look<R: Copy>(session: *const libi_session, nothing: R, body: impl FnOnce(&Session) -> R) -> R {
-    // SAFETY: as this function asks.
-    unsafe { ask(session, nothing, |own| own.look().map_or(nothing, body)) }
+/// As of [`with`].
+unsafe fn try_on(
+    session: *const libi_session,
+    body: impl FnOnce(&Session) -> Result<(), Error>,
+) -> libi_result {
+    // SAFETY: as for this function.
+    unsafe { on(session, |session| body(session).map_err(CallError::from)) }
 }

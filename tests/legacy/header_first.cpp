@@ -9,7 +9,7 @@
 
 bool is_right_before() {
   libi_hosts *hosts = libi_hosts_new();
-  bool is_ok = libi_hosts_parse(hosts, "n[1-2]") == LIBI_OK;
+  bool is_ok = libi_hosts_add_list(hosts, "n[1-2]") == LIBI_RESULT_OK;
   libi_hosts_free(hosts);
   return is_ok && is_right();
 }

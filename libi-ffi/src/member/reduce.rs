@@ -1,151 +1,167 @@
-//! Arrays of numbers, combined element by element.
+//! Reductions of arrays of numbers.
 
-use libc::c_void;
+use libc::{c_int, c_void};
 use libi::{Bytes, Member, Number, Op, Rank};
 
 use super::into::{CallerBuffer, wait_into};
 use super::{libi_member, start};
+use crate::args::from_c;
+use crate::error::{CallError, CallResult};
 use crate::object::with;
 use crate::pending::{Outcome, libi_pending, nothing};
-use crate::result::{CallError, CallResult, libi_millis, libi_result};
+use crate::result::{libi_result, libi_timeout};
 
-/// What the elements of an array are: one of LIBI_ELEMENT_…. Since 0.1.
-pub type libi_element = i32;
+/// The type of the elements of an array. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_element {
+    /// uint8_t.
+    LIBI_ELEMENT_U8 = 0,
+    /// int32_t.
+    LIBI_ELEMENT_I32 = 1,
+    /// uint32_t.
+    LIBI_ELEMENT_U32 = 2,
+    /// int64_t.
+    LIBI_ELEMENT_I64 = 3,
+    /// uint64_t.
+    LIBI_ELEMENT_U64 = 4,
+    /// float.
+    LIBI_ELEMENT_F32 = 5,
+    /// double.
+    LIBI_ELEMENT_F64 = 6,
+}
 
-/// uint8_t. Since 0.1.
-pub const LIBI_ELEMENT_U8: libi_element = 0;
-/// int32_t. Since 0.1.
-pub const LIBI_ELEMENT_I32: libi_element = 1;
-/// uint32_t. Since 0.1.
-pub const LIBI_ELEMENT_U32: libi_element = 2;
-/// int64_t. Since 0.1.
-pub const LIBI_ELEMENT_I64: libi_element = 3;
-/// uint64_t. Since 0.1.
-pub const LIBI_ELEMENT_U64: libi_element = 4;
-/// float. Since 0.1.
-pub const LIBI_ELEMENT_F32: libi_element = 5;
-/// double. Since 0.1.
-pub const LIBI_ELEMENT_F64: libi_element = 6;
+/// cbindgen:ignore
+pub type libi_element_arg = c_int;
 
-/// What is done with two elements: one of LIBI_OP_…. Since 0.1.
-pub type libi_op = i32;
+/// How two elements are combined. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_op {
+    /// Sum. Integers wrap around.
+    LIBI_OP_SUM = 0,
+    /// Minimum. NaN only if both are.
+    LIBI_OP_MIN = 1,
+    /// Maximum. NaN only if both are.
+    LIBI_OP_MAX = 2,
+    /// Bitwise and. Not for floating-point numbers.
+    LIBI_OP_AND = 3,
+    /// Bitwise or. Not for floating-point numbers.
+    LIBI_OP_OR = 4,
+}
 
-/// They are added; integers wrap around. Since 0.1.
-pub const LIBI_OP_SUM: libi_op = 0;
-/// The lesser stays. Of floating-point numbers, one that is no number loses. Since 0.1.
-pub const LIBI_OP_MIN: libi_op = 1;
-/// The greater stays. Of floating-point numbers, one that is no number loses. Since 0.1.
-pub const LIBI_OP_MAX: libi_op = 2;
-/// Bits that both have. Not of floating-point numbers. Since 0.1.
-pub const LIBI_OP_AND: libi_op = 3;
-/// Bits that one of them has. Not of floating-point numbers. Since 0.1.
-pub const LIBI_OP_OR: libi_op = 4;
+/// cbindgen:ignore
+pub type libi_op_arg = c_int;
 
-/// Has the root get everybody's arrays, combined element by element inside the tree: count elements in result, which may be the
-/// same memory as numbers, and is not looked at elsewhere. Nothing has to be aligned. A sum of floating-point numbers may differ in its last
-/// bits from one run to the next.
+/// Combines the arrays of all members element by element; the root gets the result, which has
+/// count elements too. result may be the same memory as numbers, and is ignored at other members.
+/// Nothing has to be aligned. Sums of floating-point numbers may differ in their last bits
+/// between runs.
 ///
-/// LIBI_ERR_ARGUMENT if there is no such element or operation; LIBI_ERR_MISMATCH if elements, counts or operations differ. Since 0.1.
+/// Also returns LIBI_ERR_ARGUMENT if the element or the operation is unknown, or they do not fit;
+/// LIBI_ERR_MISMATCH if elements, operations or counts of members differ. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_reduce(
     member: *mut libi_member,
     root: u32,
-    element: libi_element,
-    op: libi_op,
+    element: libi_element_arg,
+    op: libi_op_arg,
     numbers: *const c_void,
     count: usize,
     result: *mut c_void,
-    timeout: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { blocking(member, Some(root), ArrayArg { element, op, numbers, count }, result, timeout) }
+    // SAFETY: as documented in the header.
+    unsafe { waiting(member, Some(root), ArrayArg { element, op, numbers, count }, result, timeout) }
 }
 
-/// As libi_member_reduce(), and does not wait: the root gets the array in part 0 of what libi_pending_take() gives. Since 0.1.
+/// Starts libi_member_reduce(). The root gets the array in part 0 of the data. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_start_reduce(
     member: *mut libi_member,
     root: u32,
-    element: libi_element,
-    op: libi_op,
+    element: libi_element_arg,
+    op: libi_op_arg,
     numbers: *const c_void,
     count: usize,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { started(member, Some(root), ArrayArg { element, op, numbers, count }, pending) }
+    // SAFETY: as documented in the header.
+    unsafe { starting(member, Some(root), ArrayArg { element, op, numbers, count }, pending) }
 }
 
-/// As libi_member_reduce(), with the result for everybody. Since 0.1.
+/// As libi_member_reduce(), with the result at all members. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_allreduce(
     member: *mut libi_member,
-    element: libi_element,
-    op: libi_op,
+    element: libi_element_arg,
+    op: libi_op_arg,
     numbers: *const c_void,
     count: usize,
     result: *mut c_void,
-    timeout: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { blocking(member, None, ArrayArg { element, op, numbers, count }, result, timeout) }
+    // SAFETY: as documented in the header.
+    unsafe { waiting(member, None, ArrayArg { element, op, numbers, count }, result, timeout) }
 }
 
-/// As libi_member_allreduce(), and does not wait: the array is in part 0 of what libi_pending_take() gives. Since 0.1.
+/// Starts libi_member_allreduce(). The array is in part 0 of the data. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_member_start_allreduce(
     member: *mut libi_member,
-    element: libi_element,
-    op: libi_op,
+    element: libi_element_arg,
+    op: libi_op_arg,
     numbers: *const c_void,
     count: usize,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { started(member, None, ArrayArg { element, op, numbers, count }, pending) }
+    // SAFETY: as documented in the header.
+    unsafe { starting(member, None, ArrayArg { element, op, numbers, count }, pending) }
 }
 
-/// What C gives of an array.
+/// The array and the operation, as C passes them.
 #[derive(Clone, Copy)]
 struct ArrayArg {
-    element: libi_element,
-    op: libi_op,
+    element: libi_element_arg,
+    op: libi_op_arg,
     numbers: *const c_void,
     count: usize,
 }
 
 impl ArrayArg {
     fn op(&self) -> CallResult<Op> {
-        let op = match self.op {
+        let op = from_c!(self.op, "libi_op", libi_op {
             LIBI_OP_SUM => Op::Sum,
             LIBI_OP_MIN => Op::Min,
             LIBI_OP_MAX => Op::Max,
             LIBI_OP_AND => Op::And,
             LIBI_OP_OR => Op::Or,
-            other => return Err(CallError::argument(format!("there is no operation {other}"))),
-        };
-        if matches!(op, Op::And | Op::Or) && matches!(self.element, LIBI_ELEMENT_F32 | LIBI_ELEMENT_F64) {
-            return Err(CallError::argument("bits of floating-point numbers cannot be combined"));
+        })?;
+        let is_float = self.element == libi_element::LIBI_ELEMENT_F32 as c_int
+            || self.element == libi_element::LIBI_ELEMENT_F64 as c_int;
+        if matches!(op, Op::And | Op::Or) && is_float {
+            return Err(CallError::argument("floating-point numbers have no bitwise operations"));
         }
         Ok(op)
     }
 
-    /// The array, in memory that is aligned.
+    /// A copy of the array in aligned memory.
     ///
     /// # Safety
-    /// There are as many.
+    /// There are `count` numbers of this type.
     unsafe fn array<T: Number>(&self) -> CallResult<Vec<T>> {
         let Some(length) =
             self.count.checked_mul(size_of::<T>()).filter(|length| isize::try_from(*length).is_ok())
         else {
-            return Err(CallError::argument(format!("there cannot be {} numbers", self.count)));
+            return Err(CallError::argument(format!("an array cannot have {} numbers", self.count)));
         };
         if self.numbers.is_null() && length > 0 {
             return Err(CallError::null("numbers"));
         }
         let mut array: Vec<T> = Vec::with_capacity(self.count);
         if length > 0 {
-            // SAFETY: there is room for as many bytes, and they are, as this function asks; all bytes make a number.
+            // SAFETY: the vector has this capacity; the rest as for this function. Any bytes are
+            // a number.
             unsafe {
                 array.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(self.numbers.cast(), length);
                 array.set_len(self.count);
@@ -157,23 +173,23 @@ impl ArrayArg {
 
 /// The bytes of an array.
 fn bytes_of<T: Number>(numbers: &[T]) -> &[u8] {
-    // SAFETY: numbers have no bytes that are not theirs.
+    // SAFETY: numbers have no padding.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "it takes what has come")]
-fn array<T: Number>(numbers: Vec<T>) -> Outcome {
+#[allow(clippy::needless_pass_by_value, reason = "it is passed as a function of the result")]
+fn array_outcome<T: Number>(numbers: Vec<T>) -> Outcome {
     Outcome::Parts(vec![Bytes::copy_from_slice(bytes_of(&numbers))])
 }
 
 fn array_or_nothing<T: Number>(numbers: Option<Vec<T>>) -> Outcome {
-    numbers.map_or(Outcome::Nothing, array)
+    numbers.map_or(Outcome::Nothing, array_outcome)
 }
 
-/// Calls the function for the type of an element.
+/// Calls the function for the type of an element, or `otherwise` with an error.
 macro_rules! for_element {
-    ($given:expr, $function:ident($($argument:expr),*), $none:expr) => {
-        match $given.element {
+    ($array:expr, $function:ident($($argument:expr),*), $otherwise:expr) => {
+        from_c!($array.element, "libi_element", libi_element {
             LIBI_ELEMENT_U8 => $function::<u8>($($argument),*),
             LIBI_ELEMENT_I32 => $function::<i32>($($argument),*),
             LIBI_ELEMENT_U32 => $function::<u32>($($argument),*),
@@ -181,93 +197,96 @@ macro_rules! for_element {
             LIBI_ELEMENT_U64 => $function::<u64>($($argument),*),
             LIBI_ELEMENT_F32 => $function::<f32>($($argument),*),
             LIBI_ELEMENT_F64 => $function::<f64>($($argument),*),
-            other => $none(CallError::argument(format!("there is no element {other}"))),
-        }
+        })
+        .unwrap_or_else($otherwise)
     };
 }
 
 /// # Safety
-/// As the header asks of libi_member_reduce().
-unsafe fn blocking(
+/// As documented in the header for libi_member_reduce().
+unsafe fn waiting(
     member: *mut libi_member,
     root: Option<u32>,
-    given: ArrayArg,
+    array: ArrayArg,
     result: *mut c_void,
-    timeout: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     unsafe {
-        let none = |fault| with(member, |_| Err(fault));
-        for_element!(given, blocking_of(member, root, given, result, timeout), none)
+        let otherwise = |error| with(member, |_| Err(error));
+        for_element!(array, wait_for_element(member, root, array, result, timeout), otherwise)
     }
 }
 
 /// # Safety
-/// As of [`blocking`].
-unsafe fn blocking_of<T: Number>(
+/// As of [`waiting`].
+unsafe fn wait_for_element<T: Number>(
     member: *mut libi_member,
     root: Option<u32>,
-    given: ArrayArg,
+    array: ArrayArg,
     result: *mut c_void,
-    timeout: libi_millis,
+    timeout: libi_timeout,
 ) -> libi_result {
     let prepare = |member: &Member| -> CallResult<(Op, Vec<T>, Option<CallerBuffer>)> {
         let gets = root.is_none_or(|root| root == member.rank().0);
-        // SAFETY: as this function asks.
-        let (op, numbers) = (given.op()?, unsafe { given.array::<T>() }?);
-        let room = CallerBuffer::new(result, size_of_val(&*numbers), "result");
-        Ok((op, numbers, if gets { Some(room?) } else { None }))
+        // SAFETY: as for this function.
+        let (op, numbers) = (array.op()?, unsafe { array.array::<T>() }?);
+        let buffer = CallerBuffer::new(result, size_of_val(&*numbers), "result");
+        Ok((op, numbers, if gets { Some(buffer?) } else { None }))
     };
-    let put = |room: CallerBuffer, came: &[T]| room.put(0, given.count * size_of::<T>(), bytes_of(came));
-    // SAFETY: as this function asks.
+    let put =
+        |buffer: CallerBuffer, result: &[T]| buffer.put(0, array.count * size_of::<T>(), bytes_of(result));
+    // SAFETY: as for this function.
     unsafe {
         if let Some(root) = root {
             let begin = |member: &Member| {
-                let (op, numbers, room) = prepare(member)?;
-                Ok((member.reduce(Rank(root), &numbers, op), room))
+                let (op, numbers, buffer) = prepare(member)?;
+                Ok((member.reduce(Rank(root), &numbers, op), buffer))
             };
-            wait_into(member, timeout, begin, |room, came| came.map_or(Ok(()), |came| put(room, &came)))
+            wait_into(member, timeout, begin, |buffer, result| {
+                result.map_or(Ok(()), |result| put(buffer, &result))
+            })
         } else {
             let begin = |member: &Member| {
-                let (op, numbers, room) = prepare(member)?;
-                Ok((member.allreduce(&numbers, op), room))
+                let (op, numbers, buffer) = prepare(member)?;
+                Ok((member.allreduce(&numbers, op), buffer))
             };
-            wait_into(member, timeout, begin, |room, came| put(room, &came))
+            wait_into(member, timeout, begin, |buffer, result| put(buffer, &result))
         }
     }
 }
 
 /// # Safety
-/// As the header asks of libi_member_start_reduce().
-unsafe fn started(
+/// As documented in the header for libi_member_start_reduce().
+unsafe fn starting(
     member: *mut libi_member,
     root: Option<u32>,
-    given: ArrayArg,
+    array: ArrayArg,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     unsafe {
-        let none = |fault| start(member, pending, |_| Err(fault), nothing);
-        for_element!(given, started_of(member, root, given, pending), none)
+        let otherwise = |error| start(member, pending, |_| Err(error), nothing);
+        for_element!(array, start_element(member, root, array, pending), otherwise)
     }
 }
 
 /// # Safety
-/// As of [`started`].
-unsafe fn started_of<T: Number>(
+/// As of [`starting`].
+unsafe fn start_element<T: Number>(
     member: *mut libi_member,
     root: Option<u32>,
-    given: ArrayArg,
+    array: ArrayArg,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     unsafe {
         if let Some(root) = root {
-            let begin = |member: &Member| Ok(member.reduce(Rank(root), &given.array::<T>()?, given.op()?));
+            let begin = |member: &Member| Ok(member.reduce(Rank(root), &array.array::<T>()?, array.op()?));
             start(member, pending, begin, array_or_nothing)
         } else {
-            let begin = |member: &Member| Ok(member.allreduce(&given.array::<T>()?, given.op()?));
-            start(member, pending, begin, array)
+            let begin = |member: &Member| Ok(member.allreduce(&array.array::<T>()?, array.op()?));
+            start(member, pending, begin, array_outcome)
         }
     }
 }

@@ -1,101 +1,117 @@
-//! How hosts are reached.
+//! How processes are started on hosts.
 
-use libc::c_char;
-use libi::{Backend, LaunchOptions, OsBytes, Rsh, Shell, Ssh, SshHosts, SshProfile};
+use libc::{c_char, c_int};
+use libi::{Backend, LaunchOptions, Local, OsBytes, Rsh, Shell, Ssh, SshHosts, SshProfile};
 
-use super::{libi_options, limit, set};
-use crate::args;
+use super::{libi_options, limit};
+use crate::args::{self, from_c};
+use crate::error::{CallError, CallResult};
 use crate::hosts::{self, libi_hosts};
-use crate::result::{CallError, CallResult, LIBI_ERR_STATE, libi_millis, libi_result};
+use crate::object::change;
+use crate::result::libi_result::LIBI_ERR_STATE;
+use crate::result::{libi_result, libi_timeout};
 
-/// All hosts are this machine, whatever they are called; as at first. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_via_local(options: *mut libi_options) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Backend::default())) }
+/// How processes are started on hosts. Since 0.1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum libi_backend {
+    /// Directly on hosts that are this machine, by ssh on all others. A host is this machine if its
+    /// entry has neither user nor port, and its name is localhost, the host name or an address of
+    /// this machine.
+    LIBI_BACKEND_AUTO = 0,
+    /// All on this machine, whatever the names of the hosts: for tests.
+    LIBI_BACKEND_LOCAL = 1,
+    /// ssh, with the user's configuration.
+    LIBI_BACKEND_SSH = 2,
+    /// rsh. It sends in plaintext: see libi_options_set_allow_plain().
+    LIBI_BACKEND_RSH = 3,
+    /// The rsh of rsh-redone, as in Debian, whose options differ.
+    LIBI_BACKEND_RSH_REDONE = 4,
+    /// Another program that is called like ssh: its arguments, "-l USER" and "-p PORT" where the
+    /// host list has them, the host, the command. It is killed when the process that called it
+    /// ends; on this machine it must not exec the command if that is to be detached.
+    LIBI_BACKEND_SHELL = 5,
 }
 
-/// Hosts are reached by ssh as it is configured. The functions with ssh in their names say more. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_via_ssh(options: *mut libi_options) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Backend::Ssh(Ssh::new()))) }
-}
+/// cbindgen:ignore
+pub type libi_backend_arg = c_int;
 
-/// Hosts are reached by rsh; by that of rsh-redone, which is Debian's, if redone is true. It has to be allowed by
-/// libi_options_allow_plain(), since everybody on the network can read along and interfere. Since 0.1.
+/// Sets how processes are started on hosts, and resets all options of the backend. The default is
+/// LIBI_BACKEND_AUTO. program is the
+/// path or name of the remote shell, which each launching host looks up. NULL is the usual
+/// program; LIBI_BACKEND_SHELL has none; LIBI_BACKEND_AUTO and LIBI_BACKEND_LOCAL ignore it.
+///
+/// Call it before the other functions for remote shells. Returns LIBI_OK, LIBI_ERR_NULL if a
+/// needed program is NULL, or LIBI_ERR_ARGUMENT if there is no such backend. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_via_rsh(options: *mut libi_options, redone: bool) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Backend::Rsh(if redone { Rsh::redone() } else { Rsh::new() }))) }
-}
-
-/// Hosts are reached by a program that is called as ssh is: its arguments, "-l USER" and "-p PORT" where the host list has
-/// them, the host, the command. It is killed with the process that has called it: on this machine it must not turn into the
-/// command by exec where that is to be released. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_via_shell(
+pub unsafe extern "C" fn libi_options_set_backend(
     options: *mut libi_options,
+    backend: libi_backend_arg,
     program: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe { choose(options, || Ok(Backend::Shell(Shell::new(args::os_bytes(program, "the program")?)))) }
-}
-
-/// Which program is called as ssh, rsh or the other shell: a path, or a name to be looked up wherever a launch is made.
-/// LIBI_ERR_STATE if nothing is called. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_set_program(
-    options: *mut libi_options,
-    program: *const c_char,
-) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        set(options, |options| {
-            let program = args::os_bytes(program, "the program")?;
-            match options.backend.as_mut().unwrap_or(&mut Backend::default()) {
-                Backend::Ssh(ssh) => ssh.program = program,
-                Backend::Rsh(rsh) => rsh.program = program,
-                Backend::Shell(shell) => shell.program = program,
-                Backend::Local(_) => return Err(wrong("a remote shell", "ssh, rsh or shell")),
+        change(options, |options: &mut LaunchOptions| {
+            let needed = || args::os_bytes(program, "the program");
+            let chosen = from_c!(backend, "libi_backend", libi_backend {
+                LIBI_BACKEND_AUTO => None,
+                LIBI_BACKEND_LOCAL => Some(Backend::Local(Local)),
+                LIBI_BACKEND_SSH => Some(Backend::Ssh(Ssh::new())),
+                LIBI_BACKEND_RSH => Some(Backend::Rsh(Rsh::new())),
+                LIBI_BACKEND_RSH_REDONE => Some(Backend::Rsh(Rsh::redone())),
+                LIBI_BACKEND_SHELL => Some(Backend::Shell(Shell::new(needed()?))),
+            });
+            options.backend = chosen?;
+            if let Some(program) = optional(program)? {
+                match &mut options.backend {
+                    Some(Backend::Ssh(ssh)) => ssh.program = program,
+                    Some(Backend::Rsh(rsh)) => rsh.program = program,
+                    _ => {}
+                }
             }
             Ok(())
         })
     }
 }
 
-/// Adds an argument that rsh or the other shell is called with before all else. LIBI_ERR_STATE if it is neither. Since 0.1.
+/// Appends an argument that rsh or another shell is called with, before all others.
+///
+/// Returns LIBI_OK, or LIBI_ERR_STATE if the backend is neither. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_add_shell_arg(
     options: *mut libi_options,
     arg: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        set(options, |options| {
+        change(options, |options: &mut LaunchOptions| {
             let arg = args::os_bytes(arg, "the argument")?;
-            match options.backend.as_mut().unwrap_or(&mut Backend::default()) {
-                Backend::Rsh(rsh) => rsh.args.push(arg),
-                Backend::Shell(shell) => shell.args.push(arg),
-                Backend::Ssh(_) | Backend::Local(_) => return Err(wrong("an argument", "rsh or shell")),
+            match &mut options.backend {
+                Some(Backend::Rsh(rsh)) => rsh.args.push(arg),
+                Some(Backend::Shell(shell)) => shell.args.push(arg),
+                _ => {
+                    return Err(wrong("an argument", "rsh or another shell"));
+                }
             }
             Ok(())
         })
     }
 }
 
-/// The option that the other shell takes before a user; NULL if there is none. LIBI_ERR_STATE without such a shell. Since 0.1.
+/// Sets the option by which another shell takes a user; NULL if it has none. "-l" by default.
+///
+/// Returns LIBI_OK, or LIBI_ERR_STATE if the backend is not LIBI_BACKEND_SHELL. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_set_user_option(
+pub unsafe extern "C" fn libi_options_set_shell_user_option(
     options: *mut libi_options,
     option: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        set(options, |options| {
+        change(options, |options: &mut LaunchOptions| {
             let option = optional(option)?;
             let Some(Backend::Shell(shell)) = &mut options.backend else {
-                return Err(wrong("such an option", "shell"));
+                return Err(wrong("the user option", "another shell"));
             };
             shell.user = option;
             Ok(())
@@ -103,155 +119,146 @@ pub unsafe extern "C" fn libi_options_set_user_option(
     }
 }
 
-/// The option that rsh or the other shell takes before a port; NULL if there is none. LIBI_ERR_STATE without one of them. Since
-/// 0.1.
+/// Sets the option by which rsh or another shell takes a port; NULL if it has none.
+///
+/// Returns LIBI_OK, or LIBI_ERR_STATE if the backend is neither. Since 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_set_port_option(
+pub unsafe extern "C" fn libi_options_set_shell_port_option(
     options: *mut libi_options,
     option: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        set(options, |options| {
+        change(options, |options: &mut LaunchOptions| {
             let option = optional(option)?;
-            match options.backend.as_mut().unwrap_or(&mut Backend::default()) {
-                Backend::Rsh(rsh) => rsh.port = option,
-                Backend::Shell(shell) => shell.port = option,
-                Backend::Ssh(_) | Backend::Local(_) => return Err(wrong("such an option", "rsh or shell")),
+            match &mut options.backend {
+                Some(Backend::Rsh(rsh)) => rsh.port = option,
+                Some(Backend::Shell(shell)) => shell.port = option,
+                _ => {
+                    return Err(wrong("the port option", "rsh or another shell"));
+                }
             }
             Ok(())
         })
     }
 }
 
-/// Whom to be, with rsh, on hosts of which the list says nothing; NULL for whoever launches. LIBI_ERR_STATE without rsh. Since
-/// 0.1.
+/// Sets the remote user of rsh for hosts whose entry does not say; NULL, the default, is the user
+/// that runs the launching process.
+///
+/// Returns LIBI_OK, or LIBI_ERR_STATE if the backend is not rsh. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_rsh_user(
     options: *mut libi_options,
     user: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        set(options, |options| {
+        change(options, |options: &mut LaunchOptions| {
             let user = args::optional(user, |user| args::text(user, "the user"))?.map(str::to_owned);
-            let Some(Backend::Rsh(rsh)) = &mut options.backend else { return Err(wrong("a user", "rsh")) };
+            let Some(Backend::Rsh(rsh)) = &mut options.backend else {
+                return Err(wrong("the remote user", "rsh"));
+            };
             rsh.user = user;
             Ok(())
         })
     }
 }
 
-/// Whether parts of your configuration of ssh are replaced for speed. This gives up safety from quantum computers for these
-/// connections, Kerberos, compression, and learning new host keys; it takes ssh 8.0. LIBI_ERR_STATE without ssh. Since 0.1.
+/// Sets whether parts of the ssh configuration are replaced for speed. Such connections have no
+/// post-quantum key exchange, no Kerberos and no compression, and do not learn new host keys.
+/// Needs ssh 8.0.
+///
+/// Returns LIBI_OK, or LIBI_ERR_STATE if the backend is not ssh. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_ssh_fast(options: *mut libi_options, fast: bool) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_ssh(options, |ssh| {
-            ssh.profile = if fast { SshProfile::Fast } else { SshProfile::Own };
+        change(options, |options: &mut LaunchOptions| {
+            ssh_of(options)?.profile = if fast { SshProfile::Fast } else { SshProfile::Own };
             Ok(())
         })
     }
 }
 
-/// The configuration file that ssh uses in place of the user's; everybody who launches reads it, on its own host. NULL for the
-/// user's. LIBI_ERR_STATE without ssh. Since 0.1.
+/// Sets the configuration file of ssh. Every launching host reads the file on its own machine.
+/// NULL, the default, is the user's configuration.
+///
+/// Returns LIBI_OK, or LIBI_ERR_STATE if the backend is not ssh. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_ssh_config(
     options: *mut libi_options,
     path: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_ssh(options, |ssh| {
-            ssh.config = optional(path)?;
+        change(options, |options: &mut LaunchOptions| {
+            ssh_of(options)?.config = optional(path)?;
             Ok(())
         })
     }
 }
 
-/// Adds an option of ssh as in its configuration, such as "StrictHostKeyChecking=accept-new"; of two that set the same, the first
-/// counts. LIBI_ERR_STATE without ssh. Since 0.1.
+/// Adds an option of ssh as its configuration has it, such as "StrictHostKeyChecking=accept-new",
+/// for some hosts or, if hosts is NULL, for all. Options for some hosts come before those for
+/// all; of two that set the same, the first counts.
+///
+/// Returns LIBI_OK, LIBI_ERR_STATE if the backend is not ssh, or the first failure of the list.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_add_ssh_option(
-    options: *mut libi_options,
-    option: *const c_char,
-) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe {
-        with_ssh(options, |ssh| {
-            ssh.options.push(args::os_bytes(option, "the option")?);
-            Ok(())
-        })
-    }
-}
-
-/// Adds an option of ssh for some hosts, which comes before those for all. The list is copied. LIBI_ERR_STATE without ssh. Since
-/// 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_add_ssh_option_for(
     options: *mut libi_options,
     hosts: *const libi_hosts,
     option: *const c_char,
 ) -> libi_result {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     unsafe {
-        with_ssh(options, |ssh| {
-            let options = vec![args::os_bytes(option, "the option")?];
-            ssh.hosts.push(SshHosts { hosts: hosts::copy(hosts)?, options });
+        change(options, |options: &mut LaunchOptions| {
+            let ssh = ssh_of(options)?;
+            let option = args::os_bytes(option, "the option")?;
+            if hosts.is_null() {
+                ssh.options.push(option);
+            } else {
+                ssh.hosts.push(SshHosts { hosts: hosts::copy(hosts)?, options: vec![option] });
+            }
             Ok(())
         })
     }
 }
 
-/// How long ssh may take to connect; it is rounded up to seconds, and at first 10. LIBI_ERR_STATE without ssh. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_options_set_ssh_timeout(
-    options: *mut libi_options,
-    timeout: libi_millis,
-) -> libi_result {
-    // SAFETY: as the header asks.
-    unsafe {
-        with_ssh(options, |ssh| {
-            ssh.connect_timeout = limit(timeout, "the time to connect")?;
-            Ok(())
-        })
-    }
-}
-
-/// # Safety
-/// As of [`set`].
-unsafe fn choose(options: *mut libi_options, backend: impl FnOnce() -> CallResult<Backend>) -> libi_result {
-    let body = |options: &mut LaunchOptions| {
-        options.backend = Some(backend()?);
-        Ok(())
-    };
-    // SAFETY: as this function asks.
-    unsafe { set(options, body) }
-}
-
-/// # Safety
-/// As of [`set`].
-unsafe fn with_ssh(options: *mut libi_options, body: impl FnOnce(&mut Ssh) -> CallResult) -> libi_result {
-    let body = |options: &mut LaunchOptions| match options.backend.as_mut().unwrap_or(&mut Backend::default())
-    {
-        Backend::Ssh(ssh) => body(ssh),
-        _ => Err(wrong("an option of ssh", "ssh")),
-    };
-    // SAFETY: as this function asks.
-    unsafe { set(options, body) }
-}
-
-/// A word, or NULL for none.
+/// Sets how long ssh may take to connect, rounded up to seconds; 10 s by default.
 ///
+/// Returns LIBI_OK, LIBI_ERR_STATE if the backend is not ssh, or LIBI_ERR_ARGUMENT if it is less
+/// than 1 ms. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_ssh_connect_timeout(
+    options: *mut libi_options,
+    timeout: libi_timeout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            ssh_of(options)?.connect_timeout = limit(timeout, "the connect timeout")?;
+            Ok(())
+        })
+    }
+}
+
+fn ssh_of(options: &mut LaunchOptions) -> CallResult<&mut Ssh> {
+    match &mut options.backend {
+        Some(Backend::Ssh(ssh)) => Ok(ssh),
+        _ => Err(wrong("an option of ssh", "ssh")),
+    }
+}
+
 /// # Safety
 /// It is NULL, or a string.
-unsafe fn optional(given: *const c_char) -> CallResult<Option<OsBytes>> {
-    // SAFETY: as this function asks.
-    args::optional(given, |given| unsafe { args::os_bytes(given, "it") })
+unsafe fn optional(string: *const c_char) -> CallResult<Option<OsBytes>> {
+    // SAFETY: as for this function.
+    args::optional(string, |string| unsafe { args::os_bytes(string, "the option") })
 }
 
 fn wrong(what: &str, backend: &str) -> CallError {
-    CallError::new(LIBI_ERR_STATE, format!("{what} can be set after libi_options_via_ has chosen {backend}"))
+    let text = format!("{what} can be set after libi_options_set_backend() has chosen {backend}");
+    CallError::new(LIBI_ERR_STATE, text)
 }

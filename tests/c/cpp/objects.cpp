@@ -1,4 +1,4 @@
-// What include/libi.hpp has beside its documentation: everything in it called once, by a program that is its own member.
+// Calls everything in include/libi.hpp once. The program is its own member.
 
 #include <array>
 #include <cstdlib>
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 #define CHECK(what)                                                                                  \
     do {                                                                                             \
         if (!(what)) {                                                                               \
-            std::cerr << __FILE__ << ":" << __LINE__ << ": not so: " << #what << std::endl;          \
+            std::cerr << __FILE__ << ":" << __LINE__ << ": false: " << #what << std::endl;          \
             std::exit(1);                                                                            \
         }                                                                                            \
     } while (0)
@@ -42,10 +42,11 @@ bool says(const libi::error &error, const char *part) { return std::string(error
 
 void descriptions() {
     libi::hosts list("n[1-2]:2");
-    list.parse("n3").parse_file("n4 # a comment\n").add("n5", 3);
-    CHECK(list.size() == 5 && list.processes() == 9 && list.name(4) == "n5" && list.slots(4) == 3 && list.name(5).empty());
+    list.add_list("n3").add_file_text("n4 # a comment\n").add_host("n5", 3);
+    CHECK(list.size() == 5 && list.processes() == 9 && std::string(list.entry(4).name) == "n5");
+    CHECK(list.entry(4).processes == 3 && !list.entry(5).name);
     CHECK(list.place(4, LIBI_PLACE_CYCLIC).fold() == "n[1-4]:1" || list.processes() == 4);
-    libi::error wrong = thrown([&] { list.parse("n[1"); });
+    libi::error wrong = thrown([&] { list.add_list("n[1"); });
     CHECK(wrong.code() == LIBI_ERR_HOSTS && says(wrong, "never closed") && list.processes() == 4);
     CHECK(!libi::hosts().add_job());
 
@@ -56,16 +57,17 @@ void descriptions() {
     CHECK(list.get() == behind && !moved);
     moved.reset(list.release());
     CHECK(!list && moved.get() == behind);
-    CHECK(thrown([&] { list.parse("n1"); }).code() == LIBI_ERR_NULL);
-    CHECK(says(thrown([&] { list.parse("n1"); }), "NULL"));
+    CHECK(thrown([&] { list.add_list("n1"); }).code() == LIBI_ERR_NULL);
+    CHECK(says(thrown([&] { list.add_list("n1"); }), "NULL"));
 
     CHECK(thrown([] { libi::distribution(0, "x").env("a=b", "c"); }).code() == LIBI_ERR_ARGUMENT);
     CHECK(thrown([] { libi::options().ssh_option("BatchMode=yes"); }).code() == LIBI_ERR_STATE);
     libi::options how;
-    how.require_all().require(1).until_up().spares(moved).deadline(5s).rule(LIBI_RULE_GRACE, 100ms).rule(LIBI_RULE_ATTEMPTS, 1);
-    how.input().output_to_events().output_to_files("/nowhere").output_dropped().links(LIBI_LINKS_CHANNEL).allow_plain();
-    how.via_rsh().via_shell("x").via_ssh().ssh_option("BatchMode=yes").via_local();
-    CHECK(libi_options_rule(how.get(), LIBI_RULE_GRACE) == 100 && libi_options_rule(how.get(), LIBI_RULE_ATTEMPTS) == 1);
+    how.min_hosts(0).min_hosts(1).settle(1s).spares(libi::hosts("n1")).local_hosts(libi::hosts()).deadline(5s).rule(LIBI_RULE_KILL_GRACE, 100ms).rule(LIBI_RULE_ATTEMPTS, 1);
+    how.input().output(LIBI_OUTPUT_EVENTS).output(LIBI_OUTPUT_FILES, "/nowhere").output(LIBI_OUTPUT_DISCARD).links(LIBI_LINKS_CHANNEL);
+    how.allow_plain().backend(LIBI_BACKEND_RSH).backend(LIBI_BACKEND_SHELL, "x");
+    how.backend(LIBI_BACKEND_SSH).ssh_option("BatchMode=yes").backend(LIBI_BACKEND_LOCAL);
+    CHECK(libi_options_rule(how.get(), LIBI_RULE_KILL_GRACE) == 100 && libi_options_rule(how.get(), LIBI_RULE_ATTEMPTS) == 1);
 
     std::array<std::uint16_t, 2> numbers{{1, 2}};
     CHECK(libi::bytes(numbers).size() == 4 && libi::bytes(std::string("a\0b", 3)).size() == 3 && libi::bytes("abc").size() == 3);
@@ -75,9 +77,8 @@ void descriptions() {
 /// What a member of the first session does: each call, and whether it is as it should be.
 void talk(libi::member &me) {
     std::uint32_t rank = me.rank(), size = me.size();
-    CHECK(size == 4 && me.is_master() == (rank == 0) && me.host() == rank / 2 && me.host_name() == (rank < 2 ? "a" : "b"));
-    libi::data order = me.recv(soon);
-    CHECK(me.is_master() ? order.str() == "begin" : order.str().empty());
+    CHECK(size == 4 && me.is_master() == (rank == 0) && me.host() == rank / 2 && me.host_name() == (rank < 2 ? "a" : "b") && me.ranks(LIBI_RANKS_ABSENT).empty());
+    libi::data order = me.is_master() ? me.recv(soon) : libi::data();
     CHECK(me.broadcast(0, order.str(), soon).str() == "begin");
 
     std::string mine(rank, 'x');
@@ -99,7 +100,7 @@ void talk(libi::member &me) {
     CHECK((me.recv_from((rank + 3) % size, 7, soon).numbers<std::uint32_t>() == std::vector<std::uint32_t>{(rank + 3) % size, 99}));
     CHECK(thrown([&] { me.recv_from((rank + 3) % size, 7, -1s); }).code() == LIBI_ERR_TIMED_OUT);
 
-    me.put("key " + std::to_string(rank), mine, LIBI_SPREAD_DENSE, soon);
+    me.put("key " + std::to_string(rank), mine, LIBI_KEY_REPLICATED, soon);
     me.fence(soon);
     libi::data found = me.find("key 3", soon);
     CHECK(found && found.str() == "xxx" && !me.find("no such key", soon) && me.get_value("key 1", libi::forever).str() == "x");
@@ -113,34 +114,46 @@ void talk(libi::member &me) {
     libi_pending *finding = nullptr;
     CHECK(libi_member_start_find(me.get(), "no such key", &finding) == LIBI_OK);
     CHECK(!libi::pending(finding).wait(soon));
+    me.gather_to_front(me.broadcast_from_front(soon).str() + mine, soon);
     libi::pending never = me.start_recv();
-    if (me.is_master()) {
-        CHECK(!never.wait_for(1ms));
+    if (!me.is_master()) {
+        CHECK(thrown([&] { never.wait(soon); }).code() == LIBI_ERR_NOT_MASTER);
+    } else {
+        CHECK(!never.wait_for(1ms) && me.next_timeout() == libi::forever);
         never.cancel();
         CHECK(thrown([&] { never.poll(); }).code() == LIBI_ERR_CANCELLED);
     }
-    me.start_send("all is well").wait(soon);
-    me.send("truly", soon);
+    if (me.is_master()) {
+        me.start_send("all is well").wait(soon);
+        me.send("truly", soon);
+    }
     me.barrier(soon);
 }
 
 int serve(libi::member me, const std::string &role) {
     if (role == "talks") talk(me);
-    if (role == "waits") me.recv(libi::forever);
+    if (role == "waits") me.recv_from(me.rank(), 0, libi::forever);
     std::cout << "rank " << me.rank() << std::endl;
-    if (role == "leaves") me.finalize(soon);
-    else me.finish(soon);
+    if (role == "leaves") me.detach(soon);
+    else me.drain(soon);
     return 0;
+}
+
+/// All hosts are this machine.
+libi::options local() {
+    libi::options options;
+    options.backend(LIBI_BACKEND_LOCAL);
+    return options;
 }
 
 void front(const std::string &self) {
     libi::distribution talks(5, self), leaves(6, self);
-    talks.on("a:2,b:2").arg("talks").env("X", "y").directory("/");
-    leaves.on(libi::hosts("c")).arg("leaves");
+    talks.host_list("a:2,b:2").arg("talks").env("X", "y").directory("/");
+    leaves.hosts(libi::hosts("c")).arg("leaves");
     libi::front_end front;
-    CHECK(!front.report() && front.descriptor() >= 0 && front.patience() == libi::forever && !front.next_event(0s));
-    std::vector<libi::session> both = front.launch({talks, leaves});
-    CHECK(both.size() == 2 && both[0].id() == 5 && both[0].size() == 4 && both[1].id() == 6);
+    CHECK(!front.report() && front.descriptor() >= 0 && front.next_timeout() == libi::forever && !front.next_event(0s));
+    std::vector<libi::session> both = front.launch({talks, leaves}, local());
+    CHECK(both.size() == 2 && both[0].number() == 5 && both[0].size() == 4 && both[1].number() == 6);
     CHECK(both[0].report().is_up() && both[0].report().hosts() == 2 && both[0].report().joined() == 2);
     CHECK(both[0].report().took() > 0us && both[0].report().failure(0).empty());
     CHECK(both[0].report().text().find("2 hosts joined with 4 members") != std::string::npos);
@@ -149,6 +162,9 @@ void front(const std::string &self) {
     CHECK(where.size() == 4 && where.hosts() == 2 && where.host_name(1) == "b" && where.host_name_of(1) == "a" && where.host_name_of(4).empty());
     both[0].start_send("begin").wait(soon);
     libi::pending well = both[0].start_recv();
+    both[0].broadcast("all ", soon);
+    libi::data all = both[0].gather(soon);
+    CHECK(all.size() == 4 && all.str(3) == "all xxx");
     try {
         CHECK(well.wait(soon).str() == "all is well" && both[0].recv(soon).str() == "truly");
     } catch (const libi::error &error) {
@@ -157,22 +173,24 @@ void front(const std::string &self) {
         std::exit(1);
     }
 
-    int done = 0, exited = 0, released = 0, printed = 0;
+    int done = 0, exited = 0, detached = 0, printed = 0;
     while (libi::event event = front.next_event(soon)) {
         printed += event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 1 && event.output().str().substr(0, 5) == "rank ";
         exited += event.kind() == LIBI_EVENT_EXITED && event.exit() == LIBI_EXIT_CODE && event.exit_value() == 0;
-        released += event.kind() == LIBI_EVENT_RELEASED && event.session() == 6 && event.rank() == 0;
-        CHECK(event.kind() != LIBI_EVENT_LOST && event.host_name().empty() && event.failure().empty());
+        detached += event.kind() == LIBI_EVENT_DETACHED && event.session() == 6 && event.rank() == 0;
+        CHECK(event.kind() != LIBI_EVENT_LOST && event.failure().empty() && !event.text().empty());
+        CHECK(event.host_name().empty() == (event.kind() != LIBI_EVENT_EXITED));
         if (event.kind() == LIBI_EVENT_DONE && ++done == 2) break;
     }
-    CHECK(done == 2 && exited == 4 && released == 1 && printed == 5);
+    CHECK(done == 2 && exited == 4 && detached == 1 && printed == 5);
     both[0].wait_done(soon);
+    CHECK(both[0].ranks(LIBI_RANKS_ENDED).size() == 4 && both[0].ranks(LIBI_RANKS_LOST).empty());
 
     // A loop of one's own, and sessions that end in different ways.
     libi::front_end looped(LIBI_PROGRESS_MANUAL);
     libi::distribution waits(7, self);
-    waits.on("a:2").arg("waits");
-    libi::session session = looped.start(waits, libi::options().input());
+    waits.host_list("a:2").arg("waits");
+    libi::session session = looped.start(waits, local().input());
     while (session.stage() == LIBI_STAGE_LAUNCHING) looped.dispatch();
     session.wait_up(soon);
     session.write("nobody reads this", soon);
@@ -180,14 +198,14 @@ void front(const std::string &self) {
     CHECK(thrown([&] { session.wait_done(0s); }).code() == LIBI_ERR_TIMED_OUT);
     session.kill(9);
     session.wait_done(soon);
-    session = looped.launch(waits);
+    session = looped.launch(waits, local());
     session.terminate(1s);
     CHECK(session.stage() == LIBI_STAGE_OVER && thrown([&] { session.send("x", soon); }).code() != LIBI_OK);
 
-    libi::error failed = thrown([&] { front.launch(libi::distribution(8, "/no/such/program").on("a")); });
+    libi::error failed = thrown([&] { front.launch(libi::distribution(8, "/no/such/program").host_list("a"), local()); });
     CHECK(failed.code() == LIBI_ERR_NOT_LAUNCHED && says(failed, "a"));
     CHECK(front.report() && !front.report().is_up() && !front.report().failure(0).empty());
-    CHECK(thrown([] { libi::front_end(99); }).code() == LIBI_ERR_ARGUMENT);
+    CHECK(thrown([] { libi::front_end(static_cast<libi_progress>(99)); }).code() == LIBI_ERR_ARGUMENT);
     CHECK(std::string(libi::error(LIBI_ERR_BUSY, "").what()) == libi_result_text(LIBI_ERR_BUSY));
 }
 

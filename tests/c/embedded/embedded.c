@@ -24,21 +24,26 @@ static int play(libi_front *front, const char *program, const char *hosts, const
 {
   libi_distribution *what = libi_distribution_new(1, program);
   const libi_distribution *all[1];
+  libi_options *how = libi_options_new();
   libi_session *session;
   libi_event *event;
+  libi_event_info info;
   int ended = 0, done = 0;
   all[0] = what;
-  DONE(what, libi_distribution_set_host_list(what, hosts), libi_distribution_error);
-  DONE(what, libi_distribution_set_args(what, args), libi_distribution_error);
-  DONE(front, libi_front_launch(front, all, 1, NULL, &session, 1), libi_front_error);
+  DONE(libi_distribution_set_host_list(what, hosts));
+  DONE(libi_distribution_set_args(what, args));
+  DONE(libi_options_set_backend(how, LIBI_BACKEND_LOCAL, NULL));
+  DONE(libi_front_launch(front, all, 1, how, &session, 1));
+  libi_options_free(how);
   while (!done) {
-    DONE(front, libi_front_next_event(front, SOON, &event), libi_front_error);
-    if (libi_event_kind_of(event) == LIBI_EVENT_EXITED) {
+    DONE(libi_front_next_event(front, &event, SOON));
+    DONE(libi_event_query(event, &info, sizeof info));
+    if (info.kind == LIBI_EVENT_EXITED) {
       ended++;
-      if (libi_event_exit(event) == LIBI_EXIT_CODE) codes[libi_event_exit_value(event) & 255]++;
-      *unknown += libi_event_exit(event) == LIBI_EXIT_UNKNOWN;
+      if (info.exit == LIBI_EXIT_CODE) codes[info.exit_value & 255]++;
+      *unknown += info.exit == LIBI_EXIT_UNKNOWN;
     }
-    done = libi_event_kind_of(event) == LIBI_EVENT_DONE;
+    done = info.kind == LIBI_EVENT_DONE;
     libi_event_free(event);
   }
   libi_session_free(session);
@@ -161,13 +166,16 @@ static void signals_of_its_own(void)
   libi_front *front = new_front(LIBI_PROGRESS_THREAD);
   libi_distribution *what = libi_distribution_new(1, member_program);
   const libi_distribution *all[1];
+  libi_options *how = libi_options_new();
   libi_session *session;
   int round;
   all[0] = what;
   CHECK(sigemptyset(&set) == 0 && sigaddset(&set, SIGUSR1) == 0 && sigaddset(&set, SIGTERM) == 0);
   CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0 && pthread_sigmask(SIG_BLOCK, NULL, &before) == 0);
-  DONE(what, libi_distribution_set_args(what, args), libi_distribution_error);
-  DONE(front, libi_front_launch(front, all, 1, NULL, &session, 1), libi_front_error);
+  DONE(libi_distribution_set_args(what, args));
+  DONE(libi_options_set_backend(how, LIBI_BACKEND_LOCAL, NULL));
+  DONE(libi_front_launch(front, all, 1, how, &session, 1));
+  libi_options_free(how);
   for (round = 0; round < 100; round++) {
     CHECK(kill(getpid(), SIGUSR1) == 0); /* whoever does not block it dies of it */
     CHECK(sigtimedwait(&set, NULL, &soon) == SIGUSR1);
@@ -228,11 +236,12 @@ static void broken_pipes(void (*handler)(int))
   CHECK(signal(SIGPIPE, handler) != SIG_ERR);
   front = new_front(LIBI_PROGRESS_THREAD);
   all[0] = what;
-  DONE(what, libi_distribution_set_host_list(what, "a:2"), libi_distribution_error);
-  DONE(what, libi_distribution_set_args(what, args), libi_distribution_error);
-  DONE(how, libi_options_set_input(how, true), libi_options_error);
-  DONE(front, libi_front_launch(front, all, 1, how, &session, 1), libi_front_error);
-  DONE(session, libi_session_kill(session, SIGKILL), libi_session_error);
+  DONE(libi_distribution_set_host_list(what, "a:2"));
+  DONE(libi_distribution_set_args(what, args));
+  DONE(libi_options_set_backend(how, LIBI_BACKEND_LOCAL, NULL));
+  DONE(libi_options_set_input(how, true));
+  DONE(libi_front_launch(front, all, 1, how, &session, 1));
+  DONE(libi_session_kill(session, SIGKILL));
   do { /* until it is known that nobody is there */
     result = libi_session_write(session, bytes, sizeof bytes, 100);
     CHECK(result == LIBI_OK || result == LIBI_ERR_TIMED_OUT || result == LIBI_ERR_ENDED);

@@ -1,4 +1,4 @@
-/* What C tests check with: a program ends with status 1, having said where, as soon as something is not as it should be. */
+/* Checks of the tests in C: the program prints where a check has failed, and exits with status 1. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -13,25 +13,25 @@
 #define CHECK(what)                                                                  \
   do {                                                                               \
     if (!(what)) {                                                                   \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);             \
+      fprintf(stderr, "%s:%d: false: %s\n", __FILE__, __LINE__, #what);             \
       exit(1);                                                                       \
     }                                                                                \
   } while (0)
 
 static inline void check_code(const char *file, int line, const char *call, libi_result found, libi_result wanted,
-                              const char *said)
+                              const char *text)
 {
   if (found != wanted) {
-    fprintf(stderr, "%s:%d: %s gives %d (%s), not %d: %s\n", file, line, call, (int)found, libi_result_text(found),
-            (int)wanted, said ? said : "");
+    fprintf(stderr, "%s:%d: %s returns %d (%s), not %d: %s\n", file, line, call, (int)found, libi_result_text(found),
+            (int)wanted, text ? text : "");
     exit(1);
   }
 }
 
-/* The call gives this code. */
+/* The call returns this code. */
 #define GIVES(wanted, call) check_code(__FILE__, __LINE__, #call, (call), (wanted), NULL)
-/* The call succeeds; otherwise it is shown what the object says. */
-#define DONE(object, call, said) check_code(__FILE__, __LINE__, #call, (call), LIBI_OK, said(object))
+/* The call succeeds; otherwise the last error is shown. */
+#define DONE(call) check_code(__FILE__, __LINE__, #call, (call), LIBI_OK, libi_last_error())
 
 static inline void check_text(const char *file, int line, const char *found, const char *part)
 {

@@ -1,4 +1,4 @@
-/* Launches that come up, that do not, and that do in some way; and all that is reported of them. */
+/* Launches that succeed, fail, or succeed in part, and their reports. */
 
 #include "parts.h"
 #include "play.h"
@@ -11,37 +11,45 @@ void two_sessions_side_by_side(void)
   libi_distribution *a = members(5, "x[1-2]:2", first), *b = members(9, "y", second);
   const libi_distribution *both[2];
   libi_session *sessions[3];
+  libi_options *how = local_options();
+  libi_session_info session;
   libi_layout *layout;
+  libi_layout_info laid_out;
   libi_report *report;
-  libi_micros seq, rem;
+  libi_report_info info;
+  libi_report_host_info host;
+  libi_report_replacement_info replacement;
   struct seen seen;
-  uint32_t joined, failed, waiting, direct, fell_back, ranks[8];
+  uint32_t ranks[8];
   both[0] = a;
   both[1] = b;
-  GIVES(LIBI_ERR_LENGTH, libi_front_launch(front, both, 2, NULL, sessions, 1));
-  SAYS("room for 1 of 2", libi_front_error(front));
-  DONE(front, libi_front_launch(front, both, 2, NULL, sessions, 3), libi_front_error);
+  GIVES(LIBI_ERR_LENGTH, libi_front_launch(front, both, 2, how, sessions, 1));
+  SAYS("room for 1 of 2", libi_last_error());
+  DONE(libi_front_launch(front, both, 2, how, sessions, 3));
   CHECK(sessions[0] && sessions[1] && !sessions[2]);
-  CHECK(libi_session_id(sessions[0]) == 5 && libi_session_size(sessions[0]) == 4);
-  CHECK(libi_session_id(sessions[1]) == 9 && libi_session_size(sessions[1]) == 1);
-  CHECK(libi_session_stage(sessions[0]) >= LIBI_STAGE_UP);
-  DONE(sessions[0], libi_session_tally(sessions[0], &joined, &failed, &waiting), libi_session_error);
-  CHECK(joined == 2 && failed == 0 && waiting == 0);
-  DONE(sessions[0], libi_session_links(sessions[0], &direct, &fell_back), libi_session_error);
-  layout = libi_session_layout(sessions[0]);
-  CHECK(libi_layout_size(layout) == 4 && libi_layout_host_of(layout, 3) == 1);
+  DONE(libi_session_query(sessions[1], &session, sizeof session));
+  CHECK(session.number == 9 && session.size == 1);
+  DONE(libi_session_query(sessions[0], &session, sizeof session));
+  CHECK(session.number == 5 && session.size == 4 && session.stage >= LIBI_STAGE_UP);
+  CHECK(session.joined == 2 && session.failed == 0 && session.waiting == 0);
+  CHECK(session.direct + session.fell_back <= 2);
+  DONE(libi_session_layout(sessions[0], &layout));
+  DONE(libi_layout_query(layout, &laid_out, sizeof laid_out));
+  CHECK(laid_out.size == 4 && laid_out.session == 5);
   libi_layout_free(layout);
-  DONE(sessions[0], libi_session_report(sessions[0], &report), libi_session_error);
-  CHECK(libi_report_is_up(report) && libi_report_session(report) == 5 && libi_report_took(report) > 0);
-  CHECK(libi_report_hosts(report) == 2 && libi_report_joined(report) == 2);
-  SAME("x2", libi_report_host_name(report, 1));
-  CHECK(libi_report_host_members(report, 1) == 2 && libi_report_host_attempts(report, 1) == 1);
-  CHECK(libi_report_host_launcher(report, 0) == -1 && libi_report_host_started(report, 0) >= 0);
-  CHECK(libi_report_host_greeted(report, 0) > 0 && libi_report_host_joined(report, 0) >= 0);
-  CHECK(libi_report_host_direct(report, 1) == -1 && !libi_report_failure(report, 1));
-  CHECK(!libi_report_host_name(report, 2) && libi_report_host_started(report, 2) == -1);
-  CHECK(libi_report_replaced(report) == 0 && !libi_report_flat_host(report) && !libi_report_flat_failure(report));
-  GIVES(LIBI_NONE, libi_report_cost(report, &seq, &rem));
+  DONE(libi_session_report(sessions[0], &report));
+  DONE(libi_report_query(report, &info, sizeof info));
+  CHECK(info.is_up && info.session == 5 && info.took > 0 && info.hosts == 2 && info.joined == 2);
+  CHECK(info.replacements == 0 && !info.flat_host && !info.flat_failure);
+  CHECK(info.cost_seq == -1 && info.cost_rem == -1); /* two hosts are too few to say */
+  DONE(libi_report_host(report, 0, &host, sizeof host));
+  CHECK(host.launcher == -1 && host.started >= 0 && host.hello > 0 && host.joined >= 0);
+  DONE(libi_report_host(report, 1, &host, sizeof host));
+  SAME("x2", host.name);
+  CHECK(host.members == 2 && host.attempts == 1 && host.direct == -1 && !host.failure);
+  GIVES(LIBI_NONE, libi_report_host(report, 2, &host, sizeof host));
+  CHECK(!host.name && !host.members);
+  GIVES(LIBI_NONE, libi_report_replacement(report, 0, &replacement, sizeof replacement));
   SAYS("2 hosts joined with 4 members", libi_report_text(report));
   SAYS("traceEvents", libi_report_json(report));
   SAYS("<svg", libi_report_svg(report));
@@ -52,14 +60,16 @@ void two_sessions_side_by_side(void)
   CHECK(seen.up == 2 && seen.exited == 5 && seen.codes[3] == 4 && seen.codes[0] == 1 && !seen.lost);
   SAME("first\n", seen.out);
   SAME("second\n", seen.err);
-  DONE(sessions[1], libi_session_wait_done(sessions[1], SOON), libi_session_error);
-  CHECK(libi_session_lost(sessions[0], ranks, 2) == 4 && ranks[0] == 0 && ranks[1] == 1);
-  CHECK(libi_session_lost(sessions[0], NULL, 0) == 4);
+  DONE(libi_session_wait_done(sessions[1], SOON));
+  CHECK(libi_session_ranks(sessions[0], LIBI_RANKS_ENDED, ranks, 2) == 4 && ranks[0] == 0 && ranks[1] == 1);
+  CHECK(libi_session_ranks(sessions[0], LIBI_RANKS_ENDED, NULL, 0) == 4);
+  CHECK(libi_session_ranks(sessions[0], LIBI_RANKS_LOST, NULL, 0) == 0);
   libi_session_free(sessions[0]);
   libi_session_free(sessions[1]);
   libi_distribution_free(a);
   libi_distribution_free(b);
   libi_front_free(front);
+  libi_options_free(how);
 }
 
 void hosts_that_fail(void)
@@ -69,57 +79,67 @@ void hosts_that_fail(void)
   libi_front *front = new_front(LIBI_PROGRESS_THREAD);
   libi_distribution *what = members(1, "good1,bad1,bad2", args);
   const libi_distribution *all[1];
-  const libi_failure *failure;
   libi_hosts *spares = libi_hosts_new();
   libi_session *session;
   libi_report *report;
+  libi_report_info info;
+  libi_report_host_info host;
+  libi_report_replacement_info replacement;
+  libi_failure_info failure;
   libi_event *event;
   const char *why;
   struct seen seen;
   all[0] = what;
   GIVES(LIBI_ERR_NOT_LAUNCHED, libi_front_launch(front, all, 1, how, &session, 1));
   CHECK(!session);
-  SAYS("bad[1-2]  unknown host name", why = libi_front_error(front));
-  DONE(front, libi_front_report(front, &report), libi_front_error);
-  CHECK(!libi_report_is_up(report) && libi_report_joined(report) == 1);
-  failure = libi_report_failure(report, 1);
-  CHECK(libi_failure_phase(failure) == LIBI_PHASE_STARTING && libi_failure_cause(failure) == LIBI_CAUSE_EXITED);
-  CHECK(libi_failure_exit(failure) == LIBI_EXIT_CODE && libi_failure_exit_value(failure) == 255);
-  CHECK(libi_failure_elapsed(failure) > 0 && libi_failure_member(failure) == -1);
-  SAME("unknown host name", libi_failure_refusal(failure));
-  SAYS("Could not resolve hostname", libi_failure_evidence(failure));
-  SAYS("bad1", libi_failure_tail(failure));
-  SAYS("exited 255", libi_failure_text(failure));
+  SAYS("bad[1-2]  unknown host name", libi_last_error());
+  DONE(libi_front_report(front, &report));
+  DONE(libi_report_query(report, &info, sizeof info));
+  CHECK(!info.is_up && info.joined == 1);
+  DONE(libi_report_host(report, 1, &host, sizeof host));
+  DONE(libi_failure_query(host.failure, &failure, sizeof failure));
+  CHECK(failure.phase == LIBI_PHASE_STARTING && failure.cause == LIBI_CAUSE_EXITED);
+  CHECK(failure.exit == LIBI_EXIT_CODE && failure.exit_value == 255);
+  CHECK(failure.elapsed > 0 && failure.member == -1);
+  SAME("unknown host name", failure.shell_error);
+  SAYS("Could not resolve hostname", failure.evidence);
+  SAYS("bad1", failure.tail);
+  SAYS("exited 255", failure.text);
   libi_report_free(report);
 
-  /* What is enough, and who takes whose place. */
-  DONE(how, libi_options_require(how, 2), libi_options_error);
-  DONE(spares, libi_hosts_parse(spares, "good2"), libi_hosts_error);
-  DONE(how, libi_options_set_spares(how, spares), libi_options_error);
-  DONE(front, libi_front_start(front, all, 1, how, &session, 1), libi_front_error);
-  DONE(session, libi_session_wait_up(session, SOON), libi_session_error);
-  DONE(session, libi_session_report(session, &report), libi_session_error);
-  CHECK(libi_report_is_up(report) && libi_report_joined(report) == 2 && libi_report_replaced(report) == 1);
-  SAYS("bad", libi_report_replaced_name(report, 0));
-  SAME("good2", libi_report_replaced_by(report, 0));
-  CHECK(libi_report_replaced_host(report, 0) >= 1);
-  SAYS("Could not resolve", libi_failure_evidence(libi_report_replaced_failure(report, 0)));
-  CHECK(!libi_report_replaced_name(report, 1) && !libi_report_replaced_by(report, 1));
-  CHECK(libi_report_replaced_host(report, 1) == -1 && !libi_report_replaced_failure(report, 1));
+  /* Fewer hosts are enough, and a spare replaces one. */
+  DONE(libi_options_set_min_hosts(how, 2));
+  DONE(libi_hosts_add_list(spares, "good2"));
+  DONE(libi_options_set_spares(how, spares));
+  DONE(libi_front_start(front, all, 1, how, &session, 1));
+  DONE(libi_session_wait_up(session, SOON));
+  DONE(libi_session_report(session, &report));
+  DONE(libi_report_query(report, &info, sizeof info));
+  CHECK(info.is_up && info.joined == 2 && info.replacements == 1);
+  DONE(libi_report_replacement(report, 0, &replacement, sizeof replacement));
+  SAYS("bad", replacement.name);
+  SAME("good2", replacement.spare);
+  CHECK(replacement.host >= 1);
+  DONE(libi_failure_query(replacement.failure, &failure, sizeof failure));
+  SAYS("Could not resolve", failure.evidence);
+  GIVES(LIBI_NONE, libi_report_replacement(report, 1, &replacement, sizeof replacement));
+  CHECK(!replacement.name && !replacement.failure);
   libi_report_free(report);
-  seen = watch(front, 2); /* the one that was given up is told of, too */
+  GIVES(LIBI_ERR_NULL, libi_session_report(session, NULL));
+  why = libi_last_error();
+  seen = watch(front, 2); /* including the session that was given up */
   CHECK(seen.given_up == 1 && seen.codes[0] == 2);
-  while (libi_front_next_event(front, 0, &event) == LIBI_OK) libi_event_free(event);
-  CHECK(libi_front_error(front) == why); /* that nothing has happened since is no failure */
+  while (libi_front_next_event(front, &event, 0) == LIBI_OK) libi_event_free(event);
+  CHECK(libi_last_error() == why); /* LIBI_NOT_YET is not a failure */
   libi_session_free(session);
 
-  /* A launch that does not come up while nobody waits. */
-  DONE(how, libi_options_require_all(how), libi_options_error);
-  DONE(how, libi_options_set_spares(how, NULL), libi_options_error);
-  DONE(front, libi_front_start(front, all, 1, how, &session, 1), libi_front_error);
+  /* A launch that fails before the program waits for it. */
+  DONE(libi_options_set_min_hosts(how, 0));
+  DONE(libi_options_set_spares(how, NULL));
+  DONE(libi_front_start(front, all, 1, how, &session, 1));
   GIVES(LIBI_ERR_NOT_LAUNCHED, libi_session_wait_up(session, SOON));
-  SAYS("bad[1-2]", libi_session_error(session));
-  CHECK(libi_session_stage(session) >= LIBI_STAGE_GIVEN_UP);
+  SAYS("bad[1-2]", libi_last_error());
+  CHECK(stage_of(session) >= LIBI_STAGE_GIVEN_UP);
   libi_session_free(session);
   libi_distribution_free(what);
   libi_hosts_free(spares);
@@ -134,14 +154,16 @@ void hosts_that_cannot_launch_each_other(void)
   libi_front *front = new_front(LIBI_PROGRESS_THREAD);
   libi_session *session;
   libi_report *report;
-  libi_micros seq = -1, rem = -1;
-  DONE(how, libi_options_set_cost(how, 2000, 20000), libi_options_error);
+  libi_report_info info;
+  libi_failure_info failure;
+  DONE(libi_options_set_cost(how, 2000, 20000));
   session = launch(front, "n[00-63]", args, how);
-  DONE(session, libi_session_report(session, &report), libi_session_error);
-  CHECK(libi_report_flat_host(report) != NULL);
-  SAYS("Permission denied", libi_failure_text(libi_report_flat_failure(report)));
-  CHECK(libi_report_cost(report, &seq, &rem) == LIBI_OK && seq > 0 && rem > 10000);
-  GIVES(LIBI_ERR_NULL, libi_report_cost(report, NULL, &rem));
+  DONE(libi_session_report(session, &report));
+  DONE(libi_report_query(report, &info, sizeof info));
+  CHECK(info.flat_host != NULL);
+  DONE(libi_failure_query(info.flat_failure, &failure, sizeof failure));
+  SAYS("Permission denied", failure.text);
+  CHECK(info.cost_seq > 0 && info.cost_rem > 10000);
   libi_report_free(report);
   libi_session_free(session);
   libi_options_free(how);

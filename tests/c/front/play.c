@@ -6,35 +6,39 @@ const char *member_program, *shell, *directory;
 
 void see(struct seen *seen, const libi_event *event)
 {
-  libi_event_kind kind = libi_event_kind_of(event);
-  seen->up += kind == LIBI_EVENT_UP;
-  seen->given_up += kind == LIBI_EVENT_GIVEN_UP;
-  seen->released += kind == LIBI_EVENT_RELEASED;
-  seen->done += kind == LIBI_EVENT_DONE;
-  if (kind == LIBI_EVENT_OUTPUT) {
-    char *to = libi_event_stream(event) == 2 ? seen->err : seen->out;
-    size_t length = libi_event_length(event);
-    CHECK(libi_event_stream(event) == 1 || libi_event_stream(event) == 2);
-    CHECK(strlen(to) + length < sizeof seen->out);
-    strncat(to, (const char *)libi_event_bytes(event), length);
+  libi_event_info info;
+  DONE(libi_event_query(event, &info, sizeof info));
+  CHECK(info.text && *info.text);
+  seen->up += info.kind == LIBI_EVENT_UP;
+  seen->given_up += info.kind == LIBI_EVENT_GIVEN_UP;
+  seen->detached += info.kind == LIBI_EVENT_DETACHED;
+  seen->done += info.kind == LIBI_EVENT_DONE;
+  if (info.kind == LIBI_EVENT_OUTPUT) {
+    char *to = info.stream == 2 ? seen->err : seen->out;
+    CHECK(info.stream == 1 || info.stream == 2);
+    CHECK(strlen(to) + info.length < sizeof seen->out);
+    strncat(to, (const char *)info.bytes, info.length);
   } else {
-    CHECK(!libi_event_bytes(event) && libi_event_length(event) == 0 && libi_event_stream(event) == 0);
+    CHECK(!info.bytes && info.length == 0 && info.stream == 0);
   }
-  if (kind == LIBI_EVENT_EXITED) {
+  if (info.kind == LIBI_EVENT_EXITED) {
     seen->exited++;
-    if (libi_event_exit(event) == LIBI_EXIT_CODE) seen->codes[libi_event_exit_value(event) & 255]++;
-    if (libi_event_exit(event) == LIBI_EXIT_SIGNAL) seen->signals[libi_event_exit_value(event)]++;
+    if (info.exit == LIBI_EXIT_CODE) seen->codes[info.exit_value & 255]++;
+    if (info.exit == LIBI_EXIT_SIGNAL) seen->signals[info.exit_value]++;
   } else {
-    CHECK(libi_event_exit(event) == LIBI_EXIT_NONE && libi_event_exit_value(event) == 0);
+    CHECK(info.exit == LIBI_EXIT_NONE && info.exit_value == 0);
   }
-  CHECK((libi_event_rank(event) >= 0) ==
-        (kind == LIBI_EVENT_OUTPUT || kind == LIBI_EVENT_EXITED || kind == LIBI_EVENT_RELEASED));
-  if (kind == LIBI_EVENT_LOST) {
+  CHECK((info.rank >= 0) ==
+        (info.kind == LIBI_EVENT_OUTPUT || info.kind == LIBI_EVENT_EXITED || info.kind == LIBI_EVENT_DETACHED));
+  if (info.kind == LIBI_EVENT_LOST) {
+    libi_failure_info failure;
     seen->lost++;
-    CHECK(libi_event_host(event) >= 0 && libi_event_host_name(event));
-    CHECK(libi_failure_text(libi_event_failure(event)));
+    snprintf(seen->lost_host, sizeof seen->lost_host, "%s", info.host_name);
+    CHECK(info.host >= 0);
+    DONE(libi_failure_query(info.failure, &failure, sizeof failure));
+    CHECK(failure.text);
   } else {
-    CHECK(libi_event_host(event) == -1 && !libi_event_host_name(event) && !libi_event_failure(event));
+    CHECK(info.host == -1 && !info.host_name == (info.kind != LIBI_EVENT_EXITED) && !info.failure);
   }
 }
 
@@ -44,7 +48,7 @@ struct seen watch(libi_front *front, int sessions)
   libi_event *event;
   memset(&seen, 0, sizeof seen);
   while (seen.done + seen.given_up < sessions) {
-    DONE(front, libi_front_next_event(front, SOON, &event), libi_front_error);
+    DONE(libi_front_next_event(front, &event, SOON));
     see(&seen, event);
     libi_event_free(event);
   }
@@ -54,9 +58,16 @@ struct seen watch(libi_front *front, int sessions)
 libi_distribution *members(uint32_t session, const char *hosts, const char *const *args)
 {
   libi_distribution *members = libi_distribution_new(session, member_program);
-  DONE(members, libi_distribution_set_host_list(members, hosts), libi_distribution_error);
-  DONE(members, libi_distribution_set_args(members, args), libi_distribution_error);
+  DONE(libi_distribution_set_host_list(members, hosts));
+  DONE(libi_distribution_set_args(members, args));
   return members;
+}
+
+libi_options *local_options(void)
+{
+  libi_options *options = libi_options_new();
+  DONE(libi_options_set_backend(options, LIBI_BACKEND_LOCAL, NULL));
+  return options;
 }
 
 libi_front *new_front(libi_progress progress)
@@ -70,9 +81,11 @@ libi_session *launch(libi_front *front, const char *hosts, const char *const *ar
 {
   libi_distribution *what = members(1, hosts, args);
   const libi_distribution *all[1];
+  libi_options *local = local_options();
   libi_session *session;
   all[0] = what;
-  DONE(front, libi_front_launch(front, all, 1, how, &session, 1), libi_front_error);
+  DONE(libi_front_launch(front, all, 1, how ? how : local, &session, 1));
+  libi_options_free(local);
   libi_distribution_free(what);
   return session;
 }
@@ -82,10 +95,17 @@ libi_options *through_shell(const char *faults)
   char path[512];
   FILE *file;
   libi_options *how = libi_options_new();
-  DONE(how, libi_options_via_shell(how, shell), libi_options_error);
-  DONE(how, libi_options_set_loopback(how, true), libi_options_error);
+  DONE(libi_options_set_backend(how, LIBI_BACKEND_SHELL, shell));
+  DONE(libi_options_set_loopback(how, true));
   snprintf(path, sizeof path, "%s/faults", directory);
   CHECK((file = fopen(path, "w")) != NULL && fputs(faults, file) >= 0 && fclose(file) == 0);
   CHECK(setenv("LIBI_TEST_SHELL", path, 1) == 0);
   return how;
+}
+
+libi_stage stage_of(const libi_session *session)
+{
+  libi_session_info info;
+  DONE(libi_session_query(session, &info, sizeof info));
+  return info.stage;
 }

@@ -1,4 +1,4 @@
-/* What the parts of this program have in common: the member, and how they say that something is wrong. */
+/* Shared by the parts of this program: the member, and checks. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* How long a call that has to succeed may take. */
-#define PATIENCE 30000
+#define TIMEOUT 30000
 
 extern libi_member *me;
 extern uint32_t my_rank, the_size;
@@ -23,8 +23,8 @@ void check_code(const char *file, int line, const char *call, libi_result code, 
 #define CHECK(condition) ((condition) ? (void)0 : wrong(__FILE__, __LINE__, #condition))
 #define GIVES(expected, call) check_code(__FILE__, __LINE__, #call, (call), (expected))
 #define FINE(call) GIVES(LIBI_OK, call)
-/* The text of what failed last with the member has this in it. */
-#define SAYS(text) CHECK(strstr(libi_member_error(me), (text)) != NULL)
+/* The text of the last error has this in it. */
+#define SAYS(text) CHECK(strstr(libi_last_error(), (text)) != NULL)
 
 /* Bytes that differ from each other and with the seed; to be freed. */
 unsigned char *pattern(size_t length, uint32_t seed);

@@ -13,37 +13,37 @@ void mismatch(uint32_t other)
     libi_result code;
     const char *said;
     if (form == 0) {
-      code = my_rank == other ? libi_member_fence(me, PATIENCE) : libi_member_barrier(me, PATIENCE);
-      said = libi_member_error(me);
+      code = my_rank == other ? libi_member_fence(me, TIMEOUT) : libi_member_barrier(me, TIMEOUT);
+      said = libi_last_error();
     } else {
       FINE(my_rank == other ? libi_member_start_fence(me, &pending) : libi_member_start_barrier(me, &pending));
-      code = libi_pending_wait(pending, PATIENCE);
-      said = libi_pending_error(pending);
+      code = libi_pending_wait(pending, TIMEOUT);
+      said = libi_last_error();
     }
     GIVES(LIBI_ERR_MISMATCH, code);
-    snprintf(one, sizeof one, "rank %u has called fence", other);
-    CHECK(strstr(said, one) != NULL && strstr(said, "has called barrier") != NULL);
+    snprintf(one, sizeof one, "rank %u called fence", other);
+    CHECK(strstr(said, one) != NULL && strstr(said, "called barrier") != NULL);
     libi_pending_free(pending);
-    FINE(libi_member_barrier(me, PATIENCE));
+    FINE(libi_member_barrier(me, TIMEOUT));
   }
   /* Lengths that are to be equal, and are not. */
   libi_data *data = NULL;
-  GIVES(LIBI_ERR_MISMATCH, libi_member_allgather_equal(me, "12", my_rank == other ? 1 : 2, &data, PATIENCE));
+  GIVES(LIBI_ERR_MISMATCH, libi_member_allgather(me, LIBI_LENGTHS_EQUAL, "12", my_rank == other ? 1 : 2, &data, TIMEOUT));
   SAYS("rank");
   CHECK(data == NULL);
   uint32_t numbers[2] = {1, 2};
   GIVES(LIBI_ERR_MISMATCH,
         libi_member_allreduce(me, my_rank == other ? LIBI_ELEMENT_I32 : LIBI_ELEMENT_U32, LIBI_OP_SUM, numbers, 2,
-                              numbers, PATIENCE));
+                              numbers, TIMEOUT));
   CHECK(numbers[0] == 1 && numbers[1] == 2);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
   /* Not as many parts as there are members. */
   const void *parts[1] = {"x"};
   size_t lengths[1] = {1};
-  libi_result code = my_rank == other ? libi_member_alltoall(me, parts, lengths, 1, &data, PATIENCE)
-                                      : libi_member_barrier(me, PATIENCE);
+  libi_result code = my_rank == other ? libi_member_alltoall(me, LIBI_LENGTHS_EQUAL, parts, lengths, 1, &data, TIMEOUT)
+                                      : libi_member_barrier(me, TIMEOUT);
   GIVES(my_rank == other ? LIBI_ERR_PARTS : LIBI_ERR_CANCELLED, code);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
 }
 
 /* One comes late, when all others have given up. */
@@ -55,37 +55,37 @@ void impatient(uint32_t late)
     /* They say so when they have. */
     for (uint32_t rank = 0; rank < the_size; rank++)
       if (rank != late) {
-        FINE(libi_member_recv_from(me, rank, 1, &data, PATIENCE));
+        FINE(libi_member_recv_from(me, rank, 1, &data, TIMEOUT));
         libi_data_free(data);
       }
-    code = libi_member_barrier(me, PATIENCE);
+    code = libi_member_barrier(me, TIMEOUT);
     GIVES(LIBI_ERR_CANCELLED, code);
-    SAYS("has given up");
+    SAYS("cancelled");
   } else {
     code = libi_member_barrier(me, 50);
     CHECK(code == LIBI_ERR_TIMED_OUT || code == LIBI_ERR_CANCELLED);
-    SAYS(code == LIBI_ERR_TIMED_OUT ? "patience" : "has given up");
-    FINE(libi_member_send_to(me, late, 1, "", 0, PATIENCE));
+    SAYS(code == LIBI_ERR_TIMED_OUT ? "timed out" : "cancelled");
+    FINE(libi_member_send_to(me, late, 1, "", 0, TIMEOUT));
   }
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
   /* One cancels, and says so to the one that is late. */
   libi_pending *pending = NULL;
   uint32_t hasty = (late + 1) % the_size;
   char name[32];
   if (my_rank == late) {
-    FINE(libi_member_recv_from(me, hasty, 2, &data, PATIENCE));
+    FINE(libi_member_recv_from(me, hasty, 2, &data, TIMEOUT));
     libi_data_free(data);
   }
   FINE(libi_member_start_barrier(me, &pending));
   if (my_rank == hasty) {
     FINE(libi_pending_cancel(pending));
-    FINE(libi_member_send_to(me, late, 2, "", 0, PATIENCE));
+    FINE(libi_member_send_to(me, late, 2, "", 0, TIMEOUT));
   }
-  GIVES(LIBI_ERR_CANCELLED, libi_pending_wait(pending, PATIENCE));
-  snprintf(name, sizeof name, "rank %u has given up", hasty);
-  CHECK(strstr(libi_pending_error(pending), my_rank == hasty ? "cancelled here" : name) != NULL);
+  GIVES(LIBI_ERR_CANCELLED, libi_pending_wait(pending, TIMEOUT));
+  snprintf(name, sizeof name, "rank %u cancelled", hasty);
+  CHECK(strstr(libi_last_error(), my_rank == hasty ? "cancelled here" : name) != NULL);
   libi_pending_free(pending);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
 }
 
 /* One other than the first is killed while all others wait for it. */
@@ -94,29 +94,29 @@ void lost(uint32_t victim)
   char name[32];
   uint32_t ranks[4] = {9, 9, 9, 9};
   libi_data *data = NULL;
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
   if (my_rank == victim)
     raise(SIGKILL);
   snprintf(name, sizeof name, "rank %u", victim);
-  GIVES(LIBI_ERR_PEER_LOST, libi_member_barrier(me, PATIENCE));
+  GIVES(LIBI_ERR_PEER_LOST, libi_member_barrier(me, TIMEOUT));
   SAYS(name);
-  GIVES(LIBI_ERR_PEER_LOST, libi_member_recv_from(me, victim, 0, &data, PATIENCE));
+  GIVES(LIBI_ERR_PEER_LOST, libi_member_recv_from(me, victim, 0, &data, TIMEOUT));
   SAYS(name);
-  CHECK(libi_member_lost(me, NULL, 0) == 1);
-  CHECK(libi_member_lost(me, ranks, 0) == 1 && ranks[0] == 9);
-  CHECK(libi_member_lost(me, ranks, 4) == 1 && ranks[0] == victim && ranks[1] == 9);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, NULL, 0) == 1);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 0) == 1 && ranks[0] == 9);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 4) == 1 && ranks[0] == victim && ranks[1] == 9);
   /* Nobody ends before all have looked. */
   for (uint32_t rank = 1; rank < the_size; rank++)
     if (rank != victim && my_rank == 0) {
-      FINE(libi_member_recv_from(me, rank, 1, &data, PATIENCE));
+      FINE(libi_member_recv_from(me, rank, 1, &data, TIMEOUT));
       libi_data_free(data);
     }
   for (uint32_t rank = 1; rank < the_size; rank++)
     if (rank != victim && my_rank == 0)
-      FINE(libi_member_send_to(me, rank, 1, "", 0, PATIENCE));
+      FINE(libi_member_send_to(me, rank, 1, "", 0, TIMEOUT));
   if (my_rank != 0) {
-    FINE(libi_member_send_to(me, 0, 1, "", 0, PATIENCE));
-    FINE(libi_member_recv_from(me, 0, 1, &data, PATIENCE));
+    FINE(libi_member_send_to(me, 0, 1, "", 0, TIMEOUT));
+    FINE(libi_member_recv_from(me, 0, 1, &data, TIMEOUT));
     libi_data_free(data);
   }
 }
@@ -127,19 +127,19 @@ void absent(uint32_t rank)
   uint32_t ranks[4] = {9, 9, 9, 9};
   libi_data *data = NULL;
   char recv[64] = ".................";
-  CHECK(libi_member_absent(me, NULL, 0) == 2 && libi_member_absent(me, ranks, 1) == 2);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_ABSENT, NULL, 0) == 2 && libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 1) == 2);
   CHECK(ranks[0] == rank && ranks[1] == 9);
-  CHECK(libi_member_absent(me, ranks, 4) == 2 && ranks[1] == rank + 1 && ranks[2] == 9);
-  CHECK(libi_member_lost(me, NULL, 0) == 0);
-  FINE(libi_member_allgather_into(me, "ab", 2, recv, PATIENCE));
+  CHECK(libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 4) == 2 && ranks[1] == rank + 1 && ranks[2] == 9);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, NULL, 0) == 0);
+  FINE(libi_member_allgather_into(me, "ab", 2, recv, TIMEOUT));
   for (uint32_t i = 0; i < the_size; i++)
     CHECK(memcmp(recv + 2 * i, i == rank || i == rank + 1 ? ".." : "ab", 2) == 0);
-  FINE(libi_member_gather_into(me, 0, "cd", 2, recv, PATIENCE));
+  FINE(libi_member_gather_into(me, 0, "cd", 2, recv, TIMEOUT));
   for (uint32_t i = 0; my_rank == 0 && i < the_size; i++)
     CHECK(memcmp(recv + 2 * i, i == rank || i == rank + 1 ? ".." : "cd", 2) == 0);
-  FINE(libi_member_allgather(me, "ab", 2, &data, PATIENCE));
+  FINE(libi_member_allgather(me, LIBI_LENGTHS_ANY, "ab", 2, &data, TIMEOUT));
   CHECK(libi_data_count(data) == the_size && libi_data_length(data, rank) == 0);
   CHECK(libi_data_bytes(data, rank) != NULL && libi_data_length(data, 0) == 2);
   libi_data_free(data);
-  GIVES(LIBI_ERR_ABSENT, libi_member_send_to(me, rank, 0, "x", 1, PATIENCE));
+  GIVES(LIBI_ERR_ABSENT, libi_member_send_to(me, rank, 0, "x", 1, TIMEOUT));
 }

@@ -10,7 +10,7 @@ uint32_t my_rank, the_size;
 
 void wrong(const char *file, int line, const char *what)
 {
-  fprintf(stderr, "rank %u: %s:%d: %s\n  the member says: %s\n", my_rank, file, line, what, libi_member_error(me));
+  fprintf(stderr, "rank %u: %s:%d: %s\n  the last error: %s\n", my_rank, file, line, what, libi_last_error());
   exit(3);
 }
 
@@ -65,15 +65,17 @@ void take_place(libi_progress progress)
   CHECK(libi_member_is_master(me) == (my_rank == 0));
   /* The hosts are called host1, host2 and so on. */
   char name[32];
-  snprintf(name, sizeof name, "host%u", libi_member_host(me) + 1);
-  CHECK(strcmp(libi_member_host_name(me), name) == 0);
-  CHECK(*libi_member_error(me) == 0);
+  libi_member_info info;
+  FINE(libi_member_query(me, &info, sizeof info));
+  CHECK(info.rank == my_rank && info.size == the_size && info.is_master == (my_rank == 0));
+  snprintf(name, sizeof name, "host%u", info.host + 1);
+  CHECK(strcmp(info.host_name, name) == 0);
 }
 
 void leave(void)
 {
-  FINE(libi_member_finish(me, PATIENCE));
-  FINE(libi_member_finish(me, PATIENCE));
+  FINE(libi_member_drain(me, TIMEOUT));
+  FINE(libi_member_drain(me, TIMEOUT));
   libi_member_free(me);
   me = NULL;
   /* The link that it was started with is closed as well. A thread keeps the place until the process ends, and what it needs for that. */

@@ -35,7 +35,7 @@ void forked_before(void)
 {
   linger();
   take_place(LIBI_PROGRESS_THREAD);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
   leave();
 }
 
@@ -48,7 +48,7 @@ void beside(void)
   libi_result code = libi_member_init(LIBI_PROGRESS_THREAD, &me);
   if (code == LIBI_OK)
     code = libi_member_barrier(me, 1000);
-  fprintf(stderr, "%s: %d %s\n", child == 0 ? "child" : "parent", code, libi_member_error(me));
+  fprintf(stderr, "%s: %d %s\n", child == 0 ? "child" : "parent", code, libi_last_error());
   libi_member_free(me);
   me = NULL;
 }
@@ -66,31 +66,31 @@ void forked_after(void)
     alarm(60);
     /* It knows what its parent was told, and can do nothing in its place. */
     CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size);
-    CHECK(libi_member_lost(me, ranks, 1) == 0 && libi_member_patience(me) == -1);
+    CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 && libi_member_next_timeout(me) == -1);
     GIVES(LIBI_ERR_STATE, libi_member_barrier(me, LIBI_FOREVER));
     SAYS("forked");
     GIVES(LIBI_ERR_STATE, libi_member_send_to(me, my_rank, 3, "child", 5, LIBI_FOREVER));
-    GIVES(LIBI_ERR_STATE, libi_member_finish(me, LIBI_FOREVER));
-    GIVES(LIBI_ERR_STATE, libi_member_finalize(me, LIBI_FOREVER));
+    GIVES(LIBI_ERR_STATE, libi_member_drain(me, LIBI_FOREVER));
+    GIVES(LIBI_ERR_STATE, libi_member_detach(me, LIBI_FOREVER));
     GIVES(LIBI_ERR_STATE, libi_member_dispatch(me));
     GIVES(LIBI_ERR_STATE, libi_pending_wait(pending, LIBI_FOREVER));
     GIVES(LIBI_ERR_STATE, libi_pending_poll(pending));
     GIVES(LIBI_ERR_STATE, libi_pending_cancel(pending));
     GIVES(LIBI_ERR_STATE, libi_member_init(LIBI_PROGRESS_THREAD, &second));
-    libi_member_free(second);
+    CHECK(second == NULL);
     libi_pending_free(pending);
     libi_member_free(me);
     _exit(0);
   }
   ends_well(child);
   linger();
-  FINE(libi_member_send_to(me, my_rank, 3, "parent", 6, PATIENCE));
-  FINE(libi_pending_wait(pending, PATIENCE));
+  FINE(libi_member_send_to(me, my_rank, 3, "parent", 6, TIMEOUT));
+  FINE(libi_pending_wait(pending, TIMEOUT));
   FINE(libi_pending_take(pending, &data));
   CHECK(libi_data_length(data, 0) == 6 && memcmp(libi_data_bytes(data, 0), "parent", 6) == 0);
   libi_data_free(data);
   libi_pending_free(pending);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
   leave();
 }
 
@@ -109,7 +109,7 @@ void closed(void)
     printf("to nobody\n");
     fprintf(stderr, "to nobody\n");
     fflush(stdout);
-    FINE(libi_member_barrier(me, PATIENCE));
+    FINE(libi_member_barrier(me, TIMEOUT));
   }
   operations(LIBI_PROGRESS_THREAD);
   leave();
@@ -121,20 +121,20 @@ void twice(void)
   take_place(LIBI_PROGRESS_THREAD);
   for (int i = 0; i < 3; i++) {
     GIVES(LIBI_ERR_STATE, libi_member_init(LIBI_PROGRESS_THREAD, &second));
-    CHECK(strstr(libi_member_error(second), "already") != NULL);
-    libi_member_free(second);
-    FINE(libi_member_barrier(me, PATIENCE));
+    CHECK(strstr(libi_last_error(), "already") != NULL);
+    CHECK(second == NULL);
+    FINE(libi_member_barrier(me, TIMEOUT));
   }
   leave();
   GIVES(LIBI_ERR_STATE, libi_member_init(LIBI_PROGRESS_THREAD, &second));
-  libi_member_free(second);
+  CHECK(second == NULL);
 }
 
 /* Every second one, on whom nobody hangs, ends without a word. */
 void never_finalizes(void)
 {
   printf("rank %u was here\n", my_rank);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
   if (my_rank % 2 == 0)
     leave();
 }
@@ -144,9 +144,9 @@ void finalizes(void)
 {
   const char *directory = getenv("LIBI_TEST_DIRECTORY");
   char path[4096];
-  FINE(libi_member_barrier(me, PATIENCE));
-  FINE(libi_member_finalize(me, PATIENCE));
-  FINE(libi_member_finalize(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
+  FINE(libi_member_detach(me, TIMEOUT));
+  FINE(libi_member_detach(me, TIMEOUT));
   alarm(60);
   snprintf(path, sizeof path, "%s/ended", directory);
   while (access(path, F_OK) != 0)
@@ -166,9 +166,9 @@ void closes_all(void)
   char path[4096];
   int files[FILES], file;
   struct stat found;
-  FINE(libi_member_barrier(me, PATIENCE));
-  FINE(libi_member_finalize(me, PATIENCE));
-  FINE(libi_member_finish(me, PATIENCE)); /* others may hang on it */
+  FINE(libi_member_barrier(me, TIMEOUT));
+  FINE(libi_member_detach(me, TIMEOUT));
+  FINE(libi_member_drain(me, TIMEOUT)); /* others may hang on it */
   alarm(60);
   CHECK(close_range(0, ~0U, 0) == 0);
   for (file = 0; file < FILES; file++) {
@@ -181,8 +181,8 @@ void closes_all(void)
   while (access(path, F_OK) != 0)
     usleep(2000);
   if (my_rank % 2) {
-    GIVES(LIBI_ERR_ENDED, libi_member_barrier(me, PATIENCE));
-    FINE(libi_member_finish(me, PATIENCE));
+    GIVES(LIBI_ERR_ENDED, libi_member_barrier(me, TIMEOUT));
+    FINE(libi_member_drain(me, TIMEOUT));
     libi_member_free(me);
   }
   me = NULL;
@@ -197,18 +197,38 @@ void front(void)
 {
   libi_data *data = NULL;
   libi_pending *received = NULL, *sent = NULL;
-  FINE(libi_member_recv(me, &data, PATIENCE));
-  CHECK(libi_data_count(data) == 1 && (libi_data_length(data, 0) > 0) == (my_rank == 0));
-  FINE(libi_member_send(me, libi_data_bytes(data, 0), libi_data_length(data, 0), PATIENCE));
+  FINE(libi_member_broadcast_from_front(me, &data, TIMEOUT));
+  FINE(libi_member_gather_to_front(me, libi_data_bytes(data, 0), libi_data_length(data, 0), TIMEOUT));
+  libi_data_free(data);
+  FINE(libi_member_start_broadcast_from_front(me, &received));
+  data = taken(received);
+  FINE(libi_member_start_gather_to_front(me, libi_data_bytes(data, 0), my_rank, &sent));
+  CHECK(taken(sent) == NULL);
+  libi_data_free(data);
+  data = NULL;
+  if (my_rank != 0) {
+    GIVES(LIBI_ERR_NOT_MASTER, libi_member_recv(me, &data, TIMEOUT));
+    GIVES(LIBI_ERR_NOT_MASTER, libi_member_send(me, "x", 1, TIMEOUT));
+    SAYS("master");
+    FINE(libi_member_start_recv(me, &received));
+    GIVES(LIBI_ERR_NOT_MASTER, libi_pending_wait(received, TIMEOUT));
+    libi_pending_free(received);
+    CHECK(data == NULL);
+    FINE(libi_member_barrier(me, TIMEOUT));
+    return;
+  }
+  FINE(libi_member_recv(me, &data, TIMEOUT));
+  CHECK(libi_data_count(data) == 1 && libi_data_length(data, 0) > 0);
+  FINE(libi_member_send(me, libi_data_bytes(data, 0), libi_data_length(data, 0), TIMEOUT));
   libi_data_free(data);
   FINE(libi_member_start_recv(me, &received));
-  FINE(libi_pending_wait(received, PATIENCE));
+  FINE(libi_pending_wait(received, TIMEOUT));
   FINE(libi_pending_take(received, &data));
   FINE(libi_member_start_send(me, libi_data_bytes(data, 0), libi_data_length(data, 0), &sent));
   CHECK(taken(sent) == NULL);
   libi_data_free(data);
   libi_pending_free(received);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
 }
 
 /* Writes to one that has gone, with SIGPIPE as the program wants it. */
@@ -220,11 +240,11 @@ void sigpipe(int ignored)
   libi_result code = LIBI_OK;
   signal(SIGPIPE, wanted);
   take_place(LIBI_PROGRESS_THREAD);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
   if (my_rank == the_size - 1)
     _exit(0);
   while (code == LIBI_OK)
-    code = libi_member_send_to(me, the_size - 1, 0, bytes, 100000, PATIENCE);
+    code = libi_member_send_to(me, the_size - 1, 0, bytes, 100000, TIMEOUT);
   GIVES(LIBI_ERR_PEER_LOST, code);
   free(bytes);
   CHECK(sigaction(SIGPIPE, NULL, &found) == 0 && found.sa_handler == wanted);

@@ -11,28 +11,27 @@ libi_data *taken(libi_pending *pending)
   CHECK(pending != NULL);
   switch (way++ % 3) {
   case 0:
-    code = libi_pending_wait(pending, PATIENCE);
+    code = libi_pending_wait(pending, TIMEOUT);
     break;
   case 1:
     while ((code = libi_pending_poll(pending)) == LIBI_NOT_YET)
-      libi_pending_wait_for(pending, 1);
+      libi_pending_wait(pending, 1);
     break;
   default:
-    while ((code = libi_pending_wait_for(pending, 10)) == LIBI_NOT_YET)
+    while ((code = libi_pending_wait(pending, 10)) == LIBI_NOT_YET)
       ;
   }
   if (code != LIBI_OK)
-    fprintf(stderr, "%s\n", libi_pending_error(pending));
+    fprintf(stderr, "%s\n", libi_last_error());
   FINE(code);
   /* It goes on saying the same. */
   FINE(libi_pending_poll(pending));
-  FINE(libi_pending_wait_for(pending, 0));
   FINE(libi_pending_wait(pending, 0));
   FINE(libi_pending_cancel(pending));
   FINE(libi_pending_take(pending, &data));
   libi_data *again = (libi_data *)1;
   GIVES(LIBI_ERR_STATE, libi_pending_take(pending, &again));
-  CHECK(again == NULL && strstr(libi_pending_error(pending), "taken before") != NULL);
+  CHECK(again == NULL && strstr(libi_last_error(), "taken before") != NULL);
   FINE(libi_pending_wait(pending, 0));
   libi_pending_free(pending);
   return data;
@@ -67,11 +66,11 @@ static void broadcasts(uint32_t root, size_t length)
   libi_data *data = NULL;
   libi_pending *pending = NULL;
   /* What others than the root give is not looked at. */
-  FINE(libi_member_broadcast(me, root, mine ? bytes : NULL, length, &data, PATIENCE));
+  FINE(libi_member_broadcast(me, root, mine ? bytes : NULL, length, &data, TIMEOUT));
   has_one(data, length, seed);
   FINE(libi_member_start_broadcast(me, root, mine ? bytes : NULL, length, &pending));
   has_one(taken(pending), length, seed);
-  FINE(libi_member_broadcast_into(me, root, buffer, length, PATIENCE));
+  FINE(libi_member_broadcast_into(me, root, buffer, length, TIMEOUT));
   CHECK(memcmp(buffer, bytes, length) == 0);
   free(bytes);
   free(buffer);
@@ -85,11 +84,11 @@ static void gathers(uint32_t root, size_t length)
   unsigned char *bytes = pattern(own, seed + my_rank);
   libi_data *data[4];
   libi_pending *pending = NULL;
-  FINE(libi_member_gather(me, root, bytes, own, mine ? &data[0] : NULL, PATIENCE));
-  FINE(libi_member_start_gather(me, root, bytes, own, &pending));
+  FINE(libi_member_gather(me, root, LIBI_LENGTHS_ANY, bytes, own, mine ? &data[0] : NULL, TIMEOUT));
+  FINE(libi_member_start_gather(me, root, LIBI_LENGTHS_ANY, bytes, own, &pending));
   data[1] = taken(pending);
-  FINE(libi_member_gather_equal(me, root, bytes, length, &data[2], PATIENCE));
-  FINE(libi_member_start_gather_equal(me, root, bytes, length, &pending));
+  FINE(libi_member_gather(me, root, LIBI_LENGTHS_EQUAL, bytes, length, &data[2], TIMEOUT));
+  FINE(libi_member_start_gather(me, root, LIBI_LENGTHS_EQUAL, bytes, length, &pending));
   data[3] = taken(pending);
   for (int i = 0; i < 4; i++) {
     if (mine)
@@ -98,7 +97,7 @@ static void gathers(uint32_t root, size_t length)
       CHECK(i == 0 || data[i] == NULL);
   }
   unsigned char *all = mine ? pattern(length * the_size, 0) : NULL;
-  FINE(libi_member_gather_into(me, root, bytes, length, all, PATIENCE));
+  FINE(libi_member_gather_into(me, root, bytes, length, all, TIMEOUT));
   for (uint32_t rank = 0; mine && rank < the_size; rank++) {
     unsigned char *expected = pattern(length, seed + rank);
     CHECK(memcmp(all + rank * length, expected, length) == 0);
@@ -143,14 +142,14 @@ static void scatters(uint32_t root, size_t length)
   struct parts all = parts_for_all(length, 0, seed);
   libi_data *data = NULL;
   libi_pending *pending = NULL;
-  FINE(libi_member_scatter(me, root, mine ? all.parts : NULL, all.lengths, mine ? the_size : 0, &data, PATIENCE));
+  FINE(libi_member_scatter(me, root, mine ? all.parts : NULL, all.lengths, mine ? the_size : 0, &data, TIMEOUT));
   has_one(data, own, seed + my_rank);
   FINE(libi_member_start_scatter(me, root, mine ? all.parts : NULL, all.lengths, the_size, &pending));
   has_one(taken(pending), own, seed + my_rank);
   free_parts(all);
 
   unsigned char *send = pattern(length * the_size, seed), *recv = pattern(length, seed + 1);
-  FINE(libi_member_scatter_into(me, root, mine ? send : NULL, length, recv, PATIENCE));
+  FINE(libi_member_scatter_into(me, root, mine ? send : NULL, length, recv, TIMEOUT));
   CHECK(memcmp(recv, send + my_rank * length, length) == 0);
   free(send);
   free(recv);
@@ -163,17 +162,17 @@ static void allgathers(size_t length)
   unsigned char *bytes = pattern(own, seed + my_rank), *all = pattern(length * the_size, 0);
   libi_data *data = NULL;
   libi_pending *pending = NULL;
-  FINE(libi_member_allgather(me, bytes, own, &data, PATIENCE));
+  FINE(libi_member_allgather(me, LIBI_LENGTHS_ANY, bytes, own, &data, TIMEOUT));
   has_all(data, length, 0, seed);
-  FINE(libi_member_start_allgather(me, bytes, own, &pending));
+  FINE(libi_member_start_allgather(me, LIBI_LENGTHS_ANY, bytes, own, &pending));
   has_all(taken(pending), length, 0, seed);
-  FINE(libi_member_allgather_equal(me, bytes, length, &data, PATIENCE));
+  FINE(libi_member_allgather(me, LIBI_LENGTHS_EQUAL, bytes, length, &data, TIMEOUT));
   has_all(data, length, 1, seed);
-  FINE(libi_member_start_allgather_equal(me, bytes, length, &pending));
+  FINE(libi_member_start_allgather(me, LIBI_LENGTHS_EQUAL, bytes, length, &pending));
   has_all(taken(pending), length, 1, seed);
   /* What is sent may be where it will be. */
   memcpy(all + my_rank * length, bytes, length);
-  FINE(libi_member_allgather_into(me, all + my_rank * length, length, all, PATIENCE));
+  FINE(libi_member_allgather_into(me, all + my_rank * length, length, all, TIMEOUT));
   for (uint32_t rank = 0; rank < the_size; rank++) {
     unsigned char *expected = pattern(length, seed + rank);
     CHECK(memcmp(all + rank * length, expected, length) == 0);
@@ -192,11 +191,11 @@ static void alltoalls(size_t length)
     libi_data *data[2];
     libi_pending *pending = NULL;
     if (equal) {
-      FINE(libi_member_alltoall(me, all.parts, all.lengths, the_size, &data[0], PATIENCE));
-      FINE(libi_member_start_alltoall(me, all.parts, all.lengths, the_size, &pending));
+      FINE(libi_member_alltoall(me, LIBI_LENGTHS_EQUAL, all.parts, all.lengths, the_size, &data[0], TIMEOUT));
+      FINE(libi_member_start_alltoall(me, LIBI_LENGTHS_EQUAL, all.parts, all.lengths, the_size, &pending));
     } else {
-      FINE(libi_member_alltoallv(me, all.parts, all.lengths, the_size, &data[0], PATIENCE));
-      FINE(libi_member_start_alltoallv(me, all.parts, all.lengths, the_size, &pending));
+      FINE(libi_member_alltoall(me, LIBI_LENGTHS_ANY, all.parts, all.lengths, the_size, &data[0], TIMEOUT));
+      FINE(libi_member_start_alltoall(me, LIBI_LENGTHS_ANY, all.parts, all.lengths, the_size, &pending));
     }
     data[1] = taken(pending);
     for (int i = 0; i < 2; i++) {
@@ -214,29 +213,29 @@ static void rings(void)
   libi_pending *pending = NULL;
   libi_data *data = NULL;
   char left[32], right[32], from_left[32], from_right[32];
-  uint32_t rank = 99, size = 99;
-  uint64_t before = 99;
+  libi_ring_position place = {99, 99, 99};
   snprintf(left, sizeof left, "left of %u", my_rank);
   snprintf(right, sizeof right, "right of %u!", my_rank);
   for (int form = 0; form < 3; form++) {
     if (form == 0) {
-      FINE(libi_member_ring(me, 5, left, strlen(left), right, strlen(right), &rank, &size, &before, &data, PATIENCE));
+      FINE(libi_member_ring(me, 5, left, strlen(left), right, strlen(right), &place, &data, TIMEOUT));
     } else if (form == 1) {
-      FINE(libi_member_ring(me, 5, left, strlen(left), right, strlen(right), NULL, NULL, NULL, &data, PATIENCE));
+      FINE(libi_member_ring(me, 5, left, strlen(left), right, strlen(right), NULL, &data, TIMEOUT));
     } else {
       FINE(libi_member_start_ring(me, 5, left, strlen(left), right, strlen(right), &pending));
-      rank = size = 0;
-      GIVES(LIBI_ERR_STATE, libi_pending_ring(pending, &rank, &size, &before));
-      FINE(libi_pending_wait(pending, PATIENCE));
-      FINE(libi_pending_ring(pending, NULL, NULL, NULL));
-      FINE(libi_pending_ring(pending, &rank, &size, &before));
+      GIVES(LIBI_ERR_STATE, libi_pending_ring_position(pending, &place));
+      CHECK(place.size == 0);
+      FINE(libi_pending_wait(pending, TIMEOUT));
+      GIVES(LIBI_ERR_NULL, libi_pending_ring_position(pending, NULL));
+      FINE(libi_pending_ring_position(pending, &place));
       data = taken(pending);
     }
-    CHECK(rank < the_size && size == the_size && before == 5 * (uint64_t)rank);
+    uint32_t rank = place.rank;
+    CHECK(rank < the_size && place.size == the_size && place.before == 5 * (uint64_t)rank);
     CHECK(libi_data_count(data) == 2);
     /* Who the neighbours are depends on the tree. */
     uint32_t places[64], to_left = UINT32_MAX, to_right = UINT32_MAX;
-    FINE(libi_member_allgather_into(me, &rank, sizeof rank, places, PATIENCE));
+    FINE(libi_member_allgather_into(me, &rank, sizeof rank, places, TIMEOUT));
     for (uint32_t i = 0; i < the_size; i++) {
       to_left = places[i] == (rank + the_size - 1) % the_size ? i : to_left;
       to_right = places[i] == (rank + 1) % the_size ? i : to_right;
@@ -259,9 +258,9 @@ static void messages(size_t length)
   libi_data *data = NULL;
   FINE(libi_member_start_recv_from(me, from, 8, &receives));
   FINE(libi_member_start_send_to(me, to, 7, bytes, length, &sent));
-  FINE(libi_member_send_to(me, to, 8, bytes, length, PATIENCE));
+  FINE(libi_member_send_to(me, to, 8, bytes, length, TIMEOUT));
   has_one(taken(receives), length, seed + from);
-  FINE(libi_member_recv_from(me, from, 7, &data, PATIENCE));
+  FINE(libi_member_recv_from(me, from, 7, &data, TIMEOUT));
   has_one(data, length, seed + from);
   CHECK(taken(sent) == NULL);
   free(bytes);
@@ -274,37 +273,37 @@ static void keys(void)
   libi_pending *pending = NULL;
   uint32_t seed = nth++;
   unsigned char *bytes = pattern(100, seed + my_rank);
-  for (libi_spread spread = LIBI_SPREAD_DENSE; spread <= LIBI_SPREAD_SPARSE; spread++) {
-    snprintf(key, sizeof key, "%u of %d of %u", my_rank, spread, seed);
+  for (int scope = LIBI_KEY_REPLICATED; scope <= LIBI_KEY_LOCAL; scope++) {
+    snprintf(key, sizeof key, "%u of %d of %u", my_rank, scope, seed);
     if (my_rank % 2) {
-      FINE(libi_member_put(me, key, bytes, 100, spread, PATIENCE));
+      FINE(libi_member_put(me, key, bytes, 100, (libi_key_scope)scope, TIMEOUT));
     } else {
-      FINE(libi_member_start_put(me, key, bytes, 100, spread, &pending));
+      FINE(libi_member_start_put(me, key, bytes, 100, (libi_key_scope)scope, &pending));
       CHECK(taken(pending) == NULL);
     }
   }
   if (seed % 2) {
-    FINE(libi_member_fence(me, PATIENCE));
+    FINE(libi_member_fence(me, TIMEOUT));
   } else {
     FINE(libi_member_start_fence(me, &pending));
     CHECK(taken(pending) == NULL);
   }
   for (uint32_t rank = 0; rank < the_size; rank++)
-    for (libi_spread spread = LIBI_SPREAD_DENSE; spread <= LIBI_SPREAD_SPARSE; spread++) {
-      snprintf(key, sizeof key, "%u of %d of %u", rank, spread, seed);
-      FINE(libi_member_get(me, key, &data, PATIENCE));
+    for (int scope = LIBI_KEY_REPLICATED; scope <= LIBI_KEY_LOCAL; scope++) {
+      snprintf(key, sizeof key, "%u of %d of %u", rank, scope, seed);
+      FINE(libi_member_get(me, key, &data, TIMEOUT));
       has_one(data, 100, seed + rank);
       FINE(libi_member_start_get(me, key, &pending));
       has_one(taken(pending), 100, seed + rank);
-      FINE(libi_member_find(me, key, &data, PATIENCE));
+      FINE(libi_member_find(me, key, &data, TIMEOUT));
       has_one(data, 100, seed + rank);
       FINE(libi_member_start_find(me, key, &pending));
       has_one(taken(pending), 100, seed + rank);
     }
-  GIVES(LIBI_NONE, libi_member_find(me, "nobody's", &data, PATIENCE));
+  GIVES(LIBI_NONE, libi_member_find(me, "absent key", &data, TIMEOUT));
   CHECK(data == NULL);
-  FINE(libi_member_start_find(me, "nobody's", &pending));
-  GIVES(LIBI_NONE, libi_pending_wait(pending, PATIENCE));
+  FINE(libi_member_start_find(me, "absent key", &pending));
+  GIVES(LIBI_NONE, libi_pending_wait(pending, TIMEOUT));
   GIVES(LIBI_NONE, libi_pending_poll(pending));
   GIVES(LIBI_NONE, libi_pending_take(pending, &data));
   libi_pending_free(pending);
@@ -315,9 +314,9 @@ void operations(int progress)
 {
   static const size_t lengths[] = {0, 1, 1000, 40000};
   libi_pending *pending = NULL;
-  CHECK(libi_member_absent(me, NULL, 0) == 0 && libi_member_lost(me, NULL, 0) == 0);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_ABSENT, NULL, 0) == 0 && libi_member_ranks(me, LIBI_RANKS_LOST, NULL, 0) == 0);
   CHECK(libi_member_descriptor(me) > 2);
-  CHECK(progress == LIBI_PROGRESS_MANUAL || libi_member_patience(me) == LIBI_FOREVER);
+  CHECK(progress == LIBI_PROGRESS_MANUAL || libi_member_next_timeout(me) == LIBI_FOREVER);
   FINE(libi_member_dispatch(me));
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
     uint32_t roots[] = {0, the_size / 2, the_size - 1};
@@ -336,5 +335,5 @@ void operations(int progress)
   keys();
   FINE(libi_member_start_barrier(me, &pending));
   CHECK(taken(pending) == NULL);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
 }

@@ -12,14 +12,14 @@ void loops(void)
 {
   libi_pending *pending = NULL;
   for (int round = 0; round < 20; round++) {
-    time_t by = time(NULL) + PATIENCE / 1000;
+    time_t by = time(NULL) + TIMEOUT / 1000;
     libi_result code;
     FINE(libi_member_start_barrier(me, &pending));
     while ((code = libi_pending_poll(pending)) == LIBI_NOT_YET) {
       struct pollfd fd = {libi_member_descriptor(me), POLLIN, 0};
-      libi_millis patience = libi_member_patience(me);
-      CHECK(time(NULL) < by && patience >= -1);
-      poll(&fd, 1, patience < 0 || patience > 1000 ? 1000 : (int)patience);
+      libi_timeout timeout = libi_member_next_timeout(me);
+      CHECK(time(NULL) < by && timeout >= -1);
+      poll(&fd, 1, timeout < 0 || timeout > 1000 ? 1000 : (int)timeout);
       FINE(libi_member_dispatch(me));
     }
     FINE(code);
@@ -38,18 +38,18 @@ static void *talk(void *place)
   struct talk *talk = (struct talk *)place;
   uint32_t to = (my_rank + 1) % the_size, from = (my_rank + the_size - 1) % the_size;
   char key[32];
-  CHECK(*libi_member_error(me) == 0);
+  CHECK(*libi_last_error() == 0);
   for (uint32_t round = 0; round < 30; round++) {
     libi_data *data = NULL;
     uint32_t number = talk->tag * 1000 + round, found;
-    FINE(libi_member_send_to(me, to, talk->tag, &number, sizeof number, PATIENCE));
-    FINE(libi_member_recv_from(me, from, talk->tag, &data, PATIENCE));
+    FINE(libi_member_send_to(me, to, talk->tag, &number, sizeof number, TIMEOUT));
+    FINE(libi_member_recv_from(me, from, talk->tag, &data, TIMEOUT));
     CHECK(libi_data_length(data, 0) == sizeof found);
     memcpy(&found, libi_data_bytes(data, 0), sizeof found);
     CHECK(found == number);
     libi_data_free(data);
-    snprintf(key, sizeof key, "no element %u", talk->tag);
-    GIVES(LIBI_ERR_ARGUMENT, libi_member_allreduce(me, (libi_element)talk->tag, 0, "", 0, NULL, 0));
+    snprintf(key, sizeof key, "%u is not a libi_element", talk->tag);
+    GIVES(LIBI_ERR_ARGUMENT, libi_member_allreduce(me, (libi_element)talk->tag, LIBI_OP_SUM, "", 0, NULL, 0));
     SAYS(key);
   }
   return NULL;
@@ -63,11 +63,11 @@ void threads(void)
     CHECK(pthread_create(&talks[i].thread, NULL, talk, &talks[i]) == 0);
   }
   for (int round = 0; round < 30; round++)
-    FINE(libi_member_barrier(me, PATIENCE));
+    FINE(libi_member_barrier(me, TIMEOUT));
   for (int i = 0; i < 4; i++)
     CHECK(pthread_join(talks[i].thread, NULL) == 0);
-  CHECK(*libi_member_error(me) == 0);
-  FINE(libi_member_barrier(me, PATIENCE));
+  CHECK(*libi_last_error() == 0);
+  FINE(libi_member_barrier(me, TIMEOUT));
 }
 
 static libi_pending *other;
@@ -79,24 +79,24 @@ static void refused(void)
   libi_data *data = NULL;
   libi_pending *pending = NULL;
   libi_member *second = NULL;
+  libi_member_info info;
   uint32_t ranks[1];
-  CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size && libi_member_host_name(me) != NULL);
-  CHECK(libi_member_lost(me, ranks, 1) == 0 && libi_member_absent(me, ranks, 1) == 0);
-  CHECK(libi_member_patience(me) >= -1 && libi_member_descriptor(me) > 2);
+  CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size && libi_member_query(me, &info, sizeof info) == LIBI_OK);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 && libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 1) == 0);
+  CHECK(libi_member_next_timeout(me) >= -1 && libi_member_descriptor(me) > 2);
   GIVES(LIBI_ERR_BUSY, libi_member_barrier(me, LIBI_FOREVER));
   SAYS("wait for itself");
   GIVES(LIBI_ERR_BUSY, libi_member_start_barrier(me, &pending));
   GIVES(LIBI_ERR_BUSY, libi_member_recv_from(me, 0, 0, &data, LIBI_FOREVER));
-  GIVES(LIBI_ERR_BUSY, libi_member_finish(me, LIBI_FOREVER));
-  GIVES(LIBI_ERR_BUSY, libi_member_finalize(me, LIBI_FOREVER));
+  GIVES(LIBI_ERR_BUSY, libi_member_drain(me, LIBI_FOREVER));
+  GIVES(LIBI_ERR_BUSY, libi_member_detach(me, LIBI_FOREVER));
   GIVES(LIBI_ERR_BUSY, libi_member_dispatch(me));
   GIVES(LIBI_ERR_BUSY, libi_pending_wait(other, LIBI_FOREVER));
-  GIVES(LIBI_ERR_BUSY, libi_pending_wait_for(other, LIBI_FOREVER));
   GIVES(LIBI_ERR_BUSY, libi_pending_poll(other));
   GIVES(LIBI_ERR_BUSY, libi_pending_cancel(other));
   GIVES(LIBI_ERR_BUSY, libi_member_init(LIBI_PROGRESS_THREAD, &second));
   CHECK(data == NULL && pending == NULL);
-  libi_member_free(second);
+  CHECK(second == NULL);
   libi_member_free(me);
 }
 
@@ -118,15 +118,15 @@ static void releasing(void *userdata)
 void folds_that_call(void)
 {
   libi_data *data = NULL;
-  time_t by = time(NULL) + PATIENCE / 1000;
+  time_t by = time(NULL) + TIMEOUT / 1000;
   int total = 0;
   FINE(libi_member_start_recv_from(me, my_rank, 3, &other));
   for (int round = 0; round < 10; round++) {
-    FINE(libi_member_allreduce_by(me, calling, NULL, releasing, "x", 1, &data, PATIENCE));
+    FINE(libi_member_allreduce_by(me, calling, NULL, releasing, "x", 1, &data, TIMEOUT));
     CHECK(libi_data_length(data, 0) == 1);
     libi_data_free(data);
   }
-  FINE(libi_member_allreduce(me, LIBI_ELEMENT_I32, LIBI_OP_SUM, &calls, 1, &total, PATIENCE));
+  FINE(libi_member_allreduce(me, LIBI_ELEMENT_I32, LIBI_OP_SUM, &calls, 1, &total, TIMEOUT));
   CHECK(total >= 10 * (int)(the_size - 1));
   while (__atomic_load_n(&releases, __ATOMIC_SEQ_CST) < 10) {
     CHECK(time(NULL) < by);
@@ -134,7 +134,7 @@ void folds_that_call(void)
   }
   FINE(libi_pending_cancel(other));
   libi_pending_free(other);
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
 }
 
 static void at_exit(void)
@@ -168,10 +168,10 @@ void fold_that_ends(uint32_t which, int by_exit)
 {
   libi_data *data = NULL;
   char name[32];
-  FINE(libi_member_barrier(me, PATIENCE));
+  FINE(libi_member_barrier(me, TIMEOUT));
   if (my_rank == which && by_exit)
     atexit(at_exit);
   snprintf(name, sizeof name, "%u", which);
-  GIVES(LIBI_ERR_PEER_LOST, libi_member_allreduce_by(me, by_exit ? exiting : throwing, &which, NULL, "x", 1, &data, PATIENCE));
+  GIVES(LIBI_ERR_PEER_LOST, libi_member_allreduce_by(me, by_exit ? exiting : throwing, &which, NULL, "x", 1, &data, TIMEOUT));
   SAYS(name);
 }
