@@ -109,11 +109,15 @@ impl ShellError {
     /// Returns whether the remote shell failed, as opposed to the command that it ran.
     #[must_use]
     pub fn is_from_shell(&self) -> bool {
-        match self {
-            Self::DirectoryNotFound | Self::ProgramNotExecutable | Self::ProgramNotFound => false,
-            Self::InterpreterMissing | Self::LibraryMissing(_) => false,
-            _ => true,
-        }
+        let is_of_command = matches!(
+            self,
+            Self::DirectoryNotFound
+                | Self::ProgramNotExecutable
+                | Self::ProgramNotFound
+                | Self::InterpreterMissing
+                | Self::LibraryMissing(_)
+        );
+        !is_of_command
     }
 }
 

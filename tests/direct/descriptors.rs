@@ -52,7 +52,7 @@ fn hosts_beyond_the_limit_of_the_only_launcher_name_descriptors_and_all_others_j
         let Cause::OutOfResources(why) = &failure.cause else { panic!("{host:?}: {failure:?}") };
         assert!(why.contains("file descriptors") && why.contains("of 200"), "{why}");
     }
-    assert_eq!(follow(&front).exits.len(), report.joined() as usize);
+    assert_eq!(follow(&front).exits.len(), report.joined());
     drop((session, front));
     testbed.nothing_is_left();
 }

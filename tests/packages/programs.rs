@@ -49,10 +49,10 @@ pub(crate) fn build_and_run(tree: &Tree, ways: &[LinkMethod]) {
         let work = tree.work(&format!("{method:?}"));
         match method {
             LinkMethod::Shared | LinkMethod::Static | LinkMethod::AllStatic => {
-                with_pkg_config(tree, method, &work)
+                with_pkg_config(tree, method, &work);
             }
             LinkMethod::CMakeShared | LinkMethod::CMakeStatic | LinkMethod::CMakeAllStatic => {
-                with_cmake(tree, method, &work)
+                with_cmake(tree, method, &work);
             }
         }
         for (name, _) in examples::all() {

@@ -53,7 +53,7 @@ pub(super) fn options(
             options.allow_plain = true; // they have named it
         }
         None => {
-            choose_shell(distributions, &mut options, &here(), &get("XPLAT_RSH_ARGS").unwrap_or_default())
+            choose_shell(distributions, &mut options, &here(), &get("XPLAT_RSH_ARGS").unwrap_or_default());
         }
     }
     options.strategy = match number("LIBI_TREE_TYPE") {

@@ -79,7 +79,7 @@ impl Node {
     pub(super) fn note_route(&mut self, link: LinkId, report: &ChildMessage) {
         match report {
             ChildMessage::Joined(host, ..) if self.host_specs.contains_key(host) => {
-                self.routes.insert(*host, link)
+                self.routes.insert(*host, link);
             }
             ChildMessage::Failed(host, ..) | ChildMessage::Relaunch(host, ..) => self.routes.remove(*host),
             _ => {}

@@ -123,7 +123,7 @@ impl Cluster {
                 self.arrive(from, link, send_frame(&[&preamble[..], &noise].concat()), agenda);
             }
             Fate::Echoes => {
-                self.arrive(from, link, send_frame(&opening(Kind::Ticket, &FOREIGN_TICKET)), agenda)
+                self.arrive(from, link, send_frame(&opening(Kind::Ticket, &FOREIGN_TICKET)), agenda);
             }
             Fate::Stale => {
                 let hello = Hello { ticket: FOREIGN_TICKET, process: 1, machine: "elsewhere".to_owned() };

@@ -61,7 +61,7 @@ pub(super) fn notes(report: &DoctorReport<'_>) -> Vec<Note> {
             {
                 Some(note) => note.hosts.push(host),
                 None => {
-                    notes.push(Note { message, evidence, hint: Some(hint.to_owned()), hosts: vec![host] })
+                    notes.push(Note { message, evidence, hint: Some(hint.to_owned()), hosts: vec![host] });
                 }
             }
         }

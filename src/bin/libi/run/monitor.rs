@@ -99,7 +99,7 @@ impl<'a> Monitor<'a> {
             }
             self.show_progress();
             let Some(event) = front_end.next_event(Duration::from_millis(100)) else { continue };
-            if self.handle_event(event)? {
+            if self.handle_event(&event)? {
                 return Ok(());
             }
         }
@@ -113,18 +113,18 @@ impl<'a> Monitor<'a> {
             let end = scope.spawn(|| session.terminate(KILL_GRACE));
             while !end.is_finished() && signals.recv_timeout(Duration::from_millis(20)).is_err() {
                 while let Some(event) = front_end.next_event(Duration::ZERO) {
-                    let _ = self.handle_event(event);
+                    let _ = self.handle_event(&event);
                 }
             }
         });
         while let Some(event) = front_end.next_event(Duration::ZERO) {
-            let _ = self.handle_event(event);
+            let _ = self.handle_event(&event);
         }
     }
 
     /// Handles one event; returns true when the session has ended.
-    fn handle_event(&mut self, event: Event) -> Result<bool, CliError> {
-        match event {
+    fn handle_event(&mut self, event: &Event) -> Result<bool, CliError> {
+        match *event {
             Event::Up { .. } => {
                 self.time_limit_at = self.arguments.time_limit.map(|limit| Instant::now() + limit);
                 if let Some(report) = self.session.report()
@@ -180,7 +180,7 @@ impl<'a> Monitor<'a> {
         let mut running = Ranks::first(self.session.size());
         running.remove_all(&self.outcome.gone);
         let limit = Rounded(self.arguments.time_limit.unwrap_or_default());
-        if running.len() == 0 {
+        if running.is_empty() {
             return format!("the time limit of {limit} expired");
         }
         let mut hosts = HostList::new();
