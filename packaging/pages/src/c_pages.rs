@@ -79,7 +79,12 @@ fn page(name: &str, group: &[&Item], others: &[&str]) -> Vec<u8> {
                     page.code(&item.code);
                     page.text(&[&[String::new()][..], &item.doc].concat());
                 }
-                Kind::Type => page.term(&item.name, &item.doc),
+                Kind::Type => {
+                    page.term(&item.name, &item.doc);
+                    if item.code.contains('{') && !item.code.contains("enum ") {
+                        page.code(&format!("\n{}", item.code));
+                    }
+                }
                 _ => page.term(item.code.trim_start_matches("#define "), &item.doc),
             }
         }

@@ -5,7 +5,7 @@
 pub(crate) struct Item {
     pub(crate) kind: Kind,
     pub(crate) name: String,
-    /// The declaration without comments, as written in the header.
+    /// The declaration as written in the header, without the comments of constants.
     pub(crate) code: String,
     /// The lines of the comment.
     pub(crate) doc: Vec<String>,
@@ -38,8 +38,8 @@ pub(crate) fn parse(text: &str) -> Vec<Item> {
             if !doc.is_empty() && name.starts_with("LIBI_") {
                 items.push(Item { kind: Kind::Constant, name, code: trimmed.to_owned(), doc });
             }
-        } else if trimmed.is_empty() || trimmed.starts_with('#') || trimmed.starts_with("//") {
-            // The comment of a macro may precede its condition.
+        } else if trimmed.is_empty() || trimmed.starts_with('#') || trimmed.starts_with('/') {
+            // A condition or a heading. The comment of a macro may precede its condition.
         } else {
             let doc = std::mem::take(&mut doc);
             declaration(line, doc, &mut lines, &mut items);
@@ -90,6 +90,10 @@ fn declaration<'a>(
     loop {
         if line.trim().starts_with("/**") {
             constant_doc = comment(&line, lines);
+            if first.contains("struct") {
+                // The comment of a member stays with it.
+                code.push(format!("  /* {} */", constant_doc.join(" ").trim()));
+            }
         } else {
             depth += line.matches('{').count();
             depth = depth.saturating_sub(line.matches('}').count());

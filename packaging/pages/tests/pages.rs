@@ -94,7 +94,7 @@ fn every_c_function_has_a_page_and_a_description() {
         assert!(page.contains(&format!("\n.SS {function}\n")), "{function} is not described");
     }
     let general = read(&directory, "man/man3/libi.3");
-    for word in ["LIBI_OK", "LIBI_ERR_TIMED_OUT", "libi_millis"] {
+    for word in ["LIBI_OK", "LIBI_ERR_TIMED_OUT", "libi_result"] {
         assert!(general.contains(word), "{word}");
     }
 }
