@@ -1,13 +1,13 @@
-//! Gives `liblibi.so` its soname: the versions with which a program that was linked against this one will work.
+//! Sets the soname of `liblibi.so`: the versions that a program linked against this one can use.
 //!
-//! Before 1.0 a minor version may break, so a program asks for `liblibi.so.0.1`; from then on for `liblibi.so.1`. cargo-c gives
-//! the same ones.
+//! Before 1.0 each minor version may be incompatible, so it is `liblibi.so.0.1`; later it is
+//! `liblibi.so.1`. cargo-c uses the same names.
 
 use std::env::var;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let of = |name: &str| var(name).unwrap_or_else(|error| panic!("cargo says nothing of {name}: {error}"));
+    let of = |name: &str| var(name).unwrap_or_else(|error| panic!("{name} is not set: {error}"));
     let (major, minor) = (of("CARGO_PKG_VERSION_MAJOR"), of("CARGO_PKG_VERSION_MINOR"));
     let series = if major == "0" { format!("0.{minor}") } else { major };
     if of("CARGO_CFG_TARGET_OS") == "linux" {

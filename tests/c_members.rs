@@ -1,7 +1,8 @@
-//! Members in C and C++, launched by a front end in Rust: every function that they have, and what processes in C do that those in Rust
-//! hardly ever do.
+//! Members in C and C++, launched by a front end in Rust: every function, and what is common in C but
+//! rare in Rust.
 //!
-//! What they do and check is in `c/member/`; a member that finds something wrong says so and ends with another status than 0.
+//! The program and its checks are in `c/member/`; a member exits with a status other than 0 when a check
+//! fails.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "local/lab.rs"]
@@ -183,7 +184,7 @@ fn what_a_program_does_wrong_has_its_code() {
     by_hand(&Way::plain());
 }
 
-/// In a process that nobody has launched.
+/// In a process that was not launched.
 fn by_hand(way: &Way) {
     let ended = native::run(&way.program, &way.words(&["by-hand"]), TIMEOUT);
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));

@@ -152,7 +152,7 @@ fn hosts_may_have_long_names_and_ipv6_addresses() {
     let long = "n".repeat(250);
     let hosts = [long.as_str(), "fe80::1%eth0", "[2001:db8::1]", "me@n1"];
     Scene::on(&Ground::shell(""), "talk", &hosts).is_good();
-    // Here nobody has such names; that is a code.
+    // This host has no such names, which is a code.
     let hosts = [long.as_str(), "2001:db8::1", "n1.invalid", "n2.invalid"];
     let ground = Ground::ssh_unnamed("-oConnectTimeout=1 -F /dev/null");
     assert_eq!(Scene::on(&ground, "environment", &hosts).is_good(), "not launched\n");

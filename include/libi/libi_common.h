@@ -1,4 +1,4 @@
-/** What programs that were written for the LIBI of 2011 expect of this header: that it brings in these. */
+/** The headers that programs written for the LIBI of 2011 expect to be included by this one. */
 #ifndef LIBI_COMMON_H
 #define LIBI_COMMON_H
 

@@ -12,7 +12,7 @@
 #define CHECK(what)                                                                                         \
   do {                                                                                                      \
     if (!(what)) {                                                                                          \
-      fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #what, LIBI_last_error());            \
+      fprintf(stderr, "%s:%d: false: %s (%s)\n", __FILE__, __LINE__, #what, LIBI_last_error());            \
       fflush(stderr);                                                                                       \
       abort();                                                                                              \
     }                                                                                                       \
@@ -40,7 +40,7 @@ const size_t LONG = 5u << 20;
 
 int member(int argc, char **argv);
 
-/* Waits until it has come true, for less long than the test has patience. */
+/* Waits until a condition is true, for less time than the timeout of the test. */
 template <typename Ask> bool eventually(Ask ask) {
   for (int turn = 0; turn < 6000; turn++) {
     if (ask())

@@ -85,7 +85,7 @@ static void talk() {
   IS(LIBI_fe_sendUsrData(session, data, 0), LIBI_EIO);
 }
 
-/* As it is used: two sessions in one launch on hosts that both have, messages before anybody asks for them, members that leave and live
+/* As it is used: two sessions in one launch on hosts that both have, messages before they are received, members that leave and live
  * on. The front end neither ends its sessions nor waits for them. */
 static void overlay() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
@@ -153,7 +153,7 @@ static bool have_left() {
   return access(file("0.left").c_str(), F_OK) == 0 && access(file("2.left").c_str(), F_OK) == 0;
 }
 
-/* The session is ended: who has left it lives on, and everybody else does not. */
+/* The session is ended: members that have left it live on, all others end. */
 static void finalize() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
   libi_sess_handle_t session = start("stay", "even");
@@ -170,7 +170,7 @@ static void finalize() {
   CHECK(eventually(are_gone));
 }
 
-/* What was said is there when nobody is left who has said it. */
+/* Messages can be received after their senders have ended. */
 static void late() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
   libi_sess_handle_t session = start("speak", "");

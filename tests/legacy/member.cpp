@@ -183,7 +183,7 @@ static int live(int, char **argv) {
   touch(directory, std::string(argv[5]) + number(rank) + ".left");
   CHECK(eventually(front_end_is_gone));
   for (int line = 0; line < 20000; line++) {
-    CHECK(printf("nobody reads this, however much there is of it\n") > 0);
+    CHECK(printf("this is not read, however much there is of it\n") > 0);
     fprintf(stderr, "nor this\n");
   }
   CHECK(fflush(stdout) == 0);
@@ -236,7 +236,7 @@ static int lose(int, char **) {
   return 0;
 }
 
-/* Says much, leaves, and ends: what it has said is there whenever somebody asks. */
+/* Sends much, leaves, and ends: the data can be received at any time. */
 static int speak(int, char **) {
   join();
   printf("printed by %d\n", rank);

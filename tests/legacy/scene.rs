@@ -75,7 +75,7 @@ impl Ground {
         Some(Self { _lab: Some(lab), ..ground }.with("XPLAT_RSH", "ssh").with("XPLAT_RSH_ARGS", &args))
     }
 
-    /// ssh without that anybody has said so, with these options.
+    /// ssh by default, with these options.
     pub(crate) fn ssh_unnamed(args: &str) -> Self {
         Self::new("unnamed", ["n0", "n1", "n2", "n3"], program(Link::Shared)).with("XPLAT_RSH_ARGS", args)
     }
@@ -109,7 +109,7 @@ impl Ground {
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A directory that everybody may write to, and that goes with the test.
+/// A directory that all users may write to, removed with the test.
 struct Place(PathBuf);
 
 impl Place {

@@ -19,7 +19,7 @@ void states() {
   IS(LIBI_fe_getHostlistSize(session, &size), LIBI_EINIT);
   IS(LIBI_fe_getHostlist(session, &list, &size), LIBI_EINIT);
   IS(LIBI_fe_finalize(session), LIBI_EINIT);
-  // A process that nobody has launched is no member.
+  // A process that was not launched is no member.
   IS(LIBI_finalize(), LIBI_EINIT);
   IS(LIBI_init(LIBI_VERSION, NULL, NULL), LIBI_EINIT);
   IS(LIBI_amIMaster(), LIBI_EINIT);
@@ -46,9 +46,9 @@ void states() {
   Request empty(session, self);
   empty.request.proc_argv = NULL;
   IS(LIBI_fe_launch(&empty.request, 1), LIBI_ELAUNCH);
-  Request nobody(session, self);
-  nobody.on(hosts[0], 0);
-  IS(LIBI_fe_launch(&nobody.request, 1), LIBI_ELAUNCH);
+  Request no_processes(session, self);
+  no_processes.on(hosts[0], 0);
+  IS(LIBI_fe_launch(&no_processes.request, 1), LIBI_ELAUNCH);
   Request pathless(session, "");
   pathless.on(hosts[0], 1);
   IS(LIBI_fe_launch(&pathless.request, 1), LIBI_ELAUNCH);

@@ -1,7 +1,7 @@
 //! Compiles C and C++ programs against the library, as its users do, and runs them.
 //!
-//! The library is built by the `cargo` that runs the tests, without the features that tests have, into `native` beside their own; for
-//! benches as a release, as they are themselves.
+//! The `cargo` that runs the tests builds the library without test features into the directory `native`
+//! beside theirs; for benches as a release.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
@@ -20,18 +20,18 @@ pub enum Link {
     Static,
 }
 
-/// What `liblibi.a` needs beside it.
+/// The libraries that `liblibi.a` needs.
 pub const PRIVATE: [&str; 4] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread"];
 
-/// What every program has to pass without a word.
+/// Warnings, which are errors.
 const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-g", "-O1"];
 
-/// Has a program end as soon as it misuses memory, and with an error if it has left some.
+/// Ends a program as soon as it misuses memory, and with an error if it has leaks.
 pub const SANITIZERS: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
-/// With what `valgrind` watches a program: what it finds is an error, as is memory that nobody knows of any more. A child that was
-/// forked leaves what is its parent's, and is not asked.
+/// Arguments of `valgrind`: errors and leaks make the program fail. A forked child leaves its parent's
+/// memory, and is not checked.
 pub const VALGRIND: [&str; 5] = [
     "--quiet",
     "--leak-check=full",
@@ -40,13 +40,13 @@ pub const VALGRIND: [&str; 5] = [
     "--child-silent-after-fork=yes",
 ];
 
-/// Whether programs are to be watched by valgrind, which takes minutes: if `LIBI_VALGRIND=1` asks for it, as the full run of `tests/run`
-/// does, or `CI=true`. Then it has to be there. Otherwise tests say that they were not tried.
+/// Whether to run the tests with valgrind, which take minutes: if `LIBI_VALGRIND=1` (as in the full run
+/// of `tests/run`) or `CI=true`. Otherwise they print that they were skipped.
 pub fn is_valgrind_asked_for() -> bool {
     let says = |name: &str, what: &str| std::env::var(name).is_ok_and(|value| value == what);
     let asked = says("LIBI_VALGRIND", "1") || says("CI", "true");
     if !asked {
-        eprintln!("not tried: this needs valgrind, and LIBI_VALGRIND=1");
+        eprintln!("skipped: this needs valgrind, and LIBI_VALGRIND=1");
     }
     asked
 }
@@ -76,7 +76,7 @@ pub fn library() -> &'static Path {
     })
 }
 
-/// By which name programs ask for `liblibi.so`: before 1.0 a minor version may break, from then on none that begins with the same number.
+/// The soname of `liblibi.so`: before 1.0 it has the minor version, later the major one only.
 pub fn soname() -> String {
     let series = match (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR")) {
         ("0", minor) => format!("0.{minor}"),
@@ -90,10 +90,10 @@ pub fn scratch() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Compiles a program of these sources, given from the root, which end in `.c` or `.cpp`; with these further flags.
+/// Compiles a program from these sources, relative to the root, with these further flags.
 ///
 /// # Panics
-/// The compiler has something to say against it.
+/// The compiler has errors or warnings.
 pub fn compile(name: &str, sources: &[&str], link: Link, flags: &[&str]) -> PathBuf {
     let is_cpp = sources.iter().any(|source| source.ends_with(".cpp"));
     let (compiler, standard) = if is_cpp { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
@@ -105,7 +105,7 @@ pub fn compile(name: &str, sources: &[&str], link: Link, flags: &[&str]) -> Path
     let library = library();
     match link {
         Link::Shared => {
-            // As RPATH: cargo has LD_LIBRARY_PATH lead to a library that it has built for something else, and older.
+            // As RPATH, which has precedence over cargo's LD_LIBRARY_PATH, where an older library may be.
             let path = format!("-Wl,--disable-new-dtags,-rpath,{}", library.display());
             command.arg("-L").arg(library).arg(path).arg("-llibi")
         }
@@ -117,7 +117,7 @@ pub fn compile(name: &str, sources: &[&str], link: Link, flags: &[&str]) -> Path
     program
 }
 
-/// Takes from a program the batch job that the tests may run in, whose hosts it would find.
+/// Hides the batch job that the tests may run in from a program.
 pub fn without_job(command: &mut Command) -> &mut Command {
     for name in [
         "SLURM_STEP_NODELIST",
@@ -133,14 +133,14 @@ pub fn without_job(command: &mut Command) -> &mut Command {
     command
 }
 
-/// What became of a program.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit status; nothing if a signal ended it.
+    /// Its exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub out: String,
-    /// What it printed to standard error.
+    /// Its standard error.
     pub err: String,
 }
 

@@ -1,4 +1,4 @@
-//! What callers give: lists of hosts and of variables, arguments, and places for what comes of a call.
+//! Arguments from C++: lists of hosts and of variables, argument vectors, and places for results.
 
 use std::ffi::{CStr, CString};
 
@@ -34,35 +34,35 @@ pub struct proc_dist_req_t {
     hosts: *const host_t,
 }
 
-/// The header's `libi_sess_handle_t`: the number of a session, which nobody follows.
+/// The header's `libi_sess_handle_t`: the number of a session, never dereferenced.
 pub(super) type Handle = *mut c_void;
 
-/// No list is longer: one that is bites its own tail.
+/// No list is longer; one that seems to be is a cycle.
 const MAX_ENTRIES: usize = 10_000_000;
 
-/// The string without its NUL; nothing for NULL.
+/// The string without its NUL; `None` for NULL.
 ///
 /// # Safety
-/// It is NULL, or ends with a NUL and stays as it is for `'a`.
+/// It is NULL, or ends with a NUL and stays unchanged for `'a`.
 unsafe fn string<'a>(string: *const c_char) -> Option<&'a CStr> {
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
 }
 
 fn word(text: &CStr) -> OsBytes {
-    // What has ended at its first NUL holds none.
+    // A C string contains no NUL.
     OsBytes::new(text.to_bytes()).unwrap_or_default()
 }
 
-/// The variables of a list. Those that no environment can hold are left out.
+/// The variables of a list, without those that an environment cannot hold.
 ///
 /// # Safety
-/// As the header says of `libi_env_t`.
+/// As documented in the header for `libi_env_t`.
 pub(super) unsafe fn variables(mut list: *const env_t) -> Vec<EnvVar> {
     let mut variables = Vec::new();
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     while let Some(entry) = unsafe { list.as_ref() }.filter(|_| variables.len() < MAX_ENTRIES) {
-        // SAFETY: as this function asks.
+        // SAFETY: as for this function.
         let (name, value) = unsafe { (string(entry.name), string(entry.value)) };
         let (name, value) = (name.map(word).unwrap_or_default(), value.map(word).unwrap_or_default());
         variables.extend(EnvVar::new(name, value));
@@ -71,22 +71,22 @@ pub(super) unsafe fn variables(mut list: *const env_t) -> Vec<EnvVar> {
     variables
 }
 
-/// What a request says, and how its caller has written the host of each process.
+/// The distribution of a request, and the host name of each process as the caller wrote it.
 ///
 /// # Safety
-/// As the header says of `proc_dist_req_t`.
+/// As documented in the header for `proc_dist_req_t`.
 pub(super) unsafe fn request(
     request: &proc_dist_req_t,
     session: SessionId,
 ) -> CallResult<(Distribution, Vec<CString>)> {
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     let path = unsafe { string(request.path) }.filter(|path| !path.is_empty());
-    let path = path.ok_or_else(|| CallError::new(ELAUNCH, "no program is named"))?;
-    // SAFETY: as this function asks.
+    let path = path.ok_or_else(|| CallError::new(ELAUNCH, "the request has no program"))?;
+    // SAFETY: as for this function.
     let (hosts, names) = unsafe { hosts(request.hosts) }?;
     let mut distribution = Distribution::new(session, word(path), hosts);
     let mut next = request.argv;
-    // SAFETY: as this function asks: there are entries up to the NULL, if there is a list.
+    // SAFETY: as for this function: a list has entries up to its NULL.
     while let Some(argument) = unsafe { next.as_ref().and_then(|argument| string(*argument)) } {
         distribution.args.push(word(argument));
         next = next.wrapping_add(1);
@@ -94,20 +94,20 @@ pub(super) unsafe fn request(
     Ok((distribution, names))
 }
 
-/// The hosts of a list, and the name of each process's.
+/// The hosts of a list, and the host name of each process.
 ///
 /// # Safety
-/// As the header says of `host_dist_t`.
+/// As documented in the header for `host_dist_t`.
 unsafe fn hosts(mut list: *const host_t) -> CallResult<(HostList, Vec<CString>)> {
     let (mut hosts, mut names, mut seen) = (HostList::new(), Vec::new(), 0);
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     while let Some(entry) = unsafe { list.as_ref() } {
-        // SAFETY: as this function asks.
+        // SAFETY: as for this function.
         let name = unsafe { string(entry.hostname) };
         let name = name.ok_or_else(|| CallError::new(ELAUNCH, "a host has no name"))?;
         seen += 1;
         if seen > MAX_ENTRIES || names.len().saturating_add(entry.nproc as usize) > MAX_ENTRIES {
-            return Err(CallError::new(ELAUNCH, "the list of hosts has no end, or too many processes"));
+            return Err(CallError::new(ELAUNCH, "the host list is a cycle, or has too many processes"));
         }
         if entry.nproc > 0 {
             push(&mut hosts, &name.to_string_lossy(), entry.nproc)?;
@@ -118,7 +118,8 @@ unsafe fn hosts(mut list: *const host_t) -> CallResult<(HostList, Vec<CString>)>
     Ok((hosts, names))
 }
 
-/// Adds a host as callers write it: an IPv6 address may be in brackets, a user may stand before an `@`.
+/// Adds a host as callers write it: with an optional `USER@`, and an IPv6 address with or without
+/// brackets.
 fn push(hosts: &mut HostList, text: &str, count: u32) -> CallResult {
     let (user, name) = text.rsplit_once('@').map_or((None, text), |(user, name)| (Some(user), name));
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
@@ -126,51 +127,52 @@ fn push(hosts: &mut HostList, text: &str, count: u32) -> CallResult {
     pushed.map_err(|kind| CallError::new(ELAUNCH, format!("the host {text:?}: {kind}")))
 }
 
-/// The bytes of a message or a part; none if there are none to be.
+/// The bytes of a message or a part; NULL is allowed if the length is 0.
 ///
 /// # Safety
-/// There are as many, and they stay as they are for `'a`.
+/// There are `length` bytes, which stay unchanged for `'a`.
 pub(super) unsafe fn bytes<'a>(bytes: *const c_void, length: c_int) -> CallResult<&'a [u8]> {
     let length = length_of(length)?;
     match (bytes.is_null(), length) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(CallError::new(EIO, format!("{length} bytes are said to be at NULL"))),
-        // SAFETY: as this function asks.
+        (true, _) => Err(CallError::new(EIO, format!("the buffer of {length} bytes is NULL"))),
+        // SAFETY: as for this function.
         _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
     }
 }
 
 pub(super) fn length_of(length: c_int) -> CallResult<usize> {
-    usize::try_from(length).map_err(|_| CallError::new(EIO, format!("nothing is {length} bytes long")))
+    usize::try_from(length).map_err(|_| CallError::new(EIO, format!("the length is {length}")))
 }
 
-/// Memory that the caller gives to `free`, with these bytes; nothing if there are none.
+/// A copy of these bytes that the caller passes to `free`; NULL if there are none.
 pub(super) fn malloc(bytes: &[u8]) -> CallResult<*mut c_void> {
     if bytes.is_empty() {
         return Ok(std::ptr::null_mut());
     }
-    // SAFETY: it is no request for nothing.
+    // SAFETY: the size is not 0.
     let memory = unsafe { libc::malloc(bytes.len()) };
     if memory.is_null() {
-        return Err(CallError::new(EIO, format!("there is no memory for {} bytes", bytes.len())));
+        return Err(CallError::new(EIO, format!("no memory for {} bytes", bytes.len())));
     }
-    // SAFETY: there is room for them, which nobody else knows of.
+    // SAFETY: the memory has this size and no other pointer.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.cast(), bytes.len()) };
     Ok(memory)
 }
 
-/// Gives a message to the caller, who frees it.
+/// Passes a message to the caller, which frees it.
 ///
 /// # Safety
-/// The places may be written to, or are NULL.
+/// The places are NULL, or may be written to.
 pub(super) unsafe fn put_message(message: &[u8], buffer: *mut *mut c_void, length: *mut c_int) -> CallResult {
     if buffer.is_null() || length.is_null() {
         return Err(CallError::new(EIO, "the place for a message is NULL"));
     }
     let count = c_int::try_from(message.len());
-    let count = count.map_err(|_| CallError::new(EIO, "a message is longer than an int can say"))?;
+    let count =
+        count.map_err(|_| CallError::new(EIO, "the length of the message does not fit into an int"))?;
     let memory = malloc(message)?;
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     unsafe {
         buffer.write(memory);
         length.write(count);
@@ -178,15 +180,15 @@ pub(super) unsafe fn put_message(message: &[u8], buffer: *mut *mut c_void, lengt
     Ok(())
 }
 
-/// Writes a number.
+/// Writes a result.
 ///
 /// # Safety
-/// The place may be written to, or is NULL.
+/// The place is NULL, or may be written to.
 pub(super) unsafe fn put<T>(place: *mut T, value: T) -> CallResult {
     if place.is_null() {
         return Err(CallError::new(EIO, "the place for the result is NULL"));
     }
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     unsafe { place.write(value) };
     Ok(())
 }
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_nobody_can_have_are_left_out_and_the_others_stay_in_order() {
+    fn invalid_variables_are_left_out_and_the_others_keep_their_order() {
         let entry =
             |name: &'static CStr, value: *const c_char, next| env_t { name: name.as_ptr(), value, next };
         let last = entry(c"B", std::ptr::null(), std::ptr::null());

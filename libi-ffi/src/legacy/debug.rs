@@ -1,12 +1,13 @@
-//! Says what happens to whoever has asked for it: `LIBI_DEBUG` is how much, `LIBI_DEBUG_DIR` where. Without them not a word is said.
+//! Messages for debugging: `LIBI_DEBUG` sets the verbosity, `LIBI_DEBUG_DIR` the destination. By
+//! default there are none.
 //!
-//! | from | what is said |
+//! | from | messages |
 //! |---|---|
-//! | 1 | what has failed, and the report of a launch that did not come up |
-//! | 2 | how launches were to go, the report of each, members and hosts that have ended |
+//! | 1 | failures, and reports of launches that have failed |
+//! | 2 | the options and the report of each launch, ends of members and hosts |
 //!
-//! In the directory each process has a file of its own, `libi.HOST.PID`, to which it appends; without one it is said on
-//! standard error.
+//! In the directory each process appends to a file of its own, `libi.HOST.PID`; without a
+//! directory the messages go to standard error.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,14 +17,14 @@ use std::sync::Mutex;
 
 use super::lock;
 
-/// How much is said.
+/// The verbosity.
 pub(super) const VERBOSITY: &str = "LIBI_DEBUG";
-/// Where to.
+/// The directory of the files.
 pub(super) const DIRECTORY: &str = "LIBI_DEBUG_DIR";
 
-/// Says this, if so much is to be said. What cannot be written is lost.
+/// Writes a message if the verbosity is high enough. Write errors are ignored.
 pub(super) fn say(level: u32, text: impl FnOnce() -> String) {
-    /// One line at a time, that files are not mixed up.
+    /// Messages of several threads do not mix.
     static SAYING: Mutex<()> = Mutex::new(());
     let wanted = std::env::var_os(VERBOSITY);
     if wanted.is_none_or(|wanted| verbosity(wanted.as_bytes()) < level) {
@@ -46,7 +47,7 @@ fn file_in(directory: &Path) -> PathBuf {
     directory.join(format!("libi.{}.{}", super::this_machine::machine(), std::process::id()))
 }
 
-/// What is no number says that somebody wants to hear something.
+/// The verbosity in a text; 1 if it is not a number.
 fn verbosity(text: &[u8]) -> u32 {
     let text = String::from_utf8_lossy(text);
     let text = text.trim();
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_zero_and_less_are_silent_and_any_other_word_is_not() {
+    fn nothing_zero_and_less_are_silent_and_other_words_are_not() {
         let levels = ["", "0", "-3", " 2 ", "77", "yes"].map(|text| verbosity(text.as_bytes()));
         assert_eq!(levels, [0, 0, 0, 2, 9, 1]);
     }

@@ -1,14 +1,15 @@
-//! Keeps descriptors of the library out of the way of programs: those that it opens get high numbers.
+//! Gives descriptors of the library high numbers.
 //!
-//! Programs expect that the files that they open get the lowest numbers, and some count on which these are.
+//! Programs expect that files which they open get the lowest numbers, and some depend on these
+//! numbers.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// From where on numbers are ours. Where few descriptors are allowed, there are as many left as are needed.
+/// The lowest number for the library. If the limit of descriptors is low, lower ones are used.
 const FROM: libc::c_int = 128;
 
-/// Does this while all lower numbers are in use.
+/// Runs `body` while all lower numbers are in use.
 pub(super) fn high<T>(body: impl FnOnce() -> T) -> T {
     let filling = fill();
     let done = body();
@@ -16,9 +17,9 @@ pub(super) fn high<T>(body: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Uses all lower numbers that are free; none if that is refused.
+/// Occupies all lower numbers that are free; none if the limit is reached.
 fn fill() -> Vec<OwnedFd> {
-    // A standard stream that is closed stays so: whoever opens it has to find it closed.
+    // A closed standard stream stays closed, so that the program can open it.
     let first = File::open("/dev/null").ok().and_then(|nothing| copy(&nothing));
     let mut filling = Vec::from_iter(first);
     while let Some(last) = filling.last() {
@@ -34,11 +35,11 @@ fn fill() -> Vec<OwnedFd> {
     filling
 }
 
-/// The same file by the lowest number that is free and none of a standard stream's.
+/// Duplicates a descriptor to the lowest free number after the standard streams.
 fn copy(file: &impl AsRawFd) -> Option<OwnedFd> {
-    // SAFETY: takes and returns numbers.
+    // SAFETY: no pointers are involved.
     let number = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
-    // SAFETY: it was made by this call.
+    // SAFETY: fcntl has just made it.
     (number != -1).then(|| unsafe { OwnedFd::from_raw_fd(number) })
 }
 

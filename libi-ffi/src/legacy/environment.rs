@@ -1,13 +1,13 @@
-//! What the environment says of launches: the variables of 2011, which are honoured here and nowhere else, and handed on to members.
+//! The environment variables of 2011. Only this interface obeys them; members get them too.
 //!
-//! | variable | says | unset, or meaning nothing |
+//! | variable | meaning | unset or invalid |
 //! |---|---|---|
-//! | `XPLAT_RSH` | which remote shell | this machine's processes are started here, all others through ssh |
-//! | `XPLAT_RSH_ARGS` | its options, as [`remote_shell`] reads them | none |
+//! | `XPLAT_RSH` | the remote shell | processes on this machine are started directly, all others by ssh |
+//! | `XPLAT_RSH_ARGS` | its options, see [`remote_shell`] | none |
 //! | `XPLAT_REMCMD` | a program that is called with each remote command, and runs it | the command is run |
-//! | `LIBI_TREE_TYPE` | who launches whom: 0 by the greedy tree, -1 the front end all, k > 0 each k others | late commit |
-//! | `LIBI_REMOTE_TIME`, `LIBI_SEQUENTIAL_TIME` | REM and SEQ, in seconds | as usual with the remote shell, then as measured |
-//! | `LIBI_DEBUG`, `LIBI_DEBUG_DIR` | what is said, and where: [`debug`] | nothing is said |
+//! | `LIBI_TREE_TYPE` | the launch tree: 0 greedy, -1 flat, k > 0 k-ary | late commit |
+//! | `LIBI_REMOTE_TIME`, `LIBI_SEQUENTIAL_TIME` | REM and SEQ in seconds | the defaults of the backend, then measured |
+//! | `LIBI_DEBUG`, `LIBI_DEBUG_DIR` | verbosity and destination of [`debug`] messages | no messages |
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -35,7 +35,7 @@ const FORWARDED: [&str; 8] = [
     debug::DIRECTORY,
 ];
 
-/// Makes options of what the environment says, and has the distributions obey it.
+/// The options that the environment asks for. Changes the distributions accordingly.
 pub(super) fn options(
     distributions: &mut [Distribution],
     get: impl Fn(&str) -> Option<OsString>,
@@ -50,7 +50,7 @@ pub(super) fn options(
         Some(program) => {
             options.backend =
                 Some(remote_shell::backend_named(program, &get("XPLAT_RSH_ARGS").unwrap_or_default()));
-            options.allow_plain = true; // they have named it
+            options.allow_plain = true; // the user has named the shell
         }
         None => {
             choose_shell(distributions, &mut options, &here(), &get("XPLAT_RSH_ARGS").unwrap_or_default());
@@ -77,7 +77,7 @@ pub(super) fn options(
         .collect();
     let before = word("XPLAT_REMCMD").filter(|_| !matches!(options.backend, Some(Backend::Local(_))));
     for distribution in distributions {
-        // Of equal names the last one counts: the caller's.
+        // Of equal names the last one counts, so the caller's replace these.
         distribution.env.splice(0..0, forwarded.iter().cloned());
         if let Some(before) = &before {
             let command = std::mem::replace(&mut distribution.executable, before.clone());
@@ -87,7 +87,7 @@ pub(super) fn options(
     options
 }
 
-/// No remote shell is named: none is needed for this machine, and ssh for all others.
+/// Without `XPLAT_RSH`: no shell for this machine, ssh for all others.
 fn choose_shell(
     distributions: &mut [Distribution],
     options: &mut LaunchOptions,
@@ -105,10 +105,10 @@ fn choose_shell(
         for host in &distribution.hosts {
             let mut host_named = host;
             if is_here(host) {
-                // Whoever else comes to launch it would mean itself by this.
+                // On another launcher, a loopback name would be that launcher.
                 host_named.name = if is_loopback(host.name) { &here.name } else { host.name };
                 if !options.local_hosts.iter().any(|known| known.name == host_named.name) {
-                    // A name of this machine is one that a list can hold, or it is not among them.
+                    // A name that a list cannot hold is not in it.
                     let _ = options.local_hosts.push(HostRef::new(host_named.name));
                 }
             }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_trees_and_times_is_obeyed_and_what_means_nothing_is_not() {
+    fn valid_trees_and_times_are_obeyed_and_invalid_ones_ignored() {
         let strategy = |says: &str| made("localhost", &[("LIBI_TREE_TYPE", says)]).1.strategy;
         let kary = |arity| Strategy::Static(Shape::Kary(NonZeroU32::new(arity).unwrap()));
         assert_eq!(strategy("0"), Strategy::Static(Shape::Greedy));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn members_get_the_variables_and_remote_commands_the_word_before_them() {
+    fn members_get_the_variables_and_remote_commands_their_prefix() {
         let says =
             [("XPLAT_RSH", "/opt/my sh"), ("XPLAT_REMCMD", "runauth"), ("LIBI_DEBUG", "2"), ("HOME", "x")];
         let (one, options) = made("n1", &says);

@@ -17,26 +17,26 @@ use super::session::{LEAVE_TIMEOUT, LaunchedSession, Sessions};
 use super::this_machine::ThisMachine;
 use super::{CallError, CallResult, Code, EINIT, EIO, ELAUNCH, debug, done, lock};
 
-/// What `LIBI_fe_getMaxMsgBufLen` says; longer messages are as good.
+/// The value of `LIBI_fe_getMaxMsgBufLen`. Longer messages work too.
 const MAX_MESSAGE: c_int = 4 << 20;
 
-/// The front end of this process, once it has one. With the process, and however that ends, it ends.
+/// The front end of this process, if it has one. It ends with the process.
 static FRONT: Mutex<Option<Front>> = Mutex::new(None);
 
 struct Front {
-    /// A child of the process has a copy of this which nobody keeps alive.
+    /// The process that has made it; a forked child must not use its copy.
     process: u32,
     front_end: Arc<FrontEnd>,
     sessions: Sessions,
     forwarded: Arc<ForwardedOutput>,
 }
 
-/// Members that are about to leave when this process ends may do so, and what they have printed is passed on: a second is enough
-/// for both. Then it ends, and with it everybody who has not left.
+/// At exit, members that are about to leave have one second to do so, and their output is
+/// forwarded. Then the process ends, and with it all members that have not left.
 fn at_exit() {
     static PROCESS: AtomicU32 = AtomicU32::new(0);
     extern "C" fn wait() {
-        // A child that goes on without us has launched nobody.
+        // A forked child has launched nothing.
         if PROCESS.load(Ordering::Acquire) != std::process::id() {
             return;
         }
@@ -52,18 +52,18 @@ fn at_exit() {
                 forwarded.wait(done, by);
             }
         }
-        // They end with the process, if they have not left.
+        // The drop would wait for their end; they end with the process.
         std::mem::forget(launched);
     }
     let before = PROCESS.swap(std::process::id(), Ordering::AcqRel);
     if before != 0 {
-        return; // handed down by the process that has forked this one
+        return; // inherited from the process that forked this one
     }
-    // SAFETY: it is a function without arguments. If there is no room for it, nobody waits.
+    // SAFETY: a function without arguments. If it cannot be registered, the exit does not wait.
     unsafe { libc::atexit(wait) };
 }
 
-/// Looks at the front end. Nothing in here waits.
+/// Runs `body` on the front end. It must not wait.
 fn with<T>(body: impl FnOnce(&mut Front) -> CallResult<T>) -> CallResult<T> {
     let mut front = lock(&FRONT);
     let own = front.as_mut().filter(|front| front.process == std::process::id());
@@ -75,12 +75,13 @@ pub extern "C" fn LIBI_fe_init(_version: c_int) -> Code {
     done("LIBI_fe_init", || {
         let mut front = lock(&FRONT);
         if front.as_ref().is_none_or(|front| front.process != std::process::id()) {
-            // That of the process that has forked this one stays as it is: to end it is not ours.
+            // The parent's front end is not dropped: this process must not end it.
             std::mem::forget(front.take());
-            let front_end = FrontEnd::new().map_err(|error| CallError::io("no front end", &error))?;
+            let front_end =
+                FrontEnd::new().map_err(|error| CallError::io("cannot make the front end", &error))?;
             let front_end = Arc::new(front_end);
             let forwarded = output::forward(Arc::clone(&front_end));
-            let forwarded = forwarded.map_err(|error| CallError::io("no thread", &error))?;
+            let forwarded = forwarded.map_err(|error| CallError::io("cannot start a thread", &error))?;
             let process = std::process::id();
             *front = Some(Front { process, front_end, sessions: Sessions::default(), forwarded });
             at_exit();
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn LIBI_fe_createSession(session: *mut Handle) -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_fe_addToSessionEnvironment(session: Handle, list: *const env_t) -> Code {
     done("LIBI_fe_addToSessionEnvironment", || {
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         with(|front| front.sessions.add_variables(session, unsafe { args::variables(list) }))
     })
 }
@@ -106,17 +107,17 @@ pub unsafe extern "C" fn LIBI_fe_addToSessionEnvironment(session: Handle, list: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_fe_launch(requests: *const proc_dist_req_t, count: c_int) -> Code {
     done("LIBI_fe_launch", || {
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         let requests = match usize::try_from(count) {
             Ok(count) if count > 0 && !requests.is_null() => unsafe {
                 std::slice::from_raw_parts(requests, count)
             },
             _ => {
                 with(|_| Ok(()))?;
-                return Err(CallError::new(ELAUNCH, "there is nothing to launch"));
+                return Err(CallError::new(ELAUNCH, "there are no requests"));
             }
         };
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         let (front_end, mut launch) = with(|front| unsafe { Launch::prepare(front, requests) })?;
         let launched = {
             let distributions: Vec<_> = launch.distributions.iter().cloned().map(Into::into).collect();
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn LIBI_fe_launch(requests: *const proc_dist_req_t, count:
     })
 }
 
-/// A launch of some sessions. One that does not come to its end is taken back.
+/// A launch of some sessions. If it does not complete, the sessions become new again.
 struct Launch {
     distributions: Vec<Distribution>,
     options: LaunchOptions,
@@ -135,14 +136,14 @@ struct Launch {
 }
 
 impl Launch {
-    /// Looks at what is to be launched; then it is being launched.
+    /// Checks the requests, and marks their sessions as launching.
     ///
     /// # Safety
-    /// As the header says of `proc_dist_req_t`.
+    /// As documented in the header for `proc_dist_req_t`.
     unsafe fn prepare(front: &mut Front, requests: &[proc_dist_req_t]) -> CallResult<(Arc<FrontEnd>, Self)> {
         let mut known = Vec::with_capacity(requests.len());
         for request in requests {
-            // A handle that is none is the first thing to be said.
+            // An invalid handle is reported before anything else.
             front.sessions.is_known(request.session)?;
         }
         for request in requests {
@@ -150,7 +151,7 @@ impl Launch {
         }
         let (mut distributions, mut names) = (Vec::new(), BTreeMap::<u32, Vec<CString>>::new());
         for (request, (session, variables)) in requests.iter().zip(known) {
-            // SAFETY: as this function asks.
+            // SAFETY: as for this function.
             let (mut distribution, hosts) = unsafe { args::request(request, session) }?;
             distribution.env = variables;
             distributions.push(distribution);
@@ -167,7 +168,7 @@ impl Launch {
         Ok((Arc::clone(&front.front_end), Self { distributions, options, sessions, names }))
     }
 
-    /// They are up, or are new again.
+    /// Records sessions that are up. The others become new again when this is dropped.
     fn settle(&mut self, launched: Result<Vec<Session>, Error>) -> CallResult {
         let launched = launched.map_err(|error| CallError::new(ELAUNCH, error.to_string()))?;
         for session in launched {
@@ -196,7 +197,7 @@ impl Drop for Launch {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_fe_getMaxMsgBufLen(most: *mut c_int) -> Code {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     done("LIBI_fe_getMaxMsgBufLen", || with(|_| unsafe { args::put(most, MAX_MESSAGE) }))
 }
 
@@ -204,7 +205,7 @@ pub unsafe extern "C" fn LIBI_fe_getMaxMsgBufLen(most: *mut c_int) -> Code {
 pub unsafe extern "C" fn LIBI_fe_sendUsrData(session: Handle, buffer: *const c_void, length: c_int) -> Code {
     done("LIBI_fe_sendUsrData", || {
         let launched = with(|front| front.sessions.launched(session))?;
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         launched.send(unsafe { args::bytes(buffer, length) }?)
     })
 }
@@ -217,7 +218,7 @@ pub unsafe extern "C" fn LIBI_fe_recvUsrData(
 ) -> Code {
     done("LIBI_fe_recvUsrData", || {
         let launched = with(|front| front.sessions.launched(session))?;
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         unsafe { args::put_message(&launched.recv()?, buffer, length) }
     })
 }
@@ -226,7 +227,7 @@ pub unsafe extern "C" fn LIBI_fe_recvUsrData(
 pub unsafe extern "C" fn LIBI_fe_getHostlistSize(session: Handle, size: *mut c_uint) -> Code {
     done("LIBI_fe_getHostlistSize", || {
         let launched = with(|front| front.sessions.launched(session))?;
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         unsafe { args::put(size, launched.names().len() as c_uint) }
     })
 }
@@ -240,12 +241,12 @@ pub unsafe extern "C" fn LIBI_fe_getHostlist(
     done("LIBI_fe_getHostlist", || {
         let launched = with(|front| front.sessions.launched(session))?;
         let names = launched.names();
-        // What is not given is freed.
+        // Frees the copies if the call fails.
         let mut copies = Copies(Vec::with_capacity(names.len()));
         for name in names {
             copies.0.push(args::malloc(name.as_bytes_with_nul())?);
         }
-        // SAFETY: an array of pointers is as good as its bytes.
+        // SAFETY: pointers have no padding.
         let bytes = unsafe {
             std::slice::from_raw_parts(copies.0.as_ptr().cast::<u8>(), size_of_val(copies.0.as_slice()))
         };
@@ -253,7 +254,7 @@ pub unsafe extern "C" fn LIBI_fe_getHostlist(
             return Err(CallError::new(EIO, "the place for the list is NULL"));
         }
         let array = args::malloc(bytes)?;
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         unsafe {
             args::put(list, array.cast())?;
             args::put(size, names.len() as c_uint)?;
@@ -269,7 +270,7 @@ struct Copies(Vec<*mut c_void>);
 impl Drop for Copies {
     fn drop(&mut self) {
         for copy in self.0.drain(..).filter(|copy| !copy.is_null()) {
-            // SAFETY: it comes from `malloc`, and nobody else knows of it.
+            // SAFETY: it comes from `malloc` and has no other pointer.
             unsafe { libc::free(copy) };
         }
     }

@@ -1,16 +1,19 @@
 //! `LIBI_…`: a process that was launched.
 //!
-//! # What `LIBI_finalize` leaves behind
-//! A process as it was, but for two threads that wait, and standard output and error: what is printed goes to the front end as long as
-//! that is there, and is thrown away after that. It never blocks and is never a SIGPIPE. Only a process that then replaces itself
-//! (`exec`), or goes on in a child alone, takes them elsewhere first, as daemons do. Descriptors of the library are closed by `exec`, and have
-//! [high numbers](descriptors). A process that closes all descriptors which it does not know closes these, and nothing of the library touches
-//! the files that get their numbers; but then it carries nobody any longer.
+//! # After `LIBI_finalize`
+//! The process is as before, but for two threads that wait, and for standard output and error:
+//! output goes to the front end while that is there, and is discarded afterwards. It never blocks
+//! and never raises SIGPIPE. A process that replaces itself (`exec`), or goes on in a child alone,
+//! redirects them before, as daemons do. Descriptors of the library are close-on-exec and have
+//! [high numbers](descriptors). A process that closes all descriptors which it does not know
+//! closes these too. Then the library does not touch files that get their numbers, and the process
+//! forwards for no member any more.
 //!
-//! # What the end of the process waits for
-//! Until it has left its session, the first process of a host carries for others. In this interface nobody waits for anybody when
-//! leaving. So when the process ends by `exit` or by returning from `main`, it waits until it is not needed any more: until those whom it
-//! carries have left as well, or the session is over. What it has printed last is with the next by then.
+//! # At exit
+//! Until it has left its session, the leader of a host forwards for other members. In this
+//! interface no member waits for others when it leaves. So when the process ends by `exit` or by
+//! returning from `main`, it waits until no other member needs it: until those that it forwards
+//! for have left as well, or the session is over. Its own last output has been forwarded by then.
 
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,20 +26,20 @@ use libi::{Bytes, CommError, InitError, Member, MemberError, Op, Rank};
 use super::args::{self, length_of};
 use super::{CallError, CallResult, Code, EINIT, EIO, NO, YES, answer, debug, descriptors, done, lock};
 
-/// As long as those that are needed are well.
+/// No limit: calls end when a process that they need is lost.
 const TIMEOUT: Duration = Duration::MAX;
-/// How long what was said last may take to get out when the member leaves; then it goes on by itself.
+/// How long LIBI_finalize waits for the last data to be forwarded, which goes on afterwards.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The place of this process, once it has one.
+/// This process as a member.
 static MEMBER: Mutex<MemberState> = Mutex::new(MemberState::Outside);
 
-/// Which process that was: a child of it has a copy of all this, and must not touch it.
+/// The process that has joined. A forked child has a copy of the statics and must not use them.
 static JOIN_RECORD: OnceLock<JoinRecord> = OnceLock::new();
 
 struct JoinRecord {
     process: u32,
-    /// What it had a descriptor for.
+    /// The file behind the member's descriptor.
     had: Option<(libc::dev_t, libc::ino_t)>,
 }
 
@@ -44,7 +47,7 @@ enum MemberState {
     Outside,
     Joining,
     In(Arc<Member>),
-    /// It carries others as long as the process lives.
+    /// It forwards for others as long as the process lives.
     Out(Arc<Member>),
 }
 
@@ -55,7 +58,7 @@ fn member() -> CallResult<Arc<Member>> {
         }
         MemberState::In(member) => Ok(Arc::clone(member)),
         MemberState::Out(_) => Err(CallError::new(EINIT, "LIBI_finalize was called before")),
-        _ => Err(CallError::new(EINIT, "LIBI_init has not been called, or has not come back")),
+        _ => Err(CallError::new(EINIT, "LIBI_init has not been called, or has not returned")),
     }
 }
 
@@ -93,7 +96,7 @@ pub extern "C" fn LIBI_finalize() -> Code {
         let member = member()?;
         flush();
         match descriptors::high(|| member.detach(DETACH_TIMEOUT)) {
-            // What is still on its way goes on by itself.
+            // Forwarding goes on in the background.
             Ok(()) | Err(MemberError::TimedOut(_)) => {
                 *lock(&MEMBER) = MemberState::Out(member);
                 Ok(())
@@ -103,29 +106,29 @@ pub extern "C" fn LIBI_finalize() -> Code {
     })
 }
 
-/// Has what C has printed, and not yet written, go out.
+/// Flushes the standard output of C.
 fn flush() {
     unsafe extern "C" {
         static stdout: *mut libc::FILE;
     }
-    // SAFETY: it is there from the beginning of the process to its end.
+    // SAFETY: stdout is valid throughout the process.
     unsafe { libc::fflush(stdout) };
 }
 
-/// What the system says of a descriptor of ours: that a program has closed all that it does not know shows in this.
+/// The file behind the member's descriptor, to detect that the program has closed the descriptor.
 fn descriptor_of(member: &Member) -> Option<(libc::dev_t, libc::ino_t)> {
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: if it succeeds it has filled what it is given.
+    // SAFETY: fstat fills the struct if it succeeds.
     unsafe {
         let asked = libc::fstat(member.descriptor().as_raw_fd(), found.as_mut_ptr());
         (asked == 0).then(|| found.assume_init()).map(|found| (found.st_dev, found.st_ino))
     }
 }
 
-/// Has the end of the process wait for what it has to.
+/// Makes exit wait until no other member needs this process.
 fn at_exit(member: &Member) {
     extern "C" fn wait() {
-        // A child that goes on without us has nothing to do with others.
+        // A forked child is not a member.
         let joined = JOIN_RECORD.get().filter(|joined| joined.process == std::process::id());
         let Some(JoinRecord { had, .. }) = joined else { return };
         flush();
@@ -137,11 +140,12 @@ fn at_exit(member: &Member) {
             let waited = catch_unwind(AssertUnwindSafe(|| member.drain(TIMEOUT)));
             debug::say(2, || format!("the process ends: {waited:?}"));
         }
-        // It would wait for what is printed again.
+        // The drop would wait for output again.
         std::mem::forget(member);
     }
     if JOIN_RECORD.set(JoinRecord { process: std::process::id(), had: descriptor_of(member) }).is_ok() {
-        // SAFETY: it is a function without arguments. If there is no room for it, nobody waits.
+        // SAFETY: a function without arguments. If it cannot be registered, the exit does not
+        // wait.
         unsafe { libc::atexit(wait) };
     }
 }
@@ -153,13 +157,13 @@ pub extern "C" fn LIBI_amIMaster() -> Code {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_getMyRank(rank: *mut c_int) -> Code {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     done("LIBI_getMyRank", || unsafe { args::put(rank, member()?.rank().0.cast_signed()) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn LIBI_getSize(size: *mut c_int) -> Code {
-    // SAFETY: as the header asks.
+    // SAFETY: as documented in the header.
     done("LIBI_getSize", || unsafe { args::put(size, member()?.size().cast_signed()) })
 }
 
@@ -169,7 +173,7 @@ pub unsafe extern "C" fn LIBI_recvUsrData(buffer: *mut *mut c_void, length: *mut
         let member = member()?;
         collectively(&member, "receiving from the front end", || {
             let message = member.recv().wait(TIMEOUT).map_err(io("receiving from the front end"))?;
-            // SAFETY: as the header asks of the master.
+            // SAFETY: as documented in the header of the master.
             unsafe { args::put_message(&message, buffer, length) }
         })
     })
@@ -180,7 +184,7 @@ pub unsafe extern "C" fn LIBI_sendUsrData(buffer: *const c_void, length: *const 
     done("LIBI_sendUsrData", || {
         let member = member()?;
         collectively(&member, "sending to the front end", || {
-            // SAFETY: as the header asks of the master.
+            // SAFETY: as documented in the header of the master.
             let message = unsafe {
                 let length =
                     length.as_ref().ok_or_else(|| CallError::new(EIO, "the place of the length is NULL"))?;
@@ -191,7 +195,8 @@ pub unsafe extern "C" fn LIBI_sendUsrData(buffer: *const c_void, length: *const 
     })
 }
 
-/// Has the master do something, and all members return together when it has. If the master could not do it, they all know.
+/// Runs `body` at the master. All members return together afterwards, and fail if the master has
+/// failed.
 fn collectively(member: &Member, what: &str, body: impl FnOnce() -> CallResult) -> CallResult {
     let own = if member.is_master() { body() } else { Ok(()) };
     let failed = u8::from(own.is_err());
@@ -200,7 +205,7 @@ fn collectively(member: &Member, what: &str, body: impl FnOnce() -> CallResult) 
     if all?.first() == Some(&0) {
         Ok(())
     } else {
-        Err(CallError::new(EIO, format!("{what}: the master could not")))
+        Err(CallError::new(EIO, format!("{what}: the master has failed")))
     }
 }
 
@@ -209,14 +214,14 @@ pub unsafe extern "C" fn LIBI_broadcast(buffer: *mut c_void, length: c_int) -> C
     done("LIBI_broadcast", || {
         let member = member()?;
         let data = if member.is_master() {
-            // SAFETY: as the header asks.
+            // SAFETY: as documented in the header.
             Some(or_mismatch(&member, unsafe { args::bytes(buffer, length) })?)
         } else {
             None
         };
         let data = data.map(Bytes::copy_from_slice);
         let got = member.broadcast(Rank(0), data).wait(TIMEOUT).map_err(io("the broadcast"))?;
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         if member.is_master() { Ok(()) } else { unsafe { fill(&got, buffer, length) } }
     })
 }
@@ -225,7 +230,7 @@ pub unsafe extern "C" fn LIBI_broadcast(buffer: *mut c_void, length: c_int) -> C
 pub unsafe extern "C" fn LIBI_gather(send: *const c_void, length: c_int, receive: *mut c_void) -> Code {
     done("LIBI_gather", || {
         let member = member()?;
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         let own = Bytes::copy_from_slice(or_mismatch(&member, unsafe { args::bytes(send, length) })?);
         if member.is_master() && receive.is_null() && length > 0 {
             or_mismatch(&member, Err(CallError::new(EIO, "the place for the parts is NULL")))?;
@@ -233,8 +238,8 @@ pub unsafe extern "C" fn LIBI_gather(send: *const c_void, length: c_int, receive
         let parts = member.gather_equal(Rank(0), own).wait(TIMEOUT).map_err(io("the gather"))?;
         let length = length_of(length)?;
         for (at, part) in parts.iter().flatten().enumerate() {
-            // SAFETY: as the header asks, there is room for as many parts at the master as there are members, and these come in
-            // their order, all of this length.
+            // SAFETY: as documented in the header, there is room for one part of this length for
+            // each member. Parts are in the order of ranks.
             unsafe {
                 let place = receive.cast::<u8>().wrapping_add(at * length).cast();
                 fill(part, place, length as c_int)?;
@@ -248,14 +253,14 @@ pub unsafe extern "C" fn LIBI_gather(send: *const c_void, length: c_int, receive
 pub unsafe extern "C" fn LIBI_scatter(send: *const c_void, length: c_int, receive: *mut c_void) -> Code {
     done("LIBI_scatter", || {
         let member = member()?;
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         let parts = if member.is_master() {
             Some(or_mismatch(&member, unsafe { parts(send, length, member.size()) })?)
         } else {
             None
         };
         let own = member.scatter(Rank(0), parts).wait(TIMEOUT).map_err(io("the scatter"))?;
-        // SAFETY: as the header asks.
+        // SAFETY: as documented in the header.
         unsafe { fill(&own, receive, length) }
     })
 }
@@ -265,25 +270,25 @@ pub extern "C" fn LIBI_barrier() -> Code {
     done("LIBI_barrier", || member()?.barrier().wait(TIMEOUT).map_err(io("the barrier")))
 }
 
-/// What the master has for each member.
+/// The master's part for each member.
 ///
 /// # Safety
-/// It is NULL, or there are as many parts, one behind the other.
+/// It is NULL, or has this many parts in sequence.
 unsafe fn parts(send: *const c_void, length: c_int, size: u32) -> CallResult<Vec<Bytes>> {
     let (length, size) = (length_of(length)?, size as usize);
     let all = length.checked_mul(size).filter(|all| isize::try_from(*all).is_ok());
-    let all = all.ok_or_else(|| CallError::new(EIO, "nobody has memory for so much"))?;
+    let all = all.ok_or_else(|| CallError::new(EIO, "the parts together are too long"))?;
     if send.is_null() && all > 0 {
-        return Err(CallError::new(EIO, "the parts are at NULL"));
+        return Err(CallError::new(EIO, "the parts are NULL"));
     }
-    // SAFETY: as this function asks.
+    // SAFETY: as for this function.
     let all = if all == 0 { &[] } else { unsafe { std::slice::from_raw_parts(send.cast::<u8>(), all) } };
     let all = Bytes::copy_from_slice(all);
     Ok((0..size).map(|rank| all.slice(rank * length..(rank + 1) * length)).collect())
 }
 
-/// What this member was given, if it makes sense. If not, all others hear of it by a call that does not match theirs, and do not
-/// wait for this one.
+/// The argument of this member, if it is valid. If not, a call that does not match those of the
+/// other members tells them, so that they do not wait.
 fn or_mismatch<T>(member: &Member, given: CallResult<T>) -> CallResult<T> {
     if given.is_err() {
         let _ = member.barrier().wait(TIMEOUT);
@@ -291,21 +296,20 @@ fn or_mismatch<T>(member: &Member, given: CallResult<T>) -> CallResult<T> {
     given
 }
 
-/// Writes what has come where the caller wants it, if that has the length of what came.
+/// Writes a result to the caller's memory, if the lengths are equal.
 ///
 /// # Safety
-/// There is room for as many bytes, or it is NULL.
+/// It is NULL, or has room for this many bytes.
 unsafe fn fill(bytes: &[u8], place: *mut c_void, length: c_int) -> CallResult {
     let length = length_of(length)?;
     if length != bytes.len() {
-        let text =
-            format!("{} bytes have come where all members were to give the same {length}", bytes.len());
+        let text = format!("received {} bytes where all members have to pass {length}", bytes.len());
         return Err(CallError::new(EIO, text));
     }
     if length > 0 && place.is_null() {
         return Err(CallError::new(EIO, "the place for the result is NULL"));
     }
-    // SAFETY: as this function asks; what has come is in memory of ours.
+    // SAFETY: as for this function; the source is the library's memory.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), length) };
     Ok(())
 }

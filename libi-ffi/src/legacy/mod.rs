@@ -1,9 +1,10 @@
-//! The interface of 2011, `include/libi/libi_api.h`: the programs that were written for it compile as they are, and get what [`libi`]
-//! promises.
+//! The interface of 2011, `include/libi/libi_api.h`: programs written for it compile unchanged,
+//! and have the guarantees of [`libi`].
 //!
-//! That interface names no front end and no member: a process has one of each at most. So what belongs to it is in two statics here,
-//! [`front::FRONT`] and [`member::MEMBER`], and in the text of the last failure of each thread. It is the only state of the library that
-//! is in no object; who calls none of these functions has none of it.
+//! Its functions take no front end and no member: a process has at most one of each. They are in
+//! two statics, [`front::FRONT`] and [`member::MEMBER`]; each thread has the text of its last
+//! failure. This is the only state of the library outside of objects, and a program that does not
+//! call these functions does not have it.
 //!
 //! # States
 //!
@@ -14,29 +15,30 @@
 //!               ^                          |                                   |
 //!               '------- LIBI_ELAUNCH -----'                                   '- over: every call is LIBI_EIO
 //!
-//! member       outside --LIBI_init--> joining --> in --LIBI_finalize--> out     anywhere but in: LIBI_EINIT
+//! member       outside --LIBI_init--> joining --> in --LIBI_finalize--> out     all but in: LIBI_EINIT
 //! ```
 //!
-//! | what | in which state | what comes of it |
+//! | event | state | result |
 //! |---|---|---|
-//! | a second `LIBI_fe_init` | there | LIBI_OK: another part of the program wants it too, and nothing changes |
-//! | a launch that fails | launching | LIBI_ELAUNCH; nothing is left of any of its sessions, which are new again |
-//! | a launch of a session that is not new | launching, up | LIBI_ESESSALREADYLAUNCHED, and nothing is launched |
+//! | a second `LIBI_fe_init` | there | LIBI_OK and no change: another part of the program may want it too |
+//! | a launch fails | launching | LIBI_ELAUNCH; all its sessions are ended and new again |
+//! | a launch of a session that is not new | launching, up | LIBI_ESESSALREADYLAUNCHED; nothing is launched |
 //! | messages, host lists | new, launching | LIBI_ELAUNCH |
-//! | any call with a handle that is none, or not any more | | LIBI_ESESS |
-//! | `LIBI_fe_finalize` | up | members that have finalised live on. The others have a second to do so, then they end |
-//! | the master is lost, or the session is over | up | LIBI_EIO, also for whoever waits |
-//! | the front end's process ends | up | members that have finalised live on, the others end; they too have a second, if it ends by `exit` |
-//! | a member is lost | in | LIBI_EIO at all that need it |
+//! | any call with an invalid handle | | LIBI_ESESS |
+//! | `LIBI_fe_finalize` | up | members that have finalized live on; the others have one second to finalize, then they end |
+//! | the master is lost, or the session is over | up | LIBI_EIO, also for calls that are waiting |
+//! | the process of the front end ends | up | members that have finalized live on, the others end; after `exit` they have one second too |
+//! | a member is lost | in | LIBI_EIO at all members that need it |
 //! | a second `LIBI_init`, also after `LIBI_finalize` | in, out | LIBI_EINIT |
 //!
-//! # How long calls take
-//! There are no timeouts in this interface. A launch is over by the deadline of [`libi::LaunchOptions`]. Every other call waits for as
-//! long as those it needs are well: a peer that is lost, cut off or frozen, and a front end that ends, end it with LIBI_EIO.
+//! # Timeouts
+//! This interface has none. A launch is over by the deadline of [`libi::LaunchOptions`]. Every
+//! other call waits as long as the processes that it needs are alive: a lost, disconnected or
+//! frozen peer, and a front end that ends, end it with LIBI_EIO.
 //!
-//! # What failed
-//! There is no text in this interface either. [`LIBI_last_error`] is an addition, and `LIBI_DEBUG=1` has it said as it happens
-//! ([`debug`]).
+//! # Failures
+//! This interface has no texts either. [`LIBI_last_error`] is an addition, and `LIBI_DEBUG=1`
+//! prints failures as they happen ([`debug`]).
 
 mod args;
 mod debug;
@@ -58,7 +60,7 @@ use libc::{c_char, c_int};
 
 use crate::args::c_string;
 
-/// What functions return: the header's `libi_rc_e`.
+/// The header's `libi_rc_e`.
 pub(crate) type Code = c_int;
 
 const OK: Code = 0;
@@ -70,7 +72,7 @@ const ESESS: Code = 6;
 const EALREADY: Code = 8;
 const EIO: Code = 9;
 
-/// A code, and the same in words.
+/// A code and its text.
 #[derive(Debug)]
 struct CallError {
     code: Code,
@@ -84,7 +86,7 @@ impl CallError {
         Self { code, text: text.into() }
     }
 
-    /// Nobody can be reached any more, or not all who are needed.
+    /// A peer that is needed cannot be reached.
     fn io(what: &str, why: &impl std::fmt::Display) -> Self {
         Self::new(EIO, format!("{what}: {why}"))
     }
@@ -94,32 +96,32 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Does what a function is called for. Whatever comes of it is a code; a panic is one as well.
+/// Runs a function of the interface. Failures and panics become codes.
 fn answer(name: &str, body: impl FnOnce() -> CallResult<Code>) -> Code {
     let fault = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => return code,
         Ok(Err(fault)) => fault,
-        Err(_) => CallError::new(EIO, "a defect of the library has shown"),
+        Err(_) => CallError::new(EIO, "libi has panicked"),
     };
     let text = format!("{name}: {}", fault.text);
     debug::say(1, || text.clone());
-    // A thread that is about to end has nobody to read it.
+    // A thread that runs its destructors has no last error any more.
     let _ = LAST.try_with(|last| last.replace(c_string(&text)));
     fault.code
 }
 
-/// As [`answer`], of what is done or is not.
+/// As [`answer`], for a function that returns LIBI_OK or a failure.
 fn done(name: &str, body: impl FnOnce() -> CallResult) -> Code {
     answer(name, || body().map(|()| OK))
 }
 
-/// What a panic has left is whole: it is changed in single steps.
+/// The state is consistent after a panic: every change of it is a single step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What failed last in this thread, in words: which function, which host, how far it came, why. Empty if nothing has; it holds until
-/// the next failure in this thread.
+/// The text of this thread's last failure: the function, the host, the phase, the cause. Empty if
+/// no call has failed; valid until the next failure in this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn LIBI_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())

@@ -1,7 +1,8 @@
-//! Passes on what members print, as a remote shell would: to our own standard output and error.
+//! Forwards the output of members to this process's standard output and error, as a remote shell
+//! would.
 //!
-//! It is done by a thread of its own, which is there as long as the process. If nobody takes what it writes, it waits, and so do members
-//! that go on printing; where nobody can, what they print is lost.
+//! A thread does this as long as the process lives. If its output is not read, it blocks, and so
+//! do members that go on printing; if it cannot be written, it is lost.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use libi::{Event, FrontEnd, SessionId, Stream};
 
 use super::{debug, lock};
 
-/// Of which sessions everything was passed on that members had printed when the last of them left.
+/// The sessions whose output has been forwarded completely: all of it until the last member left.
 #[derive(Default)]
 pub(super) struct ForwardedOutput {
     done: Mutex<BTreeSet<u32>>,
@@ -20,7 +21,7 @@ pub(super) struct ForwardedOutput {
 }
 
 impl ForwardedOutput {
-    /// Waits until everything of a session was passed on.
+    /// Waits until all output of a session has been forwarded.
     pub(super) fn wait(&self, session: SessionId, by: Instant) {
         let left = by.saturating_duration_since(Instant::now());
         let waited =
@@ -32,11 +33,11 @@ impl ForwardedOutput {
 /// Starts the thread.
 pub(super) fn forward(front_end: Arc<FrontEnd>) -> std::io::Result<Arc<ForwardedOutput>> {
     let forwarded = Arc::new(ForwardedOutput::default());
-    let told = Arc::clone(&forwarded);
+    let state = Arc::clone(&forwarded);
     let work = move || {
-        // Without a limit it comes to an end only if nothing can come any more.
+        // Without a timeout it returns `None` only if no event can come any more.
         while let Some(event) = front_end.next_event(Duration::MAX) {
-            take(event, &told);
+            take(event, &state);
         }
     };
     let start = || std::thread::Builder::new().name("libi-output".to_owned()).spawn(work);
@@ -61,10 +62,10 @@ fn take(event: Event, forwarded: &ForwardedOutput) {
     }
 }
 
-/// Writes all of it, however long that takes.
+/// Writes all bytes; waits if necessary.
 fn write(descriptor: c_int, mut bytes: &[u8]) {
     while !bytes.is_empty() {
-        // SAFETY: there are as many bytes as it is told.
+        // SAFETY: the pointer and the length are those of a slice.
         let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
         if let Ok(written) = usize::try_from(written) {
             bytes = bytes.get(written..).unwrap_or_default();
@@ -74,7 +75,7 @@ fn write(descriptor: c_int, mut bytes: &[u8]) {
             Some(libc::EINTR) => {}
             Some(libc::EAGAIN) => {
                 let mut ready = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
-                // SAFETY: it is one.
+                // SAFETY: the array has one element.
                 unsafe { libc::poll(&raw mut ready, 1, -1) };
             }
             _ => return,
@@ -82,11 +83,12 @@ fn write(descriptor: c_int, mut bytes: &[u8]) {
     }
 }
 
-/// Starts a thread in which no signal of the program is handled, and none ends it when nobody reads what it writes.
+/// Starts a thread with all signals blocked: it handles none of the program, and gets no SIGPIPE.
 fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut all = std::mem::MaybeUninit::uninit();
     let mut before = std::mem::MaybeUninit::uninit();
-    // SAFETY: the first is filled before it is read; the second by the call that succeeds with these arguments always.
+    // SAFETY: sigfillset fills the first set; pthread_sigmask cannot fail with these arguments,
+    // and fills the second one.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());

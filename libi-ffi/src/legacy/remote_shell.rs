@@ -1,15 +1,16 @@
-//! Which back-end a remote shell is that somebody has named, and what its options say to it.
+//! The backend for a remote shell named in the environment, and its options.
 //!
-//! Options are words between blanks; double quotes keep blanks, and a backslash keeps the character behind it.
+//! Options are separated by blanks. Double quotes keep blanks, a backslash keeps the next
+//! character.
 //!
-//! | program, without its directory | back-end |
+//! | program, without its directory | backend |
 //! |---|---|
-//! | `ssh` | [`Ssh`], whose launches end with whoever has made them; with options that have no place in a configuration, such as `-E`, [`Shell`] |
-//! | `rsh`, `remsh`, … | [`Rsh`], which knows how programs have ended |
+//! | `ssh` | [`Ssh`], whose remote processes end with their launcher; [`Shell`] for options without an equivalent in `ssh_config`, such as `-E` |
+//! | `rsh`, `remsh`, … | [`Rsh`], which reports exit statuses |
 //! | any other | [`Shell`] |
 //!
-//! Options that would take away standard input or the wait for the command, as `-n` and `-f`, or ask for a terminal, are left out
-//! for `ssh` and `rsh`: the link goes through these streams.
+//! Options of `ssh` and `rsh` that close standard input, do not wait for the command (`-n`, `-f`)
+//! or ask for a terminal are left out: the link uses these streams.
 
 use libi::{Backend, OsBytes, Rsh, Shell, Ssh};
 
@@ -41,7 +42,7 @@ fn split(text: &[u8]) -> Vec<Vec<u8>> {
                 is_quoted = !is_quoted;
                 word.get_or_insert_default();
             }
-            // One at the very end keeps nothing, and is itself.
+            // At the end of the text it is itself.
             b'\\' => word.get_or_insert_default().push(bytes.next().unwrap_or(byte)),
             byte if byte.is_ascii_whitespace() && !is_quoted => words.extend(word.take()),
             byte => word.get_or_insert_default().push(byte),
@@ -52,17 +53,18 @@ fn split(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn as_words(words: Vec<Vec<u8>>) -> Vec<OsBytes> {
-    // They come from the environment, where nothing holds a NUL.
+    // The environment contains no NUL.
     words.into_iter().filter_map(|word| OsBytes::new(word).ok()).collect()
 }
 
-/// Without what would take our streams away.
+/// Without the options that would break the streams of the link.
 fn without_stream_options(words: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let traps: [&[u8]; 5] = [b"-n", b"-f", b"-t", b"-tt", b"-N"];
     words.into_iter().filter(|word| !traps.contains(&word.as_slice())).collect()
 }
 
-/// Options of ssh as a configuration has them, and the configuration file; nothing if they cannot be said so.
+/// Options of ssh in the form of its configuration, and the configuration file; `None` if an
+/// option has no such form.
 fn configuration(words: &[Vec<u8>]) -> Option<(Vec<OsBytes>, Option<OsBytes>)> {
     let (mut options, mut config) = (Vec::new(), None);
     let mut words = words.iter();
@@ -85,7 +87,7 @@ fn configuration(words: &[Vec<u8>]) -> Option<(Vec<OsBytes>, Option<OsBytes>)> {
                 b'k' => &["GSSAPIDelegateCredentials=no"],
                 b'K' => &["GSSAPIAuthentication=yes", "GSSAPIDelegateCredentials=yes"],
                 _ => {
-                    // The value is the rest of the word, or the next.
+                    // The value is the rest of this word, or the next word.
                     let value = if rest.is_empty() { words.next()?.as_slice() } else { rest };
                     letters = &[];
                     let name = match letter {
@@ -119,7 +121,7 @@ fn configuration(words: &[Vec<u8>]) -> Option<(Vec<OsBytes>, Option<OsBytes>)> {
     Some((options, config))
 }
 
-/// A line of a configuration; nothing if none can say it.
+/// A line of a configuration; `None` if the value cannot be quoted.
 fn setting(name: &str, value: &[u8]) -> Option<OsBytes> {
     let quotes = value.iter().any(u8::is_ascii_whitespace);
     if value.contains(&b'"') || value.contains(&b'\\') && quotes {

@@ -1,4 +1,4 @@
-//! What the front end has of its sessions.
+//! The sessions of the front end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use libi::{Bytes, EnvVar, Pending, Rank, Session, SessionId, Stage};
 use super::args::Handle;
 use super::{CallError, CallResult, EALREADY, EIO, ELAUNCH, ESESS, lock};
 
-/// How far a session is; see the [states](super).
+/// The [state](super) of a session.
 enum SessionState {
     New,
     Launching,
@@ -22,7 +22,7 @@ struct Entry {
     state: SessionState,
 }
 
-/// The sessions of a process, by their handles: numbers that are given once.
+/// The sessions of a process, by their handles: numbers that are never reused.
 #[derive(Default)]
 pub(super) struct Sessions {
     entries: BTreeMap<u32, Entry>,
@@ -57,7 +57,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The variables of a session that can be launched.
+    /// The variables of a session, if it is new.
     pub(super) fn launchable(&mut self, handle: Handle) -> CallResult<(SessionId, Vec<EnvVar>)> {
         let entry = self.entry(handle)?;
         match entry.state {
@@ -66,12 +66,12 @@ impl Sessions {
         }
     }
 
-    /// These are being launched.
+    /// Marks sessions as launching.
     pub(super) fn begin(&mut self, sessions: &[SessionId]) {
         self.stand(sessions, || SessionState::Launching);
     }
 
-    /// The launch of these has failed.
+    /// Marks sessions as new again.
     pub(super) fn take_back(&mut self, sessions: &[SessionId]) {
         self.stand(sessions, || SessionState::New);
     }
@@ -84,7 +84,7 @@ impl Sessions {
         }
     }
 
-    /// It is up. One that was given up meanwhile ends.
+    /// Records a session that is up. If its handle was finalized meanwhile, it ends.
     pub(super) fn is_up(&mut self, launched: LaunchedSession) {
         if let Some(entry) = self.entries.get_mut(&launched.session.id().0) {
             entry.state = SessionState::Up(Arc::new(launched));
@@ -98,7 +98,7 @@ impl Sessions {
         }
     }
 
-    /// All that were launched.
+    /// All sessions that are up.
     pub(super) fn all_launched(&self) -> Vec<Arc<LaunchedSession>> {
         let standings = self.entries.values().map(|entry| &entry.state);
         let up = |state: &SessionState| {
@@ -107,25 +107,25 @@ impl Sessions {
         standings.filter_map(up).collect()
     }
 
-    /// Forgets a session; what was launched of it.
+    /// Removes a session; returns it if it is up.
     pub(super) fn remove(&mut self, handle: Handle) -> CallResult<Option<Arc<LaunchedSession>>> {
         let entry = self.entries.remove(&number(handle)).ok_or_else(unknown)?;
         Ok(if let SessionState::Up(launched) = entry.state { Some(launched) } else { None })
     }
 }
 
-/// A session that is up, or was.
+/// A session that came up.
 pub(super) struct LaunchedSession {
     session: Session,
-    /// How the caller has written the host of each process, by rank.
+    /// The host name of each rank as the caller wrote it.
     names: Vec<CString>,
-    /// Messages that may still be on their way.
+    /// Messages that may not have left this process.
     sending: Mutex<VecDeque<Pending<()>>>,
 }
 
-/// How long members have to finalise when their session, or the front end's process, ends.
+/// How long members have to finalize when their session, or the process of the front end, ends.
 pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long they have to end when they are told to.
+/// The grace period of SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl LaunchedSession {
@@ -137,7 +137,7 @@ impl LaunchedSession {
         &self.names
     }
 
-    /// Sends the master a message, and does not wait until it has that.
+    /// Sends the master a message, and does not wait for its delivery.
     pub(super) fn send(&self, message: &[u8]) -> CallResult {
         const WHAT: &str = "sending to the master";
         let mut sending = lock(&self.sending);
@@ -161,13 +161,13 @@ impl LaunchedSession {
         message.map_err(|error| CallError::io("receiving from the master", &error))
     }
 
-    /// Waits until all members have left, or have ended; which session that was.
+    /// Waits until all members have left or ended; returns the number of the session.
     pub(super) fn wait_done(&self, by: Instant) -> Option<SessionId> {
         let left = by.saturating_duration_since(Instant::now());
         self.session.wait_done(left).is_ok().then(|| self.session.id())
     }
 
-    /// Ends it: who is about to leave can do so; all who stay end.
+    /// Ends the session: members that are about to leave have time to do so, the others end.
     pub(super) fn end(&self) -> CallResult {
         if self.session.wait_done(LEAVE_TIMEOUT).is_ok() {
             return Ok(());

@@ -1,14 +1,14 @@
-//! Which hosts are this machine, and need no remote shell.
+//! Which host names are this machine, and need no remote shell.
 //!
 //! | name | is this machine |
 //! |---|---|
-//! | `localhost`, with a domain or without, 127.x.y.z, ::1 | always |
-//! | what the machine calls itself | always |
-//! | that with or without a domain | if it leads to one of our addresses |
-//! | an address | if it is one of ours |
+//! | `localhost`, with or without a domain; 127.x.y.z, ::1 | always |
+//! | the host name | always |
+//! | the host name with another domain or without one | if it resolves to an address of this machine |
+//! | an address | if it is an address of this machine |
 //!
-//! An alias that is neither is not looked up: a launch of thousands of hosts would wait for as many answers. And each name is looked up
-//! once.
+//! Other aliases are not resolved: a launch of thousands of hosts would wait for as many answers.
+//! Each name is resolved once.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,21 +17,21 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 use libc::c_char;
 
-/// What this machine calls itself.
+/// The host name.
 pub(super) fn machine() -> String {
     let mut name: [c_char; 256] = [0; 256];
-    // SAFETY: the buffer is as long as is said, without its last byte, which stays 0.
+    // SAFETY: the buffer is longer by its last byte, which stays 0.
     let asked = unsafe { libc::gethostname(name.as_mut_ptr(), name.len() - 1) };
     // SAFETY: its last byte is 0.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy();
     if asked == 0 && !name.is_empty() { name.into_owned() } else { "localhost".to_owned() }
 }
 
-/// This machine, by its names and addresses.
+/// The name and the addresses of this machine.
 pub(super) struct ThisMachine {
     pub(super) name: String,
     addresses: Vec<IpAddr>,
-    /// What has come of names that were looked up.
+    /// The results of names that were resolved.
     answers: RefCell<BTreeMap<String, bool>>,
 }
 
@@ -44,7 +44,7 @@ impl ThisMachine {
         Self { name, addresses, answers: RefCell::default() }
     }
 
-    /// Whether this name, or address without brackets, is this machine's.
+    /// Whether this name, or address without brackets, is this machine.
     pub(super) fn is(&self, name: &str) -> bool {
         is_loopback(name) || self.name.eq_ignore_ascii_case(name) || self.has(name) || {
             let same = short(name).eq_ignore_ascii_case(short(&self.name)) && name.parse::<IpAddr>().is_err();
@@ -69,13 +69,13 @@ impl ThisMachine {
     }
 }
 
-/// Whether it means whatever machine asks.
+/// Whether it is the local machine on every machine.
 pub(super) fn is_loopback(name: &str) -> bool {
     let is_local = matches!(short(name), "localhost" | "ip6-localhost" | "localhost4" | "localhost6");
     is_local || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Without the domain.
+/// The name without its domain.
 fn short(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_knows_its_names_and_addresses_and_takes_no_others_for_its_own() {
+    fn only_names_and_addresses_of_this_machine_are_recognised() {
         let here = ThisMachine::called("Node7".to_owned(), vec!["192.0.2.7".parse().unwrap()]);
         for own in ["localhost", "localhost.localdomain", "127.3.2.1", "::1", "node7", "192.0.2.7"] {
             assert!(here.is(own), "{own}");

@@ -177,7 +177,7 @@ static void signals_of_its_own(void)
   DONE(libi_front_launch(front, all, 1, how, &session, 1));
   libi_options_free(how);
   for (round = 0; round < 100; round++) {
-    CHECK(kill(getpid(), SIGUSR1) == 0); /* whoever does not block it dies of it */
+    CHECK(kill(getpid(), SIGUSR1) == 0); /* it kills the process in a thread that does not block it */
     CHECK(sigtimedwait(&set, NULL, &soon) == SIGUSR1);
   }
   CHECK(pthread_sigmask(SIG_BLOCK, NULL, &after) == 0 && memcmp(&before, &after, sizeof before) == 0);
@@ -242,7 +242,7 @@ static void broken_pipes(void (*handler)(int))
   DONE(libi_options_set_input(how, true));
   DONE(libi_front_launch(front, all, 1, how, &session, 1));
   DONE(libi_session_kill(session, SIGKILL));
-  do { /* until it is known that nobody is there */
+  do { /* until the loss is noticed */
     result = libi_session_write(session, bytes, sizeof bytes, 100);
     CHECK(result == LIBI_OK || result == LIBI_ERR_TIMED_OUT || result == LIBI_ERR_ENDED);
   } while (result != LIBI_ERR_ENDED);

@@ -17,10 +17,10 @@ static void nothing(void)
   libi_report_host_info host;
   libi_report_replacement_info replacement;
   libi_failure_info failure;
-  const libi_distribution *nobody[1] = {NULL};
+  const libi_distribution *missing[1] = {NULL};
 
-  GIVES(LIBI_ERR_NULL, libi_front_launch(NULL, nobody, 1, NULL, &session, 1));
-  GIVES(LIBI_ERR_NULL, libi_front_start(NULL, nobody, 1, NULL, &session, 1));
+  GIVES(LIBI_ERR_NULL, libi_front_launch(NULL, missing, 1, NULL, &session, 1));
+  GIVES(LIBI_ERR_NULL, libi_front_start(NULL, missing, 1, NULL, &session, 1));
   GIVES(LIBI_ERR_NULL, libi_front_next_event(NULL, &event, 0));
   GIVES(LIBI_ERR_NULL, libi_front_set_event_callback(NULL, NULL, NULL));
   GIVES(LIBI_ERR_NULL, libi_front_dispatch(NULL));
@@ -99,7 +99,7 @@ void misuse(void)
   libi_front *front = new_front(LIBI_PROGRESS_THREAD), *none = NULL;
   libi_session *session;
   libi_event *event;
-  const libi_distribution *nobody[1] = {NULL};
+  const libi_distribution *missing[1] = {NULL};
 
   nothing();
   CHECK(libi_result_text(LIBI_OK) && !libi_result_text((libi_result)9999));
@@ -115,8 +115,8 @@ void misuse(void)
   GIVES(LIBI_ERR_NULL, libi_front_next_event(front, NULL, 0));
   GIVES(LIBI_ERR_NULL, libi_front_report(front, NULL));
   GIVES(LIBI_ERR_LAYOUT, libi_front_launch(front, NULL, 0, NULL, &session, 1));
-  GIVES(LIBI_ERR_NULL, libi_front_launch(front, nobody, 1, NULL, &session, 1));
-  GIVES(LIBI_ERR_NULL, libi_front_start(front, nobody, 1, NULL, NULL, 1));
+  GIVES(LIBI_ERR_NULL, libi_front_launch(front, missing, 1, NULL, &session, 1));
+  GIVES(LIBI_ERR_NULL, libi_front_start(front, missing, 1, NULL, NULL, 1));
 
   /* A session that has outlived its front end. */
   session = launch(front, "a:2", args, NULL);

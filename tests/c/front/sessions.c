@@ -54,7 +54,7 @@ void input_signals_and_ends(void)
   while (libi_front_next_event(front, &event, 0) == LIBI_OK) libi_event_free(event);
 
   session = launch(front, "a", waits, NULL);
-  GIVES(LIBI_ERR_STATE, libi_session_write(session, bytes, sizeof bytes, SOON)); /* nobody has asked for input */
+  GIVES(LIBI_ERR_STATE, libi_session_write(session, bytes, sizeof bytes, SOON)); /* without the option for input */
   SAYS("no standard input", libi_last_error());
   libi_session_free(session);
 
@@ -139,7 +139,7 @@ void forked(void)
     CHECK(libi_session_ranks(session, LIBI_RANKS_LOST, NULL, 0) == 0 && libi_front_descriptor(front) == -1);
     libi_session_free(session);
     libi_front_free(front);
-    kill(getpid(), SIGKILL); /* what it leaves alone is no leak: nobody looks for one */
+    kill(getpid(), SIGKILL); /* leak checkers do not look at a killed process */
   }
   CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   CHECK(stage_of(session) == LIBI_STAGE_UP);

@@ -4,7 +4,7 @@
 #define NOT_EVEN_NULL ((void *)16)
 
 /* Every function that has a place for a result, with an object that is no member. */
-static void without_a_member(libi_member *nobody, libi_result code)
+static void without_a_member(libi_member *invalid, libi_result code)
 {
   const void *part = "x";
   size_t length = 1;
@@ -22,50 +22,50 @@ static void without_a_member(libi_member *nobody, libi_result code)
     GIVES(code, started);                                                                                              \
     CHECK(pending == NULL);                                                                                            \
   } while (0)
-  BOTH(libi_member_barrier(nobody, 0), libi_member_start_barrier(nobody, &pending));
-  BOTH(libi_member_fence(nobody, 0), libi_member_start_fence(nobody, &pending));
-  BOTH(libi_member_broadcast(nobody, 0, "x", 1, &data, 0), libi_member_start_broadcast(nobody, 0, "x", 1, &pending));
+  BOTH(libi_member_barrier(invalid, 0), libi_member_start_barrier(invalid, &pending));
+  BOTH(libi_member_fence(invalid, 0), libi_member_start_fence(invalid, &pending));
+  BOTH(libi_member_broadcast(invalid, 0, "x", 1, &data, 0), libi_member_start_broadcast(invalid, 0, "x", 1, &pending));
   CHECK(data == NULL);
-  BOTH(libi_member_gather(nobody, 0, LIBI_LENGTHS_ANY, "x", 1, &data, 0), libi_member_start_gather(nobody, 0, LIBI_LENGTHS_ANY, "x", 1, &pending));
-  BOTH(libi_member_gather(nobody, 0, LIBI_LENGTHS_EQUAL, "x", 1, &data, 0),
-       libi_member_start_gather(nobody, 0, LIBI_LENGTHS_EQUAL, "x", 1, &pending));
-  BOTH(libi_member_scatter(nobody, 0, &part, &length, 1, &data, 0),
-       libi_member_start_scatter(nobody, 0, &part, &length, 1, &pending));
-  BOTH(libi_member_allgather(nobody, LIBI_LENGTHS_ANY, "x", 1, &data, 0), libi_member_start_allgather(nobody, LIBI_LENGTHS_ANY, "x", 1, &pending));
-  BOTH(libi_member_allgather(nobody, LIBI_LENGTHS_EQUAL, "x", 1, &data, 0),
-       libi_member_start_allgather(nobody, LIBI_LENGTHS_EQUAL, "x", 1, &pending));
-  BOTH(libi_member_alltoall(nobody, LIBI_LENGTHS_EQUAL, &part, &length, 1, &data, 0),
-       libi_member_start_alltoall(nobody, LIBI_LENGTHS_EQUAL, &part, &length, 1, &pending));
-  BOTH(libi_member_alltoall(nobody, LIBI_LENGTHS_ANY, &part, &length, 1, &data, 0),
-       libi_member_start_alltoall(nobody, LIBI_LENGTHS_ANY, &part, &length, 1, &pending));
-  BOTH(libi_member_reduce(nobody, 0, element, LIBI_OP_SUM, "x", 1, recv, 0),
-       libi_member_start_reduce(nobody, 0, element, LIBI_OP_SUM, "x", 1, &pending));
-  BOTH(libi_member_allreduce(nobody, element, LIBI_OP_SUM, "x", 1, recv, 0),
-       libi_member_start_allreduce(nobody, element, LIBI_OP_SUM, "x", 1, &pending));
-  BOTH(libi_member_ring(nobody, 1, "x", 1, "y", 1, NULL, &data, 0),
-       libi_member_start_ring(nobody, 1, "x", 1, "y", 1, &pending));
-  BOTH(libi_member_send_to(nobody, 0, 1, "x", 1, 0), libi_member_start_send_to(nobody, 0, 1, "x", 1, &pending));
-  BOTH(libi_member_recv_from(nobody, 0, 1, &data, 0), libi_member_start_recv_from(nobody, 0, 1, &pending));
-  BOTH(libi_member_send(nobody, "x", 1, 0), libi_member_start_send(nobody, "x", 1, &pending));
-  BOTH(libi_member_recv(nobody, &data, 0), libi_member_start_recv(nobody, &pending));
-  BOTH(libi_member_broadcast_from_front(nobody, &data, 0), libi_member_start_broadcast_from_front(nobody, &pending));
-  BOTH(libi_member_gather_to_front(nobody, "x", 1, 0), libi_member_start_gather_to_front(nobody, "x", 1, &pending));
-  BOTH(libi_member_put(nobody, "k", "x", 1, LIBI_KEY_LOCAL, 0), libi_member_start_put(nobody, "k", "x", 1, LIBI_KEY_LOCAL, &pending));
-  BOTH(libi_member_get(nobody, "k", &data, 0), libi_member_start_get(nobody, "k", &pending));
-  BOTH(libi_member_find(nobody, "k", &data, 0), libi_member_start_find(nobody, "k", &pending));
-  GIVES(code, libi_member_broadcast_into(nobody, 0, recv, 1, 0));
-  GIVES(code, libi_member_gather_into(nobody, 0, "x", 1, recv, 0));
-  GIVES(code, libi_member_scatter_into(nobody, 0, "x", 1, recv, 0));
-  GIVES(code, libi_member_allgather_into(nobody, "x", 1, recv, 0));
-  GIVES(code, libi_member_drain(nobody, 0));
-  GIVES(code, libi_member_detach(nobody, 0));
-  GIVES(code, libi_member_dispatch(nobody));
-  CHECK(libi_member_rank(nobody) == UINT32_MAX && libi_member_size(nobody) == 0 && !libi_member_is_master(nobody));
+  BOTH(libi_member_gather(invalid, 0, LIBI_LENGTHS_ANY, "x", 1, &data, 0), libi_member_start_gather(invalid, 0, LIBI_LENGTHS_ANY, "x", 1, &pending));
+  BOTH(libi_member_gather(invalid, 0, LIBI_LENGTHS_EQUAL, "x", 1, &data, 0),
+       libi_member_start_gather(invalid, 0, LIBI_LENGTHS_EQUAL, "x", 1, &pending));
+  BOTH(libi_member_scatter(invalid, 0, &part, &length, 1, &data, 0),
+       libi_member_start_scatter(invalid, 0, &part, &length, 1, &pending));
+  BOTH(libi_member_allgather(invalid, LIBI_LENGTHS_ANY, "x", 1, &data, 0), libi_member_start_allgather(invalid, LIBI_LENGTHS_ANY, "x", 1, &pending));
+  BOTH(libi_member_allgather(invalid, LIBI_LENGTHS_EQUAL, "x", 1, &data, 0),
+       libi_member_start_allgather(invalid, LIBI_LENGTHS_EQUAL, "x", 1, &pending));
+  BOTH(libi_member_alltoall(invalid, LIBI_LENGTHS_EQUAL, &part, &length, 1, &data, 0),
+       libi_member_start_alltoall(invalid, LIBI_LENGTHS_EQUAL, &part, &length, 1, &pending));
+  BOTH(libi_member_alltoall(invalid, LIBI_LENGTHS_ANY, &part, &length, 1, &data, 0),
+       libi_member_start_alltoall(invalid, LIBI_LENGTHS_ANY, &part, &length, 1, &pending));
+  BOTH(libi_member_reduce(invalid, 0, element, LIBI_OP_SUM, "x", 1, recv, 0),
+       libi_member_start_reduce(invalid, 0, element, LIBI_OP_SUM, "x", 1, &pending));
+  BOTH(libi_member_allreduce(invalid, element, LIBI_OP_SUM, "x", 1, recv, 0),
+       libi_member_start_allreduce(invalid, element, LIBI_OP_SUM, "x", 1, &pending));
+  BOTH(libi_member_ring(invalid, 1, "x", 1, "y", 1, NULL, &data, 0),
+       libi_member_start_ring(invalid, 1, "x", 1, "y", 1, &pending));
+  BOTH(libi_member_send_to(invalid, 0, 1, "x", 1, 0), libi_member_start_send_to(invalid, 0, 1, "x", 1, &pending));
+  BOTH(libi_member_recv_from(invalid, 0, 1, &data, 0), libi_member_start_recv_from(invalid, 0, 1, &pending));
+  BOTH(libi_member_send(invalid, "x", 1, 0), libi_member_start_send(invalid, "x", 1, &pending));
+  BOTH(libi_member_recv(invalid, &data, 0), libi_member_start_recv(invalid, &pending));
+  BOTH(libi_member_broadcast_from_front(invalid, &data, 0), libi_member_start_broadcast_from_front(invalid, &pending));
+  BOTH(libi_member_gather_to_front(invalid, "x", 1, 0), libi_member_start_gather_to_front(invalid, "x", 1, &pending));
+  BOTH(libi_member_put(invalid, "k", "x", 1, LIBI_KEY_LOCAL, 0), libi_member_start_put(invalid, "k", "x", 1, LIBI_KEY_LOCAL, &pending));
+  BOTH(libi_member_get(invalid, "k", &data, 0), libi_member_start_get(invalid, "k", &pending));
+  BOTH(libi_member_find(invalid, "k", &data, 0), libi_member_start_find(invalid, "k", &pending));
+  GIVES(code, libi_member_broadcast_into(invalid, 0, recv, 1, 0));
+  GIVES(code, libi_member_gather_into(invalid, 0, "x", 1, recv, 0));
+  GIVES(code, libi_member_scatter_into(invalid, 0, "x", 1, recv, 0));
+  GIVES(code, libi_member_allgather_into(invalid, "x", 1, recv, 0));
+  GIVES(code, libi_member_drain(invalid, 0));
+  GIVES(code, libi_member_detach(invalid, 0));
+  GIVES(code, libi_member_dispatch(invalid));
+  CHECK(libi_member_rank(invalid) == UINT32_MAX && libi_member_size(invalid) == 0 && !libi_member_is_master(invalid));
   libi_member_info info;
-  GIVES(code, libi_member_query(nobody, &info, sizeof info));
+  GIVES(code, libi_member_query(invalid, &info, sizeof info));
   CHECK(info.host_name == NULL && info.size == 0);
-  CHECK(libi_member_ranks(nobody, LIBI_RANKS_ABSENT, ranks, 1) == 0 && libi_member_ranks(nobody, LIBI_RANKS_LOST, ranks, 1) == 0);
-  CHECK(libi_member_descriptor(nobody) == -1 && libi_member_next_timeout(nobody) == -1);
+  CHECK(libi_member_ranks(invalid, LIBI_RANKS_ABSENT, ranks, 1) == 0 && libi_member_ranks(invalid, LIBI_RANKS_LOST, ranks, 1) == 0);
+  CHECK(libi_member_descriptor(invalid) == -1 && libi_member_next_timeout(invalid) == -1);
 }
 
 static int released;
@@ -82,15 +82,15 @@ static void fold(void *userdata, libi_value *into, const void *other, size_t len
 }
 
 /* What was given for a function is released though nothing is called. */
-static void folds_without_a_member(libi_member *nobody, libi_result code)
+static void folds_without_a_member(libi_member *invalid, libi_result code)
 {
   libi_data *data = NULL;
   libi_pending *pending = NULL;
   released = 0;
-  GIVES(code, libi_member_reduce_by(nobody, 0, fold, &released, release, "x", 1, &data, 0));
-  GIVES(code, libi_member_start_reduce_by(nobody, 0, fold, &released, release, "x", 1, &pending));
-  GIVES(code, libi_member_allreduce_by(nobody, fold, &released, release, "x", 1, &data, 0));
-  GIVES(code, libi_member_start_allreduce_by(nobody, fold, &released, release, "x", 1, &pending));
+  GIVES(code, libi_member_reduce_by(invalid, 0, fold, &released, release, "x", 1, &data, 0));
+  GIVES(code, libi_member_start_reduce_by(invalid, 0, fold, &released, release, "x", 1, &pending));
+  GIVES(code, libi_member_allreduce_by(invalid, fold, &released, release, "x", 1, &data, 0));
+  GIVES(code, libi_member_start_allreduce_by(invalid, fold, &released, release, "x", 1, &pending));
   CHECK(released == 4 && data == NULL && pending == NULL);
 }
 

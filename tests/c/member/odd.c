@@ -1,4 +1,4 @@
-/* Members that do what processes may do: fork, close what they do not need, end without a word. */
+/* Members that fork, close descriptors, or exit without drain or detach. */
 #include "check.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A child that lives until somebody ends it, or for a minute. It leaves the streams to its parent only if it is told to. */
+/* A child that lives until it is killed, at most one minute. */
 static pid_t linger(void)
 {
   pid_t child = fork();
@@ -106,8 +106,8 @@ void closed(void)
     CHECK(fcntl(fd, F_GETFD) == 0);
   }
   for (int i = 0; i < 100; i++) {
-    printf("to nobody\n");
-    fprintf(stderr, "to nobody\n");
+    printf("into /dev/null\n");
+    fprintf(stderr, "into /dev/null\n");
     fflush(stdout);
     FINE(libi_member_barrier(me, TIMEOUT));
   }
@@ -130,7 +130,7 @@ void twice(void)
   CHECK(second == NULL);
 }
 
-/* Every second one, on whom nobody hangs, ends without a word. */
+/* Every second member, which is no leader, exits without drain or detach. */
 void never_finalizes(void)
 {
   printf("rank %u was here\n", my_rank);

@@ -1,4 +1,4 @@
-/* Every operation, in all of its forms, from and to several roots, with nothing, little and much. */
+/* Every operation in all forms, with several roots and lengths. */
 #include "check.h"
 
 uint32_t nth = 1;
@@ -249,7 +249,7 @@ static void rings(void)
   }
 }
 
-/* Everybody sends his neighbour two messages with two tags, which gets them in the other order. */
+/* Each member sends its neighbour two messages with two tags, which receives them in the other order. */
 static void messages(size_t length)
 {
   uint32_t seed = nth++, to = (my_rank + 1) % the_size, from = (my_rank + the_size - 1) % the_size;

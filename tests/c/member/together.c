@@ -1,4 +1,4 @@
-/* Loops of the program's own, threads, and functions that the library calls. */
+/* Event loops, threads, and callbacks. */
 #include "check.h"
 
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Without a thread of the library's, by the descriptor, the patience and dispatch alone. */
+/* Without a thread of the library: by the descriptor, the timeout and dispatch alone. */
 void loops(void)
 {
   libi_pending *pending = NULL;
@@ -150,7 +150,7 @@ static void exiting(void *userdata, libi_value *into, const void *bytes, size_t 
     exit(7);
 }
 
-/* In C++ it throws, which nobody may catch on its way through the library. */
+/* In C++ it throws; the exception must not pass through the library. */
 static void throwing(void *userdata, libi_value *into, const void *bytes, size_t length)
 {
   (void)into, (void)bytes, (void)length;
