@@ -158,7 +158,10 @@ impl Caller for Member {
             Call::Reduce { to, data, reducer } => reduce(self, to, data, reducer),
             Call::Ring { count, left, right } => started(self.ring(count, left, right), Outcome::Ring),
             Call::Send { to: Address::Rank(to), tag, data } => started(self.send_to(to, tag, data), done),
-            Call::Send { to: Address::FrontEnd, data, .. } => started(self.send(data), done),
+            Call::Send { to: Address::FrontEnd, data, .. } if self.is_master() => {
+                started(self.send(data), done)
+            }
+            Call::Send { to: Address::FrontEnd, .. } => None,
             Call::Receive { from: Address::Rank(from), tag } => {
                 started(self.recv_from(from, tag), Outcome::Data)
             }
