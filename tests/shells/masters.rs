@@ -39,11 +39,14 @@ fn without_a_master_the_session_is_given_up_with_the_reason() {
             None => assert!(matches!(failure.cause, Cause::TimedOut | Cause::HeartbeatLost), "{about}"),
         }
         assert!(failure.tail.contains(saying), "{about}");
-        // The others were cancelled, or their launcher was.
+        // The others were not tried, were cancelled, or their launcher was lost.
         for host in &report.hosts()[1..] {
             let cause = host.failure.as_ref().map(|failure| &failure.cause);
             assert!(
-                matches!(cause, None | Some(Cause::Cancelled | Cause::LauncherLost(_))),
+                matches!(
+                    cause,
+                    None | Some(Cause::MasterFailed(_) | Cause::Cancelled | Cause::LauncherLost(_))
+                ),
                 "{fault}: {host:?}"
             );
         }

@@ -51,6 +51,6 @@ fn a_missing_shared_library_is_named_with_a_hint() {
         let text = report.to_string();
         assert!(text.contains("  cannot load shared library libX.so.6 (exited 127 after "), "{text}");
         let hint = "\nhint: libX.so.6 is missing on n0: link statically or with an rpath";
-        assert!(text.ends_with(hint), "{text}");
+        assert!(text.contains(hint), "{text}");
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use libi::{Bytes, EnvVar, Pending, Rank, Session, SessionId, Stage};
+use libi::{Bytes, CommError, EnvVar, Pending, Rank, Session, SessionId, Stage};
 
 use super::args::Handle;
 use super::{CallError, CallResult, EALREADY, EIO, ELAUNCH, ESESS, lock};
@@ -121,6 +122,9 @@ pub(super) struct LaunchedSession {
     names: Vec<CString>,
     /// Messages that may not have left this process.
     sending: Mutex<VecDeque<Pending<()>>>,
+    /// Whether a receive has failed because the master is lost. The report of how it ended may
+    /// come later.
+    is_master_lost: AtomicBool,
 }
 
 /// How long members have to finalize when their session, or the process of the front end, ends.
@@ -130,7 +134,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 impl LaunchedSession {
     pub(super) fn new(session: Session, names: Vec<CString>) -> Self {
-        Self { session, names, sending: Mutex::default() }
+        Self { session, names, sending: Mutex::default(), is_master_lost: AtomicBool::new(false) }
     }
 
     pub(super) fn names(&self) -> &[CString] {
@@ -145,7 +149,8 @@ impl LaunchedSession {
             sending.pop_front();
             result.map_err(|error| CallError::io(WHAT, &error))?;
         }
-        if self.session.stage() != Stage::Up
+        if self.is_master_lost.load(Ordering::Relaxed)
+            || self.session.stage() != Stage::Up
             || self.session.ended().contains(Rank(0))
             || self.session.lost().contains(Rank(0))
         {
@@ -158,7 +163,10 @@ impl LaunchedSession {
     /// Waits for the next message of the master.
     pub(super) fn recv(&self) -> CallResult<Bytes> {
         let message = self.session.recv().wait(Duration::MAX);
-        message.map_err(|error| CallError::io("receiving from the master", &error))
+        message.map_err(|error| {
+            self.is_master_lost.fetch_or(matches!(error, CommError::PeerLost { .. }), Ordering::Relaxed);
+            CallError::io("receiving from the master", &error)
+        })
     }
 
     /// Waits until all members have left or ended; returns the number of the session.
