@@ -77,7 +77,8 @@ public:
               class = decltype(std::declval<const C &>().size()),
               class = std::enable_if_t<!std::is_same<C, bytes>::value>>
     bytes(const C &all) : data_(all.data()), size_(all.size() * sizeof(T)) {
-        static_assert(std::is_trivially_copyable<T>::value, "only trivially copyable elements can be sent as bytes");
+        static_assert(std::is_trivially_copyable<T>::value,
+                      "only trivially copyable elements can be sent as bytes");
     }
     const char *data() const noexcept { return static_cast<const char *>(data_); }
     std::size_t size() const noexcept { return size_; }
@@ -94,7 +95,9 @@ namespace detail {
 inline libi_timeout timeout_of(milliseconds time) noexcept {
     return time == forever ? LIBI_FOREVER : time.count() < 0 ? 0 : time.count();
 }
-inline milliseconds milliseconds_of(libi_timeout time) noexcept { return time < 0 ? forever : milliseconds(time); }
+inline milliseconds milliseconds_of(libi_timeout time) noexcept {
+    return time < 0 ? forever : milliseconds(time);
+}
 
 /** Throws a failure. Whether the call has succeeded otherwise. */
 inline bool check(libi_result result) {
@@ -119,7 +122,8 @@ inline std::string text_of(const libi_failure *failure) {
 
 /** The ranks of a group. */
 template <class T> std::vector<std::uint32_t> ranks_of(
-    std::size_t (*call)(const T *, libi_ranks, std::uint32_t *, std::size_t), const T *object, libi_ranks group) {
+    std::size_t (*call)(const T *, libi_ranks, std::uint32_t *, std::size_t), const T *object,
+    libi_ranks group) {
     std::vector<std::uint32_t> ranks(call(object, group, nullptr, 0));
     std::size_t count = call(object, group, ranks.data(), ranks.size());
     if (count < ranks.size()) ranks.resize(count);
@@ -229,7 +233,9 @@ public:
         return detail::check(result) ? take() : data();
     }
     /** Waits until it has finished; false after the timeout, and it goes on. */
-    bool wait_for(milliseconds timeout) { return is_finished(libi_pending_wait(get(), detail::timeout_of(timeout))); }
+    bool wait_for(milliseconds timeout) {
+        return is_finished(libi_pending_wait(get(), detail::timeout_of(timeout)));
+    }
     /** Whether it has finished. */
     bool poll() { return is_finished(libi_pending_poll(get())); }
     /** Its data, when it has finished. */
@@ -263,13 +269,16 @@ public:
     /** The hosts of a text such as "node[001-064]:8". */
     explicit hosts(const std::string &list) : hosts() { add_list(list); }
     hosts &add_list(const std::string &list) { return self(libi_hosts_add_list(get(), list.c_str())); }
-    hosts &add_file_text(const std::string &text) { return self(libi_hosts_add_file_text(get(), text.c_str())); }
+    hosts &add_file_text(const std::string &text) {
+        return self(libi_hosts_add_file_text(get(), text.c_str()));
+    }
     /** Whether there is a job, whose hosts are appended. */
     bool add_job() { return detail::check(libi_hosts_add_job(get())); }
     hosts &add_host(const std::string &name, std::uint32_t processes = 1) {
         return self(libi_hosts_add_host(get(), name.c_str(), nullptr, 0, processes));
     }
-    hosts &place(std::uint64_t processes, libi_placement placement, std::uint32_t plane = 1, bool repeat = false) {
+    hosts &place(std::uint64_t processes, libi_placement placement, std::uint32_t plane = 1,
+                 bool repeat = false) {
         return self(libi_hosts_place(get(), processes, placement, plane, repeat));
     }
     std::size_t size() const noexcept { return libi_hosts_count(get()); }
@@ -289,7 +298,9 @@ public:
     distribution &host_list(const std::string &list) {
         return self(libi_distribution_set_host_list(get(), list.c_str()));
     }
-    distribution &hosts(const libi::hosts &list) { return self(libi_distribution_set_hosts(get(), list.get())); }
+    distribution &hosts(const libi::hosts &list) {
+        return self(libi_distribution_set_hosts(get(), list.get()));
+    }
     distribution &arg(const std::string &arg) { return self(libi_distribution_add_arg(get(), arg.c_str())); }
     distribution &env(const std::string &name, const std::string &value) {
         return self(libi_distribution_set_env(get(), name.c_str(), value.c_str()));
@@ -305,11 +316,17 @@ public:
     options() : builder(libi_options_new()) {}
     /** 0 is all. */
     options &min_hosts(std::uint32_t hosts) { return self(libi_options_set_min_hosts(get(), hosts)); }
-    options &settle(milliseconds time) { return self(libi_options_set_settle(get(), detail::timeout_of(time))); }
+    options &settle(milliseconds time) {
+        return self(libi_options_set_settle(get(), detail::timeout_of(time)));
+    }
     options &spares(const hosts &list) { return self(libi_options_set_spares(get(), list.get())); }
     options &local_hosts(const hosts &list) { return self(libi_options_set_local_hosts(get(), list.get())); }
-    options &deadline(milliseconds time) { return self(libi_options_set_deadline(get(), detail::timeout_of(time))); }
-    options &rule(libi_rule rule, std::int64_t value) { return self(libi_options_set_rule(get(), rule, value)); }
+    options &deadline(milliseconds time) {
+        return self(libi_options_set_deadline(get(), detail::timeout_of(time)));
+    }
+    options &rule(libi_rule rule, std::int64_t value) {
+        return self(libi_options_set_rule(get(), rule, value));
+    }
     options &rule(libi_rule rule, milliseconds value) { return this->rule(rule, value.count()); }
     options &input(bool wanted = true) { return self(libi_options_set_input(get(), wanted)); }
     options &output(libi_output output, const std::string &directory = "") {
@@ -344,14 +361,18 @@ public:
     }
 
 private:
-    libi_layout_info info() const noexcept { return detail::query<libi_layout_info>(libi_layout_query, get()); }
+    libi_layout_info info() const noexcept {
+        return detail::query<libi_layout_info>(libi_layout_query, get());
+    }
 };
 
 /** The result of a launch. */
 class report : public detail::owned<libi_report, libi_report_free> {
 public:
     using owned::owned;
-    libi_report_info info() const noexcept { return detail::query<libi_report_info>(libi_report_query, get()); }
+    libi_report_info info() const noexcept {
+        return detail::query<libi_report_info>(libi_report_query, get());
+    }
     bool is_up() const noexcept { return info().is_up; }
     std::uint32_t hosts() const noexcept { return info().hosts; }
     std::uint32_t joined() const noexcept { return info().joined; }
@@ -405,15 +426,23 @@ public:
     /** Empty while the launch is not decided. */
     libi::report report() const { return make<libi::report, libi_report>(libi_session_report); }
     /** The ranks of a group. */
-    std::vector<std::uint32_t> ranks(libi_ranks group) const { return detail::ranks_of(libi_session_ranks, get(), group); }
-    void wait_up(milliseconds timeout) const { detail::check(libi_session_wait_up(get(), detail::timeout_of(timeout))); }
-    void wait_done(milliseconds timeout) const { detail::check(libi_session_wait_done(get(), detail::timeout_of(timeout))); }
+    std::vector<std::uint32_t> ranks(libi_ranks group) const {
+        return detail::ranks_of(libi_session_ranks, get(), group);
+    }
+    void wait_up(milliseconds timeout) const {
+        detail::check(libi_session_wait_up(get(), detail::timeout_of(timeout)));
+    }
+    void wait_done(milliseconds timeout) const {
+        detail::check(libi_session_wait_done(get(), detail::timeout_of(timeout)));
+    }
     void write(bytes what, milliseconds timeout) {
         detail::check(libi_session_write(get(), what.data(), what.size(), detail::timeout_of(timeout)));
     }
     void close_input() { detail::check(libi_session_close_input(get())); }
     void kill(int signal) { detail::check(libi_session_kill(get(), signal)); }
-    void terminate(milliseconds grace) { detail::check(libi_session_terminate(get(), detail::timeout_of(grace))); }
+    void terminate(milliseconds grace) {
+        detail::check(libi_session_terminate(get(), detail::timeout_of(grace)));
+    }
     void send(bytes what, milliseconds timeout) {
         detail::check(libi_session_send(get(), what.data(), what.size(), detail::timeout_of(timeout)));
     }
@@ -464,11 +493,14 @@ public:
         return event(found);
     }
     int descriptor() const noexcept { return libi_front_descriptor(get()); }
-    milliseconds next_timeout() const noexcept { return detail::milliseconds_of(libi_front_next_timeout(get())); }
+    milliseconds next_timeout() const noexcept {
+        return detail::milliseconds_of(libi_front_next_timeout(get()));
+    }
     void dispatch() { detail::check(libi_front_dispatch(get())); }
 
 private:
-    template <class Begin> std::vector<session> begin(Begin begin, const distributions &what, const options &how) {
+    template <class Begin>
+    std::vector<session> begin(Begin begin, const distributions &what, const options &how) {
         std::vector<const libi_distribution *> all;
         for (const distribution &one : what) all.push_back(one.get());
         std::vector<libi_session *> begun(all.size(), nullptr);
@@ -498,11 +530,17 @@ public:
     bool is_master() const noexcept { return libi_member_is_master(get()); }
     std::uint32_t host() const noexcept { return info().host; }
     std::string host_name() const { return detail::string(info().host_name); }
-    libi_member_info info() const noexcept { return detail::query<libi_member_info>(libi_member_query, get()); }
+    libi_member_info info() const noexcept {
+        return detail::query<libi_member_info>(libi_member_query, get());
+    }
     /** The ranks of a group, as far as this process knows. */
-    std::vector<std::uint32_t> ranks(libi_ranks group) const { return detail::ranks_of(libi_member_ranks, get(), group); }
+    std::vector<std::uint32_t> ranks(libi_ranks group) const {
+        return detail::ranks_of(libi_member_ranks, get(), group);
+    }
 
-    void barrier(milliseconds timeout) { detail::check(libi_member_barrier(get(), detail::timeout_of(timeout))); }
+    void barrier(milliseconds timeout) {
+        detail::check(libi_member_barrier(get(), detail::timeout_of(timeout)));
+    }
     void fence(milliseconds timeout) { detail::check(libi_member_fence(get(), detail::timeout_of(timeout))); }
     /** The root's bytes, at all members. */
     data broadcast(std::uint32_t root, bytes what, milliseconds timeout) {
@@ -510,32 +548,37 @@ public:
     }
     /** The bytes of all members, a part for each rank, at the root; empty at other members. */
     data gather(std::uint32_t root, bytes what, milliseconds timeout) {
-        return wait_for_data<data>(timeout, libi_member_gather, root, LIBI_LENGTHS_ANY, what.data(), what.size());
+        return wait_for_data<data>(timeout, libi_member_gather, root, LIBI_LENGTHS_ANY, what.data(),
+                                   what.size());
     }
     data allgather(bytes what, milliseconds timeout) {
-        return wait_for_data<data>(timeout, libi_member_allgather, LIBI_LENGTHS_ANY, what.data(), what.size());
+        return wait_for_data<data>(timeout, libi_member_allgather, LIBI_LENGTHS_ANY, what.data(),
+                                   what.size());
     }
     /** This member's part of the root's parts, of which there is one for each rank. */
     data scatter(std::uint32_t root, const std::vector<bytes> &what, milliseconds timeout) {
         detail::parts all(what);
-        return wait_for_data<data>(timeout, libi_member_scatter, root, all.data.data(), all.sizes.data(), what.size());
+        return wait_for_data<data>(timeout, libi_member_scatter, root, all.data.data(), all.sizes.data(),
+                                   what.size());
     }
     /** Sends a part to each rank, and receives one from each. */
     data alltoall(const std::vector<bytes> &what, milliseconds timeout) {
         detail::parts all(what);
-        return wait_for_data<data>(timeout, libi_member_alltoall, LIBI_LENGTHS_ANY, all.data.data(), all.sizes.data(), what.size());
+        return wait_for_data<data>(timeout, libi_member_alltoall, LIBI_LENGTHS_ANY, all.data.data(),
+                                   all.sizes.data(), what.size());
     }
     /** The numbers of all members combined element by element: uint8_t, (u)int32_t, (u)int64_t, float or
      *  double. */
     template <class T> std::vector<T> allreduce(libi_op op, std::vector<T> numbers, milliseconds timeout) {
-        detail::check(libi_member_allreduce(get(), detail::element<T>::value, op, numbers.data(), numbers.size(), numbers.data(),
-                                    detail::timeout_of(timeout)));
+        detail::check(libi_member_allreduce(get(), detail::element<T>::value, op, numbers.data(),
+                                            numbers.size(), numbers.data(), detail::timeout_of(timeout)));
         return numbers;
     }
     /** The same at the root; other members get their own numbers back. */
-    template <class T> std::vector<T> reduce(std::uint32_t root, libi_op op, std::vector<T> numbers, milliseconds timeout) {
-        detail::check(libi_member_reduce(get(), root, detail::element<T>::value, op, numbers.data(), numbers.size(), numbers.data(),
-                                 detail::timeout_of(timeout)));
+    template <class T>
+    std::vector<T> reduce(std::uint32_t root, libi_op op, std::vector<T> numbers, milliseconds timeout) {
+        detail::check(libi_member_reduce(get(), root, detail::element<T>::value, op, numbers.data(),
+                                         numbers.size(), numbers.data(), detail::timeout_of(timeout)));
         return numbers;
     }
 
@@ -551,21 +594,28 @@ public:
     }
     /** To session::gather() of the front end, from all members. */
     void gather_to_front(bytes what, milliseconds timeout) {
-        detail::check(libi_member_gather_to_front(get(), what.data(), what.size(), detail::timeout_of(timeout)));
+        detail::check(
+            libi_member_gather_to_front(get(), what.data(), what.size(), detail::timeout_of(timeout)));
     }
     void send_to(std::uint32_t rank, std::uint32_t tag, bytes what, milliseconds timeout) {
-        detail::check(libi_member_send_to(get(), rank, tag, what.data(), what.size(), detail::timeout_of(timeout)));
+        detail::check(
+            libi_member_send_to(get(), rank, tag, what.data(), what.size(), detail::timeout_of(timeout)));
     }
     data recv_from(std::uint32_t rank, std::uint32_t tag, milliseconds timeout) {
         return wait_for_data<data>(timeout, libi_member_recv_from, rank, tag);
     }
     void put(const std::string &key, bytes value, libi_key_scope scope, milliseconds timeout) {
-        detail::check(libi_member_put(get(), key.c_str(), value.data(), value.size(), scope, detail::timeout_of(timeout)));
+        detail::check(libi_member_put(get(), key.c_str(), value.data(), value.size(), scope,
+                                      detail::timeout_of(timeout)));
     }
     /** The value of a key; waits until a member puts one. */
-    data get_value(const std::string &key, milliseconds timeout) { return wait_for_data<data>(timeout, libi_member_get, key.c_str()); }
+    data get_value(const std::string &key, milliseconds timeout) {
+        return wait_for_data<data>(timeout, libi_member_get, key.c_str());
+    }
     /** The value of a key; empty if there is none. */
-    data find(const std::string &key, milliseconds timeout) { return wait_for_data<data>(timeout, libi_member_find, key.c_str()); }
+    data find(const std::string &key, milliseconds timeout) {
+        return wait_for_data<data>(timeout, libi_member_find, key.c_str());
+    }
 
     pending start_barrier() { return make<pending, libi_pending>(libi_member_start_barrier); }
     pending start_fence() { return make<pending, libi_pending>(libi_member_start_fence); }
@@ -573,18 +623,28 @@ public:
         return make<pending, libi_pending>(libi_member_start_broadcast, root, what.data(), what.size());
     }
     pending start_gather(std::uint32_t root, bytes what) {
-        return make<pending, libi_pending>(libi_member_start_gather, root, LIBI_LENGTHS_ANY, what.data(), what.size());
+        return make<pending, libi_pending>(libi_member_start_gather, root, LIBI_LENGTHS_ANY, what.data(),
+                                           what.size());
     }
-    pending start_allgather(bytes what) { return make<pending, libi_pending>(libi_member_start_allgather, LIBI_LENGTHS_ANY, what.data(), what.size()); }
-    pending start_send(bytes what) { return make<pending, libi_pending>(libi_member_start_send, what.data(), what.size()); }
+    pending start_allgather(bytes what) {
+        return make<pending, libi_pending>(libi_member_start_allgather, LIBI_LENGTHS_ANY, what.data(),
+                                           what.size());
+    }
+    pending start_send(bytes what) {
+        return make<pending, libi_pending>(libi_member_start_send, what.data(), what.size());
+    }
     pending start_recv() { return make<pending, libi_pending>(libi_member_start_recv); }
 
     /** The last call of a program that ends when its work is done. Flush output before. */
     void drain(milliseconds timeout) { detail::check(libi_member_drain(get(), detail::timeout_of(timeout))); }
     /** Detaches this process from the session, to live on. */
-    void detach(milliseconds timeout) { detail::check(libi_member_detach(get(), detail::timeout_of(timeout))); }
+    void detach(milliseconds timeout) {
+        detail::check(libi_member_detach(get(), detail::timeout_of(timeout)));
+    }
     int descriptor() const noexcept { return libi_member_descriptor(get()); }
-    milliseconds next_timeout() const noexcept { return detail::milliseconds_of(libi_member_next_timeout(get())); }
+    milliseconds next_timeout() const noexcept {
+        return detail::milliseconds_of(libi_member_next_timeout(get()));
+    }
     void dispatch() { detail::check(libi_member_dispatch(get())); }
 };
 

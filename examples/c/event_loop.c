@@ -101,7 +101,8 @@ static void is_up(struct loop *loop, struct running *one, uint32_t number)
 static void is_given_up(struct loop *loop, struct running *one)
 {
     libi_report *report;
-    if (libi_session_report(one->session, &report) == LIBI_OK) fprintf(stderr, "%s\n", libi_report_text(report));
+    if (libi_session_report(one->session, &report) == LIBI_OK)
+        fprintf(stderr, "%s\n", libi_report_text(report));
     libi_report_free(report);
     loop->failed = true;
     over(one);
@@ -172,7 +173,8 @@ static void poll_operations(struct loop *loop)
             if (libi_pending_take(one->hello, &message) == LIBI_OK) {
                 printf("session %d: the master says: %.*s\n", i + 1, (int)libi_data_length(message, 0),
                        (const char *)libi_data_bytes(message, 0));
-                if (libi_session_start_send(one->session, loop->order, strlen(loop->order), &one->order) != LIBI_OK)
+                if (libi_session_start_send(one->session, loop->order, strlen(loop->order), &one->order) !=
+                    LIBI_OK)
                     fprintf(stderr, "session %d: %s\n", i + 1, libi_last_error());
             }
             libi_data_free(message);
@@ -194,7 +196,8 @@ static void signal_all(struct loop *loop, int number)
         if (!one->session) continue;
         libi_session_info info;
         libi_session_query(one->session, &info, sizeof info);
-        if (info.stage == LIBI_STAGE_LAUNCHING || libi_session_kill(one->session, number) != LIBI_OK) over(one);
+        if (info.stage == LIBI_STAGE_LAUNCHING || libi_session_kill(one->session, number) != LIBI_OK)
+            over(one);
     }
 }
 
@@ -298,12 +301,13 @@ static libi_result serve(libi_member *member)
         if (result == LIBI_OK) result = libi_member_recv(member, &received, TIMEOUT);
     }
     if (result == LIBI_OK)
-        result = libi_member_broadcast(member, 0, libi_data_bytes(received, 0), libi_data_length(received, 0), &order,
-                                       TIMEOUT);
+        result = libi_member_broadcast(member, 0, libi_data_bytes(received, 0),
+                                       libi_data_length(received, 0), &order, TIMEOUT);
     libi_data_free(received);
     if (result != LIBI_OK) return result;
     bool stays = libi_data_length(order, 0) == 4 && memcmp(libi_data_bytes(order, 0), "stay", 4) == 0;
-    printf("rank %u of %u was told to %s\n", libi_member_rank(member), libi_member_size(member), stays ? "stay" : "go");
+    printf("rank %u of %u was told to %s\n", libi_member_rank(member), libi_member_size(member),
+           stays ? "stay" : "go");
     fflush(stdout); /* at the latest before the member is freed */
     libi_data_free(order);
     while (stays) pause(); /* until a signal ends it */
@@ -324,7 +328,8 @@ int main(int argc, char **argv)
     char **lists = argv + 1 + stay;
     int count = argc - 1 - stay;
     if (count > MAX_SESSIONS || (count > 0 && lists[0][0] == '-')) {
-        fprintf(stderr, "usage: %s [--stay] [HOSTS…]: a session on each of at most %d host lists\n", argv[0], MAX_SESSIONS);
+        fprintf(stderr, "usage: %s [--stay] [HOSTS…]: a session on each of at most %d host lists\n",
+                argv[0], MAX_SESSIONS);
         return 2;
     }
     return launch(count ? count : 3, count ? lists : usual, stay ? "stay" : "go", argv[0]);

@@ -191,7 +191,8 @@ static void detach(struct server *server)
         int64_t until = now() + END;
         char rest[512];
         while (readable(server->printed, until) && read(server->printed, rest, sizeof rest) > 0) continue;
-        if (waitpid(server->pid, NULL, WNOHANG) == server->pid || (now() < until && waitpid(server->pid, NULL, 0) == server->pid))
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid ||
+            (now() < until && waitpid(server->pid, NULL, 0) == server->pid))
             server->pid = 0;
     }
     if (server->printed >= 0) close(server->printed);
@@ -225,7 +226,8 @@ static libi_result tell(libi_member *member, const char *lines)
     libi_data_free(all);
     if (whole) fclose(whole);
     if (result == LIBI_OK && !text) result = LIBI_ERR_NO_MEMORY;
-    if (result == LIBI_OK && libi_member_is_master(member)) result = libi_member_send(member, text, length, TIMEOUT);
+    if (result == LIBI_OK && libi_member_is_master(member))
+        result = libi_member_send(member, text, length, TIMEOUT);
     free(text);
     return result;
 }
@@ -243,9 +245,10 @@ static libi_result serve(libi_member *member, int argc, char **argv)
     for (int64_t until = now() + ATTACH, i = 0; i < count; i++) learn_port(&servers[i], until);
     for (int i = 0; i < count; i++) {
         /* Without a port: the first line that the gdbserver has printed. */
-        length += (size_t)snprintf(lines + length, sizeof lines - length, "%.60s %d %ld %.150s\n", info.host_name,
-                                   servers[i].port, (long)servers[i].target,
-                                   servers[i].port ? "" : strtok(servers[i].said, "\n") ? servers[i].said : "no output");
+        length += (size_t)snprintf(lines + length, sizeof lines - length, "%.60s %d %ld %.150s\n",
+                                   info.host_name, servers[i].port, (long)servers[i].target,
+                                   servers[i].port ? ""
+                                   : strtok(servers[i].said, "\n") ? servers[i].said : "no output");
         if (length >= sizeof lines) length = sizeof lines - 1;
     }
     libi_result result = tell(member, lines);
@@ -253,7 +256,8 @@ static libi_result serve(libi_member *member, int argc, char **argv)
     /* The front end tells the master to end, which the others learn by the barrier. All end as well if the
      * front end is lost. */
     libi_data *order = NULL;
-    if (result == LIBI_OK && libi_member_is_master(member)) result = libi_member_recv(member, &order, LIBI_FOREVER);
+    if (result == LIBI_OK && libi_member_is_master(member))
+        result = libi_member_recv(member, &order, LIBI_FOREVER);
     libi_data_free(order);
     if (result == LIBI_OK) result = libi_member_barrier(member, LIBI_FOREVER);
 
@@ -267,7 +271,8 @@ static libi_result serve(libi_member *member, int argc, char **argv)
 /* ---- the front end ---- */
 
 /* Makes one distribution for each host, all of one session, with its processes as arguments. */
-static int describe(int count, char **targets, const char *program, const char *address, libi_distribution **what)
+static int describe(int count, char **targets, const char *program, const char *address,
+                    libi_distribution **what)
 {
     int hosts = 0;
     char **done = calloc((size_t)count, sizeof *done);
@@ -361,7 +366,8 @@ static bool launch(int count, char **targets, const char *program, const char *s
     int hosts = describe(count, targets, program, shell ? "" : "localhost", what);
     if (good && hosts > 0) {
         good = libi_front_new(LIBI_PROGRESS_THREAD, &front) == LIBI_OK &&
-               libi_front_launch(front, (const libi_distribution *const *)what, (size_t)hosts, how, &session, 1) == LIBI_OK;
+               libi_front_launch(front, (const libi_distribution *const *)what, (size_t)hosts, how, &session,
+                                 1) == LIBI_OK;
         if (!good) fprintf(stderr, "%s\n", libi_last_error());
         good = good && work(session, !shell, waits);
     }

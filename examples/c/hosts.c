@@ -32,7 +32,8 @@ int main(int argc, char **argv)
     libi_hosts_entry_info entry;
     for (size_t i = 0; libi_hosts_entry(hosts, i, &entry, sizeof entry) == LIBI_OK; i++)
         printf("%s: %" PRIu32 " processes\n", entry.name, entry.processes);
-    printf("%s: %" PRIu64 " processes on %zu hosts\n", libi_hosts_fold(hosts), libi_hosts_processes(hosts), libi_hosts_count(hosts));
+    printf("%s: %" PRIu64 " processes on %zu hosts\n", libi_hosts_fold(hosts), libi_hosts_processes(hosts),
+           libi_hosts_count(hosts));
     libi_hosts_free(hosts);
     return 0;
 }

@@ -1,9 +1,11 @@
-/* A front end and its members by the interface of 2011, in one program: started by hand it is the front end, started by that, a member.
+/* A front end and its members with the interface of 2011, in one program. Started by hand, it is
+ * the front end; started by the front end, it is a member.
  *
  *   c++ legacy.cpp -llibi -o legacy && ./legacy node1 node2 node3
  *
- * It launches two members on each host; the front end asks for squares, each member works out one, and the master sends them back.
- * Programs of 2011 look like this, and compile as they are. New ones begin with libi.h.
+ * It launches two members on each host. The front end asks for squares, each member computes one,
+ * and the master sends them back. Programs of 2011 look like this, and compile without changes. New
+ * programs should use libi.h.
  */
 #include <libi/libi_api.h>
 

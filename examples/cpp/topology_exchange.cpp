@@ -66,7 +66,7 @@ constexpr std::uint64_t go = 1, end = 2;
 
 [[noreturn]] void complain(const std::string &what) { throw std::runtime_error(what); }
 
-/// A place on the network: numbers alone, so that nobody has to look up a name.
+/// A place on the network: numbers alone, so that no process has to look up a name.
 sockaddr_in place(const std::string &address, std::uint16_t port) {
     sockaddr_in place{};
     place.sin_family = AF_INET;
@@ -98,11 +98,13 @@ public:
         // A host that does not answer at all is given up by then, too.
         timeval most{std::chrono::seconds(read_timeout).count(), 0};
         ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
-        if (::connect(descriptor, reinterpret_cast<const sockaddr *>(&to), sizeof to) < 0) fail("no connection to the parent");
+        if (::connect(descriptor, reinterpret_cast<const sockaddr *>(&to), sizeof to) < 0)
+            fail("no connection to the parent");
     }
     void listen(const std::string &address) {
         sockaddr_in here = place(address, 0);
-        if (::bind(descriptor, reinterpret_cast<const sockaddr *>(&here), sizeof here) < 0) fail("cannot bind");
+        if (::bind(descriptor, reinterpret_cast<const sockaddr *>(&here), sizeof here) < 0)
+            fail("cannot bind");
         if (::listen(descriptor, SOMAXCONN) < 0) fail("cannot listen");
     }
     /// Which address and port this end has.
@@ -160,7 +162,8 @@ private:
     }
     void wait(steady_clock::time_point until) const {
         for (;;) {
-            auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_clock::now()).count();
+            auto left =
+                std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_clock::now()).count();
             pollfd one{descriptor, POLLIN, 0};
             int found = left > 0 ? ::poll(&one, 1, static_cast<int>(left)) : 0;
             if (found > 0) return;
@@ -275,7 +278,8 @@ void serve(libi::member me, std::uint32_t role) {
 void wait_until_detached(libi::front_end &front, std::size_t processes) {
     std::size_t detached = 0;
     while (auto event = front.next_event(timeout)) {
-        std::string name = (event.session() == daemons ? "daemon " : "back end ") + std::to_string(event.rank());
+        std::string name =
+            (event.session() == daemons ? "daemon " : "back end ") + std::to_string(event.rank());
         switch (event.kind()) {
         case LIBI_EVENT_OUTPUT: std::cerr << name << ": " << event.output().str(); break;
         case LIBI_EVENT_EXITED: complain(name + " has ended early");
@@ -289,9 +293,11 @@ void wait_until_detached(libi::front_end &front, std::size_t processes) {
 }
 
 /// The messages by libi. The secret authenticates the later connections; libi keeps it confidential.
-void exchange(libi::front_end &front, std::vector<libi::session> &sessions, const connection &listener, std::uint64_t secret) {
+void exchange(libi::front_end &front, std::vector<libi::session> &sessions, const connection &listener,
+              std::uint64_t secret) {
     std::size_t processes = sessions[0].size() + sessions[1].size();
-    std::cout << sessions[0].size() << " daemons and " << sessions[1].size() << " back ends are up" << std::endl;
+    std::cout << sessions[0].size() << " daemons and " << sessions[1].size() << " back ends are up"
+              << std::endl;
 
     libi::layout at = sessions[0].layout();
     topology all = topology::of(at, sessions[1].layout());
@@ -301,8 +307,9 @@ void exchange(libi::front_end &front, std::vector<libi::session> &sessions, cons
     std::istringstream lines(ports);
     for (std::uint32_t rank = 0; lines >> port; rank++) {
         int parent = all.parent(daemons, rank);
-        std::cout << "daemon " << rank << " on " << at.host_name_of(rank) << " listens on " << port << ", below "
-                  << (parent < 0 ? "the front end" : "daemon " + std::to_string(parent)) << std::endl;
+        std::cout << "daemon " << rank << " on " << at.host_name_of(rank) << " listens on " << port
+                  << ", below " << (parent < 0 ? "the front end" : "daemon " + std::to_string(parent))
+                  << std::endl;
     }
 
     std::string table = std::to_string(secret) + "\n" + listener.text() + "\n" + ports;
@@ -345,7 +352,8 @@ void launch(const std::string &daemon_hosts, const std::string &back_end_hosts, 
 
     connection root = listener.accept(secret);
     root.write(go);
-    std::cout << "the squares of the ranks of " << leaves << " back ends add up to " << root.read() << std::endl;
+    std::cout << "the squares of the ranks of " << leaves << " back ends add up to " << root.read()
+              << std::endl;
     root.write(end);
     root.expect_end();
     std::cout << "all have ended" << std::endl;

@@ -15,8 +15,8 @@
  *  most one second for members that are about to finalize.
  *
  *  These variables in the environment of the front end are obeyed, and members get them too:
- *    XPLAT_RSH             the remote shell; if it is not set, processes on this machine are started
- *                          directly, and all others by ssh
+ *    XPLAT_RSH             the remote shell; if it is not set, processes on this machine are
+ *                          started directly, and all others by ssh
  *    XPLAT_RSH_ARGS        its options
  *    XPLAT_REMCMD          a program that is called with each remote command, and runs it
  *    LIBI_TREE_TYPE        the launch tree: 0 greedy, -1 flat, k > 0 k-ary

@@ -1,4 +1,5 @@
-/** The types of the LIBI interface of 2011. Programs include libi/libi_api.h, which has its functions as well. */
+/** The types of the LIBI interface of 2011. Programs include libi/libi_api.h, which also has its
+ *  functions. */
 #ifndef LIBI_API_STD_H
 #define LIBI_API_STD_H
 
@@ -23,7 +24,7 @@ typedef enum {
   LIBI_YES = 1,                   /**< Yes. */
   LIBI_NO = 2,                    /**< No. */
   LIBI_NOTIMPL = 3,               /**< Not implemented. Never returned. */
-  LIBI_EINIT = 4,                 /**< LIBI_fe_init() or LIBI_init() is missing, or was called before. */
+  LIBI_EINIT = 4,                 /**< Not initialised, or LIBI_init() called again. */
   LIBI_ELAUNCH = 5,               /**< The launch has failed, or has not happened. */
   LIBI_ESESS = 6,                 /**< There is no such session. */
   LIBI_EFRONTENDONLY = 7,         /**< Only for front ends. Never returned. */

@@ -43,16 +43,18 @@
 //!
 //! # Rules of the header, and where they are kept
 //!
-//! | rule | kept by |
-//! |---|---|
-//! | NULL is `LIBI_ERR_NULL` | [`object`], [`args`] |
-//! | use of a freed object, or of one of another type, is undefined; most cases are detected | [`object`]: a mark at the start of each object, cleared by free |
-//! | a panic does not cross; the object is not used again | [`object`]: it is poisoned, and every later call says so |
-//! | a text for the last failure of each thread | [`error`] |
-//! | a builder remembers its first failure | [`object::Builder`] |
-//! | a builder or a pending operation used by two threads is `LIBI_ERR_BUSY` | [`object`]: a `Mutex` that is only tried |
-//! | a callback cannot wait for itself; a forked child has no say over its parent's links | [`reentry`] |
-//! | strings and bytes are copied in | [`args`] |
+//! - NULL is `LIBI_ERR_NULL`: [`object`], [`args`].
+//! - Use of a freed object, or of one of another type, is undefined. Most cases are detected by a
+//!   mark at the start of each object, which is cleared by free: [`object`].
+//! - A panic does not cross into C. The object is poisoned, and every later call reports that:
+//!   [`object`].
+//! - Each thread has a text for its last failure: [`error`].
+//! - A builder remembers its first failure: [`object::Builder`].
+//! - A builder or a pending operation used by two threads is `LIBI_ERR_BUSY`. Its `Mutex` is only
+//!   tried: [`object`].
+//! - A callback cannot wait for itself, and a forked child cannot affect its parent's links:
+//!   [`reentry`].
+//! - Strings and bytes are copied in: [`args`].
 //!
 //! # Modules
 //!
@@ -60,10 +62,13 @@
 //!
 //! | module | functions |
 //! |---|---|
-//! | [`result`], [`error`], [`version`], [`log`] | `libi_result_text`, `libi_last_error`, `libi_version`, `libi_set_log` |
-//! | [`hosts`], [`distribution`], [`options`] | `libi_hosts_…`, `libi_distribution_…`, `libi_options_…` |
+//! | [`result`], [`error`] | `libi_result_text`, `libi_last_error` |
+//! | [`version`], [`log`] | `libi_version`, `libi_set_log` |
+//! | [`hosts`], [`distribution`] | `libi_hosts_…`, `libi_distribution_…` |
+//! | [`options`] | `libi_options_…` |
 //! | [`front`], [`session`] | `libi_front_…`, `libi_session_…` |
-//! | [`layout`], [`event`], [`report`], [`failure`] | `libi_layout_…`, `libi_event_…`, `libi_report_…`, `libi_failure_…` |
+//! | [`layout`], [`event`] | `libi_layout_…`, `libi_event_…` |
+//! | [`report`], [`failure`] | `libi_report_…`, `libi_failure_…` |
 //! | [`member`] | `libi_member_…`, `libi_value_…` |
 //! | [`pending`], [`data`] | `libi_pending_…`, `libi_data_…` |
 //! | [`legacy`] | `LIBI_…`: the interface of 2011, declared in `include/libi/libi_api.h` |

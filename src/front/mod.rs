@@ -120,14 +120,17 @@ impl fmt::Debug for Error {
 ///
 /// # What may fail
 ///
-/// | what | how it is reported |
-/// |---|---|
-/// | the remote shell, such as `rsh`, sends in the clear, and that is not [allowed](LaunchOptions::allow_plain) | [`Error::Plain`], before anything is started |
-/// | the distributions are invalid | [`Error::Distribution`] or [`Error::Layout`], before anything is started |
-/// | no file descriptors or threads are available | [`Error::System`] |
-/// | hosts do not join | [`Error::NotLaunched`] by the deadline, with the cause for each host; or the report names them, if the [policy](LaunchOptions::policy) allows the launch to go on without them |
-/// | a host is lost later | [`Event::Lost`] |
-/// | this process ends, for whatever reason | all processes that it started and that have not detached end as well |
+/// - The remote shell, such as `rsh`, sends in the clear, and that is not
+///   [allowed](LaunchOptions::allow_plain): [`Error::Plain`], before anything is started.
+/// - The distributions are invalid: [`Error::Distribution`] or [`Error::Layout`], before anything
+///   is started.
+/// - No file descriptors or threads are available: [`Error::System`].
+/// - Hosts do not join: [`Error::NotLaunched`] by the deadline, with the cause for each host. If
+///   the [policy](LaunchOptions::policy) allows the launch to go on without them, the report names
+///   them instead.
+/// - A host is lost later: [`Event::Lost`].
+/// - This process ends, for whatever reason: all processes that it started and that have not
+///   detached end as well.
 ///
 /// # File descriptors
 ///

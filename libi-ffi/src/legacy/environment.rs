@@ -1,13 +1,23 @@
 //! The environment variables of 2011. Only this interface obeys them; members get them too.
 //!
-//! | variable | meaning | unset or invalid |
-//! |---|---|---|
-//! | `XPLAT_RSH` | the remote shell | processes on this machine are started directly, all others by ssh |
-//! | `XPLAT_RSH_ARGS` | its options, see [`remote_shell`] | none |
-//! | `XPLAT_REMCMD` | a program that is called with each remote command, and runs it | the command is run |
-//! | `LIBI_TREE_TYPE` | the launch tree: 0 greedy, -1 flat, k > 0 k-ary | late commit |
-//! | `LIBI_REMOTE_TIME`, `LIBI_SEQUENTIAL_TIME` | REM and SEQ in seconds | the defaults of the backend, then measured |
-//! | `LIBI_DEBUG`, `LIBI_DEBUG_DIR` | verbosity and destination of [`debug`] messages | no messages |
+//! | variable | meaning |
+//! |---|---|
+//! | `XPLAT_RSH` | the remote shell |
+//! | `XPLAT_RSH_ARGS` | its options, see [`remote_shell`] |
+//! | `XPLAT_REMCMD` | a program that is called with each remote command, and runs it |
+//! | `LIBI_TREE_TYPE` | the launch tree: 0 greedy, -1 flat, k > 0 k-ary |
+//! | `LIBI_REMOTE_TIME`, `LIBI_SEQUENTIAL_TIME` | REM and SEQ in seconds |
+//! | `LIBI_DEBUG`, `LIBI_DEBUG_DIR` | verbosity and destination of [`debug`] messages |
+//!
+//! If a variable is unset or invalid:
+//!
+//! - `XPLAT_RSH`: processes on this machine are started directly, all others by ssh.
+//! - `XPLAT_RSH_ARGS`: no options.
+//! - `XPLAT_REMCMD`: the command is run.
+//! - `LIBI_TREE_TYPE`: late commit.
+//! - `LIBI_REMOTE_TIME`, `LIBI_SEQUENTIAL_TIME`: the defaults of the backend, then measured values.
+//! - `LIBI_DEBUG`, `LIBI_DEBUG_DIR`: no messages without the first, standard error without the
+//!   second.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;

@@ -9,27 +9,34 @@
 //! # States
 //!
 //! ```text
-//! front end    none --LIBI_fe_init--> there, until the process ends            before: LIBI_EINIT
+//! front end none --LIBI_fe_init--> there, until the process ends
 //!
-//! session      new --LIBI_fe_launch--> launching --all members have joined--> up --LIBI_fe_finalize--> unknown
-//!               ^                          |                                   |
-//!               '------- LIBI_ELAUNCH -----'                                   '- over: every call is LIBI_EIO
+//! session   new --LIBI_fe_launch--> launching --all joined--> up --LIBI_fe_finalize--> unknown
+//!            ^                          |                     |
+//!            '------- LIBI_ELAUNCH -----'                     '- over: every call is LIBI_EIO
 //!
-//! member       outside --LIBI_init--> joining --> in --LIBI_finalize--> out     all but in: LIBI_EINIT
+//! member    outside --LIBI_init--> joining --> in --LIBI_finalize--> out
 //! ```
 //!
-//! | event | state | result |
-//! |---|---|---|
-//! | a second `LIBI_fe_init` | there | LIBI_OK and no change: another part of the program may want it too |
-//! | a launch fails | launching | LIBI_ELAUNCH; all its sessions are ended and new again |
-//! | a launch of a session that is not new | launching, up | LIBI_ESESSALREADYLAUNCHED; nothing is launched |
-//! | messages, host lists | new, launching | LIBI_ELAUNCH |
-//! | any call with an invalid handle | | LIBI_ESESS |
-//! | `LIBI_fe_finalize` | up | members that have finalized live on; the others have one second to finalize, then they end |
-//! | the master is lost, or the session is over | up | LIBI_EIO, also for calls that are waiting |
-//! | the process of the front end ends | up | members that have finalized live on, the others end; after `exit` they have one second too |
-//! | a member is lost | in | LIBI_EIO at all members that need it |
-//! | a second `LIBI_init`, also after `LIBI_finalize` | in, out | LIBI_EINIT |
+//! Calls of the front end before `LIBI_fe_init`, and calls of a member in any state but "in",
+//! return LIBI_EINIT. The other rules, with the states in which they apply:
+//!
+//! - A second `LIBI_fe_init` (there) returns LIBI_OK and changes nothing: another part of the
+//!   program may want it too.
+//! - A launch that fails (launching) returns LIBI_ELAUNCH. All its sessions are ended, and new
+//!   again.
+//! - A launch of a session that is not new (launching, up) returns LIBI_ESESSALREADYLAUNCHED, and
+//!   nothing is launched.
+//! - Messages and host lists (new, launching) return LIBI_ELAUNCH.
+//! - Any call with an invalid handle returns LIBI_ESESS.
+//! - `LIBI_fe_finalize` (up): members that have finalized live on. The others have one second to
+//!   finalize, then they end.
+//! - If the master is lost or the session is over (up), calls return LIBI_EIO, also those that are
+//!   waiting.
+//! - When the process of the front end ends (up), members that have finalized live on, and the
+//!   others end. After `exit` they have one second to finalize too.
+//! - If a member is lost (in), all members that need it get LIBI_EIO.
+//! - A second `LIBI_init`, also after `LIBI_finalize` (in, out), returns LIBI_EINIT.
 //!
 //! # Timeouts
 //! This interface has none. A launch is over by the deadline of [`libi::LaunchOptions`]. Every

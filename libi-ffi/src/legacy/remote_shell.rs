@@ -5,7 +5,8 @@
 //!
 //! | program, without its directory | backend |
 //! |---|---|
-//! | `ssh` | [`Ssh`], whose remote processes end with their launcher; [`Shell`] for options without an equivalent in `ssh_config`, such as `-E` |
+//! | `ssh` | [`Ssh`], whose remote processes end with their launcher |
+//! | `ssh`, with options that `ssh_config` does not have, such as `-E` | [`Shell`] |
 //! | `rsh`, `remsh`, … | [`Rsh`], which reports exit statuses |
 //! | any other | [`Shell`] |
 //!

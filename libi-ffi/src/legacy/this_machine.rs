@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `localhost`, with or without a domain; 127.x.y.z, ::1 | always |
 //! | the host name | always |
-//! | the host name with another domain or without one | if it resolves to an address of this machine |
+//! | the host name with another domain or without one | if it resolves only to own addresses |
 //! | an address | if it is an address of this machine |
 //!
 //! Other aliases are not resolved: a launch of thousands of hosts would wait for as many answers.
