@@ -127,7 +127,8 @@ fn rsh_advice(shell_error: &ShellError, one: &str) -> Option<String> {
         ShellError::ConnectionRefused => format!("check that an rsh server runs on {one}, at this port"),
         ShellError::ClosedBeforeLogin => format!(
             "the log of {one} has the reason: the server must be able to connect back to ports from 512 on; \
-             inetd refuses all calls for ten minutes after 256 calls in one, unless its line says nowait.0"
+             inetd refuses all calls for ten minutes after 256 calls in one, unless its line in \
+             inetd.conf says nowait.0"
         ),
         ShellError::LoginDenied => format!(
             "`rsh {one} true` has to work, also from hosts that launch others: name those hosts and users in \

@@ -1,6 +1,7 @@
 //! Hosts whose servers do not accept all clients: which host launches which.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use libi::{Exit, FrontEnd, LaunchReport, Policy};
 
@@ -56,7 +57,7 @@ fn hosts_that_accept_only_the_front_end_are_named_among_others() {
     };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&network.member(), "h[1-12]", &["join", "finish:60000"]);
-    let options = options(network.backend()).policy(Policy::AtLeast(1));
+    let options = options(network.backend()).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));
     let session = launch_with(&front, &[members], &options);
     let heard = Heard::all(&front);
     let report = session.report().unwrap();

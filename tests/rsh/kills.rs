@@ -84,7 +84,7 @@ fn what_hangs_on_a_leader_that_is_killed_goes_with_it_and_the_rest_with_the_sess
     let Some(lab) = Rshd::up() else { return };
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), LIST, &["join", "wait"]);
-    let options = options(lab.backend("main")).policy(Policy::AtLeast(1));
+    let options = options(lab.backend("main")).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));
     let session = front.launch(&members, &options).unwrap();
     let report = session.report().unwrap();
     assert_eq!(report.joined(), HOSTS, "{report}");

@@ -39,7 +39,7 @@ fn rsh_is_refused_by_whatever_means_before_anything_is_started_unless_it_is_allo
         let refused = options(backend.clone()).allow_plain(false);
         let error = front.launch_all(&members(), &refused).err().unwrap();
         assert!(matches!(error, Error::Plain(_)), "{error}");
-        for words in ["/no/such/directory/rsh", "can be read", "allow_plain", "--allow-plain"] {
+        for words in ["/no/such/directory/rsh", "in the clear", "allow_plain", "--allow-plain"] {
             assert!(error.to_string().contains(words), "{error} without {words}");
         }
         // Allowed, it is tried.

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libi::{Exit, FrontEnd, Policy};
 
@@ -16,7 +16,7 @@ fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no
     lab.serve("few", &["MaxStartups 2:100:4"]);
     let (mark, front) = (Marked::new(), FrontEnd::new().unwrap());
     let members = mark.program(&lab.member(), "n[0-63]", &["join", "finish:60000"]);
-    let options = options(lab.ssh("few")).policy(Policy::AtLeast(1));
+    let options = options(lab.ssh("few")).policy(Policy::AtLeast(1)).settle(Some(Duration::MAX));
     let session = front.launch_all(&[members], &options).unwrap_or_else(|error| panic!("{error}")).remove(0);
     let report = session.report().unwrap();
     let attempts: u32 = report.hosts().iter().map(|host| host.attempts).sum();
@@ -40,7 +40,8 @@ fn a_low_process_limit_is_reported_soon_and_nothing_is_left() {
     let limited = "ulimit -u 40 && exec \"$@\"";
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "libi-sh", "--regid", "libi-lab-sshd", "--clear-groups", "bash", "-c", limited]);
-    command.args(["bash", &libi, "run", "--hosts", "n[0-79]", &lab.member(), "join", "finish:60000"]);
+    command.args(["bash", &libi, "run", "--backend", "local", "--hosts", "n[0-79]"]);
+    command.args([&lab.member(), "join", "finish:60000"]);
     let variable = mark.variable();
     command.env(variable.name().to_string(), variable.value().to_string());
     let began = Instant::now();
