@@ -29,6 +29,7 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, Sim, World};
 use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, HostSpec, LaunchPlan, LinkId, Node, Notice, Program};
+use libi_launch::options::LaunchOptions;
 
 use processor::{Next, Processor};
 
@@ -116,8 +117,11 @@ fn launch(hosts: u32, word: Cost, cluster: Cluster) -> Duration {
     };
     let tasks = (0..hosts).map(task).collect();
     let plan = LaunchPlan {
-        deadline: Duration::from_secs(600),
-        ..LaunchPlan::new(tasks, vec![program], hosts, word)
+        hosts: tasks,
+        programs: vec![program],
+        size: hosts,
+        secret: None,
+        options: LaunchOptions::local().deadline(Duration::from_secs(600)).cost(word),
     };
     let mut sim = Sim::new(cluster);
     let front = sim.agenda.start(Node::front(SessionKey(1), &plan, 1));

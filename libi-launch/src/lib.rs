@@ -4,6 +4,7 @@
 //! - [`machine`]: the state machine of a launch. It decides who starts which host, what a failure
 //!   means, and how a session ends. It runs in the simulator of `tests/simulation`, and in
 //!   production in the executor of the crate `libi`.
+//! - [`options`]: what a launch is told.
 //! - [`backend`]: how hosts are reached.
 //! - [`quote`]: command lines for remote login shells.
 //! - [`process`]: starting, watching and ending processes on this host (Linux only).
@@ -19,6 +20,7 @@ pub mod backend;
 pub mod exit_trailer;
 pub mod failure;
 pub mod machine;
+pub mod options;
 #[cfg(target_os = "linux")]
 pub mod process;
 pub mod quote;

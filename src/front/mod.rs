@@ -8,7 +8,6 @@ mod distribution;
 mod event;
 mod log_lines;
 mod messages;
-mod options;
 mod output_files;
 mod program;
 mod reactor;
@@ -29,15 +28,13 @@ use libi_core::ids::HostIndex;
 use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
 use libi_core::secure::{Entropy, Secret};
-use libi_launch::backend::{Backend, LaunchMethod};
+use libi_launch::backend::Backend;
 use libi_launch::exit_trailer::TrailerTag;
-use libi_launch::machine::{
-    CarriedSecret, DirectSettings, HostSpec, LaunchPlan, LinkPolicy, Node, Output as Wanted, Program, Spare,
-};
+use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program};
 
 pub use distribution::{Distribution, DistributionError};
 pub use event::Event;
-pub use options::{LaunchOptions, Output};
+pub use libi_launch::options::{LaunchOptions, Output};
 pub use output_files::OutputError;
 pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{LaunchProgress, LinkCounts, Session, Stage};
@@ -50,7 +47,7 @@ use output_files::OutputFiles;
 use program::program;
 use runtime::{FrontCommand, FrontRuntime};
 use session::SessionStatus;
-use this_machine::{Resolved, resolve};
+use this_machine::resolve;
 
 /// How the runtime makes progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -228,50 +225,39 @@ impl FrontEnd {
     ) -> Result<Vec<Session>, Error> {
         let mut distributions =
             distributions.iter().map(Distribution::checked).collect::<Result<Vec<_>, _>>()?;
-        let resolved = resolve(&mut distributions, options);
+        let (backend, options) = resolve(&mut distributions, options);
         let layouts = layout::lay_out(&distributions)?;
-        if resolved.backend.is_plaintext() && !options.allow_plain {
-            return Err(Error::Plain(resolved.backend.to_string()));
+        if backend.is_plaintext() && !options.allow_plain {
+            return Err(Error::Plain(backend.to_string()));
         }
         let programs: Vec<Program> = distributions.iter().map(program).collect();
-        layouts.into_iter().map(|layout| self.start_one(layout, &programs, options, &resolved)).collect()
+        layouts.into_iter().map(|layout| self.start_one(layout, &programs, &backend, &options)).collect()
     }
 
     fn start_one(
         &self,
         layout: Layout,
         programs: &[Program],
+        backend: &Backend,
         options: &LaunchOptions,
-        resolved: &Resolved,
     ) -> Result<Session, Error> {
-        let random = || {
-            getrandom::u64().map_err(|why| Error::System { what: "cannot get random bytes", why: why.into() })
-        };
-        let direct = direct(options, &resolved.backend)?;
         let mut mark = [0; 16];
-        getrandom::fill(&mut mark)
-            .map_err(|why| Error::System { what: "cannot get random bytes", why: why.into() })?;
-        let backend = resolved.backend.clone().with_trailer_tag(TrailerTag(mark));
+        fill_randomly(&mut mark)?;
+        let backend = backend.clone().with_trailer_tag(TrailerTag(mark));
         if backend.is_plaintext() {
             log::warn!(
                 target: log_lines::LAUNCH,
-                "session {} is launched through {backend}, in the clear: anyone on the network can read and change its data",
+                "session {} is launched through {backend}, in the clear: anyone on the network can \
+                 read and change its data",
                 layout.session().0
             );
         }
-        let cost = options.cost.unwrap_or_else(|| backend.default_cost());
         let plan = LaunchPlan {
-            direct,
-            spares: options.spares.iter().map(spare).collect(),
-            rules: options.rules,
-            policy: options.policy,
-            settle: options.settle,
-            deadline: options.deadline,
-            backend,
-            output: if options.output == Output::Dropped { Wanted::Dropped } else { Wanted::Forwarded },
-            strategy: options.strategy,
-            input: options.input,
-            ..LaunchPlan::new(host_specs(&layout), programs.to_vec(), layout.size(), cost)
+            hosts: host_specs(&layout),
+            programs: programs.to_vec(),
+            size: layout.size(),
+            secret: secret(options)?,
+            options: options.clone().backend(backend),
         };
         let files = match &options.output {
             Output::Files(directory) => Some(
@@ -285,7 +271,7 @@ impl FrontEnd {
         let status = SessionStatus::new(layout.clone(), files, options.input);
         self.runtime.with(|state| state.sessions.insert(number, status));
         let session_io =
-            SessionIo::new(node, inherited(), self.lasting_thread).with_here(resolved.local_hosts.clone());
+            SessionIo::new(node, inherited(), self.lasting_thread).with_here(options.local_hosts.clone());
         self.runtime.send(FrontCommand::Add(number, Box::new(session_io)));
         Ok(Session { runtime: Arc::clone(&self.runtime), number, layout })
     }
@@ -342,26 +328,26 @@ fn wait_launched(session: &Session, options: &LaunchOptions) -> Result<(), Error
     session.wait_up(timeout).map(drop)
 }
 
-/// The settings of direct links. Between processes of one machine a direct link gains nothing.
-fn direct(options: &LaunchOptions, backend: &Backend) -> Result<DirectSettings, Error> {
-    let links = match (backend, options.links) {
-        (Backend::Local(_), LinkPolicy::Auto) => LinkPolicy::Channel,
-        (_, links) => links,
-    };
-    let mut secret = None;
-    if links != LinkPolicy::Channel {
-        let mut bytes = [0; Entropy::LEN];
-        getrandom::fill(&mut bytes)
-            .map_err(|why| Error::System { what: "cannot get random bytes", why: why.into() })?;
-        #[cfg(feature = "test-shell")]
-        crate::testing::note_secret(&bytes);
-        secret = Some(CarriedSecret(Secret::new(Entropy::new(&mut bytes))));
+/// A secret for the direct links of a session, if it has any.
+fn secret(options: &LaunchOptions) -> Result<Option<CarriedSecret>, Error> {
+    if options.links == LinkPolicy::Channel {
+        return Ok(None);
     }
-    Ok(DirectSettings { links, loopback: options.loopback, mode: options.link_security, secret })
+    let mut bytes = [0; Entropy::LEN];
+    fill_randomly(&mut bytes)?;
+    #[cfg(feature = "test-shell")]
+    crate::testing::note_secret(&bytes);
+    Ok(Some(CarriedSecret(Secret::new(Entropy::new(&mut bytes)))))
 }
 
-fn spare(host: libi_core::hosts::HostRef<'_>) -> Spare {
-    Spare { name: host.name.to_owned(), user: host.user.map(str::to_owned), port: host.port }
+fn fill_randomly(bytes: &mut [u8]) -> Result<(), Error> {
+    getrandom::fill(bytes).map_err(|why| Error::System { what: "cannot get random bytes", why: why.into() })
+}
+
+fn random() -> Result<u64, Error> {
+    let mut bytes = [0; 8];
+    fill_randomly(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
 }
 
 fn host_specs(layout: &Layout) -> Vec<HostSpec> {

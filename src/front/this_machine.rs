@@ -14,28 +14,40 @@ use std::net::{IpAddr, ToSocketAddrs};
 use libi_core::dist::Distribution;
 use libi_core::hosts::{HostList, HostRef};
 use libi_launch::backend::{Backend, Local, Ssh};
+use libi_launch::machine::LinkPolicy;
+use libi_launch::options::LaunchOptions;
 
-use super::options::LaunchOptions;
 use crate::engine::addresses::own_addresses;
 
 /// The back-end of a launch, and the hosts that the front end starts directly.
 #[derive(Debug)]
-pub(super) struct Resolved {
-    pub(super) backend: Backend,
-    pub(super) local_hosts: HostList,
+struct Resolved {
+    backend: Backend,
+    local_hosts: HostList,
 }
 
-/// Resolves [`LaunchOptions::backend`]. If it is `None`, hosts that are this machine are started
-/// directly, and all others by `ssh`.
+/// The back-end of a launch, and its options with all defaults that depend on the hosts. With
+/// [`LaunchOptions::backend`] `None`, hosts that are this machine are started directly, and all
+/// others by `ssh`.
 ///
 /// A loopback name in a launch with other hosts is replaced by the host name: another host that
 /// launches it would otherwise start it on itself.
-pub(super) fn resolve(distributions: &mut [Distribution], options: &LaunchOptions) -> Resolved {
-    let local_hosts = options.local_hosts.clone();
-    match &options.backend {
-        Some(backend) => Resolved { backend: backend.clone(), local_hosts },
-        None => ThisMachine::new().resolve(distributions, &options.spares, local_hosts),
+pub(super) fn resolve(
+    distributions: &mut [Distribution],
+    options: &LaunchOptions,
+) -> (Backend, LaunchOptions) {
+    let mut options = options.clone();
+    let backend = options.backend.take().unwrap_or_else(|| {
+        let local_hosts = std::mem::take(&mut options.local_hosts);
+        let resolved = ThisMachine::new().resolve(distributions, &options.spares, local_hosts);
+        options.local_hosts = resolved.local_hosts;
+        resolved.backend
+    });
+    // Between processes of one machine a direct link gains nothing.
+    if matches!(backend, Backend::Local(_)) && options.links == LinkPolicy::Auto {
+        options.links = LinkPolicy::Channel;
     }
+    (backend, options)
 }
 
 /// Whether all of these hosts are this machine, so that a launch without a

@@ -7,12 +7,14 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use core::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 use super::greedy;
 use super::tree::Tree;
 use crate::cost::Cost;
 
 /// The shape of a tree that is decided in advance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Shape {
     /// Every host launches one other.

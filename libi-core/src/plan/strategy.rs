@@ -6,10 +6,12 @@ use core::str::FromStr;
 
 use alloc::string::{String, ToString};
 
+use serde::{Deserialize, Serialize};
+
 use super::Shape;
 
 /// How the launches of a session are distributed among its hosts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Strategy {
     /// A tree decided before the first launch.
     Static(Shape),

@@ -2,22 +2,18 @@
 //! user.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use libi_core::cost::Cost;
 pub use libi_core::ids::LinkId;
 use libi_core::ids::{HostIndex, Rank};
-use libi_core::plan::Strategy;
 use libi_core::ranks::Ranks;
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
 
-use super::host_table::Policy;
-use super::message::{Ending, HostSpec, Output, Program, Rules, Spare};
-use super::node::DirectSettings;
+use super::message::{Ending, HostSpec, Program};
+use super::node::CarriedSecret;
 use super::output_relay::Stream;
-use crate::backend::Backend;
 use crate::failure::{Exit, Failure};
+use crate::options::LaunchOptions;
 
 /// What a node asks its driver to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,55 +188,12 @@ pub struct TreeBranch {
 pub struct LaunchPlan {
     /// The session's hosts in the order of their indices; at least one.
     pub hosts: Vec<HostSpec>,
-    /// Machines that replace hosts which fail before the session is up, in order of use.
-    pub spares: Vec<Spare>,
     /// The programs of the distributions.
     pub programs: Vec<Program>,
     /// The number of members.
     pub size: u32,
-    /// Timeouts and retry limits.
-    pub rules: Rules,
-    /// How many hosts have to join.
-    pub policy: Policy,
-    /// When enough hosts have joined: how long no host may join, fail or be relaunched before the
-    /// open ones are given up. `None` is a multiple of the slowest launch so far, at least two
-    /// seconds. With [`Duration::MAX`], every host has its verdict first.
-    pub settle: Option<Duration>,
-    /// The time from the start of the launch by which every host has its verdict.
-    pub deadline: Duration,
-    /// The assumed cost of a launch.
-    pub cost: Cost,
-    /// How hosts are reached.
-    pub backend: Backend,
-    /// What happens to the output of members.
-    pub output: Output,
-    /// Whether the user provides standard input for the master.
-    pub input: bool,
-    /// Settings of direct links.
-    pub direct: DirectSettings,
-    /// How launches are distributed over the nodes.
-    pub strategy: Strategy,
-}
-
-impl LaunchPlan {
-    /// A plan with defaults: local back-end, all hosts required, two minutes, late commit.
-    #[must_use]
-    pub fn new(hosts: Vec<HostSpec>, programs: Vec<Program>, size: u32, cost: Cost) -> Self {
-        Self {
-            hosts,
-            spares: Vec::new(),
-            programs,
-            size,
-            rules: Rules::default(),
-            policy: Policy::All,
-            settle: None,
-            deadline: Duration::from_secs(120),
-            cost,
-            backend: Backend::default(),
-            output: Output::default(),
-            input: false,
-            direct: DirectSettings::default(),
-            strategy: Strategy::default(),
-        }
-    }
+    /// The session's secret, if it has direct links.
+    pub secret: Option<CarriedSecret>,
+    /// The options of the launch.
+    pub options: LaunchOptions,
 }

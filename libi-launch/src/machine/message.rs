@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use libi_core::dist::layout::Block;
 use libi_core::dist::{EnvVar, OsBytes};
+use libi_core::hosts::HostRef;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
-use super::node::DirectSettings;
-use crate::backend::Backend;
+use super::node::CarriedSecret;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
+use crate::options::LaunchOptions;
 
 /// Messages from parent to child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,32 +105,16 @@ pub struct SessionConfig {
     pub blocks: Vec<Block>,
     /// The programs of the distributions; blocks refer to them by index.
     pub programs: Vec<Program>,
-    /// Timeouts and retry limits.
-    pub rules: Rules,
-    /// Whether a static tree decides which node launches which host.
-    pub fixed: bool,
-    /// How other hosts are reached.
-    pub backend: Backend,
-    /// What happens to the output of members.
-    pub output: Output,
+    /// The options of the launch.
+    pub options: LaunchOptions,
     /// Whether the front end provides this member's standard input.
     pub input: bool,
-    /// Settings of direct links.
-    pub direct: DirectSettings,
+    /// The session's secret, for nodes that have direct links.
+    pub secret: Option<CarriedSecret>,
     /// The addresses at which the child can reach its parent directly.
     pub dial: Vec<SocketAddr>,
     /// The host of the parent; `None` if the parent is the front end.
     pub parent: Option<HostIndex>,
-}
-
-/// What happens to the output of members after they have joined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Output {
-    /// The output goes to the front end.
-    #[default]
-    Forwarded,
-    /// The output is read and discarded.
-    Dropped,
 }
 
 /// The program of a distribution.
@@ -175,6 +160,12 @@ pub struct Spare {
     pub user: Option<String>,
     /// The port of the remote shell's server, if the host list has one.
     pub port: Option<u16>,
+}
+
+impl From<HostRef<'_>> for Spare {
+    fn from(host: HostRef<'_>) -> Self {
+        Self { name: host.name.to_owned(), user: host.user.map(str::to_owned), port: host.port }
+    }
 }
 
 /// Timeouts and retry limits that all nodes of a session share.

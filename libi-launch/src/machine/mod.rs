@@ -97,7 +97,7 @@ mod tests;
 pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest, TreeBranch, TreeView};
 pub use host_table::{HostState, Policy, Replacement};
 pub use message::{
-    ChildMessage, Ending, HostSpec, Membership, Output, ParentMessage, Program, Rules, SessionConfig, Spare,
+    ChildMessage, Ending, HostSpec, Membership, ParentMessage, Program, Rules, SessionConfig, Spare,
 };
-pub use node::{CarriedSecret, DirectSettings, LinkPolicy, Node};
+pub use node::{CarriedSecret, LinkPolicy, Node};
 pub use output_relay::{Stream, WINDOW};

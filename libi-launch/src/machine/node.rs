@@ -24,9 +24,9 @@ use libi_core::cost::Cost;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::{Nonce, SessionKey};
 use libi_core::machine::Machine;
+use libi_core::plan::HostRuns;
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Queue;
-use libi_core::plan::{HostRuns, Strategy};
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
@@ -42,15 +42,16 @@ use self::sharing::StaticSubtrees;
 use super::child::Child;
 use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
 use super::launch_window::LaunchWindow;
-use super::message::{ChildMessage, HostSpec, Output, Program, Rules};
+use super::message::{ChildMessage, HostSpec, Program};
 use super::output_relay::OutputRelay;
 use crate::backend::Backend;
 use crate::failure::Cause;
+use crate::options::LaunchOptions;
 
 /// How many reports fit into one message within the limit of message sizes.
 const REPORTS_PER_MESSAGE: usize = 200;
 
-pub use self::direct::{CarriedSecret, DirectSettings, LinkPolicy};
+pub use self::direct::{CarriedSecret, LinkPolicy};
 
 /// The stage of the session, as this node knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,11 +74,10 @@ enum Role {
 #[derive(Debug)]
 pub struct Node {
     session: SessionKey,
-    rules: Rules,
+    /// What the launch was told; a member's are the default until its config arrives.
+    options: LaunchOptions,
     size: u32,
     programs: Vec<Program>,
-    backend: Backend,
-    output: Output,
     role: Role,
     /// A member's rank, and the host that it leads, once they are known.
     rank: Option<Rank>,
@@ -108,9 +108,6 @@ pub struct Node {
     /// The link over which each host below has joined, until the session is up.
     routes: HostRoutes,
     queue: Queue,
-    /// Whether a static tree was laid out in advance. Then the queue holds this node's own
-    /// children.
-    fixed: bool,
     subtrees: StaticSubtrees,
     /// For hosts that were up and then lost here: how often they have failed, counting all launches
     /// from this node.
@@ -136,21 +133,17 @@ impl Node {
     /// The node of the front end. `entropy` makes its nonces unique.
     #[must_use]
     pub fn front(session: SessionKey, plan: &LaunchPlan, entropy: u64) -> Self {
-        let estimate = Estimate::assumed(&plan.cost);
-        let (rules, size) = (plan.rules, plan.size);
-        let programs = plan.programs.clone();
+        let estimate = Estimate::assumed(&plan.options.assumed_cost());
         let first = HostRuns::from_iter([HostIndex(0)]);
         let numbered = (0..).map(HostIndex).zip(&plan.hosts);
         let host_specs = numbered.map(|(host, spec)| (host, HostSpec { host, ..spec.clone() })).collect();
         let role = Role::FrontEnd(FrontEndState::new(plan));
-        let mut node = Self::new(session, role, rules, entropy);
-        (node.size, node.programs, node.host_specs) = (size, programs, host_specs);
-        (node.backend, node.output) = (plan.backend.clone(), plan.output);
-        node.direct.settings = plan.direct.clone();
-        node.input = plan.input;
+        let mut node = Self::new(session, role, plan.options.clone(), entropy);
+        (node.size, node.programs, node.host_specs) = (plan.size, plan.programs.clone(), host_specs);
+        node.direct.secret = plan.secret.clone();
+        node.input = plan.options.input;
         node.health = LaunchHealth::healthy();
         node.queue = Queue::new(first, estimate);
-        node.fixed = plan.strategy != Strategy::Late;
         node
     }
 
@@ -158,17 +151,15 @@ impl Node {
     #[must_use]
     pub fn member(process: u32, machine: String, entropy: u64) -> Self {
         let role = Role::Member(ParentLink::new(process, machine));
-        Self::new(SessionKey(0), role, Rules::default(), entropy)
+        Self::new(SessionKey(0), role, LaunchOptions::default(), entropy)
     }
 
-    fn new(session: SessionKey, role: Role, rules: Rules, entropy: u64) -> Self {
+    fn new(session: SessionKey, role: Role, options: LaunchOptions, entropy: u64) -> Self {
         Self {
             session,
-            rules,
+            options,
             size: 0,
             programs: Vec::new(),
-            backend: Backend::default(),
-            output: Output::default(),
             role,
             rank: None,
             leads: None,
@@ -189,7 +180,6 @@ impl Node {
             host_specs: BTreeMap::new(),
             routes: HostRoutes::default(),
             queue: Queue::new(HostRuns::new(), Estimate::assumed(&Cost::default())),
-            fixed: false,
             subtrees: StaticSubtrees::default(),
             faults: BTreeMap::new(),
             last_printed: BTreeMap::new(),
@@ -253,7 +243,7 @@ impl Node {
         let Ok(beat) = beat else { return };
         let mut silent = Vec::new();
         for (&link, child) in self.children.iter().filter(|(_, child)| child.is_up()) {
-            if now.since(child.last_heard) > self.rules.peer_timeout {
+            if now.since(child.last_heard) > self.options.rules.peer_timeout {
                 silent.push(link);
             } else {
                 out.push(Effect::Send(link, beat.encode().to_vec()));
@@ -265,7 +255,7 @@ impl Node {
         if let Role::Member(parent) = &self.role
             && self.stage < SessionStage::Ending
         {
-            if now.since(parent.last_heard) > self.rules.peer_timeout {
+            if now.since(parent.last_heard) > self.options.rules.peer_timeout {
                 self.parent_lost(now, out);
             } else if parent.is_configured() {
                 out.push(Effect::Send(LinkId::PARENT, beat.encode().to_vec()));
@@ -275,7 +265,7 @@ impl Node {
 
     /// The interval between heartbeats.
     fn heartbeat_interval(&self) -> Duration {
-        (self.rules.peer_timeout / 4).max(Duration::from_millis(1))
+        (self.options.rules.peer_timeout / 4).max(Duration::from_millis(1))
     }
 
     /// Runs after every event: launches, decisions, reports, the next wake-up.
@@ -321,7 +311,7 @@ impl Node {
     /// How this node reaches the hosts that it launches.
     #[must_use]
     pub fn backend(&self) -> &Backend {
-        &self.backend
+        self.options.launch_method()
     }
 
     /// Passes reports on to the parent, or to the host table and the user.
@@ -407,7 +397,7 @@ impl Node {
                 self.listen(out);
             }
             Role::Member(parent) => {
-                parent.begin(now, &self.rules);
+                parent.begin(now, &self.options.rules);
                 Self::send_preamble(LinkId::PARENT, out);
             }
         }

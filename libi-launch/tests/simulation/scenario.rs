@@ -14,12 +14,11 @@ use libi_core::plan::{Shape, Strategy, Tree};
 use libi_core::secure::{Entropy, Secret};
 use libi_core::sim::MachineId as Id;
 use libi_core::sim::rng::Rng;
-use libi_launch::backend::Backend;
 use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{
-    CarriedSecret, DirectSettings, Event, HostSpec, LaunchPlan, LinkId, LinkPolicy, Output, Policy, Program,
-    Rules, Spare,
+    CarriedSecret, Event, HostSpec, LaunchPlan, LinkId, LinkPolicy, Policy, Program, Rules,
 };
+use libi_launch::options::LaunchOptions;
 
 use crate::actions::Action;
 use crate::blocked_launchers::BlockedLaunchers;
@@ -315,12 +314,10 @@ impl Scenario {
         self.links == LinkPolicy::Direct && fails
     }
 
-    /// The settings of direct links.
-    fn direct(&self) -> DirectSettings {
+    /// The secret of direct links, if there are any.
+    fn secret(&self) -> Option<CarriedSecret> {
         let mut bytes = [self.seed as u8; Entropy::LEN];
-        let secret =
-            (self.links != LinkPolicy::Channel).then(|| CarriedSecret(Secret::new(Entropy::new(&mut bytes))));
-        DirectSettings { links: self.links, secret, ..DirectSettings::default() }
+        (self.links != LinkPolicy::Channel).then(|| CarriedSecret(Secret::new(Entropy::new(&mut bytes))))
     }
 
     /// The plan for the front end.
@@ -341,22 +338,22 @@ impl Scenario {
             faults: 0,
             blocks: vec![Block { first: Rank(host * self.members), count: self.members, distribution: 0 }],
         };
-        let spare = |number| Spare { name: format!("spare{number}"), user: None, port: None };
+        let spares: Vec<_> = (0..self.spares).map(|number| format!("spare{number}")).collect();
+        let options = LaunchOptions::local()
+            .spares(spares.join(",").parse().unwrap())
+            .rules(self.rules)
+            .policy(self.policy)
+            .settle(self.settle)
+            .deadline(self.deadline)
+            .links(self.links)
+            .cost(self.cost())
+            .strategy(self.strategy);
         LaunchPlan {
             hosts: (0..self.hosts).map(task).collect(),
-            spares: (0..self.spares).map(spare).collect(),
             programs: vec![program],
             size: self.hosts * self.members,
-            rules: self.rules,
-            policy: self.policy,
-            settle: self.settle,
-            deadline: self.deadline,
-            backend: Backend::default(),
-            output: Output::default(),
-            direct: self.direct(),
-            input: false,
-            cost: self.cost(),
-            strategy: self.strategy,
+            secret: self.secret(),
+            options,
         }
     }
 

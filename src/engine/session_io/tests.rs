@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use libi_comm::{Bytes, CallId, CommError, Frame, Outcome};
-use libi_core::cost::Cost;
 use libi_core::dist::OsBytes;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
@@ -15,9 +14,8 @@ use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
 use libi_core::secure::{Entropy, LinkSecurity, Secret};
 use libi_core::sim::rng::Rng;
-use libi_launch::machine::{
-    CarriedSecret, DirectSettings, HostSpec, LaunchPlan, LinkPolicy, Notice, Program,
-};
+use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Notice, Program};
+use libi_launch::options::LaunchOptions;
 
 use super::*;
 use crate::engine::{Engine, EngineSink, NodeId};
@@ -110,7 +108,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(direct: DirectSettings) -> Self {
+    fn new(secret: Option<CarriedSecret>, options: LaunchOptions) -> Self {
         OBSERVED.take();
         let task = HostSpec {
             host: HostIndex(0),
@@ -124,8 +122,7 @@ impl Pair {
         };
         let executable = OsBytes::try_from("nothing").unwrap();
         let program = Program { executable, args: Vec::new(), env: Vec::new(), cwd: None };
-        let cost = Cost::new(Duration::from_millis(1), Duration::from_millis(1));
-        let plan = LaunchPlan { direct, ..LaunchPlan::new(vec![task], vec![program], 1, cost) };
+        let plan = LaunchPlan { hosts: vec![task], programs: vec![program], size: 1, secret, options };
         let (ours, theirs) = UnixStream::pair().unwrap();
         let session_io = |node| SessionIo::new(node, inherited(), false);
         let (mut front, mut member) = (Engine::new().unwrap(), Engine::new().unwrap());
@@ -187,7 +184,7 @@ impl Pair {
 #[test]
 fn messages_pass_64_mebibytes_of_frames_within_the_one_that_is_begun() {
     const LENGTH: usize = 1 << 20;
-    let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Channel, ..DirectSettings::default() });
+    let mut pair = Pair::new(None, LaunchOptions::local().links(LinkPolicy::Channel));
     pair.until(Pair::is_up);
     for (from, to, message) in [(FRONT, MEMBER, Observed::Signal), (MEMBER, FRONT, Observed::Released)] {
         OBSERVED.take();
@@ -215,7 +212,7 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
         let mut rng = Rng::new(seed);
         let mode = if rng.chance(0.5) { LinkSecurity::Encrypted } else { LinkSecurity::Authenticated };
         let secret = Some(CarriedSecret(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
-        let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Auto, loopback: true, mode, secret });
+        let mut pair = Pair::new(secret, LaunchOptions::local().loopback(true).link_security(mode));
         let longest = [100, 20_000, 200_000][rng.below(3) as usize];
         let mut sent = [0; 2];
         let has_moved = |pair: &mut Pair| {
@@ -257,7 +254,7 @@ fn no_frame_is_lost_or_doubled_when_a_link_moves_while_they_flow() {
 fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
     let secret = Some(CarriedSecret(Secret::new(Entropy::new(&mut [7; Entropy::LEN]))));
     let mode = LinkSecurity::Authenticated;
-    let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Auto, loopback: true, mode, secret });
+    let mut pair = Pair::new(secret, LaunchOptions::local().loopback(true).link_security(mode));
     pair.until(|pair| {
         let has_moved = |link_io: &LinkIo| link_io.sends_direct && link_io.reads_direct;
         pair.is_up() && pair.member.sessions[&MEMBER].links.get(&LinkId::PARENT).is_some_and(has_moved)
@@ -283,7 +280,7 @@ fn all_that_a_child_has_sent_directly_before_its_end_is_read() {
 
 #[test]
 fn a_link_is_cut_once_and_behind_all_that_has_come() {
-    let mut pair = Pair::new(DirectSettings { links: LinkPolicy::Channel, ..DirectSettings::default() });
+    let mut pair = Pair::new(None, LaunchOptions::local().links(LinkPolicy::Channel));
     pair.until(Pair::is_up);
     OBSERVED.take();
     (0..3).for_each(|number| pair.send(FRONT, frame(number, 60_000)));

@@ -28,7 +28,9 @@ impl Node {
     /// the end of its remote shell only shows that now. It may have ended because it could not hear
     /// this node either.
     fn or_heartbeat_lost(&self, link: LinkId, cause: Cause, now: Instant) -> Cause {
-        let is_remote = |child: &&Child| child.launch.is_some() && !matches!(self.backend, Backend::Local(_));
+        let is_remote = |child: &&Child| {
+            child.launch.is_some() && !matches!(self.options.launch_method(), Backend::Local(_))
+        };
         let Some(child) = self.children.get(&link).filter(is_remote).filter(|child| child.is_up()) else {
             return cause;
         };
@@ -40,7 +42,7 @@ impl Node {
 
     /// A child has begun to end by itself. Its evidence has `kill_grace` to arrive.
     pub(super) fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
-        let by = now + self.rules.kill_grace;
+        let by = now + self.options.rules.kill_grace;
         let Some(child) = self.children.get_mut(&link) else { return };
         if child.end(cause) {
             self.set_deadline(link, by);
@@ -52,7 +54,7 @@ impl Node {
 
     /// Kills a child.
     pub(super) fn force_end(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
-        let by = now + self.rules.kill_grace;
+        let by = now + self.options.rules.kill_grace;
         let Some(child) = self.children.get_mut(&link) else { return };
         child.end(cause);
         self.force(link, by, out);
@@ -93,7 +95,7 @@ impl Node {
         while let Some(&(by, link)) = self.deadlines.first()
             && by <= now
         {
-            let greet = self.rules.hello_timeout;
+            let greet = self.options.rules.hello_timeout;
             let child = self.children.get(&link).filter(|child| child.by == by);
             // The deadline was shortened when this launcher found that it cannot launch.
             let had_less = |child: &&Child| child.launch.is_some() && by < child.started + greet;
@@ -104,7 +106,7 @@ impl Node {
                 // The process could not be killed, or its exit was never reported.
                 Some(ChildState::Ending { forced: true, .. }) => self.child_gone(link, now, out),
                 Some(ChildState::Ending { forced: false, .. }) => {
-                    self.force(link, now + self.rules.kill_grace, out);
+                    self.force(link, now + self.options.rules.kill_grace, out);
                 }
                 Some(ChildState::Starting) if child.filter(had_less).is_some() => {
                     self.force_end(link, Cause::Cancelled, now, out);
@@ -134,11 +136,15 @@ impl Node {
         if child.detached && child.no_dependents && was_up {
             return;
         }
-        let failure =
-            child.failure(child.timing(self.leads, self.began), self.backend.has_exit_trailer(), now);
+        let failure = child.failure(
+            child.timing(self.leads, self.began),
+            self.options.launch_method().has_exit_trailer(),
+            now,
+        );
         if self.was_up && was_up && !child.detached {
             // Only the local shell was killed here, which says nothing about the program.
-            let stands_for_it = child.launch.is_none() || matches!(self.backend, Backend::Local(_));
+            let stands_for_it =
+                child.launch.is_none() || matches!(self.options.launch_method(), Backend::Local(_));
             let by_us = !stands_for_it && child.was_forced();
             let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
             let exit = child.exit.filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
@@ -182,8 +188,8 @@ mod tests {
     /// due at `beat` and these events arrive.
     fn loss_cause(backend: Backend, beat: u64, events: &[(u64, Event)]) -> Cause {
         let mut node = Node::member(0, String::new(), 1);
-        node.backend = backend;
-        node.rules.peer_timeout = Duration::from_secs(8);
+        node.options.backend = Some(backend);
+        node.options.rules.peer_timeout = Duration::from_secs(8);
         node.next_heartbeat = at(beat);
         if let Role::Member(parent) = &mut node.role {
             parent.last_heard = at(16);

@@ -7,7 +7,7 @@ use libi_core::secure::Secret;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
 
-use super::{Child, DirectSettings, Effect, LinkId, Node, SessionStage};
+use super::{Child, Effect, LinkId, LinkPolicy, Node, SessionStage};
 use crate::failure::{Cause, Phase};
 use crate::machine::child::ChildState;
 use crate::machine::link_reader::{LinkItem, ReadError};
@@ -121,7 +121,7 @@ impl Node {
     /// A child has said hello: sends its config, and its share of hosts.
     fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         // A leader has deadlines for its own members, and needs time to report them.
-        let by = now + self.rules.join_timeout + self.rules.kill_grace.saturating_mul(2);
+        let by = now + self.options.rules.join_timeout + self.options.rules.kill_grace.saturating_mul(2);
         let Some(child) = self.children.get_mut(&link) else { return };
         child.state = ChildState::Up { joined: false };
         child.greeted = Some(now);
@@ -137,10 +137,12 @@ impl Node {
             None => (self.leads.unwrap_or(HostIndex(0)), self.host_name.clone()),
         };
         let dial = launch.map_or(Vec::new(), |launch| self.offer_direct(link, launch, out));
-        // Further members of a host launch no hosts.
-        let direct = if is_local { DirectSettings::default() } else { self.direct.for_child() };
+        let mut options = self.options.clone();
+        options.links = if is_local { LinkPolicy::Channel } else { self.links_of_children() };
+        let launches_directly = options.links != LinkPolicy::Channel;
         let config = SessionConfig {
-            direct,
+            options,
+            secret: self.direct.secret.clone().filter(|_| launches_directly),
             dial,
             parent: self.leads,
             size: self.size,
@@ -148,10 +150,6 @@ impl Node {
             name,
             blocks,
             programs: self.programs.clone(),
-            rules: self.rules,
-            fixed: self.fixed,
-            backend: self.backend.clone(),
-            output: self.output,
             input: self.input && self.is_front() && host == HostIndex(0),
         };
         if !Self::send_config(link, config, out) {
@@ -169,7 +167,7 @@ impl Node {
     /// Sends the config without leaving a copy of its secret in memory: a buffer that grows leaves
     /// its content in freed memory.
     fn send_config(link: LinkId, mut config: SessionConfig, out: &mut Vec<Effect>) -> bool {
-        let secret = config.direct.secret.take();
+        let secret = config.secret.take();
         let mut measured = Vec::new();
         let mut config = Box::new(config);
         if secret.is_some() {
@@ -179,7 +177,7 @@ impl Node {
             [Effect::Send(_, bytes)] => bytes.len() + 2 * Secret::LEN,
             _ => 0,
         };
-        config.direct.secret = secret;
+        config.secret = secret;
         Self::send_of(length, link, Kind::Control, &ParentMessage::SessionConfig(config), out)
     }
 
@@ -242,7 +240,7 @@ impl Node {
                 // The leader ends by itself. Its own report becomes the verdict when it is gone.
                 child.reported_failure = Some(failure.clone());
                 if child.end(failure.cause.clone()) {
-                    let by = now + self.rules.kill_grace;
+                    let by = now + self.options.rules.kill_grace;
                     self.set_deadline(link, by);
                 }
                 return;

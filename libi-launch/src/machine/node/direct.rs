@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 
 use libi_core::ids::{HostIndex, SessionId};
 use libi_core::plan::late::Launch;
-use libi_core::secure::{LinkKey, LinkSecurity, Parent, Secret, Terms};
+use libi_core::secure::{LinkKey, Parent, Secret, Terms};
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL};
 use serde::{Deserialize, Serialize};
@@ -51,19 +51,6 @@ pub enum LinkPolicy {
     Channel,
 }
 
-/// Settings of direct links, as they travel with the config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DirectSettings {
-    /// Where links travel.
-    pub links: LinkPolicy,
-    /// Whether all hosts are this machine, so that listening on the loopback address suffices.
-    pub loopback: bool,
-    /// How direct connections are protected.
-    pub mode: LinkSecurity,
-    /// The session's secret, for nodes that need it.
-    pub secret: Option<CarriedSecret>,
-}
-
 /// A secret in a config, which travels through a protected channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CarriedSecret(#[serde(with = "libi_core::secure::in_ticket")] pub Secret);
@@ -80,7 +67,8 @@ pub(super) enum DirectReach {
 /// State of direct links of a node.
 #[derive(Debug, Default)]
 pub(super) struct DirectLinks {
-    pub(super) settings: DirectSettings,
+    /// The session's secret, while it is needed.
+    pub(super) secret: Option<CarriedSecret>,
     /// The addresses at which this node listens.
     addresses: Option<Vec<SocketAddr>>,
     reach: DirectReach,
@@ -106,26 +94,24 @@ enum LinkMove {
 
 impl DirectLinks {
     /// Whether a member has to wait before it can report that it has joined.
-    pub(super) fn must_wait(&self) -> bool {
+    pub(super) fn must_wait(&self, policy: LinkPolicy) -> bool {
         let missing = self.requested && self.own_link != LinkMove::Moved;
-        missing && self.settings.links == LinkPolicy::Direct
-    }
-
-    /// The settings for a child.
-    pub(super) fn for_child(&self) -> DirectSettings {
-        let fails = self.reach == DirectReach::Fails && self.settings.links == LinkPolicy::Auto;
-        let links = if fails { LinkPolicy::Channel } else { self.settings.links };
-        let secret = self.settings.secret.clone().filter(|_| links != LinkPolicy::Channel);
-        DirectSettings { links, secret, ..self.settings.clone() }
+        missing && policy == LinkPolicy::Direct
     }
 
     /// Forgets the secret, when no host is launched any more.
     pub(super) fn forget_secret(&mut self) {
-        self.settings.secret = None;
+        self.secret = None;
     }
 }
 
 impl Node {
+    /// Where the links of children travel: in the channel if direct links have failed here.
+    pub(super) fn links_of_children(&self) -> LinkPolicy {
+        let fails = self.direct.reach == DirectReach::Fails && self.options.links == LinkPolicy::Auto;
+        if fails { LinkPolicy::Channel } else { self.options.links }
+    }
+
     /// The terms that both sides of a link sign.
     fn terms(&self, parent: Option<HostIndex>, child: Launch) -> Terms {
         Terms {
@@ -135,7 +121,7 @@ impl Node {
             host: child.host,
             attempt: u32::from(child.attempt.lost) << 16 | u32::from(child.attempt.failed),
             parent: parent.map_or(Parent::FrontEnd, Parent::Host),
-            mode: self.direct.settings.mode,
+            mode: self.options.link_security,
         }
     }
 
@@ -146,10 +132,10 @@ impl Node {
         launch: Launch,
         out: &mut Vec<Effect>,
     ) -> Vec<SocketAddr> {
-        let Some(CarriedSecret(secret)) = &self.direct.settings.secret else { return Vec::new() };
-        let fails = self.direct.reach == DirectReach::Fails && self.direct.settings.links == LinkPolicy::Auto;
+        let Some(CarriedSecret(secret)) = &self.direct.secret else { return Vec::new() };
+        let fails = self.direct.reach == DirectReach::Fails && self.options.links == LinkPolicy::Auto;
         let addresses = self.direct.addresses.clone().unwrap_or_default();
-        if self.direct.settings.links == LinkPolicy::Channel || fails || addresses.is_empty() {
+        if self.options.links == LinkPolicy::Channel || fails || addresses.is_empty() {
             return Vec::new();
         }
         let key = LinkKey::derive(secret, &self.terms(self.leads, launch));
@@ -159,11 +145,10 @@ impl Node {
 
     /// Starts to listen, if children may connect directly.
     pub(super) fn listen(&mut self, out: &mut Vec<Effect>) {
-        let wanted =
-            self.direct.settings.secret.is_some() && self.direct.settings.links != LinkPolicy::Channel;
+        let wanted = self.direct.secret.is_some() && self.options.links != LinkPolicy::Channel;
         if wanted && self.direct.addresses.is_none() {
             self.direct.addresses = Some(Vec::new());
-            out.push(Effect::Listen { loopback: self.direct.settings.loopback });
+            out.push(Effect::Listen { loopback: self.options.loopback });
         }
     }
 
@@ -179,12 +164,12 @@ impl Node {
         at: Vec<SocketAddr>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(CarriedSecret(secret)) = &self.direct.settings.secret else { return };
+        let Some(CarriedSecret(secret)) = &self.direct.secret else { return };
         self.direct.requested = true;
         if !at.is_empty() {
             self.direct.own_link = LinkMove::Connecting;
             out.push(Effect::ConnectDirect(at, LinkKey::derive(secret, &self.terms(parent, own))));
-        } else if self.direct.settings.links == LinkPolicy::Direct {
+        } else if self.options.links == LinkPolicy::Direct {
             // The parent does not listen.
             self.reports.push(ChildMessage::NotDirect);
         }
@@ -235,7 +220,7 @@ impl Node {
         if child.direct {
             // The link had moved already, and frames that were sent since are lost.
             self.force_end(link, Cause::Closed, now, out);
-        } else if self.direct.settings.links == LinkPolicy::Direct {
+        } else if self.options.links == LinkPolicy::Direct {
             self.force_end(link, Cause::Unreachable, now, out);
         } else {
             self.reports.extend(child.host().map(|host| ChildMessage::Link(host, false)));

@@ -63,26 +63,26 @@ enum LateLoss {
 
 impl FrontEndState {
     pub(super) fn new(plan: &LaunchPlan) -> Self {
-        let table = HostTable::new(plan.hosts.len() as u32, plan.policy);
+        let table = HostTable::new(plan.hosts.len() as u32, plan.options.policy);
         let (deadline, linger_until) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
-        let shape = match plan.strategy {
+        let shape = match plan.options.strategy {
             Strategy::Late => None,
             Strategy::Static(shape) => Some(shape),
         };
         Self {
             table,
-            allowed: plan.deadline,
+            allowed: plan.options.deadline,
             timings: vec![LaunchTiming::default(); plan.hosts.len()],
             links: vec![None; plan.hosts.len()],
             link_counts: (0, 0),
             members: LiveMembers::new(plan.size),
             deadline,
             linger_until,
-            settle: SettleTimer::new(plan.settle),
+            settle: SettleTimer::new(plan.options.settle),
             concluding: None,
             shape,
-            cost: plan.cost,
-            spares: plan.spares.clone().into(),
+            cost: plan.options.assumed_cost(),
+            spares: plan.options.spares.iter().map(Spare::from).collect(),
             replaced: Vec::new(),
             late_losses: BTreeMap::new(),
             flat_launch: None,
@@ -283,7 +283,7 @@ impl Node {
         }
         let decision = front.table.decide();
         front.linger_until = match decision {
-            LaunchDecision::Hopeless => front.linger_until.min(now + self.rules.failure_linger),
+            LaunchDecision::Hopeless => front.linger_until.min(now + self.options.rules.failure_linger),
             _ => Instant::FAR_FUTURE,
         };
         let late = now >= front.verdicts_due();
@@ -292,7 +292,7 @@ impl Node {
             (LaunchDecision::GiveUp, _) => self.give_up(now, out),
             (LaunchDecision::Wait | LaunchDecision::Hopeless, None) if late => {
                 let why = if now >= front.deadline { Cause::TimedOut } else { Cause::Cancelled };
-                front.concluding = Some((why.clone(), now + self.rules.kill_grace.saturating_mul(2)));
+                front.concluding = Some((why.clone(), now + self.options.rules.kill_grace.saturating_mul(2)));
                 self.conclude(&why, now, out);
                 self.send_reports(now, out);
             }
@@ -362,7 +362,7 @@ impl Node {
 
     fn give_up(&mut self, now: Instant, out: &mut Vec<Effect>) {
         out.push(Effect::Notify(Notice::GivenUp));
-        self.end(Ending { signal: TERMINATE, grace: self.rules.kill_grace }, now, out);
+        self.end(Ending { signal: TERMINATE, grace: self.options.rules.kill_grace }, now, out);
     }
 
     /// Gives all open hosts a verdict: no host is launched any more.

@@ -120,7 +120,7 @@ impl Node {
             .filter(|(_, child)| child.launch.is_some() && matches!(child.state, ChildState::Starting));
         let silent: Vec<(LinkId, Instant)> =
             silent.map(|(&link, child)| (link, child.by.min(child.started + timeout))).collect();
-        let most = self.rules.attempts.saturating_sub(1);
+        let most = self.options.rules.attempts.saturating_sub(1);
         let next_deferred = |Launch { host, attempt }| {
             let failed = attempt.failed.saturating_add(1);
             let next = if failed <= most { Attempt { failed, ..attempt } } else { superseding(attempt) };

@@ -29,7 +29,7 @@ impl Node {
         let another = self.stage == SessionStage::Launching && failure.is_retryable();
         let turned_away = failure.is_throttled();
         let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
-        if another && made.saturating_add(1) < self.rules.attempts.saturating_mul(refusals) {
+        if another && made.saturating_add(1) < self.options.rules.attempts.saturating_mul(refusals) {
             let back_off = self.back_off(made);
             // Clients that were refused together must not come back together.
             let more = if turned_away { self.nonces.unit() } else { 0.0 };
@@ -41,14 +41,14 @@ impl Node {
 
     /// The delay after this many failures and one more.
     pub(super) fn back_off(&self, made: u16) -> Duration {
-        let back_off = self.rules.back_off.saturating_mul(1 << made.min(20));
-        back_off.min(self.rules.back_off_max)
+        let back_off = self.options.rules.back_off.saturating_mul(1 << made.min(20));
+        back_off.min(self.options.rules.back_off_max)
     }
 
     /// Whether a host may be lost once more. A loss is not the host's fault, but a session whose
     /// leaders are lost this often would never end, and attempt numbers are limited.
     fn may_be_lost(&self, attempt: Attempt) -> bool {
-        attempt.lost < self.rules.attempts.saturating_mul(LOSSES_FOR_AN_ATTEMPT)
+        attempt.lost < self.options.rules.attempts.saturating_mul(LOSSES_FOR_AN_ATTEMPT)
     }
 
     pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
@@ -80,7 +80,7 @@ impl Node {
         }
         let next = Launch { attempt: superseding(launch.attempt), ..launch };
         let waits = others && !self.health.is_unusable() && self.may_be_lost(launch.attempt);
-        let is_last = launch.attempt.lost >= self.rules.attempts;
+        let is_last = launch.attempt.lost >= self.options.rules.attempts;
         if self.stage != SessionStage::Launching || !waits && self.is_front() && is_last {
             self.give_up_host(launch, failure);
         } else if waits || self.is_front() {

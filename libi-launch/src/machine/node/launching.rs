@@ -68,7 +68,7 @@ impl Node {
     /// The most launches in flight under the back-end's limit of children. One launch is always
     /// allowed, so that its failure can be reported.
     fn max_in_flight(&self) -> usize {
-        let Some(most) = self.backend.max_children() else { return MAX_LAUNCHES };
+        let Some(most) = self.options.launch_method().max_children() else { return MAX_LAUNCHES };
         let held = self.children.values().filter(|child| child.launch.is_some()).count();
         let up = held.saturating_sub(self.queue.in_flight());
         most.saturating_sub(up).clamp(1, MAX_LAUNCHES)
@@ -133,7 +133,12 @@ impl Node {
         let link = LinkId(self.last_link);
         let attempt = launch.map_or(Attempt::default(), |launch| launch.attempt);
         let ticket = Ticket { session: self.session, place, attempt, nonce: self.nonce() };
-        let by = now + if launch.is_some() { self.rules.hello_timeout } else { self.rules.join_timeout };
+        let by = now
+            + if launch.is_some() {
+                self.options.rules.hello_timeout
+            } else {
+                self.options.rules.join_timeout
+            };
         self.children.insert(link, Child::new(ticket, launch, blocks, now, by));
         self.deadlines.insert((by, link));
         out.push(Effect::Start(link, request));
@@ -178,7 +183,7 @@ mod tests {
     fn at_the_port_limit_one_launch_is_tried_at_a_time() {
         let mut node = Node::member(0, String::new(), 1);
         assert_eq!(node.max_in_flight(), MAX_LAUNCHES);
-        node.backend = Backend::Rsh(Rsh::new());
+        node.options.backend = Some(Backend::Rsh(Rsh::new()));
         for (held, may) in [(0, 250), (100, 150), (249, 1), (250, 1), (300, 1)] {
             node.children.clear();
             for number in 1..=held {

@@ -8,8 +8,9 @@ use libi_core::wire::{Flags, Header, Kind, Limits};
 
 use super::{Effect, LinkId, Node, Notice, Role, SessionStage};
 use crate::failure::Cause;
-use crate::machine::message::{Output, ParentMessage};
+use crate::machine::message::ParentMessage;
 use crate::machine::output_relay::{MAX_FRAME_TEXT, OutputPiece, Stream, WINDOW};
+use crate::options::Output;
 
 impl Node {
     /// Whether the driver should read pipes, of children or of this process itself. A pipe that is
@@ -78,7 +79,7 @@ impl Node {
             return;
         }
         // Output that is not forwarded stops at the node that reads it from a pipe.
-        if from.is_some() || self.output == Output::Forwarded {
+        if from.is_some() || self.options.output != Output::Dropped {
             self.relay.push(from, piece);
         }
     }

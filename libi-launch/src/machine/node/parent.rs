@@ -116,7 +116,7 @@ impl Node {
             (Kind::Ticket, JoinState::AwaitTicket) => {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 parent.state = JoinState::AwaitConfig(ticket);
-                parent.by = now + self.rules.hello_timeout;
+                parent.by = now + self.options.rules.hello_timeout;
                 parent.reader.trust(Limits::AUTHENTICATED);
                 self.session = ticket.session;
                 let hello = Hello { ticket, process: parent.process, machine: parent.machine.clone() };
@@ -201,16 +201,14 @@ impl Node {
         if here > u64::from(config.size) {
             return None;
         }
-        (self.rules, self.size, self.programs) = (config.rules, config.size, config.programs);
-        (self.backend, self.output) = (config.backend, config.output);
-        self.direct.settings = config.direct;
+        (self.options, self.size, self.programs) = (config.options, config.size, config.programs);
+        self.direct.secret = config.secret;
         self.input = config.input;
         if self.input {
             out.push(Effect::TakeInput);
         }
         self.rank = Some(config.blocks.first()?.first);
         (self.host, self.host_name) = (Some(config.host), config.name);
-        self.fixed = config.fixed;
         self.next_heartbeat = now + self.heartbeat_interval();
         if let MemberRole::Leader(host) = ticket.place {
             self.leads = Some(host);
@@ -229,7 +227,7 @@ impl Node {
 
     /// Reports, once, that all members of this host are up.
     pub(super) fn check_joined(&mut self) {
-        if self.direct.must_wait() {
+        if self.direct.must_wait(self.options.links) {
             return;
         }
         let Role::Member(parent) = &mut self.role else { return };
@@ -249,7 +247,7 @@ impl Node {
         let Some((MemberRole::Leader(host), attempt)) = parent.role_and_attempt() else { return };
         self.reports.push(ChildMessage::Failed(host, attempt, failure));
         self.send_reports(now, out);
-        self.end(Ending { signal: TERMINATE, grace: self.rules.kill_grace }, now, out);
+        self.end(Ending { signal: TERMINATE, grace: self.options.rules.kill_grace }, now, out);
     }
 
     /// Stops launching, gives up hosts that have not joined, and tells the children to do the same.

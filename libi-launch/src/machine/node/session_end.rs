@@ -48,7 +48,7 @@ impl Node {
         let asked = self.children.iter().filter(|(_, child)| child.is_up());
         for (link, before) in asked.map(|(link, child)| (*link, child.by)).collect::<Vec<_>>() {
             Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
-            self.set_deadline(link, before.min(by + self.rules.kill_grace));
+            self.set_deadline(link, before.min(by + self.options.rules.kill_grace));
         }
         self.notify_member(Notice::End(ending), out);
     }
@@ -65,7 +65,7 @@ impl Node {
             return self.detach_child(link, now, out);
         }
         // The child kills its members by then; its report needs some time to arrive.
-        self.set_deadline(link, now + ending.grace + self.rules.kill_grace);
+        self.set_deadline(link, now + ending.grace + self.options.rules.kill_grace);
     }
 
     /// The parent is lost: this node, and everything it has started, ends.
@@ -90,7 +90,7 @@ impl Node {
             }
         }
         if first {
-            let ending = Ending { signal: TERMINATE, grace: self.rules.kill_grace };
+            let ending = Ending { signal: TERMINATE, grace: self.options.rules.kill_grace };
             self.notify_member(Notice::End(ending), out);
         }
     }

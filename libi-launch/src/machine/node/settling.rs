@@ -96,7 +96,7 @@ impl Node {
         let Role::FrontEnd(front) = &mut self.role else { return };
         let waits = self.stage == SessionStage::Launching && front.table.decide() == LaunchDecision::Wait;
         let enough = waits && front.table.has_enough();
-        if front.settle.expires(front.table.changes(), enough, &self.rules, now) {
+        if front.settle.expires(front.table.changes(), enough, &self.options.rules, now) {
             self.give_up_open(&Cause::SettleElapsed, now, out);
             self.send_reports(now, out);
         }

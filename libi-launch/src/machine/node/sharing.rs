@@ -126,7 +126,7 @@ impl Node {
                     }
                 }
             }
-            Role::Member(_) if self.fixed => {
+            Role::Member(_) if self.options.is_static() => {
                 Some(self.subtrees.children.remove(&launch.host).unwrap_or_default())
             }
             Role::Member(_) if !self.health.children_may_launch() => Some(Vec::new()),
@@ -158,7 +158,7 @@ impl Node {
                 front.shape.is_none()
                     && front.flat_launch.as_ref().is_some_and(|flat| flat.1.is_out_of_resources())
             }
-            Role::Member(_) => !self.fixed && self.health.children_may_launch(),
+            Role::Member(_) => !self.options.is_static() && self.health.children_may_launch(),
         };
         let takes = |child: &Child| child.is_up() && child.open && !child.detached && !child.has_handed_back;
         let mut heirs = self.children.iter().filter(|(_, child)| others_launch && takes(child));
@@ -226,7 +226,7 @@ impl Node {
 
     /// Accepts a share from the parent.
     pub(super) fn accept(&mut self, host_specs: Vec<HostSpec>, estimate: Estimate) {
-        let hosts: HostRuns = if self.fixed {
+        let hosts: HostRuns = if self.options.is_static() {
             self.subtrees.accept(host_specs.iter().map(|spec| (spec.host, spec.below))).into_iter().collect()
         } else {
             host_specs.iter().map(|spec| spec.host).collect()

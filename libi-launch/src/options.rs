@@ -1,4 +1,10 @@
-//! The options of a launch: back end, deadline, policy, output.
+//! The options of a launch: back-end, deadline, policy, output.
+//!
+//! [`LaunchOptions`] is one value from the user to the last member. The front end's node keeps it,
+//! and each node sends it whole to the nodes that it launches, in the
+//! [`SessionConfig`](crate::machine::SessionConfig). A new option is one field here, with its
+//! setter; the code that obeys it reads the node's options. A field that matters only to the front
+//! end is marked `#[serde(skip)]`: elsewhere it has its default.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,23 +13,28 @@ use libi_core::cost::Cost;
 use libi_core::hosts::HostList;
 use libi_core::plan::Strategy;
 use libi_core::secure::LinkSecurity;
-use libi_launch::backend::{Backend, Local};
-use libi_launch::machine::{LinkPolicy, Policy, Rules};
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Backend, LaunchMethod, Local};
+use crate::machine::{LinkPolicy, Policy, Rules};
 
 /// The options of a launch. [`Default`] requires all hosts to join within two minutes.
 ///
 /// ```
 /// use std::time::Duration;
-/// use libi::{LaunchOptions, Policy};
+/// use libi_launch::backend::{Backend, BackendError};
+/// use libi_launch::machine::Policy;
+/// use libi_launch::options::LaunchOptions;
 ///
 /// let options = LaunchOptions::new()
-///     .backend("ssh".parse::<libi::Backend>()?)
+///     .backend("ssh".parse::<Backend>()?)
 ///     .policy(Policy::AtLeast(500))
 ///     .deadline(Duration::from_secs(60));
 /// # let _ = options;
-/// # Ok::<(), libi::BackendError>(())
+/// # Ok::<(), BackendError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct LaunchOptions {
     /// How hosts are reached. By default (`None`) the front end starts processes directly on hosts
@@ -35,20 +46,24 @@ pub struct LaunchOptions {
     /// [`Backend::Local`] starts all processes on this machine, whatever the names of the hosts.
     pub backend: Option<Backend>,
     /// How many hosts have to join for the session to come up.
+    #[serde(skip)]
     pub policy: Policy,
     /// When enough hosts have joined: how long no further host may join, fail or be relaunched before
     /// the session goes up without those that are still open. These are reported with
-    /// [`Cause::SettleElapsed`](crate::Cause::SettleElapsed).
+    /// [`Cause::SettleElapsed`](crate::failure::Cause::SettleElapsed).
     ///
     /// `None` is four times the slowest launch so far, and at least two seconds. With
     /// [`Duration::MAX`] the session goes up when every host has joined or failed.
+    #[serde(skip)]
     pub settle: Option<Duration>,
     /// The time after which the launch is over in any case: up, or given up.
+    #[serde(skip)]
     pub deadline: Duration,
     /// Timeouts and limits that all hosts of the launch use.
     pub rules: Rules,
     /// What a launch costs, if known; by default the usual cost of the back end. Measurements made
     /// during the launch replace it in either case.
+    #[serde(skip)]
     pub cost: Option<Cost>,
     /// Which host launches which: by default *late commit*, which assigns hosts to launchers as
     /// these become free; alternatively a tree that is fixed in advance.
@@ -56,10 +71,12 @@ pub struct LaunchOptions {
     /// Hosts that replace failed ones, in this order, with the same members. Their process counts
     /// are ignored.
     ///
-    /// With [several sessions](super::FrontEnd::launch) each of them may use all spares.
+    /// If one launch has several sessions, each of them may use all spares.
+    #[serde(skip)]
     pub spares: HostList,
-    /// Whether the master's standard input is fed by [`Session::write`](super::Session::write). The
+    /// Whether the front end provides the master's standard input, by `Session::write`. The
     /// standard input of all other members is empty.
+    #[serde(skip)]
     pub input: bool,
     /// What becomes of what members print.
     pub output: Output,
@@ -74,6 +91,7 @@ pub struct LaunchOptions {
     /// The session's secret then crosses the network in the clear as well, so neither the channels
     /// nor direct links authenticate anything: anyone on the network can join the session and run
     /// programs with the privileges of its processes.
+    #[serde(skip)]
     pub allow_plain: bool,
     /// All hosts are this machine, whatever their names: direct links use its loopback address
     /// only.
@@ -81,15 +99,17 @@ pub struct LaunchOptions {
     /// Hosts that are this machine. The front end starts them directly, as [`Backend::Local`] does,
     /// instead of through the remote shell. Another host that launches one of them uses
     /// [`backend`](Self::backend). An entry matches if name, user and port are equal.
+    #[serde(skip)]
     pub local_hosts: HostList,
 }
 
 /// What becomes of what members print.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "IsDropped", from = "IsDropped")]
 #[non_exhaustive]
 pub enum Output {
-    /// It arrives as [`Event::Output`](super::Event::Output). Output that the caller does not take
-    /// exerts backpressure on the member that printed it.
+    /// It arrives at the front end as `Event::Output`. Output that the caller does not take exerts
+    /// backpressure on the member that printed it.
     ///
     /// What a process prints before it joins is passed on when it has joined. Of more than 64 KiB,
     /// the first and the last 32 KiB are passed on, and a line between them counts the rest.
@@ -101,6 +121,25 @@ pub enum Output {
     /// It is read and discarded.
     Dropped,
 }
+
+/// What members have to know about [`Output`]: whether it goes to the front end.
+#[derive(Serialize, Deserialize)]
+struct IsDropped(bool);
+
+impl From<Output> for IsDropped {
+    fn from(output: Output) -> Self {
+        Self(output == Output::Dropped)
+    }
+}
+
+impl From<IsDropped> for Output {
+    fn from(IsDropped(is_dropped): IsDropped) -> Self {
+        if is_dropped { Self::Dropped } else { Self::Events }
+    }
+}
+
+/// The back-end of options that name none.
+const LOCAL: Backend = Backend::Local(Local);
 
 impl Default for LaunchOptions {
     fn default() -> Self {
@@ -157,11 +196,26 @@ impl LaunchOptions {
         self
     }
 
-    /// Sets [`backend`](field@Self::backend), for example to an [`Ssh`](crate::Ssh).
+    /// Sets [`backend`](field@Self::backend), for example to an [`Ssh`](crate::backend::Ssh).
     #[must_use]
     pub fn backend(mut self, backend: impl Into<Backend>) -> Self {
         self.backend = Some(backend.into());
         self
+    }
+
+    /// The back-end that a node uses. The front end has chosen one before the launch begins.
+    pub(crate) fn launch_method(&self) -> &Backend {
+        self.backend.as_ref().unwrap_or(&LOCAL)
+    }
+
+    /// The assumed cost of a launch.
+    pub(crate) fn assumed_cost(&self) -> Cost {
+        self.cost.unwrap_or_else(|| self.launch_method().default_cost())
+    }
+
+    /// Whether a static tree decides which node launches which host.
+    pub(crate) fn is_static(&self) -> bool {
+        self.strategy != Strategy::Late
     }
 }
 
