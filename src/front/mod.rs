@@ -28,7 +28,7 @@ use libi_core::ids::HostIndex;
 use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
 use libi_core::secure::{Entropy, Secret};
-use libi_launch::backend::Backend;
+use libi_launch::backend::{Backend, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program};
 
@@ -243,7 +243,8 @@ impl FrontEnd {
     ) -> Result<Session, Error> {
         let mut mark = [0; 16];
         fill_randomly(&mut mark)?;
-        let backend = backend.clone().with_trailer_tag(TrailerTag(mark));
+        let mut backend = backend.clone();
+        backend.set_trailer_tag(TrailerTag(mark));
         if backend.is_plaintext() {
             log::warn!(
                 target: log_lines::LAUNCH,

@@ -25,9 +25,8 @@ pub struct LaunchReport {
     took: Duration,
     hosts: Vec<HostReport>,
     replaced: Vec<Replacement>,
-    /// What the program that reaches hosts is called, if there is one.
-    shell: Option<String>,
-    is_rsh: bool,
+    /// How hosts were reached.
+    backend: Backend,
     flat: Option<FlatFallback>,
 }
 
@@ -97,11 +96,10 @@ impl LaunchReport {
         let hosts: Vec<HostReport> = hosts.collect();
         let name =
             |host: HostIndex| hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
-        let shell = wording::shell(node.backend());
-        let is_rsh = matches!(node.backend(), Backend::Rsh(_));
+        let backend = node.backend().clone();
         let flat = flat.map(|(host, failure)| FlatFallback { host: name(host), failure });
         let (session, members) = (layout.session(), layout.size());
-        Self { session, members, up, took, hosts, replaced, shell, is_rsh, flat }
+        Self { session, members, up, took, hosts, replaced, backend, flat }
     }
 
     /// Updates which links are direct.
@@ -263,7 +261,11 @@ impl fmt::Display for LaunchReport {
         for (topic, hosts) in &advised {
             let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
             let all = Some(hosts.fold()).filter(|all| all.len() <= FoldedHosts::MOST);
-            write!(f, "\nhint: {}", wording::advice(topic, self.is_rsh, all.as_deref().unwrap_or(one), one))?;
+            write!(
+                f,
+                "\nhint: {}",
+                wording::advice(topic, &self.backend, all.as_deref().unwrap_or(one), one)
+            )?;
         }
         if let Some(HostReport { name, .. }) = self.failed_master_host() {
             write!(
@@ -316,7 +318,7 @@ impl Group {
 
 impl LaunchReport {
     fn text(&self, failure: &Failure) -> FailureText {
-        FailureText::of(failure, self.shell.as_deref(), |launcher| {
+        FailureText::of(failure, wording::shell(&self.backend).as_deref(), |launcher| {
             match self.hosts.get(launcher.0 as usize) {
                 Some(HostReport { name, failure: Some(failure), .. }) => {
                     format!("{name}, which {}", plain_cause(failure, |other| other.to_string()))

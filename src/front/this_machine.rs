@@ -13,7 +13,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 use libi_core::dist::Distribution;
 use libi_core::hosts::{HostList, HostRef};
-use libi_launch::backend::{Backend, Local, Ssh};
+use libi_launch::backend::{Backend, LaunchMethod, Local, Ssh};
 use libi_launch::machine::LinkPolicy;
 use libi_launch::options::LaunchOptions;
 
@@ -44,7 +44,7 @@ pub(super) fn resolve(
         resolved.backend
     });
     // Between processes of one machine a direct link gains nothing.
-    if matches!(backend, Backend::Local(_)) && options.links == LinkPolicy::Auto {
+    if backend.is_local() && options.links == LinkPolicy::Auto {
         options.links = LinkPolicy::Channel;
     }
     (backend, options)

@@ -1,7 +1,7 @@
 //! Decides how the failure of a host is described: the cause, the evidence, and the hint.
 
 use libi_core::ids::HostIndex;
-use libi_launch::backend::Backend;
+use libi_launch::backend::{Backend, LaunchMethod};
 use libi_launch::failure::{Cause, Exit, Failure, Phase};
 use libi_launch::shell_error::ShellError;
 
@@ -83,10 +83,7 @@ impl FailureText {
 pub(super) fn shell(backend: &Backend) -> Option<String> {
     let name = backend.to_string();
     let name = name.rsplit('/').next().unwrap_or_default();
-    match backend {
-        Backend::Local(_) => None,
-        Backend::Shell(_) | Backend::Ssh(_) | Backend::Rsh(_) => Some(name.to_owned()),
-    }
+    (!backend.is_local()).then(|| name.to_owned())
 }
 
 fn never_joined(failure: &Failure) -> bool {
@@ -109,44 +106,22 @@ pub(super) fn plain_cause(failure: &Failure, lost_launcher: impl FnOnce(HostInde
 }
 
 /// The hint for hosts with this failure; `one` is one of them.
-pub(super) fn advice(topic: &HintTopic, is_rsh: bool, hosts: &str, one: &str) -> String {
+pub(super) fn advice(topic: &HintTopic, backend: &Backend, hosts: &str, one: &str) -> String {
     match topic {
         HintTopic::NeverJoined => "the program ended without calling Member::init (in C, libi_member_init): \
              is it built with libi, and was this the right program?"
             .to_owned(),
-        HintTopic::Shell(shell_error) if is_rsh => {
-            rsh_advice(shell_error, one).unwrap_or_else(|| shell_advice(shell_error, "rsh", hosts, one))
-        }
-        HintTopic::Shell(shell_error) => shell_advice(shell_error, "ssh", hosts, one),
+        HintTopic::Shell(shell_error) => backend
+            .advice(shell_error, hosts, one)
+            .unwrap_or_else(|| shell_advice(shell_error, &shell(backend).unwrap_or_default(), hosts, one)),
     }
 }
 
-/// The hint where that for rsh is not the one for ssh.
-fn rsh_advice(shell_error: &ShellError, one: &str) -> Option<String> {
-    Some(match shell_error {
-        ShellError::ConnectionRefused => format!("check that an rsh server runs on {one}, at this port"),
-        ShellError::ClosedBeforeLogin => format!(
-            "the log of {one} has the reason: the server must be able to connect back to ports from 512 on; \
-             inetd refuses all calls for ten minutes after 256 calls in one, unless its line in \
-             inetd.conf says nowait.0"
-        ),
-        ShellError::LoginDenied => format!(
-            "`rsh {one} true` has to work, also from hosts that launch others: name those hosts and users in \
-             .rhosts or hosts.equiv of {one}"
-        ),
-        ShellError::NoPort => "each rsh needs two ports below 1024, and used ports are free again after a \
-             minute: let more hosts launch (--tree late), or use ssh"
-            .to_owned(),
-        ShellError::BadOptions => {
-            "see `man rsh` for its options; only rsh-redone's has options for ports".to_owned()
-        }
-        _ => return None,
-    })
-}
-
 fn shell_advice(shell_error: &ShellError, shell: &str, hosts: &str, one: &str) -> String {
-    let option = if shell == "rsh" { "--shell rsh " } else { "" };
-    let doctor = format!("`libi doctor {option}{hosts}`");
+    let doctor = match shell {
+        "" | "ssh" => format!("`libi doctor {hosts}`"),
+        _ => format!("`libi doctor --backend {shell} {hosts}`"),
+    };
     match shell_error {
         ShellError::NameUnknown => {
             format!("check the spelling; `getent hosts {one}` has to find it on the host that launches it")

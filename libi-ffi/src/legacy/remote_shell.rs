@@ -14,6 +14,7 @@
 //! or ask for a terminal are left out: the link uses these streams.
 
 use libi::{Backend, OsBytes, Rsh, Shell, Ssh};
+use libi_launch::backend::LaunchMethod;
 
 /// The remote shell of this name, with these options.
 pub(super) fn backend_named(program: OsBytes, options: &[u8]) -> Backend {
@@ -27,7 +28,7 @@ pub(super) fn backend_named(program: OsBytes, options: &[u8]) -> Backend {
         return Backend::Shell(Shell { args, ..Shell::new(program) });
     }
     let shell = Shell::new(program.clone());
-    if Backend::Shell(shell.clone()).is_plaintext() {
+    if shell.is_plaintext() {
         return Backend::Rsh(Rsh { program, args: as_words(without_stream_options(words)), ..Rsh::new() });
     }
     Backend::Shell(Shell { args: as_words(words), ..shell })

@@ -1,9 +1,11 @@
 //! Launch method for one machine: host names are only names, and all programs run here. For single
 //! machines, tests and experiments.
 
+use std::fmt;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
+use libi_core::dist::OsBytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Channel, LINK_ENV, LINK_FD, LaunchMethod, SpawnSpec, SpecError, env_var};
@@ -31,7 +33,21 @@ impl Local {
     }
 }
 
+impl fmt::Display for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("local")
+    }
+}
+
 impl LaunchMethod for Local {
+    fn called(program: &OsBytes) -> Option<Self> {
+        (program.as_bytes() == b"local").then_some(Self)
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn default_cost(&self) -> Cost {
         Cost::new(Duration::from_micros(500), Duration::from_millis(3))
     }

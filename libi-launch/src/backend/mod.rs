@@ -27,6 +27,9 @@
 //!
 //! # Back-ends
 //!
+//! A back-end is a file here and a line in the list of [`Backend`]. What other code has to know
+//! about it is a function of the trait.
+//!
 //! | back-end | reaches | typical cost of a launch |
 //! |---|---|---|
 //! | [`Local`] | this machine; host names are only names | half a millisecond |
@@ -57,6 +60,7 @@ pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
 use crate::exit_trailer::TrailerTag;
 use crate::machine::{HostSpec, Program};
 use crate::quote::CommandWriter;
+use crate::shell_error::ShellError;
 
 /// Environment variable that tells a program where its link is: the number of a socket, or
 /// [`LINK_STDIO`], or [`LINK_STDIO_STDERR`].
@@ -115,61 +119,14 @@ pub enum SpecError {
     NoOption(OsBytes, &'static str),
 }
 
-/// A back-end as the user names it, sent to every process that launches hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Backend {
-    /// Starts everything on this machine.
-    Local(Local),
-    /// A program that is called like `ssh` and `rsh`.
-    Shell(Shell),
-    /// OpenSSH's `ssh`.
-    Ssh(Ssh),
-    /// `rsh`.
-    Rsh(Rsh),
-}
-
-/// Names of programs that send everything in plain text and that [`Shell`] may be told to call.
-const PLAINTEXT_SHELLS: [&str; 4] = ["rsh", "remsh", "rsh-redone-rsh", "netkit-rsh"];
-
-impl Backend {
-    /// Returns whether others on the network can read and change what its channels carry.
-    #[must_use]
-    pub fn is_plaintext(&self) -> bool {
-        match self {
-            Self::Local(_) | Self::Ssh(_) => false,
-            Self::Rsh(_) => true,
-            Self::Shell(shell) => {
-                let name = shell.program.as_bytes().rsplit(|byte| *byte == b'/').next();
-                PLAINTEXT_SHELLS.iter().any(|operand| name == Some(operand.as_bytes()))
-            }
-        }
-    }
-
-    /// Returns whether hosts report the exit status of their programs on the channel, because the
-    /// spawned process does not know it.
-    #[must_use]
-    pub fn has_exit_trailer(&self) -> bool {
-        matches!(self, Self::Rsh(_))
-    }
-
-    /// Sets the session's trailer tag, for back-ends that use one.
-    #[must_use]
-    pub fn with_trailer_tag(self, trailer_tag: TrailerTag) -> Self {
-        match self {
-            Self::Rsh(rsh) => Self::Rsh(Rsh { trailer_tag, ..rsh }),
-            other => other,
-        }
-    }
-}
-
-impl Default for Backend {
-    fn default() -> Self {
-        Self::Local(Local)
-    }
-}
-
 /// Contract of every back-end; see the [module](self).
-pub trait LaunchMethod {
+pub trait LaunchMethod: fmt::Display {
+    /// The method for a program that the user names without further settings, if it is one of
+    /// this kind. The back-ends are asked in the order of their list.
+    fn called(program: &OsBytes) -> Option<Self>
+    where
+        Self: Sized;
+
     /// Expected cost of a launch. Measurements replace it.
     fn default_cost(&self) -> Cost;
 
@@ -184,43 +141,128 @@ pub trait LaunchMethod {
     fn max_children(&self) -> Option<usize> {
         None
     }
+
+    /// Returns whether everything is started on this machine, by no remote shell.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Returns whether others on the network can read and change what its channels carry.
+    fn is_plaintext(&self) -> bool {
+        false
+    }
+
+    /// Returns whether hosts report the exit status of their programs on the channel, because the
+    /// spawned process does not know it.
+    fn has_exit_trailer(&self) -> bool {
+        false
+    }
+
+    /// Sets the session's trailer tag, for back-ends that use one.
+    fn set_trailer_tag(&mut self, _: TrailerTag) {}
+
+    /// What a user can do about an error of this remote shell at these hosts, of which `one` is the
+    /// first; `None` where the advice is the same for all remote shells.
+    fn advice(&self, _error: &ShellError, _hosts: &str, _one: &str) -> Option<String> {
+        None
+    }
+}
+
+/// Defines [`Backend`]. A back-end is a type that implements [`LaunchMethod`], in a file of its own,
+/// and one line here.
+macro_rules! backends {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A back-end as the user names it, sent to every process that launches hosts.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum Backend {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        impl Backend {
+            fn method(&self) -> &dyn LaunchMethod {
+                match self {
+                    $(Self::$name(method) => method,)*
+                }
+            }
+
+            fn first_called(program: &OsBytes) -> Option<Self> {
+                None$(.or_else(|| $name::called(program).map(Self::$name)))*
+            }
+
+            fn method_mut(&mut self) -> &mut dyn LaunchMethod {
+                match self {
+                    $(Self::$name(method) => method,)*
+                }
+            }
+        }
+
+        $(impl From<$name> for Backend {
+            fn from(method: $name) -> Self {
+                Self::$name(method)
+            }
+        })*
+    };
+}
+
+backends! {
+    /// Starts everything on this machine.
+    Local,
+    /// OpenSSH's `ssh`.
+    Ssh,
+    /// `rsh`.
+    Rsh,
+    /// A program that is called like `ssh` and `rsh`.
+    Shell,
+}
+
+impl Default for Backend {
+    fn default() -> Self {
+        Self::Local(Local)
+    }
 }
 
 impl LaunchMethod for Backend {
+    fn called(program: &OsBytes) -> Option<Self> {
+        Self::first_called(program)
+    }
+
     fn default_cost(&self) -> Cost {
-        match self {
-            Self::Local(local) => local.default_cost(),
-            Self::Shell(shell) => shell.default_cost(),
-            Self::Ssh(ssh) => ssh.default_cost(),
-            Self::Rsh(rsh) => rsh.default_cost(),
-        }
+        self.method().default_cost()
     }
 
     fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError> {
-        match self {
-            Self::Local(local) => local.spawn_spec(host, program),
-            Self::Shell(shell) => shell.spawn_spec(host, program),
-            Self::Ssh(ssh) => ssh.spawn_spec(host, program),
-            Self::Rsh(rsh) => rsh.spawn_spec(host, program),
-        }
+        self.method().spawn_spec(host, program)
     }
 
     fn max_children(&self) -> Option<usize> {
-        match self {
-            Self::Local(_) | Self::Shell(_) | Self::Ssh(_) => None,
-            Self::Rsh(rsh) => rsh.max_children(),
-        }
+        self.method().max_children()
+    }
+
+    fn is_local(&self) -> bool {
+        self.method().is_local()
+    }
+
+    fn is_plaintext(&self) -> bool {
+        self.method().is_plaintext()
+    }
+
+    fn has_exit_trailer(&self) -> bool {
+        self.method().has_exit_trailer()
+    }
+
+    fn set_trailer_tag(&mut self, tag: TrailerTag) {
+        self.method_mut().set_trailer_tag(tag);
+    }
+
+    fn advice(&self, error: &ShellError, hosts: &str, one: &str) -> Option<String> {
+        self.method().advice(error, hosts, one)
     }
 }
 
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Local(_) => f.write_str("local"),
-            Self::Shell(shell) => write!(f, "{}", shell.program),
-            Self::Ssh(ssh) => write!(f, "{}", ssh.program),
-            Self::Rsh(rsh) => write!(f, "{}", rsh.program),
-        }
+        self.method().fmt(f)
     }
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use libi_core::dist::{OsBytes, OsBytesError};
 
-use super::{Backend, Local, Rsh, Shell, Ssh};
+use super::Backend;
 
 /// A text that names no back-end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,48 +19,27 @@ pub enum BackendError {
 }
 
 /// Reads `local`, or the program of a remote shell, with or without its directory. A program named
-/// `ssh` is called as OpenSSH's, one named `rsh` as rsh, any other as a [`Shell`].
+/// `ssh` is called as OpenSSH's, one named `rsh` as rsh, any other as a [`Shell`](super::Shell).
 impl FromStr for Backend {
     type Err = BackendError;
 
     fn from_str(text: &str) -> Result<Self, BackendError> {
         let program = OsBytes::try_from(text)?;
-        Ok(match text.rsplit('/').next().unwrap_or_default() {
-            "" => return Err(BackendError::Empty),
-            "local" if text == "local" => Self::Local(Local),
-            "ssh" => Self::Ssh(Ssh { program, ..Ssh::new() }),
-            "rsh" => Self::Rsh(Rsh { program, ..Rsh::new() }),
-            _ => Self::Shell(Shell::new(program)),
-        })
+        if text.is_empty() || text.ends_with('/') {
+            return Err(BackendError::Empty);
+        }
+        Self::first_called(&program).ok_or(BackendError::Empty)
     }
 }
 
-impl From<Local> for Backend {
-    fn from(local: Local) -> Self {
-        Self::Local(local)
-    }
-}
-
-impl From<Ssh> for Backend {
-    fn from(ssh: Ssh) -> Self {
-        Self::Ssh(ssh)
-    }
-}
-
-impl From<Rsh> for Backend {
-    fn from(rsh: Rsh) -> Self {
-        Self::Rsh(rsh)
-    }
-}
-
-impl From<Shell> for Backend {
-    fn from(shell: Shell) -> Self {
-        Self::Shell(shell)
-    }
+/// The name of a program without its directory.
+pub(super) fn file_name(program: &OsBytes) -> &[u8] {
+    program.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Local, Rsh, Ssh};
     use super::*;
 
     #[test]

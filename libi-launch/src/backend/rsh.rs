@@ -36,16 +36,19 @@
 //! name the hosts that launch it. Servers under inetd accept a limited number of calls per minute,
 //! then none for ten minutes: 256 with Debian's inetd, unless its configuration says `nowait.0`.
 
+use std::fmt;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::dist::OsBytes;
 use serde::{Deserialize, Serialize};
 
+use super::parse::file_name;
 use super::{Channel, LINK_ENV, LINK_STDIO_STDERR, LaunchMethod, SpawnSpec, SpecError, env_var, operand};
 use crate::exit_trailer::TrailerTag;
 use crate::machine::{HostSpec, Program};
 use crate::quote;
+use crate::shell_error::ShellError;
 
 /// Maximum number of connections at a time. It leaves some ports to other programs.
 const MAX_CHILDREN: usize = 250;
@@ -97,7 +100,52 @@ impl Rsh {
     }
 }
 
+impl fmt::Display for Rsh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.program.fmt(f)
+    }
+}
+
 impl LaunchMethod for Rsh {
+    fn called(program: &OsBytes) -> Option<Self> {
+        (file_name(program) == b"rsh").then(|| Self { program: program.clone(), ..Self::new() })
+    }
+
+    fn is_plaintext(&self) -> bool {
+        true
+    }
+
+    fn has_exit_trailer(&self) -> bool {
+        true
+    }
+
+    fn set_trailer_tag(&mut self, tag: TrailerTag) {
+        self.trailer_tag = tag;
+    }
+
+    fn advice(&self, error: &ShellError, _: &str, one: &str) -> Option<String> {
+        Some(match error {
+            ShellError::ConnectionRefused => format!("check that an rsh server runs on {one}, at this port"),
+            ShellError::ClosedBeforeLogin => format!(
+                "the log of {one} has the reason: the server must be able to connect back to ports from 512 on; \
+                 inetd refuses all calls for ten minutes after 256 calls in one, unless its line in \
+                 inetd.conf says nowait.0"
+            ),
+            ShellError::LoginDenied => format!(
+                "`rsh {one} true` has to work, also from hosts that launch others: name those hosts and users in \
+                 .rhosts or hosts.equiv of {one}"
+            ),
+            ShellError::NoPort => {
+                "each rsh needs two ports below 1024, and used ports are free again after a \
+                 minute: let more hosts launch (--tree late), or use ssh"
+                    .to_owned()
+            }
+            ShellError::BadOptions => {
+                "see `man rsh` for its options; only rsh-redone's has options for ports".to_owned()
+            }
+            _ => return None,
+        })
+    }
     fn default_cost(&self) -> Cost {
         self.cost
     }

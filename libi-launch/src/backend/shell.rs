@@ -4,12 +4,14 @@
 //! Such a program gets only the options that the caller configures. [`Ssh`](super::Ssh) and
 //! [`Rsh`](super::Rsh) know more about theirs.
 
+use std::fmt;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::dist::OsBytes;
 use serde::{Deserialize, Serialize};
 
+use super::parse::file_name;
 use super::{Channel, LaunchMethod, SpawnSpec, SpecError, operand, remote_command};
 use crate::machine::{HostSpec, Program};
 use crate::quote;
@@ -51,7 +53,24 @@ impl Shell {
     }
 }
 
+/// Names of programs that send everything in plain text.
+const PLAINTEXT_SHELLS: [&str; 4] = ["rsh", "remsh", "rsh-redone-rsh", "netkit-rsh"];
+
+impl fmt::Display for Shell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.program.fmt(f)
+    }
+}
+
 impl LaunchMethod for Shell {
+    fn called(program: &OsBytes) -> Option<Self> {
+        Some(Self::new(program.clone()))
+    }
+
+    fn is_plaintext(&self) -> bool {
+        PLAINTEXT_SHELLS.iter().any(|shell| file_name(&self.program) == shell.as_bytes())
+    }
+
     fn default_cost(&self) -> Cost {
         self.cost
     }

@@ -62,6 +62,7 @@ use libi_core::dist::OsBytes;
 use libi_core::hosts::HostList;
 use serde::{Deserialize, Serialize};
 
+use super::parse::file_name;
 use super::{Channel, LaunchMethod, SpawnSpec, SpecError, env_var, operand, remote_command};
 use crate::machine::{HostSpec, Program};
 use crate::quote;
@@ -241,7 +242,17 @@ impl SshHosts {
     }
 }
 
+impl fmt::Display for Ssh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.program.fmt(f)
+    }
+}
+
 impl LaunchMethod for Ssh {
+    fn called(program: &OsBytes) -> Option<Self> {
+        (file_name(program) == b"ssh").then(|| Self { program: program.clone(), ..Self::new() })
+    }
+
     fn default_cost(&self) -> Cost {
         self.cost
     }

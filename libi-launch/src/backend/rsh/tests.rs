@@ -27,7 +27,7 @@ fn rsh_gets_options_a_host_and_a_command_that_is_short_and_says_nothing_of_the_p
     assert_eq!(args[..6], ["-v", "-l", "me", "-p", "514", "n1"]);
     assert_eq!(args[6..], [quote::read_command_from_stdin().to_string()]);
     assert!(args[6].len() < 100, "servers have room for 1 KiB with everything");
-    let session = Backend::Rsh(Rsh { user: Some("all".to_owned()), ..Rsh::new() }).with_trailer_tag(MARK);
+    let session = Backend::Rsh(Rsh { user: Some("all".to_owned()), trailer_tag: MARK, ..Rsh::new() });
     let spec = session.spawn_spec(&host("n1", None, None), &program()).unwrap();
     assert_eq!(words(&spec)[..3], ["-l", "all", "n1"]);
     assert_eq!(spec.trailer, Some(MARK));

@@ -3,7 +3,7 @@
 use libi_core::time::Instant;
 
 use super::{Child, Effect, LinkId, Node, SessionStage};
-use crate::backend::Backend;
+use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Exit, Phase};
 use crate::machine::child::ChildState;
 use crate::machine::message::ChildMessage;
@@ -28,9 +28,7 @@ impl Node {
     /// the end of its remote shell only shows that now. It may have ended because it could not hear
     /// this node either.
     fn or_heartbeat_lost(&self, link: LinkId, cause: Cause, now: Instant) -> Cause {
-        let is_remote = |child: &&Child| {
-            child.launch.is_some() && !matches!(self.options.launch_method(), Backend::Local(_))
-        };
+        let is_remote = |child: &&Child| child.launch.is_some() && !self.options.launch_method().is_local();
         let Some(child) = self.children.get(&link).filter(is_remote).filter(|child| child.is_up()) else {
             return cause;
         };
@@ -143,8 +141,7 @@ impl Node {
         );
         if self.was_up && was_up && !child.detached {
             // Only the local shell was killed here, which says nothing about the program.
-            let stands_for_it =
-                child.launch.is_none() || matches!(self.options.launch_method(), Backend::Local(_));
+            let stands_for_it = child.launch.is_none() || self.options.launch_method().is_local();
             let by_us = !stands_for_it && child.was_forced();
             let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
             let exit = child.exit.filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
@@ -174,7 +171,7 @@ mod tests {
 
     use super::super::Role;
     use super::*;
-    use crate::backend::{Local, Rsh};
+    use crate::backend::{Backend, Local, Rsh};
     use crate::machine::contract::Event;
 
     const LINK: LinkId = LinkId(1);
