@@ -8,9 +8,10 @@
 //! exchanges messages and uses keys.
 //!
 //! # Collective calls
-//! All members make the same collective calls in the same order. Calls are numbered, and any number
-//! of them can be in progress. A call is complete for a member when all members have called, and
-//! the member's own data have been received and sent.
+//! All members make the same collective calls in the same order. What each operation is stands in
+//! the table of `operation.rs`. Calls are numbered, and any number of them can be in progress. A
+//! call is complete for a member when all members have called, and the member's own data have been
+//! received and sent.
 //!
 //! ```text
 //!             own call, and every          from above, or at the
@@ -23,6 +24,16 @@
 //!                    Over, with an error for every member that had not completed it
 //! ```
 //!
+//! | module | decides |
+//! |---|---|
+//! | `operation` | what each operation is; below it, how values are combined and what messages say |
+//! | `arguments` | which arguments are valid, and what a caller contributes |
+//! | `collective` | the numbers of calls, which members have called, what is over and why |
+//! | `call_state` | the state of a call in a process, see there |
+//! | `traffic`, `flow_control` | how much passes over a link, and when |
+//! | `received`, `sending` | what has arrived here; what is sent next |
+//! | `combining`, `messages` | the interfaces to operations that are more than forwarding |
+//!
 //! - **Agreement.** The signature of a member's call travels with the sign that the member has
 //!   called. The first process that sees two different signatures under one number aborts the call,
 //!   naming two ranks and what each called. No call completes for any member before all have
@@ -31,8 +42,8 @@
 //!   (`flow_control.rs`): up to the lowest process that has both ends below it, and down from
 //!   there. The amount that passes over a link is known as soon as the call is known
 //!   (`traffic.rs`).
-//! - **Reductions** combine values where they meet (`reduction.rs`). A **ring** (`ring.rs`) and a
-//!   **fence** (`kvs.rs`) are one message up and one down on each link.
+//! - **Combined** values (`combining.rs`) meet on their way. **Messages** (`messages.rs`), of a ring
+//!   or a fence, are one up and one down on each link.
 //! - **Timeouts** are the caller's. A caller that cancels a call aborts it for every member that
 //!   has not completed it; the error names the caller. A member that makes the call later gets the
 //!   error at once. Some members may have completed the call while others get the error. All
@@ -61,16 +72,18 @@
 //! # Point-to-point messages and keys
 //! Their protocols are described in `p2p.rs` and `kvs.rs`.
 
+mod arguments;
 mod call_state;
 mod collective;
+mod combining;
 mod context;
 mod flow_control;
 pub(crate) mod kvs;
+mod messages;
+pub(crate) mod operation;
 pub(crate) mod p2p;
-mod payload;
 mod received;
-mod reduction;
-mod ring;
+mod sending;
 mod traffic;
 
 #[cfg(test)]

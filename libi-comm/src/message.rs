@@ -3,8 +3,6 @@
 //! Each message is the payload of one data frame: an encoded head, and behind it the bytes that it
 //! describes, if any. The frames of a link arrive in the order in which they were sent.
 
-use std::fmt;
-
 use bytes::Bytes;
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
@@ -12,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Frame;
 use crate::error::AbortCause;
-use crate::reduce::{Element, Op};
+pub use crate::group::operation::Kind;
 
 /// The head of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,25 +67,6 @@ pub struct CallSignature {
     pub length: Length,
 }
 
-/// A collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the variants have the names of the calls")]
-#[non_exhaustive]
-pub enum Kind {
-    Barrier,
-    Broadcast,
-    Gather,
-    Scatter,
-    AllGather,
-    AllToAll,
-    /// A reduction by a predefined operation.
-    Reduce(Op, Element),
-    /// A reduction by a function of the program.
-    ReduceCustom,
-    Ring,
-    Fence,
-}
-
 /// What a caller states about the lengths of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -111,37 +90,6 @@ impl CallSignature {
     }
 }
 
-impl fmt::Display for CallSignature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            Kind::Barrier => f.write_str("barrier"),
-            Kind::Broadcast => f.write_str("broadcast"),
-            Kind::Gather => f.write_str("gather"),
-            Kind::Scatter => f.write_str("scatter"),
-            Kind::AllGather => f.write_str("allgather"),
-            Kind::AllToAll => f.write_str("alltoall"),
-            Kind::Reduce(op, element) => {
-                let all = if self.root.is_some() { "" } else { "all" };
-                write!(f, "{all}reduce ({op:?} of {element:?})")
-            }
-            Kind::ReduceCustom if self.root.is_some() => f.write_str("reduce"),
-            Kind::ReduceCustom => f.write_str("allreduce"),
-            Kind::Ring => f.write_str("ring"),
-            Kind::Fence => f.write_str("fence"),
-        }?;
-        if let Some(root) = self.root {
-            let word = if matches!(self.kind, Kind::Broadcast | Kind::Scatter) { "from" } else { "to" };
-            write!(f, " {word} {root}")?;
-        }
-        match self.length {
-            Length::Equal(1) => f.write_str(" of 1 byte"),
-            Length::Equal(length) => write!(f, " of {length} bytes"),
-            Length::Varies => f.write_str(" of various lengths"),
-            Length::Unknown => Ok(()),
-        }
-    }
-}
-
 impl Message {
     /// The frame of this message with this payload.
     pub(crate) fn frame(&self, payload: impl IntoIterator<Item = Bytes>) -> Frame {
@@ -160,6 +108,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reduce::{Element, Op};
 
     #[test]
     fn calls_are_named_as_programs_make_them() {

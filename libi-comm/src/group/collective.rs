@@ -8,12 +8,13 @@ use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
 
 use super::GroupView;
-use super::call_state::{CallState, Contribution, prepare};
+use super::arguments::{Contribution, prepare};
+use super::call_state::CallState;
 use super::context::{CallContext, send_region};
-use super::payload::{forward_fence, payload_down, payload_up, send_payload};
+use super::messages::apply_late;
 use crate::contract::{Call, CallId, Effect, Outcome};
 use crate::error::{AbortCause, CommError};
-use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Kind, Length, Message};
+use crate::message::{CallSignature, CollectiveHeader, HeaderFlags, Length, Message};
 use crate::piece::{ALL, Piece};
 
 /// See the [module](self).
@@ -27,8 +28,9 @@ pub(crate) struct Collective {
     /// Calls that were aborted before this member made them.
     aborted: BTreeMap<u64, AbortCause>,
     completed: CompletedCalls,
-    /// The payload received so far of fences that are over here and that the top had decided.
-    late_fences: BTreeMap<u64, Vec<u8>>,
+    /// What has arrived from above of the messages of calls that were aborted here, if a decision of
+    /// the top takes effect all the same.
+    late_messages: BTreeMap<u64, Vec<u8>>,
     /// Lost ranks, and the first call in which they are missing.
     missing: Vec<(u64, Ranks)>,
     /// The calls of this member in their order, with their results. A result is reported only after
@@ -67,7 +69,7 @@ impl Collective {
 
     /// Nothing waits here to be sent or forwarded.
     pub(crate) fn is_idle(&self) -> bool {
-        self.open.values().all(|state| !state.done || state.flow.is_empty())
+        self.open.values().all(|state| !state.is_done() || state.flow.is_empty())
     }
 
     /// The number of calls that are not over in this process.
@@ -103,7 +105,6 @@ impl Collective {
             return self.abort(nth, cause, None, ctx);
         }
         let Some(state) = self.open.get_mut(&nth) else { return };
-        state.own_call = Some(id);
         let given = match &contribution {
             Contribution::One(bytes) => Some(Piece::whole(me.0, ALL, bytes.clone())),
             _ => None,
@@ -149,14 +150,14 @@ impl Collective {
         {
             *entered = nth + 1;
             if let Some(state) = self.open.get_mut(&nth) {
-                state.pending_branches = state.pending_branches.saturating_sub(1);
+                state.branch_has_called();
             }
         }
         if let Some(cause) = cause {
             return self.abort(nth, cause, None, ctx);
         }
         if !is_open {
-            return self.forward_late_fence(link, header, &payload, ctx);
+            return self.on_late_message(link, header, &payload, ctx);
         }
         if let Err(why) = self.take_payload(nth, link, payload, flags, ctx) {
             return self.fail(nth, why, ctx);
@@ -167,9 +168,9 @@ impl Collective {
         self.advance(nth, ctx);
     }
 
-    /// Applies a fence that was aborted here after the top had decided it. It must take effect here
-    /// and below, or members that have passed it would ask for values that others do not have.
-    fn forward_late_fence(
+    /// Applies a decision of the top in a call that was aborted here. It must take effect here and
+    /// below, or members that have passed the call would rely on what others do not have.
+    fn on_late_message(
         &mut self,
         link: LinkId,
         header: &CollectiveHeader,
@@ -177,15 +178,16 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) {
         let CollectiveHeader { nth, by, flags } = *header;
-        if by.1.kind != Kind::Fence || !flags.done || Some(link) != ctx.view.collective_parent() {
+        let Some(messages) = by.1.operation().late_messages() else { return };
+        if !flags.done || Some(link) != ctx.view.collective_parent() {
             return;
         }
-        self.late_fences.entry(nth).or_default().extend_from_slice(payload);
+        self.late_messages.entry(nth).or_default().extend_from_slice(payload);
         if flags.more {
             return;
         }
-        let payload = Bytes::from(self.late_fences.remove(&nth).unwrap_or_default());
-        forward_fence(header, &payload, ctx);
+        let message = Bytes::from(self.late_messages.remove(&nth).unwrap_or_default());
+        apply_late(messages, header, message, ctx);
     }
 
     fn take_payload(
@@ -197,8 +199,8 @@ impl Collective {
         ctx: &mut CallContext<'_>,
     ) -> Result<(), CommError> {
         let Some(state) = self.open.get_mut(&nth) else { return Ok(()) };
-        if matches!(state.by.1.kind, Kind::Ring | Kind::Fence) {
-            state.received_payload.entry(link).or_default().extend_from_slice(&payload);
+        if state.operation.messages().is_some() {
+            state.arrived.push(link, &payload);
             return Ok(());
         }
         if flags.blocked {
@@ -264,12 +266,10 @@ impl Collective {
     /// Takes the next steps that the state of a call allows.
     fn advance(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
         let Some(state) = self.open.get_mut(&nth) else { return };
-        let here = state.own_call.is_some() || ctx.view.topology.me.is_none();
-        if here && !state.entered && state.pending_branches == 0 {
-            state.entered = true;
+        if state.enter() {
             match ctx.view.collective_parent() {
                 Some(parent) => {
-                    if let Err(why) = payload_up(state, parent, ctx) {
+                    if let Err(why) = state.message_up(parent, ctx) {
                         return self.fail(nth, why, ctx);
                     }
                     state.to_notify.insert(parent);
@@ -277,12 +277,12 @@ impl Collective {
                 None => self.all_called(nth, ctx),
             }
         }
-        self.send_ready(nth, ctx);
         let Some(state) = self.open.get_mut(&nth) else { return };
+        state.send_ready(nth, ctx.out);
         if let Some(outcome) = state.result(ctx.view) {
             self.finish(nth, Ok(outcome), ctx);
         }
-        if self.open.get(&nth).is_some_and(|state| state.is_over(ctx.view))
+        if self.open.get(&nth).is_some_and(CallState::is_over)
             && let Some(state) = self.open.remove(&nth)
         {
             self.completed.add(nth);
@@ -295,45 +295,10 @@ impl Collective {
     }
 
     fn all_called(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
-        let Some(state) = self.open.get_mut(&nth).filter(|state| !state.done) else { return };
-        state.done = true;
+        let Some(state) = self.open.get_mut(&nth).filter(|state| !state.is_done()) else { return };
         state.to_notify.extend(self.entered.keys());
-        if let Err(why) = payload_down(state, ctx) {
+        if let Err(why) = state.all_called(ctx) {
             self.fail(nth, why, ctx);
-        }
-    }
-
-    /// Sends what can be sent.
-    fn send_ready(&mut self, nth: u64, ctx: &mut CallContext<'_>) {
-        let Some(state) = self.open.get_mut(&nth) else { return };
-        let to_notify = std::mem::take(&mut state.to_notify);
-        let header = |state: &CallState, link| {
-            let sign = to_notify.contains(&link);
-            let up = link == LinkId::PARENT;
-            let flags = HeaderFlags { entered: sign && up, done: sign && !up, ..HeaderFlags::default() };
-            CollectiveHeader { nth, by: state.by, flags }
-        };
-        for link in to_notify.iter().copied().filter(|link| !state.flow.out.contains_key(link)) {
-            let payload = state.next_payload.remove(&link).unwrap_or_default();
-            send_payload(link, &header(state, link), payload, ctx.out);
-        }
-        // Grants come before frames, so that no sender counts as stalled that can get credit; and
-        // again after frames, for what they have freed.
-        grant(nth, state, ctx.out);
-        let links: Vec<_> = state.flow.out.keys().copied().collect();
-        for link in links {
-            let mut next = header(state, link);
-            let mut must = next.flags.entered || next.flags.done;
-            while let Some(frame) = state.flow.next_frame(link, next.clone(), must) {
-                ctx.out.push(Effect::Send(link, frame));
-                (must, next.flags) = (false, HeaderFlags::default());
-            }
-        }
-        grant(nth, state, ctx.out);
-        let plain = CollectiveHeader { nth, by: state.by, flags: HeaderFlags::default() };
-        while let Some((link, frame)) = state.flow.relieve(&plain) {
-            ctx.out.push(Effect::Send(link, frame));
-            grant(nth, state, ctx.out);
         }
     }
 
@@ -356,9 +321,9 @@ impl Collective {
             return;
         }
         self.completed.add(nth);
-        let begun =
-            self.open.remove(&nth).and_then(|mut state| state.received_payload.remove(&LinkId::PARENT));
-        self.late_fences.extend(begun.map(|payload| (nth, payload)));
+        let late = |state: &CallState| state.operation.late_messages().is_some();
+        let begun = self.open.remove(&nth).filter(late).map(|state| state.arrived.above);
+        self.late_messages.extend(begun.filter(|above| !above.is_empty()).map(|above| (nth, above)));
         let frame = Message::Aborted { nth, why: why.clone() }.frame(None);
         ctx.send_to_all(&frame, from);
         if nth >= self.next {
@@ -413,12 +378,5 @@ impl Collective {
                 ctx.out.push(Effect::Finish(id, result));
             }
         }
-    }
-}
-
-/// Sends credit to the links that are due for it.
-fn grant(nth: u64, state: &mut CallState, out: &mut Vec<Effect>) {
-    for (link, limit) in state.flow.grants() {
-        out.push(Effect::Send(link, Message::Grant { nth, limit }.frame(None)));
     }
 }

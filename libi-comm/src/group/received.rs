@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::contract::Outcome;
 use crate::error::CommError;
 use crate::memory::{Region, SealedRegion};
-use crate::message::{CallSignature, Kind};
 use crate::piece::{Item, Piece};
-use crate::reduce::{Combine, Reducer};
 
 /// An item that arrives in consecutive pieces.
 #[derive(Debug)]
@@ -121,53 +118,10 @@ impl ReceivedItems {
         }
     }
 
-    /// The outcome for the caller.
-    pub(crate) fn outcome(
-        &mut self,
-        called: &CallSignature,
-        size: u32,
-        reducer: Option<&Reducer>,
-    ) -> Outcome {
-        let whole = std::mem::take(&mut self.whole);
-        let all = |whole: BTreeMap<u32, Bytes>| {
-            let mut parts = vec![Bytes::new(); size as usize];
-            for (from, bytes) in whole {
-                if let Some(part) = parts.get_mut(from as usize) {
-                    *part = bytes;
-                }
-            }
-            Outcome::Parts(parts)
-        };
-        match called.kind {
-            Kind::Barrier | Kind::Ring | Kind::Fence => Outcome::Done,
-            Kind::Broadcast | Kind::Scatter => Outcome::Data(whole.into_values().next().unwrap_or_default()),
-            Kind::Gather if whole.is_empty() => Outcome::Parts(Vec::new()),
-            Kind::Gather | Kind::AllGather | Kind::AllToAll => all(whole),
-            Kind::Reduce(..) | Kind::ReduceCustom if whole.is_empty() => Outcome::Done,
-            Kind::Reduce(..) => Outcome::Data(joined(whole.into_values())),
-            Kind::ReduceCustom => match reducer {
-                Some(Reducer::Custom(function)) => Outcome::Data(reduced(whole.into_values(), &**function)),
-                _ => Outcome::Done,
-            },
-        }
+    /// All complete items by their senders, or values by their position.
+    pub(crate) fn take_all(&mut self) -> BTreeMap<u32, Bytes> {
+        std::mem::take(&mut self.whole)
     }
-}
-
-fn joined(mut segments: impl ExactSizeIterator<Item = Bytes>) -> Bytes {
-    match segments.len() {
-        1 => segments.next().unwrap_or_default(),
-        _ => segments.collect::<Vec<_>>().concat().into(),
-    }
-}
-
-fn reduced(mut values: impl ExactSizeIterator<Item = Bytes>, function: &Combine) -> Bytes {
-    let Some(first) = values.next() else { return Bytes::new() };
-    if values.len() == 0 {
-        return first;
-    }
-    let mut sum = Vec::from(first);
-    values.for_each(|value| function(&mut sum, &value));
-    sum.into()
 }
 
 #[cfg(test)]
@@ -188,10 +142,10 @@ mod tests {
             received.push(piece).unwrap();
         }
         assert!(received.is_complete());
-        let called =
-            CallSignature { kind: Kind::AllGather, root: None, length: crate::message::Length::Varies };
-        let parts = ["xy", "", "abcd", ""].map(Bytes::from).to_vec();
-        assert_eq!(received.outcome(&called, 4, None), Outcome::Parts(parts));
+        let parts = received.take_all().into_iter();
+        let parts: Vec<_> =
+            parts.map(|(from, bytes)| (from, String::from_utf8(bytes.into()).unwrap())).collect();
+        assert_eq!(parts, [(0, "xy".to_owned()), (1, String::new()), (2, "abcd".to_owned())]);
     }
 
     #[test]

@@ -1,12 +1,10 @@
-//! Decides how much of a collective call passes over each link. The signature of a call determines
-//! how many items pass in each direction, so every process can tell when a link has carried
+//! Decides how many items of a collective call pass over each link. The signature of a call
+//! determines the amounts in both directions, so every process can tell when a link has carried
 //! everything.
 //!
 //! Of a link, *near* is this process and all that it reaches without the link; *far* is the rest.
 
-use libi_core::ids::Rank;
-
-use crate::message::{CallSignature, Kind, Length};
+use super::operation::{Operation, Receivers, Senders};
 
 /// The members on both sides of a link.
 #[derive(Clone, Copy, Debug)]
@@ -19,103 +17,94 @@ pub(crate) struct LinkSides {
     pub(crate) up: bool,
 }
 
-/// How many bytes of an array are combined at a time.
-pub(crate) const SEGMENT: u64 = 64 << 10;
+/// How much passes over a link in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Amounts {
+    /// From near to far.
+    pub(crate) out: u64,
+    /// From far to near.
+    pub(crate) into: u64,
+}
 
-/// Into how many values the data of a reduction are divided.
-pub(crate) fn segments(called: &CallSignature) -> u64 {
-    match (called.kind, called.length) {
-        (Kind::Reduce(..), Length::Equal(length)) => length.div_ceil(SEGMENT).max(1),
-        _ => 1,
+impl LinkSides {
+    /// As seen from the far side. A call without a root has it on neither side.
+    pub(crate) const fn reversed(self) -> Self {
+        Self { near: self.far, far: self.near, root_is_far: !self.root_is_far, up: !self.up }
     }
 }
 
-/// How many items pass from near to far; in reductions, the number of members that values
-/// represent.
-pub(crate) fn outgoing(called: &CallSignature, sides: LinkSides) -> u64 {
-    let LinkSides { near, far, root_is_far, up } = sides;
-    match called.kind {
-        Kind::Barrier | Kind::Ring | Kind::Fence => 0,
-        Kind::Broadcast => u64::from(!root_is_far),
-        Kind::Gather if root_is_far => near,
-        Kind::Scatter if !root_is_far => far,
-        Kind::Gather | Kind::Scatter => 0,
-        Kind::AllGather => near,
-        Kind::AllToAll => near * far,
-        Kind::Reduce(..) | Kind::ReduceCustom => {
-            let members = if up { near } else { near + far };
-            // The result goes down to those that get it.
-            let goes = up || called.root.is_none() || root_is_far;
-            if goes { members * segments(called) } else { 0 }
-        }
-    }
+/// How many items of an operation pass over a link.
+pub(crate) fn items(operation: &Operation, sides: LinkSides) -> Amounts {
+    let amount = |LinkSides { near, far, root_is_far, .. }| {
+        let senders = match operation.senders {
+            Senders::None => 0,
+            Senders::Root => u64::from(!root_is_far),
+            Senders::All => near,
+        };
+        senders
+            * match operation.receivers {
+                Receivers::None => 0,
+                Receivers::Root => u64::from(root_is_far),
+                Receivers::All => 1,
+                Receivers::Each => far,
+            }
+    };
+    Amounts { out: amount(sides), into: amount(sides.reversed()) }
 }
 
-/// How many items pass from far to near.
-pub(crate) fn incoming(called: &CallSignature, sides: LinkSides) -> u64 {
-    let LinkSides { near, far, root_is_far, up } = sides;
-    // As seen from the far side. A call without a root has it on neither side.
-    let there = LinkSides { near: far, far: near, root_is_far: !root_is_far, up: !up };
-    outgoing(called, there)
-}
-
-/// How many items or values this process itself receives.
-pub(crate) fn local_items(called: &CallSignature, me: Rank, members: u64) -> u64 {
-    match called.kind {
-        Kind::Barrier | Kind::Ring | Kind::Fence => 0,
-        Kind::Broadcast | Kind::Scatter => 1,
-        Kind::Gather if called.root == Some(me) => members,
-        Kind::Gather => 0,
-        Kind::AllGather | Kind::AllToAll => members,
-        Kind::Reduce(..) | Kind::ReduceCustom if called.root.is_none_or(|root| root == me) => {
-            members * segments(called)
-        }
-        Kind::Reduce(..) | Kind::ReduceCustom => 0,
+/// How many items this member receives, its own included.
+pub(crate) const fn own_items(operation: &Operation, is_root: bool, members: u64) -> u64 {
+    let receives = match operation.receivers {
+        Receivers::None => false,
+        Receivers::Root => is_root,
+        Receivers::All | Receivers::Each => true,
+    };
+    match operation.senders {
+        Senders::Root if receives => 1,
+        Senders::All if receives => members,
+        _ => 0,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reduce::{Element, Op};
+    use crate::group::operation::Transport;
 
-    const KINDS: [Kind; 9] = [
-        Kind::Barrier,
-        Kind::Broadcast,
-        Kind::Gather,
-        Kind::Scatter,
-        Kind::AllGather,
-        Kind::AllToAll,
-        Kind::Reduce(Op::Sum, Element::U8),
-        Kind::ReduceCustom,
-        Kind::Ring,
-    ];
-
-    fn called(kind: Kind) -> CallSignature {
-        let rootless = matches!(kind, Kind::Barrier | Kind::AllGather | Kind::AllToAll | Kind::Ring);
-        CallSignature { kind, root: (!rootless).then_some(Rank(0)), length: Length::Equal(SEGMENT + 1) }
+    fn operations() -> impl Iterator<Item = Operation> {
+        let receivers = [Receivers::Root, Receivers::All, Receivers::Each];
+        let all = [Senders::Root, Senders::All].into_iter().zip([receivers; 2]);
+        let row =
+            |senders, receivers| Operation { name: "", senders, receivers, transport: Transport::Items };
+        all.flat_map(move |(senders, receivers)| receivers.map(|receivers| row(senders, receivers)))
     }
 
     #[test]
     fn each_side_of_a_link_expects_what_the_other_sends() {
-        for kind in KINDS {
+        for operation in operations() {
             for root_is_far in [false, true] {
                 for up in [false, true] {
                     let here = LinkSides { near: 3, far: 5, root_is_far, up };
                     let there = LinkSides { near: 5, far: 3, root_is_far: !root_is_far, up: !up };
-                    assert_eq!(outgoing(&called(kind), here), incoming(&called(kind), there), "{kind:?}");
+                    let [here, there] = [here, there].map(|sides| items(&operation, sides));
+                    assert_eq!((here.out, here.into), (there.into, there.out), "{operation:?}");
                 }
             }
         }
     }
 
     #[test]
-    fn results_go_down_to_all_members_or_to_the_root_alone() {
-        let down = |root_is_far| LinkSides { near: 3, far: 5, root_is_far, up: false };
-        let reduce = called(Kind::Reduce(Op::Sum, Element::U8));
-        let all = CallSignature { root: None, ..reduce };
-        assert_eq!(segments(&reduce), 2);
-        assert_eq!((outgoing(&reduce, down(true)), outgoing(&reduce, down(false))), (16, 0));
-        assert_eq!((outgoing(&all, down(false)), outgoing(&all, down(true))), (16, 16));
+    fn a_tree_of_two_processes_carries_each_item_once() {
+        let amounts = |senders, receivers| {
+            let row = Operation { name: "", senders, receivers, transport: Transport::Items };
+            let sides = LinkSides { near: 3, far: 5, root_is_far: true, up: false };
+            let Amounts { out, into } = items(&row, sides);
+            (out, into, own_items(&row, false, 8))
+        };
+        assert_eq!(amounts(Senders::Root, Receivers::All), (0, 1, 1));
+        assert_eq!(amounts(Senders::Root, Receivers::Each), (0, 3, 1));
+        assert_eq!(amounts(Senders::All, Receivers::Root), (3, 0, 0));
+        assert_eq!(amounts(Senders::All, Receivers::All), (3, 5, 8));
+        assert_eq!(amounts(Senders::All, Receivers::Each), (15, 15, 8));
     }
 }

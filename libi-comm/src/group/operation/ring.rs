@@ -8,19 +8,54 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::RingPosition;
+use crate::contract::{Outcome, RingPosition};
+use crate::error::CommError;
+use crate::group::GroupView;
+use crate::group::context::CallContext;
+use crate::group::messages::{Arrived, Downward, Messages};
 
-/// What a member contributes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RingInput {
-    pub(crate) count: u64,
-    pub(crate) left: Bytes,
-    pub(crate) right: Bytes,
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Ring;
+
+impl Messages for Ring {
+    fn up(&self, arrived: &mut Arrived, ctx: &mut CallContext<'_>) -> Result<Bytes, CommError> {
+        Ok(RingSegment::join(&segments(arrived, ctx.view)?).encode())
+    }
+
+    fn down(
+        &self,
+        arrived: &mut Arrived,
+        above: Option<Bytes>,
+        ctx: &mut CallContext<'_>,
+    ) -> Result<Downward, CommError> {
+        let segments = segments(arrived, ctx.view)?;
+        let whole = RingSegment::join(&segments);
+        let neighbors = match &above {
+            None => SegmentNeighbors::whole(&whole),
+            Some(above) => SegmentNeighbors::decode(above).ok_or(INVALID)?,
+        };
+        let mut parts = neighbors.split(&segments).into_iter();
+        let own = if ctx.view.topology.me.is_some() { parts.next() } else { None };
+        let outcome = own.map_or(Outcome::Done, |own| Outcome::Ring(own.position()));
+        let branches = ctx.view.topology.branches.iter().map(|branch| branch.link);
+        Ok(Downward { outcome, messages: branches.zip(parts.map(|part| part.encode())).collect() })
+    }
+}
+
+const INVALID: CommError = CommError::Protocol("an invalid ring segment");
+
+/// The segments of the ring here and below, in their order.
+fn segments<'a>(arrived: &'a Arrived, view: &GroupView) -> Result<Vec<RingSegment<'a>>, CommError> {
+    let own = view.topology.me.is_some().then_some(&arrived.own[..]);
+    let below = view.topology.branches.iter().map(|branch| arrived.below.get(&branch.link));
+    let below = below.map(|message| message.map_or(&[][..], Vec::as_slice));
+    own.into_iter().chain(below).map(|bytes| RingSegment::decode(bytes).ok_or(INVALID)).collect()
 }
 
 /// A summary of adjacent members of the ring.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RingSegment<'a> {
+pub(super) struct RingSegment<'a> {
     members: u32,
     count: u64,
     /// What its first member has for the left neighbor.
@@ -31,7 +66,7 @@ pub(crate) struct RingSegment<'a> {
 
 /// What precedes and follows a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SegmentNeighbors<'a> {
+pub(super) struct SegmentNeighbors<'a> {
     /// The number of members before it; `size` is the number of members in all.
     before: u32,
     size: u32,
@@ -43,20 +78,21 @@ pub(crate) struct SegmentNeighbors<'a> {
 }
 
 impl<'a> RingSegment<'a> {
-    pub(crate) fn of(input: &'a RingInput) -> Self {
-        Self { members: 1, count: input.count, left: &input.left, right: &input.right }
+    /// The segment that consists of one member.
+    pub(super) const fn of(count: u64, left: &'a [u8], right: &'a [u8]) -> Self {
+        Self { members: 1, count, left, right }
     }
 
-    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
+    fn decode(bytes: &'a [u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok().filter(|segment: &Self| segment.members > 0)
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).unwrap_or_default()
+    pub(super) fn encode(&self) -> Bytes {
+        postcard::to_allocvec(self).unwrap_or_default().into()
     }
 
     /// The segment that consists of these.
-    pub(crate) fn join(segments: &[Self]) -> Self {
+    fn join(segments: &[Self]) -> Self {
         Self {
             members: segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.members)),
             count: segments.iter().fold(0, |sum, segment| sum.wrapping_add(segment.count)),
@@ -68,20 +104,20 @@ impl<'a> RingSegment<'a> {
 
 impl<'a> SegmentNeighbors<'a> {
     /// The neighbors of the whole ring: it is its own neighbor.
-    pub(crate) const fn whole(ring: &RingSegment<'a>) -> Self {
+    const fn whole(ring: &RingSegment<'a>) -> Self {
         Self { before: 0, size: ring.members, count: 0, left: ring.right, right: ring.left }
     }
 
-    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
+    fn decode(bytes: &'a [u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok()
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).unwrap_or_default()
+    fn encode(&self) -> Bytes {
+        postcard::to_allocvec(self).unwrap_or_default().into()
     }
 
     /// The neighbors of each of these segments; `self` are the neighbors of all together.
-    pub(crate) fn split(self, segments: &[RingSegment<'a>]) -> Vec<Self> {
+    fn split(self, segments: &[RingSegment<'a>]) -> Vec<Self> {
         let mut here = self;
         let mut neighbors = Vec::with_capacity(segments.len());
         for (nth, segment) in segments.iter().enumerate() {
@@ -95,7 +131,7 @@ impl<'a> SegmentNeighbors<'a> {
     }
 
     /// The position of the only member of the segment.
-    pub(crate) fn position(&self) -> RingPosition {
+    fn position(&self) -> RingPosition {
         RingPosition {
             rank: self.before,
             size: self.size,
@@ -110,16 +146,12 @@ impl<'a> SegmentNeighbors<'a> {
 mod tests {
     use super::*;
 
-    fn input(count: u64, left: &'static str, right: &'static str) -> RingInput {
-        RingInput { count, left: left.into(), right: right.into() }
-    }
-
     #[test]
     fn every_member_gets_its_neighbors_and_the_sum_before_it() {
-        let members = [input(3, "a<", "a>"), input(5, "b<", "b>"), input(7, "c<", "c>")];
-        let below = [RingSegment::of(&members[1]), RingSegment::of(&members[2])];
+        let own = RingSegment::of(3, b"a<", b"a>").encode();
+        let below = [RingSegment::of(5, b"b<", b"b>"), RingSegment::of(7, b"c<", b"c>")];
         let branch = RingSegment::join(&below).encode();
-        let ring = [RingSegment::of(&members[0]), RingSegment::decode(&branch).unwrap()];
+        let ring = [&own, &branch].map(|segment| RingSegment::decode(segment).unwrap());
         let whole = SegmentNeighbors::whole(&RingSegment::join(&ring));
         let top = whole.split(&ring);
         let sent = top[1].encode();
@@ -138,9 +170,9 @@ mod tests {
 
     #[test]
     fn a_single_member_is_its_own_neighbor() {
-        let one = input(9, "l", "r");
-        let whole = SegmentNeighbors::whole(&RingSegment::of(&one));
+        let one = [RingSegment::of(9, b"l", b"r")];
+        let whole = SegmentNeighbors::whole(&one[0]);
         let position = RingPosition { rank: 0, size: 1, before: 0, left: "r".into(), right: "l".into() };
-        assert_eq!(whole.split(&[RingSegment::of(&one)])[0].position(), position);
+        assert_eq!(whole.split(&one)[0].position(), position);
     }
 }

@@ -1,0 +1,112 @@
+//! What a member passes to a collective call: decides whether the arguments are valid, which
+//! signature other members must agree with, and what the member contributes.
+
+use bytes::Bytes;
+use libi_core::ids::Rank;
+
+use super::GroupView;
+use super::operation::{Kind, Receivers, Senders, arguments};
+use crate::contract::{Address, Call};
+use crate::error::CommError;
+use crate::message::{CallSignature, Length};
+use crate::reduce::Reducer;
+
+/// The arguments of a call, as the table of operations reads them.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) kind: Kind,
+    pub(crate) root: Option<Rank>,
+    pub(crate) contribution: Contribution,
+    pub(crate) stated: Stated,
+}
+
+/// What a member contributes to a call.
+#[derive(Debug)]
+pub(crate) enum Contribution {
+    Nothing,
+    /// Data for the root or for all members.
+    One(Bytes),
+    /// Data for each rank.
+    Parts(Vec<Bytes>),
+    /// A value to be combined with those of others.
+    Value(Bytes, Reducer),
+    /// Its part of the message to the parent.
+    Message(Bytes),
+}
+
+/// What a caller states about the lengths of data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stated {
+    /// Nothing, but arrays of numbers have the same length everywhere.
+    Nothing,
+    /// This is the length, if it is known. Members that know it must agree.
+    Known(Option<u64>),
+    /// Whether all data of all members have the same length.
+    Equal(bool),
+}
+
+/// The signature of a call, for comparison, and the contribution of the caller.
+pub(crate) fn prepare(
+    call: Call,
+    me: Rank,
+    view: &GroupView,
+) -> Result<(CallSignature, Contribution), CommError> {
+    let Arguments { kind, root, contribution, stated } = arguments(call).ok_or(CommError::NotAMember)?;
+    if let Some(root) = root {
+        view.route(Address::Rank(root))?;
+    }
+    let operation = CallSignature { kind, root, length: Length::Unknown }.operation();
+    let contribution = match contribution {
+        Contribution::Nothing if operation.senders == Senders::Root && root == Some(me) => {
+            return Err(CommError::MissingRootData);
+        }
+        _ if operation.senders == Senders::Root && root != Some(me) => Contribution::Nothing,
+        contribution => contribution,
+    };
+    let size = view.topology.size;
+    if let Contribution::Parts(parts) = &contribution
+        && operation.receivers == Receivers::Each
+        && parts.len() != size as usize
+    {
+        return Err(CommError::WrongPartCount { given: parts.len(), size });
+    }
+    let length = length(&contribution, stated)?;
+    Ok((CallSignature { kind, root, length }, contribution))
+}
+
+/// What the caller states about lengths, if its own data agree with it.
+fn length(contribution: &Contribution, stated: Stated) -> Result<Length, CommError> {
+    let all = |one: u64, parts: &[Bytes]| {
+        let other = parts.iter().map(|part| part.len() as u64).find(|other| *other != one);
+        other.map_or(Ok(Length::Equal(one)), |other| Err(CommError::UnequalLengths { one, other }))
+    };
+    let length = |bytes: &Bytes| bytes.len() as u64;
+    match (contribution, stated) {
+        (Contribution::One(data), Stated::Known(known)) => {
+            all(known.unwrap_or(length(data)), std::slice::from_ref(data))
+        }
+        (Contribution::Parts(parts), Stated::Known(Some(known))) => all(known, parts),
+        (Contribution::Parts(_), Stated::Known(None)) => Ok(Length::Unknown),
+        (_, Stated::Known(known)) => Ok(known.map_or(Length::Unknown, Length::Equal)),
+        (Contribution::One(data), Stated::Equal(true)) => Ok(Length::Equal(length(data))),
+        (Contribution::Parts(parts), Stated::Equal(true)) => {
+            parts.first().map_or(Ok(Length::Varies), |first| all(length(first), parts))
+        }
+        (_, Stated::Equal(_)) => Ok(Length::Varies),
+        (Contribution::Value(data, reducer), Stated::Nothing) => of_array(data, reducer),
+        (_, Stated::Nothing) => Ok(Length::Unknown),
+    }
+}
+
+/// The length of an array of numbers; values for a function of the program may have any.
+fn of_array(data: &Bytes, reducer: &Reducer) -> Result<Length, CommError> {
+    let Reducer::Elements(op, element) = reducer else { return Ok(Length::Unknown) };
+    let length = data.len();
+    if !reducer.exists() {
+        return Err(CommError::NotReducible { op: *op, element: *element });
+    }
+    if !length.is_multiple_of(element.size()) {
+        return Err(CommError::NotAnArray { length, element: element.size() });
+    }
+    Ok(Length::Equal(length as u64))
+}

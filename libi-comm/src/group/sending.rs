@@ -1,0 +1,51 @@
+//! Decides what a process sends next in a collective call: signs, messages, data and credit.
+
+use libi_core::ids::LinkId;
+
+use super::call_state::CallState;
+use super::messages::send_message;
+use crate::contract::Effect;
+use crate::message::{CollectiveHeader, HeaderFlags, Message};
+
+impl CallState {
+    /// Sends what can be sent.
+    pub(crate) fn send_ready(&mut self, nth: u64, out: &mut Vec<Effect>) {
+        let to_notify = std::mem::take(&mut self.to_notify);
+        let by = self.by;
+        let header = |link| {
+            let sign = to_notify.contains(&link);
+            let up = link == LinkId::PARENT;
+            let flags = HeaderFlags { entered: sign && up, done: sign && !up, ..HeaderFlags::default() };
+            CollectiveHeader { nth, by, flags }
+        };
+        for link in to_notify.iter().copied().filter(|link| !self.flow.out.contains_key(link)) {
+            let message = self.next_messages.remove(&link).unwrap_or_default();
+            send_message(link, &header(link), message, out);
+        }
+        // Grants come before frames, so that no sender counts as stalled that can get credit; and
+        // again after frames, for what they have freed.
+        self.grant(nth, out);
+        let links: Vec<_> = self.flow.out.keys().copied().collect();
+        for link in links {
+            let mut next = header(link);
+            let mut must = next.flags.entered || next.flags.done;
+            while let Some(frame) = self.flow.next_frame(link, next.clone(), must) {
+                out.push(Effect::Send(link, frame));
+                (must, next.flags) = (false, HeaderFlags::default());
+            }
+        }
+        self.grant(nth, out);
+        let plain = CollectiveHeader { nth, by, flags: HeaderFlags::default() };
+        while let Some((link, frame)) = self.flow.relieve(&plain) {
+            out.push(Effect::Send(link, frame));
+            self.grant(nth, out);
+        }
+    }
+
+    /// Sends credit to the links that are due for it.
+    fn grant(&mut self, nth: u64, out: &mut Vec<Effect>) {
+        for (link, limit) in self.flow.grants() {
+            out.push(Effect::Send(link, Message::Grant { nth, limit }.frame(None)));
+        }
+    }
+}
