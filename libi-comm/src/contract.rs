@@ -147,7 +147,8 @@ pub enum Call {
 
 impl Call {
     /// Whether the call is numbered and all members take part in it.
-    pub(crate) const fn is_collective(&self) -> bool {
+    #[must_use]
+    pub const fn is_collective(&self) -> bool {
         !matches!(self, Self::Send { .. } | Self::Receive { .. } | Self::Put { .. } | Self::Get { .. })
     }
 }

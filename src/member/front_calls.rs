@@ -58,9 +58,7 @@ fn message_of(id: CallId) -> CallId {
 impl FrontCalls {
     /// The program makes a call.
     pub(super) fn call(&mut self, id: CallId, call: Call, steps: &mut Vec<FrontStep>) {
-        let is_collective =
-            !matches!(call, Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. });
-        if is_collective && self.awaiting.is_some() {
+        if call.is_collective() && self.awaiting.is_some() {
             self.held.push_back((id, Held::Call(call)));
         } else {
             steps.push(FrontStep::Call(id, call));

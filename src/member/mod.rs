@@ -2,6 +2,7 @@
 
 mod comm;
 mod front_calls;
+mod p2p;
 mod parent_death;
 mod reactor;
 mod runtime;

@@ -19,9 +19,9 @@
 //! ```
 //!
 //! # Collective operations
-//! `barrier`, `broadcast`, `gather`, `scatter`, `allgather`, `alltoall`, `reduce`, `ring`, `fence`
-//! and their variants are called by all members, in the same order, and complete in that order.
-//! [Absent](crate::Member::absent) members are not waited for.
+//! Those of [`Member`](crate::Member), from [`barrier`](crate::Member::barrier) to
+//! [`gather_to_front`](crate::Member::gather_to_front), are called by all members, in the same
+//! order, and complete in that order. [Absent](crate::Member::absent) members are not waited for.
 //!
 //! | failure | result |
 //! |---|---|
