@@ -79,7 +79,7 @@ impl FdBudget {
 }
 
 /// The original soft limit, if it was raised: what started processes get.
-pub(super) fn original_limit() -> Option<u64> {
+pub(crate) fn original_limit() -> Option<u64> {
     ORIGINAL.get().copied()
 }
 

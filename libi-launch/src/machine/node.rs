@@ -314,6 +314,12 @@ impl Node {
         self.options.launch_method()
     }
 
+    /// The options of the launch; the default until a member has its config.
+    #[must_use]
+    pub fn options(&self) -> &LaunchOptions {
+        &self.options
+    }
+
     /// Passes reports on to the parent, or to the host table and the user.
     fn send_reports(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let reports = std::mem::take(&mut self.reports);

@@ -3,12 +3,16 @@
 //! Only this module and [`spawn`](super::spawn) contain `unsafe` code.
 #![allow(unsafe_code, reason = "the operating system is met here")]
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::time::{Duration, Instant};
+
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::{AccessFlags, faccessat};
 
 use super::error::Errno;
 use super::exit::{ExitStatus, Signal};
@@ -135,11 +139,11 @@ pub(super) fn await_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
     loop {
         // Rounded up, because a wait that ends too early would loop.
         let left = deadline.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);
-        let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry, which outlives the call.
-        let result = unsafe { libc::poll(&raw mut polled, 1, c_int::try_from(left).unwrap_or(c_int::MAX)) };
-        if result > 0 || left == 0 {
-            return result > 0;
+        let millis = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let is_readable =
+            poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], millis).is_ok_and(|ready| ready > 0);
+        if is_readable || left == 0 {
+            return is_readable;
         }
     }
 }
@@ -152,19 +156,13 @@ pub(super) fn is_open(fd: u16) -> bool {
 
 /// Returns whether the effective user may execute the file.
 pub(super) fn may_execute(file: &Path) -> bool {
-    let Ok(file) = CString::new(file.as_os_str().as_bytes()) else { return false };
-    // SAFETY: a NUL-terminated string that outlives the call.
-    unsafe { libc::faccessat(libc::AT_FDCWD, file.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0 }
+    faccessat(AT_FDCWD, file, AccessFlags::X_OK, AtFlags::AT_EACCESS).is_ok()
 }
 
 /// The limit of open files with this soft limit, capped at the hard limit.
 pub(super) fn open_files_limit(soft: u64) -> Result<libc::rlimit, Errno> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the result outlives the call.
-    checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
-    let soft = libc::rlim_t::try_from(soft).unwrap_or(libc::RLIM_INFINITY);
-    limit.rlim_cur = soft.min(limit.rlim_max);
-    Ok(limit)
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|errno| Errno(errno as i32))?;
+    Ok(libc::rlimit { rlim_cur: soft.min(hard), rlim_max: hard })
 }
 
 /// Blocks all signals for this thread, and for threads and processes that it starts, until it is
