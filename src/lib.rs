@@ -61,9 +61,8 @@ mod thread;
 
 pub use engine::addresses::own_addresses;
 pub use front::{
-    Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd, HostReport, LaunchOptions,
-    LaunchProgress, LaunchReport, LinkCounts, Output, OutputError, Progress, Session, Stage,
-    are_this_machine, lay_out,
+    Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd, HostReport, LaunchProgress,
+    LaunchReport, LinkCounts, OutputError, Progress, Session, Stage, are_this_machine, lay_out,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
 pub use libi_core::cost::Cost;
@@ -79,6 +78,7 @@ pub use libi_core::trace::{HostLine, Prediction, Timeline};
 pub use libi_launch::backend::{Backend, BackendError, Local, Rsh, Shell, Ssh, SshHosts, SshProfile};
 pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 pub use libi_launch::machine::{LinkPolicy, Policy, Replacement, Rules, Stream};
+pub use libi_launch::options::*;
 pub use libi_launch::shell_error::ShellError;
 pub use member::{InitError, Member, MemberError, MemberOptions};
 pub use talk::{Number, Pending};

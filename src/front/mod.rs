@@ -31,10 +31,10 @@ use libi_core::secure::{Entropy, Secret};
 use libi_launch::backend::{Backend, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program};
+use libi_launch::options::{LaunchOptions, Output};
 
 pub use distribution::{Distribution, DistributionError};
 pub use event::Event;
-pub use libi_launch::options::{LaunchOptions, Output};
 pub use output_files::OutputError;
 pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{LaunchProgress, LinkCounts, Session, Stage};
