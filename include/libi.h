@@ -655,6 +655,13 @@ libi_result libi_options_set_strategy(libi_options *options, const char *strateg
 libi_result libi_options_set_input(libi_options *options, bool input);
 
 /**
+ * Sets whether members get the umask and the soft resource limits that the front end has when it
+ * launches, as far as the hard limits of their hosts allow. By default they have those of the
+ * login on their host. A member has them when libi_member_init() returns. Since 0.1.
+ */
+libi_result libi_options_set_front_end_limits(libi_options *options, bool front_end_limits);
+
+/**
  * Sets where the output of members goes; LIBI_OUTPUT_EVENTS is the default. The directory is for
  * LIBI_OUTPUT_FILES, and is created if it is missing; the others ignore it.
  *

@@ -21,6 +21,8 @@ mod kills;
 mod lab;
 #[path = "shells/limits.rs"]
 mod limits;
+#[path = "shells/logins.rs"]
+mod logins;
 #[path = "shells/masters.rs"]
 mod masters;
 mod processes;

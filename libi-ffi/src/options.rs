@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use libc::{c_char, c_int};
-use libi::{HostList, LaunchOptions, LinkPolicy, LinkSecurity, Output, Policy};
+use libi::{HostList, LaunchOptions, LinkPolicy, LinkSecurity, MemberLimits, Output, Policy};
 use libi_core::cost::Cost;
 
 use crate::args::{self, from_c};
@@ -271,6 +271,23 @@ pub unsafe extern "C" fn libi_options_set_input(options: *mut libi_options, inpu
     unsafe {
         change(options, |options: &mut LaunchOptions| {
             options.input = input;
+            Ok(())
+        })
+    }
+}
+
+/// Sets whether members get the umask and the soft resource limits that the front end has when it
+/// launches, as far as the hard limits of their hosts allow. By default they have those of the
+/// login on their host. A member has them when libi_member_init() returns. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_front_end_limits(
+    options: *mut libi_options,
+    front_end_limits: bool,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            options.limits = if front_end_limits { MemberLimits::FrontEnd } else { MemberLimits::Login };
             Ok(())
         })
     }

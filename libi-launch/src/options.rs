@@ -6,6 +6,8 @@
 //! setter; the code that obeys it reads the node's options. A field that matters only to the front
 //! end is marked `#[serde(skip)]`: elsewhere it has its default.
 
+mod limits;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, LaunchMethod, Local};
 use crate::machine::{LinkPolicy, Policy, Rules};
+
+pub use limits::{MemberLimits, ProcessLimits};
 
 /// The options of a launch. [`Default`] requires all hosts to join within two minutes.
 ///
@@ -80,6 +84,8 @@ pub struct LaunchOptions {
     pub input: bool,
     /// What becomes of what members print.
     pub output: Output,
+    /// Which umask and soft resource limits members have.
+    pub limits: MemberLimits,
     /// Whether hosts connect to each other directly, or communicate through the channels that they
     /// were started with.
     pub links: LinkPolicy,
@@ -154,6 +160,7 @@ impl Default for LaunchOptions {
             spares: HostList::new(),
             input: false,
             output: Output::default(),
+            limits: MemberLimits::default(),
             links: LinkPolicy::default(),
             link_security: LinkSecurity::default(),
             allow_plain: false,
@@ -242,6 +249,7 @@ setters! {
     spares: HostList,
     input: bool,
     output: Output,
+    limits: MemberLimits,
     links: LinkPolicy,
     link_security: LinkSecurity,
     allow_plain: bool,

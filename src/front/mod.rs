@@ -40,7 +40,7 @@ pub use report::{FlatFallback, HostReport, LaunchReport};
 pub use session::{LaunchProgress, LinkCounts, Session, Stage};
 pub use this_machine::are_this_machine;
 
-use crate::engine::fd_budget::{FEWEST_FDS, explain};
+use crate::engine::fd_budget::{FEWEST_FDS, explain, original_limit};
 use crate::engine::session_io::{SessionIo, inherited};
 use crate::engine::sys::is_main_thread;
 use output_files::OutputFiles;
@@ -258,7 +258,7 @@ impl FrontEnd {
             programs: programs.to_vec(),
             size: layout.size(),
             secret: secret(options)?,
-            options: options.clone().backend(backend),
+            options: options.clone().backend(backend).limits(options.limits.resolved(original_limit())),
         };
         let files = match &options.output {
             Output::Files(directory) => Some(

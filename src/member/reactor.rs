@@ -256,7 +256,10 @@ impl EngineSink for MemberSink {
 
     fn notice(&mut self, _: NodeId, notice: Notice, node: &Node, now: Instant) {
         let stage = match notice {
-            Notice::Up => MemberStage::Up,
+            Notice::Up => {
+                node.options().limits.apply();
+                MemberStage::Up
+            }
             Notice::End(ending) => {
                 let by = now + ending.grace;
                 let termination =

@@ -14,6 +14,7 @@
 //! count:N          prints N lines, each with its rank and a number from 0 on
 //! env:NAME         prints the value of a variable
 //! cwd              prints its working directory
+//! limits           prints its umask and its soft limit of open files
 //! read             prints how many bytes it could read from its standard input
 //! sleep:MS         sleeps
 //! wait             sleeps until it is ended
@@ -50,6 +51,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use libi::{Member, MemberOptions, Progress};
+use nix::sys::resource::{Resource, getrlimit};
 
 fn main() {
     let mut member = None;
@@ -94,6 +96,12 @@ fn obey(word: &str, member: &mut Option<Member>) {
         }
         "env" => println!("{}", std::env::var(rest).unwrap_or_default()),
         "cwd" => println!("{}", std::env::current_dir().unwrap().display()),
+        "limits" => {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let umask = status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap().trim();
+            let open_files = getrlimit(Resource::RLIMIT_NOFILE).unwrap().0;
+            println!("{umask} {open_files}");
+        }
         "read" => {
             let mut bytes = Vec::new();
             std::io::stdin().read_to_end(&mut bytes).unwrap();

@@ -65,7 +65,7 @@ void descriptions() {
     libi::options how;
     how.min_hosts(0).min_hosts(1).settle(1s).spares(libi::hosts("n1")).local_hosts(libi::hosts()).deadline(5s).rule(LIBI_RULE_KILL_GRACE, 100ms).rule(LIBI_RULE_ATTEMPTS, 1);
     how.input().output(LIBI_OUTPUT_EVENTS).output(LIBI_OUTPUT_FILES, "/nowhere").output(LIBI_OUTPUT_DISCARD).links(LIBI_LINKS_CHANNEL);
-    how.allow_plain().backend(LIBI_BACKEND_RSH).backend(LIBI_BACKEND_SHELL, "x");
+    how.allow_plain().front_end_limits().backend(LIBI_BACKEND_RSH).backend(LIBI_BACKEND_SHELL, "x");
     how.backend(LIBI_BACKEND_SSH).ssh_option("BatchMode=yes").backend(LIBI_BACKEND_LOCAL);
     CHECK(libi_options_rule(how.get(), LIBI_RULE_KILL_GRACE) == 100 && libi_options_rule(how.get(), LIBI_RULE_ATTEMPTS) == 1);
 

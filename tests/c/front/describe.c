@@ -161,6 +161,7 @@ static void options(void)
   GIVES(LIBI_ERR_ARGUMENT, libi_options_set_links(how, (libi_links)3));
   DONE(libi_options_set_encrypted(how, false));
   DONE(libi_options_set_allow_plain(how, true));
+  DONE(libi_options_set_front_end_limits(how, true));
   DONE(libi_options_set_loopback(how, true));
 
   DONE(libi_options_set_backend(how, LIBI_BACKEND_LOCAL, NULL));
@@ -212,6 +213,7 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_set_links(NULL, LIBI_LINKS_AUTO));
   GIVES(LIBI_ERR_NULL, libi_options_set_encrypted(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_allow_plain(NULL, true));
+  GIVES(LIBI_ERR_NULL, libi_options_set_front_end_limits(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_loopback(NULL, true));
   GIVES(LIBI_ERR_NULL, libi_options_set_backend(NULL, LIBI_BACKEND_LOCAL, NULL));
   GIVES(LIBI_ERR_NULL, libi_options_set_backend(NULL, LIBI_BACKEND_SSH, NULL));
