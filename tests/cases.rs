@@ -2,7 +2,7 @@
 //! memory, and check the results.
 //!
 //! Members run their part as described in `member/play.rs`, and exit with status 0 if every result
-//! was right. The test runs the part of the front end. `LIBI_CASES=all`, which `tests/run` sets,
+//! was right. The test runs the part of the front end. `LIBI_CASES=all`, which `tests/run all` sets,
 //! adds sessions of more than 65 members and all combinations of trees and hosts; without it, a
 //! part of them is run.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

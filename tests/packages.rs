@@ -1,5 +1,5 @@
-//! Tests of the installation by `packaging/install` and by `cargo cinstall`, and of programs built
-//! against it with pkg-config and CMake.
+//! Tests of the installation by `packaging/install` and, where cargo-c is there, by `cargo cinstall`,
+//! and of programs built against it with pkg-config and CMake.
 //!
 //! They need optimised builds and programs that are not installed everywhere. So they run only with
 //! `LIBI_PACKAGES=1`, which a full `tests/run` sets, or `CI=true`; then a missing program is a failure.
@@ -30,7 +30,7 @@ fn enabled() -> bool {
     let is_set = |name: &str, what: &str| std::env::var(name).is_ok_and(|value| value == what);
     let asked = is_set("LIBI_PACKAGES", "1") || is_set("CI", "true");
     if !asked {
-        eprintln!("skipped: this test needs cmake, pkg-config, cargo-c and LIBI_PACKAGES=1");
+        eprintln!("skipped: this test needs cmake, pkg-config and LIBI_PACKAGES=1");
     }
     asked
 }

@@ -291,9 +291,19 @@ fn the_script_fails_before_building_with_a_reason() {
     assert!(said.contains("/no/such/linker is missing: this needs cargo, cc and binutils"), "{said}");
 }
 
+/// Whether cargo-c is there. It takes minutes to build; `tests/run all` installs it.
+fn has_cargo_c() -> bool {
+    let found = Command::new(env!("CARGO")).args(["cinstall", "--version"]).output();
+    let found = found.is_ok_and(|ended| ended.status.success());
+    if !found {
+        eprintln!("skipped: cargo-c is not installed");
+    }
+    found
+}
+
 #[test]
 fn cargo_c_installs_the_same_files() {
-    if !enabled() {
+    if !enabled() || !has_cargo_c() {
         return;
     }
     let (script, cargo_c) = (
