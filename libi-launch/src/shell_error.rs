@@ -97,13 +97,11 @@ impl ShellError {
         }
     }
 
-    /// Returns whether this is typical of overload, so that fewer launches at a time may help.
+    /// Returns whether this is typical of overload, so that fewer launches at a time may help. A
+    /// refused connection is not: no server listens on that host, however few launches there are.
     #[must_use]
     pub fn is_overload(&self) -> bool {
-        matches!(
-            self,
-            Self::ConnectionRefused | Self::NoPort | Self::ClosedBeforeLogin | Self::ConnectionLost
-        )
+        matches!(self, Self::NoPort | Self::ClosedBeforeLogin | Self::ConnectionLost)
     }
 
     /// Returns whether the remote shell failed, as opposed to the command that it ran.

@@ -363,7 +363,7 @@ fn the_line_that_tells_is_the_evidence() {
 fn only_what_helps_is_tried_again_and_only_a_crowd_is_thinned_out() {
     let cases = [
         ("ssh: connect to host n1 port 22: Connection timed out", true, false),
-        ("ssh: connect to host n1 port 22: Connection refused", true, true),
+        ("ssh: connect to host n1 port 22: Connection refused", true, false),
         ("ssh: connect to host n1 port 22: No route to host", true, false),
         ("Connection closed by ::1 port 22", true, true),
         ("Connection to n1 closed by remote host.", true, true),
