@@ -97,3 +97,52 @@ fn pace(estimate: &Estimate) -> Duration {
     let seq = estimate.cost().seq;
     if estimate.seq_is_assumed() { seq } else { seq.div_f64(START_PACE) }
 }
+
+#[cfg(test)]
+mod tests {
+    use libi_core::cost::Cost;
+
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// An estimate with measured costs.
+    fn measured(seq: u64, rem: u64) -> Estimate {
+        let mut estimate = Estimate::assumed(&Cost::new(MS(seq), MS(rem)));
+        (0..100).for_each(|_| estimate.observe_seq(MS(seq)));
+        estimate.observe_rem(MS(rem));
+        estimate
+    }
+
+    #[test]
+    fn the_window_keeps_a_launcher_busy_with_some_headroom() {
+        let window = LaunchWindow::new();
+        for (seq, rem, limit) in [(80, 40, 4), (10, 80, 10), (1, 10_000, 256)] {
+            assert_eq!(window.limit(&measured(seq, rem)), limit);
+        }
+    }
+
+    #[test]
+    fn a_burst_of_refusals_halves_the_window_once() {
+        let mut window = LaunchWindow::new();
+        for millis in 0..50 {
+            window.refused(Instant::ZERO + MS(millis), 40, MS(100));
+        }
+        assert_eq!(window.limit(&measured(1, 1_000)), 20);
+        window.refused(Instant::ZERO + MS(101), 20, MS(100));
+        assert_eq!(window.limit(&measured(1, 1_000)), 10);
+        (0..20).for_each(|_| window.answered());
+        assert_eq!(window.limit(&measured(1, 1_000)), 12);
+    }
+
+    #[test]
+    fn a_few_launches_start_at_once_and_the_others_at_the_pace() {
+        let (mut window, estimate) = (LaunchWindow::new(), measured(30, 1_000));
+        for _ in 0..BURST {
+            assert_eq!(window.not_before(Instant::ZERO, &estimate), None);
+            window.launched(Instant::ZERO, &estimate);
+        }
+        assert_eq!(window.not_before(Instant::ZERO, &estimate), Some(Instant::ZERO + MS(20)));
+        assert_eq!(window.not_before(Instant::ZERO + MS(20), &estimate), None);
+    }
+}

@@ -17,6 +17,10 @@
 //! and unknown variance, with the former estimate as further evidence. If no launch ever had to
 //! wait, all small SEQs are equally likely, and the one next to the former estimate remains.
 //!
+//! A candidate under which a launch is answered before its turn is impossible. Without that rule,
+//! any rate of launches explains itself: if SEQ is the time between two answers, all launches wait
+//! in one long queue, and their REMs scatter little, below zero.
+//!
 //! The method does not need launches to be saturated or starts to be regular: the candidates are
 //! evaluated on the starts as they were. Launches that fail or hang have had their turn like
 //! others.
@@ -124,6 +128,8 @@ impl TurnEstimator {
         let Some(past) = found else { return false };
         past.took = Some(took);
         self.answers += 1;
+        // It had its turn before, so the resource was free.
+        self.free_from = self.free_from.min(started + Duration::from_nanos(took));
         true
     }
 
@@ -294,13 +300,16 @@ struct TurnSamples<'a> {
 }
 
 impl TurnSamples<'_> {
-    /// -2 log likelihood of a SEQ.
+    /// -2 log likelihood of a SEQ; infinite if a launch was answered before its turn.
     fn neg_log_likelihood(&self, seq: f64, discipline: Discipline, ends: &mut Vec<f64>) -> f64 {
         match discipline {
             Discipline::Fifo => fifo_ends(self.starts, seq, ends),
             Discipline::Sharing => sharing_ends(self.starts, seq, ends),
         }
         let rems = || self.answers.iter().map(|&(i, hello)| hello - ends[i] + seq).chain(self.rem);
+        if rems().any(|rem| rem < 0.0) {
+            return f64::INFINITY;
+        }
         let count = rems().count() as f64;
         let mean = rems().sum::<f64>() / count;
         let squares: f64 = rems().map(|rem| (rem - mean) * (rem - mean)).sum();

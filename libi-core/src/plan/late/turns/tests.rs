@@ -110,6 +110,35 @@ fn more_launches_than_are_remembered_leave_it_right() {
 }
 
 #[test]
+fn launches_that_each_follow_an_answer_do_not_look_like_a_queue() {
+    // Four in flight, none of which waits: an answer every 80 ms or so. Noise has moved the estimate
+    // there, and with it the time until which launches were expected to queue.
+    let mut estimate = Estimate::assumed(&Cost::new(MS(80), MS(40)));
+    estimate.observe_seq(Duration::from_micros(300));
+    let mut turns = TurnEstimator::new(estimate);
+    turns.observe_seq(Duration::from_micros(300));
+    turns.free_from = Instant::ZERO + MS(5_000);
+    let mut rng = Rng::new(1);
+    let took = |rng: &mut Rng| MS(320).mul_f64(0.5 + rng.unit());
+    let mut open: Vec<(Instant, Instant, HostIndex)> = Vec::new();
+    for host in (0..1_000).map(HostIndex) {
+        let now = if open.len() < 4 {
+            Instant::ZERO
+        } else {
+            open.sort();
+            let (now, started, host) = open.remove(0);
+            turns.answer(started, host, now.since(started).as_nanos() as u64);
+            turns.estimate(&mut estimate);
+            now
+        };
+        turns.start(host, now, &estimate);
+        open.push((now + took(&mut rng), now, host));
+    }
+    let cost = estimate.cost();
+    assert!(cost.seq < MS(30) && cost.rem > MS(250), "{cost:?}");
+}
+
+#[test]
 fn absurd_times_do_no_harm() {
     let far = Instant::FAR_FUTURE;
     for assumed in [Duration::ZERO, Duration::MAX] {
