@@ -35,7 +35,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Random numbers that follow from the seed alone, which is printed.
 fn seeded() -> Rng {
-    let seed = number("LIBI_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
     println!("LIBI_SEED={seed}");
     Rng::new(seed)
 }

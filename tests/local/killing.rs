@@ -52,7 +52,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn kill_at_random_moments(victim: Victim) {
-    let seed = number("LIBI_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
     println!("LIBI_SEED={seed}");
     let mut random = Rng::new(seed);
     let lasts = launch_undisturbed();

@@ -179,8 +179,8 @@ pub(crate) fn members(hosts: &str, words: &[&str]) -> Distribution {
 
 /// What is drawn by chance depends on the seed alone, which is printed: `LIBI_SEED` replays it.
 pub(crate) fn seeded() -> Rng {
-    let seed = std::env::var("LIBI_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let seed = number("LIBI_SEED").or_else(|| number("LIBI_SEED_BASE")).unwrap_or(0);
     println!("LIBI_SEED={seed}");
     Rng::new(seed)
 }

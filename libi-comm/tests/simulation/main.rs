@@ -1,7 +1,8 @@
 //! Whole sessions in virtual time: the groups of all their processes, with random faults, and what
 //! must hold all the same.
 //!
-//! `LIBI_SEEDS=17` replays one seed, and `LIBI_SEEDS=0..10000` runs many; the default is 300.
+//! `LIBI_SEEDS=17` replays one seed, and `LIBI_SEEDS=0..10000` runs many. Otherwise 300 seeds are
+//! run from `LIBI_SEED_BASE` on, which is 0 unless it is set.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod checks;
@@ -27,7 +28,7 @@ use world::Cluster;
 const FOUND: [u64; 3] = [131, 764, 11_473];
 
 fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("LIBI_SEEDS") else { return 0..300 };
+    let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + 300 };
     match text.split_once("..") {
         Some((first, end)) => first.parse().unwrap()..end.parse().unwrap(),
         None => {
@@ -35,6 +36,10 @@ fn seeds() -> Range<u64> {
             seed..seed + 1
         }
     }
+}
+
+fn base() -> u64 {
+    std::env::var("LIBI_SEED_BASE").map_or(0, |base| base.parse().unwrap())
 }
 
 #[test]
@@ -52,7 +57,8 @@ fn try_all(seeds: impl Iterator<Item = u64>, drawn: fn(u64) -> (Session, Scenari
         let (session, scenario) = drawn(seed);
         if let Err(wrong) = run(session.clone(), scenario.clone()) {
             panic!(
-                "LIBI_SEEDS={seed} cargo test -p libi-comm --test simulation\n{wrong}\n{scenario:#?}\n{session:#?}"
+                "LIBI_SEEDS={seed} cargo test -p libi-comm --test simulation (LIBI_SEED_BASE={})\n{wrong}\n{scenario:#?}\n{session:#?}",
+                base()
             );
         }
     }

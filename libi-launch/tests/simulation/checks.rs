@@ -12,7 +12,7 @@ use libi_launch::failure::{Cause, Failure, Phase};
 use libi_launch::machine::{HostState, LinkPolicy, Node, Notice, Policy};
 
 use crate::scenario::{Fate, Scenario, Trouble};
-use crate::world::{Cluster, Start};
+use crate::world::{Cluster, MINIMAL_LATENCY, Start};
 
 /// The launches of each host, in the order of attempts.
 fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
@@ -21,6 +21,15 @@ fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
     hosts.values_mut().for_each(|starts| starts.sort_by_key(|start| start.attempt));
     hosts
 }
+
+/// The longest time that a message takes between the front end and the launcher of a host, or the
+/// host itself.
+pub(crate) fn way(scenario: &Scenario, start: &Start) -> Duration {
+    (scenario.latency.max(scenario.direct_latency) + MINIMAL_LATENCY) * (start.depth + 1)
+}
+
+/// The time after the deadline until a launch is late, without the way of the message.
+const SLACK: Duration = Duration::from_millis(10);
 
 /// Retries keep their delays and run on the machine that has the place; no host is launched after
 /// the deadline.
@@ -76,10 +85,9 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
             return Err(format!("{host} is {current} by now, but another machine has its place"));
         }
     }
-    let latency = scenario.latency.max(scenario.direct_latency);
-    let depth = 12; // of late-commit trees
-    let heard_by = Instant::ZERO + scenario.deadline + latency * depth + Duration::from_millis(10);
-    let late = world.starts.iter().find(|start| start.at > heard_by);
+    // Launchers with resources for few launches make deep trees.
+    let heard_by = |start: &Start| Instant::ZERO + scenario.deadline + way(scenario, start) + SLACK;
+    let late = world.starts.iter().find(|start| start.at > heard_by(start));
     match late {
         Some(start) if !scenario.has_faults() && scenario.strategy == Strategy::Late => {
             Err(format!("launched after the deadline: {start:?}"))
@@ -338,10 +346,12 @@ fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<()
     }
     let hopeless = world.starts.iter().find(|start| {
         let fate = world.fates.get(&(MemberRole::Leader(start.host), start.attempt));
-        matches!(
-            fate,
-            Some(Fate::NotStarted | Fate::NotFound | Fate::ExitsEarly | Fate::Garbage | Fate::Stale)
-        )
+        match fate {
+            Some(Fate::NotFound | Fate::ExitsEarly | Fate::Garbage | Fate::Stale) => true,
+            // A leader may be at fault itself, and then hands the host back.
+            Some(Fate::NotStarted) => start.by.is_none(),
+            _ => false,
+        }
     });
     let Some(hopeless) = hopeless else { return Ok(()) };
     let rules = &scenario.rules;

@@ -9,9 +9,10 @@ use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_launch::machine::Policy;
 
+use crate::run;
 use crate::scenario::{Scenario, Trouble};
+use crate::seeds::{check_all, seeds};
 use crate::world::Start;
-use crate::{run, seeds};
 
 /// How often such a host may be tried: by one launcher with unconfirmed health, and by its parent.
 const MAX_DENIALS: usize = 2;
@@ -19,6 +20,10 @@ const MAX_DENIALS: usize = 2;
 const MAX_LAUNCHES: usize = 3;
 /// The number of denials after which a launcher is certain of its own fault.
 const CERTAIN_DENIALS: usize = 8;
+
+/// A seed that has found a defect: hosts that refused a connection narrowed the window of their
+/// launcher, which had not launched all hosts by the deadline.
+const FOUND_WITH_REFUSALS: [u64; 1] = [18_716];
 
 impl Scenario {
     /// The scenario of a seed with no other trouble than this, on some percentage of the hosts.
@@ -50,25 +55,30 @@ impl Scenario {
 
 #[test]
 fn hosts_that_deny_all_logins_are_not_passed_from_leader_to_leader() {
-    for seed in seeds() {
-        let scenario = Scenario::with_single_trouble(seed, Trouble::DenyAll);
-        let sim = run(&scenario).unwrap_or_else(|wrong| panic!("LIBI_SEEDS={seed}: {wrong}\n{scenario:#?}"));
+    let scenarios = seeds().map(|seed| Scenario::with_single_trouble(seed, Trouble::DenyAll));
+    check_all(scenarios, |scenario| {
+        let sim = run(scenario)?;
         for host in (0..scenario.hosts).filter(|host| scenario.denies_all(*host)) {
             let denials = sim.world.denials.get(&MemberRole::Leader(HostIndex(host))).copied().unwrap_or(0);
             let starts = sim.world.starts.iter().filter(|start| start.host.0 == host);
             let tried: Vec<_> = starts.map(|start| (start.at, start.by, start.attempt)).collect();
-            let may_be = denials <= MAX_DENIALS && tried.len() <= MAX_LAUNCHES;
-            assert!(may_be, "LIBI_SEEDS={seed}: host {host} was tried {tried:#?}");
+            if denials > MAX_DENIALS || tried.len() > MAX_LAUNCHES {
+                return Err(format!("host {host} was tried {tried:?}"));
+            }
         }
-    }
+        Ok(())
+    });
 }
 
 #[test]
 fn a_second_attempt_that_succeeds_is_not_cut_short() {
-    for seed in seeds() {
+    let scenarios = FOUND_WITH_REFUSALS.into_iter().chain(seeds()).map(|seed| {
         let mut scenario = Scenario::with_single_trouble(seed, Trouble::RefuseOnce);
         scenario.rules.attempts = scenario.rules.attempts.max(2);
-        let sim = run(&scenario).unwrap_or_else(|wrong| panic!("LIBI_SEEDS={seed}: {wrong}\n{scenario:#?}"));
+        scenario
+    });
+    check_all(scenarios, |scenario| {
+        let sim = run(scenario)?;
         let refused =
             |start: &&Start| scenario.refuses_once(start.host.0) && start.attempt == Attempt::default();
         let first: Vec<_> = sim.world.starts.iter().filter(refused).collect();
@@ -77,8 +87,10 @@ fn a_second_attempt_that_succeeds_is_not_cut_short() {
             let tried: Vec<_> = starts.map(|start| (start.at, start.by, start.attempt)).collect();
             let is_sure = |by| first.iter().filter(|other| other.by == by).count() >= CERTAIN_DENIALS;
             let cut_short = tried[1..].iter().filter(|(_, by, _)| is_sure(*by)).count();
-            let may_be = (2..=2 + cut_short).contains(&tried.len());
-            assert!(may_be, "LIBI_SEEDS={seed}: {host} was tried {tried:#?}");
+            if !(2..=2 + cut_short).contains(&tried.len()) {
+                return Err(format!("{host} was tried {tried:?}"));
+            }
         }
-    }
+        Ok(())
+    });
 }

@@ -57,6 +57,8 @@ pub(crate) struct Start {
     pub(crate) at: Instant,
     /// The place of the launcher; `None` for the front end.
     pub(crate) by: Option<MemberRole>,
+    /// How many links lead from the front end to the launcher.
+    pub(crate) depth: u32,
     pub(crate) host: HostIndex,
     pub(crate) attempt: Attempt,
     pub(crate) name: String,
@@ -138,6 +140,8 @@ pub(crate) struct Cluster {
 }
 
 pub(crate) const FRONT: Id = Id(0);
+/// What every event of a link takes, in addition to the scenario's latency.
+pub(crate) const MINIMAL_LATENCY: Duration = Duration::from_micros(50);
 const ENDING: Ending = Ending { signal: 15, grace: Duration::from_secs(2) };
 
 impl Cluster {
@@ -199,6 +203,12 @@ impl Cluster {
         self.processes[id.0 as usize].parent
     }
 
+    /// How many links lead from the front end to a process.
+    fn depth(&self, id: Id) -> u32 {
+        let above = |id: &Id| self.processes[id.0 as usize].origin.map(|(above, _)| above);
+        std::iter::successors(above(&id), above).count() as u32
+    }
+
     pub(crate) fn is_running(&self, id: Id) -> bool {
         let process = &self.processes[id.0 as usize];
         process.alive && !process.frozen
@@ -209,7 +219,7 @@ impl Cluster {
     }
 
     fn latency(&mut self) -> Duration {
-        Duration::from_micros(50 + self.rng.below(self.scenario.latency.as_micros() as u64 + 1))
+        MINIMAL_LATENCY + Duration::from_micros(self.rng.below(self.scenario.latency.as_micros() as u64 + 1))
     }
 
     /// Delivers an event of a link, in the order of sending.

@@ -39,7 +39,8 @@ impl Cluster {
             self.check_not_given_up(host, agenda);
             self.process(from).hosts.insert(link);
             let by = self.process(from).place;
-            self.starts.push(Start { at: agenda.now(), by, host, attempt, name });
+            let depth = self.depth(from);
+            self.starts.push(Start { at: agenda.now(), by, depth, host, attempt, name });
         }
         self.fates.insert((place, attempt), fate);
         self.process(from).children.insert(link, None);

@@ -31,7 +31,8 @@ impl Rng {
     }
 }
 
-/// Runs a test with many seeds, or with the one in `LIBI_SEEDS`, and prints the seed that fails.
+/// Runs a test with many seeds from `LIBI_SEED_BASE` on, or with the one in `LIBI_SEEDS`, and prints
+/// the seed that fails.
 pub(super) fn with_seeds(count: u64, test: impl Fn(u64)) {
     struct Told(u64);
     impl Drop for Told {
@@ -41,8 +42,9 @@ pub(super) fn with_seeds(count: u64, test: impl Fn(u64)) {
             }
         }
     }
-    let one = std::env::var("LIBI_SEEDS").ok().and_then(|seed| seed.parse::<u64>().ok());
-    for seed in one.map_or(0..count, |one| one..one + 1) {
+    let number = |variable| std::env::var(variable).ok().and_then(|seed| seed.parse::<u64>().ok());
+    let (one, base) = (number("LIBI_SEEDS"), number("LIBI_SEED_BASE").unwrap_or(0));
+    for seed in one.map_or(base..base + count, |one| one..one + 1) {
         let told = Told(seed);
         test(seed);
         drop(told);
