@@ -1,9 +1,9 @@
 //! Measures launches across high latency: late commit, trees that are decided in advance, and the
 //! prediction.
 //!
-//! `LIBI_LABS=1 cargo bench --features test-shell --bench far [HOSTS] [ROUNDS]` sets up hosts with
+//! `LIBI_LABS=1 cargo bench --bench far [HOSTS] [ROUNDS]` sets up hosts with
 //! network namespaces of their own (as root, with openssh-server and nftables; see
-//! `tests/lab/netns`), between which every packet takes 86 ms. It launches hosts (64 unless given)
+//! `libi-testkit/labs/netns`), between which every packet takes 86 ms. It launches hosts (64 unless given)
 //! through their sshds with one member each. Each round runs all strategies once. The output is the
 //! median, minimum and maximum over rounds (5 unless given). The prediction is the greedy schedule,
 //! which is optimal for constant costs, at the SEQ and REM measured by the late-commit launch.
@@ -15,13 +15,7 @@ use libi::{Distribution, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Outp
 use libi_core::cost::Cost;
 use libi_core::trace::Prediction;
 
-use lab::netns::Network;
-
-#[path = "../tests/lab/mod.rs"]
-#[allow(dead_code, reason = "it is shared with tests")]
-mod lab;
-#[path = "../tests/processes/mod.rs"]
-mod processes;
+use libi_testkit::labs::netns::Network;
 
 /// The latency of a packet between any two hosts.
 const FAR: Duration = Duration::from_millis(86);

@@ -1,6 +1,6 @@
 //! Measures whole launches on this machine, and the memory they use, beside hand-written baselines.
 //!
-//! `cargo bench --features test-shell --bench launch [PART] [ROUNDS]` prints the median, minimum
+//! `cargo bench --bench launch [PART] [ROUNDS]` prints the median, minimum
 //! and maximum over rounds (5 unless given). Each round runs every row of a table once, so that
 //! other load on the machine affects all rows alike; a ratio is the median of the ratios of the
 //! rounds. The parts, all of them unless one is named:
@@ -33,8 +33,8 @@ use libi::{
 };
 use libi_core::cost::Cost;
 use libi_core::trace::Prediction;
+use libi_testkit::programs;
 
-const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
 const SEQ: Duration = Duration::from_millis(7);
 const REM: Duration = Duration::from_millis(172);
 /// The constant cost of a launch.
@@ -216,7 +216,9 @@ fn shell(rounds: usize) {
     let program = this_program().into_string().unwrap();
     let call = |host: u32| {
         let command = format!("exec env -- LIBI_HAND=stdio {program} {NOTHING}");
-        [SHELL.to_owned(), format!("n{host:03}"), command].map(|word| CString::new(word).unwrap()).to_vec()
+        [programs::shell().to_owned(), format!("n{host:03}"), command]
+            .map(|word| CString::new(word).unwrap())
+            .to_vec()
     };
     let told = || through_shell().cost(Cost::default());
     let told_direct = || told().links(LinkPolicy::Auto);
@@ -296,7 +298,7 @@ fn options() -> LaunchOptions {
 }
 
 fn through_shell() -> LaunchOptions {
-    let shell = Shell::new(OsBytes::try_from(SHELL).unwrap());
+    let shell = Shell::new(OsBytes::try_from(programs::shell()).unwrap());
     options().backend(Backend::Shell(shell)).links(LinkPolicy::Channel).loopback(true)
 }
 

@@ -1,7 +1,7 @@
 //! Measures launches through real ssh, beside a plain loop of `ssh HOST true`.
 //!
-//! `cargo bench --features test-shell --bench ssh [HOSTS] [ROUNDS]` sets up the ssh servers that
-//! the tests use (as root, with openssh-server; see `tests/lab/sshd`), launches hosts (128 unless
+//! `cargo bench --bench ssh [HOSTS] [ROUNDS]` sets up the ssh servers that
+//! the tests use (as root, with openssh-server; see `libi-testkit/labs/sshd`), launches hosts (128 unless
 //! given) with one member each, and removes the servers. Launches and loops take turns. The output
 //! is the median, minimum and maximum over rounds (5 unless given). The loop runs as many ssh at a
 //! time as proved fastest in a first pass. Beside wall time it prints the processor time of the
@@ -161,7 +161,7 @@ impl Lab {
     }
 
     fn run(what: &str) -> bool {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/sshd");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/libi-testkit/labs/sshd");
         Command::new(script).arg(what).status().is_ok_and(|status| status.success())
     }
 }

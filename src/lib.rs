@@ -54,7 +54,7 @@ mod executor;
 mod front;
 mod member;
 pub mod talk;
-#[cfg(feature = "test-shell")]
+#[cfg(feature = "test-secret")]
 #[doc(hidden)]
 pub mod testing;
 mod thread;

@@ -5,7 +5,5 @@
 mod embedded;
 #[path = "c/front.rs"]
 mod front;
-#[allow(dead_code, unreachable_pub, reason = "it is shared")]
-mod native;
 #[path = "c/readme.rs"]
 mod readme;

@@ -5,20 +5,14 @@
 //! fails.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "local/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
-#[allow(dead_code, unreachable_pub, reason = "it is shared")]
-mod native;
-mod processes;
-
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use libi::{Bytes, Exit, FrontEnd, HostIndex, LaunchOptions, Policy, Rules, Session, Stream};
 
-use lab::*;
-use native::Link;
+use libi_testkit::local::*;
+use libi_testkit::native;
+use libi_testkit::native::Link;
 
 /// Six members on three hosts.
 const HOSTS: &str = "host[1-3]:2";

@@ -7,33 +7,16 @@
 //! part of them is run.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "shell/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
-#[path = "cases/launching.rs"]
-mod launching;
-#[path = "local/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod local;
-#[path = "member/play.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod play;
-#[path = "cases/playing.rs"]
-mod playing;
-mod processes;
 #[path = "cases/remote.rs"]
 mod remote;
 #[path = "cases/several.rs"]
 mod several;
-#[path = "direct/testbed.rs"]
-#[allow(dead_code, unsafe_code, reason = "it is shared")]
-mod testbed;
 
 use libi::{FrontEnd, LaunchOptions, Policy, SessionId};
 
-use launching::{Launch, launches};
-use local::{Lab, MARK, SOON, launch_with};
-use playing::{Endings, play_front_end};
+use libi_testkit::launching::{Launch, launches};
+use libi_testkit::local::{Lab, MARK, SOON, launch_with};
+use libi_testkit::playing::{Endings, play_front_end};
 
 macro_rules! cases {
     ($($test:ident: $file:literal;)*) => {

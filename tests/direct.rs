@@ -11,17 +11,11 @@
 mod blocked;
 #[path = "direct/descriptors.rs"]
 mod descriptors;
-#[path = "shell/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
 #[path = "direct/moves.rs"]
 mod moves;
 #[path = "direct/packets.rs"]
 mod packets;
-mod processes;
 #[path = "direct/secrets.rs"]
 mod secrets;
 #[path = "direct/strangers.rs"]
 mod strangers;
-#[path = "direct/testbed.rs"]
-mod testbed;

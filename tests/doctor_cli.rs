@@ -1,16 +1,12 @@
 //! Tests of `libi doctor`, with a stand-in for ssh and with a replay of the debug output of a real one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "shell/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
-mod processes;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Output};
 
-use lab::{Lab, SHELL, eventually};
+use libi_testkit::shell::{Lab, eventually};
+use libi_testkit::{processes, programs};
 use serde_json::Value;
 
 const LIBI: &str = env!("CARGO_BIN_EXE_libi");
@@ -28,7 +24,7 @@ fn outcome(output: &Output) -> (i32, String, String) {
 
 /// The exit status and the JSON document of a run through the stand-in.
 fn json(lab: &Lab, words: &[&str]) -> (i32, Value) {
-    let words: Vec<_> = ["--json", "--shell", SHELL].iter().chain(words).copied().collect();
+    let words: Vec<_> = ["--json", "--shell", programs::shell()].iter().chain(words).copied().collect();
     document(&mut doctor(lab, &words))
 }
 
@@ -62,7 +58,8 @@ fn program(lab: &Lab, path: &str, text: &str) {
 #[test]
 fn healthy_hosts_are_one_line_and_status_0() {
     let lab = Lab::new("");
-    let (status, out, err) = outcome(&doctor(&lab, &["--shell", SHELL, "n[1-9],me@n10"]).output().unwrap());
+    let (status, out, err) =
+        outcome(&doctor(&lab, &["--shell", programs::shell(), "n[1-9],me@n10"]).output().unwrap());
     assert_eq!((status, err.as_str()), (0, ""), "{out}");
     assert!(out.starts_with("10 hosts through ") && out.contains(": a launch would work\n"), "{out}");
     assert!(out.contains("\nn[1-9],me@n10  yes      yes    sh "), "{out}");
@@ -135,7 +132,7 @@ fn profile_output_is_a_note_and_no_problem() {
     let noise = ["n1", "n2", "n3"].map(|name| host(&document, name)["noise_bytes"].as_u64().unwrap());
     assert_eq!((noise[0], noise[2]), (23, 0));
     assert!(noise[1] > 0);
-    let (_, out, _) = outcome(&doctor(&lab, &["--shell", SHELL, "n[1-3]"]).output().unwrap());
+    let (_, out, _) = outcome(&doctor(&lab, &["--shell", programs::shell(), "n[1-3]"]).output().unwrap());
     assert!(
         out.contains("n[1-2]  prints text at login, which will be mixed into program output: Welcome to"),
         "{out}"
@@ -157,7 +154,7 @@ fn hosts_that_hang_delay_no_other_host_and_leave_no_process() {
 #[test]
 fn a_signal_ends_the_examination_with_partial_results() {
     let lab = Lab::new("fault n2 hang");
-    let mut command = doctor(&lab, &["--shell", SHELL, "--timeout", "60s", "--json", "n1,n2"]);
+    let mut command = doctor(&lab, &["--shell", programs::shell(), "--timeout", "60s", "--json", "n1,n2"]);
     let child = command.spawn().unwrap();
     eventually("both are called", || lab.fates().len() == 2);
     // The host that does not hang finishes.
@@ -174,7 +171,7 @@ fn a_signal_ends_the_examination_with_partial_results() {
 #[test]
 fn no_process_outlives_a_killed_doctor() {
     let lab = Lab::new("fault n1 hang");
-    let mut child = doctor(&lab, &["--shell", SHELL, "--timeout", "60s", "n1"]).spawn().unwrap();
+    let mut child = doctor(&lab, &["--shell", programs::shell(), "--timeout", "60s", "n1"]).spawn().unwrap();
     eventually("it is called", || lab.fates().len() == 1);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -216,7 +213,8 @@ fn path(lab: &Lab, names: &[&str]) -> String {
 fn without_a_connect_tool_direct_links_are_unknown() {
     let lab = Lab::new("");
     let path = path(&lab, &[]);
-    let (status, document) = document(doctor(&lab, &["--json", "--shell", SHELL, "n1"]).env("PATH", path));
+    let (status, document) =
+        document(doctor(&lab, &["--json", "--shell", programs::shell(), "n1"]).env("PATH", path));
     assert_eq!((status, &host(&document, "n1")["direct"]), (0, &"unknown".into()));
 }
 
@@ -225,7 +223,8 @@ fn each_available_tool_connects() {
     for tool in ["bash", "perl"] {
         let lab = Lab::new("");
         let path = path(&lab, &["timeout", tool]);
-        let (_, document) = document(doctor(&lab, &["--json", "--shell", SHELL, "n1"]).env("PATH", path));
+        let (_, document) =
+            document(doctor(&lab, &["--json", "--shell", programs::shell(), "n1"]).env("PATH", path));
         assert_eq!(host(&document, "n1")["direct"], "works", "{tool}: {document:#}");
     }
 }
@@ -236,7 +235,7 @@ fn a_host_that_cannot_connect_can_be_launched_on() {
     let path = path(&lab, &["timeout"]);
     program(&lab, "path/bash", "#!/bin/sh\nexit 1\n");
     let (status, out, _) =
-        outcome(&doctor(&lab, &["--shell", SHELL, "n1"]).env("PATH", path).output().unwrap());
+        outcome(&doctor(&lab, &["--shell", programs::shell(), "n1"]).env("PATH", path).output().unwrap());
     assert_eq!(status, 0, "{out}");
     assert!(out.contains("n1  cannot connect to this machine"), "{out}");
 }

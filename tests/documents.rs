@@ -13,15 +13,13 @@
 //! Links between documents must lead somewhere, and lines stay within 100 columns.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[allow(dead_code, unreachable_pub, reason = "it is shared")]
-mod native;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use native::{Link, run_command};
+use libi_testkit::native;
+use libi_testkit::native::{Link, run_command};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -9,15 +9,13 @@
 mod gdbservers;
 #[path = "examples/killing.rs"]
 mod killing;
-#[allow(dead_code, unreachable_pub, reason = "it is shared")]
-mod native;
 #[path = "examples/play.rs"]
 mod play;
-mod processes;
 
 use std::process::Command;
 
-use native::Link;
+use libi_testkit::native;
+use libi_testkit::native::Link;
 use play::{Play, compiled, example, head, sorted, without_numbers};
 
 /// Runs an example in both ways that it can be linked.

@@ -5,20 +5,15 @@
 //! it should be they say themselves, and end.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "lab/mod.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
-#[path = "native/mod.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is shared")]
-mod native;
-mod processes;
 #[path = "legacy/scene.rs"]
 mod scene;
 
 use std::time::Duration;
 
-use native::Link;
+use libi_testkit::native::Link;
 use nix::sys::signal::Signal;
+
+use libi_testkit::native;
 use scene::{Ground, Scene, Survivors, TIMEOUT, grounds};
 
 #[test]

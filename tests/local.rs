@@ -10,16 +10,11 @@ mod ending;
 mod failing;
 #[path = "local/killing.rs"]
 mod killing;
-#[path = "local/lab.rs"]
-mod lab;
 #[path = "local/output.rs"]
 mod output;
 #[path = "local/placing.rs"]
 mod placing;
-mod processes;
 #[path = "local/releasing.rs"]
 mod releasing;
-#[path = "local/roles.rs"]
-mod roles;
 #[path = "local/starting.rs"]
 mod starting;

@@ -7,12 +7,7 @@ use std::sync::Mutex;
 use libi::{Event, FrontEnd, LaunchOptions, Policy};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-#[path = "local/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
-mod processes;
-
-use lab::{Lab, TIMEOUT};
+use libi_testkit::local::{Lab, TIMEOUT};
 
 struct Capture(Mutex<Vec<(Level, String, String)>>);
 

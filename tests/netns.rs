@@ -2,7 +2,7 @@
 //! slow, filtered, lossy, cut or gone: what works there as everywhere, and what is said of what
 //! does not.
 //!
-//! The hosts are those of `tests/lab/netns`: namespaces, and a network between them in a program of
+//! The hosts are those of `libi-testkit/labs/netns`: namespaces, and a network between them in a program of
 //! its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,17 +10,8 @@
 mod faults;
 #[path = "netns/flat.rs"]
 mod flat;
-#[path = "lab/mod.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
 #[path = "netns/links.rs"]
 mod links;
-#[path = "local/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod local;
-#[path = "remote/operations.rs"]
-mod operations;
-mod processes;
 #[path = "netns/talking.rs"]
 mod talking;
 #[path = "netns/wire.rs"]

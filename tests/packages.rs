@@ -8,8 +8,6 @@
 
 #[path = "packages/examples.rs"]
 mod examples;
-#[allow(dead_code, unreachable_pub, reason = "it is shared")]
-mod native;
 #[path = "packages/other_rust.rs"]
 mod other_rust;
 #[path = "packages/programs.rs"]
@@ -21,6 +19,8 @@ mod versions;
 
 use std::process::Command;
 use std::time::Duration;
+
+use libi_testkit::native;
 
 /// How long a step may take on a busy machine. The longest step builds everything.
 const TIMEOUT: Duration = Duration::from_secs(900);

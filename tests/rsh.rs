@@ -2,7 +2,7 @@
 //! how they end, what is left when a process is killed, which launches are refused or warned about,
 //! and what is said of a launch that fails.
 //!
-//! The servers are those of `tests/lab/rsh`, for which some addresses of 127.0.0.0/8 are hosts of
+//! The servers are those of `libi-testkit/labs/rsh`, for which some addresses of 127.0.0.0/8 are hosts of
 //! their own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,20 +12,8 @@ mod ends;
 mod failures;
 #[path = "rsh/kills.rs"]
 mod kills;
-#[path = "lab/mod.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
-#[path = "local/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod local;
-#[path = "remote/operations.rs"]
-mod operations;
 #[path = "rsh/plain.rs"]
 mod plain;
-mod processes;
-#[path = "remote/table.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod table;
 #[path = "rsh/talking.rs"]
 mod talking;
 

@@ -4,8 +4,9 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use libi_testkit::programs;
+
 const LIBI: &str = env!("CARGO_BIN_EXE_libi");
-const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 
 fn libi(words: &[&str]) -> Command {
     let mut command = Command::new(LIBI);
@@ -30,7 +31,7 @@ fn members_run_and_their_lines_are_tagged_with_their_ranks() {
         "--hosts",
         "a,b:2",
         "--tag",
-        MEMBER,
+        programs::member(),
         "join",
         "out:on {host}",
         "finish:20000",
@@ -42,28 +43,28 @@ fn members_run_and_their_lines_are_tagged_with_their_ranks() {
 
 #[test]
 fn the_exit_status_tells_what_failed() {
-    let failed = run(&["-n", "2", MEMBER, "join", "finish:20000", "only:1:exit:3"]);
+    let failed = run(&["-n", "2", programs::member(), "join", "finish:20000", "only:1:exit:3"]);
     assert_eq!((failed.0, failed.2.as_str()), (1, "libi: rank 1 on localhost exited 3\n"));
-    let killed = run(&["-n", "2", MEMBER, "join", "only:1:signal:9", "finish:20000"]);
+    let killed = run(&["-n", "2", programs::member(), "join", "only:1:signal:9", "finish:20000"]);
     assert_eq!((killed.0, killed.2.contains("rank 1 on localhost was killed by signal 9")), (1, true));
     let missing = run(&["/no/such/program"]);
     assert_eq!((missing.0, missing.2.contains("/no/such/program: No such file")), (3, true));
-    assert_eq!(run(&["--hosts", "a[", MEMBER]).0, 2);
-    assert_eq!(run(&["--hosts", "", MEMBER]).0, 3);
+    assert_eq!(run(&["--hosts", "a[", programs::member()]).0, 2);
+    assert_eq!(run(&["--hosts", "", programs::member()]).0, 3);
     assert_eq!(run(&[]).0, 2);
 }
 
 #[test]
 fn a_program_that_never_joins_is_reported_with_its_stderr() {
     let (status, _, err) =
-        run(&["--backend", "local", "--hosts", "a,b", MEMBER, "err:usage: tool", "exit:0"]);
+        run(&["--backend", "local", "--hosts", "a,b", programs::member(), "err:usage: tool", "exit:0"]);
     assert_eq!(status, 3);
     assert!(err.contains("exited 0 without joining") && err.contains("usage: tool"), "{err}");
 }
 
 #[test]
 fn standard_input_goes_to_the_master() {
-    let mut child = libi(&["-n", "2", "--tag", MEMBER, "join", "read", "finish:20000"])
+    let mut child = libi(&["-n", "2", "--tag", programs::member(), "join", "read", "finish:20000"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -79,8 +80,10 @@ fn standard_input_goes_to_the_master() {
 
 #[test]
 fn a_signal_ends_the_session_and_is_the_status() {
-    let mut child =
-        libi(&["-n", "2", MEMBER, "join", "out:up", "wait"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = libi(&["-n", "2", programs::member(), "join", "out:up", "wait"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     std::io::BufRead::read_line(&mut out, &mut line).unwrap();
@@ -103,7 +106,7 @@ fn a_timeline_is_written_and_read_back() {
         json,
         "--svg",
         svg,
-        MEMBER,
+        programs::member(),
         "join",
         "finish:20000",
     ];
@@ -115,7 +118,8 @@ fn a_timeline_is_written_and_read_back() {
 
 #[test]
 fn a_time_limit_ends_the_session() {
-    let words = ["--hosts", "a:2,b", "--time-limit", "300ms", MEMBER, "join", "only:1:exit:0", "wait"];
+    let words =
+        ["--hosts", "a:2,b", "--time-limit", "300ms", programs::member(), "join", "only:1:exit:0", "wait"];
     let (status, _, err) = run(&local(&words));
     let expected = "libi: the time limit of 0.300 s expired; terminating ranks 0, 2 on a,b\n";
     assert_eq!((status, err.as_str()), (124, expected));
@@ -132,7 +136,7 @@ fn stand_in(name: &str, settings: &str) -> (std::path::PathBuf, impl Fn(&[&str])
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
     let (ssh, config) = (directory.join("ssh"), directory.join("config"));
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_libi-test-shell"), &ssh).unwrap();
+    std::os::unix::fs::symlink(programs::shell(), &ssh).unwrap();
     std::fs::write(&config, settings).unwrap();
     let shell = ssh.clone();
     let run = move |words: &[&str]| {
@@ -145,7 +149,7 @@ fn stand_in(name: &str, settings: &str) -> (std::path::PathBuf, impl Fn(&[&str])
 #[test]
 fn ssh_options_are_rejected_for_other_shells() {
     let (ssh, run_with) = stand_in("options", "");
-    let work = [MEMBER, "join", "finish:20000"];
+    let work = [programs::member(), "join", "finish:20000"];
     let options = ["--hosts", "a,b", "--ssh-option", "StrictHostKeyChecking=no", "--ssh-option", "Port=4722"];
     assert_eq!(run_with(&[&options[..], &work[..]].concat()).0, 0);
     let ssh = ssh.to_str().unwrap();
@@ -167,7 +171,8 @@ fn hosts_that_are_not_this_machine_are_reached_by_ssh() {
     let directory = ssh.parent().unwrap();
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
     let run = |hosts: &str| {
-        let mut command = libi(&["--hosts", hosts, MEMBER, "join", "out:on {host}", "finish:20000"]);
+        let mut command =
+            libi(&["--hosts", hosts, programs::member(), "join", "out:on {host}", "finish:20000"]);
         command.env("PATH", &path).env("LIBI_TEST_SHELL", directory.join("config"));
         outcome(&command.output().unwrap())
     };
@@ -177,7 +182,7 @@ fn hosts_that_are_not_this_machine_are_reached_by_ssh() {
     assert!(err.contains("(ssh exited 255"), "{err}");
     // Without any ssh a run on this machine works, and on others it does not.
     let without = |hosts: &str| {
-        let mut command = libi(&["--hosts", hosts, MEMBER, "join", "finish:20000"]);
+        let mut command = libi(&["--hosts", hosts, programs::member(), "join", "finish:20000"]);
         outcome(&command.env("PATH", "/nonexistent").output().unwrap())
     };
     assert_eq!(without("localhost,127.0.0.1").0, 0);
@@ -188,7 +193,7 @@ fn hosts_that_are_not_this_machine_are_reached_by_ssh() {
 
 #[test]
 fn an_unknown_backend_is_named_without_the_search_path() {
-    let (status, out, err) = run(&["--backend", "no-such-shell", "--hosts", "n1", MEMBER]);
+    let (status, out, err) = run(&["--backend", "no-such-shell", "--hosts", "n1", programs::member()]);
     assert_eq!((status, out.as_str()), (3, ""));
     assert!(err.starts_with("libi: the remote shell program no-such-shell is not in PATH\n"), "{err}");
     assert!(!err.contains("/bin"), "{err}");
@@ -197,7 +202,7 @@ fn an_unknown_backend_is_named_without_the_search_path() {
 #[test]
 fn processes_are_counted_in_total_or_per_host() {
     let ranks = |words: &[&str]| {
-        let words = [words, &[MEMBER, "join", "out:{host}", "finish:20000"]].concat();
+        let words = [words, &[programs::member(), "join", "out:{host}", "finish:20000"]].concat();
         let (status, out, err) = run(&local(&words));
         assert_eq!((status, err.as_str()), (0, ""));
         let mut hosts: Vec<_> = out.lines().map(str::to_owned).collect();
@@ -207,7 +212,7 @@ fn processes_are_counted_in_total_or_per_host() {
     assert_eq!(ranks(&["--hosts", "a:2,b:2", "-n", "3"]), "a a b");
     assert_eq!(ranks(&["--hosts", "a,b", "--processes", "3"]), "a a b");
     assert_eq!(ranks(&["--host", "a:4,b", "--per-host", "2"]), "a a b b");
-    assert_eq!(run(&["-n", "2", "--per-host", "1", MEMBER]).0, 2);
+    assert_eq!(run(&["-n", "2", "--per-host", "1", programs::member()]).0, 2);
 }
 
 #[test]
@@ -215,18 +220,18 @@ fn directory_and_environment_are_those_asked_for() {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).canonicalize().unwrap();
     let script = "echo $PWD $A \"$B\"; exec \"$@\"";
     let mut command = libi(&["--directory", directory.to_str().unwrap(), "--env", "A=1=2", "--env", "B"]);
-    command.args(["/bin/sh", "-c", script, "sh", MEMBER, "join", "finish:20000"]).env("B", "b c");
+    command.args(["/bin/sh", "-c", script, "sh", programs::member(), "join", "finish:20000"]).env("B", "b c");
     let expected = format!("{} 1=2 b c\n", directory.display());
     assert_eq!(outcome(&command.output().unwrap()), (0, expected, String::new()));
-    let (status, _, err) = run(&["--env", "LIBI_NO_SUCH_VARIABLE", MEMBER]);
+    let (status, _, err) = run(&["--env", "LIBI_NO_SUCH_VARIABLE", programs::member()]);
     assert_eq!((status, err.as_str()), (2, "libi: --env LIBI_NO_SUCH_VARIABLE: the variable is not set\n"));
-    assert_eq!(run(&["--env", "=x", MEMBER]).0, 2);
+    assert_eq!(run(&["--env", "=x", programs::member()]).0, 2);
 }
 
 #[test]
 fn an_output_directory_that_cannot_be_written_is_an_error_before_the_launch() {
     for directory in ["/proc/libi", "/dev/null/libi", "/proc"] {
-        let (status, out, err) = run(&["--output", directory, MEMBER, "join", "finish:20000"]);
+        let (status, out, err) = run(&["--output", directory, programs::member(), "join", "finish:20000"]);
         assert_eq!((status, out.as_str()), (2, ""), "{err}");
         assert!(err.starts_with(&format!("libi: {directory}: ")), "{err}");
     }
@@ -238,7 +243,8 @@ fn a_run_is_one_json_document() {
         let (status, out, err) = run(&local(&[&["--json", "--hosts", "a,b"], words].concat()));
         (status, serde_json::from_str(&out).unwrap(), err)
     };
-    let (status, document, err) = json(&[MEMBER, "join", "out:text", "only:1:exit:3", "finish:20000"]);
+    let (status, document, err) =
+        json(&[programs::member(), "join", "out:text", "only:1:exit:3", "finish:20000"]);
     assert_eq!(status, 1);
     assert!(err.contains("text\n") && err.contains("rank 1 on b exited 3"), "output goes to stderr: {err}");
     assert_eq!((&document["ok"], &document["exit_status"]), (&false.into(), &1.into()));
@@ -249,7 +255,7 @@ fn a_run_is_one_json_document() {
         (&3.into(), &"b".into())
     );
 
-    let (status, document, _) = json(&[MEMBER, "exit:5"]);
+    let (status, document, _) = json(&[programs::member(), "exit:5"]);
     assert_eq!((status, &document["up"], &document["hosts_joined"]), (3, &false.into(), &0.into()));
     assert!(document["hosts"][0]["cause"].is_string(), "{document:#}");
 }
@@ -260,8 +266,16 @@ fn output_that_cannot_be_written_to_a_file_is_an_error() {
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
     std::os::unix::fs::symlink("/dev/full", directory.join("1.out")).unwrap();
-    let words =
-        ["-n", "2", "--output", directory.to_str().unwrap(), MEMBER, "join", "out:text", "finish:20000"];
+    let words = [
+        "-n",
+        "2",
+        "--output",
+        directory.to_str().unwrap(),
+        programs::member(),
+        "join",
+        "out:text",
+        "finish:20000",
+    ];
     let (status, out, err) = run(&words);
     assert_eq!((status, out.as_str()), (2, ""), "{err}");
     assert!(err.contains("full/1.out") && err.contains("No space left on device"), "{err}");
@@ -278,7 +292,15 @@ mod slow {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", most, LIBI, "run", "--tree", tree]);
             command
-                .args(["--backend", "local", "--hosts", "n[0-99]", MEMBER, "join", "finish:20000"])
+                .args([
+                    "--backend",
+                    "local",
+                    "--hosts",
+                    "n[0-99]",
+                    programs::member(),
+                    "join",
+                    "finish:20000",
+                ])
                 .stdin(Stdio::null());
             outcome(&command.output().unwrap())
         };
@@ -306,7 +328,7 @@ mod slow {
             "2m",
             "--ssh-profile",
             "fast",
-            MEMBER,
+            programs::member(),
             "join",
             "finish:20000",
         ]);

@@ -1,9 +1,8 @@
 //! Real processes launched through remote shells that behave, misbehave and die: reports, output,
 //! and nothing left.
 //!
-//! The shells are the stand-in of `tests/shell/`, the members the program of `tests/member/`. Every
-//! process of a launch carries a mark in its environment, by which a test finds out who is still
-//! there.
+//! The shells are `libi-test-shell`, the members `libi-test-member`. Every process of a launch carries
+//! a mark in its environment, by which a test finds out which are still there.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "shells/exit_trailers.rs"]
@@ -16,16 +15,12 @@ mod flat;
 mod healthy;
 #[path = "shells/kills.rs"]
 mod kills;
-#[path = "shell/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
 #[path = "shells/limits.rs"]
 mod limits;
 #[path = "shells/logins.rs"]
 mod logins;
 #[path = "shells/masters.rs"]
 mod masters;
-mod processes;
 #[path = "shells/programs.rs"]
 mod programs;
 #[path = "shells/scene.rs"]

@@ -2,7 +2,7 @@
 //! shells print; what is left when a process is killed; servers that refuse; and what is said of a
 //! launch that fails.
 //!
-//! The servers are those of `tests/lab/sshd`, for which every address of 127.0.0.0/8 is a host of
+//! The servers are those of `libi-testkit/labs/sshd`, for which every address of 127.0.0.0/8 is a host of
 //! its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,31 +10,10 @@
 mod failures;
 #[path = "sshd/kills.rs"]
 mod kills;
-#[path = "lab/mod.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
-#[path = "cases/launching.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod launching;
 #[path = "sshd/limits.rs"]
 mod limits;
-#[path = "local/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod local;
-#[path = "remote/operations.rs"]
-mod operations;
-#[path = "member/play.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod play;
-#[path = "cases/playing.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod playing;
-mod processes;
 #[path = "sshd/shells.rs"]
 mod shells;
-#[path = "remote/table.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod table;
 #[path = "sshd/talking.rs"]
 mod talking;
 

@@ -1,12 +1,11 @@
 //! `libi-ffi/symbols.txt` is what `liblibi.so` exports, and that is what the headers declare.
 
-#[allow(dead_code, unreachable_pub, reason = "it is shared")]
-mod native;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use libi_testkit::native;
 
 /// What `nm` says that a file defines for others.
 fn exported(library: &Path) -> BTreeSet<String> {

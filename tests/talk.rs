@@ -6,14 +6,9 @@
 //! exits with a status other than 0.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "local/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
-mod processes;
-
 use libi::{Bytes, CommError, Exit, FrontEnd, HostList, LaunchOptions, Progress, Session, Stream};
 
-use lab::*;
+use libi_testkit::local::*;
 
 /// Host lists of 1, 2, 5, 16 and 33 members: on one host, on many, and on many with several each.
 const SHAPES: [&str; 10] =

@@ -7,23 +7,10 @@
 
 #[path = "trouble/fronts.rs"]
 mod fronts;
-#[path = "local/lab.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod lab;
 #[path = "trouble/memory.rs"]
 mod memory;
-#[path = "member/play.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod play;
-mod processes;
-#[path = "local/roles.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod roles;
 #[path = "trouble/stopped.rs"]
 mod stopped;
-#[path = "member/stream.rs"]
-#[allow(dead_code, reason = "it is shared")]
-mod stream;
 #[path = "trouble/streams.rs"]
 mod streams;
 

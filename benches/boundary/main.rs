@@ -13,10 +13,6 @@
 //! sizes of what is installed.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
-#[path = "../../tests/native/mod.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is shared")]
-mod native;
-
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use libi::{Bytes, Distribution, FrontEnd, LaunchOptions, Member, Rank, Session};
 
-use native::Link;
+use libi_testkit::native;
+use libi_testkit::native::Link;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const TIMES: usize = 2_000;

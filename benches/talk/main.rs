@@ -1,7 +1,7 @@
 //! How fast members communicate over the launch tree on this machine, compared with the bare cost
 //! of moving the same bytes through the same kinds of sockets in the same tree of processes.
 //!
-//! `cargo bench --features test-shell --bench talk [PART] [ROUNDS]` prints medians over rounds
+//! `cargo bench --bench talk [PART] [ROUNDS]` prints medians over rounds
 //! (default 5) with the minimum and the maximum. libi and the baseline alternate. The parts, all of
 //! them by default:
 //!

@@ -7,7 +7,8 @@ use libi::{
     Distribution, FrontEnd, LaunchOptions, LinkPolicy, LinkSecurity, OsBytes, Output, Session, Shell,
 };
 
-const SHELL: &str = env!("CARGO_BIN_EXE_libi-test-shell");
+use libi_testkit::programs;
+
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How hosts are reached.
@@ -42,7 +43,7 @@ impl Bench {
             // SAFETY: between launches this process has one thread.
             unsafe { std::env::set_var("LIBI_TEST_SHELL", &file) };
             lab = Some(directory);
-            options.backend = Some(Shell::new(OsBytes::try_from(SHELL).unwrap()).into());
+            options.backend = Some(Shell::new(OsBytes::try_from(programs::shell()).unwrap()).into());
             (options.links, options.link_security) = (LinkPolicy::Direct, *mode);
         }
         let front_end = FrontEnd::new().unwrap();

@@ -18,9 +18,6 @@
 //! data from every member stop where the memory of this machine would.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::time::Duration;
 
 use libi_comm::reduce::{Element, Op};
@@ -30,7 +27,7 @@ use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::{Agenda, MachineId as Id, Sim, StopReason, World};
 use libi_core::time::{Instant, Rounded};
 
-use common::shape::{Placement, Process, Shape, Tree};
+use libi_cases::shape::{Placement, Process, Shape, Tree};
 
 /// What a frame costs its sender and its receiver.
 const FRAME: Duration = Duration::from_micros(4);

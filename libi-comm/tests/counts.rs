@@ -1,8 +1,6 @@
 //! How many frames and bytes one collective call sends over each link.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::collections::{BTreeMap, VecDeque};
 
 use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Group, KeyScope};
@@ -10,7 +8,7 @@ use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 
-use common::shape::{Placement, Process, Shape, Tree};
+use libi_cases::shape::{Placement, Process, Shape, Tree};
 
 /// The processes of a session, and what is on its way between them.
 struct Wires {

@@ -1,8 +1,6 @@
 //! The cases with a thread per process, blocking calls, and queues in memory for links.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,9 +13,9 @@ use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
 
-use common::heap::Heap;
-use common::shape::Process;
-use common::{Oracle, Session};
+use libi_cases::heap::Heap;
+use libi_cases::shape::Process;
+use libi_cases::{Oracle, Session};
 
 /// What arrives at a process.
 enum Wire {
@@ -164,8 +162,8 @@ fn run(session: Session) {
 }
 
 fn every_case_of(file: &str) {
-    let (_, text) = common::FILES.into_iter().find(|(name, _)| *name == file).unwrap();
-    for session in common::sessions(text).unwrap().into_iter().filter(|session| session.size <= 33) {
+    let (_, text) = libi_cases::FILES.into_iter().find(|(name, _)| *name == file).unwrap();
+    for session in libi_cases::sessions(text).unwrap().into_iter().filter(|session| session.size <= 33) {
         let name = session.name.clone();
         let ran = thread::spawn(move || run(session)).join();
         assert!(ran.is_ok(), "{file}, {name}");

@@ -336,7 +336,7 @@ fn secret(options: &LaunchOptions) -> Result<Option<CarriedSecret>, Error> {
     }
     let mut bytes = [0; Entropy::LEN];
     fill_randomly(&mut bytes)?;
-    #[cfg(feature = "test-shell")]
+    #[cfg(feature = "test-secret")]
     crate::testing::note_secret(&bytes);
     Ok(Some(CarriedSecret(Secret::new(Entropy::new(&mut bytes)))))
 }

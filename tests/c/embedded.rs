@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crate::native::{Link, compile, run};
+use libi_testkit::native::{Link, compile, run};
+use libi_testkit::programs;
 
 /// Runs one function of the program.
 fn play(what: &str) {
     let program = compile(what, &["tests/c/embedded/embedded.c"], Link::Shared, &["-lpthread"]);
-    let ended = run(&program, &[env!("CARGO_BIN_EXE_libi-test-member"), what], Duration::from_secs(100));
+    let ended = run(&program, &[programs::member(), what], Duration::from_secs(100));
     let said = format!("{what}: as it should be\n");
     assert_eq!((ended.code, ended.out), (Some(0), said), "{}", ended.err);
     std::fs::remove_file(&program).unwrap();

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::native::{
+use libi_testkit::native::{
     Link, SANITIZERS, VALGRIND, compile, is_valgrind_asked_for, run_command, scratch, without_job,
 };
+use libi_testkit::programs;
 
 const SOURCES: [&str; 6] = [
     "tests/c/front/front.c",
@@ -23,7 +24,7 @@ fn play(name: &str, link: Link, flags: &[&str], command: impl FnOnce(&Path) -> C
     let program = compile(name, &SOURCES, link, &flags);
     let directory = scratch().join(format!("{name}.{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let (member, shell) = (env!("CARGO_BIN_EXE_libi-test-member"), env!("CARGO_BIN_EXE_libi-test-shell"));
+    let (member, shell) = (programs::member(), programs::shell());
     let mut command = command(&program);
     without_job(command.args([member, shell]).arg(&directory));
     let ended = run_command(&mut command, Duration::from_secs(200));

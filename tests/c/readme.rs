@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::native::{Link, compile, root, run_command, scratch};
+use libi_testkit::native::{Link, compile, root, run_command, scratch};
 
 #[test]
 fn the_program_of_the_documentation_greets_from_every_rank() {

@@ -3,14 +3,14 @@
 
 use libi::{FrontEnd, LinkPolicy, LinkSecurity, SessionId};
 
-use crate::launching::launches;
-use crate::playing::{Endings, play_front_end};
-use crate::testbed::{Testbed, direct};
+use libi_testkit::launching::launches;
+use libi_testkit::playing::{Endings, play_front_end};
+use libi_testkit::testbed::{Testbed, direct};
 
 /// Runs a part of all cases with up to 17 members, without those that are only about large data.
 fn play_remotely(links: LinkPolicy, mode: LinkSecurity) {
     for file in ["mixed", "p2p", "kvs", "collective"] {
-        let is_meant = |case: &crate::play::common::Session| {
+        let is_meant = |case: &libi_testkit::cases::Session| {
             let much = ["large", "long ones", "about 64 KiB"].iter().any(|name| case.name.contains(name));
             [3, 17].contains(&case.size) && case.present.len() == case.size as usize && !much
         };

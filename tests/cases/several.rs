@@ -5,12 +5,12 @@ use std::thread::scope;
 
 use libi::{FrontEnd, LaunchOptions, LinkPolicy, SessionId};
 
-use crate::launching::{Launch, launches};
-use crate::local::{Lab, MARK, SOON};
-use crate::play::common::Session;
-use crate::play::play_well;
-use crate::playing::{Endings, play_front_end};
-use crate::testbed::Testbed;
+use libi_testkit::cases::Session;
+use libi_testkit::launching::{Launch, launches};
+use libi_testkit::local::{Lab, MARK, SOON};
+use libi_testkit::play::play_well;
+use libi_testkit::playing::{Endings, play_front_end};
+use libi_testkit::testbed::Testbed;
 
 /// The launch of this size that runs the most cases of a file.
 fn launch_of(file: &str, size: u32) -> Launch {
@@ -42,7 +42,7 @@ fn sessions_talk_before_during_and_after_the_talk_of_others() {
     let first = start(&mail, 1, &mail.words(), &there);
     let second = start(&exchange, 2, &exchange.words(), &here);
     let third = start(&keys, 3, &["join".to_owned(), "talk:endless:100000".to_owned()], &there);
-    third.wait_up(crate::testbed::TIMEOUT).unwrap();
+    third.wait_up(libi_testkit::testbed::TIMEOUT).unwrap();
     scope(|scope| {
         let beside = scope.spawn(|| part(1..mixed.sessions.len() - 1));
         let mail = scope.spawn(|| play_front_end(&mail, &first));

@@ -4,7 +4,7 @@
 use libi::{Cause, Error, FrontEnd, LinkPolicy, Policy};
 use libi_core::plan;
 
-use crate::testbed::{Testbed, follow, is_root, launch, members, soon};
+use libi_testkit::testbed::{Testbed, follow, is_root, launch, members, soon};
 
 /// All hosts but the first, which the front end launches.
 const CUT_OFF: [&str; 4] = [

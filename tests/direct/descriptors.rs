@@ -8,7 +8,7 @@ use std::process::Command;
 use libi::{Cause, Error, FrontEnd, LaunchOptions, LinkPolicy, Policy, Progress, Rules};
 use libi_core::plan::{Shape, Strategy};
 
-use crate::testbed::{Testbed, direct, follow, launch};
+use libi_testkit::testbed::{Testbed, direct, follow, launch};
 
 /// Set in the process that runs a test under its limit.
 const LIMITED: &str = "LIBI_TEST_LIMITED";

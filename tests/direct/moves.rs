@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use libi::{Event, Exit, FrontEnd, LinkPolicy, LinkSecurity, Rank};
 
-use crate::lab::eventually;
-use crate::testbed::{Testbed, direct, follow, is_root, launch, shut_down, sockets_of, tcp_sockets};
+use libi_testkit::shell::eventually;
+use libi_testkit::testbed::{Testbed, direct, follow, is_root, launch, shut_down, sockets_of, tcp_sockets};
 
 /// 5 MB, every line of which differs from the others.
 const LINES: usize = 700_000;
@@ -104,13 +104,13 @@ fn no_process_listens_if_links_are_channels() {
     let front = FrontEnd::new().unwrap();
     let began = Instant::now();
     let session = front.start_all(
-        &[crate::testbed::members("n[0-7]:2", &["join", "wait"])],
+        &[libi_testkit::testbed::members("n[0-7]:2", &["join", "wait"])],
         &testbed.options(LinkPolicy::Channel),
     );
     let session = session.unwrap().remove(0);
     while session.report().is_none() {
         assert!(testbed.listeners().is_empty(), "{:?}", testbed.listeners());
-        assert!(began.elapsed() < crate::testbed::TIMEOUT);
+        assert!(began.elapsed() < libi_testkit::testbed::TIMEOUT);
     }
     assert!(session.report().unwrap().is_up());
     assert!(testbed.listeners().is_empty(), "{:?}", testbed.listeners());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use libi::{FrontEnd, LinkPolicy, LinkSecurity};
 
 use crate::packets::{Tap, shows};
-use crate::testbed::{Testbed, direct, follow, is_root, launch, members, soon};
+use libi_testkit::testbed::{Testbed, direct, follow, is_root, launch, members, soon};
 
 /// 64 bytes that occur nowhere else.
 fn marker(mode: LinkSecurity) -> String {

@@ -13,7 +13,7 @@ use libi_core::secure::{AwaitReply, Entropy, LinkKey, OPENING_LEN, Parent, Secre
 use libi_core::wire;
 
 use crate::packets::{Tap, payload};
-use crate::testbed::{Testbed, direct, follow, is_root, launch, members, sockets_of, soon};
+use libi_testkit::testbed::{Testbed, direct, follow, is_root, launch, members, sockets_of, soon};
 
 /// How long a stranger may stay, and what a busy machine may add.
 const GONE_AFTER: Duration = Duration::from_secs(15);

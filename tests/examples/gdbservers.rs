@@ -4,8 +4,8 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::native::{self, Link};
 use crate::play::{Play, SOON, TIMEOUT, example, head, without_numbers};
+use libi_testkit::native::{self, Link};
 
 const SOURCE: &str = "c/gdbservers.c";
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use libi_core::sim::rng::Rng;
 
-use crate::native::Link;
 use crate::play::{Play, example, shell};
+use libi_testkit::native::Link;
 
 const OVERLAY: &str = "cpp/topology_exchange.cpp";
 

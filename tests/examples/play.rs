@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::native::{self, Link};
-use crate::processes;
+use libi_testkit::native::{self, Link};
+use libi_testkit::processes;
 
 /// How long an example may take, on a machine that does much else.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);

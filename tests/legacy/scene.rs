@@ -13,8 +13,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::lab::{Sshd, within};
-use crate::native::{self, Ended, Link};
+use libi_testkit::labs::{Sshd, within};
+use libi_testkit::native::{self, Ended, Link};
+use libi_testkit::programs;
 
 /// How long a front end may take where much else goes on.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
@@ -58,7 +59,7 @@ impl Ground {
         let ground = Self::new("shell", ["n0", "n1", "n2", "n3"], program(Link::Static));
         let file = ground.place.0.join("config");
         fs::write(&file, format!("locks .\nlog log\n{config}\n")).unwrap();
-        let shell = env!("CARGO_BIN_EXE_libi-test-shell");
+        let shell = programs::shell();
         ground.with("LIBI_TEST_SHELL", file.to_str().unwrap()).with("XPLAT_RSH", shell)
     }
 

@@ -3,7 +3,7 @@
 
 use libi::{Error, Exit, FrontEnd, LaunchOptions, Rank, Session, Stage};
 
-use super::lab::*;
+use libi_testkit::local::*;
 
 fn up(front: &FrontEnd, lab: &Lab, hosts: &str, words: &[&str]) -> Session {
     launch(front, lab.members(hosts, words))

@@ -7,7 +7,7 @@ use libi::{
     Stage,
 };
 
-use super::lab::*;
+use libi_testkit::local::*;
 
 fn quickly() -> LaunchOptions {
     let rules = Rules { attempts: 1, ..Rules::default() };

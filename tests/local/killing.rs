@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use libi_core::sim::rng::Rng;
 
-use super::lab::*;
-use super::roles::Front;
+use libi_testkit::local::*;
+use libi_testkit::roles::Front;
 
 const HOSTS: &str = "a[1-64]";
 const MEMBERS: usize = 128;

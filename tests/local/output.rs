@@ -4,8 +4,8 @@ use std::fs;
 
 use libi::{Event, Exit, FrontEnd, LaunchOptions, Output, Stream};
 
-use super::lab::*;
-use super::roles::plays_alone;
+use libi_testkit::local::*;
+use libi_testkit::roles::plays_alone;
 
 #[test]
 fn lines_of_concurrent_ranks_are_not_torn() {

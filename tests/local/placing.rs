@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use libi::{Event, Exit, FrontEnd, LaunchOptions, Progress, Session, SessionId, Stage};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::lab::*;
+use libi_testkit::local::*;
 
 const SAY_AND_FINISH: [&str; 3] = ["join", "out:{rank} of {size} on {host}", "finish:30000"];
 
@@ -37,7 +37,7 @@ fn distributions_of_one_session_keep_their_program_arguments_variables_and_direc
     let first = lab.members("a:2,b", &tell("out:one")).env("FIRST", "1").env("BOTH", "of the first");
     let second = lab.members("b:2,c,a", &tell("out:two")).env("SECOND", "2").env("BOTH", "of the second");
     let second = second.current_dir("/");
-    let third = lab.program("/bin/sh", "c,d", &["-c", "cd /tmp; exec \"$0\" \"$@\"", MEMBER]);
+    let third = lab.program("/bin/sh", "c,d", &["-c", "cd /tmp; exec \"$0\" \"$@\"", member()]);
     let third = third.args(tell("out:three"));
     let session = launch_with(&front, &[first, second, third], &LaunchOptions::local());
     let heard = Heard::all(&front);

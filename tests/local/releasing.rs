@@ -2,8 +2,8 @@
 
 use libi::{Exit, FrontEnd, Stage};
 
-use super::lab::*;
-use super::roles::Front;
+use libi_testkit::local::*;
+use libi_testkit::roles::Front;
 
 /// What a detached member does: it prints much to both streams on request, and reports that it
 /// could.

@@ -4,13 +4,13 @@
 
 use libi::{Exit, FrontEnd, LaunchOptions, LaunchProgress};
 
-use super::lab::*;
-use super::roles::plays_alone;
+use libi_testkit::local::*;
+use libi_testkit::roles::plays_alone;
 
 /// Prints something before it continues as a test member.
 fn shell_then_member(lab: &Lab, hosts: &str, script: &str, words: &[&str]) -> libi::Distribution {
     let script = format!("{script}; exec \"$0\" \"$@\"");
-    lab.program("/bin/sh", hosts, &["-c", &script, MEMBER]).args(words)
+    lab.program("/bin/sh", hosts, &["-c", &script, member()]).args(words)
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn variables_are_in_place_before_the_program_is_loaded() {
 fn arguments_arrive_as_they_are_and_programs_are_found_in_the_search_path() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let text = "out: '\"$HOME\" * \\ \t é ";
-    let member = std::path::Path::new(MEMBER);
+    let member = std::path::Path::new(member());
     let name = member.file_name().unwrap().to_str().unwrap();
     let members = lab.program(name, "a:2,b:2", &["join", text, "finish:30000"]);
     let members = members.env("PATH", format!("/nonexistent:{}", member.parent().unwrap().display()));
@@ -121,7 +121,7 @@ fn no_signal_is_blocked_or_ignored_in_what_is_launched() {
 fn a_member_behind_a_shell_that_waits_for_it_is_a_member_with_the_status_of_the_shell() {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let behind = |words: &[&str]| {
-        let script = ["-c", "\"$0\" \"$@\"; exit 9", MEMBER];
+        let script = ["-c", "\"$0\" \"$@\"; exit 9", member()];
         lab.program("/bin/sh", "a:2,b[1-3]:2", &script).args(words)
     };
     let session = launch(&front, behind(&["join", "out:{rank}", "finish:30000", "exit:5"]));

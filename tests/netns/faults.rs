@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use libi::{Cause, Exit, FrontEnd, LinkPolicy, Phase, Rules, Session, Stream};
 
-use crate::lab::netns::{ALL, Network};
-use crate::lab::{Marked, within};
-use crate::local::{Heard, launch_with};
 use crate::{TIMEOUT, options};
+use libi_testkit::labs::netns::{ALL, Network};
+use libi_testkit::labs::{Marked, within};
+use libi_testkit::local::{Heard, launch_with};
 
 const SILENCE: Duration = Duration::from_secs(4);
 const GRACE: Duration = Duration::from_secs(1);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use libi::{Exit, FrontEnd, LaunchReport, Policy};
 
-use crate::lab::Marked;
-use crate::lab::netns::Network;
-use crate::local::{Heard, launch_with};
 use crate::options;
+use libi_testkit::labs::Marked;
+use libi_testkit::labs::netns::Network;
+use libi_testkit::local::{Heard, launch_with};
 
 /// Only the front end may log in.
 const FRONT_ALONE: &str = "AllowUsers libi-net@10.77.0.1";

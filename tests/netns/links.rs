@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use libi::{FrontEnd, LinkPolicy};
 
-use crate::lab::netns::{ALL, Network};
-use crate::lab::{Marked, within};
-use crate::local::{Heard, launch_with};
-use crate::{TIMEOUT, operations, options};
+use crate::{TIMEOUT, options};
+use libi_testkit::labs::netns::{ALL, Network};
+use libi_testkit::labs::{Marked, within};
+use libi_testkit::local::{Heard, launch_with};
+use libi_testkit::operations;
 
 /// How long a host tries to connect to its launcher.
 const DIALLING: Duration = Duration::from_secs(3);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use libi::LinkPolicy;
 
-use crate::lab::netns::Network;
-use crate::{operations, options};
+use crate::options;
+use libi_testkit::labs::netns::Network;
+use libi_testkit::operations;
 
 /// How long a packet takes from any host to any other.
 const FAR: Duration = Duration::from_millis(20);

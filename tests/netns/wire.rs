@@ -3,8 +3,8 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::lab::netns::Network;
-use crate::lab::within;
+use libi_testkit::labs::netns::Network;
+use libi_testkit::labs::within;
 
 /// How long a connection to a host takes: one round trip. The shortest of many, because the machine
 /// is shared.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::native;
+use libi_testkit::native;
 
 /// One run of a program. The working directory holds all programs, so one can launch another by a path
 /// such as `c/hosts`.

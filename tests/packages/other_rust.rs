@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use libi_testkit::native;
+
 use crate::tree::Tree;
-use crate::{enabled, native, run_successfully};
+use crate::{enabled, run_successfully};
 
 /// Links a program with all objects of both libraries, so that duplicate symbols are errors.
 fn link(tree: &Tree, ours: &Path, other: &Path, program: &Path) -> Command {

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use libi_testkit::native;
+
 use crate::examples::{self, RUNS};
 use crate::tree::Tree;
-use crate::{TIMEOUT, enabled, native, run_successfully};
+use crate::{TIMEOUT, enabled, run_successfully};
 
 /// How long an example may take.
 const SHORT: Duration = Duration::from_secs(120);

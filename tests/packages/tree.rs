@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{TIMEOUT, enabled, native, run_successfully};
+use libi_testkit::native;
+
+use crate::{TIMEOUT, enabled, run_successfully};
 
 /// Debian's library directory.
 fn multiarch() -> String {

@@ -3,8 +3,10 @@
 use std::fs;
 use std::process::Command;
 
+use libi_testkit::native;
+
 use crate::tree::Tree;
-use crate::{enabled, native, run_successfully};
+use crate::{enabled, run_successfully};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

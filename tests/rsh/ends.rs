@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use libi::{Cause, Error, Exit, FrontEnd, LinkPolicy, ShellError};
 use libi_core::plan::Strategy;
 
-use crate::lab::{Marked, Rshd, within};
-use crate::local::{Heard, launch_with};
 use crate::options;
+use libi_testkit::labs::{Marked, Rshd, within};
+use libi_testkit::local::{Heard, launch_with};
 
 /// What leaders do, and how they end by it.
 const ENDS: &[(&[&str], Exit)] = &[
@@ -66,7 +66,7 @@ fn a_program_that_leaves_something_behind_which_holds_the_connection_has_ended_a
     assert_eq!(failure.shell_error(), None);
     // It is waited for for a second, not as long as what holds it.
     assert!(began.elapsed() < Duration::from_secs(30), "{report}");
-    mark.processes().iter().for_each(crate::lab::Process::kill);
+    mark.processes().iter().for_each(libi_testkit::labs::Process::kill);
     drop(front);
     mark.nothing_is_left();
 }
@@ -83,7 +83,7 @@ fn a_connection_that_is_cut_is_told_from_a_program_that_ends() {
         let command = String::from_utf8_lossy(&command).into_owned();
         command.starts_with("rsh\0") && command.contains("\x00127.0.1.2\0")
     };
-    let pids: Vec<i32> = crate::processes::all().filter(is_called).collect();
+    let pids: Vec<i32> = libi_testkit::processes::all().filter(is_called).collect();
     assert_eq!(pids.len(), 1, "{pids:?}");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pids[0]), nix::sys::signal::Signal::SIGKILL).unwrap();
     let (mut exit, mut lost) = (None, None);

@@ -12,9 +12,9 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
 };
 
-use crate::lab::{Marked, Rshd, within};
 use crate::options;
-use crate::table::{Fake, HELLO_TIMEOUT, Row, keep, play};
+use libi_testkit::labs::{Marked, Rshd, within};
+use libi_testkit::table::{Fake, HELLO_TIMEOUT, Row, keep, play};
 
 fn row<'a>(what: &'a str, backend: Backend, says: &'a [&'a str]) -> Row<'a> {
     Row::new(what, "127.0.1.5", backend, says)

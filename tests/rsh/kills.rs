@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use libi::{FrontEnd, Policy};
 
-use crate::lab::{MARK, Marked, Process, Rshd, within};
 use crate::options;
+use libi_testkit::labs::{MARK, Marked, Process, Rshd, within};
 
 const HOSTS: usize = 12;
 const LIST: &str = "127.0.1.[1-12]:2";

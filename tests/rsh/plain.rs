@@ -7,9 +7,9 @@ use std::thread::ThreadId;
 
 use libi::{Backend, Error, Exit, FrontEnd, OsBytes, Rsh, Shell};
 
-use crate::lab::{Marked, Rshd};
-use crate::local::{Heard, launch_with};
 use crate::options;
+use libi_testkit::labs::{Marked, Rshd};
+use libi_testkit::local::{Heard, launch_with};
 
 /// What each thread was warned of.
 static WARNINGS: Mutex<Vec<(ThreadId, String)>> = Mutex::new(Vec::new());

@@ -3,10 +3,10 @@
 use libi::{Exit, FrontEnd, LinkPolicy, Stream};
 use libi_core::plan::Strategy;
 
-use crate::lab::{Marked, Rshd};
-use crate::local::{Heard, launch_with};
-use crate::operations;
 use crate::options;
+use libi_testkit::labs::{Marked, Rshd};
+use libi_testkit::local::{Heard, launch_with};
+use libi_testkit::operations;
 
 const HOSTS: &str = "127.0.1.[1-16]:2";
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use libi::{Cause, FrontEnd};
 use libi_core::sim::rng::Rng;
 
-use crate::lab::eventually;
 use crate::scene::{MARK, Outcome, Process, Scene, What, members, options, seeded};
+use libi_testkit::shell::eventually;
 
 const HOSTS: usize = 24;
 const LIST: &str = "n[00-23]:2";

@@ -4,7 +4,9 @@ use std::process::Command;
 
 use libi::{Backend, Distribution, Exit, FrontEnd, LaunchOptions, OsBytes, Policy, ShellError};
 
-use crate::scene::{MEMBER, Scene};
+use libi_testkit::programs;
+
+use crate::scene::Scene;
 
 /// These options, with a remote shell that starts in another directory than this test.
 fn elsewhere(options: LaunchOptions) -> LaunchOptions {
@@ -17,7 +19,7 @@ fn elsewhere(options: LaunchOptions) -> LaunchOptions {
 /// The path of the test's members, relative to the current directory.
 fn relative_member() -> String {
     let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "../").collect::<String>();
-    format!("./{up}{}", MEMBER.trim_start_matches('/'))
+    format!("./{up}{}", programs::member().trim_start_matches('/'))
 }
 
 #[test]

@@ -15,10 +15,10 @@ use libi_core::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::lab::{Lab, SHELL, eventually};
-use crate::processes;
+use libi_testkit::processes;
+use libi_testkit::programs;
+use libi_testkit::shell::{Lab, eventually};
 
-pub(crate) const MEMBER: &str = env!("CARGO_BIN_EXE_libi-test-member");
 pub(crate) const MARK: &str = "LIBI_TEST_MARK";
 /// How much later than its deadline a report may come on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
@@ -150,7 +150,7 @@ impl Scene {
 /// Rules with which a bad host costs seconds, not minutes.
 pub(crate) fn options(lab: &Path, mark: &str) -> LaunchOptions {
     let words = [format!("LIBI_TEST_SHELL={}", lab.join("config").display()), format!("{MARK}={mark}")];
-    let words = words.iter().map(String::as_str).chain([SHELL]);
+    let words = words.iter().map(String::as_str).chain([programs::shell()]);
     let shell = Shell { args: words.map(word).collect(), ..Shell::new(word("env")) };
     let millis = Duration::from_millis;
     let rules = Rules {
@@ -174,7 +174,7 @@ pub(crate) fn options(lab: &Path, mark: &str) -> LaunchOptions {
 }
 
 pub(crate) fn members(hosts: &str, words: &[&str]) -> Distribution {
-    Distribution::new(MEMBER).args(words).hosts(hosts)
+    Distribution::new(programs::member()).args(words).hosts(hosts)
 }
 
 /// What is drawn by chance depends on the seed alone, which is printed: `LIBI_SEED` replays it.
@@ -196,8 +196,8 @@ impl Process {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
         let what = match variables.get("LIBI_LINK") {
-            _ if command.starts_with(SHELL) => What::Shell,
-            Some(&"stdio") if command.starts_with(MEMBER) => What::Leader,
+            _ if command.starts_with(programs::shell()) => What::Shell,
+            Some(&"stdio") if command.starts_with(programs::member()) => What::Leader,
             _ => What::Other,
         };
         let host = variables.get("LIBI_TEST_SHELL_HOST").copied().unwrap_or("front").to_owned();

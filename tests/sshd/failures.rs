@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use libi::{Backend, OsBytes, Shell};
 
-use crate::lab::Sshd;
-use crate::table::{Fake, Row, keep, play};
+use libi_testkit::labs::Sshd;
+use libi_testkit::table::{Fake, Row, keep, play};
 
 fn row<'a>(what: &'a str, backend: Backend, says: &'a [&'a str]) -> Row<'a> {
     Row::new(what, "n5", backend, says)

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use libi::{FrontEnd, Policy};
 
-use crate::lab::{MARK, Marked, Process, Sshd, within};
-use crate::local::{Heard, launch_with, status};
 use crate::options;
+use libi_testkit::labs::{MARK, Marked, Process, Sshd, within};
+use libi_testkit::local::{Heard, launch_with, status};
 
 const HOSTS: usize = 24;
 const LIST: &str = "n[0-23]:2";

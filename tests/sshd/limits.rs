@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use libi::{Exit, FrontEnd, Policy};
 
-use crate::lab::{Marked, Sshd};
-use crate::local::Heard;
 use crate::options;
+use libi_testkit::labs::{Marked, Sshd};
+use libi_testkit::local::Heard;
 
 #[test]
 fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no_more() {

@@ -2,9 +2,9 @@
 
 use libi::{Exit, FrontEnd, LinkPolicy, Stream};
 
-use crate::lab::{Marked, Sshd};
-use crate::local::{Heard, launch_with};
 use crate::options;
+use libi_testkit::labs::{Marked, Sshd};
+use libi_testkit::local::{Heard, launch_with};
 
 /// A login shell, the file that it reads whenever it is called, and something noisy to be in there.
 const SHELLS: &[(&str, &str, &str, &str)] = &[

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use libi::{FrontEnd, LinkPolicy, SessionId};
 
-use crate::lab::{MARK, Marked, Sshd};
-use crate::launching::{Launch, launches};
-use crate::local::launch_with;
-use crate::operations;
 use crate::options;
-use crate::play::common::Session;
-use crate::playing::{Endings, play_front_end};
+use libi_testkit::cases::Session;
+use libi_testkit::labs::{MARK, Marked, Sshd};
+use libi_testkit::launching::{Launch, launches};
+use libi_testkit::local::launch_with;
+use libi_testkit::operations;
+use libi_testkit::playing::{Endings, play_front_end};
 
 fn all_operations_come_out(links: LinkPolicy) {
     let Some(lab) = Sshd::up() else { return };

@@ -1,8 +1,8 @@
 //! The front end is killed during a large transfer.
 
-use crate::lab::*;
-use crate::roles::Front;
 use crate::{moments, seeded};
+use libi_testkit::local::*;
+use libi_testkit::roles::Front;
 
 /// A leader and another member on each host.
 const HOSTS: &str = "a[1-3]";

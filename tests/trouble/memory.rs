@@ -2,7 +2,7 @@
 
 use libi::{Exit, FrontEnd, LaunchOptions, Stream};
 
-use crate::lab::*;
+use libi_testkit::local::*;
 
 #[test]
 fn a_gather_of_a_megabyte_each_costs_forwarding_members_little_memory() {

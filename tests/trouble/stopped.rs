@@ -2,7 +2,7 @@
 
 use libi::{Exit, FrontEnd, LaunchOptions, Session, Stream};
 
-use crate::lab::*;
+use libi_testkit::local::*;
 
 /// Hosts whose leaders have no hosts below them, apart from the master.
 const HOSTS: &str = "a:3,b,c:2";

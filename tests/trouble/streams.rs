@@ -9,10 +9,10 @@ use libi::{Exit, FrontEnd, LaunchOptions, Stream};
 use libi_core::plan::Strategy;
 use libi_core::sim::rng::Rng;
 
-use crate::lab::*;
-use crate::play::play;
-use crate::stream::drawn;
 use crate::{moments, seeded};
+use libi_testkit::local::*;
+use libi_testkit::play::play;
+use libi_testkit::stream::drawn;
 
 const STEPS: usize = 150;
 

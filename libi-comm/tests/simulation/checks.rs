@@ -8,10 +8,10 @@ use libi_core::ids::Rank;
 use libi_core::sim::{MachineId as Id, Sim};
 use libi_core::time::Instant;
 
-use crate::common::step::Step;
 use crate::member::{Ending, Member, Record};
 use crate::scenario::LONG;
 use crate::world::Cluster;
+use libi_cases::step::Step;
 
 /// Checks everything.
 pub(crate) fn all(sim: &Sim<Cluster>) -> Result<(), String> {

@@ -6,8 +6,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod checks;
-#[path = "../common/mod.rs"]
-mod common;
 mod member;
 mod scenario;
 mod world;
@@ -18,7 +16,7 @@ use std::sync::Arc;
 use libi_core::sim::{Sim, StopReason};
 use libi_core::time::Instant;
 
-use common::Session;
+use libi_cases::Session;
 use scenario::Scenario;
 use world::Cluster;
 
@@ -85,9 +83,9 @@ cases! {
 }
 
 fn every_case_of(file: &str) {
-    let (_, text) = common::FILES.into_iter().find(|(name, _)| *name == file).unwrap();
+    let (_, text) = libi_cases::FILES.into_iter().find(|(name, _)| *name == file).unwrap();
     let seeds = if std::env::var_os("LIBI_SEEDS").is_some() { 0..5 } else { 0..1 };
-    for (nth, session) in common::sessions(text).unwrap().into_iter().enumerate() {
+    for (nth, session) in libi_cases::sessions(text).unwrap().into_iter().enumerate() {
         for seed in seeds.clone().map(|seed| seed * 1_000 + nth as u64) {
             if let Err(wrong) = run(session.clone(), Scenario::healthy(seed)) {
                 panic!("{file}, {}, seed {seed}: {wrong}", session.name);

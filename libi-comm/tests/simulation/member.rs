@@ -8,7 +8,7 @@ use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::MachineId as Id;
 use libi_core::time::Instant;
 
-use crate::common::shape::Process;
+use libi_cases::shape::Process;
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use libi_comm::{Address, KeyScope};
 use libi_core::ids::Rank;
 use libi_core::sim::rng::Rng;
 
-use crate::common::Session;
-use crate::common::data::{Formula, Lengths};
-use crate::common::shape::{Placement, Shape, Tree};
-use crate::common::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
+use libi_cases::Session;
+use libi_cases::data::{Formula, Lengths};
+use libi_cases::shape::{Placement, Shape, Tree};
+use libi_cases::step::{CustomFn, KeyOwner, Pattern, ReduceBy, Step};
 
 /// The default timeout of a call: longer than anything takes that ends at all.
 pub(crate) const LONG: Duration = Duration::from_secs(3_600);

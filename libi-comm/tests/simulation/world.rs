@@ -16,11 +16,11 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 
-use crate::common::heap::Heap;
-use crate::common::step::Step;
-use crate::common::{Oracle, Session};
 use crate::member::{Ending, Member, Record, Traffic, call_id, other_end, ring};
 use crate::scenario::Scenario;
+use libi_cases::heap::Heap;
+use libi_cases::step::Step;
+use libi_cases::{Oracle, Session};
 
 /// Something that happens to the session.
 #[derive(Debug)]

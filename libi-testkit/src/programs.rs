@@ -1,0 +1,83 @@
+//! Finds the programs that tests start: those of this crate, and `libi`.
+//!
+//! `LIBI_TEST_PROGRAMS` names the directory that has them; `.config/nextest.toml` sets it. Without it the
+//! first call in a process has cargo build them, with the profile of that process and into its target
+//! directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+const DIRECTORY: &str = "LIBI_TEST_PROGRAMS";
+
+/// The stand-in for ssh.
+pub fn shell() -> &'static str {
+    program("libi-testkit", "libi-test-shell")
+}
+
+/// The program that tests launch.
+pub fn member() -> &'static str {
+    program("libi-testkit", "libi-test-member")
+}
+
+/// The front end that tests kill.
+pub fn front() -> &'static str {
+    program("libi-testkit", "libi-test-front")
+}
+
+/// The virtual network.
+pub fn network() -> &'static str {
+    program("libi-testkit", "libi-test-network")
+}
+
+/// The root of the sources.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A directory for what tests make: that which cargo calls `CARGO_TARGET_TMPDIR`.
+pub fn scratch() -> &'static Path {
+    static MADE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let scratch = built().with_file_name("tmp");
+        std::fs::create_dir_all(&scratch).unwrap();
+        scratch
+    });
+    &MADE
+}
+
+/// The directory of the programs that were built with this one. It has the name of their profile.
+fn built() -> PathBuf {
+    let mut directory = std::env::current_exe().unwrap();
+    directory.pop();
+    if directory.ends_with("deps") {
+        directory.pop();
+    }
+    directory
+}
+
+fn program(package: &'static str, name: &'static str) -> &'static str {
+    static FOUND: Mutex<BTreeMap<&str, &str>> = Mutex::new(BTreeMap::new());
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    found.entry(name).or_insert_with(|| {
+        let directory = std::env::var_os(DIRECTORY).map_or_else(|| build(package), PathBuf::from);
+        let path = directory.join(name);
+        assert!(path.is_file(), "there is no {}", path.display());
+        path.into_os_string().into_string().unwrap().leak()
+    })
+}
+
+/// Has cargo build the programs of a package. Takes half a second where nothing has changed.
+fn build(package: &str) -> PathBuf {
+    let directory = built();
+    let profile = match directory.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        profile => profile,
+    };
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--package", package, "--bins", "--profile", profile]);
+    cargo.arg("--target-dir").arg(directory.parent().unwrap()).current_dir(root());
+    let status = cargo.status().unwrap();
+    assert!(status.success(), "the programs are not built: {cargo:?}");
+    directory
+}
