@@ -25,11 +25,13 @@
 //! The crates and their dependencies:
 //!
 //! ```text
-//!     libi (this crate: facade and command line)  <-  libi-ffi (C)
-//!       |                 |
-//!     libi-launch      libi-comm          independent of each other
-//!       |                 |
-//!     libi-core (pure)
+//!     libi-cli (the program)      libi-ffi (C)
+//!               \                  /
+//!                libi (this crate: facade and runtime)
+//!                  |             |
+//!            libi-launch     libi-comm           independent of each other
+//!                  |             |
+//!                 libi-core (pure)
 //! ```
 //!
 //! # Logging
@@ -45,8 +47,7 @@
 //! exchange or print are not logged.
 //!
 //! # Command line
-//! The program `libi` is built with the feature `cli`, which is off by default, so that embedding
-//! the library does not compile it.
+//! The program `libi` is the crate `libi-cli`, so that embedding the library does not compile it.
 #![deny(missing_docs)]
 
 mod engine;

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use libi_testkit::native;
 use libi_testkit::native::{Link, run_command};
+use libi_testkit::{native, programs};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -89,7 +89,7 @@ fn directory(name: &str) -> PathBuf {
 
 /// Runs a line by the shell with the programs that the tests have built.
 fn shell(line: &str, directory: &Path) -> native::Ended {
-    let programs = Path::new(env!("CARGO_BIN_EXE_libi")).parent().unwrap();
+    let programs = Path::new(programs::libi()).parent().unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("sh");
     command.arg("-c").arg(line).env("PATH", path).current_dir(directory);
@@ -98,7 +98,7 @@ fn shell(line: &str, directory: &Path) -> native::Ended {
 
 /// Where the tests have built the examples.
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_BIN_EXE_libi")).parent().unwrap().join("examples")
+    Path::new(programs::libi()).parent().unwrap().join("examples")
 }
 
 /// The example that a command runs by cargo, as the tests have built it.

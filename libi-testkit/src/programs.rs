@@ -11,6 +11,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 const DIRECTORY: &str = "LIBI_TEST_PROGRAMS";
 
+/// The program `libi`.
+pub fn libi() -> &'static str {
+    program("libi-cli", "libi")
+}
+
 /// The stand-in for ssh.
 pub fn shell() -> &'static str {
     program("libi-testkit", "libi-test-shell")

@@ -10,6 +10,7 @@ use libi::{Backend, Error, Exit, FrontEnd, OsBytes, Rsh, Shell};
 use crate::options;
 use libi_testkit::labs::{Marked, Rshd};
 use libi_testkit::local::{Heard, launch_with};
+use libi_testkit::programs;
 
 /// What each thread was warned of.
 static WARNINGS: Mutex<Vec<(ThreadId, String)>> = Mutex::new(Vec::new());
@@ -73,7 +74,7 @@ fn each_session_through_rsh_logs_one_warning_for_any_launcher() {
 }
 
 fn libi(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_libi")).args(words).output().unwrap()
+    Command::new(programs::libi()).args(words).output().unwrap()
 }
 
 #[test]

@@ -9,6 +9,7 @@ use libi::{Exit, FrontEnd, Policy};
 use crate::options;
 use libi_testkit::labs::{Marked, Sshd};
 use libi_testkit::local::Heard;
+use libi_testkit::programs;
 
 #[test]
 fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no_more() {
@@ -33,7 +34,7 @@ fn a_server_that_lets_few_begin_at_a_time_slows_a_launch_of_64_hosts_down_and_no
 fn a_low_process_limit_is_reported_soon_and_nothing_is_left() {
     let Some(lab) = Sshd::up() else { return };
     let libi = lab.path("libi");
-    std::fs::copy(env!("CARGO_BIN_EXE_libi"), &libi).unwrap();
+    std::fs::copy(programs::libi(), &libi).unwrap();
     std::fs::set_permissions(&libi, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mark = Marked::new();
     // Root may have as many as it likes.

@@ -73,7 +73,7 @@
 //!
 //! ```text
 //! for tree in greedy late; do for hosts in 1000 10000; do
-//!   cargo run --release --features cli -- simulate --hosts $hosts --tree $tree \
+//!   cargo run --release -p libi-cli -- simulate --hosts $hosts --tree $tree \
 //!       --seq 7ms --rem 172ms~50% --seed 0 --runs 20
 //! done; done
 //! ```

@@ -4,34 +4,10 @@
 //! The pages of the program come from its command-line definition, those of the C functions from
 //! `include/libi.h`.
 
-#![allow(dead_code, reason = "of the program only the command line is used")]
-
 mod c_pages;
 mod header;
 mod program_pages;
 mod roff;
-
-// The program's own modules: its command line is defined beside the code of each command.
-#[path = "../../../src/bin/libi/backend.rs"]
-mod backend;
-#[path = "../../../src/bin/libi/command.rs"]
-mod command;
-#[path = "../../../src/bin/libi/doctor/mod.rs"]
-mod doctor;
-#[path = "../../../src/bin/libi/hosts.rs"]
-mod hosts;
-#[path = "../../../src/bin/libi/output.rs"]
-mod output;
-#[path = "../../../src/bin/libi/plan.rs"]
-mod plan;
-#[path = "../../../src/bin/libi/run/mod.rs"]
-mod run;
-#[path = "../../../src/bin/libi/simulate.rs"]
-mod simulate;
-#[path = "../../../src/bin/libi/trace/mod.rs"]
-mod trace;
-#[path = "../../../src/bin/libi/units.rs"]
-mod units;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,11 +2,9 @@
 
 use std::io;
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::Page;
-use crate::command::Cli;
 
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/libi"),
@@ -17,7 +15,7 @@ const COMPLETIONS: [(Shell, &str); 3] = [
 /// `libi(1)`, a page per command such as `libi-run(1)`, and the completions.
 pub(crate) fn all() -> io::Result<Vec<Page>> {
     // Rendered at a fixed width: the terminal of the build must not matter.
-    let mut program = Cli::command().disable_help_subcommand(true).term_width(80);
+    let mut program = libi_cli::command_line().disable_help_subcommand(true).term_width(80);
     program.build();
     let mut pages = vec![("man/man1/libi.1".into(), page(&program)?)];
     for command in program.get_subcommands() {
@@ -28,7 +26,7 @@ pub(crate) fn all() -> io::Result<Vec<Page>> {
     }
     for (shell, path) in COMPLETIONS {
         let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), "libi", &mut script);
+        clap_complete::generate(shell, &mut libi_cli::command_line(), "libi", &mut script);
         pages.push((path.into(), script));
     }
     Ok(pages)

@@ -32,7 +32,7 @@ fn every_command_has_a_page_with_all_its_options() {
     let directory = generated("commands");
     let main = read(&directory, "man/man1/libi.1");
     let commands = ["run", "doctor", "plan", "simulate", "hosts", "trace"];
-    let definition = fs::read_to_string(format!("{ROOT}/src/bin/libi/command.rs")).unwrap();
+    let definition = fs::read_to_string(format!("{ROOT}/libi-cli/src/command.rs")).unwrap();
     assert_eq!(
         definition.matches("    #[command(after_help").count(),
         commands.len(),
@@ -43,7 +43,7 @@ fn every_command_has_a_page_with_all_its_options() {
         let page = read(&directory, &format!("man/man1/libi-{command}.1"));
         let source = [format!("{command}.rs"), format!("{command}/mod.rs")]
             .iter()
-            .find_map(|file| fs::read_to_string(format!("{ROOT}/src/bin/libi/{file}")).ok());
+            .find_map(|file| fs::read_to_string(format!("{ROOT}/libi-cli/src/{file}")).ok());
         for option in long_options(&source.unwrap()) {
             assert!(page.contains(&option.replace('-', "\\-")), "--{option} is not in libi-{command}(1)");
         }

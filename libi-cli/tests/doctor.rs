@@ -250,7 +250,7 @@ fn verbose_ssh(lab: &Lab, transcript: &str) -> String {
     lab.0.join("bin/ssh").to_str().unwrap().to_owned()
 }
 
-const TRANSCRIPT: &str = include_str!("../libi-launch/src/transcript/recordings/9.2-works.txt");
+const TRANSCRIPT: &str = include_str!("../../libi-launch/src/transcript/recordings/9.2-works.txt");
 
 #[test]
 fn ssh_debug_output_is_reported() {

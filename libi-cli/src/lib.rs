@@ -1,5 +1,6 @@
 //! The program `libi`: launches programs, examines hosts, plans and simulates launches, expands
-//! host lists, and explains recorded launches.
+//! host lists, and explains recorded launches. A library, so that its manual pages are generated from
+//! its command line.
 //!
 //! Results go to standard output, with `--json` as one document; diagnostics go to standard error.
 //! Exit statuses: 0 success, 1 a member failed, 2 the command line or its input is invalid, 3 the
@@ -18,12 +19,14 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::command::{Cli, Command};
 use crate::output::CliError;
 
-fn main() -> ExitCode {
+/// Runs the program with the arguments of this process.
+#[must_use]
+pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(arguments) => {
             return run::run(&arguments).unwrap_or_else(CliError::report);
@@ -37,4 +40,10 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::run(&arguments),
     };
     done.map_or_else(CliError::report, |()| ExitCode::SUCCESS)
+}
+
+/// The definition of the command line.
+#[must_use]
+pub fn command_line() -> clap::Command {
+    Cli::command()
 }
