@@ -55,9 +55,6 @@ mod executor;
 mod front;
 mod member;
 pub mod talk;
-#[cfg(feature = "test-secret")]
-#[doc(hidden)]
-pub mod testing;
 mod thread;
 
 pub use engine::addresses::own_addresses;

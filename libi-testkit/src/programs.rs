@@ -31,6 +31,11 @@ pub fn front() -> &'static str {
     program("libi-testkit", "libi-test-front")
 }
 
+/// Decodes the secret of a session.
+pub fn secret() -> &'static str {
+    program("libi-testkit", "libi-test-secret")
+}
+
 /// The virtual network.
 pub fn network() -> &'static str {
     program("libi-testkit", "libi-test-network")

@@ -336,8 +336,6 @@ fn secret(options: &LaunchOptions) -> Result<Option<CarriedSecret>, Error> {
     }
     let mut bytes = [0; Entropy::LEN];
     fill_randomly(&mut bytes)?;
-    #[cfg(feature = "test-secret")]
-    crate::testing::note_secret(&bytes);
     Ok(Some(CarriedSecret(Secret::new(Entropy::new(&mut bytes)))))
 }
 

@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::config::{Config, Counted, Per};
@@ -195,7 +196,9 @@ impl<'a> Attempt<'a> {
             return run_with_our_streams(words, with_stdin, &after).map_err(failed("running /bin/sh"));
         }
         let cut = format!("Connection to {} closed by remote host.\r\n", self.call.host);
-        let relay = Relay { with_stdin, ending, after: &after, cut: cut.as_bytes(), give_up: self.give_up };
+        let record = self.config.record.as_deref().map(append).transpose()?;
+        let relay =
+            Relay { with_stdin, record, ending, after: &after, cut: cut.as_bytes(), give_up: self.give_up };
         let ended = relay.run(words).map_err(failed("relaying to /bin/sh"))?;
         Ok(ended.unwrap_or(FAILED))
     }
@@ -223,11 +226,17 @@ impl<'a> Attempt<'a> {
             self.free.0,
             fate.join("+"),
         );
-        let file = File::options().append(true).create(true).open(path);
         // One write: lines of other calls do not get in between.
-        file.and_then(|mut file| file.write_all(line.as_bytes()))
+        append(path)?
+            .write_all(line.as_bytes())
             .map_err(|error| Failure::Unreadable { path: path.clone(), error })
     }
+}
+
+/// Opens a file that several calls append to.
+fn append(path: &Path) -> Result<File, Failure> {
+    let file = File::options().append(true).create(true).open(path);
+    file.map_err(|error| Failure::Unreadable { path: path.to_owned(), error })
 }
 
 /// Runs the command with the streams of this program, which keeps none of them that it does not

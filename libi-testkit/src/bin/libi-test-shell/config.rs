@@ -16,6 +16,7 @@ pub(crate) struct Config {
     pub(crate) rem: Cost,
     pub(crate) locks: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
+    pub(crate) record: Option<PathBuf>,
     pub(crate) lifetime: Duration,
     pub(crate) limits: Vec<Limit>,
     rules: Vec<Rule>,
@@ -74,6 +75,7 @@ impl Default for Config {
             rem: Cost::default(),
             locks: None,
             log: None,
+            record: None,
             lifetime: Duration::from_secs(60),
             limits: Vec::new(),
             rules: Vec::new(),
@@ -152,6 +154,10 @@ impl Config {
             "log" => {
                 once("log")?;
                 self.log = Some(path("log", words, directory)?);
+            }
+            "record" => {
+                once("record")?;
+                self.record = Some(path("record", words, directory)?);
             }
             "lifetime" => {
                 once("lifetime")?;
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let config = parsed(
-            "# costs\nseed 42\n  seq 7ms\nrem 172ms~50%\n\nlocks my locks\nlog /var/log\nlifetime 5s\n\
+            "# costs\nseed 42\n  seq 7ms\nrem 172ms~50%\n\nlocks my locks\nlog /var/log\nrecord input\nlifetime 5s\n\
              limit 4\nlimit 10 starting per target\nfault node* once refuse\n",
         )
         .unwrap();
@@ -246,6 +252,7 @@ mod tests {
         assert_eq!(rem, [86, 172, 258]);
         assert_eq!(config.locks.as_deref(), Some(Path::new("/t/my locks")));
         assert_eq!(config.log.as_deref(), Some(Path::new("/var/log")));
+        assert_eq!(config.record.as_deref(), Some(Path::new("/t/input")));
         assert_eq!(config.lifetime, Duration::from_secs(5));
         let limits = [
             Limit { most: 4, counted: Counted::Running, per: Per::Launcher },

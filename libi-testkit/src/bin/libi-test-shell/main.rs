@@ -46,6 +46,7 @@
 //! locks DIR                an existing directory for what the calls of one run share, empty at first; needed by seq,
 //!                          limit, once and times
 //! log FILE                 where each call leaves a line
+//! record FILE              to which calls that relay append what they pass to their commands
 //! lifetime D               the longest that a fault waits; 60s unless given
 //! limit N [starting|running] [per launcher|per target]
 //!                          refuses a call (as `refuse reset`) while N others are there: those not yet connected, or

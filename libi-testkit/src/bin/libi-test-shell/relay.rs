@@ -12,10 +12,12 @@ use std::thread;
 use crate::sys::{self, Moment};
 
 /// What stands between them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Relay<'a> {
     /// Whether the command gets any input. If not, the caller's standard input is closed.
     pub(crate) with_stdin: bool,
+    /// A copy of the command's input.
+    pub(crate) record: Option<File>,
     /// What happens after so many bytes of the command's output, if anything.
     pub(crate) ending: Option<(u64, Ending)>,
     /// What the caller reads after the command's output.
@@ -52,6 +54,7 @@ impl Relay<'_> {
         let hung = Arc::new(AtomicBool::new(hangs.is_some_and(|(bytes, _)| bytes == 0)));
         if self.with_stdin {
             let hung = Arc::clone(&hung);
+            let to_command = Input { to_command, record: self.record };
             thread::spawn(move || pass_input(stdin, to_command, &hung));
         } else {
             sys::stop_reading(stdin.as_fd());
@@ -90,6 +93,27 @@ impl Relay<'_> {
     }
 }
 
+/// The input of the command.
+#[derive(Debug)]
+struct Input {
+    to_command: PipeWriter,
+    record: Option<File>,
+}
+
+impl Write for Input {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(record) = &mut self.record {
+            record.write_all(bytes)?;
+        }
+        self.to_command.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to_command.flush()
+    }
+}
+
 /// Why no more was passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passed {
@@ -99,7 +123,7 @@ enum Passed {
     Enough,
 }
 
-fn pass_input(mut stdin: File, mut to_command: PipeWriter, hung: &AtomicBool) {
+fn pass_input(mut stdin: File, mut to_command: Input, hung: &AtomicBool) {
     pass(&mut stdin, &mut to_command, u64::MAX, hung);
     sys::stop_reading(stdin.as_fd()); // the command has closed its end, or the caller has, who will not mind
 }
