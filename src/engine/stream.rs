@@ -10,13 +10,17 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use nix::sys::stat::{SFlag, fstat};
+use socket2::SockRef;
 
 use super::sys;
 
 /// A writable pipe takes this many bytes at once.
 const ATOMIC: usize = 4096;
+
+/// A socket is written without blocking, and without SIGPIPE.
+const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// One end of a link, or of a pipe.
 #[derive(Debug)]
@@ -80,8 +84,7 @@ impl Stream {
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let written = if self.socket {
-                let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-                send(self.number(), bytes, flags).map_err(io::Error::from)
+                SockRef::from(&self.fd).send_with_flags(bytes, SEND_FLAGS)
             } else {
                 self.check_ready(PollFlags::POLLOUT)?;
                 sys::write_without_sigpipe(self.fd.as_fd(), &bytes[..bytes.len().min(ATOMIC)])
@@ -102,11 +105,11 @@ impl Stream {
             [one] => self.write(one),
             _ => {
                 let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-                let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+                let socket = SockRef::from(&self.fd);
                 loop {
-                    match sendmsg::<()>(self.number(), &slices, &[], flags, None) {
-                        Err(nix::Error::EINTR) => {}
-                        other => return other.map_err(io::Error::from),
+                    match socket.send_vectored_with_flags(&slices, SEND_FLAGS) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        other => return other,
                     }
                 }
             }

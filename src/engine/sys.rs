@@ -5,8 +5,11 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+use nix::unistd::{Pid, getpgrp, getpid, gettid};
+use socket2::SockRef;
 
 /// Writes without raising SIGPIPE, which would end the embedding program.
 pub(super) fn write_without_sigpipe(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
@@ -83,12 +86,13 @@ pub(super) fn read_into(
 ) -> io::Result<usize> {
     let capacity = place.spare_capacity_mut();
     let limit = limit.min(capacity.len());
-    let (fd, start) = (fd.as_raw_fd(), capacity.as_mut_ptr().cast());
-    // SAFETY: `start` points to at least `limit` bytes of spare capacity of the vector.
-    let read = unsafe {
-        if socket { libc::recv(fd, start, limit, libc::MSG_DONTWAIT) } else { libc::read(fd, start, limit) }
+    let count = if socket {
+        SockRef::from(&fd).recv_with_flags(&mut capacity[..limit], libc::MSG_DONTWAIT)?
+    } else {
+        // SAFETY: at least `limit` bytes of spare capacity of the vector are there.
+        let read = unsafe { libc::read(fd.as_raw_fd(), capacity.as_mut_ptr().cast(), limit) };
+        usize::try_from(read).map_err(|_| io::Error::last_os_error())?
     };
-    let count = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
     // SAFETY: the kernel has initialised `count` bytes there, within the capacity.
     unsafe { place.set_len(place.len() + count) };
     Ok(count)
@@ -127,13 +131,11 @@ pub(crate) fn signal_self(number: i32) {
 /// Kills this process, and its process group if it is the leader, as every process started by libi
 /// is.
 pub(crate) fn kill_group() {
-    // SAFETY: these calls pass and return numbers.
-    unsafe {
-        if libc::getpgrp() == libc::getpid() {
-            libc::kill(0, libc::SIGKILL);
-        }
-        libc::kill(libc::getpid(), libc::SIGKILL);
+    // No error is possible: the process may signal itself and its group.
+    if getpgrp() == getpid() {
+        let _ = kill(Pid::from_raw(0), Signal::SIGKILL);
     }
+    let _ = kill(getpid(), Signal::SIGKILL);
 }
 
 /// Takes ownership of an inherited descriptor and sets close-on-exec. Fails if it is not open.
@@ -167,24 +169,11 @@ pub(super) fn duplicate_from(number: RawFd, least: RawFd) -> io::Result<OwnedFd>
 
 /// A descriptor that is readable while one of these files is. The files have to stay open.
 pub(crate) fn combine_readable<'a>(files: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<OwnedFd> {
-    // SAFETY: passes a number.
-    let all = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    if all == -1 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: created by this call.
-    let all = unsafe { OwnedFd::from_raw_fd(all) };
+    let all = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
     for file in files {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-        // SAFETY: passes numbers, and an event that the kernel copies.
-        let added = unsafe {
-            libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event)
-        };
-        if added == -1 {
-            return Err(io::Error::last_os_error());
-        }
+        all.add(file, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
     }
-    Ok(all)
+    Ok(all.0)
 }
 
 /// The device and inode of the file behind a descriptor, if it is open.
@@ -220,6 +209,5 @@ pub(crate) fn replace(with: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
 
 /// Whether the calling thread is the main thread of the process.
 pub(crate) fn is_main_thread() -> bool {
-    // SAFETY: both calls only return numbers.
-    unsafe { libc::gettid() == libc::getpid() }
+    gettid() == getpid()
 }

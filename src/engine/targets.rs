@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use libi_launch::machine::LinkId;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use slab::Slab;
 
 use super::NodeId;
 
@@ -54,8 +55,7 @@ struct Entry {
 /// because the system may still report it in that turn.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    entries: Vec<Entry>,
-    free: Vec<usize>,
+    entries: Slab<Entry>,
     retired: Vec<usize>,
 }
 
@@ -67,20 +67,11 @@ impl Targets {
         interest: Interest,
         (id, link, part): (NodeId, LinkId, FdRole),
     ) -> io::Result<Token> {
-        let number = self.free.pop().unwrap_or(self.entries.len());
-        let token = Token(number);
-        if let Err(error) = registry.register(&mut SourceFd(&fd), token, interest) {
-            if number < self.entries.len() {
-                self.free.push(number);
-            }
-            return Err(error);
-        }
-        let entry =
-            Entry { target: Some(Target { id, link, part, token }), queued: false, mark_ended: false };
-        match self.entries.get_mut(number) {
-            Some(free) => *free = entry,
-            None => self.entries.push(entry),
-        }
+        let place = self.entries.vacant_entry();
+        let token = Token(place.key());
+        registry.register(&mut SourceFd(&fd), token, interest)?;
+        let target = Some(Target { id, link, part, token });
+        place.insert(Entry { target, queued: false, mark_ended: false });
         Ok(token)
     }
 
@@ -95,7 +86,9 @@ impl Targets {
     }
 
     pub(super) fn forget_retired(&mut self) {
-        self.free.append(&mut self.retired);
+        for number in self.retired.drain(..) {
+            self.entries.remove(number);
+        }
     }
 
     /// Changes what the system reports for a descriptor.

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use libi_core::ids::LinkId;
+use slab::Slab;
 
 use crate::contract::Frame;
 use crate::message::{CollectiveHeader, Message};
@@ -118,8 +119,7 @@ impl Incoming {
 pub(crate) struct FlowControl {
     pub(crate) out: BTreeMap<LinkId, Outgoing>,
     pub(crate) into: BTreeMap<LinkId, Incoming>,
-    shared_pieces: Vec<SharedPiece>,
-    free: Vec<usize>,
+    shared_pieces: Slab<SharedPiece>,
     /// Whether data wait for more data to fill a frame.
     batches: bool,
 }
@@ -156,16 +156,7 @@ impl FlowControl {
             (Some(from), 1) => Origin::Link(from),
             (Some(from), channels) => {
                 let shared = SharedPiece { channels, from, cost: cost(piece) };
-                match self.free.pop() {
-                    Some(slot) => {
-                        self.shared_pieces[slot] = shared;
-                        Origin::Shared(slot)
-                    }
-                    None => {
-                        self.shared_pieces.push(shared);
-                        Origin::Shared(self.shared_pieces.len() - 1)
-                    }
-                }
+                Origin::Shared(self.shared_pieces.insert(shared))
             }
         };
         let weight = if piece.is_last() { weight } else { 0 };
@@ -285,7 +276,7 @@ impl FlowControl {
                 shared.channels -= 1;
                 if shared.channels == 0 {
                     let (from, cost) = (shared.from, shared.cost);
-                    self.free.push(slot);
+                    self.shared_pieces.remove(slot);
                     self.consume(from, cost);
                 }
             }
