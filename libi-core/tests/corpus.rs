@@ -4,9 +4,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
-#[path = "../../fuzz/checks.rs"]
-#[allow(unreachable_pub)] // It is the library of the fuzz crate, where these functions are public.
-mod checks;
+use libi_test_core::inputs;
 
 /// Passes every file of `fuzz/<folder>/<target>` to `check`. An empty folder is an error: it has
 /// been moved, and the test would pass for ever.
@@ -29,30 +27,30 @@ fn replay(folder: &str, target: &str, check: fn(&[u8])) {
 
 #[test]
 fn the_frame_corpus_holds() {
-    replay("corpus", "frames", checks::check_frames);
+    replay("corpus", "frames", inputs::check_frames);
 }
 
 #[test]
 fn the_handshake_corpus_holds() {
-    replay("corpus", "handshake", checks::check_handshake);
+    replay("corpus", "handshake", inputs::check_handshake);
 }
 
 #[test]
 fn the_host_corpus_holds() {
-    replay("corpus", "hosts", checks::check_hosts);
+    replay("corpus", "hosts", inputs::check_hosts);
 }
 
 #[test]
 fn the_frame_regressions_hold() {
-    replay("regressions", "frames", checks::check_frames);
+    replay("regressions", "frames", inputs::check_frames);
 }
 
 #[test]
 fn the_handshake_regressions_hold() {
-    replay("regressions", "handshake", checks::check_handshake);
+    replay("regressions", "handshake", inputs::check_handshake);
 }
 
 #[test]
 fn the_host_regressions_hold() {
-    replay("regressions", "hosts", checks::check_hosts);
+    replay("regressions", "hosts", inputs::check_hosts);
 }

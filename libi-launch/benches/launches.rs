@@ -11,9 +11,6 @@
 //! - *share*: a start returns at once, and all starts share the launcher's processor.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
-#[path = "../tests/simulation/processor.rs"]
-mod processor;
-
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -31,7 +28,7 @@ use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, HostSpec, LaunchPlan, LinkId, Node, Notice, Program};
 use libi_launch::options::LaunchOptions;
 
-use processor::{Next, Processor};
+use libi_test_core::processor::{Next, Processor};
 
 /// The latency of links.
 const LATENCY: Duration = Duration::from_micros(50);

@@ -10,7 +10,6 @@ mod checks;
 mod consequences;
 mod denied_logins;
 mod direct;
-mod processor;
 mod scenario;
 mod seeds;
 mod settling;

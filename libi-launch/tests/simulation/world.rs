@@ -21,9 +21,9 @@ use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Node, Notic
 
 use crate::actions::{Action, Record};
 use crate::direct::{Connections, DirectEvent};
-use crate::processor::Processor;
 use crate::scenario::{Fate, Scenario};
 use crate::tree_views::Trees;
+use libi_test_core::processor::Processor;
 
 /// A process and its links.
 #[derive(Debug)]

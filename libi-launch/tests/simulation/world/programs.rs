@@ -12,8 +12,8 @@ use libi_launch::machine::{Event, HostState, LinkId, Node, Notice, StartRequest,
 use serde::Serialize;
 
 use super::{Cluster, FRONT, Happening, Start};
-use crate::processor::Next;
 use crate::scenario::{Fate, Turns};
+use libi_test_core::processor::Next;
 
 impl Cluster {
     pub(super) fn start(&mut self, from: Id, link: LinkId, request: StartRequest, agenda: &mut Agenda<Self>) {

@@ -7,11 +7,11 @@ use libi_core::time::Instant;
 
 /// When the first job will be done, and the number of changes so far; a later change invalidates
 /// it.
-pub(crate) type Next = Option<(Instant, u64)>;
+pub type Next = Option<(Instant, u64)>;
 
 /// The jobs in progress, all with the same amount of work.
 #[derive(Debug)]
-pub(crate) struct Processor<T> {
+pub struct Processor<T> {
     /// Each job with the virtual work done at its end, in the measure of a job that is present all
     /// the time.
     queue: VecDeque<(f64, T)>,
@@ -28,14 +28,14 @@ impl<T> Default for Processor<T> {
 
 impl<T> Processor<T> {
     /// A job begins.
-    pub(crate) fn enter(&mut self, now: Instant, work: Duration, item: T) -> Next {
+    pub fn enter(&mut self, now: Instant, work: Duration, item: T) -> Next {
         self.advance(now);
         self.queue.push_back((self.done + work.as_secs_f64(), item));
         self.next()
     }
 
     /// The first job ends, if nothing has changed since that was predicted.
-    pub(crate) fn leave(&mut self, now: Instant, changes: u64) -> Option<(T, Next)> {
+    pub fn leave(&mut self, now: Instant, changes: u64) -> Option<(T, Next)> {
         if changes != self.changes {
             return None;
         }

@@ -16,7 +16,6 @@ use libi_core::wire::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-#[path = "checks/secure.rs"]
 mod secure;
 
 pub use secure::check_handshake;
