@@ -2017,6 +2017,50 @@ libi_result libi_member_start_allreduce(libi_member *member,
                                         libi_pending **pending);
 
 /**
+ * As libi_member_allreduce(), of the arrays of this member and of all members of lower rank (an
+ * inclusive prefix reduction). Since 0.1.
+ */
+libi_result libi_member_scan(libi_member *member,
+                             libi_element element,
+                             libi_op op,
+                             const void *numbers,
+                             size_t count,
+                             void *result,
+                             libi_timeout timeout);
+
+/** Starts libi_member_scan(). The array is in part 0 of the data. Since 0.1. */
+libi_result libi_member_start_scan(libi_member *member,
+                                   libi_element element,
+                                   libi_op op,
+                                   const void *numbers,
+                                   size_t count,
+                                   libi_pending **pending);
+
+/**
+ * As libi_member_scan(), without the array of this member (an exclusive prefix reduction). At the
+ * first member, the lowest rank that is not absent, result is unchanged: no member is before it.
+ * Since 0.1.
+ */
+libi_result libi_member_exscan(libi_member *member,
+                               libi_element element,
+                               libi_op op,
+                               const void *numbers,
+                               size_t count,
+                               void *result,
+                               libi_timeout timeout);
+
+/**
+ * Starts libi_member_exscan(). The array is in part 0 of the data; the first member gets none.
+ * Since 0.1.
+ */
+libi_result libi_member_start_exscan(libi_member *member,
+                                     libi_element element,
+                                     libi_op op,
+                                     const void *numbers,
+                                     size_t count,
+                                     libi_pending **pending);
+
+/**
  * Combines the values of all members by a function of the program; the root gets the result in
  * part 0 of *data. *data is NULL at other members, where data may be NULL too. release may be
  * NULL; it is called even if this fails. Since 0.1.
@@ -2059,6 +2103,50 @@ libi_result libi_member_start_allreduce_by(libi_member *member,
                                            const void *bytes,
                                            size_t length,
                                            libi_pending **pending);
+
+/**
+ * As libi_member_allreduce_by(), of the values of this member and of all members of lower rank.
+ * Since 0.1.
+ */
+libi_result libi_member_scan_by(libi_member *member,
+                                libi_fold fold,
+                                void *userdata,
+                                libi_release release,
+                                const void *bytes,
+                                size_t length,
+                                libi_data **data,
+                                libi_timeout timeout);
+
+/** Starts libi_member_scan_by(). Since 0.1. */
+libi_result libi_member_start_scan_by(libi_member *member,
+                                      libi_fold fold,
+                                      void *userdata,
+                                      libi_release release,
+                                      const void *bytes,
+                                      size_t length,
+                                      libi_pending **pending);
+
+/**
+ * As libi_member_scan_by(), without the value of this member. At the first member, the lowest rank
+ * that is not absent, *data is NULL: no member is before it. Since 0.1.
+ */
+libi_result libi_member_exscan_by(libi_member *member,
+                                  libi_fold fold,
+                                  void *userdata,
+                                  libi_release release,
+                                  const void *bytes,
+                                  size_t length,
+                                  libi_data **data,
+                                  libi_timeout timeout);
+
+/** Starts libi_member_exscan_by(). Since 0.1. */
+libi_result libi_member_start_exscan_by(libi_member *member,
+                                        libi_fold fold,
+                                        void *userdata,
+                                        libi_release release,
+                                        const void *bytes,
+                                        size_t length,
+                                        libi_pending **pending);
 
 /**
  * Sends a message to a member. The meaning of the tag is the program's; messages with the same

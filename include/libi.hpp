@@ -583,6 +583,20 @@ public:
         return numbers;
     }
 
+    /** As allreduce(), of the numbers of this member and of all members of lower rank. */
+    template <class T> std::vector<T> scan(libi_op op, std::vector<T> numbers, milliseconds timeout) {
+        detail::check(libi_member_scan(get(), detail::element<T>::value, op, numbers.data(), numbers.size(),
+                                       numbers.data(), detail::timeout_of(timeout)));
+        return numbers;
+    }
+    /** As scan(), without the numbers of this member. The first member, the lowest rank that is not absent,
+     *  gets its own numbers back: no member is before it. */
+    template <class T> std::vector<T> exscan(libi_op op, std::vector<T> numbers, milliseconds timeout) {
+        detail::check(libi_member_exscan(get(), detail::element<T>::value, op, numbers.data(), numbers.size(),
+                                         numbers.data(), detail::timeout_of(timeout)));
+        return numbers;
+    }
+
     /** From the master to the front end. */
     void send(bytes what, milliseconds timeout) {
         detail::check(libi_member_send(get(), what.data(), what.size(), detail::timeout_of(timeout)));

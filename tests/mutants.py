@@ -138,6 +138,9 @@ MUTANTS = [
  ('values are combined in another order', C + 'operation/reduction.rs','function(left, &bytes);','{ let mut right = bytes.clone(); function(&mut right, left); *left = right; }'),
  ('values are combined with others than neighbours', C + 'operation/reduction.rs','if u64::from(*first) + *length == u64::from(at) =>','if u64::from(*first) + *length == u64::from(at) || true =>'),
  ('values are combined in another order at their end', C + 'operation/reduction.rs','reduced(values.into_values(), ','reduced(values.into_values().rev(), '),
+ ('a member is before itself', C + 'operation/prefix.rs','if self.inclusive {','if true {'),
+ ('prefixes count absent ranks', C + 'operation/prefix.rs','rank.0 - absent.below(rank)','{ let _ = absent; rank.0 }'),
+ ('branches get a prefix too far', C + 'operation/prefix.rs','Some(link) => before.clone().send(&[link], io),','Some(link) => { let mut more = before.clone(); self.by.append(&mut more, &value)?; more.send(&[link], io); }'),
  ('one is the left neighbour of oneself', C + 'operation/ring.rs','here.left = segment.right;','here.left = segment.left;'),
  ('those before do not count', C + 'operation/ring.rs','here.count = here.count.wrapping_add(segment.count);',''),
  # Messages between two.

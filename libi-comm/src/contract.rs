@@ -100,6 +100,16 @@ pub enum Call {
         /// How two values are combined.
         reducer: Reducer,
     },
+    /// Combines the values of all members before this one, in the order of ranks. The first member
+    /// gets none from an exclusive call.
+    Scan {
+        /// Whether the value of this member is the last of those that are combined.
+        inclusive: bool,
+        /// The value of this member.
+        data: Bytes,
+        /// How two values are combined.
+        reducer: Reducer,
+    },
     /// Determines the position of this member in a ring of all members.
     Ring {
         /// The weight of this member in the prefix sum.

@@ -154,6 +154,7 @@ impl Caller for Member {
             Call::AllToAll { parts, equal: true } => started(self.alltoall(parts), Outcome::Parts),
             Call::AllToAll { parts, .. } => started(self.alltoallv(parts), Outcome::Parts),
             Call::Reduce { to, data, reducer } => reduce(self, to, data, reducer),
+            Call::Scan { inclusive, data, reducer } => scan(self, inclusive, data, reducer),
             Call::Ring { count, left, right } => started(self.ring(count, left, right), Outcome::Ring),
             Call::Send { to: Address::Rank(to), tag, data } => started(self.send_to(to, tag, data), done),
             Call::Send { to: Address::FrontEnd, data, .. } if self.is_master() => {
@@ -191,13 +192,30 @@ impl Caller for libi::Session {
     }
 }
 
+/// The members whose values are combined, and which get the result.
+#[derive(Clone, Copy)]
+enum Of {
+    AllAt(Rank),
+    All,
+    UpTo,
+    Before,
+}
+
 fn reduce(member: &Member, to: Option<Rank>, data: Bytes, reducer: Reducer) -> Option<Started> {
+    combine(member, to.map_or(Of::All, Of::AllAt), data, reducer)
+}
+
+fn scan(member: &Member, inclusive: bool, data: Bytes, reducer: Reducer) -> Option<Started> {
+    combine(member, if inclusive { Of::UpTo } else { Of::Before }, data, reducer)
+}
+
+fn combine(member: &Member, of: Of, data: Bytes, reducer: Reducer) -> Option<Started> {
     let combined = |data: Option<Bytes>| data.map_or(Outcome::Done, Outcome::Data);
     macro_rules! numbers {
         ($op:ident, $type:ty) => {
             numbers::<$type, _, { size_of::<$type>() }>(
                 member,
-                to,
+                of,
                 &data,
                 $op,
                 <$type>::from_ne_bytes,
@@ -205,28 +223,31 @@ fn reduce(member: &Member, to: Option<Rank>, data: Bytes, reducer: Reducer) -> O
             )
         };
     }
-    match (reducer, to) {
-        (Reducer::Custom(combine), Some(to)) => {
-            started(member.reduce_by(to, data, move |into, other| combine(into, other)), combined)
+    match reducer {
+        Reducer::Custom(function) => {
+            let function = move |into: &mut Vec<u8>, other: &[u8]| function(into, other);
+            match of {
+                Of::AllAt(root) => started(member.reduce_by(root, data, function), combined),
+                Of::All => started(member.allreduce_by(data, function), Outcome::Data),
+                Of::UpTo => started(member.scan_by(data, function), Outcome::Data),
+                Of::Before => started(member.exscan_by(data, function), combined),
+            }
         }
-        (Reducer::Custom(combine), None) => {
-            started(member.allreduce_by(data, move |into, other| combine(into, other)), Outcome::Data)
-        }
-        (Reducer::Elements(op, Element::U8), _) => numbers!(op, u8),
-        (Reducer::Elements(op, Element::I32), _) => numbers!(op, i32),
-        (Reducer::Elements(op, Element::U32), _) => numbers!(op, u32),
-        (Reducer::Elements(op, Element::I64), _) => numbers!(op, i64),
-        (Reducer::Elements(op, Element::U64), _) => numbers!(op, u64),
-        (Reducer::Elements(op, Element::F32), _) => numbers!(op, f32),
-        (Reducer::Elements(op, Element::F64), _) => numbers!(op, f64),
-        (Reducer::Elements(_, element), _) => panic!("unknown element type {element:?}"),
+        Reducer::Elements(op, Element::U8) => numbers!(op, u8),
+        Reducer::Elements(op, Element::I32) => numbers!(op, i32),
+        Reducer::Elements(op, Element::U32) => numbers!(op, u32),
+        Reducer::Elements(op, Element::I64) => numbers!(op, i64),
+        Reducer::Elements(op, Element::U64) => numbers!(op, u64),
+        Reducer::Elements(op, Element::F32) => numbers!(op, f32),
+        Reducer::Elements(op, Element::F64) => numbers!(op, f64),
+        Reducer::Elements(_, element) => panic!("unknown element type {element:?}"),
     }
 }
 
 /// A reduction of numbers, which are bytes to the oracle.
 fn numbers<T: Number + 'static, W: Fn(T) -> [u8; SIZE] + 'static, const SIZE: usize>(
     member: &Member,
-    to: Option<Rank>,
+    of: Of,
     data: &[u8],
     op: libi::Op,
     read: impl Fn([u8; SIZE]) -> T,
@@ -234,8 +255,12 @@ fn numbers<T: Number + 'static, W: Fn(T) -> [u8; SIZE] + 'static, const SIZE: us
 ) -> Option<Started> {
     let numbers: Vec<T> = data.chunks(SIZE).filter_map(|bytes| Some(read(bytes.try_into().ok()?))).collect();
     let written = move |numbers: Vec<T>| Outcome::Data(numbers.into_iter().flat_map(&write).collect());
-    match to {
-        Some(to) => started(member.reduce(to, &numbers, op), move |got| got.map_or(Outcome::Done, written)),
-        None => started(member.allreduce(&numbers, op), written),
+    match of {
+        Of::AllAt(root) => {
+            started(member.reduce(root, &numbers, op), move |got| got.map_or(Outcome::Done, written))
+        }
+        Of::All => started(member.allreduce(&numbers, op), written),
+        Of::UpTo => started(member.scan(&numbers, op), written),
+        Of::Before => started(member.exscan(&numbers, op), move |got| got.map_or(Outcome::Done, written)),
     }
 }

@@ -182,6 +182,56 @@ impl Member {
         self.runtime.call("the reduction", call, Box::new(data))
     }
 
+    /// As [`allreduce`](Self::allreduce), of the arrays of this member and of all members of lower
+    /// rank (an inclusive prefix reduction).
+    ///
+    /// # Errors
+    /// [`CommError::Mismatch`] if array lengths, types or operations differ.
+    pub fn scan<T: Number>(&self, numbers: &[T], op: Op) -> Pending<Vec<T>> {
+        let call = scan(true, bytes_of(numbers), Reducer::Elements(op, T::ELEMENT));
+        self.runtime.call("the scan", call, Box::new(|outcome| numbers_in(&data(outcome)?)))
+    }
+
+    /// As [`scan`](Self::scan), without the array of this member (an exclusive prefix reduction). The
+    /// first member, before which there is none, gets `None`: the lowest rank that is not
+    /// [absent](Self::absent).
+    ///
+    /// ```no_run
+    /// # use libi::{Member, Op}; use std::time::Duration;
+    /// # fn f(member: &Member, lines: &[String]) -> Result<(), libi::CommError> {
+    /// let before = member.exscan(&[lines.len() as u64], Op::Sum).wait(Duration::from_secs(5))?;
+    /// let first_line = before.map_or(0, |before| before[0]);
+    /// # let _ = first_line; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CommError::Mismatch`] if array lengths, types or operations differ.
+    pub fn exscan<T: Number>(&self, numbers: &[T], op: Op) -> Pending<Option<Vec<T>>> {
+        let call = scan(false, bytes_of(numbers), Reducer::Elements(op, T::ELEMENT));
+        let read = |outcome| maybe_data(outcome)?.map(|data| numbers_in(&data)).transpose();
+        self.runtime.call("the scan", call, Box::new(read))
+    }
+
+    /// As [`allreduce_by`](Self::allreduce_by), of the values of this member and of all members of
+    /// lower rank.
+    pub fn scan_by(
+        &self,
+        value: impl Into<Bytes>,
+        function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static,
+    ) -> Pending<Bytes> {
+        self.runtime.call("the scan", scan(true, value.into(), guarded(function)), Box::new(data))
+    }
+
+    /// As [`scan_by`](Self::scan_by), without the value of this member. The first member gets `None`,
+    /// as in [`exscan`](Self::exscan).
+    pub fn exscan_by(
+        &self,
+        value: impl Into<Bytes>,
+        function: impl Fn(&mut Vec<u8>, &[u8]) + Send + Sync + 'static,
+    ) -> Pending<Option<Bytes>> {
+        self.runtime.call("the scan", scan(false, value.into(), guarded(function)), Box::new(maybe_data))
+    }
+
     /// Finds this member's position in a ring of all members, in which the members of a host are
     /// adjacent: the sum of the counts of all members before it, and what its neighbours pass to
     /// it.
@@ -247,6 +297,15 @@ impl Member {
     fn parts_by_rank(&self) -> PartsByRank {
         PartsByRank { size: self.size(), absent: self.absent.clone() }
     }
+}
+
+const fn scan(inclusive: bool, data: Bytes, reducer: Reducer) -> Call {
+    Call::Scan { inclusive, data, reducer }
+}
+
+/// Reads an outcome that has data unless nothing comes before this member.
+fn maybe_data(outcome: Outcome) -> Result<Option<Bytes>, CommError> {
+    if outcome == Outcome::Done { Ok(None) } else { data(outcome).map(Some) }
 }
 
 /// Wraps a function of the program: a panic in it aborts the process.

@@ -26,6 +26,7 @@
 //! an arm of [`arguments`], and a file in `operation/` if its data are combined in a new way.
 
 mod fence;
+mod prefix;
 mod reduction;
 mod ring;
 
@@ -34,6 +35,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use self::fence::Fence;
+use self::prefix::Prefixes;
 use self::reduction::Reduction;
 use self::ring::{Ring, RingSegment};
 use super::GroupView;
@@ -61,6 +63,14 @@ pub enum Kind {
     ReduceCustom,
     Ring,
     Fence,
+    /// An inclusive prefix reduction by a predefined operation.
+    Scan(Op, Element),
+    /// An inclusive prefix reduction by a function of the program.
+    ScanCustom,
+    /// An exclusive prefix reduction by a predefined operation.
+    ExScan(Op, Element),
+    /// An exclusive prefix reduction by a function of the program.
+    ExScanCustom,
 }
 
 /// A row of the table.
@@ -141,6 +151,14 @@ impl CallSignature {
                 row("reduce",    Senders::All, Receivers::Root, Combined(None, Reduction::begin)),
             (Kind::ReduceCustom, None) =>
                 row("allreduce", Senders::All, Receivers::All,  Combined(None, Reduction::begin)),
+            (Kind::Scan(op, of), _) =>
+                row("scan",      Senders::All, Receivers::Each, Combined(Some((op, of)), Prefixes::inclusive)),
+            (Kind::ScanCustom, _) =>
+                row("scan",      Senders::All, Receivers::Each, Combined(None, Prefixes::inclusive)),
+            (Kind::ExScan(op, of), _) =>
+                row("exscan",    Senders::All, Receivers::Each, Combined(Some((op, of)), Prefixes::exclusive)),
+            (Kind::ExScanCustom, _) =>
+                row("exscan",    Senders::All, Receivers::Each, Combined(None, Prefixes::exclusive)),
             (Kind::Ring, _) =>
                 row("ring",  Senders::All, Receivers::Each, Transport::Messages(&Ring, Abort::Drops)),
             (Kind::Fence, _) =>
@@ -172,6 +190,15 @@ pub(super) fn arguments(call: Call) -> Option<Arguments> {
                 Reducer::Custom(_) => Kind::ReduceCustom,
             };
             of(kind, to, Value(data, reducer), Stated::Nothing)
+        }
+        Call::Scan { inclusive, data, reducer } => {
+            let kind = match (&reducer, inclusive) {
+                (Reducer::Elements(op, element), true) => Kind::Scan(*op, *element),
+                (Reducer::Elements(op, element), false) => Kind::ExScan(*op, *element),
+                (Reducer::Custom(_), true) => Kind::ScanCustom,
+                (Reducer::Custom(_), false) => Kind::ExScanCustom,
+            };
+            of(kind, None, Value(data, reducer), Stated::Nothing)
         }
         Call::Ring { count, left, right } => {
             of(Kind::Ring, None, Message(RingSegment::of(count, &left, &right).encode()), Stated::Nothing)

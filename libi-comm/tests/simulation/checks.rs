@@ -289,6 +289,12 @@ fn what_is_called(call: &Call, me: Rank) -> Option<CallSignature> {
             (Kind::Reduce(*op, *element), *to, equal(data.len()))
         }
         Call::Reduce { to, .. } => (Kind::ReduceCustom, *to, Length::Unknown),
+        Call::Scan { inclusive, data, reducer: Reducer::Elements(op, element) } => {
+            let kind = if *inclusive { Kind::Scan(*op, *element) } else { Kind::ExScan(*op, *element) };
+            (kind, None, equal(data.len()))
+        }
+        Call::Scan { inclusive: true, .. } => (Kind::ScanCustom, None, Length::Unknown),
+        Call::Scan { .. } => (Kind::ExScanCustom, None, Length::Unknown),
         Call::Send { .. } | Call::Receive { .. } | Call::Put { .. } | Call::Get { .. } => return None,
     };
     Some(CallSignature { kind, root, length })

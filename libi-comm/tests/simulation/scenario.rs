@@ -116,12 +116,16 @@ impl Scenario {
             let root = session.present[rng.below(session.present.len() as u64) as usize];
             let lengths = Lengths::Equal([9_000, 70_000][rng.below(2) as usize]);
             let to = [None, Some(root)][rng.below(2) as usize];
-            session.steps.push(match rng.below(6) {
+            session.steps.push(match rng.below(7) {
                 0 => Step::Gather { root, lengths },
                 1 => Step::Scatter { root, lengths, known: true },
                 2 => Step::AllGather { lengths },
                 3 => Step::AllToAll { lengths },
                 4 => Step::Broadcast { root, lengths, known: true },
+                5 => {
+                    let by = ReduceBy::Elements(Op::Sum, Element::F64);
+                    Step::Scan { inclusive: to.is_none(), by, count: 20_000 }
+                }
                 _ => Step::Reduce { to, by: ReduceBy::Elements(Op::Sum, Element::F64), count: 20_000 },
             });
         }
@@ -157,6 +161,12 @@ impl Scenario {
             // The operands of custom functions may differ in length.
             (Step::Reduce { to, by: by @ ReduceBy::Elements(..), count }, 1) => {
                 Step::Reduce { to: *to, by: *by, count: count + 1 }
+            }
+            (Step::Scan { inclusive, by, count }, 0) => {
+                Step::Scan { inclusive: !inclusive, by: *by, count: *count }
+            }
+            (Step::Scan { inclusive, by: by @ ReduceBy::Elements(..), count }, 1) => {
+                Step::Scan { inclusive: *inclusive, by: *by, count: count + 1 }
             }
             (Step::AllGather { .. }, 1) => Step::AllGather { lengths: Lengths::Equal(77) },
             (Step::Gather { root, .. }, 1) => Step::Gather { root: *root, lengths: Lengths::Equal(77) },
@@ -203,25 +213,30 @@ fn add_steps(session: &mut Session, rng: &mut Rng) {
     };
     let root: Rank = session.present[rng.below(session.present.len() as u64) as usize];
     let known = rng.chance(0.5);
-    let step = match rng.below(14) {
+    let step = match rng.below(15) {
         0 => Step::Barrier,
         1 | 2 => Step::Broadcast { root, lengths, known },
         3 => Step::Gather { root, lengths },
         4 => Step::Scatter { root, lengths, known },
         5 => Step::AllGather { lengths },
         6 => Step::AllToAll { lengths },
-        7 | 8 => {
+        7..=9 => {
             let to = if rng.chance(0.5) { Some(root) } else { None };
             let own =
                 [CustomFn::Concat, CustomFn::Matrix, CustomFn::Left, CustomFn::Right][rng.below(4) as usize];
             let elements = [Element::U8, Element::I32, Element::F64][rng.below(3) as usize];
             let op = [Op::Sum, Op::Min, Op::Max][rng.below(3) as usize];
             let by = if rng.chance(0.4) { ReduceBy::CustomFn(own) } else { ReduceBy::Elements(op, elements) };
-            Step::Reduce { to, by, count: lengths.equal().unwrap_or(5) }
+            let count = lengths.equal().unwrap_or(5);
+            if rng.chance(0.4) {
+                Step::Scan { inclusive: to.is_none(), by, count }
+            } else {
+                Step::Reduce { to, by, count }
+            }
         }
-        9 => Step::Ring { lengths },
-        10 => Step::Fence,
-        11 | 12 => {
+        10 => Step::Ring { lengths },
+        11 => Step::Fence,
+        12 | 13 => {
             use Pattern::{All, FromFront, FromLast, Mirror, Next, ToFirst, ToFront, ToSelf};
             let who = [Next, Mirror, ToSelf, ToFirst, FromLast, ToFront, FromFront, All];
             let who = who[rng.below(if few { 8 } else { 7 }) as usize];

@@ -1,4 +1,4 @@
-//! Reductions of arrays of numbers.
+//! Reductions and prefix reductions of arrays of numbers.
 
 use libc::{c_int, c_void};
 use libi::{Bytes, Member, Number, Op, Rank};
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn libi_member_reduce(
     timeout: libi_timeout,
 ) -> libi_result {
     // SAFETY: as documented in the header.
-    unsafe { waiting(member, Some(root), ArrayArg { element, op, numbers, count }, result, timeout) }
+    unsafe { waiting(member, Of::AllAt(root), ArrayArg { element, op, numbers, count }, result, timeout) }
 }
 
 /// Starts libi_member_reduce(). The root gets the array in part 0 of the data. Since 0.1.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn libi_member_start_reduce(
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as documented in the header.
-    unsafe { starting(member, Some(root), ArrayArg { element, op, numbers, count }, pending) }
+    unsafe { starting(member, Of::AllAt(root), ArrayArg { element, op, numbers, count }, pending) }
 }
 
 /// As libi_member_reduce(), with the result at all members. Since 0.1.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn libi_member_allreduce(
     timeout: libi_timeout,
 ) -> libi_result {
     // SAFETY: as documented in the header.
-    unsafe { waiting(member, None, ArrayArg { element, op, numbers, count }, result, timeout) }
+    unsafe { waiting(member, Of::All, ArrayArg { element, op, numbers, count }, result, timeout) }
 }
 
 /// Starts libi_member_allreduce(). The array is in part 0 of the data. Since 0.1.
@@ -116,7 +116,82 @@ pub unsafe extern "C" fn libi_member_start_allreduce(
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as documented in the header.
-    unsafe { starting(member, None, ArrayArg { element, op, numbers, count }, pending) }
+    unsafe { starting(member, Of::All, ArrayArg { element, op, numbers, count }, pending) }
+}
+
+/// As libi_member_allreduce(), of the arrays of this member and of all members of lower rank (an
+/// inclusive prefix reduction). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_scan(
+    member: *mut libi_member,
+    element: libi_element_arg,
+    op: libi_op_arg,
+    numbers: *const c_void,
+    count: usize,
+    result: *mut c_void,
+    timeout: libi_timeout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe { waiting(member, Of::UpToThis, ArrayArg { element, op, numbers, count }, result, timeout) }
+}
+
+/// Starts libi_member_scan(). The array is in part 0 of the data. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_scan(
+    member: *mut libi_member,
+    element: libi_element_arg,
+    op: libi_op_arg,
+    numbers: *const c_void,
+    count: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe { starting(member, Of::UpToThis, ArrayArg { element, op, numbers, count }, pending) }
+}
+
+/// As libi_member_scan(), without the array of this member (an exclusive prefix reduction). At the
+/// first member, the lowest rank that is not absent, result is unchanged: no member is before it.
+/// Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_exscan(
+    member: *mut libi_member,
+    element: libi_element_arg,
+    op: libi_op_arg,
+    numbers: *const c_void,
+    count: usize,
+    result: *mut c_void,
+    timeout: libi_timeout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe { waiting(member, Of::BeforeThis, ArrayArg { element, op, numbers, count }, result, timeout) }
+}
+
+/// Starts libi_member_exscan(). The array is in part 0 of the data; the first member gets none.
+/// Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_exscan(
+    member: *mut libi_member,
+    element: libi_element_arg,
+    op: libi_op_arg,
+    numbers: *const c_void,
+    count: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe { starting(member, Of::BeforeThis, ArrayArg { element, op, numbers, count }, pending) }
+}
+
+/// The members whose arrays are combined, and which member gets the result.
+#[derive(Clone, Copy)]
+enum Of {
+    /// All, for the root.
+    AllAt(u32),
+    /// All, for all.
+    All,
+    /// This one and those before it, for each.
+    UpToThis,
+    /// Those before this one, for each.
+    BeforeThis,
 }
 
 /// The array and the operation, as C passes them.
@@ -206,7 +281,7 @@ macro_rules! for_element {
 /// As documented in the header for libi_member_reduce().
 unsafe fn waiting(
     member: *mut libi_member,
-    root: Option<u32>,
+    of: Of,
     array: ArrayArg,
     result: *mut c_void,
     timeout: libi_timeout,
@@ -214,7 +289,7 @@ unsafe fn waiting(
     // SAFETY: as for this function.
     unsafe {
         let otherwise = |error| with(member, |_| Err(error));
-        for_element!(array, wait_for_element(member, root, array, result, timeout), otherwise)
+        for_element!(array, wait_for_element(member, of, array, result, timeout), otherwise)
     }
 }
 
@@ -222,37 +297,37 @@ unsafe fn waiting(
 /// As of [`waiting`].
 unsafe fn wait_for_element<T: Number>(
     member: *mut libi_member,
-    root: Option<u32>,
+    of: Of,
     array: ArrayArg,
     result: *mut c_void,
     timeout: libi_timeout,
 ) -> libi_result {
+    let gets = |member: &Member| if let Of::AllAt(root) = of { root == member.rank().0 } else { true };
     let prepare = |member: &Member| -> CallResult<(Op, Vec<T>, Option<CallerBuffer>)> {
-        let gets = root.is_none_or(|root| root == member.rank().0);
         // SAFETY: as for this function.
         let (op, numbers) = (array.op()?, unsafe { array.array::<T>() }?);
         let buffer = CallerBuffer::new(result, size_of_val(&*numbers), "result");
-        Ok((op, numbers, if gets { Some(buffer?) } else { None }))
+        Ok((op, numbers, if gets(member) { Some(buffer?) } else { None }))
     };
     let put =
         |buffer: CallerBuffer, result: &[T]| buffer.put(0, array.count * size_of::<T>(), bytes_of(result));
-    // SAFETY: as for this function.
-    unsafe {
-        if let Some(root) = root {
+    let put_any = |buffer, result: Option<Vec<T>>| result.map_or(Ok(()), |result| put(buffer, &result));
+    let put_all = |buffer, result: Vec<T>| put(buffer, &result);
+    macro_rules! wait {
+        ($call:ident($($root:expr)?), $put:expr) => {{
             let begin = |member: &Member| {
                 let (op, numbers, buffer) = prepare(member)?;
-                Ok((member.reduce(Rank(root), &numbers, op), buffer))
+                Ok((member.$call($($root,)? &numbers, op), buffer))
             };
-            wait_into(member, timeout, begin, |buffer, result| {
-                result.map_or(Ok(()), |result| put(buffer, &result))
-            })
-        } else {
-            let begin = |member: &Member| {
-                let (op, numbers, buffer) = prepare(member)?;
-                Ok((member.allreduce(&numbers, op), buffer))
-            };
-            wait_into(member, timeout, begin, |buffer, result| put(buffer, &result))
-        }
+            // SAFETY: as for this function.
+            unsafe { wait_into(member, timeout, begin, $put) }
+        }};
+    }
+    match of {
+        Of::AllAt(root) => wait!(reduce(Rank(root)), put_any),
+        Of::All => wait!(allreduce(), put_all),
+        Of::UpToThis => wait!(scan(), put_all),
+        Of::BeforeThis => wait!(exscan(), put_any),
     }
 }
 
@@ -260,14 +335,14 @@ unsafe fn wait_for_element<T: Number>(
 /// As documented in the header for libi_member_start_reduce().
 unsafe fn starting(
     member: *mut libi_member,
-    root: Option<u32>,
+    of: Of,
     array: ArrayArg,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
     // SAFETY: as for this function.
     unsafe {
         let otherwise = |error| start(member, pending, |_| Err(error), nothing);
-        for_element!(array, start_element(member, root, array, pending), otherwise)
+        for_element!(array, start_element(member, of, array, pending), otherwise)
     }
 }
 
@@ -275,18 +350,23 @@ unsafe fn starting(
 /// As of [`starting`].
 unsafe fn start_element<T: Number>(
     member: *mut libi_member,
-    root: Option<u32>,
+    of: Of,
     array: ArrayArg,
     pending: *mut *mut libi_pending,
 ) -> libi_result {
-    // SAFETY: as for this function.
-    unsafe {
-        if let Some(root) = root {
-            let begin = |member: &Member| Ok(member.reduce(Rank(root), &array.array::<T>()?, array.op()?));
-            start(member, pending, begin, array_or_nothing)
-        } else {
-            let begin = |member: &Member| Ok(member.allreduce(&array.array::<T>()?, array.op()?));
-            start(member, pending, begin, array_outcome)
-        }
+    macro_rules! start {
+        ($call:ident($($root:expr)?), $read:expr) => {
+            // SAFETY: as for this function.
+            unsafe {
+                let begin = |member: &Member| Ok(member.$call($($root,)? &array.array::<T>()?, array.op()?));
+                start(member, pending, begin, $read)
+            }
+        };
+    }
+    match of {
+        Of::AllAt(root) => start!(reduce(Rank(root)), array_or_nothing),
+        Of::All => start!(allreduce(), array_outcome),
+        Of::UpToThis => start!(scan(), array_outcome),
+        Of::BeforeThis => start!(exscan(), array_or_nothing),
     }
 }

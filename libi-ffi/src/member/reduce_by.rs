@@ -1,4 +1,4 @@
-//! Reductions by functions of the program.
+//! Reductions and prefix reductions by functions of the program.
 
 use libc::c_void;
 use libi::{Member, Rank};
@@ -167,6 +167,90 @@ pub unsafe extern "C" fn libi_member_start_allreduce_by(
         let begin =
             |member: &Member| Ok(member.allreduce_by(copied(bytes, length, "bytes")?, function.callable()?));
         start(member, pending, begin, one)
+    }
+}
+
+/// As libi_member_allreduce_by(), of the values of this member and of all members of lower rank.
+/// Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_scan_by(
+    member: *mut libi_member,
+    fold: libi_fold,
+    userdata: *mut c_void,
+    release: libi_release,
+    bytes: *const c_void,
+    length: usize,
+    data: *mut *mut libi_data,
+    timeout: libi_timeout,
+) -> libi_result {
+    let function = FoldFunction { fold, userdata, release };
+    // SAFETY: as documented in the header.
+    unsafe {
+        let begin =
+            |member: &Member| Ok(member.scan_by(copied(bytes, length, "bytes")?, function.callable()?));
+        wait_for_data(member, timeout, data, |_| true, begin, one)
+    }
+}
+
+/// Starts libi_member_scan_by(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_scan_by(
+    member: *mut libi_member,
+    fold: libi_fold,
+    userdata: *mut c_void,
+    release: libi_release,
+    bytes: *const c_void,
+    length: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    let function = FoldFunction { fold, userdata, release };
+    // SAFETY: as documented in the header.
+    unsafe {
+        let begin =
+            |member: &Member| Ok(member.scan_by(copied(bytes, length, "bytes")?, function.callable()?));
+        start(member, pending, begin, one)
+    }
+}
+
+/// As libi_member_scan_by(), without the value of this member. At the first member, the lowest rank
+/// that is not absent, *data is NULL: no member is before it. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_exscan_by(
+    member: *mut libi_member,
+    fold: libi_fold,
+    userdata: *mut c_void,
+    release: libi_release,
+    bytes: *const c_void,
+    length: usize,
+    data: *mut *mut libi_data,
+    timeout: libi_timeout,
+) -> libi_result {
+    let function = FoldFunction { fold, userdata, release };
+    // SAFETY: as documented in the header.
+    unsafe {
+        let begin =
+            |member: &Member| Ok(member.exscan_by(copied(bytes, length, "bytes")?, function.callable()?));
+        wait_for_data(member, timeout, data, |_| true, begin, one_or_nothing)
+    }
+}
+
+/// Starts libi_member_exscan_by(). Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_member_start_exscan_by(
+    member: *mut libi_member,
+    fold: libi_fold,
+    userdata: *mut c_void,
+    release: libi_release,
+    bytes: *const c_void,
+    length: usize,
+    pending: *mut *mut libi_pending,
+) -> libi_result {
+    let function = FoldFunction { fold, userdata, release };
+    // SAFETY: as documented in the header.
+    unsafe {
+        let begin =
+            |member: &Member| Ok(member.exscan_by(copied(bytes, length, "bytes")?, function.callable()?));
+        start(member, pending, begin, one_or_nothing)
     }
 }
 

@@ -16,11 +16,11 @@
 //!
 //! - `roots`: `"first"`, `"middle"`, `"last"`, `"second"`; for `reduce` also `"all"`, which is
 //!   allreduce;
-//! - `lengths`: bytes, or a formula by which they differ (see [`Formula`]); for `reduce` the number
-//!   of elements;
+//! - `lengths`: bytes, or a formula by which they differ (see [`Formula`]); for `reduce`, `scan` and
+//!   `exscan` the number of elements;
 //! - `known`: for `broadcast` and `scatter`: whether members other than the root know the length;
-//! - `ops` and `elements`: for `reduce`, as in [`Op`] and [`Element`], in lower case;
-//! - `own`: for `reduce`, functions of the program (see [`CustomFn`]);
+//! - `ops` and `elements`: for these three, as in [`Op`] and [`Element`], in lower case;
+//! - `own`: for these three, functions of the program (see [`CustomFn`]);
 //! - `patterns`: for `p2p`, which process sends to which (see [`Pattern`]); with `tags` and
 //!   `count`, the number of messages of each tag;
 //! - `scope`: for `kvs`, `"replicated"` or `"local"`; with `count`, how many keys each member puts.
@@ -147,6 +147,8 @@ enum Name {
     AllGather,
     AllToAll,
     Reduce,
+    Scan,
+    ExScan,
     Ring,
     Fence,
     P2p,
@@ -264,7 +266,7 @@ impl Entry {
                 Name::AllToAll => session.steps.push(Step::AllToAll { lengths }),
                 Name::Ring => session.steps.push(Step::Ring { lengths }),
                 Name::Broadcast | Name::Gather | Name::Scatter => self.add_rooted(lengths, session),
-                Name::Reduce => self.add_reductions(lengths, session),
+                Name::Reduce | Name::Scan | Name::ExScan => self.add_reductions(lengths, session),
                 Name::P2p => session.steps.extend(self.patterns.iter().map(|who| Step::P2p {
                     who: *who,
                     tags: self.tags.clone(),
@@ -297,7 +299,11 @@ impl Entry {
         let exists = |how: &ReduceBy| !matches!(how, ReduceBy::Elements(op, element) if !Reducer::Elements(*op, *element).exists());
         for by in self.ops.iter().flat_map(elements).chain(own).filter(exists) {
             for root in &self.roots {
-                session.steps.push(Step::Reduce { to: root.of(&session.present), by, count });
+                session.steps.push(match self.call {
+                    Name::Scan => Step::Scan { inclusive: true, by, count },
+                    Name::ExScan => Step::Scan { inclusive: false, by, count },
+                    _ => Step::Reduce { to: root.of(&session.present), by, count },
+                });
             }
         }
     }

@@ -19,11 +19,13 @@ pub struct Oracle {
     ring: Option<Vec<Rank>>,
     /// The results of reductions, by step.
     folded: Mutex<BTreeMap<u32, Bytes>>,
+    /// The results of prefix reductions, by step: of the first members up to each.
+    prefixes: Mutex<BTreeMap<u32, Vec<Bytes>>>,
 }
 
 impl Oracle {
     pub fn new(session: Arc<Session>, ring: Option<Vec<Rank>>) -> Self {
-        Self { session, ring, folded: Mutex::default() }
+        Self { session, ring, folded: Mutex::default(), prefixes: Mutex::default() }
     }
 
     /// Compares the outcome of a call with the expected one. `call` is its number among the calls
@@ -82,6 +84,11 @@ impl Oracle {
             Step::AllToAll { lengths } => self.parts(|from| one(from, me, lengths)),
             Step::Reduce { to: Some(to), .. } if to != me => Outcome::Done,
             Step::Reduce { by, count, .. } => Outcome::Data(self.folded(step, by, count)),
+            Step::Scan { inclusive, by, count } => {
+                let at = self.session.present.binary_search(&me).ok()? + usize::from(inclusive);
+                at.checked_sub(1)
+                    .map_or(Outcome::Done, |last| Outcome::Data(self.prefix(step, by, count, last)))
+            }
             Step::Ring { lengths } => Outcome::Ring(self.place(me, step, lengths)?),
             Step::P2p { .. } | Step::Put { .. } | Step::Get { .. } => return None,
         })
@@ -99,13 +106,28 @@ impl Oracle {
         let reducer = || {
             let mut values = self.session.present.iter().map(|rank| by.value(step, *rank, count));
             let mut result = Vec::from(values.next().unwrap_or_default());
-            values.for_each(|value| match by {
-                ReduceBy::Elements(op, element) => combine(op, element, &mut result, &value),
-                ReduceBy::CustomFn(own) => own.combine(&mut result, &value),
-            });
+            values.for_each(|value| append(by, &mut result, &value));
             result.into()
         };
         known.entry(step).or_insert_with(reducer).clone()
+    }
+
+    /// The values of the first members combined in the order of ranks, up to the one at `last`.
+    fn prefix(&self, step: u32, by: ReduceBy, count: usize, last: usize) -> Bytes {
+        let mut known = self.prefixes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let prefixes = || {
+            let mut result: Option<Vec<u8>> = None;
+            let values = self.session.present.iter().map(|rank| by.value(step, *rank, count));
+            let prefix = |value: Bytes| {
+                match &mut result {
+                    None => result = Some(value.into()),
+                    Some(result) => append(by, result, &value),
+                }
+                Bytes::from(result.clone().unwrap_or_default())
+            };
+            values.map(prefix).collect()
+        };
+        known.entry(step).or_insert_with(prefixes)[last].clone()
     }
 
     fn place(&self, me: Rank, step: u32, lengths: Lengths) -> Option<RingPosition> {
@@ -134,6 +156,14 @@ impl Oracle {
             return Ok(());
         }
         Err(format!("step {step}: no member can have this position in the ring: {}", Short(outcome)))
+    }
+}
+
+/// Combines a value with that of the members after it.
+fn append(by: ReduceBy, into: &mut Vec<u8>, other: &[u8]) {
+    match by {
+        ReduceBy::Elements(op, element) => combine(op, element, into, other),
+        ReduceBy::CustomFn(own) => own.combine(into, other),
     }
 }
 

@@ -38,6 +38,11 @@ pub enum Step {
         by: ReduceBy,
         count: usize,
     },
+    Scan {
+        inclusive: bool,
+        by: ReduceBy,
+        count: usize,
+    },
     Ring {
         lengths: Lengths,
     },
@@ -192,6 +197,9 @@ impl Step {
             }
             Self::Reduce { to, by, count } => {
                 Call::Reduce { to, data: by.value(step, me, count), reducer: by.fold() }
+            }
+            Self::Scan { inclusive, by, count } => {
+                Call::Scan { inclusive, data: by.value(step, me, count), reducer: by.fold() }
             }
             Self::Ring { lengths } => {
                 let [left, right] = [0, 1].map(|nth| ring_part(step, me, nth, lengths));

@@ -94,6 +94,8 @@ void talk(libi::member &me) {
     CHECK((me.allreduce<double>(LIBI_OP_SUM, {1.5, double(rank)}, soon) == std::vector<double>{6.0, 6.0}));
     auto most = me.reduce<std::uint64_t>(2, LIBI_OP_MAX, {rank}, soon);
     CHECK(most[0] == (rank == 2 ? 3 : rank));
+    CHECK(me.scan<std::int32_t>(LIBI_OP_SUM, {std::int32_t(rank) + 1}, soon)[0] == std::int32_t((rank + 1) * (rank + 2) / 2));
+    CHECK(me.exscan<float>(LIBI_OP_MAX, {float(rank)}, soon)[0] == (rank == 0 ? 0 : float(rank - 1)));
     CHECK(thrown([&] { me.send_to(9, 7, "x", soon); }).code() == LIBI_ERR_NO_SUCH_PEER);
 
     me.send_to((rank + 1) % size, 7, std::vector<std::uint32_t>{rank, 99}, soon);

@@ -42,6 +42,10 @@ static void without_a_member(libi_member *invalid, libi_result code)
        libi_member_start_reduce(invalid, 0, element, LIBI_OP_SUM, "x", 1, &pending));
   BOTH(libi_member_allreduce(invalid, element, LIBI_OP_SUM, "x", 1, recv, 0),
        libi_member_start_allreduce(invalid, element, LIBI_OP_SUM, "x", 1, &pending));
+  BOTH(libi_member_scan(invalid, element, LIBI_OP_SUM, "x", 1, recv, 0),
+       libi_member_start_scan(invalid, element, LIBI_OP_SUM, "x", 1, &pending));
+  BOTH(libi_member_exscan(invalid, element, LIBI_OP_SUM, "x", 1, recv, 0),
+       libi_member_start_exscan(invalid, element, LIBI_OP_SUM, "x", 1, &pending));
   BOTH(libi_member_ring(invalid, 1, "x", 1, "y", 1, NULL, &data, 0),
        libi_member_start_ring(invalid, 1, "x", 1, "y", 1, &pending));
   BOTH(libi_member_send_to(invalid, 0, 1, "x", 1, 0), libi_member_start_send_to(invalid, 0, 1, "x", 1, &pending));
@@ -91,7 +95,11 @@ static void folds_without_a_member(libi_member *invalid, libi_result code)
   GIVES(code, libi_member_start_reduce_by(invalid, 0, fold, &released, release, "x", 1, &pending));
   GIVES(code, libi_member_allreduce_by(invalid, fold, &released, release, "x", 1, &data, 0));
   GIVES(code, libi_member_start_allreduce_by(invalid, fold, &released, release, "x", 1, &pending));
-  CHECK(released == 4 && data == NULL && pending == NULL);
+  GIVES(code, libi_member_scan_by(invalid, fold, &released, release, "x", 1, &data, 0));
+  GIVES(code, libi_member_start_scan_by(invalid, fold, &released, release, "x", 1, &pending));
+  GIVES(code, libi_member_exscan_by(invalid, fold, &released, release, "x", 1, &data, 0));
+  GIVES(code, libi_member_start_exscan_by(invalid, fold, &released, release, "x", 1, &pending));
+  CHECK(released == 8 && data == NULL && pending == NULL);
 }
 
 void before_a_place(void)
@@ -175,10 +183,16 @@ static void arguments(void)
   WRONG(LIBI_ERR_ARGUMENT, libi_member_allreduce(me, LIBI_ELEMENT_F64, LIBI_OP_SUM, "x", SIZE_MAX / 4, recv, 0), "numbers");
   WRONG(LIBI_ERR_NULL, libi_member_allreduce(me, LIBI_ELEMENT_F64, LIBI_OP_SUM, NULL, 1, recv, 0), "numbers");
   WRONG(LIBI_ERR_NULL, libi_member_allreduce(me, LIBI_ELEMENT_U8, LIBI_OP_SUM, "x", 1, NULL, 0), "result");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_scan(me, LIBI_ELEMENT_U8, (libi_op)5, "x", 1, recv, 0), "5 is not a libi_op");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_scan(me, (libi_element)7, LIBI_OP_SUM, "x", 1, &pending), "7 is not a libi_element");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_exscan(me, LIBI_ELEMENT_F32, LIBI_OP_AND, "xxxx", 1, &pending), "bitwise");
+  WRONG(LIBI_ERR_NULL, libi_member_exscan(me, LIBI_ELEMENT_U8, LIBI_OP_SUM, "x", 1, NULL, 0), "result");
   released = 0;
   WRONG(LIBI_ERR_NULL, libi_member_allreduce_by(me, NULL, &released, release, "x", 1, &data, 0), "fold");
   WRONG(LIBI_ERR_NULL, libi_member_start_reduce_by(me, 0, fold, &released, release, NULL, 1, &pending), "bytes");
-  CHECK(released == 2);
+  WRONG(LIBI_ERR_NULL, libi_member_start_scan_by(me, NULL, &released, release, "x", 1, &pending), "fold");
+  WRONG(LIBI_ERR_NULL, libi_member_exscan_by(me, fold, &released, release, "x", 1, NULL, 0), "data");
+  CHECK(released == 4);
   WRONG(LIBI_ERR_NULL, libi_member_send_to(me, 0, 0, NULL, 1, 0), "bytes");
   WRONG(LIBI_ERR_NULL, libi_member_send(me, NULL, 1, 0), "bytes");
   WRONG(LIBI_ERR_NULL, libi_member_recv(me, NULL, 0), "data");

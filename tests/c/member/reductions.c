@@ -1,4 +1,5 @@
-/* Reductions: of numbers, by the operations of the library, and of anything, by functions of this program. */
+/* Reductions and prefix reductions: of numbers, by the operations of the library, and of anything, by functions of this
+ * program. */
 #include "check.h"
 
 #include <sched.h>
@@ -77,6 +78,57 @@ static void count_release(void *userdata)
   __atomic_add_fetch(&((struct count *)userdata)->releases, 1, __ATOMIC_SEQ_CST);
 }
 
+/* The values of lower ranks, and with them that of this member: numbers, and anything in the order of ranks. */
+static void prefixes(void)
+{
+  static struct count counts[2][4];
+  struct count *count = counts[nth++ % 2];
+  int32_t mine[2] = {(int32_t)my_rank + 1, -3}, sums[2] = {0, 0}, before[2] = {7, 8};
+  int32_t below = (int32_t)(my_rank * (my_rank + 1) / 2), lower = my_rank == 0 ? 7 : below;
+  char text[16], all[16 * 64] = "";
+  for (uint32_t rank = 0; rank < my_rank; rank++)
+    snprintf(all + strlen(all), 16, "%u,", rank);
+  size_t length = strlen(all);
+  snprintf(text, sizeof text, "%u,", my_rank);
+  strcat(all, text);
+  libi_pending *pending = NULL;
+  libi_data *data = NULL;
+
+  FINE(libi_member_scan(me, LIBI_ELEMENT_I32, LIBI_OP_SUM, mine, 2, sums, TIMEOUT));
+  CHECK(sums[0] == below + mine[0] && sums[1] == -3 * ((int32_t)my_rank + 1));
+  FINE(libi_member_exscan(me, LIBI_ELEMENT_I32, LIBI_OP_SUM, mine, 2, before, TIMEOUT));
+  CHECK(before[0] == lower && before[1] == (my_rank == 0 ? 8 : -3 * (int32_t)my_rank));
+  FINE(libi_member_exscan(me, LIBI_ELEMENT_I32, LIBI_OP_SUM, NULL, 0, NULL, TIMEOUT));
+  FINE(libi_member_start_scan(me, LIBI_ELEMENT_I32, LIBI_OP_SUM, mine, 2, &pending));
+  data = taken(pending);
+  CHECK(libi_data_length(data, 0) == sizeof sums && memcmp(libi_data_bytes(data, 0), sums, sizeof sums) == 0);
+  libi_data_free(data);
+  FINE(libi_member_start_exscan(me, LIBI_ELEMENT_I32, LIBI_OP_SUM, mine, 2, &pending));
+  data = taken(pending);
+  CHECK((data == NULL) == (my_rank == 0));
+  CHECK(my_rank == 0 || memcmp(libi_data_bytes(data, 0), before, sizeof before) == 0);
+  libi_data_free(data);
+
+  for (int i = 0; i < 4; i++) {
+    size_t expected = i < 2 ? strlen(all) : length;
+    data = NULL;
+    if (i == 0)
+      FINE(libi_member_scan_by(me, append, &count[i], NULL, text, strlen(text), &data, TIMEOUT));
+    else if (i == 1)
+      FINE(libi_member_start_scan_by(me, append, &count[i], NULL, text, strlen(text), &pending));
+    else if (i == 2)
+      FINE(libi_member_exscan_by(me, append, &count[i], NULL, text, strlen(text), &data, TIMEOUT));
+    else
+      FINE(libi_member_start_exscan_by(me, append, &count[i], NULL, text, strlen(text), &pending));
+    if (i % 2 == 1)
+      data = taken(pending);
+    CHECK((data == NULL) == (expected == 0));
+    CHECK(data == NULL || (libi_data_length(data, 0) == expected && memcmp(libi_data_bytes(data, 0), all, expected) == 0));
+    libi_data_free(data);
+  }
+  FINE(libi_member_barrier(me, TIMEOUT));
+}
+
 static void folds(void)
 {
   /* Whoever has been told that an operation is over may find its function in use still, for a moment. */
@@ -128,4 +180,5 @@ void reductions(void)
   REDUCES(double, LIBI_ELEMENT_F64, 1);
   folds();
   folds();
+  prefixes();
 }
