@@ -3,11 +3,14 @@
 //! | module | functions |
 //! |---|---|
 //! | [`collectives`] | collective operations: barrier, fence, broadcast, gather, scatter, allgather, alltoall, ring |
+//! | [`front_calls`] | broadcast from the front end, gather to it |
 //! | [`into`] | broadcast, gather, scatter and allgather into the caller's memory |
 //! | [`reduce`], [`reduce_by`] | reductions by the library's operations, and by functions of the program |
 //! | [`p2p`], [`keys`] | messages between two processes; the key-value store |
 
 mod collectives;
+
+mod front_calls;
 
 mod into;
 

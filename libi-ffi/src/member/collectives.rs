@@ -232,12 +232,8 @@ pub unsafe extern "C" fn libi_member_start_alltoall(
 ) -> libi_result {
     // SAFETY: as documented in the header.
     unsafe {
-        start(
-            member,
-            pending,
-            |member| alltoall(member, lengths, (parts, part_lengths, count)),
-            Outcome::Parts,
-        )
+        let begin = |member: &Member| alltoall(member, lengths, (parts, part_lengths, count));
+        start(member, pending, begin, Outcome::Parts)
     }
 }
 
@@ -285,72 +281,8 @@ pub unsafe extern "C" fn libi_member_start_ring(
 ) -> libi_result {
     // SAFETY: as documented in the header.
     unsafe {
-        start(
-            member,
-            pending,
-            |member| ring(member, weight, (left, left_length), (right, right_length)),
-            Outcome::Ring,
-        )
-    }
-}
-
-/// Receives what the front end sends with libi_session_broadcast(), in part 0 of *data, at all
-/// members.
-///
-/// Also returns LIBI_ERR_FRONT_END_LOST at the master. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_broadcast_from_front(
-    member: *mut libi_member,
-    data: *mut *mut libi_data,
-    timeout: libi_timeout,
-) -> libi_result {
-    // SAFETY: as documented in the header.
-    unsafe {
-        let begin = |member: &Member| Ok(member.broadcast_from_front());
-        wait_for_data(member, timeout, data, |_| true, begin, one)
-    }
-}
-
-/// Starts libi_member_broadcast_from_front(). Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_start_broadcast_from_front(
-    member: *mut libi_member,
-    pending: *mut *mut libi_pending,
-) -> libi_result {
-    // SAFETY: as documented in the header.
-    unsafe { start(member, pending, |member| Ok(member.broadcast_from_front()), one) }
-}
-
-/// Collects the bytes of all members at the front end, which receives them with
-/// libi_session_gather(). Completes when the bytes have left this process.
-///
-/// Also returns LIBI_ERR_FRONT_END_LOST at the master. Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_gather_to_front(
-    member: *mut libi_member,
-    bytes: *const c_void,
-    length: usize,
-    timeout: libi_timeout,
-) -> libi_result {
-    // SAFETY: as documented in the header.
-    unsafe {
-        let begin = |member: &Member| Ok(member.gather_to_front(copied(bytes, length, "bytes")?));
-        wait(member, timeout, begin, Ok)
-    }
-}
-
-/// Starts libi_member_gather_to_front(). Since 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn libi_member_start_gather_to_front(
-    member: *mut libi_member,
-    bytes: *const c_void,
-    length: usize,
-    pending: *mut *mut libi_pending,
-) -> libi_result {
-    // SAFETY: as documented in the header.
-    unsafe {
-        let begin = |member: &Member| Ok(member.gather_to_front(copied(bytes, length, "bytes")?));
-        start(member, pending, begin, nothing)
+        let begin = |member: &Member| ring(member, weight, (left, left_length), (right, right_length));
+        start(member, pending, begin, Outcome::Ring)
     }
 }
 
