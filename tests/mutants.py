@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Breaks the launch machine and the groups of members on purpose, one way at a time, and checks that each is noticed.
+"""Breaks the launch machine and the groups of members on purpose, one way at a time, and checks that tests notice.
 
-Needs about an hour: each mutant is a copy of the tree that is built and simulated. The launch machine's have to be
-noticed by its simulation; those of groups by theirs, or by the tests that count frames, or by those of the module. A mutant
-that survives is a promise that nobody checks: say so in the exit status. `tests/run mutants` runs this; `tests/mutants.py
-spare Exited` only those with one of these words in their names, or in those of their files.
+Needs about an hour: each mutant is a copy of the tree that is built and simulated. A mutant of the launch machine has to be
+noticed by its simulation; one of the groups by theirs, by the tests that count frames, or by the unit tests. A mutant that
+survives is a promise that no test checks: the exit status tells.
+
+  tests/mutants.py                 all mutants
+  tests/mutants.py spare Exited    those with one of these words in their names, or in those of their files
+  tests/mutants.py check           only checks that every mutant applies to the sources; tests/run does this
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,29 +30,29 @@ MUTANTS = [
  ('hand a share to a child and keep it', 'libi-core/src/plan/late.rs', 'self.waiting.split_back(count)', 'self.waiting.clone().split_back(count)'),
  ('believe any hello', M + 'node/children.rs','if hello.ticket != child.ticket {','if false {'),
  ('ignore a lost parent', M + 'node.rs','Event::Closed(LinkId::PARENT) => self.parent_lost(now, out),','Event::Closed(LinkId::PARENT) => {}'),
- ('no heartbeat check of children', M + 'node.rs','if now.since(child.last_heard) > self.rules.peer_timeout {','if false {'),
- ('no heartbeat check of the parent', M + 'node.rs','if now.since(parent.last_heard) > self.rules.peer_timeout {','if false {'),
+ ('no heartbeat check of children', M + 'node.rs','if now.since(child.last_heard) > self.options.rules.peer_timeout {','if false {'),
+ ('no heartbeat check of the parent', M + 'node.rs','if now.since(parent.last_heard) > self.options.rules.peer_timeout {','if false {'),
  ('leave a failed launch in flight', M + 'node/launch_failures.rs', 'if self.queue.child_failed(launch, now, here).is_ok() {', '{ let _ = here;'),
  ('no overall deadline', M + 'node/front_end.rs','let late = now >= front.verdicts_due();','let late = false;'),
  ('report joined before local members are', M + 'node/parent.rs','if locals.all(super::Child::is_up) {','if true {'),
  ('what was lost is not said to be launched again', M + 'node/launch_failures.rs', 'self.report_relaunch(Launch { attempt: next, ..lost }, Some(failure));', 'let _ = (next, failure);'),
  ('do not pass the end on', M + 'node/session_end.rs','            self.ask_to_end(link, ending, now, out);','            let _ = link;'),
  ('orphans leave their children', M + 'node/session_end.rs','_ => self.force_end(link, Cause::Cancelled, now, out),','_ => {}'),
- ('retry for ever', M + 'node/launch_failures.rs', 'if another && made.saturating_add(1) < self.rules.attempts.saturating_mul(refusals) {', 'if another { let _ = refusals;'),
+ ('retry for ever', M + 'node/launch_failures.rs', 'if another && made.saturating_add(1) < self.options.rules.attempts.saturating_mul(refusals) {', 'if another { let _ = refusals;'),
  ('losses count as attempts', M + 'node/launch_failures.rs','let made = launch.attempt.failed.saturating_add(faults);','let made = launch.attempt.failed.saturating_add(faults.max(launch.attempt.lost));'),
  ('a leader that is lost again and again is launched again for ever', M + 'node/launch_failures.rs','let made = launch.attempt.failed.saturating_add(faults);','let made = launch.attempt.failed;'),
- ('never force', M + 'node/child_end.rs', '                    self.force(link, now + self.rules.kill_grace, out);\n                }\n                Some(ChildState::Starting)', '                    self.set_deadline(link, now + self.rules.kill_grace);\n                }\n                Some(ChildState::Starting)'),
+ ('never force', M + 'node/child_end.rs', '                    self.force(link, now + self.options.rules.kill_grace, out);\n                }\n                Some(ChildState::Starting)', '                    self.set_deadline(link, now + self.options.rules.kill_grace);\n                }\n                Some(ChildState::Starting)'),
  ('go too early', M + 'host_table.rs','} else if self.waiting == 0 {','} else if self.joined >= needed {'),
  ('a host given up below a lost leader is launched again', M + 'node/children.rs', 'self.queue.remove_from_share(own, *host)', 'self.queue.remove_from_share(own, own)'),
  ('a host given up is given to the next master', M + 'node/front_end.rs','matches!(self.table.at(host), Some((_, HostState::Failed(_))))','self.table.at(host).is_none()'),
  ('a node that ends gives up its share', M + 'node/parent.rs','if matches!(self.stage, SessionStage::LaunchStopped | SessionStage::Up) {','if self.stage != SessionStage::Launching {'),
- ('repeat without waiting', M + 'node/launch_failures.rs', 'Retry::After(back_off + back_off.mul_f64(more))', '{ let _ = more; Retry::After(self.rules.back_off) }'),
- ('give up at the first failure', M + 'node/front_end.rs','front.linger_until.min(now + self.rules.failure_linger)','now'),
- ('never stop waiting for further verdicts', M + 'node/front_end.rs','front.linger_until.min(now + self.rules.failure_linger)','now + self.rules.failure_linger'),
+ ('repeat without waiting', M + 'node/launch_failures.rs', 'Retry::After(back_off + back_off.mul_f64(more))', '{ let _ = more; Retry::After(self.options.rules.back_off) }'),
+ ('give up at the first failure', M + 'node/front_end.rs','front.linger_until.min(now + self.options.rules.failure_linger)','now'),
+ ('never stop waiting for further verdicts', M + 'node/front_end.rs','front.linger_until.min(now + self.options.rules.failure_linger)','now + self.options.rules.failure_linger'),
  ('what is cut short has timed out', M + 'node/front_end.rs','{ Cause::TimedOut } else { Cause::Cancelled }','{ Cause::TimedOut } else { Cause::TimedOut }'),
  ('a spare is not sent to the master', M + 'node/spares.rs','Self::send(link, Kind::Control, &share, out);','let _ = (link, &share);'),
  ('a spare is launched under the name of whom it replaces', M + 'node/spares.rs','std::mem::replace(&mut spec.name, spare.name)','spec.name.clone()'),
- ('static trees are not static', M + 'node/sharing.rs','Role::Member(_) if self.fixed =>','Role::Member(_) if false =>'),
+ ('static trees are not static', M + 'node/sharing.rs','Role::Member(_) if self.options.is_static() =>','Role::Member(_) if false =>'),
  ('a subtree is lost with a host that is given up', M + 'node/hand_back.rs', '        self.adopt_subtree(launch.host);\n', ''),
  ('a subtree is not remembered', M + 'node/sharing.rs','if self.is_front() { HostRuns::new() } else { hosts }','{ let _ = hosts; HostRuns::new() }'),
  ('ends after Go are not reported', M + 'node/child_end.rs','self.reports.extend(child.rank().map(|rank| ChildMessage::Exited(rank, exit)));','let _ = exit;'),
@@ -65,7 +69,7 @@ MUTANTS = [
  ('a link moves without a goodbye', M + 'node/direct.rs','out.push(Effect::Send(link, goodbye.encode().to_vec()));','let _ = goodbye;'),
  ('who was reached does not move', M + 'node/direct.rs','(LinkMove::Connecting, true) => self.direct.own_link = LinkMove::Reached,','(LinkMove::Connecting, true) => { self.direct.own_link = LinkMove::Stays; self.direct.requested = false; }'),
  ('a host that has to be direct joins without', M + 'node/direct.rs','        let missing = self.requested && self.own_link != LinkMove::Moved;','        let missing = false;'),
- ('a host that cannot be direct is kept', M + 'node/direct.rs','        } else if self.direct.settings.links == LinkPolicy::Direct {\n            self.force_end','        } else if false {\n            self.force_end'),
+ ('a host that cannot be direct is kept', M + 'node/direct.rs','        } else if self.options.links == LinkPolicy::Direct {\n            self.force_end','        } else if false {\n            self.force_end'),
  ('a link that stays is not told of', M + 'node/direct.rs','self.reports.extend(child.host().map(|host| ChildMessage::Link(host, false)));','let _ = child;'),
  ('who was released is signalled to end', M + 'node/session_end.rs','if matches!(self.role, Role::Member(_)) && !self.detached {','if matches!(self.role, Role::Member(_)) {'),
  ('hosts of which everybody was released are lost', M + 'node/front_end.rs','if front.members.any_left(blocks) {','if true {'),
@@ -195,6 +199,10 @@ def chosen(mutants, words):
     return [mutant for mutant in mutants if not words or any(word in part for word in words for part in mutant[:2])]
 
 
+class NotAProgram(Exception):
+    """The mutant does not compile."""
+
+
 def noticed(tree, target, check):
     """How a check notices what was done to a tree, if it does."""
     name, what, seeds, patience = check
@@ -205,7 +213,7 @@ def noticed(tree, target, check):
     command = ["cargo", "test", "--quiet", "--release"]
     build = subprocess.run(command + ["--no-run"] + what, cwd=tree, env=environment, capture_output=True, text=True)
     if build.returncode != 0:
-        sys.exit(f"{build.stderr}\nthe mutant is not a program")
+        raise NotAProgram(build.stderr)
     begun = time.monotonic()
     # A mutant that hangs is caught as well; the test is not a child of this, but of cargo.
     run = subprocess.Popen(
@@ -220,15 +228,35 @@ def noticed(tree, target, check):
         return f"{name}, which hangs"
 
 
+def mutated(text, old, new):
+    """A source with the mutant in place of the original, however that is wrapped; None if that is not there."""
+    found = re.search(r"\s+".join(map(re.escape, old.split())), text)
+    return found and text[: found.start()] + new.lstrip() + text[found.end() :]
+
+
+def check(root):
+    """Checks that every mutant applies."""
+    stale = 0
+    for name, file, old, new in MUTANTS + UNNOTICED:
+        path = os.path.join(root, file)
+        text = open(path).read() if os.path.exists(path) else ""
+        if mutated(text, old, new) is None:
+            stale += 1
+            print(f"{file} has no place for the mutant {name!r}: {old!r}", file=sys.stderr)
+    print(f"{len(MUTANTS) + len(UNNOTICED) - stale} of {len(MUTANTS) + len(UNNOTICED)} mutants apply")
+    sys.exit(bool(stale))
+
+
 def caught(tree, target, file, old, new):
     """What notices that this has been put in the place of that, if anything does."""
     path = os.path.join(tree, file)
     with open(path) as source:
         text = source.read()
-    if text.count(old) < 1:
+    broken = mutated(text, old, new)
+    if broken is None:
         sys.exit(f"{file}: there is no {old!r} any more; bring this list up to date")
     with open(path, "w") as source:
-        source.write(text.replace(old, new, 1))
+        source.write(broken)
     try:
         checks = COMM if file.startswith(S) else LAUNCH
         return next(filter(None, (noticed(tree, target, check) for check in checks)), None)
@@ -239,13 +267,20 @@ def caught(tree, target, file, old, new):
 
 def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if sys.argv[1:] == ["check"]:
+        check(root)
     passed, survivors = 0, []
     with tempfile.TemporaryDirectory() as place:
         tree = os.path.join(place, "tree")
         target = os.path.join(place, "target")
         shutil.copytree(root, tree, ignore=shutil.ignore_patterns("target", ".git"))
         for name, *mutation in chosen(MUTANTS, sys.argv[1:]):
-            by = caught(tree, target, *mutation)
+            try:
+                by = caught(tree, target, *mutation)
+            except NotAProgram as error:
+                survivors.append(name)
+                print(f"NOT A PROGRAM  {name}\n{error}", flush=True)
+                continue
             if by is None:
                 survivors.append(name)
                 print(f"SURVIVED  {name}", flush=True)
