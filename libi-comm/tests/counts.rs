@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Group, KeyScope};
+use libi_comm::reduce::{Element, Op};
+use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Group, KeyScope, Reducer};
 use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
@@ -129,6 +130,23 @@ fn a_ring_is_one_frame_up_and_one_down_on_each_link() {
         let address = || Bytes::from_static(b"10.0.0.1:1234");
         let sent = wires.all(|_| Some(Call::Ring { count: 1, left: address(), right: address() }));
         assert_one_each_way(&wires, &sent, &format!("{tree:?}"));
+    }
+}
+
+#[test]
+fn a_short_scan_is_one_frame_up_and_at_most_two_down_on_each_link() {
+    for tree in TREES {
+        let mut wires = Wires::new(65, 4, tree);
+        let reducer = || Reducer::Elements(Op::Sum, Element::U64);
+        let value = || Bytes::from(vec![7; 8]);
+        let scan = |_| Some(Call::Scan { inclusive: true, data: value(), reducer: reducer() });
+        let sent = wires.all(scan);
+        for (above, below) in wires.links() {
+            assert_eq!(sent[&(below, above)].len(), 1, "{tree:?}: from process {below} to {above}");
+            // The lowest ranks need nothing from above. Their values do not wait for the sign.
+            let down = sent[&(above, below)].len();
+            assert!((1..=2).contains(&down), "{tree:?}: {down} frames from process {above} to {below}");
+        }
     }
 }
 

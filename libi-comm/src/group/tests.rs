@@ -119,6 +119,36 @@ fn values_are_combined_whatever_the_tree() {
 }
 
 #[test]
+fn a_scan_combines_lower_ranks_in_their_order_whatever_the_tree() {
+    each(|size, cluster| {
+        for inclusive in [false, true] {
+            let lower = |who: usize| who + usize::from(inclusive);
+            let expected = |who: usize, data: Bytes| {
+                Ok(if lower(who) > 0 { Outcome::Data(data) } else { Outcome::Done })
+            };
+            for elements in [0usize, 1, 20_000] {
+                let own =
+                    |who: usize| (0..elements).flat_map(|at| (who * 3 + at).to_ne_bytes()).collect::<Bytes>();
+                let sum = |n: usize| {
+                    (0..elements).flat_map(|at| ((0..n).sum::<usize>() * 3 + at * n).to_ne_bytes()).collect()
+                };
+                let reducer = Reducer::Elements(Op::Sum, Element::U64);
+                let call = |who| Call::Scan { inclusive, data: own(who), reducer: reducer.clone() };
+                let wanted: Vec<_> = (0..size).map(|who| expected(who, sum(lower(who)))).collect();
+                assert!(cluster.all(size, call) == wanted, "{size} {elements}");
+            }
+            let joined = |n: usize| (0..n).map(|who| format!("<{who}>")).collect::<String>();
+            let reducer = Reducer::by(Vec::extend_from_slice);
+            let value = |who| format!("<{who}>").into();
+            let call = |who| Call::Scan { inclusive, data: value(who), reducer: reducer.clone() };
+            let wanted: Vec<_> = (0..size).map(|who| expected(who, joined(lower(who)).into())).collect();
+            assert_eq!(cluster.all(size, call), wanted);
+        }
+        assert!(cluster.groups.iter().all(Group::is_idle));
+    });
+}
+
+#[test]
 fn a_ring_closes_and_takes_two_messages_on_each_link() {
     each(|size, cluster| {
         cluster.frames.clear();
