@@ -46,7 +46,7 @@ fn launch() -> Result<(), Box<dyn Error>> {
         match event {
             Event::Output { rank, bytes, .. } => print!("[{}] {}", rank.0, String::from_utf8_lossy(&bytes)),
             Event::Exited { .. } => ended += 1,
-            Event::Lost { name, failure, .. } => println!("{name} is lost: {}", failure.cause),
+            Event::Lost { name, reason, .. } => println!("{name} is lost: {reason}"),
             Event::Done { .. } => break,
             _ => {}
         }

@@ -440,8 +440,13 @@ const char *libi_hosts_fold(libi_hosts *hosts);
 
 /**
  * Makes a distribution of a program in the session with this number, which is the program's
- * choice. Several distributions may belong to one session. The program is a path, or a name that
- * each host looks up in its PATH. Until its hosts are set it runs once, on this machine.
+ * choice. Several distributions may belong to one session. Until its hosts are set it runs once,
+ * on this machine.
+ *
+ * The program is a name that each host looks up in its PATH, or a path. A relative path starts in
+ * the working directory if one is set; otherwise, if the file exists below this process's current
+ * directory, all hosts use its absolute path; if not, it starts where the remote shell does,
+ * usually in the home directory.
  *
  * Returns NULL if executable is NULL. Free it with libi_distribution_free(). Since 0.1.
  */
@@ -699,9 +704,9 @@ libi_result libi_options_set_loopback(libi_options *options, bool loopback);
 
 /**
  * Sets how processes are started on hosts, and resets all options of the backend. The default is
- * LIBI_BACKEND_AUTO. program is the
- * path or name of the remote shell, which each launching host looks up. NULL is the usual
- * program; LIBI_BACKEND_SHELL has none; LIBI_BACKEND_AUTO and LIBI_BACKEND_LOCAL ignore it.
+ * LIBI_BACKEND_AUTO. program is the path or name of the remote shell, which each launching host
+ * looks up. NULL is the usual program; LIBI_BACKEND_SHELL has none; LIBI_BACKEND_AUTO and
+ * LIBI_BACKEND_LOCAL ignore it.
  *
  * Call it before the other functions for remote shells. Returns LIBI_OK, LIBI_ERR_NULL if a
  * needed program is NULL, or LIBI_ERR_ARGUMENT if there is no such backend. Since 0.1.
@@ -1058,9 +1063,11 @@ libi_result libi_session_start_send(libi_session *session,
 
 /**
  * Receives the next message that the master has sent with libi_member_send(), in part 0 of
- * *data.
+ * *data, which is to be freed with libi_data_free().
  *
- * Returns as libi_session_send(); *data is to be freed with libi_data_free(). Since 0.1.
+ * Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is lost; LIBI_ERR_ENDED if the session did
+ * not come up or is over; LIBI_ERR_TIMED_OUT, and a message that comes later is received by the
+ * next call. Since 0.1.
  */
 libi_result libi_session_recv(libi_session *session, libi_data **data, libi_timeout timeout);
 
@@ -1241,7 +1248,7 @@ typedef enum libi_cause {
 
 /** The content of a failure. Strings belong to the failure. Since 0.1. */
 typedef struct libi_failure_info {
-  /** All of it as one line: cause, phase, elapsed time, evidence. */
+  /** All of it as one line: cause, exit status, elapsed time, evidence. */
   const char *text;
   /** How far it has come. */
   libi_phase phase;
@@ -1464,7 +1471,7 @@ void libi_data_free(libi_data *data);
 
 /** A member's position in a ring: see libi_member_ring(). Since 0.1. */
 typedef struct libi_ring_position {
-  /** The sum of the counts of all members before this one. */
+  /** The sum of the weights of all members before this one. */
   uint64_t before;
   /** The position, counted from 0. */
   uint32_t rank;

@@ -354,6 +354,8 @@ mod slow {
         said("n6  exited 9 before joining, after ", "", "s");
         let hints: Vec<_> = err.lines().filter(|line| line.starts_with("hint: ")).collect();
         assert_eq!(hints.len(), 4, "{err}");
-        assert!(hints[0].starts_with("hint: `libi doctor n[1-2]` "), "{err}");
+        let doctor =
+            hints[0].starts_with("hint: `libi doctor --backend /") && hints[0].contains("/ssh n[1-2]` ");
+        assert!(doctor, "{err}");
     }
 }

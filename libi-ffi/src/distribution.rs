@@ -21,8 +21,13 @@ pub struct libi_distribution {
 handle!(libi_distribution, "distribution", Builder<Distribution>);
 
 /// Makes a distribution of a program in the session with this number, which is the program's
-/// choice. Several distributions may belong to one session. The program is a path, or a name that
-/// each host looks up in its PATH. Until its hosts are set it runs once, on this machine.
+/// choice. Several distributions may belong to one session. Until its hosts are set it runs once,
+/// on this machine.
+///
+/// The program is a name that each host looks up in its PATH, or a path. A relative path starts in
+/// the working directory if one is set; otherwise, if the file exists below this process's current
+/// directory, all hosts use its absolute path; if not, it starts where the remote shell does,
+/// usually in the home directory.
 ///
 /// Returns NULL if executable is NULL. Free it with libi_distribution_free(). Since 0.1.
 #[unsafe(no_mangle)]

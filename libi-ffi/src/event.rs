@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use libc::{c_char, c_void};
 use libi::{Event, Rank, Stream};
+use libi_core::time::Rounded;
 
 use crate::args::c_string;
 use crate::failure::{FailureView, exit, libi_exit, libi_failure};
@@ -30,8 +31,12 @@ pub struct EventView {
 
 pub(crate) fn give_event(event: Event) -> *mut libi_event {
     let (host_name, failure) = match &event {
-        Event::Lost { name, failure, .. } => {
-            (Some(c_string(name)), Some(OwnedPart::new(FailureView::new(failure))))
+        Event::Lost { name, failure, reason, .. } => {
+            let text = match failure.evidence() {
+                "" => format!("{reason}, after {}", Rounded(failure.elapsed)),
+                evidence => format!("{reason}, after {}: \"{evidence}\"", Rounded(failure.elapsed)),
+            };
+            (Some(c_string(name)), Some(OwnedPart::new(FailureView::new(failure, &text))))
         }
         Event::Exited { host_name, .. } => (Some(c_string(host_name)), None),
         _ => (None, None),

@@ -5,7 +5,6 @@ use std::ptr::null;
 
 use libc::c_char;
 use libi::{Cause, Exit, Failure, Phase};
-use libi_core::time::Rounded;
 
 use crate::args::{c_string, micros};
 use crate::object::{handle, query};
@@ -29,15 +28,11 @@ pub struct FailureView {
 }
 
 impl FailureView {
-    pub(crate) fn new(failure: &Failure) -> Self {
+    /// `text` is all of it as one line.
+    pub(crate) fn new(failure: &Failure, text: &str) -> Self {
         let evidence = failure.evidence();
-        let mut text =
-            format!("{} while {}, after {}", failure.cause, failure.phase, Rounded(failure.elapsed));
-        if !evidence.is_empty() {
-            text = format!("{text}: \"{evidence}\"");
-        }
         Self {
-            text: c_string(&text),
+            text: c_string(text),
             evidence: c_string(evidence),
             tail: c_string(&failure.tail),
             shell_error: failure.shell_error().map(|error| c_string(&error.to_string())),
@@ -120,7 +115,7 @@ pub enum libi_exit {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct libi_failure_info {
-    /// All of it as one line: cause, phase, elapsed time, evidence.
+    /// All of it as one line: cause, exit status, elapsed time, evidence.
     pub text: *const c_char,
     /// How far it has come.
     pub phase: libi_phase,

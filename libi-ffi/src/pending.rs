@@ -36,7 +36,7 @@ handle!(libi_pending, "pending operation", Mutex<PendingOperation>);
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct libi_ring_position {
-    /// The sum of the counts of all members before this one.
+    /// The sum of the weights of all members before this one.
     pub before: u64,
     /// The position, counted from 0.
     pub rank: u32,

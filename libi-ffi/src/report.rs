@@ -35,7 +35,7 @@ pub struct ReportView {
 }
 
 pub(crate) fn give_report(report: Arc<LaunchReport>) -> *mut libi_report {
-    let part = |failure: &Failure| OwnedPart::new(FailureView::new(failure));
+    let part = |failure: &Failure| OwnedPart::new(FailureView::new(failure, &report.reason(failure)));
     let replaced = report.replaced().iter();
     give(ReportView {
         names: report.hosts().iter().map(|host| c_string(&host.name)).collect(),

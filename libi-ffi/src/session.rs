@@ -321,9 +321,11 @@ pub unsafe extern "C" fn libi_session_start_send(
 }
 
 /// Receives the next message that the master has sent with libi_member_send(), in part 0 of
-/// *data.
+/// *data, which is to be freed with libi_data_free().
 ///
-/// Returns as libi_session_send(); *data is to be freed with libi_data_free(). Since 0.1.
+/// Returns LIBI_OK; LIBI_ERR_PEER_LOST if the master is lost; LIBI_ERR_ENDED if the session did
+/// not come up or is over; LIBI_ERR_TIMED_OUT, and a message that comes later is received by the
+/// next call. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_session_recv(
     session: *mut libi_session,

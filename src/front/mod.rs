@@ -97,6 +97,14 @@ pub enum Error {
     /// The session, or the front end, has ended.
     #[error("the session has ended")]
     Closed,
+    /// The directory for [output](Output::Files) cannot be created, or is not writable.
+    #[error("cannot write to the output directory {}: {why}", path.display())]
+    OutputDirectory {
+        /// The directory.
+        path: std::path::PathBuf,
+        /// The error of the system call.
+        why: std::io::Error,
+    },
     /// An operating system call failed that every launch needs.
     #[error("{what}: {why}")]
     System {
@@ -261,10 +269,10 @@ impl FrontEnd {
             options: options.clone().backend(backend).limits(options.limits.resolved(original_limit())),
         };
         let files = match &options.output {
-            Output::Files(directory) => Some(
-                OutputFiles::new(directory)
-                    .map_err(|why| Error::System { what: "cannot write to the output directory", why })?,
-            ),
+            Output::Files(directory) => {
+                let unusable = |why| Error::OutputDirectory { path: directory.clone(), why };
+                Some(OutputFiles::new(directory).map_err(unusable)?)
+            }
             _ => None,
         };
         let node = Node::front(SessionKey(random()?), &plan, random()?);

@@ -1,20 +1,17 @@
-//! The outcome of a launch, host by host, and its text for users.
+//! The outcome of a launch, host by host.
+
+mod text;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::dist::layout::Layout;
-use libi_core::hosts::{HostList, HostRef};
-use libi_core::ids::{HostIndex, Rank, SessionId};
-use libi_core::time::Rounded;
+use libi_core::ids::{HostIndex, SessionId};
 use libi_core::trace::{HostLine, Prediction, RelativeTimes, Timeline, start_times};
 use libi_launch::backend::Backend;
 use libi_launch::failure::{Failure, LaunchTiming};
 use libi_launch::machine::{HostState, Node, Replacement};
-
-use super::wording::{self, FailureText, plain_cause};
 
 /// What became of a launch.
 #[derive(Clone, Debug)]
@@ -157,6 +154,12 @@ impl LaunchReport {
         self.hosts.iter().filter_map(|host| Some((host, host.failure.as_ref()?)))
     }
 
+    /// The host of the master, if its failure ended a launch of several hosts.
+    #[must_use]
+    pub fn failed_master_host(&self) -> Option<&HostReport> {
+        self.hosts.first().filter(|first| !self.up && self.hosts.len() > 1 && first.failure.is_some())
+    }
+
     /// The hosts that could not connect directly, and continue over the channels they were started
     /// with.
     pub fn fell_back(&self) -> impl Iterator<Item = &HostReport> {
@@ -227,202 +230,4 @@ fn relative_times((timing, state): (&LaunchTiming, &HostState)) -> RelativeTimes
         _ => joined.or(timing.hello).unwrap_or_default(),
     };
     RelativeTimes { launcher: timing.launcher, started: timing.started, hello: timing.hello, last }
-}
-
-/// The text for users: failures grouped by cause, with folded host names and quoted evidence,
-/// followed by hints.
-impl fmt::Display for LaunchReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (joined, all) = (self.joined(), self.hosts.len());
-        if joined == all {
-            let (hosts, members) = (Counted(all, "host"), Counted(self.members as usize, "member"));
-            write!(f, "{hosts} joined with {members} in {}", Rounded(self.took))?;
-            return self.write_the_rest(f);
-        }
-        let verdict = if self.up { "up" } else { "given up" };
-        write!(f, "{joined} of {all} hosts joined; {verdict} after {}", Rounded(self.took))?;
-        let mut groups: BTreeMap<FailureText, Group> = BTreeMap::new();
-        for (host, failure) in self.failed() {
-            groups.entry(self.host_text(host, failure)).or_default().add(host, failure);
-        }
-        for (text, group) in &groups {
-            group.write(text, f)?;
-        }
-        self.write_the_rest(f)?;
-        let mut advised = BTreeMap::new();
-        for (text, group) in &groups {
-            if let Some(topic) = &text.hint {
-                group.hosts.iter().for_each(|host| {
-                    // It was in a list before.
-                    let _ = advised.entry(topic).or_insert_with(HostList::new).push(host);
-                });
-            }
-        }
-        for (topic, hosts) in &advised {
-            let one = hosts.entry(0).map(|host| host.name).unwrap_or_default();
-            let all = Some(hosts.fold()).filter(|all| all.len() <= FoldedHosts::MOST);
-            write!(
-                f,
-                "\nhint: {}",
-                wording::advice(topic, &self.backend, all.as_deref().unwrap_or(one), one)
-            )?;
-        }
-        if let Some(HostReport { name, .. }) = self.failed_master_host() {
-            write!(
-                f,
-                "\nhint: no session comes up without {name}, which has the master: put another host first, or name spare hosts"
-            )?;
-        }
-        Ok(())
-    }
-}
-
-/// Hosts that have failed for the same reason.
-#[derive(Default)]
-struct Group {
-    hosts: HostList,
-    longest: Duration,
-    evidence: String,
-    members: Vec<Rank>,
-}
-
-impl Group {
-    fn add(&mut self, host: &HostReport, failure: &Failure) {
-        // It was in a list before.
-        let _ = self.hosts.push(HostRef::new(&host.name));
-        self.longest = self.longest.max(failure.elapsed);
-        if self.evidence.is_empty() {
-            self.evidence = printable(failure.evidence());
-        }
-        self.members.extend(failure.member);
-    }
-
-    fn write(&self, text: &FailureText, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cause, after) = (&text.cause, Rounded(self.longest));
-        if text.is_consequence {
-            return write!(f, "\n  {}  {cause}", FoldedHosts(&self.hosts));
-        }
-        let Some(known_by) = &text.known_by else {
-            write!(f, "\n  {}  {cause}, after {after}", FoldedHosts(&self.hosts))?;
-            write_ranks(&self.members, f)?;
-            return if self.evidence.is_empty() { Ok(()) } else { write!(f, ": {}", self.evidence) };
-        };
-        write!(f, "\n  {}  {cause} ({known_by} after {after}", FoldedHosts(&self.hosts))?;
-        if !self.evidence.is_empty() {
-            write!(f, ": \"{}\"", self.evidence)?;
-        }
-        f.write_str(")")?;
-        write_ranks(&self.members, f)
-    }
-}
-
-impl LaunchReport {
-    fn text(&self, failure: &Failure) -> FailureText {
-        FailureText::of(failure, wording::shell(&self.backend).as_deref(), |launcher| {
-            match self.hosts.get(launcher.0 as usize) {
-                Some(HostReport { name, failure: Some(failure), .. }) => {
-                    format!("{name}, which {}", plain_cause(failure, |other| other.to_string()))
-                }
-                Some(HostReport { name, .. }) => name.clone(),
-                None => launcher.to_string(),
-            }
-        })
-    }
-
-    fn host_text(&self, host: &HostReport, failure: &Failure) -> FailureText {
-        let name =
-            |host: HostIndex| self.hosts.get(host.0 as usize).map_or(String::new(), |host| host.name.clone());
-        FailureText::of_consequence(failure, host.attempts, name).unwrap_or_else(|| self.text(failure))
-    }
-
-    /// The host of the master, if its failure ended a launch of several hosts.
-    #[must_use]
-    pub fn failed_master_host(&self) -> Option<&HostReport> {
-        self.hosts.first().filter(|first| !self.up && self.hosts.len() > 1 && first.failure.is_some())
-    }
-
-    /// Replacements, the flat fallback, and links that fell back.
-    fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Replacement { name, by, failure, .. } in &self.replaced {
-            write!(f, "\n  {by}  replaces {name}{}", self.text(failure).replaced_suffix())?;
-        }
-        if let Some(FlatFallback { host, failure }) = &self.flat {
-            let why = match failure.evidence() {
-                "" => self.text(failure).cause,
-                said => format!("\"{}\"", printable(said)),
-            };
-            if failure.is_out_of_resources() {
-                write!(
-                    f,
-                    "\n  {host} had no resources for more launches ({why}); the front end launched the rest"
-                )?;
-            } else {
-                write!(f, "\n  hosts cannot launch each other ({host}: {why}); the front end launched all")?;
-            }
-        }
-        let mut hosts = HostList::new();
-        for host in self.fell_back() {
-            // It was in a list before.
-            let _ = hosts.push(HostRef::new(&host.name));
-        }
-        if hosts.is_empty() {
-            return Ok(());
-        }
-        write!(
-            f,
-            "\n  {}  cannot connect directly; the channel of its launch is used instead",
-            FoldedHosts(&hosts)
-        )
-    }
-}
-
-/// The ranks of members that failed, where those are not the leaders; of many only the first few.
-fn write_ranks(members: &[Rank], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    const MOST: usize = 4;
-    for (place, rank) in members.iter().take(MOST).enumerate() {
-        let before = match (place, members.len()) {
-            (0, 1) => " (rank ",
-            (0, _) => " (ranks ",
-            _ => ", ",
-        };
-        write!(f, "{before}{}", rank.0)?;
-    }
-    match members.len() {
-        0 => Ok(()),
-        count if count > MOST => f.write_str(", …)"),
-        _ => f.write_str(")"),
-    }
-}
-
-/// Folded host names; of a long list only the beginning.
-struct FoldedHosts<'a>(&'a HostList);
-
-impl FoldedHosts<'_> {
-    const MOST: usize = 100;
-}
-
-impl fmt::Display for FoldedHosts<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.fold();
-        match text.char_indices().nth(Self::MOST) {
-            Some((end, _)) => {
-                let end = text[..end].rfind(',').unwrap_or(end);
-                write!(f, "{},… ({} hosts)", &text[..end], self.0.len())
-            }
-            None => f.write_str(&text),
-        }
-    }
-}
-
-struct Counted(usize, &'static str);
-
-impl fmt::Display for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
-    }
-}
-
-/// The line with control characters replaced.
-fn printable(line: &str) -> String {
-    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -169,7 +169,10 @@ impl SessionStatus {
 
     /// Notes that a host is lost.
     pub(super) fn host_lost(&mut self, host: HostIndex, failure: Failure) -> Event {
-        let reason = self.cause(&failure);
+        let reason = match self.leader_exits.get(&host) {
+            Some(exit) => format!("its first member {exit}"),
+            None => self.cause(&failure),
+        };
         self.lost_hosts.insert(host, reason.clone());
         let (session, name) = (self.session(), self.host_name(host));
         Event::Lost { session, host, name, ranks: self.lost_on(host), failure, reason }

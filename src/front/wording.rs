@@ -25,6 +25,33 @@ pub(super) enum HintTopic {
     Shell(ShellError),
     /// The program has ended well and has not joined.
     NeverJoined,
+    /// The program has failed before it joined, and has printed nothing.
+    FailedSilently,
+    /// The program did not say hello in time.
+    Hangs,
+    /// The program is not where it was searched.
+    NotFound,
+    /// The program may not be executed.
+    NotExecutable,
+}
+
+impl HintTopic {
+    /// What a hint says about a failure in which no remote shell is involved.
+    fn of(failure: &Failure) -> Option<Self> {
+        let is_silent = failure.evidence().is_empty();
+        match (&failure.cause, failure.phase) {
+            _ if never_joined(failure) => Some(Self::NeverJoined),
+            (Cause::Exited(_), Phase::Starting) if is_silent => Some(Self::FailedSilently),
+            (Cause::TimedOut, Phase::Starting) => Some(Self::Hangs),
+            (Cause::NotStarted(why), _) if why.contains(": not found in PATH=") => Some(Self::NotFound),
+            (Cause::NotStarted(why), _) if why.starts_with("exec ") => match why.rsplit(": ").next() {
+                Some("No such file or directory") => Some(Self::NotFound),
+                Some("Permission denied") => Some(Self::NotExecutable),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 impl FailureText {
@@ -38,7 +65,7 @@ impl FailureText {
         // Without a remote shell, only errors of the dynamic loader can be told from the program's.
         let is_known = |error: &ShellError| shell.is_some() || matches!(error, ShellError::LibraryMissing(_));
         let Some(shell_error) = failure.shell_error().filter(is_known) else {
-            let hint = never_joined(failure).then_some(HintTopic::NeverJoined);
+            let hint = HintTopic::of(failure);
             let cause = plain_cause(failure, lost_launcher);
             return Self { is_consequence: false, cause, known_by: None, hint };
         };
@@ -100,6 +127,7 @@ pub(super) fn plain_cause(failure: &Failure, lost_launcher: impl FnOnce(HostInde
         }
         // A host that is up is lost without being in the middle of anything.
         (cause, Phase::Waiting | Phase::Joined) => cause.to_string(),
+        (cause @ (Cause::NotStarted(_) | Cause::OutOfResources(_)), _) => cause.to_string(),
         (Cause::Cancelled | Cause::SettleElapsed, phase) => format!("{}, still {phase}", failure.cause),
         (cause, phase) => format!("{cause} while {phase}"),
     }
@@ -111,16 +139,34 @@ pub(super) fn advice(topic: &HintTopic, backend: &Backend, hosts: &str, one: &st
         HintTopic::NeverJoined => "the program ended without calling Member::init (in C, libi_member_init): \
              is it built with libi, and was this the right program?"
             .to_owned(),
+        HintTopic::FailedSilently => format!(
+            "the program ended before Member::init (in C, libi_member_init) and printed nothing: run it by \
+             hand on {one} to see why"
+        ),
+        HintTopic::Hangs => {
+            "the program did not call Member::init (in C, libi_member_init) in time: does it \
+             use libi, and what does it wait for? Rules::hello_timeout allows more time"
+                .to_owned()
+        }
+        HintTopic::NotFound => "check the path of the program: a relative one starts in the working \
+             directory, and a name without a slash is searched in PATH"
+            .to_owned(),
+        HintTopic::NotExecutable => {
+            "check that the program is a file, not a directory, and that its mode allows to execute it"
+                .to_owned()
+        }
         HintTopic::Shell(shell_error) => backend
             .advice(shell_error, hosts, one)
-            .unwrap_or_else(|| shell_advice(shell_error, &shell(backend).unwrap_or_default(), hosts, one)),
+            .unwrap_or_else(|| shell_advice(shell_error, backend, hosts, one)),
     }
 }
 
-fn shell_advice(shell_error: &ShellError, shell: &str, hosts: &str, one: &str) -> String {
-    let doctor = match shell {
-        "" | "ssh" => format!("`libi doctor {hosts}`"),
-        _ => format!("`libi doctor --backend {shell} {hosts}`"),
+fn shell_advice(shell_error: &ShellError, backend: &Backend, hosts: &str, one: &str) -> String {
+    let shell = shell(backend).unwrap_or_else(|| "ssh".to_owned());
+    let doctor = match backend.to_string().as_str() {
+        _ if backend.is_local() => format!("`libi doctor {hosts}`"),
+        "ssh" => format!("`libi doctor {hosts}`"),
+        program => format!("`libi doctor --backend {program} {hosts}`"),
     };
     match shell_error {
         ShellError::NameUnknown => {

@@ -77,7 +77,7 @@ impl Member {
     /// The value of a key. Waits until there is one.
     pub fn get(&self, key: impl Into<String>) -> Pending<Bytes> {
         let read = |outcome| found(outcome)?.ok_or(CommError::Protocol("a key without a value"));
-        self.runtime.call("a key", Call::Get { key: key.into(), wait: true }, Box::new(read))
+        self.runtime.call("waiting for a key", Call::Get { key: key.into(), wait: true }, Box::new(read))
     }
 
     /// The value of a key, if there is one.

@@ -123,6 +123,37 @@ fn a_program_that_cannot_be_executed_is_named_with_the_systems_reason() {
 }
 
 #[test]
+fn a_program_that_is_not_there_comes_with_a_hint_about_its_path_alone() {
+    let lab = Lab::new();
+    lab.touch("no program");
+    for (program, hint) in [
+        (lab.path("missing"), "check the path of the program: "),
+        ("no-such-program-anywhere".to_owned(), "check the path of the program: "),
+        (lab.path("no program"), "check that the program is a file, not a directory, "),
+        ("/bin/false".to_owned(), "the program ended before Member::init (in C, libi_member_init) and "),
+    ] {
+        let report = report(&lab, &[lab.program(&program, "a,b", &[])], &quickly());
+        let text = report.to_string();
+        let hints: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("hint: ")).collect();
+        assert!(hints.len() == 1 && hints[0].starts_with(hint), "{text}");
+    }
+}
+
+#[test]
+fn a_reason_names_the_host_that_is_the_cause() {
+    let lab = Lab::new();
+    let report = report(&lab, &[lab.program("/bin/false", "a,b", &[])], &quickly());
+    let reasons: Vec<_> = report.failed().map(|(_, failure)| report.reason(failure)).collect();
+    assert!(reasons[0].starts_with("exited 1 before joining, after "), "{reasons:?}");
+    assert!(
+        ["not tried", "given up"]
+            .map(|what| format!("{what}: a has the master, and failed"))
+            .contains(&reasons[1]),
+        "{reasons:?}"
+    );
+}
+
+#[test]
 fn a_program_that_hangs_before_it_joins_is_ended_when_its_time_to_greet_is_over() {
     let lab = Lab::new();
     let rules = Rules { hello_timeout: ms(300), attempts: 2, back_off: ms(10), ..Rules::default() };

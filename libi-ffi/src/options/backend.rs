@@ -37,9 +37,9 @@ pub enum libi_backend {
 pub type libi_backend_arg = c_int;
 
 /// Sets how processes are started on hosts, and resets all options of the backend. The default is
-/// LIBI_BACKEND_AUTO. program is the
-/// path or name of the remote shell, which each launching host looks up. NULL is the usual
-/// program; LIBI_BACKEND_SHELL has none; LIBI_BACKEND_AUTO and LIBI_BACKEND_LOCAL ignore it.
+/// LIBI_BACKEND_AUTO. program is the path or name of the remote shell, which each launching host
+/// looks up. NULL is the usual program; LIBI_BACKEND_SHELL has none; LIBI_BACKEND_AUTO and
+/// LIBI_BACKEND_LOCAL ignore it.
 ///
 /// Call it before the other functions for remote shells. Returns LIBI_OK, LIBI_ERR_NULL if a
 /// needed program is NULL, or LIBI_ERR_ARGUMENT if there is no such backend. Since 0.1.

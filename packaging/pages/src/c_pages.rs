@@ -64,35 +64,56 @@ fn page(name: &str, group: &[&Item], others: &[&str]) -> Vec<u8> {
     } else {
         page.line("This page describes the types, the constants and the functions that belong to no object.");
     }
-    for (heading, kind) in
-        [("TYPES", Kind::Type), ("FUNCTIONS", Kind::Function), ("CONSTANTS", Kind::Constant)]
-    {
-        let mut items = of(kind).peekable();
-        if items.peek().is_none() {
-            continue;
-        }
-        page.section(heading);
-        for item in items {
-            match kind {
-                Kind::Function => {
-                    page.subsection(&item.name);
-                    page.code(&item.code);
-                    page.text(&[&[String::new()][..], &item.doc].concat());
-                }
-                Kind::Type => {
-                    page.term(&item.name, &item.doc);
-                    if item.code.contains('{') && !item.code.contains("enum ") {
-                        page.code(&format!("\n{}", item.code));
-                    }
-                }
-                _ => page.term(item.code.trim_start_matches("#define "), &item.doc),
-            }
-        }
+    types(&mut page, group);
+    let mut functions = of(Kind::Function).peekable();
+    if functions.peek().is_some() {
+        page.section("FUNCTIONS");
+    }
+    for item in functions {
+        page.subsection(&item.name);
+        page.code(&item.code);
+        page.text(&[&[String::new()][..], &item.doc].concat());
+    }
+    let mut macros = of(Kind::Constant).filter(|item| is_macro(item)).peekable();
+    if macros.peek().is_some() {
+        page.section("CONSTANTS");
+    }
+    for item in macros {
+        page.term(item.code.trim_start_matches("#define "), &item.doc);
     }
     page.section("SEE ALSO");
     let others: Vec<_> = others.iter().map(|other| format!("{other}(3)")).collect();
     page.line(&format!("{}, libi(1)", others.join(", ")));
     page.finish()
+}
+
+/// The types, each with the constants of an enumeration, which follow it in the header.
+fn types(page: &mut Roff, group: &[&Item]) {
+    let mut rest = group;
+    let is_type = |item: &&Item| item.kind == Kind::Type;
+    if rest.iter().any(is_type) {
+        page.section("TYPES");
+    }
+    while let Some(at) = rest.iter().position(is_type) {
+        let item = rest[at];
+        rest = &rest[at + 1..];
+        page.term(&item.name, &item.doc);
+        if !item.code.contains("enum ") {
+            if item.code.contains('{') {
+                page.code(&format!("\n{}", item.code));
+            }
+            continue;
+        }
+        let count = rest.iter().take_while(|item| item.kind == Kind::Constant && !is_macro(item)).count();
+        page.inner(|page| {
+            rest[..count].iter().for_each(|constant| page.term(&constant.code, &constant.doc));
+        });
+    }
+}
+
+/// Whether a constant is a macro, rather than one of an enumeration.
+fn is_macro(item: &Item) -> bool {
+    item.code.starts_with("#define ")
 }
 
 /// The first sentence of a comment, without its full stop, for the line NAME.

@@ -47,21 +47,38 @@ impl Roff {
     }
 
     fn paragraphs(&mut self, doc: &[String], paragraph: &str) {
+        // Inside a description a list must leave the indentation of what follows as it is.
+        let (begin, end) = if paragraph == ".IP" { (".RS\n", ".RE\n") } else { ("", "") };
         let mut pending = None;
+        let mut in_list = false;
         for line in doc {
             let trimmed = line.trim();
             if trimmed.is_empty() {
                 pending = Some(paragraph);
             } else if let Some(item) = trimmed.strip_prefix("- ") {
                 pending = None;
-                let _ = writeln!(self.0, ".IP \\(bu 2\n{}", escaped(item));
+                let begin = if in_list { "" } else { begin };
+                in_list = true;
+                let _ = writeln!(self.0, "{begin}.IP \\(bu 2\n{}", escaped(item));
             } else {
                 if let Some(request) = pending.take() {
-                    let _ = writeln!(self.0, "{request}");
+                    let end = if in_list { end } else { "" };
+                    in_list = false;
+                    let _ = writeln!(self.0, "{end}{request}");
                 }
                 self.line(trimmed);
             }
         }
+        if in_list {
+            self.0.push_str(end);
+        }
+    }
+
+    /// Terms below the last one: its constants.
+    pub(crate) fn inner(&mut self, terms: impl FnOnce(&mut Self)) {
+        self.0.push_str(".RS\n");
+        terms(self);
+        self.0.push_str(".RE\n");
     }
 
     pub(crate) fn finish(self) -> Vec<u8> {

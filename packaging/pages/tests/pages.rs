@@ -97,6 +97,9 @@ fn every_c_function_has_a_page_and_a_description() {
     for word in ["LIBI_OK", "LIBI_ERR_TIMED_OUT", "libi_result"] {
         assert!(general.contains(word), "{word}");
     }
+    let (_, types) = general.split_once("\n\\fBlibi_backend\\fR\n").unwrap();
+    let after = types.split("\n.RE\n").next().unwrap();
+    assert!(after.contains("LIBI_BACKEND_AUTO = 0"), "constants follow their type: {after}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ int main(int argc, char **argv)
   describe();
   two_sessions_side_by_side();
   hosts_that_fail();
+  a_failure_that_names_the_host_that_is_its_cause();
   hosts_that_cannot_launch_each_other();
   input_signals_and_ends();
   messages();

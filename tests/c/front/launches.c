@@ -147,6 +147,29 @@ void hosts_that_fail(void)
   libi_front_free(front);
 }
 
+void a_failure_that_names_the_host_that_is_its_cause(void)
+{
+  libi_options *how = through_shell("fault bad* refuse unknown-host\n");
+  libi_front *front = new_front(LIBI_PROGRESS_THREAD);
+  libi_distribution *what = members(1, "bad1,good1", NULL);
+  const libi_distribution *all[1];
+  libi_session *session;
+  libi_report *report;
+  libi_report_host_info host;
+  libi_failure_info failure;
+  all[0] = what;
+  GIVES(LIBI_ERR_NOT_LAUNCHED, libi_front_launch(front, all, 1, how, &session, 1));
+  DONE(libi_front_report(front, &report));
+  DONE(libi_report_host(report, 1, &host, sizeof host));
+  DONE(libi_failure_query(host.failure, &failure, sizeof failure));
+  CHECK(failure.cause == LIBI_CAUSE_MASTER_FAILED);
+  SAYS("bad1 has the master, and failed", failure.text);
+  libi_report_free(report);
+  libi_distribution_free(what);
+  libi_options_free(how);
+  libi_front_free(front);
+}
+
 void hosts_that_cannot_launch_each_other(void)
 {
   static const char *args[] = {"join", "finish:10000", NULL};

@@ -10,6 +10,7 @@ void describe(void);
 /* Launches, and what is reported of them: launches.c */
 void two_sessions_side_by_side(void);
 void hosts_that_fail(void);
+void a_failure_that_names_the_host_that_is_its_cause(void);
 void hosts_that_cannot_launch_each_other(void);
 
 /* Sessions that are up: sessions.c */
