@@ -29,6 +29,8 @@ pub(crate) enum CliError {
     NoJob,
     /// A file cannot be read or written.
     File(PathBuf, io::Error),
+    /// What this names cannot be written.
+    Unwritable(&'static str, PathBuf, io::Error),
     /// A file holds no timeline.
     Timeline(PathBuf, crate::trace::read::TimelineError),
     /// Standard input cannot be read.
@@ -61,7 +63,8 @@ impl CliError {
                 (
                     3,
                     format!(
-                        "{report}\nhint: continue without them: --min-hosts {enough}; or replace them: --spares LIST"
+                        "{report}\nhint: continue without them: --min-hosts {enough}; or replace them: \
+                         --spares LIST"
                     ),
                 )
             }
@@ -69,12 +72,15 @@ impl CliError {
             Self::NoBackend(name) => (
                 3,
                 format!(
-                    "the remote shell program {name} is not in PATH\nhint: install it, or name another one: --backend \
-                     PROGRAM; --backend local starts all processes on this machine"
+                    "the remote shell program {name} is not in PATH\nhint: install it, or name another one: \
+                     --backend PROGRAM; --backend local starts all processes on this machine"
                 ),
             ),
             Self::NoJob => (3, NO_JOB.to_owned()),
             Self::File(path, error) => (2, format!("{}: {error}", path.display())),
+            Self::Unwritable(what, path, error) => {
+                (2, format!("cannot write {what} {}: {error}", path.display()))
+            }
             Self::Timeline(path, error) => (2, format!("{}: {error}", path.display())),
             Self::Input(error) => (2, format!("cannot read standard input: {error}")),
             // The reader closed the pipe: `libi hosts node[1-1000000] | head`.

@@ -233,8 +233,34 @@ fn an_output_directory_that_cannot_be_written_is_an_error_before_the_launch() {
     for directory in ["/proc/libi", "/dev/null/libi", "/proc"] {
         let (status, out, err) = run(&["--output", directory, programs::member(), "join", "finish:20000"]);
         assert_eq!((status, out.as_str()), (2, ""), "{err}");
-        assert!(err.starts_with(&format!("libi: {directory}: ")), "{err}");
+        let text = format!("libi: cannot write the output directory {directory}: ");
+        assert!(err.starts_with(&text), "{err}");
     }
+}
+
+#[test]
+fn more_hosts_than_the_list_has_cannot_be_required() {
+    for (hosts, count, text) in [
+        ("localhost", "3", "libi: --min-hosts 3: the processes run on 1 host\n"),
+        ("a,b,a:4", "3", "libi: --min-hosts 3: the processes run on 2 hosts\n"),
+        ("a,b", "0", "error: invalid value '0' for '--min-hosts <COUNT>'"),
+    ] {
+        let words = ["--hosts", hosts, "--min-hosts", count, programs::member(), "join"];
+        let (status, out, err) = run(&local(&words));
+        assert_eq!((status, out.as_str()), (2, ""), "{err}");
+        assert!(err.starts_with(text), "{err}");
+    }
+}
+
+#[test]
+fn a_signal_during_the_launch_tells_how_far_it_was() {
+    let script = "kill -TERM $PPID; exec sleep 1000";
+    let (status, out, err) = run(&local(&["--hosts", "a,b", "/bin/sh", "-c", script]));
+    assert_eq!((status, out.as_str()), (128 + 15, ""), "{err}");
+    assert!(
+        err.starts_with("libi: SIGTERM: giving up the launch (0 joined, 2 in flight, 0 failed); "),
+        "{err}"
+    );
 }
 
 #[test]
@@ -316,7 +342,8 @@ mod slow {
     fn an_ssh_failure_is_reported_with_cause_evidence_and_hint() {
         let (_, run) = stand_in(
             "told",
-            "fault n1 refuse timed-out\nfault n2 refuse timed-out\nfault n3 refuse host-key\nfault n4 refuse closed\n\
+            "fault n1 refuse timed-out\nfault n2 refuse timed-out\nfault n3 refuse host-key\n\
+             fault n4 refuse closed\n\
              fault n5 not-found\nfault n6 exit 9\n",
         );
         let (status, out, err) = run(&[
@@ -338,7 +365,7 @@ mod slow {
             let line = line.unwrap_or_else(|| panic!("{cause} is not in {err}"));
             assert!(line.contains(known_by) && line.ends_with(evidence), "{line}");
         };
-        assert!(err.starts_with("libi: 1 of 7 hosts joined; up after "), "{err}");
+        assert!(err.contains("libi: 1 of 7 hosts joined; up after "), "{err}");
         said(
             "n[1-2]  connection timed out (",
             "(ssh exited 255 after ",
@@ -353,7 +380,7 @@ mod slow {
         said("n5  program not found (", "(exited 127 after ", ": not found\")");
         said("n6  exited 9 before joining, after ", "", "s");
         let hints: Vec<_> = err.lines().filter(|line| line.starts_with("hint: ")).collect();
-        assert_eq!(hints.len(), 4, "{err}");
+        assert_eq!(hints.len(), 5, "{err}");
         let doctor =
             hints[0].starts_with("hint: `libi doctor --backend /") && hints[0].contains("/ssh n[1-2]` ");
         assert!(doctor, "{err}");

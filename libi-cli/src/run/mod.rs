@@ -27,14 +27,15 @@ pub(crate) const EXAMPLES: &str = "\
 The program has to join the session: Member::init in Rust, libi_member_init() in
 C. Standard input goes to rank 0.
 
-Exit status: 0 success, 1 a rank failed, 2 the command line or a file is invalid,
-3 the launch failed, 4 contact with a host was lost, 124 the time limit expired,
-128+n ended by signal n.
+Exit status: 0 success, 1 a rank failed, 2 the command line or a file is
+invalid, 3 the launch failed, 4 contact with a host was lost, 124 the time limit
+expired, 128+n ended by signal n.
 
 Examples:
   libi run -n 4 ./tool --verbose
   libi run --hosts 'node[01-64]:2' /opt/tool
-  libi run --hosts 'node[01-64]' -n 100 --directory /scratch --env MODE=fast ./tool
+  libi run --hosts 'node[01-64]' -n 100 --directory /scratch \\
+      --env MODE=fast ./tool
   libi run --hosts 'node[01-64]' --ssh-profile fast \\
       --ssh-option StrictHostKeyChecking=accept-new /opt/tool
   libi run --hosts 'node[01-64]' --backend rsh --allow-plain /opt/tool
@@ -58,8 +59,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "COUNT", conflicts_with = "processes")]
     per_host: Option<NonZeroU32>,
     /// How to reach hosts: auto, local, ssh, rsh, or a program that is called
-    /// as ssh is. auto starts processes directly if all hosts are this machine,
-    /// and uses ssh otherwise; with local, hosts are just names
+    /// as ssh is. auto starts processes directly on hosts that are this machine,
+    /// and reaches all others by ssh; with local, hosts are just names
     #[arg(long, alias = "shell", value_name = "BACKEND", default_value = AUTO)]
     backend: String,
     /// The ssh options to use: `own` uses the user's configuration, `fast`
@@ -83,7 +84,7 @@ pub(crate) struct RunArgs {
     env: Vec<OsString>,
     /// How many hosts have to join [default: all]
     #[arg(long, value_name = "COUNT")]
-    min_hosts: Option<u32>,
+    min_hosts: Option<NonZeroU32>,
     /// Once enough hosts have joined: how long no further host may join or fail
     /// before the session goes up without the others [default: 4 times the
     /// slowest launch, at least 2s]
@@ -158,7 +159,8 @@ fn write_timeline(arguments: &RunArgs, report: &LaunchReport) -> Result<(), CliE
     let timeline = report.timeline();
     for (path, text) in [(&arguments.timeline, timeline.chrome_json()), (&arguments.svg, timeline.svg())] {
         let Some(path) = path else { continue };
-        std::fs::write(path, text).map_err(|error| CliError::File(path.clone(), error))?;
+        std::fs::write(path, text)
+            .map_err(|error| CliError::Unwritable("the timeline", path.clone(), error))?;
     }
     Ok(())
 }
@@ -214,7 +216,7 @@ fn options(arguments: &RunArgs, hosts: &HostList) -> Result<LaunchOptions, CliEr
         .spares(spares)
         .input(true)
         .allow_plain(arguments.allow_plain)
-        .policy(arguments.min_hosts.map_or(Policy::All, Policy::AtLeast))
+        .policy(policy(arguments.min_hosts, hosts)?)
         .settle(arguments.settle)
         .deadline(arguments.deadline)
         .output(arguments.output.clone().map_or(Output::Events, Output::Files));
@@ -222,6 +224,17 @@ fn options(arguments: &RunArgs, hosts: &HostList) -> Result<LaunchOptions, CliEr
         Some(backend) => options.backend(backend),
         None => options,
     })
+}
+
+/// How many hosts have to join: not more than there are.
+fn policy(min_hosts: Option<NonZeroU32>, hosts: &HostList) -> Result<Policy, CliError> {
+    let Some(least) = min_hosts else { return Ok(Policy::All) };
+    let all = libi_core::dist::distinct(hosts).len();
+    if least.get() as usize > all {
+        let all = crate::output::hosts(u32::try_from(all).unwrap_or(u32::MAX));
+        return Err(CliError::Usage(format!("--min-hosts {least}: the processes run on {all}")));
+    }
+    Ok(Policy::AtLeast(least.get()))
 }
 
 /// The back-end; `None` for the library's default, which starts hosts that are this machine directly
@@ -257,10 +270,11 @@ fn parse_hosts(text: &str) -> Result<HostList, CliError> {
 /// Checks before the launch that files can be created in the directory for output, which is created
 /// if it is missing.
 fn check_output(directory: &Path) -> Result<(), CliError> {
-    std::fs::create_dir_all(directory).map_err(|error| CliError::File(directory.to_owned(), error))?;
+    let unwritable = |error| CliError::Unwritable("the output directory", directory.to_owned(), error);
+    std::fs::create_dir_all(directory).map_err(unwritable)?;
     let probe = directory.join(format!(".libi-run-{}", std::process::id()));
     let created = std::fs::File::create_new(&probe);
-    created.map_err(|error| CliError::File(directory.to_owned(), error))?;
+    created.map_err(unwritable)?;
     std::fs::remove_file(&probe).map_err(|error| CliError::File(probe, error))
 }
 

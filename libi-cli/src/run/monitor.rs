@@ -17,6 +17,9 @@ use crate::output::CliError;
 /// How long members may take to end after SIGTERM.
 const KILL_GRACE: Duration = Duration::from_secs(2);
 
+/// How long a launch may take before a log that shows no progress mentions it.
+const LONG_LAUNCH: Duration = Duration::from_secs(15);
+
 /// How a session ended.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
@@ -60,6 +63,8 @@ pub(super) struct Monitor<'a> {
     outcome: Outcome,
     /// The progress line on the terminal.
     progress_line: Option<String>,
+    /// When a launch that is still in progress is mentioned where no terminal shows it.
+    patient_until: Option<Instant>,
     time_limit_at: Option<Instant>,
     /// Whether the session is being terminated: how its members end is then no news.
     terminating: bool,
@@ -68,8 +73,9 @@ pub(super) struct Monitor<'a> {
 impl<'a> Monitor<'a> {
     pub(super) fn new(arguments: &'a RunArgs, session: &'a Session) -> Self {
         let outcome = Outcome { exits: vec![None; session.size() as usize], ..Outcome::default() };
-        let (progress_line, time_limit_at) = (None, None);
-        Self { arguments, session, outcome, progress_line, time_limit_at, terminating: false }
+        let (progress_line, time_limit_at, terminating) = (None, None, false);
+        let patient_until = Some(Instant::now() + LONG_LAUNCH);
+        Self { arguments, session, outcome, progress_line, patient_until, time_limit_at, terminating }
     }
 
     /// Handles events until the session has ended.
@@ -86,7 +92,11 @@ impl<'a> Monitor<'a> {
     fn handle_events(&mut self, front_end: &FrontEnd, signals: &Receiver<Signal>) -> Result<(), CliError> {
         loop {
             if let Ok(signal) = signals.try_recv() {
-                self.message(&format!("{signal}: terminating the session; a second signal kills it"));
+                let what = match self.session.stage() {
+                    libi::Stage::Launching => format!("giving up the launch ({})", self.progress()),
+                    _ => "terminating the session".to_owned(),
+                };
+                self.message(&format!("{signal}: {what}; a second signal kills it"));
                 self.outcome.signal = Some(signal);
                 self.terminate(front_end, signals);
                 return Ok(());
@@ -218,17 +228,28 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Shows the launch's progress on a terminal.
+    /// Shows the launch's progress on a terminal; elsewhere only once, if the launch takes long.
     fn show_progress(&mut self) {
-        if self.session.stage() != libi::Stage::Launching || !io::stderr().is_terminal() {
+        if self.session.stage() != libi::Stage::Launching {
             return;
         }
-        let libi::LaunchProgress { joined, failed, waiting } = self.session.progress();
-        let line = format!("{joined} joined, {waiting} in flight, {failed} failed");
+        let line = self.progress();
+        if !io::stderr().is_terminal() {
+            if self.patient_until.take_if(|until| Instant::now() >= *until).is_some() {
+                self.message(&format!("still launching after {}: {line}", Rounded(LONG_LAUNCH)));
+            }
+            return;
+        }
         if self.progress_line.as_ref() != Some(&line) {
             let _ = write!(io::stderr(), "\r\x1b[K{line}");
             self.progress_line = Some(line);
         }
+    }
+
+    /// How far the launch is, in hosts.
+    fn progress(&self) -> String {
+        let libi::LaunchProgress { joined, failed, waiting } = self.session.progress();
+        format!("{joined} joined, {waiting} in flight, {failed} failed")
     }
 
     fn clear_progress(&mut self) {
