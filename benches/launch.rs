@@ -192,7 +192,8 @@ fn predicted(cost: Cost) -> Duration {
 fn trees(rounds: usize) {
     for ((name, links), times) in LINKS.into_iter().flat_map(|links| TIMES.map(|times| (links, times))) {
         let title = format!(
-            "512 hosts at {times} times SEQ 7 ms, REM 172 ms ± 50 %, links: {name} (wanted: late is the fastest)"
+            "512 hosts at {times} times SEQ 7 ms, REM 172 ms ± 50 %, links: {name} (wanted: late \
+             is the fastest)"
         );
         heading(&title, "late");
         let seed = Cell::new(0);

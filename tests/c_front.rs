@@ -1,4 +1,5 @@
-//! Front ends in C: every function that they have, also under what finds errors of memory; and in programs that have a life of their own.
+//! Front ends in C: every function that they have, also under what finds errors of memory; and in
+//! programs that have a life of their own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "c/embedded.rs"]

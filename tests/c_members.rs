@@ -70,7 +70,8 @@ impl Way {
     }
 }
 
-/// Launches members that do this, and gives what the front end hears when all have ended. Nothing is left of them then.
+/// Launches members that do this, and gives what the front end hears when all have ended. Nothing
+/// is left of them then.
 fn play(program: &str, hosts: &str, words: &[&str], front_end: impl FnOnce(&Session)) -> Heard {
     let (lab, front) = (Lab::new(), FrontEnd::new().unwrap());
     let session = launch(&front, lab.program(program, hosts, words));
@@ -143,8 +144,9 @@ const MODES: [&[&str]; 14] = [
     &["forked-after"],
 ];
 
-/// All that members do and end well, for what watches their memory. Nobody hears how those end that are released and live on, and some
-/// modes are about ends that leave everything as it is: in a function that the library has called, and of one of two in a place.
+/// All that members do and end well, for what watches their memory. Nobody hears how those end that
+/// are released and live on, and some modes are about ends that leave everything as it is: in a
+/// function that the library has called, and of one of two in a place.
 fn everything(way: &Way, modes: &[&[&str]]) {
     modes.iter().for_each(|words| way.all_do(words));
     by_hand(way);
@@ -168,7 +170,8 @@ fn valgrind_finds_nothing_in_members() {
     // A thread that lives as long as the process has memory of the system's of which valgrind is not sure.
     let sure = "--errors-for-leak-kinds=definite,indirect";
     let valgrind = Way::of("valgrind", &[&native::VALGRIND[..], &[sure, program()]].concat());
-    // Of the last ones two do the operations once more, and two have a child that leaves its parent's memory as it is.
+    // Of the last ones two do the operations once more, and two have a child that leaves its
+    // parent's memory as it is.
     everything(&valgrind, &MODES[..10]);
 }
 

@@ -1,8 +1,8 @@
-//! The interface of 2011 as its users meet it: C++ programs that know nothing of libi but `libi/libi_api.h`, launched on this machine,
-//! through the stand-in shell, and through a real ssh.
+//! The interface of 2011 as its users meet it: C++ programs that know nothing of libi but
+//! `libi/libi_api.h`, launched on this machine, through the stand-in shell, and through a real ssh.
 //!
-//! The program is in `tests/legacy/`: `front.cpp` and `states.cpp` have a scene for each test here, `member.cpp` what its members do. What is not as
-//! it should be they say themselves, and end.
+//! The program is in `tests/legacy/`: `front.cpp` and `states.cpp` have a scene for each test here,
+//! `member.cpp` what its members do. What is not as it should be they say themselves, and end.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "legacy/scene.rs"]

@@ -52,8 +52,8 @@ fn methods(header: &str) -> Vec<String> {
     calls.collect()
 }
 
-/// What a header declares: names of ours before a parenthesis, unless a comment or a macro has them. A pointer to a function
-/// has the name of what that returns there.
+/// What a header declares: names of ours before a parenthesis, unless a comment or a macro has
+/// them. A pointer to a function has the name of what that returns there.
 fn declared(header: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     // A macro may go on in the next line.
@@ -125,7 +125,8 @@ fn nothing_is_exported_but_what_the_list_has() {
         (listed.difference(&exported).collect(), exported.difference(&listed).collect());
     assert!(
         gone.is_empty() && new.is_empty(),
-        "liblibi.so lacks {gone:?} of libi-ffi/symbols.txt, and exports {new:?} beside: a program that was linked before may \
+        "liblibi.so lacks {gone:?} of libi-ffi/symbols.txt, and exports {new:?} beside: a program \
+         that was linked before may \
          miss what is gone. LIBI_WRITE_SYMBOLS=1 cargo test --test symbols writes the list."
     );
 }
@@ -141,14 +142,17 @@ fn the_headers_declare_what_is_exported() {
         (declared.difference(&exported).collect(), exported.difference(&declared).collect());
     assert!(
         undefined.is_empty() && unknown.is_empty(),
-        "the headers declare {undefined:?}, which liblibi.so has not; it exports {unknown:?}, which no header has"
+        "the headers declare {undefined:?}, which liblibi.so has not; it exports {unknown:?}, \
+         which no header has"
     );
 }
 
 #[test]
 fn declarations_are_found_in_what_headers_are_made_of() {
-    let header = "#define LIBI_ONE(x) \\\n  libi_macro(x)\n/** As libi_comment(). */\nint libi_one(void); // and libi_end()\n\
-        const char *LIBI_two (libi_code (*libi_pointer)(int), void *data);\ntypedef int (*libi_callback)(int);\n";
+    let header = "#define LIBI_ONE(x) \\\n  libi_macro(x)\n/** As libi_comment(). */\nint \
+                  libi_one(void); // and libi_end()\n\
+        const char *LIBI_two (libi_code (*libi_pointer)(int), void *data);\ntypedef int \
+        (*libi_callback)(int);\n";
     let expected = ["libi_one", "LIBI_two"].map(str::to_owned);
     assert_eq!(declared(header), BTreeSet::from(expected));
 }

@@ -83,7 +83,8 @@ fn attempt(words: &[String]) {
 fn broadcast(rounds: usize) {
     let bytes = std::env::var("LIBI_BENCH_BYTES").map_or(1 << 30, |bytes| bytes.parse().unwrap());
     println!(
-        "\nbroadcast of {} MiB to 16 hosts with 4 members each (wanted: authenticated at most 2 times the relay)",
+        "\nbroadcast of {} MiB to 16 hosts with 4 members each (wanted: authenticated at most 2 \
+         times the relay)",
         bytes >> 20
     );
     println!("{:<44} {:>10} {:>20} {:>8} {:>7}", "", "median", "(least … most)", "MiB/s", "/ relay");
@@ -167,7 +168,8 @@ fn calls(rounds: usize) {
 
 fn memory(_rounds: usize) {
     println!(
-        "\ngather of 1 MiB from 256 members (wanted: every process but the root below its own data plus 4 MiB)"
+        "\ngather of 1 MiB from 256 members (wanted: every process but the root below its own \
+         data plus 4 MiB)"
     );
     for (hosts, each, name) in
         [(16, 16, "16 hosts with 16"), (1, 256, "1 host with 256"), (256, 1, "256 hosts with 1")]

@@ -67,7 +67,8 @@ fn a_recorded_launch_is_explained_as_text() {
     assert_eq!(
         printed(&output),
         "demo: 3 of 4 hosts joined, 1 failed; the session was up after 0.500 s
-predicted      0.344 s for the 2 hosts that joined at their first launch, at SEQ 7 ms, REM 0.172 s; they took 0.360 s, 1.05 times as long
+predicted      0.344 s for the 2 hosts that joined at their first launch, at SEQ 7 ms, REM 0.172 \
+s; they took 0.360 s, 1.05 times as long
 start to hello median 0.180 s, half of them 0.170 s to 0.233 s, all 0.170 s to 0.233 s
 launches       most by n1: 3 hosts; 1 retry
 slowest        n3 0.283 s, n1 0.190 s, n2 0.180 s

@@ -85,7 +85,8 @@ impl Curves {
         let mut lines = Vec::new();
         lines.push(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-             font-family=\"sans-serif\" font-size=\"12\"><rect width=\"100%\" height=\"100%\" fill=\"white\"/>"
+             font-family=\"sans-serif\" font-size=\"12\"><rect width=\"100%\" height=\"100%\" \
+             fill=\"white\"/>"
         ));
         lines.push(format!("<text x=\"20\" y=\"26\" font-size=\"16\">{}</text>", Escaped(&self.title)));
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
@@ -107,7 +108,8 @@ impl Curves {
             ));
         }
         lines.push(format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text><text x=\"{LEFT}\" y=\"{:.1}\">{}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text><text x=\"{LEFT}\" \
+             y=\"{:.1}\">{}</text>",
             f64::midpoint(LEFT, right),
             bottom + 40.0,
             Escaped(&self.across),

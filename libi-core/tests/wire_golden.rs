@@ -157,7 +157,8 @@ fn expect_bytes(name: &str, bytes: &[u8]) {
         let at = golden.iter().zip(bytes).take_while(|(was, is)| was == is).count();
         panic!(
             "this breaks the protocol: {name} differs from byte {at} on\n  was {}\n  is  {}\n\
-             Builds in use will not understand it. Undo the change; or raise PROTOCOL's newest version, write \
+             Builds in use will not understand it. Undo the change; or raise PROTOCOL's newest \
+             version, write \
              the old bytes as long as an old version is in force, and add a golden file for the new ones.",
             hex(&golden),
             hex(bytes),

@@ -134,7 +134,8 @@ fn the_header_is_what_the_sources_say() {
     let found = std::fs::read_to_string(&header).unwrap_or_default();
     assert!(
         found == text,
-        "include/libi.h is not what libi-ffi/src says: LIBI_WRITE_HEADER=1 cargo test -p libi-ffi --test header"
+        "include/libi.h is not what libi-ffi/src says: LIBI_WRITE_HEADER=1 cargo test -p libi-ffi \
+         --test header"
     );
     let is_long = |line: &&str| line.chars().count() > 100 && !line.starts_with("#define");
     let long: Vec<_> = text.lines().filter(is_long).collect();

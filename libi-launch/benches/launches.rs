@@ -85,7 +85,8 @@ fn row(hosts: u32, cost: Cost, varies: f64, turns: Turns) {
     let wall = clock.elapsed() / runs;
     let [exact, third, thrice, fast, slow, default] = ratios;
     println!(
-        "{hosts:>6} {:>12} {:>6}  {:<6} {:>6.3} s   {exact:>9.2} {third:>9.2} {thrice:>9.2} {fast:>9.2} {slow:>9.2} {default:>9.2} {:>9.1} ms",
+        "{hosts:>6} {:>12} {:>6}  {:<6} {:>6.3} s   {exact:>9.2} {third:>9.2} {thrice:>9.2} \
+         {fast:>9.2} {slow:>9.2} {default:>9.2} {:>9.1} ms",
         format!("{:?}, {:?}", cost.seq, cost.rem),
         if varies > 0.0 { "±50 %" } else { "" },
         format!("{turns:?}").to_lowercase(),

@@ -97,8 +97,9 @@ pub const DEATH_SIGNAL_ENV: &str = "LIBI_TIED";
 /// Shell code that runs the shell's arguments by `env`. An old `setpriv`, or busybox's, does not
 /// know the option, and `exec` cannot be undone. Hence two checks: `choom` came to util-linux
 /// together with the option, and busybox applets are links.
-const EXEC_WITH_DEATH_SIGNAL: &str = "[ -x /usr/bin/choom ] && [ -x /usr/bin/setpriv ] && ! [ -L /usr/bin/setpriv ] && \
-                   exec /usr/bin/setpriv --pdeathsig KILL env -- LIBI_TIED=1 \"$@\"; exec env -- \"$@\"";
+const EXEC_WITH_DEATH_SIGNAL: &str = "[ -x /usr/bin/choom ] && [ -x /usr/bin/setpriv ] && \
+     ! [ -L /usr/bin/setpriv ] && \
+     exec /usr/bin/setpriv --pdeathsig KILL env -- LIBI_TIED=1 \"$@\"; exec env -- \"$@\"";
 
 /// A line for a POSIX shell that does what [`command`] does, of any length. The shell's variable
 /// `by` may name a command that starts the program, such as `setsid`.

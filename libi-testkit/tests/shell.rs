@@ -162,7 +162,8 @@ fn a_call_over_the_limit_is_refused_until_another_has_ended() {
     running.iter_mut().for_each(|call| call.expect("up\n"));
     let refused = lab.call(&["other", "true"]);
     assert_eq!(refused.status, 255);
-    let lines = "kex_exchange_identification: read: Connection reset by peer\r\nConnection reset by other port 22\r\n";
+    let lines = "kex_exchange_identification: read: Connection reset by peer\r\nConnection reset \
+                 by other port 22\r\n";
     assert_eq!(refused.err, lines);
     assert_eq!(
         lab.command(programs::shell(), &["h", "true"])
@@ -199,7 +200,8 @@ fn refusals_say_what_ssh_says() {
         ("unknown-host", "ssh: Could not resolve hostname n1: Name or service not known\r\n"),
         (
             "closed",
-            "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by n1 port 22\r\n",
+            "kex_exchange_identification: Connection closed by remote host\r\nConnection closed \
+             by n1 port 22\r\n",
         ),
         (
             "host-key",

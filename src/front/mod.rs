@@ -83,9 +83,9 @@ pub enum Error {
     /// The remote shell sends everything in the clear, and the options do not allow that: an error
     /// of the caller.
     #[error(
-        "{0} sends the session's secret and all data in the clear, so that anyone on the network can read and \
-         change them; nothing was started. Use ssh, or, if the network is trusted, LaunchOptions::allow_plain \
-         (--allow-plain)"
+        "{0} sends the session's secret and all data in the clear, so that anyone on the network can \
+         read and change them; nothing was started. Use ssh, or, if the network is trusted, \
+         LaunchOptions::allow_plain (--allow-plain)"
     )]
     Plain(String),
     /// The signal number is invalid.

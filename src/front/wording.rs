@@ -197,7 +197,8 @@ fn shell_advice(shell_error: &ShellError, backend: &Backend, hosts: &str, one: &
             )
         }
         ShellError::LoginDenied => format!(
-            "`ssh -o BatchMode=yes {one} true` has to work without a question, also from hosts that launch others"
+            "`ssh -o BatchMode=yes {one} true` has to work without a question, also from hosts \
+             that launch others"
         ),
         ShellError::NoPrivilegedPort => format!("{shell} has to be set-user-ID root, as packages install it"),
         ShellError::LoginEnded => {

@@ -1,4 +1,5 @@
-//! A front end in a program that has a life of its own: threads, children, signals, descriptors, memory. See `embedded/`.
+//! A front end in a program that has a life of its own: threads, children, signals, descriptors,
+//! memory. See `embedded/`.
 
 use std::time::Duration;
 

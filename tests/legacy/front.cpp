@@ -39,8 +39,10 @@ static libi_sess_handle_t start(const std::string &role, const std::string &word
 static void talk() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
   libi_sess_handle_t session = create();
-  char of[] = "OF_THE_SESSION", again[] = "AGAIN", nothing[] = "", first[] = "a b'\"$HOME\\", old[] = "old", fresh[] = "new";
-  libi_env_t skipped = {nothing, old, NULL}, one = {of, first, &skipped}, two = {again, old, NULL}, three = {again, fresh, NULL};
+  char of[] = "OF_THE_SESSION", again[] = "AGAIN", nothing[] = "", first[] = "a b'\"$HOME\\",
+      old[] = "old", fresh[] = "new";
+  libi_env_t skipped = {nothing, old, NULL}, one = {of, first, &skipped},
+      two = {again, old, NULL}, three = {again, fresh, NULL};
   IS(LIBI_fe_addToSessionEnvironment(session, &one), LIBI_OK);
   IS(LIBI_fe_addToSessionEnvironment(session, NULL), LIBI_OK);
   IS(LIBI_fe_addToSessionEnvironment(session, &two), LIBI_OK);
@@ -67,7 +69,8 @@ static void talk() {
     CHECK(hosts[atoi(where[rank])] == list[rank]);
     free(list[rank]);
     char line[100];
-    snprintf(line, sizeof line, "%d: %s a b'\"$HOME\\ new\n", rank, rank < 5 ? "a it's \"quoted\" $HOME; *" : "b ");
+    snprintf(line, sizeof line, "%d: %s a b'\"$HOME\\ new\n", rank, rank < 5
+        ? "a it's \"quoted\" $HOME; *" : "b ");
     expected += line;
   }
   free(list);
@@ -85,8 +88,9 @@ static void talk() {
   IS(LIBI_fe_sendUsrData(session, data, 0), LIBI_EIO);
 }
 
-/* As it is used: two sessions in one launch on hosts that both have, messages before they are received, members that leave and live
- * on. The front end neither ends its sessions nor waits for them. */
+/* As it is used: two sessions in one launch on hosts that both have, messages before they are
+   received, members that leave and live on. The front end neither ends its sessions nor waits for
+   them. */
 static void overlay() {
   IS(LIBI_fe_init(LIBI_VERSION), LIBI_OK);
   libi_sess_handle_t inner = create(), outer = create();

@@ -1,4 +1,5 @@
-/* What the header says, and what it leaves to its callers. Included behind it, and behind libi.h or before it. */
+/* What the header says, and what it leaves to its callers. Included behind it, and behind libi.h or
+   before it. */
 
 /* Names that programs have for themselves. */
 static int debug = 1;
@@ -46,7 +47,8 @@ typedef libi_rc_e (*list)(libi_sess_handle_t, char ***, unsigned int *);
 typedef libi_rc_e (*add)(libi_sess_handle_t, libi_env_t *);
 typedef libi_rc_e (*init)(int, int *, char ***);
 
-static void take(host_dist_t *hosts, host_t *same, libi_env_t *variables, env_t *others, ProcessGroup *session,
+static void take(host_dist_t *hosts, host_t *same, libi_env_t *variables, env_t *others,
+    ProcessGroup *session,
                  dist_req_t *request) {
   same = hosts;
   others = variables;

@@ -120,7 +120,8 @@ static int talk(int argc, char **argv) {
   return 0;
 }
 
-/* LIBI_init is given what callers have, and leaves it as it is. The front end is sent how each has called it. */
+/* LIBI_init is given what callers have, and leaves it as it is. The front end is sent how each has
+   called it. */
 static int arguments(int argc, char **argv) {
   std::string how = argv[3];
   int none = 0, rest = argc - 1, all = argc;

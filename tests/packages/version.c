@@ -7,7 +7,8 @@
 #if LIBI_VERSION_NUMBER != LIBI_VERSION_MAJOR * 1000000 + LIBI_VERSION_MINOR * 1000 + LIBI_VERSION_PATCH
 #error "the preprocessor does not see the version number"
 #endif
-#if LIBI_VERSION_NUMBER + 1 != LIBI_VERSION_NUMBER - (-1) || 2 * LIBI_VERSION_NUMBER != LIBI_VERSION_NUMBER * 2
+#if LIBI_VERSION_NUMBER + 1 != LIBI_VERSION_NUMBER - (-1) || \
+    2 * LIBI_VERSION_NUMBER != LIBI_VERSION_NUMBER * 2
 #error "the version number is not parenthesised"
 #endif
 

@@ -116,7 +116,8 @@ fn every_failure_is_reported_in_time_with_its_cause() {
     });
     let breaking = Fake::new(breaks);
     let lost = "ip link set lo up; ip addr add 10.9.9.9/32 dev lo; nft add table inet t; \
-                nft add chain inet t c '{ type filter hook input priority 0; }'; nft add rule inet t c ip daddr 10.9.9.9 drop";
+                nft add chain inet t c '{ type filter hook input priority 0; }'; nft add rule \
+                inet t c ip daddr 10.9.9.9 drop";
     let barred = "ip link set lo up; ip route add unreachable 10.9.9.0/24";
     let missing = Backend::Rsh(Rsh { program: word("/no/such/rsh"), ..lab.rsh("main") });
     let old = Backend::Rsh(Rsh { args: vec![word("-X")], ..lab.rsh("main") });

@@ -52,7 +52,8 @@ fn leaders_end_as_their_hosts_say_and_not_as_the_shell_does() {
 fn whatever_shells_print_before_and_behind_it_an_end_is_found() {
     let scene = Scene::new(
         "seq 1ms\nrem 10ms\nfault *1 banner-before Welcome!\nfault *2 banner-after You are logged out.\n\
-         fault *3 warn Warning: added\nfault *4 garbage 50000\nfault *5 relay\nfault *6 banner-before \\x1elibi ended\n\
+         fault *3 warn Warning: added\nfault *4 garbage 50000\nfault *5 relay\nfault *6 \
+         banner-before \\x1elibi ended\n\
          fault *7 relay\nfault *7 banner-after You are logged out.",
     );
     let outcome =

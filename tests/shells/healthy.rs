@@ -37,9 +37,12 @@ fn a_healthy_launch_grows_a_tree_and_calls_no_host_twice() {
 #[test]
 fn what_shells_print_is_output_of_leaders_and_disturbs_nothing() {
     let scene = Scene::new(
-        "seq 2ms\nrem 20ms\nfault *1 banner-before Welcome!\\nlibi is not what this is\nfault *2 banner-after You are logged out. Have a nice day, and do come back.\n\
-         fault *3 warn Warning: added\nfault *4 garbage 50000\nfault *5 relay\nfault *6 relay\nfault *6 warn W\n\
-         fault *7 banner-before \\xff\\x00\\c\nfault *8 relay\nfault *8 banner-after You are logged out. Have a nice day, and do come back.",
+        "seq 2ms\nrem 20ms\nfault *1 banner-before Welcome!\\nlibi is not what this is\nfault *2 \
+         banner-after You are logged out. Have a nice day, and do come back.\n\
+         fault *3 warn Warning: added\nfault *4 garbage 50000\nfault *5 relay\nfault *6 relay\n\
+         fault *6 warn W\n\
+         fault *7 banner-before \\xff\\x00\\c\nfault *8 relay\nfault *8 banner-after You are \
+         logged out. Have a nice day, and do come back.",
     );
     let work = [&WORK[..], &["exit:3"]].concat();
     let outcome = scene.play(HOSTS, &work, &scene.options());

@@ -47,7 +47,8 @@ fn a_host_from_which_no_more_calls_can_be_made_is_named_as_the_one_that_was_refu
 }
 
 #[test]
-#[ignore = "a leader that can launch no more tries again by itself, instead of leaving the hosts to others that are up"]
+#[ignore = "a leader that can launch no more tries again by itself, instead of leaving the hosts \
+            to others that are up"]
 fn a_host_from_which_no_more_calls_can_be_made_leaves_the_rest_to_others() {
     for limit in [16, 8, 4] {
         let (_, outcome) = play(&format!("limit {limit} running"), 1);

@@ -89,7 +89,8 @@ fn every_failure_is_reported_in_time_with_its_cause() {
     let gone = Fake::new(drop);
 
     let lost = "ip addr add 10.9.9.9/32 dev lo; nft add table inet t; \
-                nft add chain inet t c '{ type filter hook input priority 0; }'; nft add rule inet t c tcp dport 22 drop";
+                nft add chain inet t c '{ type filter hook input priority 0; }'; nft add rule \
+                inet t c tcp dport 22 drop";
     let barred = "ip route add unreachable 10.9.9.0/24";
     let far = ["ConnectTimeout=2"];
     let missing = Shell { args: Vec::new(), ..Shell::new(word("no-such-ssh")) };

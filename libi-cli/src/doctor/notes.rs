@@ -84,7 +84,8 @@ fn of(found: &Finding) -> Vec<(String, String, &'static str)> {
         notes.push((
             format!("has the login shell {shell}, which changes some arguments"),
             String::new(),
-            "avoid quotes, backslashes and exclamation marks in arguments, or change the login shell with chsh",
+            "avoid quotes, backslashes and exclamation marks in arguments, or change the login \
+             shell with chsh",
         ));
     }
     if let Some(clock) = found.clock.filter(|clock| differs(*clock)) {

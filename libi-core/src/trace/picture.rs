@@ -107,7 +107,8 @@ impl Timeline {
     fn row(&self, canvas: &mut Canvas, y: f64, place: usize, host: &HostLine, on_path: bool) {
         let (colour, weight) = if on_path { (PATH, "bold") } else { ("#333", "normal") };
         canvas.line(format_args!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{colour}\" font-weight=\"{weight}\">{}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{colour}\" \
+             font-weight=\"{weight}\">{}</text>",
             LEFT - 8.0,
             y + 9.0,
             Escaped(&shortened(&host.name, NAME))

@@ -127,13 +127,13 @@ impl LaunchMethod for Rsh {
         Some(match error {
             ShellError::ConnectionRefused => format!("check that an rsh server runs on {one}, at this port"),
             ShellError::ClosedBeforeLogin => format!(
-                "the log of {one} has the reason: the server must be able to connect back to ports from 512 on; \
-                 inetd refuses all calls for ten minutes after 256 calls in one, unless its line in \
-                 inetd.conf says nowait.0"
+                "the log of {one} has the reason: the server must be able to connect back to ports from 512 \
+                 on; inetd refuses all calls for ten minutes after 256 calls in one, unless its line \
+                 in inetd.conf says nowait.0"
             ),
             ShellError::LoginDenied => format!(
-                "`rsh {one} true` has to work, also from hosts that launch others: name those hosts and users in \
-                 .rhosts or hosts.equiv of {one}"
+                "`rsh {one} true` has to work, also from hosts that launch others: name those hosts and \
+                 users in .rhosts or hosts.equiv of {one}"
             ),
             ShellError::NoPort => {
                 "each rsh needs two ports below 1024, and used ports are free again after a \

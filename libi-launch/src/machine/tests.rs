@@ -232,7 +232,8 @@ fn authentication_failures_are_not_retried() {
     assert!(refused("Banner\r\nme@n1: Permission denied (publickey).\r\n"));
     assert!(refused("No ED25519 host key is known for n1\r\nHost key verification failed.\r\n"));
     assert!(refused("Received disconnect from ::1 port 22:2: Too many authentication failures\n\n"));
-    let disconnect = "Received disconnect from ::1 port 22:2: Too many authentication failures\r\nDisconnected from ::1 port 22\r\n";
+    let disconnect = "Received disconnect from ::1 port 22:2: Too many authentication failures\r\n\
+                      Disconnected from ::1 port 22\r\n";
     assert!(refused(disconnect));
     assert!(!refused("Permission denied to nobody\nssh: connect to host n1 port 22: Connection refused\r\n"));
     assert!(!refused(""));
@@ -244,7 +245,8 @@ fn a_server_that_hangs_up_before_authentication_is_overloaded() {
         let failure = failure(Cause::Exited(Exit::Code(255)), phase);
         Failure { tail: tail.to_owned(), ..failure }.is_throttled()
     };
-    let closed = "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by ::1 port 22\r\n";
+    let closed = "kex_exchange_identification: Connection closed by remote host\r\n\
+                  Connection closed by ::1 port 22\r\n";
     assert!(turned_away(closed, Phase::Starting));
     assert!(turned_away("Connection reset by 10.0.0.1 port 22\r\n\r\n", Phase::Starting));
     assert!(turned_away("kex_exchange_identification: read: Connection reset by peer\r\n", Phase::Starting));

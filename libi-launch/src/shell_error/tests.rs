@@ -59,11 +59,13 @@ fn what_ssh_says_of_a_server_that_does_not_let_it_in() {
     };
     for (said, expected) in [
         (
-            "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by ::1 port 22\r\n",
+            "kex_exchange_identification: Connection closed by remote host\r\n\
+             Connection closed by ::1 port 22\r\n",
             ClosedBeforeLogin,
         ),
         (
-            "kex_exchange_identification: read: Connection reset by peer\r\nConnection reset by ::1 port 22\r\n",
+            "kex_exchange_identification: read: Connection reset by peer\r\n\
+             Connection reset by ::1 port 22\r\n",
             ClosedBeforeLogin,
         ),
         ("ssh_exchange_identification: read: Connection reset by peer\r\n", ClosedBeforeLogin),
@@ -75,11 +77,13 @@ fn what_ssh_says_of_a_server_that_does_not_let_it_in() {
         ("me@n1: Permission denied (publickey,password).\r\n", LoginDenied),
         ("Permission denied (publickey,gssapi-with-mic).\r\n", LoginDenied),
         (
-            "Received disconnect from ::1 port 22:2: Too many authentication failures\r\nDisconnected from ::1 port 22\r\n",
+            "Received disconnect from ::1 port 22:2: Too many authentication failures\r\n\
+             Disconnected from ::1 port 22\r\n",
             LoginDenied,
         ),
         (
-            "Access denied by pam_slurm_adopt: you have no active jobs on this node\r\nConnection closed by ::1 port 22\r\n",
+            "Access denied by pam_slurm_adopt: you have no active jobs on this node\r\n\
+             Connection closed by ::1 port 22\r\n",
             LoginDenied,
         ),
         (
@@ -88,12 +92,14 @@ fn what_ssh_says_of_a_server_that_does_not_let_it_in() {
         ),
         ("Host key verification failed.\r\n", HostKeyUnknown),
         (
-            "No ED25519 host key is known for n1 and you have requested strict checking.\r\nHost key verification failed.\r\n",
+            "No ED25519 host key is known for n1 and you have requested strict checking.\r\n\
+             Host key verification failed.\r\n",
             HostKeyUnknown,
         ),
         (
             "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r\nOffending key in /x:1\r\n\
-             Host key for n1 has changed and you have requested strict checking.\r\nHost key verification failed.\r\n",
+             Host key for n1 has changed and you have requested strict checking.\r\n\
+             Host key verification failed.\r\n",
             HostKeyChanged,
         ),
     ] {
@@ -112,7 +118,8 @@ fn what_ssh_says_of_itself_and_of_connections_that_break() {
             BadOptions,
         ),
         (
-            "/h/.ssh/config: line 2: Bad configuration option: usekeychain\r\n/h/.ssh/config: terminating, 1 bad configuration options\r\n",
+            "/h/.ssh/config: line 2: Bad configuration option: usekeychain\r\n\
+             /h/.ssh/config: terminating, 1 bad configuration options\r\n",
             BadOptions,
         ),
         ("unknown option -- Z\r\nusage: ssh [-46AaCfGg]\r\n          [-B bind_interface]\r\n", BadOptions),
@@ -122,7 +129,8 @@ fn what_ssh_says_of_itself_and_of_connections_that_break() {
         ("half a line of output Connection\nConnection to n1 closed by remote host.\r\n", ConnectionLost),
         ("client_loop: send disconnect: Broken pipe\r\n", ConnectionLost),
         (
-            "Read from remote host n1: Connection reset by peer\r\nclient_loop: send disconnect: Broken pipe\r\n",
+            "Read from remote host n1: Connection reset by peer\r\n\
+             client_loop: send disconnect: Broken pipe\r\n",
             ConnectionLost,
         ),
         ("packet_write_wait: Connection to ::1 port 22: Broken pipe\r\n", ConnectionLost),
@@ -350,10 +358,12 @@ fn a_remote_shell_that_is_not_there_is_told_from_a_program_that_is_not() {
 #[test]
 fn the_line_that_tells_is_the_evidence() {
     let evidence = |status, tail: &str| failure(Phase::Starting, status, tail).evidence().to_owned();
-    let changed = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key for n1 has changed and you have requested it.\r\n\
+    let changed = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\n\
+                   Host key for n1 has changed and you have requested it.\r\n\
                    Host key verification failed.\r\n";
     assert_eq!(evidence(255, changed), "Host key for n1 has changed and you have requested it.");
-    let jump = "ssh: Could not resolve hostname gate: Name or service not known\r\nConnection closed by UNKNOWN port 65535\r\n";
+    let jump = "ssh: Could not resolve hostname gate: Name or service not known\r\n\
+                Connection closed by UNKNOWN port 65535\r\n";
     assert_eq!(evidence(255, jump), "ssh: Could not resolve hostname gate: Name or service not known");
     assert_eq!(evidence(127, "one\n two \n\n"), "two");
     assert_eq!(evidence(0, ""), "");

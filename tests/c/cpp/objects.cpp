@@ -24,8 +24,10 @@ constexpr auto soon = 20s;
 template <class T> constexpr bool moves_alone =
     !std::is_copy_constructible<T>::value && !std::is_copy_assignable<T>::value &&
     std::is_nothrow_move_constructible<T>::value && std::is_nothrow_move_assignable<T>::value;
-static_assert(moves_alone<libi::hosts> && moves_alone<libi::distribution> && moves_alone<libi::options> && moves_alone<libi::event> &&
-                  moves_alone<libi::layout> && moves_alone<libi::report> && moves_alone<libi::data> && moves_alone<libi::pending> &&
+static_assert(moves_alone<libi::hosts> && moves_alone<libi::distribution> &&
+                  moves_alone<libi::options> && moves_alone<libi::event> &&
+                  moves_alone<libi::layout> && moves_alone<libi::report> &&
+                  moves_alone<libi::data> && moves_alone<libi::pending> &&
                   moves_alone<libi::session> && moves_alone<libi::front_end> && moves_alone<libi::member>,
               "each has its object for itself");
 
@@ -38,7 +40,9 @@ template <class Body> libi::error thrown(Body body) {
     }
     return libi::error(LIBI_OK, "nothing was thrown");
 }
-bool says(const libi::error &error, const char *part) { return std::string(error.what()).find(part) != std::string::npos; }
+bool says(const libi::error &error, const char *part) {
+    return std::string(error.what()).find(part) != std::string::npos;
+}
 
 void descriptions() {
     libi::hosts list("n[1-2]:2");
@@ -63,21 +67,28 @@ void descriptions() {
     CHECK(thrown([] { libi::distribution(0, "x").env("a=b", "c"); }).code() == LIBI_ERR_ARGUMENT);
     CHECK(thrown([] { libi::options().ssh_option("BatchMode=yes"); }).code() == LIBI_ERR_STATE);
     libi::options how;
-    how.min_hosts(0).min_hosts(1).settle(1s).spares(libi::hosts("n1")).local_hosts(libi::hosts()).deadline(5s).rule(LIBI_RULE_KILL_GRACE, 100ms).rule(LIBI_RULE_ATTEMPTS, 1);
-    how.input().output(LIBI_OUTPUT_EVENTS).output(LIBI_OUTPUT_FILES, "/nowhere").output(LIBI_OUTPUT_DISCARD).links(LIBI_LINKS_CHANNEL);
+    how.min_hosts(0).min_hosts(1).settle(1s).spares(libi::hosts("n1"))
+        .local_hosts(libi::hosts()).deadline(5s).rule(LIBI_RULE_KILL_GRACE, 100ms)
+        .rule(LIBI_RULE_ATTEMPTS, 1);
+    how.input().output(LIBI_OUTPUT_EVENTS)
+        .output(LIBI_OUTPUT_FILES, "/nowhere")
+        .output(LIBI_OUTPUT_DISCARD).links(LIBI_LINKS_CHANNEL);
     how.allow_plain().front_end_limits().backend(LIBI_BACKEND_RSH).backend(LIBI_BACKEND_SHELL, "x");
     how.backend(LIBI_BACKEND_SSH).ssh_option("BatchMode=yes").backend(LIBI_BACKEND_LOCAL);
-    CHECK(libi_options_rule(how.get(), LIBI_RULE_KILL_GRACE) == 100 && libi_options_rule(how.get(), LIBI_RULE_ATTEMPTS) == 1);
+    CHECK(libi_options_rule(how.get(), LIBI_RULE_KILL_GRACE) == 100 &&
+        libi_options_rule(how.get(), LIBI_RULE_ATTEMPTS) == 1);
 
     std::array<std::uint16_t, 2> numbers{{1, 2}};
-    CHECK(libi::bytes(numbers).size() == 4 && libi::bytes(std::string("a\0b", 3)).size() == 3 && libi::bytes("abc").size() == 3);
+    CHECK(libi::bytes(numbers).size() == 4 && libi::bytes(std::string("a\0b", 3)).size() == 3 &&
+        libi::bytes("abc").size() == 3);
     CHECK(libi::bytes().str().empty() && libi::bytes(libi::bytes("abc")).str() == "abc");
 }
 
 /// What a member of the first session does: each call, and whether it is as it should be.
 void talk(libi::member &me) {
     std::uint32_t rank = me.rank(), size = me.size();
-    CHECK(size == 4 && me.is_master() == (rank == 0) && me.host() == rank / 2 && me.host_name() == (rank < 2 ? "a" : "b") && me.ranks(LIBI_RANKS_ABSENT).empty());
+    CHECK(size == 4 && me.is_master() == (rank == 0) && me.host() == rank / 2 &&
+        me.host_name() == (rank < 2 ? "a" : "b") && me.ranks(LIBI_RANKS_ABSENT).empty());
     libi::data order = me.is_master() ? me.recv(soon) : libi::data();
     CHECK(me.broadcast(0, order.str(), soon).str() == "begin");
 
@@ -94,25 +105,30 @@ void talk(libi::member &me) {
     CHECK((me.allreduce<double>(LIBI_OP_SUM, {1.5, double(rank)}, soon) == std::vector<double>{6.0, 6.0}));
     auto most = me.reduce<std::uint64_t>(2, LIBI_OP_MAX, {rank}, soon);
     CHECK(most[0] == (rank == 2 ? 3 : rank));
-    CHECK(me.scan<std::int32_t>(LIBI_OP_SUM, {std::int32_t(rank) + 1}, soon)[0] == std::int32_t((rank + 1) * (rank + 2) / 2));
+    CHECK(me.scan<std::int32_t>(LIBI_OP_SUM, {std::int32_t(rank) + 1},
+        soon)[0] == std::int32_t((rank + 1) * (rank + 2) / 2));
     CHECK(me.exscan<float>(LIBI_OP_MAX, {float(rank)}, soon)[0] == (rank == 0 ? 0 : float(rank - 1)));
     CHECK(thrown([&] { me.send_to(9, 7, "x", soon); }).code() == LIBI_ERR_NO_SUCH_PEER);
 
     me.send_to((rank + 1) % size, 7, std::vector<std::uint32_t>{rank, 99}, soon);
-    CHECK((me.recv_from((rank + 3) % size, 7, soon).numbers<std::uint32_t>() == std::vector<std::uint32_t>{(rank + 3) % size, 99}));
+    CHECK((me.recv_from((rank + 3) % size, 7, soon).numbers<std::uint32_t>() ==
+        std::vector<std::uint32_t>{(rank + 3) % size, 99}));
     CHECK(thrown([&] { me.recv_from((rank + 3) % size, 7, -1s); }).code() == LIBI_ERR_TIMED_OUT);
 
     me.put("key " + std::to_string(rank), mine, LIBI_KEY_REPLICATED, soon);
     me.fence(soon);
     libi::data found = me.find("key 3", soon);
-    CHECK(found && found.str() == "xxx" && !me.find("no such key", soon) && me.get_value("key 1", libi::forever).str() == "x");
+    CHECK(found && found.str() == "xxx" && !me.find("no such key", soon) &&
+        me.get_value("key 1", libi::forever).str() == "x");
 
     libi::pending barrier = me.start_barrier();
     while (!barrier.poll()) continue;
     CHECK(!barrier.take());
     CHECK(me.start_broadcast(0, "word").wait(soon).str() == "word");
-    libi::pending gathered = me.start_gather(0, mine), of_all = me.start_allgather(mine), fence = me.start_fence();
-    CHECK(fence.wait_for(soon) && of_all.wait(soon).size() == 4 && gathered.wait(soon).size() == (rank ? 0U : 4U));
+    libi::pending gathered = me.start_gather(0, mine), of_all = me.start_allgather(mine),
+        fence = me.start_fence();
+    CHECK(fence.wait_for(soon) && of_all.wait(soon).size() == 4 &&
+        gathered.wait(soon).size() == (rank ? 0U : 4U));
     libi_pending *finding = nullptr;
     CHECK(libi_member_start_find(me.get(), "no such key", &finding) == LIBI_OK);
     CHECK(!libi::pending(finding).wait(soon));
@@ -153,7 +169,8 @@ void front(const std::string &self) {
     talks.host_list("a:2,b:2").arg("talks").env("X", "y").directory("/");
     leaves.hosts(libi::hosts("c")).arg("leaves");
     libi::front_end front;
-    CHECK(!front.report() && front.descriptor() >= 0 && front.next_timeout() == libi::forever && !front.next_event(0s));
+    CHECK(!front.report() && front.descriptor() >= 0 && front.next_timeout() == libi::forever &&
+        !front.next_event(0s));
     std::vector<libi::session> both = front.launch({talks, leaves}, local());
     CHECK(both.size() == 2 && both[0].number() == 5 && both[0].size() == 4 && both[1].number() == 6);
     CHECK(both[0].report().is_up() && both[0].report().hosts() == 2 && both[0].report().joined() == 2);
@@ -161,7 +178,8 @@ void front(const std::string &self) {
     CHECK(both[0].report().text().find("2 hosts joined with 4 members") != std::string::npos);
     CHECK(!both[0].report().json().empty() && !both[0].report().svg().empty());
     libi::layout where = both[0].layout();
-    CHECK(where.size() == 4 && where.hosts() == 2 && where.host_name(1) == "b" && where.host_name_of(1) == "a" && where.host_name_of(4).empty());
+    CHECK(where.size() == 4 && where.hosts() == 2 && where.host_name(1) == "b" &&
+        where.host_name_of(1) == "a" && where.host_name_of(4).empty());
     both[0].start_send("begin").wait(soon);
     libi::pending well = both[0].start_recv();
     both[0].broadcast("all ", soon);
@@ -171,14 +189,17 @@ void front(const std::string &self) {
         CHECK(well.wait(soon).str() == "all is well" && both[0].recv(soon).str() == "truly");
     } catch (const libi::error &error) {
         std::cerr << error.what() << std::endl;
-        while (libi::event event = front.next_event(0s)) std::cerr << event.output().str(); // a member has said why
+        // a member has said why
+        while (libi::event event = front.next_event(0s)) std::cerr << event.output().str();
         std::exit(1);
     }
 
     int done = 0, exited = 0, detached = 0, printed = 0;
     while (libi::event event = front.next_event(soon)) {
-        printed += event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 1 && event.output().str().substr(0, 5) == "rank ";
-        exited += event.kind() == LIBI_EVENT_EXITED && event.exit() == LIBI_EXIT_CODE && event.exit_value() == 0;
+        printed += event.kind() == LIBI_EVENT_OUTPUT && event.stream() == 1 &&
+            event.output().str().substr(0, 5) == "rank ";
+        exited += event.kind() == LIBI_EVENT_EXITED && event.exit() == LIBI_EXIT_CODE &&
+            event.exit_value() == 0;
         detached += event.kind() == LIBI_EVENT_DETACHED && event.session() == 6 && event.rank() == 0;
         CHECK(event.kind() != LIBI_EVENT_LOST && event.failure().empty() && !event.text().empty());
         CHECK(event.host_name().empty() == (event.kind() != LIBI_EVENT_EXITED));
@@ -204,7 +225,9 @@ void front(const std::string &self) {
     session.terminate(1s);
     CHECK(session.stage() == LIBI_STAGE_OVER && thrown([&] { session.send("x", soon); }).code() != LIBI_OK);
 
-    libi::error failed = thrown([&] { front.launch(libi::distribution(8, "/no/such/program").host_list("a"), local()); });
+    libi::error failed = thrown([&] {
+        front.launch(libi::distribution(8, "/no/such/program").host_list("a"), local());
+    });
     CHECK(failed.code() == LIBI_ERR_NOT_LAUNCHED && says(failed, "a"));
     CHECK(front.report() && !front.report().is_up() && !front.report().failure(0).empty());
     CHECK(thrown([] { libi::front_end(static_cast<libi_progress>(99)); }).code() == LIBI_ERR_ARGUMENT);

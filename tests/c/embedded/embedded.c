@@ -19,8 +19,8 @@
 static const char *member_program;
 
 /* Launches members that do this, and gives how many have ended, with which status each. */
-static int play(libi_front *front, const char *program, const char *hosts, const char *const *args, int *codes,
-                int *unknown)
+static int play(libi_front *front, const char *program, const char *hosts,
+    const char *const *args, int *codes, int *unknown)
 {
   libi_distribution *what = libi_distribution_new(1, program);
   const libi_distribution *all[1];
@@ -99,7 +99,8 @@ static void hear(int signal)
   children_heard++;
 }
 
-/* A handler for children that have ended is called, and what the program's own have ended with is there for it alone. */
+/* A handler for children that have ended is called, and what the program's own have ended with is
+   there for it alone. */
 static void own_children(void)
 {
   struct sigaction action, found;
@@ -187,11 +188,12 @@ static void signals_of_its_own(void)
   libi_front_free(front);
 }
 
-/* Ten thousand descriptors of the program's, none of which a member gets, in spite of their numbers and though nothing closes them by
- * itself. */
+/* Ten thousand descriptors of the program's, none of which a member gets, in spite of their numbers
+   and though nothing closes them by itself. */
 static void many_descriptors(void)
 {
-  static const char *args[] = {"-c", "test $(ls /proc/$$/fd | wc -l) -lt 8 && exec \"$0\" join finish:10000 exit:5", NULL, NULL};
+  static const char *args[] = {"-c",
+      "test $(ls /proc/$$/fd | wc -l) -lt 8 && exec \"$0\" join finish:10000 exit:5", NULL, NULL};
   struct rlimit limit;
   libi_front *front;
   int codes[256] = {0}, unknown = 0, number, *open_ones = (int *)calloc(10000, sizeof *open_ones);

@@ -18,11 +18,13 @@
     }                                                                                \
   } while (0)
 
-static inline void check_code(const char *file, int line, const char *call, libi_result found, libi_result wanted,
+static inline void check_code(const char *file, int line, const char *call, libi_result found,
+    libi_result wanted,
                               const char *text)
 {
   if (found != wanted) {
-    fprintf(stderr, "%s:%d: %s returns %d (%s), not %d: %s\n", file, line, call, (int)found, libi_result_text(found),
+    fprintf(stderr, "%s:%d: %s returns %d (%s), not %d: %s\n", file, line, call, (int)found,
+        libi_result_text(found),
             (int)wanted, text ? text : "");
     exit(1);
   }

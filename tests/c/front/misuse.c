@@ -123,7 +123,8 @@ void misuse(void)
   GIVES(LIBI_ERR_NULL, libi_session_report(session, NULL));
   GIVES(LIBI_ERR_NULL, libi_session_layout(session, NULL));
   GIVES(LIBI_ERR_NULL, libi_session_query(session, NULL, 1));
-  CHECK(libi_session_ranks(session, LIBI_RANKS_ABSENT, NULL, 0) == 0 && libi_session_ranks(session, (libi_ranks)9, NULL, 0) == 0);
+  CHECK(libi_session_ranks(session, LIBI_RANKS_ABSENT, NULL, 0) == 0 &&
+      libi_session_ranks(session, (libi_ranks)9, NULL, 0) == 0);
   GIVES(LIBI_ERR_HANDLE, libi_front_dispatch((libi_front *)(void *)session));
   libi_front_free(front);
   GIVES(LIBI_ERR_ENDED, libi_session_write(session, "x", 1, SOON));

@@ -29,7 +29,8 @@ void see(struct seen *seen, const libi_event *event)
     CHECK(info.exit == LIBI_EXIT_NONE && info.exit_value == 0);
   }
   CHECK((info.rank >= 0) ==
-        (info.kind == LIBI_EVENT_OUTPUT || info.kind == LIBI_EVENT_EXITED || info.kind == LIBI_EVENT_DETACHED));
+        (info.kind == LIBI_EVENT_OUTPUT || info.kind == LIBI_EVENT_EXITED ||
+            info.kind == LIBI_EVENT_DETACHED));
   if (info.kind == LIBI_EVENT_LOST) {
     libi_failure_info failure;
     seen->lost++;

@@ -1,4 +1,5 @@
-/* What a front end does with sessions that are up, how they end, and programs that have loops of their own or fork. */
+/* What a front end does with sessions that are up, how they end, and programs that have loops of
+   their own or fork. */
 
 #include <poll.h>
 #include <signal.h>
@@ -54,7 +55,8 @@ void input_signals_and_ends(void)
   while (libi_front_next_event(front, &event, 0) == LIBI_OK) libi_event_free(event);
 
   session = launch(front, "a", waits, NULL);
-  GIVES(LIBI_ERR_STATE, libi_session_write(session, bytes, sizeof bytes, SOON)); /* without the option for input */
+  /* without the option for input */
+  GIVES(LIBI_ERR_STATE, libi_session_write(session, bytes, sizeof bytes, SOON));
   SAYS("no standard input", libi_last_error());
   libi_session_free(session);
 
@@ -86,7 +88,8 @@ void messages(void)
   libi_data *data;
   DONE(libi_session_send(session, "one", 3, SOON));
   DONE(libi_session_recv(session, &data, SOON));
-  CHECK(libi_data_count(data) == 1 && libi_data_length(data, 0) == 3 && !memcmp(libi_data_bytes(data, 0), "one", 3));
+  CHECK(libi_data_count(data) == 1 && libi_data_length(data, 0) == 3 &&
+      !memcmp(libi_data_bytes(data, 0), "one", 3));
   libi_data_free(data);
   DONE(libi_session_start_recv(session, &receives));
   GIVES(LIBI_NOT_YET, libi_pending_poll(receives));

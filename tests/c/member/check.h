@@ -34,8 +34,8 @@ int is_pattern(const libi_data *data, size_t index, size_t length, uint32_t seed
 /* Which operation this is, in everybody's count; so bytes of different operations differ. */
 extern uint32_t nth;
 
-/* What has come of an operation that was started, after having waited for it in one way or another, and freed it; NULL if nothing comes of
- * it here. */
+/* What has come of an operation that was started, after having waited for it in one way or another,
+   and freed it; NULL if nothing comes of it here. */
 libi_data *taken(libi_pending *pending);
 
 void take_place(libi_progress progress);

@@ -16,7 +16,8 @@ void mismatch(uint32_t other)
       code = my_rank == other ? libi_member_fence(me, TIMEOUT) : libi_member_barrier(me, TIMEOUT);
       said = libi_last_error();
     } else {
-      FINE(my_rank == other ? libi_member_start_fence(me, &pending) : libi_member_start_barrier(me, &pending));
+      FINE(my_rank == other ? libi_member_start_fence(me, &pending)
+          : libi_member_start_barrier(me, &pending));
       code = libi_pending_wait(pending, TIMEOUT);
       said = libi_last_error();
     }
@@ -28,19 +29,22 @@ void mismatch(uint32_t other)
   }
   /* Lengths that are to be equal, and are not. */
   libi_data *data = NULL;
-  GIVES(LIBI_ERR_MISMATCH, libi_member_allgather(me, LIBI_LENGTHS_EQUAL, "12", my_rank == other ? 1 : 2, &data, TIMEOUT));
+  GIVES(LIBI_ERR_MISMATCH,
+      libi_member_allgather(me, LIBI_LENGTHS_EQUAL, "12", my_rank == other ? 1 : 2, &data, TIMEOUT));
   SAYS("rank");
   CHECK(data == NULL);
   uint32_t numbers[2] = {1, 2};
   GIVES(LIBI_ERR_MISMATCH,
-        libi_member_allreduce(me, my_rank == other ? LIBI_ELEMENT_I32 : LIBI_ELEMENT_U32, LIBI_OP_SUM, numbers, 2,
+        libi_member_allreduce(me, my_rank == other ? LIBI_ELEMENT_I32 : LIBI_ELEMENT_U32,
+            LIBI_OP_SUM, numbers, 2,
                               numbers, TIMEOUT));
   CHECK(numbers[0] == 1 && numbers[1] == 2);
   FINE(libi_member_barrier(me, TIMEOUT));
   /* Not as many parts as there are members. */
   const void *parts[1] = {"x"};
   size_t lengths[1] = {1};
-  libi_result code = my_rank == other ? libi_member_alltoall(me, LIBI_LENGTHS_EQUAL, parts, lengths, 1, &data, TIMEOUT)
+  libi_result code = my_rank == other
+      ? libi_member_alltoall(me, LIBI_LENGTHS_EQUAL, parts, lengths, 1, &data, TIMEOUT)
                                       : libi_member_barrier(me, TIMEOUT);
   GIVES(my_rank == other ? LIBI_ERR_PARTS : LIBI_ERR_CANCELLED, code);
   FINE(libi_member_barrier(me, TIMEOUT));
@@ -127,7 +131,8 @@ void absent(uint32_t rank)
   uint32_t ranks[4] = {9, 9, 9, 9};
   libi_data *data = NULL;
   char recv[64] = ".................";
-  CHECK(libi_member_ranks(me, LIBI_RANKS_ABSENT, NULL, 0) == 2 && libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 1) == 2);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_ABSENT, NULL, 0) == 2 &&
+      libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 1) == 2);
   CHECK(ranks[0] == rank && ranks[1] == 9);
   CHECK(libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 4) == 2 && ranks[1] == rank + 1 && ranks[2] == 9);
   CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, NULL, 0) == 0);

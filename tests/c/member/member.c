@@ -1,6 +1,7 @@
-/* A member in C, which tests/c_members.rs launches: it does what its first argument says, checks everything that comes of it, and ends with
- * status 0 if all is as it should be. What a mode needs of the other members they work out by themselves. With `manual` before it, a mode
- * does without a thread of the library's. */
+/* A member in C, which tests/c_members.rs launches: it does what its first argument says, checks
+   everything that comes of it, and ends with status 0 if all is as it should be. What a mode needs
+   of the other members they work out by themselves. With `manual` before it, a mode does without a
+   thread of the library's. */
 #include "check.h"
 
 #include <fcntl.h>
@@ -78,7 +79,8 @@ void leave(void)
   FINE(libi_member_drain(me, TIMEOUT));
   libi_member_free(me);
   me = NULL;
-  /* The link that it was started with is closed as well. A thread keeps the place until the process ends, and what it needs for that. */
+  /* The link that it was started with is closed as well. A thread keeps the place until the process
+     ends, and what it needs for that. */
   if (progress_of_mine == LIBI_PROGRESS_MANUAL)
     CHECK(descriptors() == had - 1);
 }
@@ -92,10 +94,10 @@ int main(int argc, char **argv)
   }
   const char *mode = argc > 1 ? argv[1] : "";
   uint32_t number = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
-#define MODE(name, ...)                                                                                                \
-  if (strcmp(mode, name) == 0) {                                                                                       \
-    __VA_ARGS__;                                                                                                       \
-    return 0;                                                                                                          \
+#define MODE(name, ...)          \
+  if (strcmp(mode, name) == 0) { \
+    __VA_ARGS__;                 \
+    return 0;                    \
   }
   MODE("by-hand", before_a_place())
   MODE("forked-before", forked_before())

@@ -1,4 +1,5 @@
-/* What a program may do wrong: each mistake has its code, leaves the member usable, and leaves no place for a result as it was. */
+/* What a program may do wrong: each mistake has its code, leaves the member usable, and leaves no
+   place for a result as it was. */
 #include "check.h"
 
 #define NOT_EVEN_NULL ((void *)16)
@@ -13,25 +14,28 @@ static void without_a_member(libi_member *invalid, libi_result code)
   libi_data *data = NULL;
   libi_pending *pending = NULL;
   libi_element element = LIBI_ELEMENT_U8;
-#define BOTH(blocking, started)                                                                                        \
-  do {                                                                                                                 \
-    data = (libi_data *)NOT_EVEN_NULL;                                                                                 \
-    GIVES(code, blocking);                                                                                             \
-    CHECK(data == NULL || data == NOT_EVEN_NULL);                                                                      \
-    pending = (libi_pending *)NOT_EVEN_NULL;                                                                           \
-    GIVES(code, started);                                                                                              \
-    CHECK(pending == NULL);                                                                                            \
+#define BOTH(blocking, started)                   \
+  do {                                            \
+    data = (libi_data *)NOT_EVEN_NULL;            \
+    GIVES(code, blocking);                        \
+    CHECK(data == NULL || data == NOT_EVEN_NULL); \
+    pending = (libi_pending *)NOT_EVEN_NULL;      \
+    GIVES(code, started);                         \
+    CHECK(pending == NULL);                       \
   } while (0)
   BOTH(libi_member_barrier(invalid, 0), libi_member_start_barrier(invalid, &pending));
   BOTH(libi_member_fence(invalid, 0), libi_member_start_fence(invalid, &pending));
-  BOTH(libi_member_broadcast(invalid, 0, "x", 1, &data, 0), libi_member_start_broadcast(invalid, 0, "x", 1, &pending));
+  BOTH(libi_member_broadcast(invalid, 0, "x", 1, &data, 0),
+      libi_member_start_broadcast(invalid, 0, "x", 1, &pending));
   CHECK(data == NULL);
-  BOTH(libi_member_gather(invalid, 0, LIBI_LENGTHS_ANY, "x", 1, &data, 0), libi_member_start_gather(invalid, 0, LIBI_LENGTHS_ANY, "x", 1, &pending));
+  BOTH(libi_member_gather(invalid, 0, LIBI_LENGTHS_ANY, "x", 1, &data, 0),
+      libi_member_start_gather(invalid, 0, LIBI_LENGTHS_ANY, "x", 1, &pending));
   BOTH(libi_member_gather(invalid, 0, LIBI_LENGTHS_EQUAL, "x", 1, &data, 0),
        libi_member_start_gather(invalid, 0, LIBI_LENGTHS_EQUAL, "x", 1, &pending));
   BOTH(libi_member_scatter(invalid, 0, &part, &length, 1, &data, 0),
        libi_member_start_scatter(invalid, 0, &part, &length, 1, &pending));
-  BOTH(libi_member_allgather(invalid, LIBI_LENGTHS_ANY, "x", 1, &data, 0), libi_member_start_allgather(invalid, LIBI_LENGTHS_ANY, "x", 1, &pending));
+  BOTH(libi_member_allgather(invalid, LIBI_LENGTHS_ANY, "x", 1, &data, 0),
+      libi_member_start_allgather(invalid, LIBI_LENGTHS_ANY, "x", 1, &pending));
   BOTH(libi_member_allgather(invalid, LIBI_LENGTHS_EQUAL, "x", 1, &data, 0),
        libi_member_start_allgather(invalid, LIBI_LENGTHS_EQUAL, "x", 1, &pending));
   BOTH(libi_member_alltoall(invalid, LIBI_LENGTHS_EQUAL, &part, &length, 1, &data, 0),
@@ -48,13 +52,17 @@ static void without_a_member(libi_member *invalid, libi_result code)
        libi_member_start_exscan(invalid, element, LIBI_OP_SUM, "x", 1, &pending));
   BOTH(libi_member_ring(invalid, 1, "x", 1, "y", 1, NULL, &data, 0),
        libi_member_start_ring(invalid, 1, "x", 1, "y", 1, &pending));
-  BOTH(libi_member_send_to(invalid, 0, 1, "x", 1, 0), libi_member_start_send_to(invalid, 0, 1, "x", 1, &pending));
+  BOTH(libi_member_send_to(invalid, 0, 1, "x", 1, 0),
+      libi_member_start_send_to(invalid, 0, 1, "x", 1, &pending));
   BOTH(libi_member_recv_from(invalid, 0, 1, &data, 0), libi_member_start_recv_from(invalid, 0, 1, &pending));
   BOTH(libi_member_send(invalid, "x", 1, 0), libi_member_start_send(invalid, "x", 1, &pending));
   BOTH(libi_member_recv(invalid, &data, 0), libi_member_start_recv(invalid, &pending));
-  BOTH(libi_member_broadcast_from_front(invalid, &data, 0), libi_member_start_broadcast_from_front(invalid, &pending));
-  BOTH(libi_member_gather_to_front(invalid, "x", 1, 0), libi_member_start_gather_to_front(invalid, "x", 1, &pending));
-  BOTH(libi_member_put(invalid, "k", "x", 1, LIBI_KEY_LOCAL, 0), libi_member_start_put(invalid, "k", "x", 1, LIBI_KEY_LOCAL, &pending));
+  BOTH(libi_member_broadcast_from_front(invalid, &data, 0),
+      libi_member_start_broadcast_from_front(invalid, &pending));
+  BOTH(libi_member_gather_to_front(invalid, "x", 1, 0),
+      libi_member_start_gather_to_front(invalid, "x", 1, &pending));
+  BOTH(libi_member_put(invalid, "k", "x", 1, LIBI_KEY_LOCAL, 0),
+      libi_member_start_put(invalid, "k", "x", 1, LIBI_KEY_LOCAL, &pending));
   BOTH(libi_member_get(invalid, "k", &data, 0), libi_member_start_get(invalid, "k", &pending));
   BOTH(libi_member_find(invalid, "k", &data, 0), libi_member_start_find(invalid, "k", &pending));
   GIVES(code, libi_member_broadcast_into(invalid, 0, recv, 1, 0));
@@ -64,11 +72,13 @@ static void without_a_member(libi_member *invalid, libi_result code)
   GIVES(code, libi_member_drain(invalid, 0));
   GIVES(code, libi_member_detach(invalid, 0));
   GIVES(code, libi_member_dispatch(invalid));
-  CHECK(libi_member_rank(invalid) == UINT32_MAX && libi_member_size(invalid) == 0 && !libi_member_is_master(invalid));
+  CHECK(libi_member_rank(invalid) == UINT32_MAX && libi_member_size(invalid) == 0 &&
+      !libi_member_is_master(invalid));
   libi_member_info info;
   GIVES(code, libi_member_query(invalid, &info, sizeof info));
   CHECK(info.host_name == NULL && info.size == 0);
-  CHECK(libi_member_ranks(invalid, LIBI_RANKS_ABSENT, ranks, 1) == 0 && libi_member_ranks(invalid, LIBI_RANKS_LOST, ranks, 1) == 0);
+  CHECK(libi_member_ranks(invalid, LIBI_RANKS_ABSENT, ranks, 1) == 0 &&
+      libi_member_ranks(invalid, LIBI_RANKS_LOST, ranks, 1) == 0);
   CHECK(libi_member_descriptor(invalid) == -1 && libi_member_next_timeout(invalid) == -1);
 }
 
@@ -145,11 +155,11 @@ static void arguments(void)
   for (uint32_t i = 0; i < 64; i++)
     parts[i] = "part", lengths[i] = 4;
   parts[the_size - 1] = NULL;
-#define WRONG(code, call, text)                                                                                        \
-  do {                                                                                                                 \
-    GIVES(code, call);                                                                                                 \
-    SAYS(text);                                                                                                        \
-    CHECK(data == NULL && pending == NULL);                                                                            \
+#define WRONG(code, call, text)             \
+  do {                                      \
+    GIVES(code, call);                      \
+    SAYS(text);                             \
+    CHECK(data == NULL && pending == NULL); \
   } while (0)
   WRONG(LIBI_ERR_NULL, libi_member_start_barrier(me, NULL), "pending");
   WRONG(LIBI_ERR_NULL, libi_member_broadcast(me, my_rank, NULL, 1, &data, 0), "bytes");
@@ -157,7 +167,8 @@ static void arguments(void)
   WRONG(LIBI_ERR_NULL, libi_member_broadcast_into(me, 0, NULL, 1, 0), "buffer");
   WRONG(LIBI_ERR_NULL, libi_member_gather(me, my_rank, LIBI_LENGTHS_ANY, "x", 1, NULL, 0), "data");
   WRONG(LIBI_ERR_NULL, libi_member_gather(me, 0, LIBI_LENGTHS_ANY, NULL, 1, &data, 0), "bytes");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_gather(me, 0, (libi_lengths)2, "x", 1, &data, 0), "2 is not a libi_lengths");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_gather(me, 0, (libi_lengths)2, "x", 1, &data, 0),
+      "2 is not a libi_lengths");
   WRONG(LIBI_ERR_NULL, libi_member_gather_into(me, my_rank, "x", 1, NULL, 0), "recv");
   WRONG(LIBI_ERR_NULL, libi_member_gather_into(me, 0, NULL, 1, recv, 0), "send");
   WRONG(LIBI_ERR_NULL, libi_member_allgather_into(me, "x", 1, NULL, 0), "recv");
@@ -168,28 +179,41 @@ static void arguments(void)
   WRONG(LIBI_ERR_NULL, libi_member_scatter(me, my_rank, parts, NULL, the_size, &data, 0), "lengths");
   snprintf(recv, sizeof recv, "part %u", the_size - 1);
   WRONG(LIBI_ERR_NULL, libi_member_scatter(me, my_rank, parts, lengths, the_size, &data, 0), recv);
-  WRONG(LIBI_ERR_NULL, libi_member_alltoall(me, LIBI_LENGTHS_EQUAL, parts, lengths, the_size, &data, 0), recv);
-  WRONG(LIBI_ERR_NULL, libi_member_start_alltoall(me, LIBI_LENGTHS_ANY, parts, lengths, the_size, &pending), recv);
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_alltoall(me, LIBI_LENGTHS_EQUAL, parts, lengths, SIZE_MAX / 16, &data, 0), "no session has");
+  WRONG(LIBI_ERR_NULL,
+      libi_member_alltoall(me, LIBI_LENGTHS_EQUAL, parts, lengths, the_size, &data, 0), recv);
+  WRONG(LIBI_ERR_NULL,
+      libi_member_start_alltoall(me, LIBI_LENGTHS_ANY, parts, lengths, the_size, &pending), recv);
+  WRONG(LIBI_ERR_ARGUMENT,
+      libi_member_alltoall(me, LIBI_LENGTHS_EQUAL, parts, lengths, SIZE_MAX / 16, &data, 0),
+      "no session has");
   WRONG(LIBI_ERR_ARGUMENT, libi_member_allgather_into(me, "x", SIZE_MAX / 2, recv, 0), "too many");
   WRONG(LIBI_ERR_ARGUMENT, libi_member_allgather(me, LIBI_LENGTHS_ANY, "x", SIZE_MAX, &data, 0), "cannot be");
   WRONG(LIBI_ERR_NULL, libi_member_ring(me, 1, NULL, 1, "", 0, NULL, &data, 0), "left");
   WRONG(LIBI_ERR_NULL, libi_member_ring(me, 1, "", 0, NULL, 1, NULL, &data, 0), "right");
   WRONG(LIBI_ERR_NULL, libi_member_ring(me, 1, "", 0, "", 0, NULL, NULL, 0), "data");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_allreduce(me, (libi_element)7, LIBI_OP_SUM, "x", 1, recv, 0), "7 is not a libi_element");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_allreduce(me, (libi_element)-1, LIBI_OP_SUM, "x", 1, &pending), "-1 is not a libi_element");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_reduce(me, 0, LIBI_ELEMENT_U8, (libi_op)5, "x", 1, recv, 0), "5 is not a libi_op");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_reduce(me, 0, LIBI_ELEMENT_F32, LIBI_OP_OR, "xxxx", 1, &pending), "bitwise");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_allreduce(me, LIBI_ELEMENT_F64, LIBI_OP_SUM, "x", SIZE_MAX / 4, recv, 0), "numbers");
+  WRONG(LIBI_ERR_ARGUMENT,
+      libi_member_allreduce(me, (libi_element)7, LIBI_OP_SUM, "x", 1, recv, 0), "7 is not a libi_element");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_allreduce(me, (libi_element)-1, LIBI_OP_SUM, "x", 1,
+      &pending), "-1 is not a libi_element");
+  WRONG(LIBI_ERR_ARGUMENT,
+      libi_member_reduce(me, 0, LIBI_ELEMENT_U8, (libi_op)5, "x", 1, recv, 0), "5 is not a libi_op");
+  WRONG(LIBI_ERR_ARGUMENT,
+      libi_member_start_reduce(me, 0, LIBI_ELEMENT_F32, LIBI_OP_OR, "xxxx", 1, &pending), "bitwise");
+  WRONG(LIBI_ERR_ARGUMENT,
+      libi_member_allreduce(me, LIBI_ELEMENT_F64, LIBI_OP_SUM, "x", SIZE_MAX / 4, recv, 0), "numbers");
   WRONG(LIBI_ERR_NULL, libi_member_allreduce(me, LIBI_ELEMENT_F64, LIBI_OP_SUM, NULL, 1, recv, 0), "numbers");
   WRONG(LIBI_ERR_NULL, libi_member_allreduce(me, LIBI_ELEMENT_U8, LIBI_OP_SUM, "x", 1, NULL, 0), "result");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_scan(me, LIBI_ELEMENT_U8, (libi_op)5, "x", 1, recv, 0), "5 is not a libi_op");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_scan(me, (libi_element)7, LIBI_OP_SUM, "x", 1, &pending), "7 is not a libi_element");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_start_exscan(me, LIBI_ELEMENT_F32, LIBI_OP_AND, "xxxx", 1, &pending), "bitwise");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_scan(me, LIBI_ELEMENT_U8, (libi_op)5, "x", 1, recv, 0),
+      "5 is not a libi_op");
+  WRONG(LIBI_ERR_ARGUMENT,
+      libi_member_start_scan(me, (libi_element)7, LIBI_OP_SUM, "x", 1, &pending), "7 is not a libi_element");
+  WRONG(LIBI_ERR_ARGUMENT,
+      libi_member_start_exscan(me, LIBI_ELEMENT_F32, LIBI_OP_AND, "xxxx", 1, &pending), "bitwise");
   WRONG(LIBI_ERR_NULL, libi_member_exscan(me, LIBI_ELEMENT_U8, LIBI_OP_SUM, "x", 1, NULL, 0), "result");
   released = 0;
   WRONG(LIBI_ERR_NULL, libi_member_allreduce_by(me, NULL, &released, release, "x", 1, &data, 0), "fold");
-  WRONG(LIBI_ERR_NULL, libi_member_start_reduce_by(me, 0, fold, &released, release, NULL, 1, &pending), "bytes");
+  WRONG(LIBI_ERR_NULL,
+      libi_member_start_reduce_by(me, 0, fold, &released, release, NULL, 1, &pending), "bytes");
   WRONG(LIBI_ERR_NULL, libi_member_start_scan_by(me, NULL, &released, release, "x", 1, &pending), "fold");
   WRONG(LIBI_ERR_NULL, libi_member_exscan_by(me, fold, &released, release, "x", 1, NULL, 0), "data");
   CHECK(released == 4);
@@ -201,7 +225,8 @@ static void arguments(void)
   WRONG(LIBI_ERR_NULL, libi_member_recv_from(me, 0, 0, NULL, 0), "data");
   WRONG(LIBI_ERR_NULL, libi_member_put(me, NULL, "x", 1, LIBI_KEY_REPLICATED, 0), "the key");
   WRONG(LIBI_ERR_NULL, libi_member_put(me, "k", NULL, 1, LIBI_KEY_REPLICATED, 0), "bytes");
-  WRONG(LIBI_ERR_ARGUMENT, libi_member_put(me, "k", "x", 1, (libi_key_scope)2, 0), "2 is not a libi_key_scope");
+  WRONG(LIBI_ERR_ARGUMENT, libi_member_put(me, "k", "x", 1, (libi_key_scope)2, 0),
+      "2 is not a libi_key_scope");
   WRONG(LIBI_ERR_ARGUMENT, libi_member_get(me, "\xff", &data, 0), "UTF-8");
   WRONG(LIBI_ERR_NULL, libi_member_get(me, "k", NULL, 0), "data");
   WRONG(LIBI_ERR_NULL, libi_member_find(me, NULL, &data, 0), "the key");

@@ -157,8 +157,9 @@ void finalizes(void)
   close(open(path, O_CREAT | O_WRONLY, 0600));
 }
 
-/* It is released, and does as daemons do: closes all descriptors, opens files of its own, which get the numbers of those that were
- * closed, and lives on past the time of many heartbeats. Nothing gets into its files, and nothing of them is closed. */
+/* It is released, and does as daemons do: closes all descriptors, opens files of its own, which get
+   the numbers of those that were closed, and lives on past the time of many heartbeats. Nothing
+   gets into its files, and nothing of them is closed. */
 void closes_all(void)
 {
   enum { FILES = 200 };

@@ -142,7 +142,8 @@ static void scatters(uint32_t root, size_t length)
   struct parts all = parts_for_all(length, 0, seed);
   libi_data *data = NULL;
   libi_pending *pending = NULL;
-  FINE(libi_member_scatter(me, root, mine ? all.parts : NULL, all.lengths, mine ? the_size : 0, &data, TIMEOUT));
+  FINE(libi_member_scatter(me, root, mine ? all.parts : NULL, all.lengths, mine ? the_size : 0,
+      &data, TIMEOUT));
   has_one(data, own, seed + my_rank);
   FINE(libi_member_start_scatter(me, root, mine ? all.parts : NULL, all.lengths, the_size, &pending));
   has_one(taken(pending), own, seed + my_rank);
@@ -201,7 +202,8 @@ static void alltoalls(size_t length)
     for (int i = 0; i < 2; i++) {
       CHECK(libi_data_count(data[i]) == the_size);
       for (uint32_t rank = 0; rank < the_size; rank++)
-        CHECK(is_pattern(data[i], rank, equal ? length : length_of(my_rank, length), seed + rank * 50 + my_rank));
+        CHECK(is_pattern(data[i], rank, equal ? length : length_of(my_rank, length),
+            seed + rank * 50 + my_rank));
       libi_data_free(data[i]);
     }
     free_parts(all);
@@ -314,7 +316,8 @@ void operations(int progress)
 {
   static const size_t lengths[] = {0, 1, 1000, 40000};
   libi_pending *pending = NULL;
-  CHECK(libi_member_ranks(me, LIBI_RANKS_ABSENT, NULL, 0) == 0 && libi_member_ranks(me, LIBI_RANKS_LOST, NULL, 0) == 0);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_ABSENT, NULL, 0) == 0 &&
+      libi_member_ranks(me, LIBI_RANKS_LOST, NULL, 0) == 0);
   CHECK(libi_member_descriptor(me) > 2);
   CHECK(progress == LIBI_PROGRESS_MANUAL || libi_member_next_timeout(me) == LIBI_FOREVER);
   FINE(libi_member_dispatch(me));

@@ -5,24 +5,25 @@
 #include <sched.h>
 #include <time.h>
 
-/* All elements and operations over numbers of which the results are known: of rank r, 2 * r + 3 and its double. */
-#define REDUCES(type, element, is_float)                                                                               \
-  do {                                                                                                                 \
-    for (int op = LIBI_OP_SUM; op <= ((is_float) ? LIBI_OP_MAX : LIBI_OP_OR); op++) {                                  \
-      type expected[2] = {3, 6}, mine[2], result[2] = {0, 0};                                                          \
-      for (uint32_t rank = 1; rank < the_size; rank++)                                                                 \
-        for (int i = 0; i < 2; i++) {                                                                                  \
-          type a = expected[i], b = (type)((2 * rank + 3) << i);                                                       \
-          expected[i] = op == LIBI_OP_SUM   ? (type)(a + b)                                                            \
-                        : op == LIBI_OP_MIN ? (a < b ? a : b)                                                          \
-                        : op == LIBI_OP_MAX ? (a > b ? a : b)                                                          \
-                        : op == LIBI_OP_AND ? (type)((uint64_t)a & (uint64_t)b)                                        \
-                                            : (type)((uint64_t)a | (uint64_t)b);                                       \
-        }                                                                                                              \
-      for (int i = 0; i < 2; i++)                                                                                      \
-        mine[i] = (type)((2 * my_rank + 3) << i);                                                                      \
-      reduces(element, (libi_op)op, mine, 2, sizeof mine, expected, result);                                                    \
-    }                                                                                                                  \
+/* All elements and operations over numbers of which the results are known: of rank r, 2 * r + 3 and
+   its double. */
+#define REDUCES(type, element, is_float)                                              \
+  do {                                                                                \
+    for (int op = LIBI_OP_SUM; op <= ((is_float) ? LIBI_OP_MAX : LIBI_OP_OR); op++) { \
+      type expected[2] = {3, 6}, mine[2], result[2] = {0, 0};                         \
+      for (uint32_t rank = 1; rank < the_size; rank++)                                \
+        for (int i = 0; i < 2; i++) {                                                 \
+          type a = expected[i], b = (type)((2 * rank + 3) << i);                      \
+          expected[i] = op == LIBI_OP_SUM   ? (type)(a + b)                           \
+                        : op == LIBI_OP_MIN ? (a < b ? a : b)                         \
+                        : op == LIBI_OP_MAX ? (a > b ? a : b)                         \
+                        : op == LIBI_OP_AND ? (type)((uint64_t)a & (uint64_t)b)       \
+                                            : (type)((uint64_t)a | (uint64_t)b);      \
+        }                                                                             \
+      for (int i = 0; i < 2; i++)                                                     \
+        mine[i] = (type)((2 * my_rank + 3) << i);                                     \
+      reduces(element, (libi_op)op, mine, 2, sizeof mine, expected, result);          \
+    }                                                                                 \
   } while (0)
 
 static void reduces(libi_element element, libi_op op, const void *mine, size_t count, size_t length,
@@ -144,7 +145,8 @@ static void folds(void)
   snprintf(mine, sizeof mine, "%u%s", my_rank, my_rank % 2 ? "," : ";;");
   libi_data *data[4] = {NULL, NULL, NULL, NULL};
   libi_pending *pending = NULL;
-  FINE(libi_member_reduce_by(me, root, append, &count[0], count_release, mine, strlen(mine), gets ? &data[0] : NULL, TIMEOUT));
+  FINE(libi_member_reduce_by(me, root, append, &count[0], count_release, mine, strlen(mine), gets
+      ? &data[0] : NULL, TIMEOUT));
   FINE(libi_member_start_reduce_by(me, root, append, &count[1], count_release, mine, strlen(mine), &pending));
   data[1] = taken(pending);
   FINE(libi_member_allreduce_by(me, append, &count[2], count_release, mine, strlen(mine), &data[2], TIMEOUT));

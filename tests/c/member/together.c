@@ -32,7 +32,8 @@ struct talk {
   pthread_t thread;
 };
 
-/* Talks to its neighbours, while others do the same and the main thread is in a barrier; and has the text of its own failures. */
+/* Talks to its neighbours, while others do the same and the main thread is in a barrier; and has
+   the text of its own failures. */
 static void *talk(void *place)
 {
   struct talk *talk = (struct talk *)place;
@@ -73,7 +74,8 @@ void threads(void)
 static libi_pending *other;
 static int calls, releases;
 
-/* A function that the library has called gets an answer of whatever it calls, and the others wait for it no longer than it takes. */
+/* A function that the library has called gets an answer of whatever it calls, and the others wait
+   for it no longer than it takes. */
 static void refused(void)
 {
   libi_data *data = NULL;
@@ -81,8 +83,10 @@ static void refused(void)
   libi_member *second = NULL;
   libi_member_info info;
   uint32_t ranks[1];
-  CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size && libi_member_query(me, &info, sizeof info) == LIBI_OK);
-  CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 && libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 1) == 0);
+  CHECK(libi_member_rank(me) == my_rank && libi_member_size(me) == the_size &&
+      libi_member_query(me, &info, sizeof info) == LIBI_OK);
+  CHECK(libi_member_ranks(me, LIBI_RANKS_LOST, ranks, 1) == 0 &&
+      libi_member_ranks(me, LIBI_RANKS_ABSENT, ranks, 1) == 0);
   CHECK(libi_member_next_timeout(me) >= -1 && libi_member_descriptor(me) > 2);
   GIVES(LIBI_ERR_BUSY, libi_member_barrier(me, LIBI_FOREVER));
   SAYS("wait for itself");
@@ -172,6 +176,7 @@ void fold_that_ends(uint32_t which, int by_exit)
   if (my_rank == which && by_exit)
     atexit(at_exit);
   snprintf(name, sizeof name, "%u", which);
-  GIVES(LIBI_ERR_PEER_LOST, libi_member_allreduce_by(me, by_exit ? exiting : throwing, &which, NULL, "x", 1, &data, TIMEOUT));
+  GIVES(LIBI_ERR_PEER_LOST,
+      libi_member_allreduce_by(me, by_exit ? exiting : throwing, &which, NULL, "x", 1, &data, TIMEOUT));
   SAYS(name);
 }

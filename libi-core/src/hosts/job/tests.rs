@@ -67,7 +67,8 @@ fn slurm_lists_of_different_lengths_are_refused_saying_both() {
     }
     let job = [("SLURM_JOB_NODELIST", "n[1-4]"), ("SLURM_TASKS_PER_NODE", "2(x3)")];
     let error = find(&job, &[]).expect_err("too few");
-    let said = "SLURM_TASKS_PER_NODE: tasks per node, column 1: the node list has 4 hosts, the task counts are for 3";
+    let said = "SLURM_TASKS_PER_NODE: tasks per node, column 1: the node list has 4 hosts, the \
+                task counts are for 3";
     assert_eq!(error.to_string(), said);
 }
 
