@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use libi::{Distribution, FrontEnd, LaunchOptions, LaunchReport, LinkPolicy, Output};
 use libi_core::cost::Cost;
-use libi_core::trace::Prediction;
+use libi_trace::Prediction;
 
 use libi_testkit::labs::netns::Network;
 

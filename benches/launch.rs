@@ -32,8 +32,8 @@ use libi::{
     Shell,
 };
 use libi_core::cost::Cost;
-use libi_core::trace::Prediction;
 use libi_testkit::programs;
+use libi_trace::Prediction;
 
 const SEQ: Duration = Duration::from_millis(7);
 const REM: Duration = Duration::from_millis(172);

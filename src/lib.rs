@@ -28,9 +28,9 @@
 //!     libi-cli (the program)      libi-ffi (C)
 //!               \                  /
 //!                libi (this crate: facade and runtime)
-//!                  |             |
-//!            libi-launch     libi-comm           independent of each other
-//!                  |             |
+//!          |             |              |
+//!     libi-launch    libi-comm      libi-trace   independent of each other
+//!          |             |              |
 //!                 libi-core (pure)
 //! ```
 //!
@@ -72,12 +72,12 @@ pub use libi_core::ids::{HostIndex, Rank, SessionId};
 pub use libi_core::plan::{Shape, Strategy, UnknownStrategy};
 pub use libi_core::ranks::Ranks;
 pub use libi_core::secure::LinkSecurity;
-pub use libi_core::trace::{HostLine, Prediction, Timeline};
 pub use libi_launch::backend::{Backend, BackendError, Local, Rsh, Shell, Ssh, SshHosts, SshProfile};
 pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 pub use libi_launch::machine::{LinkPolicy, Policy, Replacement, Rules, Stream};
 pub use libi_launch::options::*;
 pub use libi_launch::shell_error::ShellError;
+pub use libi_trace::{HostLine, Prediction, Timeline};
 pub use member::{InitError, Member, MemberError, MemberOptions};
 pub use talk::{Number, Pending};
 

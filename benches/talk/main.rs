@@ -27,8 +27,8 @@ mod session;
 
 use std::time::Duration;
 
-use libi_core::curves::{Curve, Curves};
 use libi_core::secure::LinkSecurity;
+use libi_trace::curves::{Curve, Curves};
 
 use bare::Wire;
 use session::{Bench, Path};

@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &PlanArgs) -> Result<(), CliError> {
         ));
     }
     if let Some(path) = &arguments.svg {
-        let drawing = libi_core::chart::launch(&plan.tree, &plan.schedule, &|node| names.name(node));
+        let drawing = libi_trace::chart::launch(&plan.tree, &plan.schedule, &|node| names.name(node));
         std::fs::write(path, drawing).map_err(|error| CliError::File(path.clone(), error))?;
     }
     let explanation = explain(&plan.tree, &plan.schedule);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::ids::HostIndex;
-use libi_core::trace::{HostLine, Prediction, Timeline};
+use libi_trace::{HostLine, Prediction, Timeline};
 use serde_json::Value;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;

@@ -22,10 +22,10 @@ use std::time::Duration;
 
 use libi_comm::reduce::{Element, Op};
 use libi_comm::{Address, Bytes, Call, CallId, Effect, Event, Frame, Group, KeyScope, Reducer};
-use libi_core::curves::{Curve, Curves};
 use libi_core::ids::{LinkId, Rank};
 use libi_core::sim::{Agenda, MachineId as Id, Sim, StopReason, World};
 use libi_core::time::{Instant, Rounded};
+use libi_trace::curves::{Curve, Curves};
 
 use libi_cases::shape::{Placement, Process, Shape, Tree};
 

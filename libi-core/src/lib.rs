@@ -24,8 +24,8 @@
 //!    hosts.
 //! 6. State machines exchange frames: [`wire`]. Where a stranger could listen or connect, both ends
 //!    of a link first prove that they hold the same ticket, and encrypt what follows: [`secure`].
-//! 7. Afterwards a [`trace`] shows how long each phase took, beside the prediction, and what the
-//!    last host waited for.
+//!
+//! How long each phase of a launch took, beside the prediction, is drawn by the crate `libi-trace`.
 //!
 //! # From hosts to a plan
 //!
@@ -58,11 +58,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod chart;
 pub mod cost;
-pub mod curves;
 pub mod dist;
-mod draw;
 pub mod hosts;
 pub mod ids;
 pub mod join;
@@ -75,5 +72,4 @@ pub mod sim;
 #[cfg(test)]
 mod testing;
 pub mod time;
-pub mod trace;
 pub mod wire;

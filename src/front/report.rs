@@ -8,10 +8,10 @@ use std::time::Duration;
 use libi_core::cost::Cost;
 use libi_core::dist::layout::Layout;
 use libi_core::ids::{HostIndex, SessionId};
-use libi_core::trace::{HostLine, Prediction, RelativeTimes, Timeline, start_times};
 use libi_launch::backend::Backend;
 use libi_launch::failure::{Failure, LaunchTiming};
 use libi_launch::machine::{HostState, Node, Replacement};
+use libi_trace::{HostLine, Prediction, RelativeTimes, Timeline, start_times};
 
 /// What became of a launch.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use libi::hosts::HostList;
 use libi_core::ids::HostIndex;
 use libi_core::time::Rounded;
-use libi_core::trace::{HostLine, PathStep, Quartiles, Summary, Timeline};
+use libi_trace::{HostLine, PathStep, Quartiles, Summary, Timeline};
 use serde_json::{Value, json};
 
 use crate::output::{CliError, counted, hosts, print, print_json};

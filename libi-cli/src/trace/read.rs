@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::ids::HostIndex;
-use libi_core::trace::{FORMAT, HostLine, Prediction, Timeline};
+use libi_trace::{FORMAT, HostLine, Prediction, Timeline};
 use serde::Deserialize;
 
 /// Why a text is not a valid timeline.
@@ -259,13 +259,13 @@ mod tests {
             prop_assert!(super::timeline(&cut).is_err(), "a truncated file is rejected");
             let changed: String = cut.chars().chain(with.chars()).chain(json[at + 1..].iter().copied()).collect();
             if let Ok(timeline) = super::timeline(&changed) {
-                let _ = (timeline.svg(), libi_core::trace::Summary::new(&timeline));
+                let _ = (timeline.svg(), libi_trace::Summary::new(&timeline));
             }
         }
 
         #[test]
         fn an_absurd_timeline_can_be_summarised_and_drawn(timeline in timelines()) {
-            let summary = libi_core::trace::Summary::new(&timeline);
+            let summary = libi_trace::Summary::new(&timeline);
             prop_assert_eq!(
                 summary.joined + summary.failed + summary.lost + summary.open,
                 timeline.hosts.len()

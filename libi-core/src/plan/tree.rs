@@ -149,6 +149,12 @@ impl Schedule {
         last.map_or(0, |(_, node)| node)
     }
 
+    /// The part of the launch time that does not depend on the tree.
+    #[must_use]
+    pub fn constant(&self) -> Duration {
+        self.constant
+    }
+
     /// How long the whole launch takes, its constant part included.
     #[must_use]
     pub fn launch_time(&self) -> Duration {

@@ -8,14 +8,12 @@
 //! record under `args.libi`, with all times in whole nanoseconds. Times beyond 64 bits of them (584
 //! years) are written as the largest value.
 
-use alloc::collections::BTreeSet;
-use alloc::string::String;
-use core::fmt::{self, Write as _};
-use core::time::Duration;
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+use std::time::Duration;
 
 use super::{HostLine, Timeline};
-use crate::ids::HostIndex;
-use crate::time::nanos;
+use libi_core::ids::HostIndex;
 
 /// The number of this format, `otherData.libi_trace` in a file.
 pub const FORMAT: u32 = 1;
@@ -31,7 +29,7 @@ impl Timeline {
         out.put(format_args!("{{\"displayTimeUnit\":\"ms\",\n\"otherData\":"));
         self.other_data(&mut out);
         out.put(format_args!(",\n\"traceEvents\":["));
-        let name = alloc::format!("libi: {}", self.session);
+        let name = format!("libi: {}", self.session);
         out.event(format_args!(
             "\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{{\"name\":{}}}",
             Quoted(&name)
@@ -221,4 +219,9 @@ impl fmt::Display for Quoted<'_> {
         })?;
         f.write_char('"')
     }
+}
+
+/// A duration in whole nanoseconds.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -2,11 +2,7 @@
 //!
 //! Linear growth is a straight line, and logarithmic growth is nearly level. The SVG is
 //! self-contained.
-
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::fmt::Write;
+use std::fmt::Write;
 
 use crate::draw::Escaped;
 

@@ -1,6 +1,6 @@
 //! The picture of a timeline in the documentation: a simulated launch, the same on every machine.
 //!
-//! `LIBI_WRITE_TIMELINE=1 cargo test -p libi-core --test timeline_picture` writes it again.
+//! `LIBI_WRITE_TIMELINE=1 cargo test -p libi-trace --test timeline_picture` writes it again.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -13,7 +13,7 @@ use libi_core::sim::jitter::Jitter;
 use libi_core::sim::launch::Setup;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
-use libi_core::trace::{HostLine, Prediction, Timeline};
+use libi_trace::{HostLine, Prediction, Timeline};
 
 const HOSTS: u32 = 24;
 const SEQ: Duration = Duration::from_millis(12);

@@ -7,12 +7,9 @@
 //! then appear too late, even after the session was up. Since all times in a report are known
 //! before the report is made, the launchers above such hosts are moved to earlier starts, by equal
 //! parts along the path.
+use std::time::Duration;
 
-use alloc::vec;
-use alloc::vec::Vec;
-use core::time::Duration;
-
-use crate::ids::HostIndex;
+use libi_core::ids::HostIndex;
 
 /// The times of one host as its launcher reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

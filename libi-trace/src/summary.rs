@@ -1,15 +1,10 @@
 //! A timeline in a few numbers, for the question why a launch was slow or failed.
-
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec;
-use alloc::vec::Vec;
-use core::cmp::Reverse;
-use core::time::Duration;
+use std::cmp::Reverse;
+use std::time::Duration;
 
 use super::{Fate, HostLine, Timeline};
-use crate::ids::HostIndex;
-use crate::time::Rounded;
+use libi_core::ids::HostIndex;
+use libi_core::time::Rounded;
 
 /// The number of slowest hosts that a summary names.
 pub const SLOWEST: usize = 5;
@@ -193,7 +188,7 @@ fn busiest(timeline: &Timeline) -> Option<BusiestLauncher> {
         }
     }
     let others = (0..).map(|index| Some(HostIndex(index))).zip(launched);
-    let all = core::iter::once((None, front_end)).chain(others);
+    let all = std::iter::once((None, front_end)).chain(others);
     let (host, launched) = all.min_by_key(|&(_, launched)| Reverse(launched))?;
     (launched > 0).then_some(BusiestLauncher { host, launched })
 }
@@ -201,7 +196,7 @@ fn busiest(timeline: &Timeline) -> Option<BusiestLauncher> {
 fn steps(timeline: &Timeline) -> Vec<PathStep> {
     let path = timeline.critical_path();
     // One pass counts the earlier launches of all launchers on the path.
-    let place: alloc::collections::BTreeMap<Option<HostIndex>, usize> =
+    let place: std::collections::BTreeMap<Option<HostIndex>, usize> =
         path.iter().enumerate().map(|(i, &index)| (launcher(timeline, index), i)).collect();
     let mut steps: Vec<_> = path.iter().filter_map(|&index| step(timeline, index)).collect();
     for (index, host) in timeline.indexed().filter(|(_, host)| host.attempts > 0) {

@@ -5,14 +5,12 @@
 //! about [`MAX_ROWS`] launches; of larger trees it shows every k-th, plus both ends of a long path,
 //! and says so. The SVG is self-contained.
 
-use alloc::collections::BTreeSet;
-use alloc::string::String;
-use alloc::vec::Vec;
+use std::collections::BTreeSet;
 
 use crate::draw::{Axis, CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
-use crate::plan::explain::explain;
-use crate::plan::{Schedule, Tree};
-use crate::time::{Instant, Rounded};
+use libi_core::plan::explain::explain;
+use libi_core::plan::{Schedule, Tree};
+use libi_core::time::{Instant, Rounded};
 
 /// The number of launches that a picture shows; up to as many again belong to the path to the last
 /// host.
@@ -51,15 +49,11 @@ pub fn launch(tree: &Tree, schedule: &Schedule, name: &dyn Fn(u32) -> String) ->
 fn title(canvas: &mut Canvas, tree: &Tree, schedule: &Schedule, every: u32) {
     let (hosts, depth, most) = (tree.hosts(), tree.depth(), tree.max_children());
     let time = Rounded(schedule.launch_time());
-    let constant = schedule.constant;
+    let constant = schedule.constant();
     canvas.line(format_args!(
         "<text x=\"20\" y=\"26\" font-size=\"16\">hosts: {hosts}; all up after {time}{}; \
          depth {depth}, most children {most}</text>",
-        if constant.is_zero() {
-            String::new()
-        } else {
-            alloc::format!(", {} of them constant", Rounded(constant))
-        }
+        if constant.is_zero() { String::new() } else { format!(", {} of them constant", Rounded(constant)) }
     ));
     canvas.text(20.0, 46.0, "start", "bars: from the start of a launch until its host is up;");
     canvas.line(format_args!(
@@ -94,13 +88,13 @@ fn bar(
 
 #[cfg(test)]
 mod tests {
-    use core::num::NonZeroU32;
-    use core::time::Duration;
     use std::format;
+    use std::num::NonZeroU32;
+    use std::time::Duration;
 
     use super::*;
-    use crate::cost::Cost;
-    use crate::plan::greedy;
+    use libi_core::cost::Cost;
+    use libi_core::plan::greedy;
 
     fn drawn(hosts: u32) -> String {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
@@ -121,7 +115,7 @@ mod tests {
     #[test]
     fn a_path_through_every_host_is_cut_in_the_middle() {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(172));
-        let tree = crate::plan::Shape::Chain.tree(NonZeroU32::new(100_000).unwrap(), &cost);
+        let tree = libi_core::plan::Shape::Chain.tree(NonZeroU32::new(100_000).unwrap(), &cost);
         let svg = launch(&tree, &tree.schedule(&cost), &|node| format!("n{node}"));
         assert!((1..=2 * MAX_ROWS as usize).contains(&svg.matches("<title>").count()));
         assert!(svg.contains(">n1<") && svg.contains(">n99999<"));

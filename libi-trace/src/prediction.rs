@@ -1,12 +1,10 @@
 //! The course of a launch if every single launch had cost the same.
+use std::num::NonZeroU32;
+use std::time::Duration;
 
-use alloc::vec::Vec;
-use core::num::NonZeroU32;
-use core::time::Duration;
-
-use crate::cost::Cost;
-use crate::plan::greedy;
-use crate::time::Instant;
+use libi_core::cost::Cost;
+use libi_core::plan::greedy;
+use libi_core::time::Instant;
 
 /// The planner's prediction for a launch.
 ///
@@ -26,7 +24,8 @@ impl Prediction {
     /// at the beginning.
     ///
     /// ```
-    /// use libi_core::{cost::Cost, trace::Prediction};
+    /// use libi_core::cost::Cost;
+    /// use libi_trace::Prediction;
     /// use std::time::Duration;
     ///
     /// let ms = Duration::from_millis;

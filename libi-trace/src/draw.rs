@@ -1,8 +1,5 @@
 //! Shared parts of launch pictures: a time axis, curves of hosts up over time, and escaped text.
-
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::fmt::Write as _;
+use std::fmt::Write as _;
 
 /// Where the time axis begins; the names of hosts are to the left of it.
 pub(crate) const LEFT: f64 = 150.0;
@@ -161,7 +158,7 @@ impl Canvas {
     /// The labels of the curves' axis.
     pub(crate) fn curve_axis(&mut self, hosts: usize) {
         self.text(LEFT - 8.0, TOP + CURVE / 2.0 + 4.0, "end", "hosts up");
-        self.text(LEFT - 8.0, TOP + 4.0, "end", &alloc::format!("{hosts}"));
+        self.text(LEFT - 8.0, TOP + 4.0, "end", &format!("{hosts}"));
         self.text(LEFT - 8.0, TOP + CURVE + 4.0, "end", "0");
         for y in [TOP, TOP + CURVE] {
             let right = LEFT + WIDTH;
@@ -179,7 +176,7 @@ impl Canvas {
     }
 
     /// Adds elements unchanged; any text in them has to be [`Escaped`].
-    pub(crate) fn line(&mut self, line: core::fmt::Arguments<'_>) {
+    pub(crate) fn line(&mut self, line: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.svg, "{line}");
     }
@@ -211,7 +208,7 @@ impl Unit {
 
     fn label(&self, seconds: f64) -> String {
         let Self { name, decimals, .. } = *self;
-        alloc::format!("{:.decimals$} {name}", seconds / self.seconds)
+        format!("{:.decimals$} {name}", seconds / self.seconds)
     }
 }
 
@@ -235,8 +232,8 @@ pub(crate) fn shortened(text: &str, fits: usize) -> String {
 /// Text, escaped for XML.
 pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 
-impl core::fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl std::fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.chars().try_for_each(|c| match c {
             '&' => f.write_str("&amp;"),
             '<' => f.write_str("&lt;"),
@@ -260,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_xml_cannot_hold_is_replaced() {
-        assert_eq!(alloc::format!("{}", Escaped("a\u{1}\u{ffff}\"")), "a\u{fffd}\u{fffd}&quot;");
+        assert_eq!(format!("{}", Escaped("a\u{1}\u{ffff}\"")), "a\u{fffd}\u{fffd}&quot;");
     }
 
     #[test]

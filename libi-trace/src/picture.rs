@@ -6,16 +6,13 @@
 //! every k-th is shown, and beside those the failed ones and the path, up to as many of either; the
 //! picture says so. The SVG needs nothing but itself.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{Fate, HostLine, Summary, Timeline};
 use crate::draw::{Axis, CURVE, Canvas, Escaped, LEFT, NAME, ROW, TOP, shortened};
-use crate::ids::HostIndex;
-use crate::time::Rounded;
+use libi_core::ids::HostIndex;
+use libi_core::time::Rounded;
 
 /// The number of hosts that a picture shows, with up to as many failed ones and as many on the path
 /// to the last host.

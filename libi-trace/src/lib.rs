@@ -1,4 +1,5 @@
-//! The timeline of a launch: the phases of each host over time, beside the prediction.
+//! The timeline of a launch: the phases of each host over time, beside the prediction; and what else is
+//! drawn of launches and measurements: [trees](chart) and [curves].
 //!
 //! The driver of a launch fills in a [`Timeline`]; nothing here reads a clock. All times are
 //! offsets from the beginning of the launch. A timeline gives the [path](Timeline::critical_path)
@@ -17,9 +18,14 @@
 //! [`HostLine::attempts`] counts launches; all times belong to the last one, so earlier attempts
 //! are part of the waiting. A timeline may be incomplete or absurd, since it may come from a file:
 //! no method panics, and each takes time proportional to the size of the timeline.
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod curves;
 
 mod breaks;
 mod chrome;
+mod draw;
 mod picture;
 mod prediction;
 mod reconstruct;
@@ -27,10 +33,8 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::BTreeSet;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::time::Duration;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 pub use chrome::FORMAT;
 pub use picture::MAX_ROWS;
@@ -38,7 +42,7 @@ pub use prediction::Prediction;
 pub use reconstruct::{RelativeTimes, start_times};
 pub use summary::{BusiestLauncher, PathStep, Quartiles, SLOWEST, Summary};
 
-use crate::ids::HostIndex;
+use libi_core::ids::HostIndex;
 
 /// What happened during the launch of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,10 +146,10 @@ impl Timeline {
     #[must_use]
     pub fn critical_path(&self) -> Vec<HostIndex> {
         let joined =
-            self.indexed().filter_map(|(index, host)| Some((host.joined?, core::cmp::Reverse(index))));
+            self.indexed().filter_map(|(index, host)| Some((host.joined?, std::cmp::Reverse(index))));
         let mut path = Vec::new();
         let mut met = BTreeSet::new();
-        let mut next = joined.max().map(|(_, core::cmp::Reverse(index))| index);
+        let mut next = joined.max().map(|(_, std::cmp::Reverse(index))| index);
         while let Some((index, host)) = next.and_then(|index| Some((index, self.host(index)?))) {
             if !met.insert(index) {
                 break; // a cycle of launchers

@@ -1,23 +1,26 @@
 //! Tests of timelines. Reading files back is tested with the reader, in the program.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::time::Duration;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::cost::Cost;
-use crate::plan::greedy;
-use crate::testing::cases;
-use crate::time::Instant;
+use libi_core::cost::Cost;
+use libi_core::plan::greedy;
+use libi_core::time::Instant;
+
+/// The number of random cases of a property: `usual`, scaled by `PROPTEST_CASES` relative to its default.
+fn cases(usual: u32) -> ProptestConfig {
+    let asked = ProptestConfig::default().cases;
+    ProptestConfig { cases: usual.saturating_mul(asked).div_ceil(256), ..ProptestConfig::default() }
+}
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// A launch that goes exactly as predicted.
 fn exact(hosts: u32, cost: &Cost) -> Timeline {
-    let Some(count) = core::num::NonZeroU32::new(hosts) else { return Timeline::default() };
+    let Some(count) = std::num::NonZeroU32::new(hosts) else { return Timeline::default() };
     let (tree, schedule) = greedy::plan(count, cost);
     let first = cost.constant + cost.rem;
     let at = |at: Option<Instant>| first + at.unwrap().since(Instant::ZERO);
@@ -225,7 +228,7 @@ fn a_host_that_is_up_is_not_drawn_as_waiting() {
 #[test]
 fn the_number_of_hosts_stands_at_its_line() {
     let svg = exact(16, &COST).svg();
-    let top = crate::draw::TOP;
+    let top = draw::TOP;
     assert!(svg.contains(&format!("y=\"{:.1}\" text-anchor=\"end\">16<", top + 4.0)), "{}", &svg[..2_000]);
 }
 

@@ -3,9 +3,7 @@
 //! A single timeout can take a hundred times as long as the rest of a launch; drawn to scale, it
 //! leaves of the rest a hairline. An interval is left out if no host that joined is in a phase of
 //! common length during it, and if it is longer than all that remains.
-
-use alloc::vec::Vec;
-use core::time::Duration;
+use std::time::Duration;
 
 use super::Timeline;
 
@@ -26,10 +24,10 @@ impl Timeline {
         }
         let margin = shown / MARGIN;
         let starts = active.iter().map(|(from, _)| from.saturating_sub(margin)).chain([end]);
-        let ends = core::iter::once(Duration::ZERO).chain(active.iter().map(|(_, to)| *to + margin));
+        let ends = std::iter::once(Duration::ZERO).chain(active.iter().map(|(_, to)| *to + margin));
         let mut quiet: Vec<_> = ends.zip(starts).collect();
         quiet.retain(|(from, to)| to.saturating_sub(*from) > shown);
-        quiet.sort_unstable_by_key(|(from, to)| core::cmp::Reverse(*to - *from));
+        quiet.sort_unstable_by_key(|(from, to)| std::cmp::Reverse(*to - *from));
         quiet.truncate(MOST);
         quiet.sort_unstable();
         quiet
