@@ -1,192 +1,167 @@
 //! One process that a node has started, from its start to its end.
 //!
-//! ```text
-//!                preamble               hello             all members of the host are up
-//!   Starting ------------> AwaitHello -------> Up(joined: false) ------------> Up(joined: true)
-//!      |                       |                  |                                 |
-//!      +-----------------------+---------+--------+---------------------------------+
-//!                                        | the process exits, its link closes, a deadline passes,
-//!                                        | heartbeats stop, or the peer violates the protocol
-//!                                        v
-//!                                     Ending
-//!                                        | the process has exited and its link is closed;
-//!                                        v or kill_grace has passed twice, around SIGKILL
-//!                                      gone
-//! ```
+//! | state | preamble | hello | all members of its host are up | exit, closed link, deadline, silence, violation |
+//! |---|---|---|---|---|
+//! | `Starting` | `AwaitHello` | | | `Ending` |
+//! | `AwaitHello` | | `Up` | | `Ending` |
+//! | `Up` | | | `Up`, joined | `Ending` |
+//! | `Ending` | | | | gone: the process has exited and its link is closed, or `kill_grace` has passed twice, around SIGKILL |
+//!
+//! An event without an entry violates the protocol (see `node/children.rs`). What only a child that
+//! has said hello can have or do is a part of the stage `Up`. A child that ends keeps the stage that
+//! it has reached.
 //!
 //! The cause of an end is fixed when it is first noticed. Evidence that arrives in state `Ending`
 //! refines it: a closed link becomes an exit status, if one arrives in time.
 
+mod up_state;
+
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};
-use libi_core::join::{MemberRole, Ticket};
-use libi_core::plan::late::Launch;
+use libi_core::join::{MemberRole, Nonce, SessionKey, Ticket};
+use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
+use libi_core::wire::Limits;
 
+use self::up_state::UpState;
 use super::early_output::EarlyOutput;
-use super::link_reader::LinkReader;
-use super::output_relay::{Stream, WINDOW};
+use super::link_reader::{LinkItem, LinkReader, ReadError};
+use super::output_relay::Stream;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 /// How much of the end of a child's output is kept as evidence.
 const TAIL: usize = 2_000;
 
+/// What a process was started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChildRole {
+    /// The leader of another host, by this launch of the queue.
+    Leader(Launch),
+    /// A further member of this host.
+    Local(Rank),
+}
+
 /// The state of a child.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChildState {
     Starting,
     AwaitHello,
-    Up { joined: bool },
-    Ending { phase: Phase, cause: Cause, forced: bool },
+    Up,
+    Ending {
+        /// Whether it had said hello.
+        was_up: bool,
+        /// Whether this node has killed it.
+        forced: bool,
+    },
+}
+
+/// How far a child has come.
+#[derive(Debug)]
+enum Stage {
+    Starting,
+    AwaitHello,
+    Up(Box<UpState>),
+}
+
+/// Why a child ends.
+#[derive(Debug)]
+struct ChildEnd {
+    cause: Cause,
+    /// Whether this node has killed the process.
+    forced: bool,
 }
 
 /// A started process, and the link to it.
 #[derive(Debug)]
 pub(super) struct Child {
-    pub(super) ticket: Ticket,
-    /// For leaders: the launch that started the process, as the queue knows it.
-    pub(super) launch: Option<Launch>,
+    role: ChildRole,
+    ticket: Ticket,
     /// The ranks of the process; of a leader, all ranks of its host.
-    pub(super) blocks: Vec<Block>,
-    pub(super) started: Instant,
-    pub(super) state: ChildState,
-    /// The deadline of the present state.
-    pub(super) by: Instant,
-    pub(super) last_heard: Instant,
-    pub(super) reader: LinkReader,
+    blocks: Vec<Block>,
+    started: Instant,
+    stage: Stage,
+    end: Option<ChildEnd>,
+    last_heard: Instant,
+    reader: LinkReader,
     /// Whether the link can still deliver data.
-    pub(super) open: bool,
-    pub(super) exit: Option<Exit>,
-    /// The failure that a leader has reported of its own host before it ended.
-    pub(super) reported_failure: Option<Failure>,
-    /// When the hello arrived.
-    pub(super) greeted: Option<Instant>,
-    /// The process has detached from the session, and lives on.
-    pub(super) detached: bool,
-    /// No process below the child depends on it any more.
-    pub(super) no_dependents: bool,
-    /// The child has launched a host.
-    pub(super) has_launched: bool,
-    /// The child has reported that it cannot launch hosts, or no more of them.
-    pub(super) has_handed_back: bool,
-    /// This node sends on a direct connection to the child.
-    pub(super) direct: bool,
-    /// The child sends on the direct connection, too.
-    pub(super) moved: bool,
-    /// The child is in the tree of the session: its data frames go to the communication half.
-    pub(super) in_tree: bool,
-    /// How much output the child may still send, and how much of its output has been passed on
-    /// since the last grant.
-    pub(super) credit: u32,
-    pub(super) uncredited: u32,
+    open: bool,
+    exit: Option<Exit>,
     early_output: EarlyOutput,
     /// The end of everything that the child has printed.
     tail: Vec<u8>,
 }
 
-impl Child {
-    /// Whether this node has killed the process.
-    pub(super) fn was_forced(&self) -> bool {
-        matches!(self.state, ChildState::Ending { forced: true, .. })
+impl ChildRole {
+    pub(super) fn launch(self) -> Option<Launch> {
+        match self {
+            Self::Leader(launch) => Some(launch),
+            Self::Local(_) => None,
+        }
     }
 
+    fn ticket(self, session: SessionKey, nonce: Nonce) -> Ticket {
+        match self {
+            Self::Leader(Launch { host, attempt }) => {
+                Ticket { session, place: MemberRole::Leader(host), attempt, nonce }
+            }
+            Self::Local(rank) => {
+                Ticket { session, place: MemberRole::Local(rank), attempt: Attempt::default(), nonce }
+            }
+        }
+    }
+}
+
+impl Child {
+    /// A process that is being started.
     pub(super) fn new(
-        ticket: Ticket,
-        launch: Option<Launch>,
+        role: ChildRole,
+        session: SessionKey,
+        nonce: Nonce,
         blocks: Vec<Block>,
         now: Instant,
-        by: Instant,
     ) -> Self {
         Self {
-            ticket,
-            launch,
+            role,
+            ticket: role.ticket(session, nonce),
             blocks,
             started: now,
-            state: ChildState::Starting,
-            by,
+            stage: Stage::Starting,
+            end: None,
             last_heard: now,
             reader: LinkReader::new(),
             open: true,
             exit: None,
-            reported_failure: None,
-            greeted: None,
-            detached: false,
-            no_dependents: false,
-            has_launched: false,
-            has_handed_back: false,
-            direct: false,
-            moved: false,
-            in_tree: false,
-            credit: WINDOW,
-            uncredited: 0,
             early_output: EarlyOutput::default(),
             tail: Vec::new(),
         }
     }
 
-    /// The host that the process leads, if it is a leader.
-    pub(super) fn host(&self) -> Option<HostIndex> {
-        match self.ticket.place {
-            MemberRole::Leader(host) => Some(host),
-            MemberRole::Local(_) => None,
+    pub(super) fn state(&self) -> ChildState {
+        match (&self.stage, &self.end) {
+            (stage, Some(end)) => {
+                ChildState::Ending { was_up: matches!(stage, Stage::Up(_)), forced: end.forced }
+            }
+            (Stage::Starting, None) => ChildState::Starting,
+            (Stage::AwaitHello, None) => ChildState::AwaitHello,
+            (Stage::Up(_), None) => ChildState::Up,
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match &self.stage {
+            Stage::Starting => Phase::Starting,
+            Stage::AwaitHello => Phase::Handshaking,
+            Stage::Up(up) if up.has_joined() => Phase::Joined,
+            Stage::Up(_) => Phase::Joining,
         }
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, ChildState::Up { .. })
+        self.state() == ChildState::Up
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        matches!(self.state, ChildState::Ending { .. })
-    }
-
-    pub(super) fn phase(&self) -> Phase {
-        match &self.state {
-            ChildState::Starting => Phase::Starting,
-            ChildState::AwaitHello => Phase::Handshaking,
-            ChildState::Up { joined: false } => Phase::Joining,
-            ChildState::Up { joined: true } => Phase::Joined,
-            ChildState::Ending { phase, .. } => *phase,
-        }
-    }
-
-    /// The rank of the process itself.
-    pub(super) fn rank(&self) -> Option<Rank> {
-        match self.ticket.place {
-            MemberRole::Local(rank) => Some(rank),
-            MemberRole::Leader(_) => self.blocks.first().map(|block| block.first),
-        }
-    }
-
-    pub(super) fn is_before_hello(&self) -> bool {
-        self.greeted.is_none()
-    }
-
-    /// Keeps output that arrives before the hello.
-    pub(super) fn printed(&mut self, stream: Stream, text: Vec<u8>) {
-        self.remember(&text);
-        self.early_output.push(stream, text);
-    }
-
-    pub(super) fn take_early_output(&mut self) -> Vec<(Stream, Vec<u8>)> {
-        self.early_output.take()
-    }
-
-    /// Keeps the end of what the child prints.
-    pub(super) fn remember(&mut self, text: &[u8]) {
-        let text = &text[text.len().saturating_sub(TAIL)..];
-        let drop = (self.tail.len() + text.len()).saturating_sub(TAIL);
-        self.tail.drain(..drop);
-        self.tail.extend_from_slice(text);
-    }
-
-    /// Moves to `Ending`; returns false if the child is there already.
-    pub(super) fn end(&mut self, cause: Cause) -> bool {
-        if self.is_ending() {
-            return false;
-        }
-        self.state = ChildState::Ending { phase: self.phase(), cause, forced: false };
-        true
+        self.end.is_some()
     }
 
     /// Whether no further evidence of the child's end can arrive.
@@ -194,9 +169,154 @@ impl Child {
         self.is_ending() && !self.open && self.exit.is_some()
     }
 
+    pub(super) fn is_leader(&self) -> bool {
+        self.role.launch().is_some()
+    }
+
+    /// The launch that started the process, as the queue knows it, if it is a leader.
+    pub(super) fn launch(&self) -> Option<Launch> {
+        self.role.launch()
+    }
+
+    /// The host that the process leads, if it is a leader.
+    pub(super) fn host(&self) -> Option<HostIndex> {
+        self.role.launch().map(|launch| launch.host)
+    }
+
+    /// The rank of the process itself.
+    pub(super) fn rank(&self) -> Option<Rank> {
+        match self.role {
+            ChildRole::Local(rank) => Some(rank),
+            ChildRole::Leader(_) => self.blocks.first().map(|block| block.first),
+        }
+    }
+
+    pub(super) fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    pub(super) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Whether the link can still deliver data.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    pub(super) fn exit(&self) -> Option<Exit> {
+        self.exit
+    }
+}
+
+/// What arrives on the link.
+impl Child {
+    /// The next item on the link, from bytes that have just arrived.
+    pub(super) fn next_item(
+        &mut self,
+        bytes: &mut &[u8],
+        now: Instant,
+    ) -> Result<Option<LinkItem>, ReadError> {
+        if !self.open {
+            return Ok(None);
+        }
+        self.last_heard = now;
+        self.reader.next(bytes)
+    }
+
+    /// The buffer of a long data frame that is arriving, and how many bytes of it are missing.
+    pub(super) fn receive_buffer(&mut self) -> Option<(&mut Vec<u8>, usize)> {
+        if self.is_in_tree() { self.reader.receive_buffer() } else { None }
+    }
+
+    pub(super) fn on_preamble(&mut self) {
+        if self.state() == ChildState::Starting {
+            self.stage = Stage::AwaitHello;
+        }
+    }
+
+    /// The hello has arrived, with the right ticket.
+    pub(super) fn on_hello(&mut self, now: Instant) {
+        self.reader.trust(Limits::AUTHENTICATED);
+        self.stage = Stage::Up(Box::new(UpState::new(now)));
+    }
+
+    /// All members of the child's host are up; returns how long that took since the hello.
+    pub(super) fn on_joined(&mut self, now: Instant) -> Option<std::time::Duration> {
+        Some(self.up_mut()?.joined(now))
+    }
+
+    /// How long nothing has been heard of it.
+    pub(super) fn silent_for(&self, now: Instant) -> std::time::Duration {
+        now.since(self.last_heard)
+    }
+
+    /// This process was held up itself; the child was not silent.
+    pub(super) fn forgive_silence(&mut self, held_up: std::time::Duration) {
+        self.last_heard += held_up;
+    }
+}
+
+/// What the child prints, and how it ends.
+impl Child {
+    /// Keeps what the child prints as evidence. Returns the text and its rank if it is output of
+    /// the session: after the hello.
+    pub(super) fn printed(&mut self, stream: Stream, text: Vec<u8>) -> Option<(Rank, Vec<u8>)> {
+        let tail = &text[text.len().saturating_sub(TAIL)..];
+        let drop = (self.tail.len() + tail.len()).saturating_sub(TAIL);
+        self.tail.drain(..drop);
+        self.tail.extend_from_slice(tail);
+        if self.up().is_some() {
+            return Some((self.rank()?, text));
+        }
+        self.early_output.push(stream, text);
+        None
+    }
+
+    pub(super) fn take_early_output(&mut self) -> Vec<(Stream, Vec<u8>)> {
+        self.early_output.take()
+    }
+
+    /// The link delivers nothing more.
+    pub(super) fn close(&mut self) {
+        self.open = false;
+    }
+
+    /// The process has exited.
+    pub(super) fn on_exit(&mut self, exit: Exit) {
+        self.exit = Some(exit);
+    }
+
+    /// The exit of the process is not awaited.
+    pub(super) fn forgo_exit(&mut self) {
+        self.exit.get_or_insert(Exit::Unknown);
+    }
+
+    /// Begins to end; returns false if it does so already.
+    pub(super) fn end(&mut self, cause: Cause) -> bool {
+        let begins = self.end.is_none();
+        self.end.get_or_insert(ChildEnd { cause, forced: false });
+        begins
+    }
+
+    /// Records that this node kills the process; returns false if it has done so already, or if the
+    /// child does not end.
+    pub(super) fn force(&mut self) -> bool {
+        self.end.as_mut().is_some_and(|end| !std::mem::replace(&mut end.forced, true))
+    }
+
+    /// Whether this node has killed the process.
+    pub(super) fn was_forced(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.forced)
+    }
+
     /// The launch timing, relative to the time since which the launcher has been up.
     pub(super) fn timing(&self, launcher: Option<HostIndex>, since: Instant) -> LaunchTiming {
-        let hello = self.greeted.map(|at| at.since(self.started));
+        let hello = self.up().map(|up| up.greeted().since(self.started));
         LaunchTiming { launcher, started: self.started.since(since), hello, joined: None }
     }
 
@@ -205,21 +325,23 @@ impl Child {
     /// `exit_from_host` tells whether hosts report the exit statuses of their programs themselves.
     pub(super) fn failure(&self, timing: LaunchTiming, exit_from_host: bool, now: Instant) -> Failure {
         let elapsed = now.since(self.started);
-        if let Some(verdict) = &self.reported_failure {
+        if let Some(verdict) = self.up().and_then(UpState::reported_failure) {
             return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, timing, ..verdict.clone() };
         }
-        let cause = match (&self.state, self.exit) {
+        let cause = match (&self.end, self.exit) {
             // A status says more than the end of the link, unless this node has killed the process.
-            (
-                ChildState::Ending { cause: Cause::Closed | Cause::Protocol(_), forced: false, .. },
-                Some(exit),
-            ) => Cause::Exited(exit),
-            (ChildState::Ending { cause, .. }, _) => cause.clone(),
-            _ => Cause::Closed,
+            (Some(ChildEnd { cause: Cause::Closed | Cause::Protocol(_), forced: false }), Some(exit)) => {
+                Cause::Exited(exit)
+            }
+            (Some(end), _) => end.cause.clone(),
+            (None, _) => Cause::Closed,
         };
         let tail = String::from_utf8_lossy(&self.tail).into_owned();
-        let member = self.launch.is_none().then(|| self.rank()).flatten();
+        let member = if self.is_leader() { None } else { self.rank() };
         let exit_from_host = exit_from_host && member.is_none();
         Failure { member, phase: self.phase(), cause, exit: self.exit, exit_from_host, tail, elapsed, timing }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -82,6 +82,7 @@
 //!   collected within `kill_grace`.
 
 mod child;
+mod child_table;
 mod contract;
 mod early_output;
 mod host_table;

@@ -17,7 +17,7 @@ mod settling;
 mod sharing;
 mod spares;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use libi_core::cost::Cost;
@@ -40,6 +40,7 @@ use self::parent::ParentLink;
 use self::session_up::HostRoutes;
 use self::sharing::StaticSubtrees;
 use super::child::Child;
+use super::child_table::ChildTable;
 use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
 use super::launch_window::LaunchWindow;
 use super::message::{ChildMessage, HostSpec, Program};
@@ -99,10 +100,7 @@ pub struct Node {
     direct: DirectLinks,
     stage: SessionStage,
     nonces: Rng,
-    children: BTreeMap<LinkId, Child>,
-    last_link: u32,
-    /// The deadlines of all children.
-    deadlines: BTreeSet<(Instant, LinkId)>,
+    children: ChildTable,
     /// Every host that this node was ever to launch.
     host_specs: BTreeMap<HostIndex, HostSpec>,
     /// The link over which each host below has joined, until the session is up.
@@ -174,9 +172,7 @@ impl Node {
             direct: DirectLinks::default(),
             stage: SessionStage::Launching,
             nonces: Rng::new(entropy),
-            children: BTreeMap::new(),
-            last_link: LinkId::PARENT.0,
-            deadlines: BTreeSet::new(),
+            children: ChildTable::new(),
             host_specs: BTreeMap::new(),
             routes: HostRoutes::default(),
             queue: Queue::new(HostRuns::new(), Estimate::assumed(&Cost::default())),
@@ -233,7 +229,7 @@ impl Node {
         // If this process itself was held up, the peers were not silent.
         let held_up = now.since(self.next_heartbeat);
         if held_up > self.heartbeat_interval() {
-            self.children.values_mut().for_each(|child| child.last_heard += held_up);
+            self.children.iter_mut().for_each(|(_, child)| child.forgive_silence(held_up));
             if let Role::Member(parent) = &mut self.role {
                 parent.last_heard += held_up;
             }
@@ -242,8 +238,8 @@ impl Node {
         let beat = Header::new(Kind::Heartbeat, libi_core::wire::Flags::NONE, 0, 0, &Limits::AUTHENTICATED);
         let Ok(beat) = beat else { return };
         let mut silent = Vec::new();
-        for (&link, child) in self.children.iter().filter(|(_, child)| child.is_up()) {
-            if now.since(child.last_heard) > self.options.rules.peer_timeout {
+        for (link, child) in self.children.up() {
+            if child.silent_for(now) > self.options.rules.peer_timeout {
                 silent.push(link);
             } else {
                 out.push(Effect::Send(link, beat.encode().to_vec()));
@@ -335,7 +331,7 @@ impl Node {
     }
 
     fn request_wake_up(&mut self, out: &mut Vec<Effect>) {
-        let deadlines = self.deadlines.first().map(|&(at, _)| at);
+        let deadlines = self.children.next_deadline();
         let own = match &self.role {
             Role::FrontEnd(front) => front.deadline(self.stage),
             Role::Member(parent) => parent.deadline(),

@@ -2,24 +2,24 @@
 
 use libi_core::time::Instant;
 
-use super::{Child, Effect, LinkId, Node, SessionStage};
+use super::{Effect, LinkId, Node, SessionStage};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Exit, Phase};
-use crate::machine::child::ChildState;
+use crate::machine::child::{Child, ChildState};
 use crate::machine::message::ChildMessage;
 
 impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.get_mut(&link) else { return };
-        child.open = false;
+        let Some(child) = self.children.get_mut(link) else { return };
+        child.close();
         let cause = self.or_heartbeat_lost(link, Cause::Closed, now);
         self.cut(link, out);
         self.ends(link, cause, now, out);
     }
 
     pub(super) fn child_exited(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.get_mut(&link) else { return };
-        child.exit = Some(exit);
+        let Some(child) = self.children.get_mut(link) else { return };
+        child.on_exit(exit);
         let cause = self.or_heartbeat_lost(link, Cause::Exited(exit), now);
         self.ends(link, cause, now, out);
     }
@@ -28,24 +28,19 @@ impl Node {
     /// the end of its remote shell only shows that now. It may have ended because it could not hear
     /// this node either.
     fn or_heartbeat_lost(&self, link: LinkId, cause: Cause, now: Instant) -> Cause {
-        let is_remote = |child: &&Child| child.launch.is_some() && !self.options.launch_method().is_local();
-        let Some(child) = self.children.get(&link).filter(is_remote).filter(|child| child.is_up()) else {
+        let is_remote = |child: &&Child| child.is_leader() && !self.options.launch_method().is_local();
+        let Some(child) = self.children.get(link).filter(is_remote).filter(|child| child.is_up()) else {
             return cause;
         };
         // Time in which this process was held up itself is not silence of the child.
         let held_up = now.since(self.next_heartbeat);
-        let unheard = now.since(child.last_heard).saturating_sub(held_up);
+        let unheard = child.silent_for(now).saturating_sub(held_up);
         if unheard > self.heartbeat_interval() * 2 { Cause::HeartbeatLost } else { cause }
     }
 
     /// A child has begun to end by itself. Its evidence has `kill_grace` to arrive.
     pub(super) fn ends(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
-        let by = now + self.options.rules.kill_grace;
-        let Some(child) = self.children.get_mut(&link) else { return };
-        if child.end(cause) {
-            self.set_deadline(link, by);
-        }
-        if self.children.get(&link).is_some_and(Child::is_gone) {
+        if self.children.end(link, cause, now + self.options.rules.kill_grace) {
             self.child_gone(link, now, out);
         }
     }
@@ -53,63 +48,45 @@ impl Node {
     /// Kills a child.
     pub(super) fn force_end(&mut self, link: LinkId, cause: Cause, now: Instant, out: &mut Vec<Effect>) {
         let by = now + self.options.rules.kill_grace;
-        let Some(child) = self.children.get_mut(&link) else { return };
-        child.end(cause);
+        self.children.end(link, cause, by);
         self.force(link, by, out);
-        if self.children.get(&link).is_some_and(Child::is_gone) {
+        if self.children.get(link).is_some_and(Child::is_gone) {
             self.child_gone(link, now, out);
         }
     }
 
+    /// Kills a child that ends, unless that has been done.
     fn force(&mut self, link: LinkId, by: Instant, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.get_mut(&link) else { return };
-        if let ChildState::Ending { forced, .. } = &mut child.state
-            && !std::mem::replace(forced, true)
-        {
-            child.open = false;
-            if child.detached {
+        let Some(child) = self.children.get_mut(link) else { return };
+        if child.force() {
+            child.close();
+            if child.is_detached() {
                 // A detached process is not killed, and its exit is not awaited.
-                child.exit.get_or_insert(Exit::Unknown);
+                child.forgo_exit();
                 out.push(Effect::DetachChild(link));
             }
             out.push(Effect::Close(link));
-            if child.exit.is_none() {
+            if child.exit().is_none() {
                 out.push(Effect::Kill(link));
             }
             self.cut(link, out);
         }
-        self.set_deadline(link, by);
-    }
-
-    pub(super) fn set_deadline(&mut self, link: LinkId, by: Instant) {
-        let Some(child) = self.children.get_mut(&link) else { return };
-        self.deadlines.remove(&(child.by, link));
-        child.by = by;
-        self.deadlines.insert((by, link));
+        self.children.set_deadline(link, by);
     }
 
     /// Handles all expired deadlines.
     pub(super) fn expire(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        while let Some(&(by, link)) = self.deadlines.first()
-            && by <= now
-        {
-            let greet = self.options.rules.hello_timeout;
-            let child = self.children.get(&link).filter(|child| child.by == by);
+        while let Some((link, child, by)) = self.children.expired(now) {
             // The deadline was shortened when this launcher found that it cannot launch.
-            let had_less = |child: &&Child| child.launch.is_some() && by < child.started + greet;
-            match child.map(|child| &child.state) {
-                None => {
-                    self.deadlines.remove(&(by, link));
-                }
+            let had_less = child.is_leader() && by < child.started() + self.options.rules.hello_timeout;
+            match child.state() {
                 // The process could not be killed, or its exit was never reported.
-                Some(ChildState::Ending { forced: true, .. }) => self.child_gone(link, now, out),
-                Some(ChildState::Ending { forced: false, .. }) => {
+                ChildState::Ending { forced: true, .. } => self.child_gone(link, now, out),
+                ChildState::Ending { forced: false, .. } => {
                     self.force(link, now + self.options.rules.kill_grace, out);
                 }
-                Some(ChildState::Starting) if child.filter(had_less).is_some() => {
-                    self.force_end(link, Cause::Cancelled, now, out);
-                }
-                Some(_) => self.force_end(link, Cause::TimedOut, now, out),
+                ChildState::Starting if had_less => self.force_end(link, Cause::Cancelled, now, out),
+                _ => self.force_end(link, Cause::TimedOut, now, out),
             }
         }
         if self.parent_is_late(now) && self.stage < SessionStage::Ending {
@@ -121,17 +98,16 @@ impl Node {
     /// depended on it.
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.cut(link, out);
-        let Some(child) = self.children.remove(&link) else { return };
-        self.deadlines.remove(&(child.by, link));
+        let Some(child) = self.children.remove(link) else { return };
         self.started(link, now);
-        if child.open {
+        if child.is_open() {
             out.push(Effect::Close(link));
         }
         let was_up = child.phase() >= Phase::Joining;
         if was_up {
             self.routes.remove_link(link);
         }
-        if child.detached && child.no_dependents && was_up {
+        if child.is_detached() && child.has_no_dependents() && was_up {
             return;
         }
         let failure = child.failure(
@@ -139,19 +115,19 @@ impl Node {
             self.options.launch_method().has_exit_trailer(),
             now,
         );
-        if self.was_up && was_up && !child.detached {
+        if self.was_up && was_up && !child.is_detached() {
             // Only the local shell was killed here, which says nothing about the program.
-            let stands_for_it = child.launch.is_none() || self.options.launch_method().is_local();
+            let stands_for_it = !child.is_leader() || self.options.launch_method().is_local();
             let by_us = !stands_for_it && child.was_forced();
             let is_that = |exit: &Exit| by_us && matches!(exit, Exit::Signal(_) | Exit::Shell(_));
-            let exit = child.exit.filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
+            let exit = child.exit().filter(|exit| !is_that(exit)).unwrap_or(Exit::Unknown);
             self.reports.extend(child.rank().map(|rank| ChildMessage::Exited(rank, exit)));
         }
-        match child.launch {
+        match child.launch() {
             // When a node ends, its parent decides about the hosts below it.
             _ if self.stage >= SessionStage::Ending => {}
             // The child has ended by itself, and no process depended on it.
-            Some(_) if self.stage == SessionStage::Up && was_up && child.no_dependents => {}
+            Some(_) if self.stage == SessionStage::Up && was_up && child.has_no_dependents() => {}
             Some(launch) if was_up => self.leader_lost(launch, &failure, now),
             Some(launch) => self.launch_failed(launch, failure, now),
             None if self.stage < SessionStage::Up => self.host_failed(failure, now, out),
@@ -165,13 +141,13 @@ mod tests {
     use std::time::Duration;
 
     use libi_core::ids::HostIndex;
-    use libi_core::join::{MemberRole, Nonce, SessionKey, Ticket};
     use libi_core::machine::Machine;
     use libi_core::plan::late::{Attempt, Launch};
 
     use super::super::Role;
     use super::*;
     use crate::backend::{Backend, Local, Rsh};
+    use crate::machine::child::{ChildRole, tests as children};
     use crate::machine::contract::Event;
 
     const LINK: LinkId = LinkId(1);
@@ -191,17 +167,14 @@ mod tests {
         if let Role::Member(parent) = &mut node.role {
             parent.last_heard = at(16);
         }
-        let launch = Launch { host: HostIndex(1), attempt: Attempt::default() };
-        let (place, attempt) = (MemberRole::Leader(launch.host), launch.attempt);
-        let ticket = Ticket { session: SessionKey(1), place, attempt, nonce: Nonce(0) };
-        let mut child = Child::new(ticket, Some(launch), Vec::new(), at(1), Instant::FAR_FUTURE);
-        child.state = ChildState::Up { joined: true };
-        child.last_heard = at(10);
-        node.children.insert(LINK, child);
+        let role = ChildRole::Leader(Launch { host: HostIndex(1), attempt: Attempt::default() });
+        let link = node.children.add(children::joined(role, Vec::new(), at(1)), Instant::FAR_FUTURE);
+        assert_eq!(link, LINK);
+        node.on(Event::Received(LINK, Vec::new()), at(10), &mut Vec::new());
         for (second, event) in events {
             node.on(event.clone(), at(*second), &mut Vec::new());
         }
-        let child = node.children.get(&LINK).unwrap();
+        let child = node.children.get(LINK).unwrap();
         child.failure(child.timing(None, Instant::ZERO), false, at(100)).cause
     }
 

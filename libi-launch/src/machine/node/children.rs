@@ -5,11 +5,11 @@ use libi_core::join::Hello;
 use libi_core::plan::late::Launch;
 use libi_core::secure::Secret;
 use libi_core::time::Instant;
-use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
+use libi_core::wire::{Frame, Header, Kind, decode_control};
 
-use super::{Child, Effect, LinkId, LinkPolicy, Node, SessionStage};
-use crate::failure::{Cause, Phase};
-use crate::machine::child::ChildState;
+use super::{Effect, LinkId, LinkPolicy, Node, SessionStage};
+use crate::failure::Cause;
+use crate::machine::child::{Child, ChildState};
 use crate::machine::link_reader::{LinkItem, ReadError};
 use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
 use crate::machine::output_relay::Stream;
@@ -18,17 +18,13 @@ impl Node {
     pub(super) fn on_child_bytes(&mut self, link: LinkId, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
         let mut rest = bytes;
         loop {
-            let Some(child) = self.children.get_mut(&link).filter(|child| child.open) else { return };
-            child.last_heard = now;
-            match child.reader.next(&mut rest) {
+            let Some(child) = self.children.get_mut(link) else { return };
+            match child.next_item(&mut rest, now) {
                 Ok(None) => return,
                 Ok(Some(LinkItem::Text(text))) => self.printed(link, Stream::Out, text),
                 Ok(Some(LinkItem::Preamble(text, _))) => {
-                    let is_launched = child.launch.is_some();
-                    if matches!(child.state, ChildState::Starting) {
-                        child.state = ChildState::AwaitHello;
-                    }
-                    if is_launched {
+                    child.on_preamble();
+                    if child.is_leader() {
                         self.launching_confirmed();
                     }
                     if !text.is_empty() {
@@ -36,7 +32,7 @@ impl Node {
                     }
                 }
                 Ok(Some(LinkItem::Frame(header, payload)))
-                    if child.in_tree && Self::is_session_data(header) =>
+                    if child.is_in_tree() && Self::is_session_data(header) =>
                 {
                     out.push(Effect::Deliver(link, payload));
                 }
@@ -72,27 +68,22 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) -> Result<(), Cause> {
-        let Some(child) = self.children.get(&link) else { return Ok(()) };
+        let Some(child) = self.children.get_mut(link) else { return Ok(()) };
         let unexpected =
             |awaited: &str| Cause::Protocol(format!("a {} where {awaited} was awaited", header.kind()));
         let frame = Frame::from_parts(header, payload).ok_or_else(|| unexpected("a frame"))?;
-        match (&child.state, header.kind()) {
+        match (child.state(), header.kind()) {
             (_, Kind::Heartbeat) => Ok(()),
             // The child moves to the direct connection after this node has.
-            (ChildState::Up { .. } | ChildState::Ending { .. }, Kind::Goodbye)
-                if child.direct && !child.moved =>
-            {
+            (ChildState::Up | ChildState::Ending { .. }, Kind::Goodbye) if child.on_goodbye() => {
                 out.push(Effect::ReceiveDirect(link));
-                if let Some(child) = self.children.get_mut(&link) {
-                    child.moved = true;
-                }
                 Ok(())
             }
             (ChildState::Ending { .. }, Kind::Goodbye) => Ok(()),
             (ChildState::AwaitHello, Kind::Hello) => {
                 let hello: Hello =
                     decode_control(&frame).map_err(|fault| Cause::Protocol(fault.to_string()))?;
-                if hello.ticket != child.ticket {
+                if hello.ticket != *child.ticket() {
                     return Err(Cause::WrongTicket);
                 }
                 self.up(link, now, out);
@@ -100,21 +91,17 @@ impl Node {
             }
             (ChildState::Starting | ChildState::AwaitHello, _) => Err(unexpected("hello")),
             // The exit may be known before the last message has arrived.
-            (
-                ChildState::Up { .. } | ChildState::Ending { phase: Phase::Joining | Phase::Joined, .. },
-                Kind::Control,
-            ) => {
+            (ChildState::Up | ChildState::Ending { was_up: true, .. }, Kind::Control) => {
                 let reports: Vec<ChildMessage> =
                     decode_control(&frame).map_err(|fault| Cause::Protocol(fault.to_string()))?;
                 reports.into_iter().for_each(|report| self.on_child_report(link, report, now, out));
                 Ok(())
             }
-            (
-                ChildState::Up { .. } | ChildState::Ending { phase: Phase::Joining | Phase::Joined, .. },
-                Kind::Stdio,
-            ) => self.output_arrives(link, payload),
+            (ChildState::Up | ChildState::Ending { was_up: true, .. }, Kind::Stdio) => {
+                self.output_arrives(link, payload)
+            }
             (ChildState::Ending { .. }, _) => Ok(()),
-            (ChildState::Up { .. }, _) => Err(unexpected("news")),
+            (ChildState::Up, _) => Err(unexpected("news")),
         }
     }
 
@@ -122,13 +109,11 @@ impl Node {
     fn up(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         // A leader has deadlines for its own members, and needs time to report them.
         let by = now + self.options.rules.join_timeout + self.options.rules.kill_grace.saturating_mul(2);
-        let Some(child) = self.children.get_mut(&link) else { return };
-        child.state = ChildState::Up { joined: false };
-        child.greeted = Some(now);
-        child.reader.trust(Limits::AUTHENTICATED);
-        let (blocks, launch) = (child.blocks.clone(), child.launch);
+        let Some(child) = self.children.get_mut(link) else { return };
+        child.on_hello(now);
+        let (blocks, launch) = (child.blocks().to_vec(), child.launch());
         let is_local = launch.is_none();
-        self.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
+        self.children.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
         self.forward_early_output(link);
         let (host, name) = match launch {
             Some(Launch { host, .. }) => {
@@ -186,7 +171,7 @@ impl Node {
         let now = self.queue.estimate();
         let children = &self.children;
         self.provisional_estimates.retain_mut(|(link, told)| {
-            let is_up = children.get(link).is_some_and(Child::is_up);
+            let is_up = children.get(*link).is_some_and(Child::is_up);
             if is_up && now.differs(told) {
                 *told = now;
                 Self::send(*link, Kind::Control, &ParentMessage::Share(Vec::new(), now), out);
@@ -203,19 +188,18 @@ impl Node {
         out: &mut Vec<Effect>,
     ) {
         let (leads, began) = (self.leads, self.began);
-        let Some(child) = self.children.get_mut(&link) else { return };
+        let Some(child) = self.children.get_mut(link) else { return };
         match (&mut report, child.host()) {
             (ChildMessage::Joined(host, _, timing), Some(own)) if *host == own && child.is_up() => {
                 *timing = child.timing(leads, began);
-                timing.joined = child.greeted.map(|at| now.since(at));
-                child.state = ChildState::Up { joined: true };
-                self.set_deadline(link, Instant::FAR_FUTURE);
+                timing.joined = child.on_joined(now);
+                self.children.set_deadline(link, Instant::FAR_FUTURE);
             }
             // A `Joined` after the child's failure or exit does not count.
             (ChildMessage::Joined(host, ..), Some(own)) if *host == own => return,
             (ChildMessage::NoDependents, _) => {
-                child.no_dependents = true;
-                if child.detached && self.stage == SessionStage::Ending {
+                child.on_no_dependents();
+                if child.is_detached() && self.stage == SessionStage::Ending {
                     // Only the link is left to be closed.
                     self.detach_child(link, now, out);
                 }
@@ -224,25 +208,22 @@ impl Node {
             (ChildMessage::NotDirect, _) => return self.not_direct(link, now, out),
             (ChildMessage::CannotLaunch(why, certain), own) => {
                 let (why, certain) = (why.clone(), *certain);
-                child.has_handed_back = true;
+                child.on_handed_back();
                 return own.into_iter().for_each(|own| self.child_cannot_launch(own, &why, certain));
             }
             (ChildMessage::HandBack(host, attempt, tried), own) => {
                 let (back, tried) = (Launch { host: *host, attempt: *attempt }, *tried);
                 return own.into_iter().for_each(|own| self.accept_hand_back(own, back, tried, now));
             }
-            (ChildMessage::Joined(..), Some(_)) if !child.has_launched => {
-                child.has_launched = true;
+            (ChildMessage::Joined(..), Some(_)) if child.on_launched() => {
                 self.health.child_has_launched();
             }
-            (ChildMessage::Detached(rank), _) if child.rank() == Some(*rank) => child.detached = true,
+            (ChildMessage::Detached(rank), _) if child.rank() == Some(*rank) => child.on_detached(),
             (ChildMessage::Failed(host, _, failure), Some(own)) if *host == own => {
                 // The leader ends by itself. Its own report becomes the verdict when it is gone.
-                child.reported_failure = Some(failure.clone());
-                if child.end(failure.cause.clone()) {
-                    let by = now + self.options.rules.kill_grace;
-                    self.set_deadline(link, by);
-                }
+                child.on_failure_report(failure);
+                let by = now + self.options.rules.kill_grace;
+                self.children.end(link, failure.cause.clone(), by);
                 return;
             }
             // A node below has given up the host for good; a later loss of that node does not

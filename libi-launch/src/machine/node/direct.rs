@@ -202,8 +202,8 @@ impl Node {
 
     /// A child has connected directly.
     pub(super) fn direct_accepted(&mut self, link: LinkId, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.get_mut(&link).filter(|child| child.is_up()) else { return };
-        child.direct = true;
+        let Some(child) = self.children.get_mut(link).filter(|child| child.is_up()) else { return };
+        child.send_directly();
         let host = child.host();
         self.direct.reach = DirectReach::Works;
         self.reports.extend(host.map(|host| ChildMessage::Link(host, true)));
@@ -216,8 +216,8 @@ impl Node {
             self.direct.reach = DirectReach::Fails;
         }
         out.push(Effect::RejectDirect(link));
-        let Some(child) = self.children.get(&link) else { return };
-        if child.direct {
+        let Some(child) = self.children.get(link) else { return };
+        if child.is_direct() {
             // The link had moved already, and frames that were sent since are lost.
             self.force_end(link, Cause::Closed, now, out);
         } else if self.options.links == LinkPolicy::Direct {
@@ -238,7 +238,7 @@ impl Node {
     /// The number of direct links to leaders, and of all links to leaders.
     #[must_use]
     pub fn direct_links(&self) -> (usize, usize) {
-        let leaders = self.children.values().filter(|child| child.launch.is_some());
-        (leaders.clone().filter(|child| child.direct).count(), leaders.count())
+        let leaders = self.children.leaders();
+        (leaders.clone().filter(|(_, child)| child.is_direct()).count(), leaders.count())
     }
 }

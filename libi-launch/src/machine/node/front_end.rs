@@ -377,7 +377,7 @@ impl Node {
 
     /// Sends a message to every child that is up.
     pub(super) fn send_to_children(&mut self, message: &ParentMessage, out: &mut Vec<Effect>) {
-        for (&link, _) in self.children.iter().filter(|(_, child)| child.is_up()) {
+        for (link, _) in self.children.up() {
             Self::send(link, Kind::Control, message, out);
         }
     }

@@ -114,12 +114,9 @@ impl Node {
         let Some(collapse) = self.health.evaluate(now, timeout, in_flight, waiting) else { return };
         let LauncherUnusable { why, certain, deferred, failed } = collapse;
         self.reports.push(ChildMessage::CannotLaunch(why, certain));
-        let silent = self
-            .children
-            .iter()
-            .filter(|(_, child)| child.launch.is_some() && matches!(child.state, ChildState::Starting));
+        let silent = self.children.leaders().filter(|(_, child)| child.state() == ChildState::Starting);
         let silent: Vec<(LinkId, Instant)> =
-            silent.map(|(&link, child)| (link, child.by.min(child.started + timeout))).collect();
+            silent.map(|(link, child)| (link, child.started() + timeout)).collect();
         let most = self.options.rules.attempts.saturating_sub(1);
         let next_deferred = |Launch { host, attempt }| {
             let failed = attempt.failed.saturating_add(1);
@@ -136,7 +133,8 @@ impl Node {
             if certain {
                 self.force_end(link, Cause::Cancelled, now, out);
             } else {
-                self.set_deadline(link, by);
+                let before = self.children.deadline(link).unwrap_or(by);
+                self.children.set_deadline(link, by.min(before));
             }
         }
     }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use libi_core::dist::layout::Block;
 use libi_core::ids::Rank;
-use libi_core::join::{MemberRole, Ticket};
-use libi_core::plan::late::{Attempt, Launch, Next};
+use libi_core::plan::late::{Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::{Child, Effect, LinkId, Node, StartRequest};
+use super::{Effect, LinkId, Node, StartRequest};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, Phase};
+use crate::machine::child::{Child, ChildRole};
 
 /// A launch that has been silent for at least this long does not count towards the window.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -69,7 +69,7 @@ impl Node {
     /// allowed, so that its failure can be reported.
     fn max_in_flight(&self) -> usize {
         let Some(most) = self.options.launch_method().max_children() else { return MAX_LAUNCHES };
-        let held = self.children.values().filter(|child| child.launch.is_some()).count();
+        let held = self.children.leaders().count();
         let up = held.saturating_sub(self.queue.in_flight());
         most.saturating_sub(up).clamp(1, MAX_LAUNCHES)
     }
@@ -88,14 +88,8 @@ impl Node {
             return self.launch_failed(launch, failure, now);
         };
         let blocks = spec.blocks.clone();
-        let link = self.start(
-            MemberRole::Leader(launch.host),
-            Some(launch),
-            blocks,
-            StartRequest::Host(spec, program),
-            now,
-            out,
-        );
+        let role = ChildRole::Leader(launch);
+        let link = self.start(role, blocks, StartRequest::Host(spec, program), now, out);
         self.starting = Some((link, now));
         self.health.note_launch(launch.host, now);
         self.window.launched(now, &self.queue.estimate());
@@ -107,7 +101,7 @@ impl Node {
             let failure = self.nothing_to_run(now);
             return self.host_failed(failure, now, out);
         };
-        self.start(MemberRole::Local(rank), None, vec![block], StartRequest::Member(rank, program), now, out);
+        self.start(ChildRole::Local(rank), vec![block], StartRequest::Member(rank, program), now, out);
     }
 
     fn nothing_to_run(&self, now: Instant) -> Failure {
@@ -122,25 +116,21 @@ impl Node {
     /// Starts a process, and sends its ticket at once.
     fn start(
         &mut self,
-        place: MemberRole,
-        launch: Option<Launch>,
+        role: ChildRole,
         blocks: Vec<Block>,
         request: StartRequest,
         now: Instant,
         out: &mut Vec<Effect>,
     ) -> LinkId {
-        self.last_link += 1;
-        let link = LinkId(self.last_link);
-        let attempt = launch.map_or(Attempt::default(), |launch| launch.attempt);
-        let ticket = Ticket { session: self.session, place, attempt, nonce: self.nonce() };
+        let rules = &self.options.rules;
         let by = now
-            + if launch.is_some() {
-                self.options.rules.hello_timeout
-            } else {
-                self.options.rules.join_timeout
+            + match role {
+                ChildRole::Leader(_) => rules.hello_timeout,
+                ChildRole::Local(_) => rules.join_timeout,
             };
-        self.children.insert(link, Child::new(ticket, launch, blocks, now, by));
-        self.deadlines.insert((by, link));
+        let child = Child::new(role, self.session, self.nonce(), blocks, now);
+        let ticket = *child.ticket();
+        let link = self.children.add(child, by);
         out.push(Effect::Start(link, request));
         Self::send_preamble(link, out);
         Self::send(link, Kind::Ticket, &ticket, out);
@@ -164,7 +154,7 @@ impl Node {
     pub(super) fn not_started(&mut self, link: LinkId, why: Cause, now: Instant, out: &mut Vec<Effect>) {
         let full = matches!(why, Cause::OutOfResources(_));
         self.is_started(link, full, now);
-        if let Some(child) = self.children.get_mut(&link) {
+        if let Some(child) = self.children.get_mut(link) {
             child.end(why);
             self.child_gone(link, now, out);
         }
@@ -174,10 +164,12 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use libi_core::ids::HostIndex;
-    use libi_core::join::{Nonce, SessionKey};
+    use libi_core::plan::late::Attempt;
 
     use super::*;
     use crate::backend::{Backend, Rsh};
+    use crate::machine::child::tests as children;
+    use crate::machine::child_table::ChildTable;
 
     #[test]
     fn at_the_port_limit_one_launch_is_tried_at_a_time() {
@@ -185,13 +177,11 @@ mod tests {
         assert_eq!(node.max_in_flight(), MAX_LAUNCHES);
         node.options.backend = Some(Backend::Rsh(Rsh::new()));
         for (held, may) in [(0, 250), (100, 150), (249, 1), (250, 1), (300, 1)] {
-            node.children.clear();
+            node.children = ChildTable::new();
             for number in 1..=held {
                 let launch = Launch { host: HostIndex(number), attempt: Attempt::default() };
-                let (place, attempt) = (MemberRole::Leader(launch.host), launch.attempt);
-                let ticket = Ticket { session: SessionKey(1), place, attempt, nonce: Nonce(1) };
-                let child = Child::new(ticket, Some(launch), Vec::new(), Instant::ZERO, Instant::FAR_FUTURE);
-                node.children.insert(LinkId(number), child);
+                let child = children::started(ChildRole::Leader(launch), Vec::new(), Instant::ZERO);
+                node.children.add(child, Instant::FAR_FUTURE);
             }
             assert_eq!(node.max_in_flight(), may, "{held} are up");
         }

@@ -3,7 +3,7 @@
 //! A child's output before its hello is kept, and its end serves as evidence if the hello never
 //! comes. With the hello it becomes output of the child's rank, like everything after it.
 
-use libi_core::ids::{HostIndex, Rank};
+use libi_core::ids::Rank;
 use libi_core::wire::{Flags, Header, Kind, Limits};
 
 use super::{Effect, LinkId, Node, Notice, Role, SessionStage};
@@ -42,19 +42,14 @@ impl Node {
             }
             return;
         }
-        let Some(child) = self.children.get_mut(&link) else { return };
-        if child.is_before_hello() {
-            child.printed(stream, text);
-            return;
-        }
-        child.remember(&text);
-        let Some(rank) = child.rank() else { return };
+        let output = self.children.get_mut(link).and_then(|child| child.printed(stream, text));
+        let Some((rank, text)) = output else { return };
         self.buffer_output(None, OutputPiece { rank, stream, text });
     }
 
     /// Turns output that a child has printed before its hello into output of its rank.
     pub(super) fn forward_early_output(&mut self, link: LinkId) {
-        let Some(child) = self.children.get_mut(&link) else { return };
+        let Some(child) = self.children.get_mut(link) else { return };
         let (rank, early_output) = (child.rank(), child.take_early_output());
         let Some(rank) = rank else { return };
         for (stream, text) in early_output {
@@ -66,10 +61,11 @@ impl Node {
     pub(super) fn output_arrives(&mut self, link: LinkId, payload: &[u8]) -> Result<(), Cause> {
         let protocol = |what: &str| Cause::Protocol(what.to_owned());
         let piece = OutputPiece::decode(payload).ok_or_else(|| protocol("a malformed output frame"))?;
-        let Some(child) = self.children.get_mut(&link) else { return Ok(()) };
+        let Some(child) = self.children.get_mut(link) else { return Ok(()) };
         let length = piece.text.len() as u32; // frames are short
-        child.credit =
-            child.credit.checked_sub(length).ok_or_else(|| protocol("more output than granted"))?;
+        if !child.use_credit(length) {
+            return Err(protocol("more output than granted"));
+        }
         self.buffer_output(Some(link), piece);
         Ok(())
     }
@@ -89,8 +85,8 @@ impl Node {
     pub(super) fn relay_output(&mut self, out: &mut Vec<Effect>) {
         while let Some((from, piece)) = self.relay.pop() {
             let length = piece.text.len() as u32; // cut to the size of a frame
-            if let Some(child) = from.and_then(|link| self.children.get_mut(&link)) {
-                child.uncredited += length;
+            if let Some(child) = from.and_then(|link| self.children.get_mut(link)) {
+                child.passed_on(length);
             }
             if self.relay.is_discarding() {
                 continue;
@@ -102,26 +98,17 @@ impl Node {
                 Role::Member(_) => Self::send_output(&piece, out),
             }
         }
-        let owing =
-            self.children.iter_mut().filter(|(_, child)| child.uncredited >= WINDOW / 4 && child.is_up());
-        let mut credits = Vec::new();
-        for (&link, child) in owing {
-            let owed = std::mem::take(&mut child.uncredited);
-            child.credit += owed;
-            credits.push((link, owed));
-        }
-        for (link, owed) in credits {
-            Self::send(link, Kind::Control, &ParentMessage::Credit(owed), out);
+        for (link, child) in self.children.iter_mut() {
+            if let Some(owed) = child.grant(WINDOW / 4) {
+                Self::send(link, Kind::Control, &ParentMessage::Credit(owed), out);
+            }
         }
     }
 
     /// Sends the front end's standard input to the master.
     pub(super) fn forward_input(&self, bytes: &[u8], out: &mut Vec<Effect>) {
-        let mut children = self.children.iter();
-        let master = children.find(|(_, child)| child.host() == Some(HostIndex(0)) && child.is_up());
-        let Some((&link, _)) = master.filter(|_| self.input && self.stage == SessionStage::Up) else {
-            return;
-        };
+        let takes_input = self.input && self.stage == SessionStage::Up;
+        let Some(link) = self.children.master().filter(|_| takes_input) else { return };
         // An empty slice is end of file, and has a frame, too.
         for part in bytes.chunks(MAX_FRAME_TEXT).chain(bytes.is_empty().then_some(bytes)) {
             let header = Header::new(Kind::Stdio, Flags::NONE, 0, part.len(), &Limits::AUTHENTICATED);

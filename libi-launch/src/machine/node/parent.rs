@@ -10,6 +10,7 @@ use zeroize::Zeroize;
 use super::session_end::TERMINATE;
 use super::{Effect, Node, Notice, Role, SessionStage};
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
+use crate::machine::child::Child;
 use crate::machine::link_reader::{LinkItem, LinkReader};
 use crate::machine::message::{ChildMessage, Ending, ParentMessage, Rules, SessionConfig};
 
@@ -232,8 +233,7 @@ impl Node {
         }
         let Role::Member(parent) = &mut self.role else { return };
         let JoinState::Joining(ticket) = parent.state else { return };
-        let mut locals = self.children.values().filter(|child| child.host().is_none());
-        if locals.all(super::Child::is_up) {
+        if self.children.locals().all(|(_, child)| child.is_up()) {
             parent.state = JoinState::Joined(ticket);
             if let MemberRole::Leader(host) = ticket.place {
                 self.reports.push(ChildMessage::Joined(host, ticket.attempt, LaunchTiming::default()));
@@ -275,10 +275,10 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        let early = self.children.iter().filter(|(_, child)| child.phase() < phase && !child.is_ending());
-        let leaders = early.filter(|(_, child)| phase < Phase::Joined || child.host().is_some());
-        let early: Vec<_> = leaders.map(|(&link, _)| link).collect();
-        for link in early {
+        let is_early = |child: &Child| child.phase() < phase && !child.is_ending();
+        for link in
+            self.children.links(|child| is_early(child) && (phase < Phase::Joined || child.is_leader()))
+        {
             self.force_end(link, why.clone(), now, out);
         }
     }

@@ -15,6 +15,7 @@ use libi_core::wire::Kind;
 
 use super::{Effect, Event, LinkId, Node, Notice, Role, SessionStage};
 use crate::failure::Cause;
+use crate::machine::child::Child;
 use crate::machine::message::{ChildMessage, Ending, ParentMessage};
 
 /// SIGTERM, which has this number on all systems.
@@ -32,8 +33,7 @@ impl Node {
         }
         self.stage = SessionStage::Ending;
         self.direct.forget_secret();
-        let links: Vec<_> = self.children.keys().copied().collect();
-        for link in links {
+        for link in self.children.links(|_| true) {
             self.ask_to_end(link, ending, now, out);
         }
         self.notify_member(Notice::End(ending), out);
@@ -45,27 +45,28 @@ impl Node {
             return;
         }
         self.ends_by = by;
-        let asked = self.children.iter().filter(|(_, child)| child.is_up());
-        for (link, before) in asked.map(|(link, child)| (*link, child.by)).collect::<Vec<_>>() {
+        for link in self.children.links(Child::is_up) {
             Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
-            self.set_deadline(link, before.min(by + self.options.rules.kill_grace));
+            let by = by + self.options.rules.kill_grace;
+            let before = self.children.deadline(link).unwrap_or(by);
+            self.children.set_deadline(link, before.min(by));
         }
         self.notify_member(Notice::End(ending), out);
     }
 
     /// Asks a child to end with the session. All levels of the tree have the same time.
     fn ask_to_end(&mut self, link: LinkId, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
-        let Some(child) = self.children.get(&link) else { return };
+        let Some(child) = self.children.get(link) else { return };
         if !child.is_up() {
             return self.force_end(link, Cause::Cancelled, now, out);
         }
         Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
-        if child.detached && child.no_dependents {
+        if child.is_detached() && child.has_no_dependents() {
             // A detached child without dependents: only the link is left to be closed.
             return self.detach_child(link, now, out);
         }
         // The child kills its members by then; its report needs some time to arrive.
-        self.set_deadline(link, now + ending.grace + self.options.rules.kill_grace);
+        self.children.set_deadline(link, now + ending.grace + self.options.rules.kill_grace);
     }
 
     /// The parent is lost: this node, and everything it has started, ends.
@@ -82,10 +83,9 @@ impl Node {
         let first = self.stage < SessionStage::Ending;
         self.stage = SessionStage::Ending;
         self.direct.forget_secret();
-        let links: Vec<_> = self.children.keys().copied().collect();
-        for link in links {
-            match self.children.get(&link) {
-                Some(child) if child.detached => self.detach_child(link, now, out),
+        for link in self.children.links(|_| true) {
+            match self.children.get(link) {
+                Some(child) if child.is_detached() => self.detach_child(link, now, out),
                 _ => self.force_end(link, Cause::Cancelled, now, out),
             }
         }
@@ -100,10 +100,10 @@ impl Node {
     pub(super) fn detach_child(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         out.push(Effect::DetachChild(link));
         out.push(Effect::Close(link));
-        if let Some(child) = self.children.get_mut(&link) {
-            child.open = false;
+        if let Some(child) = self.children.get_mut(link) {
+            child.close();
             child.end(Cause::Closed);
-            child.exit.get_or_insert(crate::failure::Exit::Unknown);
+            child.forgo_exit();
         }
         self.cut(link, out);
         self.ends(link, Cause::Closed, now, out);
@@ -153,7 +153,7 @@ impl Node {
     /// Whether no process depends on this node any more.
     #[must_use]
     pub fn has_no_dependents(&self) -> bool {
-        self.children.values().all(|child| child.no_dependents && child.detached)
+        self.children.iter().all(|(_, child)| child.has_no_dependents() && child.is_detached())
     }
 
     /// Reports to the parent, once, that no process depends on this node.

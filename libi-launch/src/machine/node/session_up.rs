@@ -17,7 +17,7 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind};
 
-use super::{Effect, LinkId, Node, Role, SessionStage};
+use super::{Child, Effect, LinkId, Node, Role, SessionStage};
 use crate::failure::Cause;
 use crate::machine::contract::{TreeBranch, TreeView};
 use crate::machine::message::{ChildMessage, Membership, ParentMessage};
@@ -106,8 +106,8 @@ impl Node {
             below.remove_all(&branch.ranks);
             let its_top = top.is_none() && branches.len() == 1;
             Self::send_membership(branch.link, &absent, &branch.ranks, its_top, out);
-            if let Some(child) = self.children.get_mut(&branch.link) {
-                child.in_tree = true;
+            if let Some(child) = self.children.get_mut(branch.link) {
+                child.enter_tree();
             }
         }
         if let Role::Member(parent) = &mut self.role {
@@ -135,17 +135,17 @@ impl Node {
             let blocks = host_specs.flat_map(|(_, spec)| &spec.blocks);
             runs.entry(link).or_default().extend(blocks.map(|block| (block.first.0, block.count)));
         }
-        for (&link, child) in self.children.iter().filter(|(_, child)| child.host().is_none()) {
+        for (link, child) in self.children.locals() {
             runs.entry(link).or_default().extend(child.rank().map(|rank| (rank.0, 1)));
         }
-        runs.retain(|link, _| self.children.get(link).is_some_and(super::Child::is_up));
+        runs.retain(|link, _| self.children.get(*link).is_some_and(Child::is_up));
         let mut surplus = in_order(runs.values().flatten().copied().collect());
         surplus.remove_all(below);
         let mut branches = Vec::new();
         for (link, runs) in runs {
             let mut ranks = in_order(runs);
             ranks.remove_all(&surplus);
-            let Some(child) = self.children.get(&link) else { continue };
+            let Some(child) = self.children.get(link) else { continue };
             if child.rank().is_some_and(|rank| ranks.contains(rank)) {
                 branches.push(TreeBranch { link, ranks, local: child.host().is_none() });
             } else {
@@ -181,10 +181,10 @@ impl Node {
     /// Closes a link of the tree for the communication half.
     pub(super) fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let talks = match (&mut self.role, link) {
-            (Role::Member(parent), LinkId::PARENT) => Some(&mut parent.in_tree),
-            _ => self.children.get_mut(&link).map(|child| &mut child.in_tree),
+            (Role::Member(parent), LinkId::PARENT) => std::mem::take(&mut parent.in_tree),
+            _ => self.children.get_mut(link).is_some_and(Child::leave_tree),
         };
-        if talks.is_some_and(std::mem::take) {
+        if talks {
             out.push(Effect::Cut(link));
         }
     }
@@ -194,11 +194,10 @@ impl Node {
     /// [`Event::ReceivedInPlace`](super::Event::ReceivedInPlace). `None` if bytes have to be
     /// [received](super::Event::Received) as usual.
     pub fn receive_buffer(&mut self, link: LinkId) -> Option<(&mut Vec<u8>, usize)> {
-        let reader = match (&mut self.role, link) {
-            (Role::Member(parent), LinkId::PARENT) if parent.in_tree => &mut parent.reader,
-            _ => &mut self.children.get_mut(&link).filter(|child| child.in_tree)?.reader,
-        };
-        reader.receive_buffer()
+        match (&mut self.role, link) {
+            (Role::Member(parent), LinkId::PARENT) if parent.in_tree => parent.reader.receive_buffer(),
+            _ => self.children.get_mut(link)?.receive_buffer(),
+        }
     }
 
     /// Whether bytes from the parent may still contain a secret.
@@ -231,12 +230,10 @@ fn parts(ranks: &Ranks) -> impl ExactSizeIterator<Item = Ranks> + use<> {
 mod tests {
     use libi_core::dist::layout::Block;
     use libi_core::ids::Rank;
-    use libi_core::join::{MemberRole, Nonce, SessionKey, Ticket};
     use libi_core::plan::late::{Attempt, Launch};
 
-    use super::super::Child;
     use super::*;
-    use crate::machine::child::ChildState;
+    use crate::machine::child::{ChildRole, tests as children};
     use crate::machine::message::HostSpec;
 
     #[test]
@@ -303,16 +300,13 @@ mod tests {
             node.host_specs.insert(host, spec);
             node.routes.insert(host, LinkId(if number == 4 { 2 } else { number }));
         }
-        for number in [1, 2, 3, 5] {
-            let host = (number < 5).then_some(HostIndex(number));
-            let place = host.map_or(MemberRole::Local(Rank(9)), MemberRole::Leader);
-            let launch = host.map(|host| Launch { host, attempt: Attempt::default() });
+        for number in 1..=4 {
+            let host = (number < 4).then_some(HostIndex(number));
+            let leader = |host| ChildRole::Leader(Launch { host, attempt: Attempt::default() });
+            let role = host.map_or(ChildRole::Local(Rank(9)), leader);
             let blocks = host.map_or(Vec::new(), |host| node.host_specs[&host].blocks.clone());
-            let ticket =
-                Ticket { session: SessionKey(1), place, attempt: Attempt::default(), nonce: Nonce(1) };
-            let mut child = Child::new(ticket, launch, blocks, Instant::ZERO, Instant::FAR_FUTURE);
-            child.state = ChildState::Up { joined: true };
-            node.children.insert(LinkId(number), child);
+            let child = children::joined(role, blocks, Instant::ZERO);
+            node.children.add(child, Instant::FAR_FUTURE);
         }
         node
     }
@@ -339,7 +333,7 @@ mod tests {
     #[test]
     fn each_branch_holds_the_ranks_that_joined_over_it() {
         let (tree, killed) = session_up(&mut leader(), &Ranks::first(10));
-        let expected = [(1, "ranks 1-2"), (2, "ranks 3-4, 7-8"), (3, "ranks 5-6"), (5, "rank 9")]
+        let expected = [(1, "ranks 1-2"), (2, "ranks 3-4, 7-8"), (3, "ranks 5-6"), (4, "rank 9")]
             .map(|(link, ranks)| (link, ranks.to_owned()));
         assert_eq!(branches(&tree), expected);
         assert!(tree.lost.is_empty() && killed.is_empty());
@@ -348,11 +342,11 @@ mod tests {
     #[test]
     fn unexpected_children_are_killed_and_missing_ones_are_lost() {
         let mut node = leader();
-        node.children.remove(&LinkId(3));
+        node.children.remove(LinkId(3));
         let mut below = Ranks::first(10);
         below.remove_all(&[1, 2, 7, 8].map(Rank).into_iter().collect());
         let (tree, killed) = session_up(&mut node, &below);
-        assert_eq!(branches(&tree), [(2, "ranks 3-4".to_owned()), (5, "rank 9".to_owned())]);
+        assert_eq!(branches(&tree), [(2, "ranks 3-4".to_owned()), (4, "rank 9".to_owned())]);
         assert_eq!((tree.lost.to_string(), killed), ("ranks 5-6".to_owned(), vec![LinkId(1)]));
     }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use libi_core::ids::HostIndex;
 use libi_core::time::Instant;
 
-use super::{Effect, LinkId, Node, Role, SessionStage};
+use super::{Child, Effect, Node, Role, SessionStage};
 use crate::failure::{Cause, LaunchTiming, Phase};
 use crate::machine::host_table::LaunchDecision;
 use crate::machine::message::{ParentMessage, Rules};
@@ -107,11 +107,9 @@ impl Node {
         self.abandon_queue(why, now);
         self.health.forget_failures();
         self.send_to_children(&ParentMessage::GiveUpOpen(why.clone()), out);
-        let open = self.children.iter().filter(|(_, child)| {
-            child.host().is_some() && child.phase() < Phase::Joining && !child.is_ending()
-        });
-        let open: Vec<LinkId> = open.map(|(&link, _)| link).collect();
-        for link in open {
+        let is_open =
+            |child: &Child| child.is_leader() && child.phase() < Phase::Joining && !child.is_ending();
+        for link in self.children.links(is_open) {
             self.force_end(link, why.clone(), now, out);
         }
     }

@@ -26,7 +26,7 @@ use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::front_end::FrontEndState;
-use super::{Child, Effect, LinkId, Node, Role, SessionStage};
+use super::{Effect, LinkId, Node, Role, SessionStage};
 use crate::machine::message::{HostSpec, ParentMessage};
 
 /// How many hosts fit into one message.
@@ -160,9 +160,8 @@ impl Node {
             }
             Role::Member(_) => !self.options.is_static() && self.health.children_may_launch(),
         };
-        let takes = |child: &Child| child.is_up() && child.open && !child.detached && !child.has_handed_back;
-        let mut heirs = self.children.iter().filter(|(_, child)| others_launch && takes(child));
-        heirs.find_map(|(link, child)| Some((*link, child.host()?)))
+        let mut heirs = self.children.leaders().filter(|(_, child)| others_launch && child.takes_hosts());
+        heirs.find_map(|(link, child)| Some((link, child.host()?)))
     }
 
     /// Gives waiting hosts to a child that is up, if this node has no resources and no launch is in

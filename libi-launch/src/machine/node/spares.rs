@@ -63,10 +63,8 @@ impl Node {
             self.launch(now, out);
         } else {
             let share = ParentMessage::Share(vec![spec.clone()], self.queue.estimate());
-            let mut children = self.children.iter();
             // Without such a leader, the next one is given the host with all others.
-            let master = children.find(|(_, child)| child.host() == Some(HostIndex(0)) && child.is_up());
-            if let Some((&link, _)) = master {
+            if let Some(link) = self.children.master() {
                 Self::send(link, Kind::Control, &share, out);
             }
         }
