@@ -91,6 +91,8 @@ mod link_reader;
 mod message;
 mod node;
 mod output_relay;
+mod parent_link;
+mod session_stage;
 
 #[cfg(test)]
 mod tests;

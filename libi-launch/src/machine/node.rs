@@ -36,7 +36,6 @@ use zeroize::Zeroize;
 use self::direct::DirectLinks;
 use self::front_end::FrontEndState;
 use self::launch_health::LaunchHealth;
-use self::parent::ParentLink;
 use self::session_up::HostRoutes;
 use self::sharing::StaticSubtrees;
 use super::child::Child;
@@ -45,6 +44,8 @@ use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
 use super::launch_window::LaunchWindow;
 use super::message::{ChildMessage, HostSpec, Program};
 use super::output_relay::OutputRelay;
+use super::parent_link::{Identity, ParentLink};
+use super::session_stage::SessionStage;
 use crate::backend::Backend;
 use crate::failure::Cause;
 use crate::options::LaunchOptions;
@@ -53,17 +54,6 @@ use crate::options::LaunchOptions;
 const REPORTS_PER_MESSAGE: usize = 200;
 
 pub use self::direct::{CarriedSecret, LinkPolicy};
-
-/// The stage of the session, as this node knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SessionStage {
-    Launching,
-    /// No host is launched any more.
-    LaunchStopped,
-    Up,
-    Ending,
-    Over,
-}
 
 #[derive(Debug)]
 enum Role {
@@ -80,19 +70,9 @@ pub struct Node {
     size: u32,
     programs: Vec<Program>,
     role: Role,
-    /// A member's rank, and the host that it leads, once they are known.
-    rank: Option<Rank>,
-    leads: Option<HostIndex>,
-    /// The host that a member runs on, and its name.
-    host: Option<HostIndex>,
-    host_name: String,
     /// Whether this member has detached.
     detached: bool,
     reported_no_dependents: bool,
-    /// Whether the session has been up.
-    was_up: bool,
-    /// The time by which an ending session has to be over.
-    ends_by: Instant,
     /// Whether there is standard input: at the front end for the master, at the master for its
     /// program.
     input: bool,
@@ -159,18 +139,12 @@ impl Node {
             size: 0,
             programs: Vec::new(),
             role,
-            rank: None,
-            leads: None,
-            host: None,
-            host_name: String::new(),
             detached: false,
             reported_no_dependents: false,
-            was_up: false,
-            ends_by: Instant::FAR_FUTURE,
             input: false,
             relay: OutputRelay::new(),
             direct: DirectLinks::default(),
-            stage: SessionStage::Launching,
+            stage: SessionStage::new(),
             nonces: Rng::new(entropy),
             children: ChildTable::new(),
             host_specs: BTreeMap::new(),
@@ -231,7 +205,7 @@ impl Node {
         if held_up > self.heartbeat_interval() {
             self.children.iter_mut().for_each(|(_, child)| child.forgive_silence(held_up));
             if let Role::Member(parent) = &mut self.role {
-                parent.last_heard += held_up;
+                parent.forgive_silence(held_up);
             }
         }
         self.next_heartbeat = now + self.heartbeat_interval();
@@ -249,9 +223,9 @@ impl Node {
             self.force_end(link, Cause::HeartbeatLost, now, out);
         }
         if let Role::Member(parent) = &self.role
-            && self.stage < SessionStage::Ending
+            && !self.stage.has_begun_to_end()
         {
-            if now.since(parent.last_heard) > self.options.rules.peer_timeout {
+            if parent.silent_for(now) > self.options.rules.peer_timeout {
                 self.parent_lost(now, out);
             } else if parent.is_configured() {
                 out.push(Effect::Send(LinkId::PARENT, beat.encode().to_vec()));
@@ -269,7 +243,7 @@ impl Node {
         self.expire(now, out);
         self.send_heartbeats(now, out);
         self.launch_again = None;
-        if self.stage == SessionStage::Launching {
+        if self.stage.is_launching() {
             self.evaluate_launch_health(now, out);
             self.launch(now, out);
             self.launch_again = self.launch_again.into_iter().chain(self.health.next_wake()).min();
@@ -277,11 +251,10 @@ impl Node {
         self.report_no_dependents();
         self.relay_output(out);
         self.send_reports(now, out);
-        if self.stage == SessionStage::Ending && self.children.is_empty() {
-            self.stage = SessionStage::Over;
+        if self.children.is_empty() && self.stage.finish() {
             out.push(Effect::Notify(Notice::Over));
         }
-        if self.stage != SessionStage::Over {
+        if !self.stage.is_over() {
             self.request_wake_up(out);
         }
     }
@@ -295,7 +268,26 @@ impl Node {
     /// The host that a member runs on, and its name; `None` before the config.
     #[must_use]
     pub fn host(&self) -> Option<(HostIndex, &str)> {
-        Some((self.host?, &self.host_name))
+        Some(self.identity()?.host())
+    }
+
+    /// Who this member is, once it knows.
+    fn identity(&self) -> Option<&Identity> {
+        match &self.role {
+            Role::FrontEnd(_) => None,
+            Role::Member(parent) => parent.identity(),
+        }
+    }
+
+    /// The host that this member leads.
+    fn leads(&self) -> Option<HostIndex> {
+        Some(self.identity()?.leads()?.host)
+    }
+
+    /// The rank of this process, once it is configured.
+    #[must_use]
+    pub fn rank(&self) -> Option<Rank> {
+        self.identity().map(Identity::rank)
     }
 
     /// The programs of the distributions.
@@ -320,7 +312,7 @@ impl Node {
     fn send_reports(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let reports = std::mem::take(&mut self.reports);
         match &self.role {
-            Role::Member(_) if reports.is_empty() || self.stage == SessionStage::Over => {}
+            Role::Member(_) if reports.is_empty() || self.stage.is_over() => {}
             Role::Member(_) => {
                 for part in reports.chunks(REPORTS_PER_MESSAGE) {
                     Self::send(LinkId::PARENT, Kind::Control, &part, out);
@@ -352,7 +344,7 @@ impl Machine for Node {
     type Effect = Effect;
 
     fn on(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
-        if self.stage == SessionStage::Over {
+        if self.stage.is_over() {
             return self.on_event_when_over(event, now, out);
         }
         match event {
@@ -399,7 +391,7 @@ impl Node {
                 self.listen(out);
             }
             Role::Member(parent) => {
-                parent.begin(now, &self.options.rules);
+                parent.begin(now, self.options.rules.hello_timeout);
                 Self::send_preamble(LinkId::PARENT, out);
             }
         }

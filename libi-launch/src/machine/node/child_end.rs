@@ -2,7 +2,7 @@
 
 use libi_core::time::Instant;
 
-use super::{Effect, LinkId, Node, SessionStage};
+use super::{Effect, LinkId, Node};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Exit, Phase};
 use crate::machine::child::{Child, ChildState};
@@ -89,7 +89,7 @@ impl Node {
                 _ => self.force_end(link, Cause::TimedOut, now, out),
             }
         }
-        if self.parent_is_late(now) && self.stage < SessionStage::Ending {
+        if self.parent_is_late(now) && !self.stage.has_begun_to_end() {
             self.parent_lost(now, out);
         }
     }
@@ -111,11 +111,11 @@ impl Node {
             return;
         }
         let failure = child.failure(
-            child.timing(self.leads, self.began),
+            child.timing(self.leads(), self.began),
             self.options.launch_method().has_exit_trailer(),
             now,
         );
-        if self.was_up && was_up && !child.is_detached() {
+        if self.stage.was_up() && was_up && !child.is_detached() {
             // Only the local shell was killed here, which says nothing about the program.
             let stands_for_it = !child.is_leader() || self.options.launch_method().is_local();
             let by_us = !stands_for_it && child.was_forced();
@@ -125,12 +125,12 @@ impl Node {
         }
         match child.launch() {
             // When a node ends, its parent decides about the hosts below it.
-            _ if self.stage >= SessionStage::Ending => {}
+            _ if self.stage.has_begun_to_end() => {}
             // The child has ended by itself, and no process depended on it.
-            Some(_) if self.stage == SessionStage::Up && was_up && child.has_no_dependents() => {}
+            Some(_) if self.stage.is_up() && was_up && child.has_no_dependents() => {}
             Some(launch) if was_up => self.leader_lost(launch, &failure, now),
             Some(launch) => self.launch_failed(launch, failure, now),
-            None if self.stage < SessionStage::Up => self.host_failed(failure, now, out),
+            None if self.stage.is_before_up() => self.host_failed(failure, now, out),
             None => {}
         }
     }
@@ -165,7 +165,7 @@ mod tests {
         node.options.rules.peer_timeout = Duration::from_secs(8);
         node.next_heartbeat = at(beat);
         if let Role::Member(parent) = &mut node.role {
-            parent.last_heard = at(16);
+            parent.begin(at(16), Duration::from_secs(100));
         }
         let role = ChildRole::Leader(Launch { host: HostIndex(1), attempt: Attempt::default() });
         let link = node.children.add(children::joined(role, Vec::new(), at(1)), Instant::FAR_FUTURE);

@@ -7,7 +7,7 @@ use libi_core::secure::Secret;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, decode_control};
 
-use super::{Effect, LinkId, LinkPolicy, Node, SessionStage};
+use super::{Effect, LinkId, LinkPolicy, Node};
 use crate::failure::Cause;
 use crate::machine::child::{Child, ChildState};
 use crate::machine::link_reader::{LinkItem, ReadError};
@@ -119,7 +119,7 @@ impl Node {
             Some(Launch { host, .. }) => {
                 (host, self.host_specs.get(&host).map(|spec| spec.name.clone()).unwrap_or_default())
             }
-            None => (self.leads.unwrap_or(HostIndex(0)), self.host_name.clone()),
+            None => self.host().map_or((HostIndex(0), String::new()), |(host, name)| (host, name.to_owned())),
         };
         let dial = launch.map_or(Vec::new(), |launch| self.offer_direct(link, launch, out));
         let mut options = self.options.clone();
@@ -129,7 +129,7 @@ impl Node {
             options,
             secret: self.direct.secret.clone().filter(|_| launches_directly),
             dial,
-            parent: self.leads,
+            parent: self.leads(),
             size: self.size,
             host,
             name,
@@ -187,7 +187,7 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        let (leads, began) = (self.leads, self.began);
+        let (leads, began) = (self.leads(), self.began);
         let Some(child) = self.children.get_mut(link) else { return };
         match (&mut report, child.host()) {
             (ChildMessage::Joined(host, _, timing), Some(own)) if *host == own && child.is_up() => {
@@ -199,7 +199,7 @@ impl Node {
             (ChildMessage::Joined(host, ..), Some(own)) if *host == own => return,
             (ChildMessage::NoDependents, _) => {
                 child.on_no_dependents();
-                if child.is_detached() && self.stage == SessionStage::Ending {
+                if child.is_detached() && self.stage.is_ending() {
                     // Only the link is left to be closed.
                     self.detach_child(link, now, out);
                 }
@@ -229,7 +229,7 @@ impl Node {
             // A node below has given up the host for good; a later loss of that node does not
             // change this.
             (ChildMessage::Failed(host, ..), Some(own))
-                if self.stage == SessionStage::Launching
+                if self.stage.is_launching()
                     && self.queue.remove_from_share(own, *host)
                     && !self.is_front() =>
             {

@@ -138,7 +138,7 @@ impl Node {
         if self.options.links == LinkPolicy::Channel || fails || addresses.is_empty() {
             return Vec::new();
         }
-        let key = LinkKey::derive(secret, &self.terms(self.leads, launch));
+        let key = LinkKey::derive(secret, &self.terms(self.leads(), launch));
         out.push(Effect::AcceptDirect(link, key));
         addresses
     }

@@ -109,7 +109,7 @@ impl FrontEndState {
         let ChildMessage::Failed(host, attempt, failure) = report else { return None };
         let stopped = matches!(self.concluding, Some((Cause::Cancelled, _)));
         let is_open = failure.cause == Cause::Cancelled && failure.phase == Phase::Waiting;
-        let explains = is_open && stopped && stage < SessionStage::Up;
+        let explains = is_open && stopped && stage.is_before_up();
         let cause = explains.then(|| self.table.why_given_up(true))?;
         Some(ChildMessage::Failed(*host, *attempt, Failure { cause, ..failure.clone() }))
     }
@@ -142,7 +142,7 @@ impl FrontEndState {
     /// The next deadline before the session is up.
     pub(super) fn deadline(&self, stage: SessionStage) -> Option<Instant> {
         let settles = if self.concluding.is_none() { self.settle.due() } else { Instant::FAR_FUTURE };
-        (stage < SessionStage::Up).then_some(self.verdicts_due().min(settles))
+        (stage.is_before_up()).then_some(self.verdicts_due().min(settles))
     }
 
     /// When launching has to stop, or open verdicts are not waited for any longer.
@@ -218,8 +218,8 @@ impl Node {
         let elapsed = now.since(self.began);
         for report in reports {
             // A host that joins a session which was given up is ended like all others.
-            if self.stage >= SessionStage::Ending
-                && !self.was_up
+            if self.stage.has_begun_to_end()
+                && !self.stage.was_up()
                 && matches!(report, ChildMessage::Joined(..))
             {
                 continue;
@@ -259,7 +259,7 @@ impl Node {
             let was_lost = front.table.note(report);
             if let ChildMessage::Failed(host, _, failure) = report
                 && was_lost
-                && self.stage == SessionStage::Up
+                && self.stage.is_up()
             {
                 let blocks = self.host_specs.get(host).map_or(&[][..], |spec| &spec.blocks);
                 // A host whose members had all left before is not lost.
@@ -275,8 +275,8 @@ impl Node {
             }
         }
         let Role::FrontEnd(front) = &mut self.role else { return };
-        if self.stage >= SessionStage::Up {
-            if self.stage == SessionStage::Up && front.members.is_done() {
+        if !self.stage.is_before_up() {
+            if self.stage.is_up() && front.members.is_done() {
                 out.push(Effect::Notify(Notice::Done));
             }
             return;
@@ -311,7 +311,7 @@ impl Node {
     fn resolve_late_loss(&mut self, report: &ChildMessage, now: Instant, out: &mut Vec<Effect>) -> LateLoss {
         let Role::FrontEnd(front) = &mut self.role else { return LateLoss::Unaffected };
         match report {
-            ChildMessage::Relaunch(host, attempt, lost) if self.stage >= SessionStage::Up => {
+            ChildMessage::Relaunch(host, attempt, lost) if !self.stage.is_before_up() => {
                 if let Some(lost) = lost {
                     front.late_losses.insert(*host, lost.clone());
                 }
@@ -343,7 +343,7 @@ impl Node {
     }
 
     fn go(&mut self, now: Instant, out: &mut Vec<Effect>) {
-        (self.stage, self.was_up) = (SessionStage::Up, true);
+        self.stage.go_up();
         self.direct.forget_secret();
         let (mut absent, mut present) = (Ranks::new(), Ranks::first(self.size));
         if let Role::FrontEnd(front) = &mut self.role {

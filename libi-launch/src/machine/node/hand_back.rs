@@ -61,7 +61,7 @@ use libi_core::plan::late::{Attempt, Launch, Retry};
 use libi_core::time::Instant;
 
 use super::launch_health::LauncherUnusable;
-use super::{Effect, LinkId, Node, Role, SessionStage};
+use super::{Effect, LinkId, Node, Role};
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::child::ChildState;
 use crate::machine::message::ChildMessage;
@@ -84,7 +84,7 @@ impl Node {
     pub(super) fn judge(&mut self, launch: Launch, failure: Failure, retry: Retry) {
         let speaks_of_here = failure.may_be_launcher_fault();
         let given_up = retry == Retry::Never;
-        if self.stage != SessionStage::Launching || failure.cause == Cause::SettleElapsed {
+        if !self.stage.is_launching() || failure.cause == Cause::SettleElapsed {
             return self.give_up_host(launch, failure);
         }
         if self.health.is_unusable() {
@@ -141,7 +141,7 @@ impl Node {
 
     /// Hands back a new share, if launching does not work here.
     pub(super) fn hand_back_new_share(&mut self) {
-        if self.health.is_unusable() && self.stage == SessionStage::Launching {
+        if self.health.is_unusable() && self.stage.is_launching() {
             let given = self.drain_unlaunched();
             let back = given
                 .into_iter()
@@ -171,7 +171,7 @@ impl Node {
         let Some(spec) = self.host_specs.get_mut(&host).filter(|_| !is_old) else { return };
         // An attempt that is older than a known one is replaced.
         let next = if attempt < spec.attempt { superseding(spec.attempt) } else { attempt };
-        if self.stage != SessionStage::Launching {
+        if !self.stage.is_launching() {
             if self.queue.remove_from_share(child, host) || self.is_front() {
                 let elapsed = now.since(self.began);
                 let failure = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);

@@ -8,7 +8,7 @@ use libi_core::plan::late::{Attempt, Launch, Retry};
 use libi_core::time::Instant;
 
 use super::hand_back::superseding;
-use super::{Node, Role, SessionStage};
+use super::{Node, Role};
 use crate::failure::{Cause, Failure, Phase};
 use crate::machine::message::ChildMessage;
 
@@ -26,7 +26,7 @@ impl Node {
     fn retry(&mut self, launch: Launch, failure: &Failure) -> Retry {
         let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
         let made = launch.attempt.failed.saturating_add(faults);
-        let another = self.stage == SessionStage::Launching && failure.is_retryable();
+        let another = self.stage.is_launching() && failure.is_retryable();
         let turned_away = failure.is_throttled();
         let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
         if another && made.saturating_add(1) < self.options.rules.attempts.saturating_mul(refusals) {
@@ -81,7 +81,7 @@ impl Node {
         let next = Launch { attempt: superseding(launch.attempt), ..launch };
         let waits = others && !self.health.is_unusable() && self.may_be_lost(launch.attempt);
         let is_last = launch.attempt.lost >= self.options.rules.attempts;
-        if self.stage != SessionStage::Launching || !waits && self.is_front() && is_last {
+        if !self.stage.is_launching() || !waits && self.is_front() && is_last {
             self.give_up_host(launch, failure);
         } else if waits || self.is_front() {
             let back_off = self.back_off(launch.attempt.lost);
@@ -123,7 +123,7 @@ impl Node {
         for lost in below {
             let cause = Cause::LauncherLost(launch.host);
             let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
-            if self.stage == SessionStage::Launching && self.may_be_lost(lost.attempt) {
+            if self.stage.is_launching() && self.may_be_lost(lost.attempt) {
                 self.relaunch(lost, now, &failure);
             } else {
                 self.reports.push(ChildMessage::Failed(lost.host, superseding(lost.attempt), failure));

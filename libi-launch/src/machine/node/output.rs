@@ -3,10 +3,9 @@
 //! A child's output before its hello is kept, and its end serves as evidence if the hello never
 //! comes. With the hello it becomes output of the child's rank, like everything after it.
 
-use libi_core::ids::Rank;
 use libi_core::wire::{Flags, Header, Kind, Limits};
 
-use super::{Effect, LinkId, Node, Notice, Role, SessionStage};
+use super::{Effect, LinkId, Node, Notice, Role};
 use crate::failure::Cause;
 use crate::machine::message::ParentMessage;
 use crate::machine::output_relay::{MAX_FRAME_TEXT, OutputPiece, Stream, WINDOW};
@@ -37,7 +36,7 @@ impl Node {
         if link == LinkId::PARENT {
             // Output of this process. Its rank is not known before the config, and the driver does
             // not read its pipe before.
-            if let Some(rank) = self.rank {
+            if let Some(rank) = self.rank() {
                 self.buffer_output(None, OutputPiece { rank, stream, text });
             }
             return;
@@ -107,7 +106,7 @@ impl Node {
 
     /// Sends the front end's standard input to the master.
     pub(super) fn forward_input(&self, bytes: &[u8], out: &mut Vec<Effect>) {
-        let takes_input = self.input && self.stage == SessionStage::Up;
+        let takes_input = self.input && self.stage.is_up();
         let Some(link) = self.children.master().filter(|_| takes_input) else { return };
         // An empty slice is end of file, and has a frame, too.
         for part in bytes.chunks(MAX_FRAME_TEXT).chain(bytes.is_empty().then_some(bytes)) {
@@ -124,11 +123,5 @@ impl Node {
         if let Ok(header) = header {
             out.push(Effect::Send(LinkId::PARENT, [&header.encode()[..], &payload].concat()));
         }
-    }
-
-    /// The rank of this process, once it is configured.
-    #[must_use]
-    pub fn rank(&self) -> Option<Rank> {
-        self.rank
     }
 }

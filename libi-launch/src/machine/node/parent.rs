@@ -1,85 +1,28 @@
-//! A member's part of a node: the link to its parent, and the messages from there.
+//! A member's part of a node: the messages from its parent.
 
-use libi_core::join::{Hello, MemberRole, Ticket};
-use libi_core::plan::late::{Attempt, Launch};
-use libi_core::ranks::Ranks;
+use libi_core::join::Ticket;
+use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
-use libi_core::wire::{Frame, Header, Kind, Limits, decode_control};
+use libi_core::wire::{Frame, Header, Kind, decode_control};
 use zeroize::Zeroize;
 
 use super::session_end::TERMINATE;
-use super::{Effect, Node, Notice, Role, SessionStage};
+use super::{Effect, Node, Notice, Role};
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
 use crate::machine::child::Child;
-use crate::machine::link_reader::{LinkItem, LinkReader};
-use crate::machine::message::{ChildMessage, Ending, ParentMessage, Rules, SessionConfig};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum JoinState {
-    AwaitTicket,
-    AwaitConfig(Ticket),
-    Joining(Ticket),
-    Joined(Ticket),
-}
-
-/// The state that only a member's node keeps.
-#[derive(Debug)]
-pub(super) struct ParentLink {
-    process: u32,
-    machine: String,
-    pub(super) reader: LinkReader,
-    state: JoinState,
-    pub(super) last_heard: Instant,
-    /// The session is up: data frames of the parent go to the communication half.
-    pub(super) in_tree: bool,
-    /// The membership of a session that comes up, until its last part has arrived.
-    absent: Ranks,
-    below: Ranks,
-    /// The deadline of the parent's next message.
-    by: Instant,
-}
-
-impl ParentLink {
-    pub(super) fn new(process: u32, machine: String) -> Self {
-        let (last_heard, by) = (Instant::ZERO, Instant::FAR_FUTURE);
-        let (reader, state) = (LinkReader::new(), JoinState::AwaitTicket);
-        let (absent, below) = Default::default();
-        Self { process, machine, reader, state, last_heard, in_tree: false, absent, below, by }
-    }
-
-    pub(super) fn begin(&mut self, now: Instant, rules: &Rules) {
-        self.last_heard = now;
-        self.by = now + rules.hello_timeout;
-    }
-
-    pub(super) fn is_configured(&self) -> bool {
-        matches!(self.state, JoinState::Joining(_) | JoinState::Joined(_))
-    }
-
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        (!self.is_configured()).then_some(self.by)
-    }
-
-    fn role_and_attempt(&self) -> Option<(MemberRole, Attempt)> {
-        match self.state {
-            JoinState::AwaitTicket => None,
-            JoinState::AwaitConfig(ticket) | JoinState::Joining(ticket) | JoinState::Joined(ticket) => {
-                Some((ticket.place, ticket.attempt))
-            }
-        }
-    }
-}
+use crate::machine::link_reader::LinkItem;
+use crate::machine::message::{ChildMessage, Ending, ParentMessage, SessionConfig};
+use crate::machine::parent_link::{Identity, JoinState};
 
 impl Node {
     pub(super) fn on_parent_bytes(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
         let mut rest = bytes;
         loop {
             let Role::Member(parent) = &mut self.role else { return };
-            parent.last_heard = now;
-            let mut frame = match parent.reader.next(&mut rest) {
+            let mut frame = match parent.next_item(&mut rest, now) {
                 Ok(None) => return,
                 Ok(Some(LinkItem::Frame(header, payload)))
-                    if parent.in_tree && Self::is_session_data(header) =>
+                    if parent.is_in_tree() && Self::is_session_data(header) =>
                 {
                     out.push(Effect::Deliver(super::LinkId::PARENT, payload));
                     continue;
@@ -110,17 +53,14 @@ impl Node {
     ) -> Option<()> {
         let Role::Member(parent) = &mut self.role else { return None };
         let frame = Frame::from_parts(header, payload)?;
-        match (header.kind(), parent.state) {
+        match (header.kind(), parent.state()) {
             (Kind::Heartbeat, _) => Some(()),
             (Kind::Goodbye, _) => self.parent_moved(out),
-            (Kind::Control | Kind::Stdio, _) if self.stage == SessionStage::Over => Some(()),
+            (Kind::Control | Kind::Stdio, _) if self.stage.is_over() => Some(()),
             (Kind::Ticket, JoinState::AwaitTicket) => {
                 let ticket: Ticket = decode_control(&frame).ok()?;
-                parent.state = JoinState::AwaitConfig(ticket);
-                parent.by = now + self.options.rules.hello_timeout;
-                parent.reader.trust(Limits::AUTHENTICATED);
+                let hello = parent.on_ticket(ticket, now, self.options.rules.hello_timeout)?;
                 self.session = ticket.session;
-                let hello = Hello { ticket, process: parent.process, machine: parent.machine.clone() };
                 Self::send(super::LinkId::PARENT, Kind::Hello, &hello, out);
                 Some(())
             }
@@ -141,45 +81,33 @@ impl Node {
         out: &mut Vec<Effect>,
     ) -> Option<()> {
         let Role::Member(parent) = &mut self.role else { return None };
-        match (message, parent.state) {
-            (ParentMessage::SessionConfig(config), JoinState::AwaitConfig(ticket)) => {
-                parent.state = JoinState::Joining(ticket);
-                self.configure(ticket, *config, now, out)?;
-            }
-            (_, JoinState::AwaitTicket | JoinState::AwaitConfig(_))
-            | (ParentMessage::SessionConfig(_), _) => {
-                return None;
-            }
+        match (message, parent.is_configured()) {
+            (ParentMessage::SessionConfig(config), _) => self.configure(*config, now, out)?,
+            (_, false) => return None,
             (ParentMessage::Share(host_specs, estimate), _) => {
                 self.accept(host_specs, estimate);
                 self.correct_estimates(out);
                 self.hand_back_new_share();
                 // When a node ends, its parent decides about the hosts below it.
-                if matches!(self.stage, SessionStage::LaunchStopped | SessionStage::Up) {
+                if !self.stage.is_launching() && !self.stage.has_begun_to_end() {
                     self.abandon_queue(&Cause::Cancelled, now);
                 }
                 self.listen(out);
             }
-            (ParentMessage::StopLaunching(why), _) if self.stage == SessionStage::Launching => {
+            (ParentMessage::StopLaunching(why), _) if self.stage.is_launching() => {
                 self.conclude(&why, now, out);
             }
-            (ParentMessage::Go(membership), _) if self.stage < SessionStage::Up => {
-                parent.absent.add_all(&membership.absent);
-                parent.below.add_all(&membership.below);
-                if !membership.is_last {
-                    return Some(());
-                }
-                let absent = std::mem::take(&mut parent.absent);
-                let below = std::mem::take(&mut parent.below);
+            (ParentMessage::Go(membership), _) if self.stage.is_before_up() => {
+                let Some((absent, below)) = parent.on_membership(&membership) else { return Some(()) };
                 // Children that have not joined by now would wait for `Go` in vain.
                 self.abandon_queue(&Cause::Cancelled, now);
-                (self.stage, self.was_up) = (SessionStage::Up, true);
+                self.stage.go_up();
                 self.direct.forget_secret();
                 self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);
                 self.session_up(absent, below, Some(membership.top), now, out);
                 out.push(Effect::Notify(Notice::Up));
             }
-            (ParentMessage::GiveUpOpen(why), _) if self.stage == SessionStage::Launching => {
+            (ParentMessage::GiveUpOpen(why), _) if self.stage.is_launching() => {
                 self.give_up_open(&why, now, out);
             }
             (ParentMessage::StopLaunching(_) | ParentMessage::GiveUpOpen(_) | ParentMessage::Go(_), _) => {}
@@ -190,30 +118,18 @@ impl Node {
         Some(())
     }
 
-    /// Applies the config; `None` if it names more ranks than the session has.
-    fn configure(
-        &mut self,
-        ticket: Ticket,
-        config: SessionConfig,
-        now: Instant,
-        out: &mut Vec<Effect>,
-    ) -> Option<()> {
-        let here: u64 = config.blocks.iter().map(|block| u64::from(block.count)).sum();
-        if here > u64::from(config.size) {
-            return None;
-        }
+    /// Applies the config; `None` if it was not expected, or names more ranks than the session has.
+    fn configure(&mut self, config: SessionConfig, now: Instant, out: &mut Vec<Effect>) -> Option<()> {
+        let Role::Member(parent) = &mut self.role else { return None };
+        let leads = parent.on_config(&config)?.leads();
         (self.options, self.size, self.programs) = (config.options, config.size, config.programs);
         self.direct.secret = config.secret;
         self.input = config.input;
         if self.input {
             out.push(Effect::TakeInput);
         }
-        self.rank = Some(config.blocks.first()?.first);
-        (self.host, self.host_name) = (Some(config.host), config.name);
         self.next_heartbeat = now + self.heartbeat_interval();
-        if let MemberRole::Leader(host) = ticket.place {
-            self.leads = Some(host);
-            let own = Launch { host, attempt: ticket.attempt };
+        if let Some(own) = leads {
             self.dial(config.parent, own, config.dial, out);
             let ranks = config.blocks.iter().flat_map(|block| block.ranks().map(|rank| (rank, *block)));
             // The first rank is this process.
@@ -232,19 +148,18 @@ impl Node {
             return;
         }
         let Role::Member(parent) = &mut self.role else { return };
-        let JoinState::Joining(ticket) = parent.state else { return };
-        if self.children.locals().all(|(_, child)| child.is_up()) {
-            parent.state = JoinState::Joined(ticket);
-            if let MemberRole::Leader(host) = ticket.place {
-                self.reports.push(ChildMessage::Joined(host, ticket.attempt, LaunchTiming::default()));
-            }
+        if self.children.locals().all(|(_, child)| child.is_up())
+            && let Some(Launch { host, attempt }) = parent.on_joined().and_then(Identity::leads)
+        {
+            self.reports.push(ChildMessage::Joined(host, attempt, LaunchTiming::default()));
         }
     }
 
     /// A further member of this host has failed before the session was up: the host fails.
     pub(super) fn host_failed(&mut self, failure: Failure, now: Instant, out: &mut Vec<Effect>) {
         let Role::Member(parent) = &self.role else { return };
-        let Some((MemberRole::Leader(host), attempt)) = parent.role_and_attempt() else { return };
+        let leads = parent.identity().and_then(Identity::leads);
+        let Some(Launch { host, attempt }) = leads else { return };
         self.reports.push(ChildMessage::Failed(host, attempt, failure));
         self.send_reports(now, out);
         self.end(Ending { signal: TERMINATE, grace: self.options.rules.kill_grace }, now, out);
@@ -252,12 +167,12 @@ impl Node {
 
     /// Stops launching, gives up hosts that have not joined, and tells the children to do the same.
     pub(super) fn conclude(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
-        self.stage = SessionStage::LaunchStopped;
+        self.stage.stop_launching();
         self.abandon_queue(why, now);
         self.send_to_children(&ParentMessage::StopLaunching(why.clone()), out);
         self.end_those_before(Phase::Joining, why, now, out);
         let joined = match &self.role {
-            Role::Member(parent) => !matches!(parent.state, JoinState::Joining(_)),
+            Role::Member(parent) => !parent.is_joining(),
             Role::FrontEnd(_) => true,
         };
         if !joined {

@@ -13,7 +13,7 @@
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::{Effect, Event, LinkId, Node, Notice, Role, SessionStage};
+use super::{Effect, Event, LinkId, Node, Notice, Role};
 use crate::failure::Cause;
 use crate::machine::child::Child;
 use crate::machine::message::{ChildMessage, Ending, ParentMessage};
@@ -24,14 +24,12 @@ pub(super) const TERMINATE: i32 = 15;
 impl Node {
     /// Ends the session at and below this node. A second call can only shorten the time.
     pub(super) fn end(&mut self, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
-        if self.stage >= SessionStage::Ending {
-            return self.shorten_end(ending, now, out);
-        }
-        self.ends_by = now + ending.grace;
-        if self.stage < SessionStage::Up {
+        if self.stage.is_before_up() {
             self.close_host_table(now);
         }
-        self.stage = SessionStage::Ending;
+        if !self.stage.end(now + ending.grace) {
+            return self.shorten_end(ending, now, out);
+        }
         self.direct.forget_secret();
         for link in self.children.links(|_| true) {
             self.ask_to_end(link, ending, now, out);
@@ -41,10 +39,9 @@ impl Node {
 
     fn shorten_end(&mut self, ending: Ending, now: Instant, out: &mut Vec<Effect>) {
         let by = now + ending.grace;
-        if self.stage != SessionStage::Ending || by >= self.ends_by {
+        if !self.stage.shorten_end(by) {
             return;
         }
-        self.ends_by = by;
         for link in self.children.links(Child::is_up) {
             Self::send(link, Kind::Control, &ParentMessage::End(ending), out);
             let by = by + self.options.rules.kill_grace;
@@ -75,13 +72,12 @@ impl Node {
             return;
         }
         self.cut(LinkId::PARENT, out);
-        if self.stage == SessionStage::Over {
+        if self.stage.is_over() {
             return;
         }
         self.reports.clear();
         self.relay.discard();
-        let first = self.stage < SessionStage::Ending;
-        self.stage = SessionStage::Ending;
+        let first = self.stage.end(Instant::FAR_FUTURE);
         self.direct.forget_secret();
         for link in self.children.links(|_| true) {
             match self.children.get(link) {
@@ -124,8 +120,8 @@ impl Node {
 
     /// The user of a member detaches it.
     pub(super) fn detach(&mut self) {
-        if let Some(rank) = self.rank
-            && self.stage < SessionStage::Ending
+        if let Some(rank) = self.rank()
+            && !self.stage.has_begun_to_end()
             && !std::mem::replace(&mut self.detached, true)
         {
             self.reports.push(ChildMessage::Detached(rank));
@@ -159,7 +155,7 @@ impl Node {
     /// Reports to the parent, once, that no process depends on this node.
     pub(super) fn report_no_dependents(&mut self) {
         // An attached node that ends takes its subtree with it, and does not report.
-        let is_asked = self.stage == SessionStage::Up || self.stage == SessionStage::Ending && self.detached;
+        let is_asked = self.stage.is_up() || self.stage.is_ending() && self.detached;
         if !self.reported_no_dependents
             && is_asked
             && matches!(self.role, Role::Member(_))

@@ -17,7 +17,7 @@ use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::{Flags, Header, Kind};
 
-use super::{Child, Effect, LinkId, Node, Role, SessionStage};
+use super::{Child, Effect, LinkId, Node, Role};
 use crate::failure::Cause;
 use crate::machine::contract::{TreeBranch, TreeView};
 use crate::machine::message::{ChildMessage, Membership, ParentMessage};
@@ -97,7 +97,7 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        if let Some(me) = self.rank {
+        if let Some(me) = self.rank() {
             below.remove_all(&[me].into_iter().collect());
         }
         let mut branches = self.branches(&below, now, out);
@@ -111,16 +111,16 @@ impl Node {
             }
         }
         if let Role::Member(parent) = &mut self.role {
-            parent.in_tree = true;
+            parent.enter_tree();
         }
         self.routes = HostRoutes::default();
         out.push(Effect::SessionUp(TreeView {
-            me: self.rank,
+            me: self.rank(),
             size: self.size,
             absent,
             has_parent: !self.is_front(),
             top: top.unwrap_or(branches.len() != 1),
-            local: !self.is_front() && self.leads.is_none(),
+            local: !self.is_front() && self.leads().is_none(),
             branches,
             lost: below,
         }));
@@ -181,7 +181,7 @@ impl Node {
     /// Closes a link of the tree for the communication half.
     pub(super) fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let talks = match (&mut self.role, link) {
-            (Role::Member(parent), LinkId::PARENT) => std::mem::take(&mut parent.in_tree),
+            (Role::Member(parent), LinkId::PARENT) => parent.leave_tree(),
             _ => self.children.get_mut(link).is_some_and(Child::leave_tree),
         };
         if talks {
@@ -195,7 +195,7 @@ impl Node {
     /// [received](super::Event::Received) as usual.
     pub fn receive_buffer(&mut self, link: LinkId) -> Option<(&mut Vec<u8>, usize)> {
         match (&mut self.role, link) {
-            (Role::Member(parent), LinkId::PARENT) if parent.in_tree => parent.reader.receive_buffer(),
+            (Role::Member(parent), LinkId::PARENT) => parent.receive_buffer(),
             _ => self.children.get_mut(link)?.receive_buffer(),
         }
     }
@@ -203,7 +203,7 @@ impl Node {
     /// Whether bytes from the parent may still contain a secret.
     #[must_use]
     pub fn may_receive_secrets(&self) -> bool {
-        !self.was_up && self.stage < SessionStage::Up
+        self.stage.is_before_up()
     }
 }
 
@@ -235,6 +235,7 @@ mod tests {
     use super::*;
     use crate::machine::child::{ChildRole, tests as children};
     use crate::machine::message::HostSpec;
+    use crate::machine::parent_link::tests as parent_link;
 
     #[test]
     fn routes_are_kept_in_runs_and_the_latest_report_holds() {
@@ -283,7 +284,8 @@ mod tests {
     /// host 2.
     fn leader() -> Node {
         let mut node = Node::member(1, String::new(), 1);
-        (node.rank, node.leads, node.size) = (Some(Rank(0)), Some(HostIndex(0)), 10);
+        node.size = 10;
+        node.role = Role::Member(parent_link::leader(0, 0));
         for number in 1..=4 {
             let block = Block { first: Rank(2 * number - 1), count: 2, distribution: 0 };
             let (host, attempt, name) = (HostIndex(number), Attempt::default(), String::new());

@@ -19,7 +19,7 @@ use std::time::Duration;
 use libi_core::ids::HostIndex;
 use libi_core::time::Instant;
 
-use super::{Child, Effect, Node, Role, SessionStage};
+use super::{Child, Effect, Node, Role};
 use crate::failure::{Cause, LaunchTiming, Phase};
 use crate::machine::host_table::LaunchDecision;
 use crate::machine::message::{ParentMessage, Rules};
@@ -94,7 +94,7 @@ impl Node {
     /// At the front end: gives up the hosts that are open, if the launch has settled.
     pub(super) fn settle(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let Role::FrontEnd(front) = &mut self.role else { return };
-        let waits = self.stage == SessionStage::Launching && front.table.decide() == LaunchDecision::Wait;
+        let waits = self.stage.is_launching() && front.table.decide() == LaunchDecision::Wait;
         let enough = waits && front.table.has_enough();
         if front.settle.expires(front.table.changes(), enough, &self.options.rules, now) {
             self.give_up_open(&Cause::SettleElapsed, now, out);

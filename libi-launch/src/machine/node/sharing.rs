@@ -26,7 +26,7 @@ use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
 use super::front_end::FrontEndState;
-use super::{Effect, LinkId, Node, Role, SessionStage};
+use super::{Effect, LinkId, Node, Role};
 use crate::machine::message::{HostSpec, ParentMessage};
 
 /// How many hosts fit into one message.
@@ -167,10 +167,7 @@ impl Node {
     /// Gives waiting hosts to a child that is up, if this node has no resources and no launch is in
     /// flight that could take them.
     pub(super) fn hand_down(&mut self, out: &mut Vec<Effect>) {
-        if !self.health.is_out_of_resources()
-            || self.queue.in_flight() > 0
-            || self.stage != SessionStage::Launching
-        {
+        if !self.health.is_out_of_resources() || self.queue.in_flight() > 0 || !self.stage.is_launching() {
             return;
         }
         if let Some((link, child)) = self.child_for_overflow()

@@ -10,7 +10,7 @@ use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::{Effect, Node, Role, SessionStage};
+use super::{Effect, Node, Role};
 use crate::failure::Cause;
 use crate::machine::host_table::{HostState, Replacement};
 use crate::machine::message::{ChildMessage, ParentMessage};
@@ -34,9 +34,10 @@ impl Node {
         out: &mut Vec<Effect>,
     ) -> Option<ChildMessage> {
         let ChildMessage::Failed(host, attempt, failure) = report else { return None };
-        let (SessionStage::Launching, Role::FrontEnd(front)) = (self.stage, &mut self.role) else {
+        if !self.stage.is_launching() {
             return None;
-        };
+        }
+        let Role::FrontEnd(front) = &mut self.role else { return None };
         let (noted, known) = front.table.at(*host)?;
         let is_open = attempt >= noted && !matches!(known, HostState::Failed(_));
         // A host that was lost with its launcher, or found no resources, is not at fault; a spare
