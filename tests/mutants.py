@@ -26,26 +26,25 @@ C = S + "group/"
 # What is broken; in which file; what stands there; what is put there instead.
 MUTANTS = [
  ('skip the greet deadline', M + 'node/launching.rs',
-  '        self.deadlines.insert((by, link));\n'
-   '        out.push(Effect::Start',
-  '        out.push(Effect::Start'),
+  'let link = self.children.add(child, by);',
+  'let _ = by; let link = self.children.add(child, libi_core::time::Instant::FAR_FUTURE);'),
  ('forget to requeue what a lost child was given', M + 'node/launch_failures.rs',
-  '            if self.stage == SessionStage::Launching && self.may_be_lost(lost.attempt) {\n'
-   '                self.relaunch(lost, now, &failure);',
-  '            if self.stage == SessionStage::Launching && self.may_be_lost(lost.attempt) {\n'
-   '                let _ = (lost, &failure);'),
+  'if self.stage.is_launching() && self.may_be_lost(lost.attempt) {\n'
+   '    self.relaunch(lost, now, &failure);',
+  'if self.stage.is_launching() && self.may_be_lost(lost.attempt) {\n'
+   '    let _ = (lost, &failure);'),
  ('hand a share to a child and keep it', 'libi-core/src/plan/late.rs',
   'self.waiting.split_back(count)',
   'self.waiting.clone().split_back(count)'),
- ('believe any hello', M + 'node/children.rs','if hello.ticket != child.ticket {','if false {'),
+ ('believe any hello', M + 'node/children.rs', 'if hello.ticket != *child.ticket() {', 'if false {'),
  ('ignore a lost parent', M + 'node.rs',
   'Event::Closed(LinkId::PARENT) => self.parent_lost(now, out),',
   'Event::Closed(LinkId::PARENT) => {}'),
  ('no heartbeat check of children', M + 'node.rs',
-  'if now.since(child.last_heard) > self.options.rules.peer_timeout {',
+  'if child.silent_for(now) > self.options.rules.peer_timeout {',
   'if false {'),
  ('no heartbeat check of the parent', M + 'node.rs',
-  'if now.since(parent.last_heard) > self.options.rules.peer_timeout {',
+  'if parent.silent_for(now) > self.options.rules.peer_timeout {',
   'if false {'),
  ('leave a failed launch in flight', M + 'node/launch_failures.rs',
   'if self.queue.child_failed(launch, now, here).is_ok() {',
@@ -54,8 +53,8 @@ MUTANTS = [
   'let late = now >= front.verdicts_due();',
   'let late = false;'),
  ('report joined before local members are', M + 'node/parent.rs',
-  'if locals.all(super::Child::is_up) {',
-  'if true {'),
+  'if self.children.locals().all(|(_, child)| child.is_up())',
+  'if true'),
  ('what was lost is not said to be launched again', M + 'node/launch_failures.rs',
   'self.report_relaunch(Launch { attempt: next, ..lost }, Some(failure));',
   'let _ = (next, failure);'),
@@ -77,12 +76,12 @@ MUTANTS = [
   'let made = launch.attempt.failed.saturating_add(faults);',
   'let made = launch.attempt.failed;'),
  ('never force', M + 'node/child_end.rs',
-  '                    self.force(link, now + self.options.rules.kill_grace, out);\n'
-   '                }\n'
-   '                Some(ChildState::Starting)',
-  '                    self.set_deadline(link, now + self.options.rules.kill_grace);\n'
-   '                }\n'
-   '                Some(ChildState::Starting)'),
+  'self.force(link, now + self.options.rules.kill_grace, out);\n'
+   '}\n'
+   'ChildState::Starting if had_less',
+  'self.children.set_deadline(link, now + self.options.rules.kill_grace);\n'
+   '}\n'
+   'ChildState::Starting if had_less'),
  ('go too early', M + 'host_table.rs','} else if self.waiting == 0 {','} else if self.joined >= needed {'),
  ('a host given up below a lost leader is launched again', M + 'node/children.rs',
   'self.queue.remove_from_share(own, *host)',
@@ -91,8 +90,8 @@ MUTANTS = [
   'matches!(self.table.at(host), Some((_, HostState::Failed(_))))',
   'self.table.at(host).is_none()'),
  ('a node that ends gives up its share', M + 'node/parent.rs',
-  'if matches!(self.stage, SessionStage::LaunchStopped | SessionStage::Up) {',
-  'if self.stage != SessionStage::Launching {'),
+  'if !self.stage.is_launching() && !self.stage.has_begun_to_end() {',
+  'if !self.stage.is_launching() {'),
  ('repeat without waiting', M + 'node/launch_failures.rs',
   'Retry::After(back_off + back_off.mul_f64(more))',
   '{ let _ = more; Retry::After(self.options.rules.back_off) }'),
@@ -136,8 +135,8 @@ MUTANTS = [
   'Self::send(link, Kind::Control, &ParentMessage::Credit(owed), out);',
   'let _ = (link, owed);'),
  ('credit is granted twice', M + 'node/output.rs',
-  'credits.push((link, owed));',
-  'credits.push((link, owed * 2));'),
+  'ParentMessage::Credit(owed)',
+  'ParentMessage::Credit(owed * 2)'),
  ('credit is not waited for', M + 'output_relay.rs',
   'let length = split_point(&first.text, self.credit);',
   'let length = split_point(&first.text, CHUNK); self.credit = self.credit.max(length);'),
@@ -187,8 +186,8 @@ MUTANTS = [
   'self.send_to_children(&ParentMessage::Signal(signal), out);',
   ''),
  ('who ends with its host says that it is alone', M + 'node/session_end.rs',
-  'self.stage == SessionStage::Ending && self.detached;',
-  'self.stage == SessionStage::Ending;'),
+  'self.stage.is_ending() && self.detached;',
+  'self.stage.is_ending();'),
  ('nobody is at the top', M + 'node/session_up.rs','top.is_none() && branches.len() == 1','false'),
  ('everybody is told of all who are below his parent', M + 'node/session_up.rs',
   'Self::send_membership(branch.link, &absent, &branch.ranks,',
@@ -199,12 +198,10 @@ MUTANTS = [
  ('a link that is gone is not cut', M + 'node/session_up.rs',
   '            out.push(Effect::Cut(link));',
   '            let _ = (link, out);'),
- ('a link is cut twice', M + 'node/session_up.rs',
-  'talks.is_some_and(std::mem::take)',
-  'talks.is_some_and(|talks| *talks)'),
+ ('a link is cut twice', M + 'parent_link.rs', 'std::mem::take(&mut self.in_tree)', 'self.in_tree'),
  ('frames of a child are taken for news', M + 'node/children.rs',
-  'if child.in_tree && Self::is_session_data(header) =>',
-  'if child.in_tree && false =>'),
+  'if child.is_in_tree() && Self::is_session_data(header) =>',
+  'if child.is_in_tree() && false =>'),
  ('let hosts that hang fill the window', M + 'node/launching.rs',
   'Duration::from_secs(3)',
   'Duration::from_secs(3_000)'),
@@ -276,11 +273,11 @@ MUTANTS = [
   ''),
  ('a spare replaces a host when the launch has settled', M + 'node/spares.rs', ' | Cause::SettleElapsed', ''),
  ('who joins a session that was given up counts', M + 'node/front_end.rs',
-  '            if self.stage >= SessionStage::Ending\n'
-   '                && !self.was_up\n'
-   '                && matches!(report, ChildMessage::Joined(..))\n'
-   '            {',
-  '            if false {'),
+  'if self.stage.has_begun_to_end()\n'
+   '&& !self.stage.was_up()\n'
+   '&& matches!(report, ChildMessage::Joined(..))\n'
+   '{',
+  'if false {'),
  ('whoever did not join when the deadline passed stays', M + 'node/front_end.rs',
   '        self.end_those_before(Phase::Joined, &Cause::Cancelled, now, out);\n'
    '        self.session_up',
@@ -458,10 +455,10 @@ MUTANTS = [
 UNNOTICED = [
  # Only of one that is released and has fallen silent.
  ('who was released is killed when it is silent', M + 'node/child_end.rs',
-  '            if child.detached {\n'
-   '                // A detached',
-  '            if false {\n'
-   '                // A detached'),
+  'if child.is_detached() {\n'
+   '// A detached',
+  'if false {\n'
+   '// A detached'),
  # Only when the front end has given up waiting for what is on its way; a test of tree.rs notices.
  ('who is not awaited stays in the tree', M + 'node/session_up.rs',
   '            ranks.remove_all(&surplus);',
