@@ -58,9 +58,10 @@ pub mod talk;
 mod thread;
 
 pub use engine::addresses::own_addresses;
+pub use executor::Progress;
 pub use front::{
     Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd, HostReport, LaunchProgress,
-    LaunchReport, LinkCounts, OutputError, Progress, Session, Stage, are_this_machine, lay_out,
+    LaunchReport, LinkCounts, OutputError, Session, Stage, are_this_machine, lay_out,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
 pub use libi_core::cost::Cost;

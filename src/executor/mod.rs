@@ -58,6 +58,7 @@
 mod call_waiter;
 mod idle_timer;
 mod pending_calls;
+mod progress;
 mod ready_fd;
 mod run_guard;
 mod shared;
@@ -75,8 +76,8 @@ use std::time::{Duration, Instant as Clock};
 use libi_comm::{Call, CallId, CommError, Outcome};
 
 use crate::engine::sys::combine_readable;
-use crate::front::Progress;
 pub(crate) use call_waiter::CallWaiter;
+pub use progress::Progress;
 pub(crate) use ready_fd::ReadyFd;
 use run_guard::RunGuard;
 pub(crate) use shared::Shared;

@@ -10,8 +10,7 @@ use libi_comm::CallId;
 use super::idle_timer::IdleTimer;
 use super::pending_calls::PendingCalls;
 use super::thread::IDLE_TIMEOUT;
-use super::{CallResult, GroupId};
-use crate::front::Progress;
+use super::{CallResult, GroupId, Progress};
 
 /// Which thread may use the reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

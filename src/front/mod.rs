@@ -43,24 +43,12 @@ pub use this_machine::are_this_machine;
 use crate::engine::fd_budget::{FEWEST_FDS, explain, original_limit};
 use crate::engine::session_io::{SessionIo, inherited};
 use crate::engine::sys::is_main_thread;
+use crate::executor::Progress;
 use output_files::OutputFiles;
 use program::program;
 use runtime::{FrontCommand, FrontRuntime};
 use session::SessionStatus;
 use this_machine::resolve;
-
-/// How the runtime makes progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Progress {
-    /// A background thread of libi, in which all signals are blocked.
-    #[default]
-    Thread,
-    /// The caller drives the runtime: wait until [`FrontEnd::descriptor`] is readable or
-    /// [`FrontEnd::next_timeout`] has elapsed, then call [`FrontEnd::dispatch`]. Calls that wait
-    /// drive it as well. Use a thread that lives as long as the process, preferably the main
-    /// thread: otherwise processes that never join may survive when this process is killed.
-    Manual,
-}
 
 /// Why an operation of a front end failed.
 ///

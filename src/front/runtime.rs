@@ -13,14 +13,13 @@ use std::time::Duration;
 use libi_comm::Call;
 use libi_launch::machine::Event as Input;
 
-use super::Progress;
 use super::event::Event;
 use super::reactor::FrontReactor;
 use super::session::{SessionNumber, SessionStatus};
 use crate::engine::Engine;
 use crate::engine::session_io::SessionIo;
 use crate::engine::sys::duplicate;
-use crate::executor::{CallRequest, Executor, ReadyFd, Shared};
+use crate::executor::{CallRequest, Executor, Progress, ReadyFd, Shared};
 use crate::talk::{Pending, Reading};
 
 /// A command for the reactor.

@@ -22,7 +22,7 @@ use libi_launch::quote::DEATH_SIGNAL_ENV;
 use crate::engine::fd_budget::{FEWEST_FDS, explain};
 use crate::engine::session_io::{SessionIo, inherited_by_members};
 use crate::engine::sys::is_main_thread;
-use crate::front::Progress;
+use crate::executor::Progress;
 use runtime::{MemberRuntime, MemberStage};
 
 /// Options for joining a session.

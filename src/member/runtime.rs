@@ -22,8 +22,7 @@ use crate::engine::fd_sentinel::{FdSentinel, SentinelSlot, fds_were_closed};
 use crate::engine::session_io::SessionIo;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{duplicate, is_main_thread};
-use crate::executor::{CallRequest, Executor, Shared};
-use crate::front::Progress;
+use crate::executor::{CallRequest, Executor, Progress, Shared};
 use crate::talk::{Pending, Reading};
 
 /// The stage of a member.
