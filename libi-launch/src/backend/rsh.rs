@@ -56,7 +56,7 @@ const MAX_CHILDREN: usize = 250;
 /// How to call `rsh`.
 ///
 /// ```
-/// use libi_launch::backend::{Backend, Rsh};
+/// use libi_launch::backend::{Backend, LaunchMethod, Rsh};
 ///
 /// let backend = Backend::Rsh(Rsh { user: Some("batch".to_owned()), ..Rsh::redone() });
 /// assert!(backend.is_plaintext());
