@@ -122,7 +122,8 @@ impl Problem {
             Self::TimedOut(stage) => match stage {
                 LoginStage::Nothing => "does not answer before the timeout",
                 LoginStage::Connection => {
-                    "accepts the connection, but does not complete the key exchange before the timeout"
+                    "accepts the connection, but does not complete the key exchange before the \
+                     timeout"
                 }
                 LoginStage::Keys => "does not complete authentication before the timeout",
                 LoginStage::Login => {
@@ -143,33 +144,48 @@ impl Problem {
     /// What to do about it, with this host as the example.
     pub(super) fn hint(&self, host: &str, shell: &str) -> Option<String> {
         Some(match self {
-            Self::NotStarted => format!("is {shell} installed on this machine? name another program with --backend"),
+            Self::NotStarted => {
+                format!("is {shell} installed on this machine? name another program with --backend")
+            }
             Self::Login(error) if is_rsh(shell) => rsh_hint(*error, host, shell),
             Self::Login(error) => login_hint(*error, host),
             Self::Ended(ProcessEnd::Code(126 | 127)) => {
-                "a shell reports a missing command with this status: is the login shell a POSIX shell, and are \
-                 /bin/sh and env there?"
+                "a shell reports a missing command with this status: is the login shell a POSIX \
+                 shell, and are /bin/sh and env there?"
                     .to_owned()
             }
             Self::Ended(_) => format!("try it by hand: `{shell} {host} echo hello`"),
             Self::TimedOut(LoginStage::Nothing) => {
-                format!("is it up, and does a firewall block the connection? `ping {host}`; `{shell} -v {host}`")
+                format!(
+                    "is it up, and does a firewall block the connection? `ping {host}`; `{shell} \
+                     -v {host}`"
+                )
             }
-            Self::TimedOut(LoginStage::Connection) => "the host may be overloaded, or a firewall may drop large packets (MTU)".to_owned(),
+            Self::TimedOut(LoginStage::Connection) => {
+                "the host may be overloaded, or a firewall may drop large packets (MTU)".to_owned()
+            }
             Self::TimedOut(LoginStage::Keys) => {
-                "possible reasons: a directory service that does not answer there, a hardware key that waits for a \
-                 touch, an agent that hangs (`ssh-add -l`)"
+                "possible reasons: a directory service that does not answer there, a hardware key \
+                 that waits for a touch, an agent that hangs (`ssh-add -l`)"
                     .to_owned()
             }
             Self::TimedOut(_) => {
-                "possible reasons: a home directory that hangs, or a profile that waits for input; check ~/.bashrc \
-                 there"
+                "possible reasons: a home directory that hangs, or a profile that waits for input; \
+                 check ~/.bashrc there"
                     .to_owned()
             }
-            Self::InputLost => "does its profile read standard input, or does the ssh configuration set StdinNull?".to_owned(),
-            Self::ConnectionLost => format!("check the server's log there; try `{shell} {host} echo hello`"),
-            Self::Terminal => "remove `RequestTTY force` from the ssh configuration, or the option -tt".to_owned(),
-            Self::Program(_) => "a path without a leading / is relative to the home directory there".to_owned(),
+            Self::InputLost => "does its profile read standard input, or does the ssh configuration set \
+                 StdinNull?"
+                .to_owned(),
+            Self::ConnectionLost => {
+                format!("check the server's log there; try `{shell} {host} echo hello`")
+            }
+            Self::Terminal => {
+                "remove `RequestTTY force` from the ssh configuration, or the option -tt".to_owned()
+            }
+            Self::Program(_) => {
+                "a path without a leading / is relative to the home directory there".to_owned()
+            }
             Self::Interrupted => return None,
         })
     }
@@ -205,14 +221,19 @@ fn rsh_hint(error: LoginError, host: &str, shell: &str) -> String {
             "does an rsh server listen at this port? a port is written host:port:count".to_owned()
         }
         LoginError::ClosedBeforeLogin => {
-            "the server's log has the reason: the server must be able to connect back to ports from 512 on, and inetd \
-             limits connections per minute"
+            "the server's log has the reason: the server must be able to connect back to ports \
+             from 512 on, and inetd limits connections per minute"
                 .to_owned()
         }
         LoginError::Denied => {
-            format!("`{shell} {host} true` has to work: name this host and user in .rhosts or hosts.equiv there")
+            format!(
+                "`{shell} {host} true` has to work: name this host and user in .rhosts or \
+                 hosts.equiv there"
+            )
         }
-        LoginError::BadOptions => "see `man rsh` for its options; only rsh-redone's supports ports".to_owned(),
+        LoginError::BadOptions => {
+            "see `man rsh` for its options; only rsh-redone's supports ports".to_owned()
+        }
         error => login_hint(error, host),
     }
 }
@@ -220,28 +241,39 @@ fn rsh_hint(error: LoginError, host: &str, shell: &str) -> String {
 fn login_hint(error: LoginError, host: &str) -> String {
     match error {
         LoginError::BadOptions => format!("`ssh -G {host}` shows the effective configuration"),
-        LoginError::NameUnknown => format!("check the name: `getent hosts {host}`, or HostName in ~/.ssh/config"),
+        LoginError::NameUnknown => {
+            format!("check the name: `getent hosts {host}`, or HostName in ~/.ssh/config")
+        }
         LoginError::NoRoute => format!("is the network up on both sides? `ip route get {host}`"),
-        LoginError::TimedOut => format!("is it up, and does a firewall block the connection? `ping {host}`"),
+        LoginError::TimedOut => {
+            format!("is it up, and does a firewall block the connection? `ping {host}`")
+        }
         LoginError::ConnectionRefused => {
-            "does sshd listen at this port? write the port as host:port:count, or set it in ~/.ssh/config"
+            "does sshd listen at this port? write the port as host:port:count, or set it in \
+             ~/.ssh/config"
                 .to_owned()
         }
-        LoginError::NoBanner => "is it an ssh server that listens there? the host may also be overloaded".to_owned(),
+        LoginError::NoBanner => {
+            "is it an ssh server that listens there? the host may also be overloaded".to_owned()
+        }
         LoginError::ClosedBeforeLogin => {
-            "the server limits concurrent logins or denies this machine: try --at-once 1; raise MaxStartups in its \
-             sshd_config"
+            "the server limits concurrent logins or denies this machine: try --at-once 1; raise \
+             MaxStartups in its sshd_config"
                 .to_owned()
         }
         LoginError::NoCommonAlgorithm => {
-            format!("`ssh -Q kex` lists the client's algorithms; `ssh -G {host}` those that are allowed")
+            format!(
+                "`ssh -Q kex` lists the client's algorithms; `ssh -G {host}` those that are \
+                 allowed"
+            )
         }
         LoginError::HostKeyUnknown => {
             format!("compare the key, then add it: `ssh-keyscan {host} >> ~/.ssh/known_hosts`")
         }
         LoginError::HostKeyChanged => {
             format!(
-                "was the host reinstalled? if not, this may be an attack; `ssh-keygen -R {host}` removes the old key"
+                "was the host reinstalled? if not, this may be an attack; `ssh-keygen -R {host}` \
+                 removes the old key"
             )
         }
         LoginError::TooManyKeys => {
@@ -249,7 +281,8 @@ fn login_hint(error: LoginError, host: &str) -> String {
         }
         LoginError::Denied => {
             format!(
-                "`ssh-add -l` lists the keys that are offered; `ssh-copy-id {host}` installs one; passwords are not used"
+                "`ssh-add -l` lists the keys that are offered; `ssh-copy-id {host}` installs one; \
+                 passwords are not used"
             )
         }
     }
