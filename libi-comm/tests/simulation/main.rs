@@ -1,7 +1,7 @@
 //! Whole sessions in virtual time: the groups of all their processes, with random faults, and what
 //! must hold all the same.
 //!
-//! `LIBI_SEEDS=17` replays one seed, and `LIBI_SEEDS=0..10000` runs many. Otherwise 300 seeds are
+//! `LIBI_SEEDS=17` replays one seed, and `LIBI_SEEDS=0..10000` runs many. Otherwise 200 seeds are
 //! run from `LIBI_SEED_BASE` on, which is 0 unless it is set.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,7 +26,7 @@ use world::Cluster;
 const FOUND: [u64; 3] = [131, 764, 11_473];
 
 fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + 300 };
+    let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + 200 };
     match text.split_once("..") {
         Some((first, end)) => first.parse().unwrap()..end.parse().unwrap(),
         None => {

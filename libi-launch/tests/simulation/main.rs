@@ -52,8 +52,9 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 
 /// Seeds that have found defects since the launch may settle: an estimate that took answers of a
 /// narrow window for a queue; and in the checks, a blocked launcher whose failures were taken for
-/// those of its hosts, and a deadline of which launchers 30 levels deep hear late.
-const FOUND_WITH_SETTLE: [u64; 3] = [10_171, 15_114, 26_047];
+/// those of its hosts, a deadline of which launchers 30 levels deep hear late, and starts that the
+/// system had refused and that took resources for ever.
+const FOUND_WITH_SETTLE: [u64; 4] = [10_171, 15_114, 26_047, 61_717];
 
 #[test]
 fn every_launch_ends_with_a_true_verdict_and_leaves_no_process() {

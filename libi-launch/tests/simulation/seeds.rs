@@ -1,6 +1,6 @@
 //! Which scenarios a test runs, and how it reports those that fail.
 //!
-//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many. Otherwise 300 seeds are run
+//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many. Otherwise 200 seeds are run
 //! from `LIBI_SEED_BASE` on, which is 0 unless it is set.
 
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::scenario::Scenario;
 
 /// How many seeds are run by default.
-const DEFAULT_COUNT: u64 = 300;
+const DEFAULT_COUNT: u64 = 200;
 /// After this many failures, no further seed is run.
 const MAX_FAILURES: usize = 50;
 

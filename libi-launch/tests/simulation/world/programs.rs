@@ -43,12 +43,13 @@ impl Cluster {
             self.starts.push(Start { at: agenda.now(), by, depth, host, attempt, name });
         }
         self.fates.insert((place, attempt), fate);
-        self.process(from).children.insert(link, None);
         let now = agenda.now();
         if fate == Fate::NotStarted {
+            // It takes no resources of the launcher.
             agenda.tell(now, from, Event::NotStarted(link, "Too many open files".to_owned()));
             return;
         }
+        self.process(from).children.insert(link, None);
         let (seq, rem, turns) = match request {
             StartRequest::Host(..) => {
                 let (seq, rem) = self.scenario.costs(&mut self.rng);
