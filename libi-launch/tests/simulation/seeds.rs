@@ -1,7 +1,8 @@
 //! Which scenarios a test runs, and how it reports those that fail.
 //!
-//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many. Otherwise 200 seeds are run
-//! from `LIBI_SEED_BASE` on, which is 0 unless it is set.
+//! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many. Otherwise `LIBI_SEED_COUNT`
+//! seeds, by default 200, are run from `LIBI_SEED_BASE` on, by default 0. Tests of special cases run
+//! a tenth of a larger count.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,12 +11,23 @@ use crate::scenario::Scenario;
 
 /// How many seeds are run by default.
 const DEFAULT_COUNT: u64 = 200;
+/// The test of all scenarios is divided into so many tests, which run at the same time.
+pub(crate) const PARTS: u64 = 4;
 /// After this many failures, no further seed is run.
 const MAX_FAILURES: usize = 50;
 
-/// The seeds to run.
+/// The seeds of one part of the test of all scenarios.
+pub(crate) fn seeds_of_part(part: u64) -> impl Iterator<Item = u64> {
+    range(count()).filter(move |seed| seed % PARTS == part)
+}
+
+/// The seeds of a special case.
 pub(crate) fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + DEFAULT_COUNT };
+    range(DEFAULT_COUNT.max(count() / 10))
+}
+
+fn range(count: u64) -> Range<u64> {
+    let Ok(text) = std::env::var("LIBI_SEEDS") else { return base()..base() + count };
     match text.split_once("..") {
         Some((first, end)) => first.parse().unwrap()..end.parse().unwrap(),
         None => {
@@ -23,6 +35,10 @@ pub(crate) fn seeds() -> Range<u64> {
             seed..seed + 1
         }
     }
+}
+
+fn count() -> u64 {
+    std::env::var("LIBI_SEED_COUNT").map_or(DEFAULT_COUNT, |count| count.parse().unwrap())
 }
 
 fn base() -> u64 {
