@@ -53,8 +53,9 @@ const FOUND_WITH_BLOCKED_LAUNCHERS: [u64; 1] = [684];
 /// Seeds that have found defects since the launch may settle: an estimate that took answers of a
 /// narrow window for a queue; and in the checks, a blocked launcher whose failures were taken for
 /// those of its hosts, a deadline of which launchers 30 levels deep hear late, and starts that the
-/// system had refused and that took resources for ever.
-const FOUND_WITH_SETTLE: [u64; 4] = [10_171, 15_114, 26_047, 61_717];
+/// system had refused and that took resources for ever, and messages that were still on their way
+/// through 700 levels; and failures at a launcher that was in doubt when the session went up.
+const FOUND_WITH_SETTLE: [u64; 6] = [10_171, 15_114, 26_047, 61_717, 5_007_556, 50_200_510_576];
 
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
@@ -203,6 +204,13 @@ fn check_places(scenario: &Scenario, sim: &Sim<Cluster>, known: &[&HostState]) -
     let settled = sim.world.last_fault + rules.peer_timeout * 3 + rules.kill_grace * 8;
     let breaks = sim.world.last_fault > Instant::ZERO;
     if (scenario.has_faults() || breaks) && sim.agenda.now() < settled {
+        return Ok(());
+    }
+    // Launchers with few resources make trees of hundreds of levels, through which a verdict travels
+    // down, and what it changes up again.
+    let deepest = sim.world.starts.iter().map(|start| start.depth).max().unwrap_or(0);
+    let up = sim.world.notices.iter().find(|(_, notice)| *notice == Notice::Up).map(|(at, _)| *at);
+    if up.is_some_and(|up| sim.agenda.now() < up + scenario.latency * (2 * deepest)) {
         return Ok(());
     }
     let mut places: BTreeMap<MemberRole, u32> = BTreeMap::new();
