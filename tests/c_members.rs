@@ -144,9 +144,9 @@ const MODES: [&[&str]; 14] = [
     &["forked-after"],
 ];
 
-/// All that members do and end well, for what watches their memory. Nobody hears how those end that
-/// are released and live on, and some modes are about ends that leave everything as it is: in a
-/// function that the library has called, and of one of two in a place.
+/// All that members do and end well, for what watches their memory. The front end does not hear how
+/// those end that are released and live on, and some modes are about ends that leave everything as it
+/// is: in a function that the library has called, and of one of two in a place.
 fn everything(way: &Way, modes: &[&[&str]]) {
     modes.iter().for_each(|words| way.all_do(words));
     by_hand(way);

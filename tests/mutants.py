@@ -493,7 +493,7 @@ class NotAProgram(Exception):
 
 def noticed(tree, target, check):
     """How a check notices what was done to a tree, if it does."""
-    name, what, seeds, patience = check
+    name, what, seeds, timeout = check
     environment = dict(os.environ, CARGO_TARGET_DIR=target, CARGO_INCREMENTAL="1")
     environment.pop("LIBI_SEEDS", None)
     if seeds:
@@ -508,7 +508,7 @@ def noticed(tree, target, check):
         command + what, cwd=tree, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        fails = run.wait(timeout=patience) != 0
+        fails = run.wait(timeout=timeout) != 0
         return f"{name}, {time.monotonic() - begun:.0f} s" if fails else None
     except subprocess.TimeoutExpired:
         os.killpg(run.pid, signal.SIGKILL)

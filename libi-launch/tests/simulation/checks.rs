@@ -247,7 +247,11 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Lost(..) | Notice::Exited(..)));
     // A failure at a launcher in doubt stands if the session goes up before that is decided.
     let settled = |host: &HostState| matches!(host, HostState::Failed(f) if f.cause == Cause::SettleElapsed);
-    let doubts_are_open = scenario.blocked_launchers.is_some() && known.iter().any(|host| settled(host));
+    let is_settled = known.iter().any(|host| settled(host));
+    let is_blocked = |launcher: HostIndex| {
+        let name = world.starts.iter().rev().find(|start| start.host == launcher).map(|start| &start.name);
+        name.is_some_and(|name| scenario.blocked_fate(name).is_some())
+    };
     let spares_left = front.replaced().len() < scenario.spares as usize;
     for (host, known) in (0..).map(HostIndex).zip(&known) {
         let HostState::Failed(failure) = known else { continue };
@@ -275,7 +279,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             Trouble::Nothing | Trouble::RefuseOnce(_) => false,
         } || scenario.is_crowded() && failure.is_out_of_resources()
             || failure.cause == Cause::SettleElapsed
-            || doubts_are_open && failure.timing.launcher.is_some();
+            || is_settled && failure.timing.launcher.is_some_and(is_blocked);
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));
         }
