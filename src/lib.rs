@@ -11,7 +11,7 @@
 //! | to find out | look at |
 //! |---|---|
 //! | how to launch, what may fail, how a session ends | [`FrontEnd`], [`Session`], [`Event`] |
-//! | how hosts are reached: ssh and its options, rsh, others | [`Backend`], [`Ssh`], [`Rsh`], [`Shell`], [`libi_launch::backend`] |
+//! | how hosts are reached | [`Backend`], [`Ssh`], [`Rsh`], [`Shell`], [`libi_launch::backend`] |
 //! | what a started program has to do | [`Member`] |
 //! | collective operations, messages, keys | [`talk`], [`Pending`], [`CommError`] |
 //! | how hosts are written | [`hosts`] |
@@ -39,7 +39,7 @@
 //!
 //! | target | debug | info | warn |
 //! |---|---|---|---|
-//! | `libi::launch` | each state that a host enters: attempt, launcher, time, cause | the outcome of a launch | a launch in the clear |
+//! | `libi::launch` | each state that a host enters | the outcome of a launch | a launch in the clear |
 //! | `libi::link` | each host whose direct link is decided | | |
 //! | `libi::session` | each member that ends or detaches | lost hosts, failures to write output, the end | |
 //!

@@ -2,7 +2,7 @@
 //!
 //! | module | functions |
 //! |---|---|
-//! | [`collectives`] | collective operations: barrier, fence, broadcast, gather, scatter, allgather, alltoall, ring |
+//! | [`collectives`] | barrier, fence, broadcast, gather, scatter, allgather, alltoall, ring |
 //! | [`front_calls`] | broadcast from the front end, gather to it |
 //! | [`into`] | broadcast, gather, scatter and allgather into the caller's memory |
 //! | [`reduce`], [`reduce_by`] | reductions by the library's operations, and by functions of the program |

@@ -25,9 +25,9 @@
 //!
 //! | failure | result |
 //! |---|---|
-//! | members call different operations, or name different roots | [`CommError::Mismatch`] at all of them, naming two |
+//! | calls or roots differ between members | [`CommError::Mismatch`] at all, naming two |
 //! | a member that is needed is lost | [`CommError::PeerLost`] at all members that need it, naming it |
-//! | a member's wait times out, or it cancels | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at all others that had not completed |
+//! | a wait times out, or is cancelled | [`CommError::TimedOut`] there, [`CommError::Cancelled`] at others |
 //! | the session ends | [`CommError::Ended`] |
 //!
 //! After a mismatch, a timeout or a cancellation the next collective operation works again: all

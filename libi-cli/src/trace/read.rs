@@ -257,7 +257,8 @@ mod tests {
             let at = at.index(json.len());
             let cut: String = json[..at].iter().collect();
             prop_assert!(super::timeline(&cut).is_err(), "a truncated file is rejected");
-            let changed: String = cut.chars().chain(with.chars()).chain(json[at + 1..].iter().copied()).collect();
+            let rest = json[at + 1..].iter().copied();
+            let changed: String = cut.chars().chain(with.chars()).chain(rest).collect();
             if let Ok(timeline) = super::timeline(&changed) {
                 let _ = (timeline.svg(), libi_trace::Summary::new(&timeline));
             }

@@ -2,8 +2,8 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | [`Open`](Stage::Open) | this member and all branches have called | `Entered`, and the parent is told; at the top `Done` |
-//! | [`Entered`](Stage::Entered) | the parent says that all members have called | `Done`, and the branches are told |
+//! | [`Open`](Stage::Open) | this member and all branches have called | `Entered`, parent told; at the top `Done` |
+//! | [`Entered`](Stage::Entered) | the parent says that all have called | `Done`, branches told |
 //! | [`Done`](Stage::Done) | this member's result is reported, and nothing is left to send | over: removed |
 //!
 //! Data pass in every state. The result of this member is reported in `Done`, once its data have

@@ -5,7 +5,7 @@
 //! | `Starting` | `AwaitHello` | | | `Ending` |
 //! | `AwaitHello` | | `Up` | | `Ending` |
 //! | `Up` | | | `Up`, joined | `Ending` |
-//! | `Ending` | | | | gone: the process has exited and its link is closed, or `kill_grace` has passed twice, around SIGKILL |
+//! | `Ending` | | | | gone: exited and link closed, or twice `kill_grace` passed around SIGKILL |
 //!
 //! An event without an entry violates the protocol (see `node/children.rs`). What only a child that
 //! has said hello can have or do is a part of the stage `Up`. A child that ends keeps the stage that

@@ -1,6 +1,6 @@
 //! The stage of a session, as one node knows it.
 //!
-//! | stage | launching has to stop | the session is up | its end begins | the parent is lost | the last child is gone |
+//! | stage | launching stops | session is up | end begins | parent lost | last child gone |
 //! |---|---|---|---|---|---|
 //! | launching | launch stopped | up | ending | ending | |
 //! | launch stopped | | up | ending | ending | |

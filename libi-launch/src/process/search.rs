@@ -46,7 +46,8 @@ pub(super) fn find(
         Some(file) => Err(StartError::Refused { step: StartStep::Exec(file), errno: Errno(libc::EACCES) }),
         None => Err(StartError::NotFound {
             program: program.clone(),
-            path: OsBytes::new(path).unwrap_or_default(), // holds no NUL: it comes from an OsBytes or is the default
+            // Holds no NUL: it comes from an `OsBytes` or is the default.
+            path: OsBytes::new(path).unwrap_or_default(),
         }),
     }
 }

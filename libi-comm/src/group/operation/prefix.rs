@@ -7,7 +7,7 @@
 //! | direction | values on a link |
 //! |---|---|
 //! | up | for each run below: the combined values of its members |
-//! | down | for each run below that does not begin at position 0: the combined values of all members before it |
+//! | down | for each run below that begins after position 0: the combined values before it |
 //!
 //! A process divides its runs into its own value and the runs of its branches, and combines them in
 //! order: what has been combined before a run of a branch goes down to that branch. The front end
