@@ -5,12 +5,12 @@ use std::fmt;
 use bytes::Bytes;
 use libi_core::ids::{LinkId, Rank};
 use libi_core::ranks::Ranks;
+use libi_core::topology::Topology;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommError;
 use crate::memory::SealedRegion;
 use crate::reduce::Reducer;
-use crate::topology::Topology;
 
 /// The number of a call, chosen by its caller. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 //! # Members and tree
 //! The members of a group are those that were up when the session was declared up. They are
 //! connected as they were launched: each process has a link to its parent and one to each of its
-//! children. The front end is the root of the launch tree. The [topology](crate::topology) says
+//! children. The front end is the root of the launch tree. The [topology](libi_core::topology) says
 //! where the members' tree has its *top*. This is mostly the master, and then the front end only
 //! exchanges messages and uses keys.
 //!
@@ -96,6 +96,7 @@ use libi_core::ids::{LinkId, Rank};
 use libi_core::machine::Machine;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
+use libi_core::topology::{Branch, Topology};
 
 use self::collective::Collective;
 use self::context::CallContext;
@@ -103,7 +104,11 @@ use crate::contract::{Address, Call, CallId, Effect, Event};
 use crate::error::CommError;
 use crate::memory::SharedMemory;
 use crate::message::Message;
-use crate::topology::{Hop, Routes, Topology};
+use crate::routes::{Hop, Routes};
+
+/// The link of members that were lost before the session was up. It does not exist, and is cut
+/// before the first call.
+const LOST_LINK: LinkId = LinkId(u32::MAX);
 
 /// What a group knows of the session: this process, the tree, and the lost members.
 #[derive(Debug, Default)]
@@ -117,7 +122,11 @@ pub(crate) struct GroupView {
 }
 
 impl GroupView {
-    fn new(topology: Topology) -> Self {
+    fn new(mut topology: Topology) -> Self {
+        let ranks = std::mem::take(&mut topology.lost);
+        if !ranks.is_empty() {
+            topology.branches.push(Branch { link: LOST_LINK, ranks, local: false });
+        }
         let routes = Routes::new(&topology);
         Self { topology, routes, ..Self::default() }
     }
@@ -229,6 +238,7 @@ impl Group {
                 self.is_up = true;
                 self.view = GroupView::new(topology);
                 self.collective.up(&self.view);
+                self.cut(LOST_LINK, out);
                 for event in std::mem::take(&mut self.early_events) {
                     match event {
                         Event::Call(id, call) => self.early_call(id, call, out),

@@ -11,7 +11,7 @@
 //! | how an operation proceeds; what a mismatch, a loss or a timeout does | [`group`] |
 //! | calls, outcomes, events, effects | [`contract`] |
 //! | errors | [`error`] |
-//! | which ranks are behind which link | [`topology`] |
+//! | which ranks are behind which link | [`Topology`], `routes` |
 //! | what is sent over links | [`message`], [`piece`] |
 //! | how values are combined in the tree | [`reduce`] |
 //! | memory shared by the members of a host | [`memory`] |
@@ -27,11 +27,11 @@ pub mod memory;
 pub mod message;
 pub mod piece;
 pub mod reduce;
-pub mod topology;
+mod routes;
 
 pub use bytes::Bytes;
 pub use contract::{Address, Call, CallId, Effect, Event, Frame, KeyScope, Outcome, RingPosition};
 pub use error::CommError;
 pub use group::Group;
+pub use libi_core::topology::{Branch, Topology};
 pub use reduce::{Op, Reducer};
-pub use topology::{Branch, Topology};

@@ -22,7 +22,7 @@
 //! 5. Protocols are state machines: [`machine`] defines their interface, [`sim`] runs whole
 //!    launches of them in virtual time from a seed, with costs that vary, slow hosts and dead
 //!    hosts.
-//! 6. State machines exchange frames: [`wire`]. Where a stranger could listen or connect, both ends
+//! 6. State machines exchange frames over the links of a tree: [`wire`], [`topology`]. Where a stranger could listen or connect, both ends
 //!    of a link first prove that they hold the same ticket, and encrypt what follows: [`secure`].
 //!
 //! How long each phase of a launch took, beside the prediction, is drawn by the crate `libi-trace`.
@@ -72,4 +72,5 @@ pub mod sim;
 #[cfg(test)]
 mod testing;
 pub mod time;
+pub mod topology;
 pub mod wire;

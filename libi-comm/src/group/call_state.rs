@@ -28,7 +28,7 @@ use crate::error::CommError;
 use crate::memory::{REGION_MIN, SealedRegion, SharedMemory};
 use crate::message::CallSignature;
 use crate::piece::{ALL, Item, Piece};
-use crate::topology::Hop;
+use crate::routes::Hop;
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

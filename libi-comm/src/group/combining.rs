@@ -18,7 +18,7 @@ use crate::error::CommError;
 use crate::message::{CallSignature, Length};
 use crate::piece::{Item, Piece};
 use crate::reduce::Reducer;
-use crate::topology::Hop;
+use crate::routes::Hop;
 
 /// How many bytes of an array are combined at a time.
 pub(crate) const SEGMENT: u64 = 64 << 10;

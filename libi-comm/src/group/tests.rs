@@ -257,6 +257,29 @@ fn a_lost_member_is_named_in_current_and_later_calls() {
 }
 
 #[test]
+fn ranks_lost_on_the_way_up_are_missing_in_the_first_call() {
+    let mut group = Group::new();
+    let mut out = Vec::new();
+    let barrier = CallId(1);
+    group.on(Event::Call(barrier, Call::Barrier), Instant::ZERO, &mut out);
+    let lost: Ranks = [1, 2].map(Rank).into_iter().collect();
+    let link = LinkId(1);
+    let branch = Branch { link, ranks: [Rank(3)].into_iter().collect(), local: false };
+    let (me, size) = (Some(Rank(0)), 4);
+    let branches = vec![branch];
+    let topology = Topology { me, size, top: true, branches, lost: lost.clone(), ..Topology::default() };
+    group.on(Event::Up(topology), Instant::ZERO, &mut out);
+    let finished = out.iter().find_map(|effect| match effect {
+        Effect::Finish(id, result) if *id == barrier => Some(result.clone()),
+        _ => None,
+    });
+    assert_eq!(finished, Some(Err(CommError::PeerLost { ranks: lost.clone() })));
+    assert!(out.iter().any(|effect| matches!(effect, Effect::Lost(ranks) if *ranks == lost)));
+    let told: Vec<_> = out.iter().filter(|effect| matches!(effect, Effect::Send(..))).collect();
+    assert!(matches!(told[..], [Effect::Send(to, _)] if *to == link), "{told:?}");
+}
+
+#[test]
 fn data_sent_before_a_loss_still_complete_their_call() {
     let mut cluster = Cluster::new(3, 5, |rank| rank - 1);
     let call = |who: usize| Call::Gather { root: Rank(0), data: bytes(who, 100), equal: true };

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 pub use libi_core::ids::LinkId;
 use libi_core::ids::{HostIndex, Rank};
-use libi_core::ranks::Ranks;
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
+use libi_core::topology::Topology;
 
 use super::message::{Ending, HostSpec, Program};
 use super::node::CarriedSecret;
@@ -111,7 +111,7 @@ pub enum Effect {
     /// Receive from the direct connection from now on.
     ReceiveDirect(LinkId),
     /// To the communication half: the session is up, with this tree.
-    SessionUp(TreeView),
+    SessionUp(Topology),
     /// To the communication half: this frame has arrived on a link of the tree.
     Deliver(LinkId, Vec<u8>),
     /// To the communication half: this link of the tree is closed in both directions.
@@ -148,39 +148,6 @@ pub enum Notice {
     End(Ending),
     /// The node and everything it has started have ended. A member's process exits now.
     Over,
-}
-
-/// The members of a session and the links to them, as one node knows them when the session comes
-/// up.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TreeView {
-    /// The rank of this process; `None` in the front end.
-    pub me: Option<Rank>,
-    /// The number of ranks of the session, including ranks that did not come up.
-    pub size: u32,
-    /// The ranks that did not come up.
-    pub absent: Ranks,
-    /// Whether this node has a parent.
-    pub has_parent: bool,
-    /// Whether this is the lowest node with all present members at or below it.
-    pub top: bool,
-    /// Whether this process is a further member of its host, and its host's leader is its parent.
-    pub local: bool,
-    /// The children, in the order of the lowest rank of each branch.
-    pub branches: Vec<TreeBranch>,
-    /// Ranks that the parent expects below this node, but which have already failed.
-    pub lost: Ranks,
-}
-
-/// A child in the tree, with all ranks below it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TreeBranch {
-    /// The link to the child.
-    pub link: LinkId,
-    /// The ranks of the child and of all nodes below it.
-    pub ranks: Ranks,
-    /// Whether the child is a further member of this host, which has no node below it.
-    pub local: bool,
 }
 
 /// A session that a front end launches.

@@ -97,7 +97,7 @@ mod session_stage;
 #[cfg(test)]
 mod tests;
 
-pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest, TreeBranch, TreeView};
+pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
 pub use host_table::{HostState, Policy, Replacement};
 pub use message::{
     ChildMessage, Ending, HostSpec, Membership, ParentMessage, Program, Rules, SessionConfig, Spare,

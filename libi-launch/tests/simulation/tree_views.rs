@@ -9,8 +9,9 @@ use libi_core::join::MemberRole;
 use libi_core::ranks::Ranks;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
+use libi_core::topology::Topology;
 use libi_core::wire::{Flags, Header, Kind, Limits};
-use libi_launch::machine::{HostState, LinkId, Node, TreeView};
+use libi_launch::machine::{HostState, LinkId, Node};
 
 use crate::scenario::{Scenario, Trouble};
 use crate::world::{Cluster, FRONT};
@@ -21,7 +22,7 @@ const ANSWERS: u32 = 4;
 /// The tree views of a session, and the frames on their links.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
-    known: BTreeMap<Id, TreeView>,
+    known: BTreeMap<Id, Topology>,
     /// How many frames were sent and received at each end of a link.
     sent: BTreeMap<(Id, LinkId), u32>,
     received: BTreeMap<(Id, LinkId), u32>,
@@ -31,7 +32,7 @@ pub(crate) struct Trees {
 
 impl Cluster {
     /// A node gives its tree view to its communication half.
-    pub(crate) fn on_session_up(&mut self, id: Id, tree: TreeView, agenda: &mut Agenda<Self>) {
+    pub(crate) fn on_session_up(&mut self, id: Id, tree: Topology, agenda: &mut Agenda<Self>) {
         if let Err(wrong) = self.check_tree(id, &tree, agenda) {
             self.trees.wrong.get_or_insert(format!("{id:?}: {wrong}: {tree:?}"));
         }
@@ -90,7 +91,7 @@ impl Cluster {
         }
     }
 
-    fn check_tree(&self, id: Id, tree: &TreeView, agenda: &Agenda<Self>) -> Result<(), String> {
+    fn check_tree(&self, id: Id, tree: &Topology, agenda: &Agenda<Self>) -> Result<(), String> {
         let scenario = &self.scenario;
         let process = &self.processes[id.0 as usize];
         let leader = |host: u32| Rank(host * scenario.members);

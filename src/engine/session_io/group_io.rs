@@ -1,47 +1,19 @@
 //! The communication half of a node: its group, calls of the program, frames.
 
-use libi_comm::{Branch, Call, CallId, Effect, Event, Topology};
+use libi_comm::{Call, CallId, Effect, Event};
 use libi_core::ids::LinkId;
 use libi_core::machine::Machine;
-use libi_launch::machine::TreeView;
+use libi_core::topology::Topology;
 
 use super::SessionIo;
 use crate::engine::Turn;
 use crate::engine::memory::borrow;
 
-/// The link of members that were lost before the session was up. It does not exist and is cut at
-/// once.
-const LOST_LINK: LinkId = LinkId(u32::MAX);
-
-/// The tree as the group sees it.
-fn topology(tree: TreeView) -> Topology {
-    let branch = |branch: libi_launch::machine::TreeBranch| Branch {
-        link: branch.link,
-        ranks: branch.ranks,
-        local: branch.local,
-    };
-    let lost = Some(tree.lost).filter(|lost| !lost.is_empty());
-    let lost = lost.map(|ranks| Branch { link: LOST_LINK, ranks, local: false });
-    Topology {
-        me: tree.me,
-        size: tree.size,
-        absent: tree.absent,
-        has_parent: tree.has_parent,
-        top: tree.top,
-        local: tree.local,
-        branches: tree.branches.into_iter().map(branch).chain(lost).collect(),
-    }
-}
-
 impl SessionIo {
     /// The session is up.
-    pub(super) fn session_up(&mut self, tree: TreeView, turn: &mut Turn<'_>) {
-        let some_are_lost = !tree.lost.is_empty();
+    pub(super) fn session_up(&mut self, tree: Topology, turn: &mut Turn<'_>) {
         turn.sink.absent(turn.id, &tree.absent);
-        self.tell_group(Event::Up(topology(tree)), turn);
-        if some_are_lost {
-            self.tell_group(Event::Cut(LOST_LINK), turn);
-        }
+        self.tell_group(Event::Up(tree), turn);
     }
 
     /// Starts a call of the program.

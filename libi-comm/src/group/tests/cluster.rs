@@ -13,7 +13,7 @@ use crate::contract::{Call, CallId, Effect, Event, Outcome};
 use crate::error::CommError;
 use crate::group::Group;
 use crate::memory::{Region, SealedRegion, SharedMemory};
-use crate::topology::{Branch, Topology};
+use crate::{Branch, Topology};
 
 /// What is on its way over a link.
 pub(super) enum Carried {

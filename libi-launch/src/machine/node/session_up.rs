@@ -4,7 +4,7 @@
 //! above may be out of date when the session goes up, because the report of a lost child and `Go`
 //! may cross. Therefore the tree is decided from the top. Every node tells each child which ranks
 //! the node expects below it. A child that has lost some of them in the meantime counts them as
-//! [lost](TreeView::lost), and kills children that its parent did not list. All views of the tree
+//! [lost](Topology::lost), and kills children that its parent did not list. All views of the tree
 //! thus agree.
 //!
 //! From then on, frames of the communication half travel on the links of the tree, until a link is
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use libi_core::ids::HostIndex;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
+use libi_core::topology::{Branch, Topology};
 use libi_core::wire::{Flags, Header, Kind};
 
 use super::{Child, Effect, LinkId, Node, Role};
 use crate::failure::Cause;
-use crate::machine::contract::{TreeBranch, TreeView};
 use crate::machine::message::{ChildMessage, Membership, ParentMessage};
 
 /// The channel number of the communication half.
@@ -114,7 +114,7 @@ impl Node {
             parent.enter_tree();
         }
         self.routes = HostRoutes::default();
-        out.push(Effect::SessionUp(TreeView {
+        out.push(Effect::SessionUp(Topology {
             me: self.rank(),
             size: self.size,
             absent,
@@ -128,7 +128,7 @@ impl Node {
 
     /// The children in the session, with the ranks behind each. Children that are not expected are
     /// killed.
-    fn branches(&mut self, below: &Ranks, now: Instant, out: &mut Vec<Effect>) -> Vec<TreeBranch> {
+    fn branches(&mut self, below: &Ranks, now: Instant, out: &mut Vec<Effect>) -> Vec<Branch> {
         let mut runs: BTreeMap<LinkId, Vec<(u32, u32)>> = BTreeMap::new();
         for (&first, &(last, link)) in &self.routes.runs {
             let host_specs = self.host_specs.range(HostIndex(first)..=HostIndex(last));
@@ -147,7 +147,7 @@ impl Node {
             ranks.remove_all(&surplus);
             let Some(child) = self.children.get(link) else { continue };
             if child.rank().is_some_and(|rank| ranks.contains(rank)) {
-                branches.push(TreeBranch { link, ranks, local: child.host().is_none() });
+                branches.push(Branch { link, ranks, local: child.host().is_none() });
             } else {
                 self.force_end(link, Cause::Cancelled, now, out);
             }
@@ -313,7 +313,7 @@ mod tests {
         node
     }
 
-    fn session_up(node: &mut Node, below: &Ranks) -> (TreeView, Vec<LinkId>) {
+    fn session_up(node: &mut Node, below: &Ranks) -> (Topology, Vec<LinkId>) {
         let mut out = Vec::new();
         node.session_up(Ranks::new(), below.clone(), Some(true), Instant::ZERO, &mut out);
         let killed = out.iter().filter_map(|effect| match effect {
@@ -328,7 +328,7 @@ mod tests {
         (tree.unwrap(), killed)
     }
 
-    fn branches(tree: &TreeView) -> Vec<(u32, String)> {
+    fn branches(tree: &Topology) -> Vec<(u32, String)> {
         tree.branches.iter().map(|branch| (branch.link.0, branch.ranks.to_string())).collect()
     }
 

@@ -12,7 +12,8 @@ use crate::error::CommError;
 use crate::group::GroupView;
 use crate::group::kvs::{KeyStore, KvsMessage, KvsRole, kvs_role};
 use crate::message::Message;
-use crate::topology::{Branch, Routes, Topology};
+use crate::routes::Routes;
+use crate::{Branch, Topology};
 
 /// Reproducible random numbers.
 pub(super) struct Rng(pub(super) u64);

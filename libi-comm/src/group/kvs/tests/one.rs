@@ -9,7 +9,7 @@ use crate::error::CommError;
 use crate::group::GroupView;
 use crate::group::kvs::{KeyStore, KvsMessage, MAX_KEY, Query, Reply, Version};
 use crate::message::Message;
-use crate::topology::{Branch, Topology};
+use crate::{Branch, Topology};
 
 use KeyScope::{Local, Replicated};
 

@@ -14,7 +14,7 @@ use crate::group::p2p::receive_queue::WINDOW;
 use crate::group::p2p::send_queue::{EAGER_LIMIT, cost};
 use crate::group::p2p::{Envelope, P2pMessage, PointToPoint};
 use crate::message::Message;
-use crate::topology::{Branch, Topology};
+use crate::{Branch, Topology};
 
 pub(super) type CallResult = Result<Outcome, CommError>;
 
@@ -73,6 +73,7 @@ impl Cluster {
                 top: node == 0,
                 local: false,
                 branches: children.iter().enumerate().map(branch).collect(),
+                lost: Ranks::new(),
             };
             let mut neighbours: BTreeMap<LinkId, usize> =
                 children.iter().enumerate().map(|(nth, &child)| (link(nth), child)).collect();

@@ -1,45 +1,13 @@
 //! Decides which link leads to which rank.
 
 use libi_core::ids::{LinkId, Rank};
-use libi_core::ranks::Ranks;
+use libi_core::topology::Topology;
 
 use crate::contract::Address;
 
-/// A child of a process, and the subtree below the child.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Branch {
-    /// The link to the child.
-    pub link: LinkId,
-    /// The ranks in the subtree, the child included.
-    pub ranks: Ranks,
-    /// Whether the child is on this host and has no children.
-    pub local: bool,
-}
-
-/// The launch tree as seen by one process when the session is up.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Topology {
-    /// The rank of this process; `None` for the front end.
-    pub me: Option<Rank>,
-    /// The number of ranks of the session, absent ones included.
-    pub size: u32,
-    /// The ranks whose launch failed. They take part in nothing.
-    pub absent: Ranks,
-    /// Whether there is a link to a parent.
-    pub has_parent: bool,
-    /// Whether this process is a member beside the leader of its host, which is its parent.
-    pub local: bool,
-    /// Whether this process is the top of the members' tree, where collective calls are decided.
-    /// The top is the lowest process above all members that has more than one branch or is itself a
-    /// member.
-    pub top: bool,
-    /// The children, in the order in which rings and reductions take them.
-    pub branches: Vec<Branch>,
-}
-
 /// The next hop towards a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hop {
+pub(crate) enum Hop {
     /// This process is the destination.
     Local,
     /// The link to use.
