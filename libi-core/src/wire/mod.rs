@@ -58,7 +58,9 @@
 //!
 //! # Which function to use
 //!
-//! [`PreambleScanner`] finds the start. Then use either [`parse`], if whole frames are kept in one
+//! The owner of a link's bytes gives them to a [`FrameReader`], which returns foreign text, the
+//! preamble and whole frames. It is made of parts that can be used alone: [`PreambleScanner`] finds
+//! the start; then use either [`parse`], if whole frames are kept in one
 //! buffer, or [`Decoder`], which returns a payload as it arrives; both find the same frames.
 //! Messages go through [`encode_control`] and [`decode_control`]. Raw bytes need no encoding: write
 //! [`Header::encode`] and the bytes, as one gathered write, to any number of links.
@@ -69,6 +71,7 @@ mod frame;
 mod header;
 mod kind;
 mod preamble;
+mod reader;
 mod version;
 
 #[cfg(test)]
@@ -80,4 +83,5 @@ pub use frame::{Frame, Parsed, parse};
 pub use header::{FrameError, Header, Limits};
 pub use kind::{Content, Flags, Kind};
 pub use preamble::{HeldBytes, Preamble, PreambleScanner, ProtocolStart, Scan};
+pub use reader::{FrameReader, LinkItem, ReadError};
 pub use version::{PROTOCOL, Version, VersionMismatch, VersionRange};

@@ -21,11 +21,10 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::{MemberRole, Nonce, SessionKey, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
-use libi_core::wire::Limits;
+use libi_core::wire::{FrameReader, Limits, LinkItem, ReadError};
 
 use self::up_state::UpState;
 use super::early_output::EarlyOutput;
-use super::link_reader::{LinkItem, LinkReader, ReadError};
 use super::output_relay::Stream;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
@@ -82,7 +81,7 @@ pub(super) struct Child {
     stage: Stage,
     end: Option<ChildEnd>,
     last_heard: Instant,
-    reader: LinkReader,
+    reader: FrameReader,
     /// Whether the link can still deliver data.
     open: bool,
     exit: Option<Exit>,
@@ -128,7 +127,7 @@ impl Child {
             stage: Stage::Starting,
             end: None,
             last_heard: now,
-            reader: LinkReader::new(),
+            reader: FrameReader::new(),
             open: true,
             exit: None,
             early_output: EarlyOutput::default(),

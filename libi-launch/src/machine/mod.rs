@@ -87,7 +87,6 @@ mod contract;
 mod early_output;
 mod host_table;
 mod launch_window;
-mod link_reader;
 mod message;
 mod node;
 mod output_relay;

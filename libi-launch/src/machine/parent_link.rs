@@ -17,9 +17,8 @@ use libi_core::join::{Hello, MemberRole, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_core::wire::Limits;
+use libi_core::wire::{FrameReader, Limits, LinkItem, ReadError};
 
-use super::link_reader::{LinkItem, LinkReader, ReadError};
 use super::message::{Membership, SessionConfig};
 
 /// Who a member is.
@@ -65,7 +64,7 @@ pub(super) enum JoinState {
 pub(super) struct ParentLink {
     process: u32,
     machine: String,
-    reader: LinkReader,
+    reader: FrameReader,
     state: JoinState,
     last_heard: Instant,
     /// The session is up: data frames of the parent go to the communication half.
@@ -83,7 +82,7 @@ impl ParentLink {
         Self {
             process,
             machine,
-            reader: LinkReader::new(),
+            reader: FrameReader::new(),
             state: JoinState::AwaitTicket,
             last_heard: Instant::ZERO,
             in_tree: false,

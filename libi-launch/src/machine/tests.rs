@@ -7,98 +7,13 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
 use libi_core::time::Instant;
-use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL, Preamble, VersionRange, encode_control};
 
 use super::host_table::{HostTable, LaunchDecision, Policy};
 use super::launch_window::LaunchWindow;
-use super::link_reader::{LinkItem, LinkReader, ReadError};
 use super::message::ChildMessage;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
-
-/// Everything that a reader finds in these pieces.
-fn read(pieces: &[&[u8]]) -> Result<Vec<LinkItem>, ReadError> {
-    let mut reader = LinkReader::new();
-    let mut items = Vec::new();
-    for mut piece in pieces.iter().copied() {
-        while let Some(item) = reader.next(&mut piece)? {
-            items.push(item);
-        }
-    }
-    Ok(items)
-}
-
-fn text(items: &[LinkItem]) -> Vec<u8> {
-    let text = items.iter().map(|item| match item {
-        LinkItem::Text(text) | LinkItem::Preamble(text, _) => text.as_slice(),
-        LinkItem::Frame(..) => &[],
-    });
-    text.collect::<Vec<_>>().concat()
-}
-
-#[test]
-fn a_banner_before_the_preamble_is_text_at_every_split() {
-    let mut stream = b"Last login: never\r\n\xff".to_vec();
-    stream.extend(Preamble { versions: PROTOCOL }.encode());
-    encode_control(&mut stream, Kind::Control, 0, &"news", &Limits::AUTHENTICATED).unwrap();
-    for cut in 0..=stream.len() {
-        let (a, b) = stream.split_at(cut);
-        let items = read(&[a, b]).unwrap();
-        assert_eq!(text(&items), b"Last login: never\r\n\xff", "cut at {cut}");
-        let frames: Vec<_> = items.iter().filter(|item| matches!(item, LinkItem::Frame(..))).collect();
-        assert!(matches!(frames[..], [LinkItem::Frame(header, _)] if header.kind() == Kind::Control));
-    }
-}
-
-#[test]
-fn a_version_mismatch_is_distinguished_from_noise() {
-    let future = VersionRange::new(libi_core::wire::Version(7), libi_core::wire::Version(9)).unwrap();
-    let stream = Preamble { versions: future }.encode();
-    assert!(matches!(read(&[&stream]), Err(ReadError::Version(_))));
-    let noise = [&Preamble { versions: PROTOCOL }.encode()[..], &[0xaa; 32]].concat();
-    assert!(matches!(read(&[&noise]), Err(ReadError::Frame(_))));
-}
-
-#[test]
-fn before_hello_frames_are_limited() {
-    let mut stream = Preamble { versions: PROTOCOL }.encode().to_vec();
-    let long = "x".repeat(Limits::UNAUTHENTICATED.control as usize + 1);
-    encode_control(&mut stream, Kind::Hello, 0, &long, &Limits::AUTHENTICATED).unwrap();
-    assert!(matches!(read(&[&stream]), Err(ReadError::Frame(_))));
-}
-
-#[test]
-fn long_frames_are_read_in_place_in_any_portions() {
-    let payload: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
-    let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::AUTHENTICATED).unwrap();
-    let frame = [&header.encode()[..], &payload].concat();
-    for first in [3, 8, 9, 70_000, 190_000, frame.len()] {
-        for most in [1_000, 50_000, usize::MAX] {
-            let mut reader = LinkReader::new();
-            reader.next(&mut &Preamble { versions: PROTOCOL }.encode()[..]).unwrap();
-            reader.trust(Limits::AUTHENTICATED);
-            let (mut now, mut later) = frame.split_at(first);
-            let mut whole = reader.next(&mut now).unwrap();
-            while whole.is_none() {
-                whole = match reader.receive_buffer() {
-                    Some((place, missing)) => {
-                        assert_eq!(missing, later.len());
-                        let landed = later.split_off(..missing.min(most)).unwrap();
-                        place.extend_from_slice(landed);
-                        reader.next(&mut &[][..]).unwrap()
-                    }
-                    None => reader.next(&mut later.split_off(..later.len().min(most)).unwrap()).unwrap(),
-                };
-            }
-            assert!(later.is_empty());
-            assert!(
-                matches!(whole, Some(LinkItem::Frame(head, bytes)) if head == header && bytes == payload)
-            );
-            assert!(reader.receive_buffer().is_none());
-        }
-    }
-}
 
 #[test]
 fn the_window_keeps_the_launcher_busy() {

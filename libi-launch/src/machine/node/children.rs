@@ -5,12 +5,11 @@ use libi_core::join::Hello;
 use libi_core::plan::late::Launch;
 use libi_core::secure::Secret;
 use libi_core::time::Instant;
-use libi_core::wire::{Frame, Header, Kind, decode_control};
+use libi_core::wire::{Frame, Header, Kind, LinkItem, ReadError, decode_control};
 
 use super::{Effect, LinkId, LinkPolicy, Node};
 use crate::failure::Cause;
 use crate::machine::child::{Child, ChildState};
-use crate::machine::link_reader::{LinkItem, ReadError};
 use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
 use crate::machine::output_relay::Stream;
 

@@ -3,14 +3,13 @@
 use libi_core::join::Ticket;
 use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
-use libi_core::wire::{Frame, Header, Kind, decode_control};
+use libi_core::wire::{Frame, Header, Kind, LinkItem, decode_control};
 use zeroize::Zeroize;
 
 use super::session_end::TERMINATE;
 use super::{Effect, Node, Notice, Role};
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
 use crate::machine::child::Child;
-use crate::machine::link_reader::LinkItem;
 use crate::machine::message::{ChildMessage, Ending, ParentMessage, SessionConfig};
 use crate::machine::parent_link::{Identity, JoinState};
 
