@@ -43,3 +43,11 @@ pub struct Branch {
     /// Whether the child is a further member of this host, which has no children.
     pub local: bool,
 }
+
+impl Topology {
+    /// The links of this process in the tree.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + '_ {
+        let parent = self.has_parent.then_some(LinkId::PARENT);
+        parent.into_iter().chain(self.branches.iter().map(|branch| branch.link))
+    }
+}

@@ -11,6 +11,9 @@
 //! - *share*: a start returns at once, and all starts share the launcher's processor.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
+#[path = "../tests/simulation/driver.rs"]
+mod driver;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -28,6 +31,7 @@ use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, HostSpec, LaunchPlan, LinkId, Node, Notice, Program};
 use libi_launch::options::LaunchOptions;
 
+use driver::{Driver, Input, Output};
 use libi_test_core::processor::{Next, Processor};
 
 /// The latency of links.
@@ -122,9 +126,9 @@ fn launch(hosts: u32, word: Cost, cluster: Cluster) -> Duration {
         options: LaunchOptions::local().deadline(Duration::from_secs(600)).cost(word),
     };
     let mut sim = Sim::new(cluster);
-    let front = sim.agenda.start(Node::front(SessionKey(1), &plan, 1));
+    let front = sim.agenda.start(Driver::new(Node::front(SessionKey(1), &plan, 1)));
     sim.world.hosts.push(Host::default());
-    sim.agenda.tell(Instant::ZERO, front, Event::Begin);
+    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
     while sim.world.up.is_none() {
         let soon = sim.agenda.now() + Duration::from_millis(50);
         sim.run(soon, u64::MAX);
@@ -194,7 +198,7 @@ impl Cluster {
         let host = self.host(from);
         host.launched.push(now);
         let started = if turns == Turns::Start { seq } else { ASYNC_START.min(seq) };
-        agenda.tell(now + started, from, Event::Started(link));
+        agenda.tell(now + started, from, Event::Started(link).into());
         if turns == Turns::Share {
             let next = host.processor.enter(now, seq, link);
             next_turn(from, next, agenda);
@@ -228,23 +232,27 @@ fn next_turn(from: Id, next: Next, agenda: &mut Agenda<Cluster>) {
 }
 
 impl World for Cluster {
-    type Machine = Node;
+    type Machine = Driver;
     type WorldEvent = Happening;
 
-    fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
+    fn carry_out(&mut self, from: Id, output: Output, agenda: &mut Agenda<Self>) {
+        let effect = match output {
+            Output::Effect(effect) => effect,
+            Output::Data(link, frame) => panic!("{frame:?} on {link}, where no program talks"),
+        };
         let at = agenda.now() + LATENCY;
         match effect {
             Effect::Start(link, _) => self.start(from, link, agenda),
             Effect::Send(LinkId::PARENT, bytes) => {
                 if let Some((parent, link)) = self.host(from).parent {
-                    agenda.tell(at, parent, Event::Received(link, bytes));
+                    agenda.tell(at, parent, Input::Bytes(link, bytes));
                 }
             }
             Effect::Send(link, bytes) => match self.host(from).children.get(&link) {
-                Some(child) => agenda.tell(at, *child, Event::Received(LinkId::PARENT, bytes)),
+                Some(child) => agenda.tell(at, *child, Input::Bytes(LinkId::PARENT, bytes)),
                 None => self.host(from).pending.entry(link).or_default().push(bytes),
             },
-            Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
+            Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken.into()),
             Effect::Notify(Notice::Up) if from == Id(0) => self.up = Some(agenda.now()),
             Effect::Notify(Notice::GivenUp) => panic!("given up on a healthy cluster"),
             // No process ends here, and no direct links are offered, because there is no secret.
@@ -257,12 +265,12 @@ impl World for Cluster {
         match what {
             Happening::Nothing => {}
             Happening::Runs(from, link) => {
-                let id = agenda.start(Node::member(1, "node".to_owned(), self.rng.bits()));
+                let id = agenda.start(Driver::new(Node::member(1, "node".to_owned(), self.rng.bits())));
                 self.hosts.push(Host { parent: Some((from, link)), began: now, ..Host::default() });
                 self.host(from).children.insert(link, id);
-                agenda.tell(now, id, Event::Begin);
+                agenda.tell(now, id, Event::Begin.into());
                 for bytes in self.host(from).pending.remove(&link).unwrap_or_default() {
-                    agenda.tell(now, id, Event::Received(LinkId::PARENT, bytes));
+                    agenda.tell(now, id, Input::Bytes(LinkId::PARENT, bytes));
                 }
             }
             Happening::Turn(from, changes) => {

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libi_comm::Frame;
 use libi_comm::memory::SealedRegion;
+use libi_core::wire::LinkInput;
 use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::machine::Stream as StdStream;
 use libi_launch::process::Child;
@@ -47,6 +48,8 @@ pub(super) struct LinkIo {
     send_queue: SendQueue,
     /// Whether writability is reported for the channel, and for the direct connection.
     write_interest: (bool, bool),
+    /// Reads what arrives, in the channel and later on the direct connection.
+    pub(super) reader: LinkInput,
     /// The last read was part of a long frame; another one is likely to follow.
     pub(super) expects_long: bool,
     pub(super) process: Option<Registered<Child>>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use libi_comm::{Event as Said, Group};
+use libi_comm::Group;
 use libi_core::hosts::HostList;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
@@ -28,6 +28,7 @@ mod direct_links;
 mod group_io;
 mod input;
 mod reading;
+mod receiving;
 mod starting;
 #[cfg(test)]
 mod tests;
@@ -176,6 +177,11 @@ impl SessionIo {
                 let mut bytes = bytes;
                 zeroize::Zeroize::zeroize(&mut bytes);
             }
+            Effect::Trust(link) => {
+                if let Some(link_io) = self.links.get_mut(&link) {
+                    link_io.reader.trust();
+                }
+            }
             Effect::Close(link) => {
                 if let Some(listener) = &mut self.listener {
                     listener.remove_key(link);
@@ -209,8 +215,7 @@ impl SessionIo {
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.on_direct_effect(effect, events, turn),
             Effect::SessionUp(tree) => self.session_up(tree, turn),
-            Effect::Deliver(link, frame) => self.tell_group(Said::Frame(link, frame.into()), turn),
-            Effect::Cut(link) => self.tell_group(Said::Cut(link), turn),
+            Effect::Cut(link) => self.cut(link, turn),
             Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
             Effect::Notify(notice) => turn.sink.notice(turn.id, notice, &self.node, turn.now),
         }

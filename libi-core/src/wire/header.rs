@@ -55,6 +55,9 @@ impl Header {
     /// Bytes of an encoded header.
     pub const LEN: usize = 8;
 
+    /// The channel of messages between communication halves.
+    const SESSION_DATA: u16 = 1;
+
     /// A header for a payload of `length` bytes.
     ///
     /// # Errors
@@ -78,6 +81,20 @@ impl Header {
         }
         // No limit is above u32::MAX, so this does not truncate.
         Ok(Self { length: length as u32, kind, flags, channel })
+    }
+
+    /// The header of a message between communication halves.
+    ///
+    /// # Errors
+    /// The message is longer than one frame may be.
+    pub const fn session_data(length: usize) -> Result<Self, FrameError> {
+        Self::new(Kind::Data, Flags::NONE, Self::SESSION_DATA, length, &Limits::AUTHENTICATED)
+    }
+
+    /// Whether the frame is a message between communication halves.
+    #[must_use]
+    pub const fn is_session_data(self) -> bool {
+        matches!(self.kind, Kind::Data) && self.channel == Self::SESSION_DATA && self.flags.bits() == 0
     }
 
     /// Reads a header.

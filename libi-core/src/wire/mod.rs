@@ -58,8 +58,9 @@
 //!
 //! # Which function to use
 //!
-//! The owner of a link's bytes gives them to a [`FrameReader`], which returns foreign text, the
-//! preamble and whole frames. It is made of parts that can be used alone: [`PreambleScanner`] finds
+//! The owner of a link's bytes gives them to a [`LinkInput`], which separates data of the session
+//! from all else; it uses a [`FrameReader`], which returns foreign text, the preamble and whole
+//! frames. That is made of parts that can be used alone: [`PreambleScanner`] finds
 //! the start; then use either [`parse`], if whole frames are kept in one
 //! buffer, or [`Decoder`], which returns a payload as it arrives; both find the same frames.
 //! Messages go through [`encode_control`] and [`decode_control`]. Raw bytes need no encoding: write
@@ -70,6 +71,7 @@ mod decoder;
 mod frame;
 mod header;
 mod kind;
+mod link_input;
 mod preamble;
 mod reader;
 mod version;
@@ -82,6 +84,7 @@ pub use decoder::{Decoder, FramePart};
 pub use frame::{Frame, Parsed, parse};
 pub use header::{FrameError, Header, Limits};
 pub use kind::{Content, Flags, Kind};
+pub use link_input::{Arrival, LinkInput};
 pub use preamble::{HeldBytes, Preamble, PreambleScanner, ProtocolStart, Scan};
 pub use reader::{FrameReader, LinkItem, ReadError};
 pub use version::{PROTOCOL, Version, VersionMismatch, VersionRange};

@@ -38,7 +38,7 @@ pub enum ReadError {
     Frame(#[from] FrameError),
 }
 
-/// The receiving direction of a link. Its owner is the owner of the link's bytes.
+/// Reads a stream of frames and what precedes it.
 #[derive(Debug, Default)]
 pub struct FrameReader(State);
 

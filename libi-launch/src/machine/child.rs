@@ -21,7 +21,6 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::{MemberRole, Nonce, SessionKey, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
-use libi_core::wire::{FrameReader, Limits, LinkItem, ReadError};
 
 use self::up_state::UpState;
 use super::early_output::EarlyOutput;
@@ -81,7 +80,6 @@ pub(super) struct Child {
     stage: Stage,
     end: Option<ChildEnd>,
     last_heard: Instant,
-    reader: FrameReader,
     /// Whether the link can still deliver data.
     open: bool,
     exit: Option<Exit>,
@@ -127,7 +125,6 @@ impl Child {
             stage: Stage::Starting,
             end: None,
             last_heard: now,
-            reader: FrameReader::new(),
             open: true,
             exit: None,
             early_output: EarlyOutput::default(),
@@ -214,22 +211,9 @@ impl Child {
 
 /// What arrives on the link.
 impl Child {
-    /// The next item on the link, from bytes that have just arrived.
-    pub(super) fn next_item(
-        &mut self,
-        bytes: &mut &[u8],
-        now: Instant,
-    ) -> Result<Option<LinkItem>, ReadError> {
-        if !self.open {
-            return Ok(None);
-        }
+    /// Bytes have arrived on the link.
+    pub(super) fn on_heard(&mut self, now: Instant) {
         self.last_heard = now;
-        self.reader.next(bytes)
-    }
-
-    /// The buffer of a long data frame that is arriving, and how many bytes of it are missing.
-    pub(super) fn receive_buffer(&mut self) -> Option<(&mut Vec<u8>, usize)> {
-        if self.is_in_tree() { self.reader.receive_buffer() } else { None }
     }
 
     pub(super) fn on_preamble(&mut self) {
@@ -240,7 +224,6 @@ impl Child {
 
     /// The hello has arrived, with the right ticket.
     pub(super) fn on_hello(&mut self, now: Instant) {
-        self.reader.trust(Limits::AUTHENTICATED);
         self.stage = Stage::Up(Box::new(UpState::new(now)));
     }
 

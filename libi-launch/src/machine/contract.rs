@@ -8,6 +8,7 @@ use libi_core::ids::{HostIndex, Rank};
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
 use libi_core::topology::Topology;
+use libi_core::wire::{LinkItem, ReadError};
 
 use super::message::{Ending, HostSpec, Program};
 use super::node::CarriedSecret;
@@ -37,12 +38,15 @@ pub enum Event {
     /// The operating system has refused a start for lack of resources (descriptors, processes,
     /// memory). A later start, or one on another machine, may succeed.
     OutOfResources(LinkId, String),
-    /// Bytes have arrived on a link. The driver delivers everything that a child has sent before
-    /// the child's `Exited`.
-    Received(LinkId, Vec<u8>),
-    /// Bytes have arrived, and the driver has appended them to the buffer returned by
-    /// [`receive_buffer`](super::Node::receive_buffer).
-    ReceivedInPlace(LinkId),
+    /// Bytes have arrived on a link, and these items were found in them. Data of the session on a
+    /// link of the tree go to the communication half instead; if nothing else has arrived, there
+    /// are no items, and the event shows that the peer is alive. The driver delivers items one at a
+    /// time until [`Effect::Trust`], all items before data that follow them, and everything that a
+    /// child has sent before the child's `Exited`.
+    Received(LinkId, Vec<LinkItem>),
+    /// The bytes that have arrived on a link violate the protocol. The link cannot be read any
+    /// further.
+    Violation(LinkId, ReadError),
     /// A child has written to its standard output or error, beside the link. On the link to the
     /// parent: this process itself has.
     Printed(LinkId, Stream, Vec<u8>),
@@ -81,6 +85,9 @@ pub enum Effect {
     Start(LinkId, StartRequest),
     /// Send bytes on a link.
     Send(LinkId, Vec<u8>),
+    /// The peer at the other end of a link is authenticated: its frames have the limits of
+    /// authenticated peers from now on.
+    Trust(LinkId),
     /// Close a link. The driver delivers no `Received` and no `Closed` for it any more; `Exited`
     /// may still follow.
     Close(LinkId),
@@ -110,11 +117,11 @@ pub enum Effect {
     SendDirect(LinkId),
     /// Receive from the direct connection from now on.
     ReceiveDirect(LinkId),
-    /// To the communication half: the session is up, with this tree.
+    /// To the communication half: the session is up, with this tree. Data of the session that
+    /// arrive on the links of the tree are passed to the communication half from now on.
     SessionUp(Topology),
-    /// To the communication half: this frame has arrived on a link of the tree.
-    Deliver(LinkId, Vec<u8>),
-    /// To the communication half: this link of the tree is closed in both directions.
+    /// To the communication half: this link of the tree is closed in both directions, and no longer
+    /// a link of the tree.
     Cut(LinkId),
     /// Wake the node at this time, unless it requests an earlier wake-up.
     WakeAt(Instant),

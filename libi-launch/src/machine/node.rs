@@ -31,7 +31,6 @@ use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
 use serde::Serialize;
-use zeroize::Zeroize;
 
 use self::direct::DirectLinks;
 use self::front_end::FrontEndState;
@@ -56,6 +55,7 @@ const REPORTS_PER_MESSAGE: usize = 200;
 pub use self::direct::{CarriedSecret, LinkPolicy};
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a process has one")]
 enum Role {
     FrontEnd(FrontEndState),
     Member(ParentLink),
@@ -352,16 +352,10 @@ impl Machine for Node {
             Event::Started(link) => self.started(link, now),
             Event::NotStarted(link, why) => self.not_started(link, Cause::NotStarted(why), now, out),
             Event::OutOfResources(link, why) => self.not_started(link, Cause::OutOfResources(why), now, out),
-            Event::Received(LinkId::PARENT, mut bytes) => {
-                let may_be_secret = self.may_receive_secrets();
-                self.on_parent_bytes(&bytes, now, out);
-                if may_be_secret {
-                    bytes.zeroize();
-                }
-            }
-            Event::Received(link, bytes) => self.on_child_bytes(link, &bytes, now, out),
-            Event::ReceivedInPlace(LinkId::PARENT) => self.on_parent_bytes(&[], now, out),
-            Event::ReceivedInPlace(link) => self.on_child_bytes(link, &[], now, out),
+            Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
+            Event::Received(link, items) => self.on_child_items(link, items, now, out),
+            Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
+            Event::Violation(link, error) => self.on_child_violation(link, error, now, out),
             Event::Printed(link, stream, text) => self.printed(link, stream, text),
             Event::Closed(LinkId::PARENT) => self.parent_lost(now, out),
             Event::Closed(link) => self.child_closed(link, now, out),

@@ -17,7 +17,6 @@ use libi_core::join::{Hello, MemberRole, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
-use libi_core::wire::{FrameReader, Limits, LinkItem, ReadError};
 
 use super::message::{Membership, SessionConfig};
 
@@ -64,10 +63,9 @@ pub(super) enum JoinState {
 pub(super) struct ParentLink {
     process: u32,
     machine: String,
-    reader: FrameReader,
     state: JoinState,
     last_heard: Instant,
-    /// The session is up: data frames of the parent go to the communication half.
+    /// The session is up: the link belongs to the communication half, too.
     in_tree: bool,
     /// The membership of a session that comes up, until its last part has arrived.
     absent: Ranks,
@@ -82,7 +80,6 @@ impl ParentLink {
         Self {
             process,
             machine,
-            reader: FrameReader::new(),
             state: JoinState::AwaitTicket,
             last_heard: Instant::ZERO,
             in_tree: false,
@@ -136,7 +133,6 @@ impl ParentLink {
         }
         self.state = JoinState::AwaitConfig(ticket);
         self.due = now + hello_timeout;
-        self.reader.trust(Limits::AUTHENTICATED);
         Some(Hello { ticket, process: self.process, machine: self.machine.clone() })
     }
 
@@ -173,19 +169,9 @@ impl ParentLink {
         part.is_last.then(|| (std::mem::take(&mut self.absent), std::mem::take(&mut self.below)))
     }
 
-    /// The next item on the link, from bytes that have just arrived.
-    pub(super) fn next_item(
-        &mut self,
-        bytes: &mut &[u8],
-        now: Instant,
-    ) -> Result<Option<LinkItem>, ReadError> {
+    /// Bytes have arrived on the link.
+    pub(super) fn on_heard(&mut self, now: Instant) {
         self.last_heard = now;
-        self.reader.next(bytes)
-    }
-
-    /// The buffer of a long data frame that is arriving, and how many bytes of it are missing.
-    pub(super) fn receive_buffer(&mut self) -> Option<(&mut Vec<u8>, usize)> {
-        if self.in_tree { self.reader.receive_buffer() } else { None }
     }
 
     /// How long nothing has been heard of the parent.
@@ -200,10 +186,6 @@ impl ParentLink {
 
     pub(super) fn enter_tree(&mut self) {
         self.in_tree = true;
-    }
-
-    pub(super) fn is_in_tree(&self) -> bool {
-        self.in_tree
     }
 
     /// Leaves the tree; returns whether the link was in it.

@@ -56,12 +56,12 @@ impl Cluster {
             Action::Detach(number) => {
                 let Some(id) = self.pick_member(number, agenda) else { return };
                 self.record.released.insert(id, agenda.now());
-                agenda.tell(agenda.now(), id, Event::Detach);
+                agenda.tell(agenda.now(), id, Event::Detach.into());
             }
             Action::Signal => {
                 if agenda.machine(FRONT).is_some() {
                     self.record.signals.push(agenda.now());
-                    agenda.tell(agenda.now(), FRONT, Event::Signal(10));
+                    agenda.tell(agenda.now(), FRONT, Event::Signal(10).into());
                 }
             }
         }
@@ -86,7 +86,7 @@ impl Cluster {
         }
         self.record.printers.insert(rank, id);
         self.record.printed.entry(rank).or_default().extend(&text);
-        agenda.tell(agenda.now(), id, Event::Printed(LinkId::PARENT, Stream::Err, text));
+        agenda.tell(agenda.now(), id, Event::Printed(LinkId::PARENT, Stream::Err, text).into());
         self.check_room(id, agenda);
     }
 
@@ -95,7 +95,7 @@ impl Cluster {
         let mut next = Some(from);
         while let Some(id) = next {
             let children = self.processes[id.0 as usize].children_count();
-            let held = agenda.machine(id).map_or(0, libi_launch::machine::Node::output_buffered);
+            let held = agenda.machine(id).map_or(0, |node| node.output_buffered());
             if held > CAPACITY + children * WINDOW {
                 self.record.wrong =
                     Some(format!("{id:?} holds {held} bytes of output with {children} children"));
@@ -117,7 +117,7 @@ impl Cluster {
                     self.record.read.entry(*rank).or_default().extend(text);
                 }
                 if let Some(within) = self.scenario.reads {
-                    agenda.tell(agenda.now() + within, FRONT, Event::Consumed(text.len() as u32));
+                    agenda.tell(agenda.now() + within, FRONT, Event::Consumed(text.len() as u32).into());
                 }
             }
             Notice::Signal(_) => *self.record.signalled.entry(from).or_default() += 1,

@@ -15,6 +15,7 @@ use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_launch::machine::{Effect, Event, LinkId};
 
+use crate::driver::Input;
 use crate::world::{Cluster, Happening};
 
 /// One end of a link.
@@ -92,7 +93,7 @@ impl Cluster {
         match effect {
             Effect::Listen { .. } => {
                 let at = if self.scenario.no_listeners { Vec::new() } else { vec![address(from)] };
-                agenda.tell(agenda.now(), from, Event::Listening(at));
+                agenda.tell(agenda.now(), from, Event::Listening(at).into());
             }
             Effect::AcceptDirect(link, key) => drop(self.direct.admitted.insert((from, key.id()), link)),
             Effect::RejectDirect(link) => {
@@ -120,16 +121,16 @@ impl Cluster {
         let Some(parent) = parent.filter(|_| !self.direct.rng.chance(unreachable)) else {
             let wait = if self.direct.rng.chance(0.5) { slow } else { Duration::from_millis(1) };
             self.direct.outcomes.insert(from, false);
-            return agenda.tell(now + wait, from, Event::DirectConnected(false));
+            return agenda.tell(now + wait, from, Event::DirectConnected(false).into());
         };
         let known = self.direct.admitted.contains_key(&(parent, key.id()));
         if !known || !self.is_running(parent) {
             self.direct.outcomes.insert(from, false);
-            return agenda.tell(now + slow, from, Event::DirectConnected(false));
+            return agenda.tell(now + slow, from, Event::DirectConnected(false).into());
         }
         // Opening, reply, proof.
         let reached = now + self.direct_latency() + self.direct_latency();
-        agenda.tell(reached, from, Event::DirectConnected(true));
+        agenda.tell(reached, from, Event::DirectConnected(true).into());
         let heard = reached + self.direct_latency();
         let lost = self.scenario.lost_proofs;
         if self.direct.rng.chance(lost) {
@@ -152,12 +153,14 @@ impl Cluster {
                     Some(link) => {
                         self.direct.peers.insert((parent, link), (child, LinkId::PARENT));
                         self.direct.peers.insert((child, LinkId::PARENT), (parent, link));
-                        agenda.tell(agenda.now(), parent, Event::DirectAccepted(link));
+                        agenda.tell(agenda.now(), parent, Event::DirectAccepted(link).into());
                     }
-                    None => agenda.tell(agenda.now(), child, Event::DirectConnected(false)),
+                    None => agenda.tell(agenda.now(), child, Event::DirectConnected(false).into()),
                 }
             }
-            DirectEvent::Forgotten(child) => agenda.tell(agenda.now(), child, Event::DirectConnected(false)),
+            DirectEvent::Forgotten(child) => {
+                agenda.tell(agenda.now(), child, Event::DirectConnected(false).into());
+            }
             DirectEvent::Arrives(end, arrival) if self.direct.follows.contains(&end) => {
                 self.arrives_directly(end, arrival, agenda);
             }
@@ -175,14 +178,14 @@ impl Cluster {
     fn arrives_directly(&mut self, end: End, arrival: Arrival, agenda: &mut Agenda<Self>) {
         match arrival {
             _ if self.direct.ended.contains(&end) => {}
-            Arrival::Bytes(bytes) => agenda.tell(agenda.now(), end.0, Event::Received(end.1, bytes)),
+            Arrival::Bytes(bytes) => agenda.tell(agenda.now(), end.0, Input::Bytes(end.1, bytes)),
             Arrival::StopReason => self.closes(end, agenda),
         }
     }
 
     fn closes(&mut self, end: End, agenda: &mut Agenda<Self>) {
         if self.direct.ended.insert(end) {
-            agenda.tell(agenda.now(), end.0, Event::Closed(end.1));
+            agenda.tell(agenda.now(), end.0, Event::Closed(end.1).into());
         }
     }
 

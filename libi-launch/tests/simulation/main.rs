@@ -10,6 +10,7 @@ mod checks;
 mod consequences;
 mod denied_logins;
 mod direct;
+mod driver;
 mod scenario;
 mod seeds;
 mod settling;
@@ -27,6 +28,7 @@ use libi_core::time::Instant;
 use libi_launch::failure::{Cause, Phase};
 use libi_launch::machine::{Event, HostState, Node, Notice, Policy};
 
+use driver::Driver;
 use scenario::{Scenario, Trouble};
 use seeds::{check_all, seeds_of_part};
 use world::{Cluster, FRONT, Happening, Pick};
@@ -99,8 +101,9 @@ mod every_launch_ends_with_a_true_verdict_and_leaves_no_process {
 /// Runs a scenario and checks its invariants.
 fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     let mut sim = Sim::new(Cluster::new(scenario.clone()));
-    let front = sim.agenda.start(Node::front(SessionKey(scenario.seed), &scenario.plan(), scenario.seed));
-    sim.agenda.tell(Instant::ZERO, front, Event::Begin);
+    let node = Node::front(SessionKey(scenario.seed), &scenario.plan(), scenario.seed);
+    let front = sim.agenda.start(Driver::new(node));
+    sim.agenda.tell(Instant::ZERO, front, Event::Begin.into());
     let at = |after: Duration| Instant::ZERO + after;
     for &(after, number) in &scenario.deaths {
         sim.agenda.plan(at(after), Happening::Dies(number.map_or(Pick::Front, Pick::Any)));

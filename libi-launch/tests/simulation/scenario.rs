@@ -15,9 +15,7 @@ use libi_core::secure::{Entropy, Secret};
 use libi_core::sim::MachineId as Id;
 use libi_core::sim::rng::Rng;
 use libi_launch::failure::{Cause, Exit, Failure};
-use libi_launch::machine::{
-    CarriedSecret, Event, HostSpec, LaunchPlan, LinkId, LinkPolicy, Policy, Program, Rules,
-};
+use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkId, LinkPolicy, Policy, Program, Rules};
 use libi_launch::options::LaunchOptions;
 
 use crate::actions::Action;
@@ -159,7 +157,7 @@ pub(crate) struct Scenario {
     /// The time until the user consumes output; `None` if it never does.
     pub(crate) reads: Option<Duration>,
     /// Events for programs that are not up yet.
-    pub(crate) pending: BTreeMap<(Id, LinkId), Vec<(Event, ())>>,
+    pub(crate) pending: BTreeMap<(Id, LinkId), Vec<Vec<u8>>>,
 }
 
 impl Scenario {

@@ -10,8 +10,8 @@ use libi_core::ranks::Ranks;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::time::Instant;
 use libi_core::topology::Topology;
-use libi_core::wire::{Flags, Header, Kind, Limits};
-use libi_launch::machine::{HostState, LinkId, Node};
+use libi_core::wire::Header;
+use libi_launch::machine::{HostState, LinkId};
 
 use crate::scenario::{Scenario, Trouble};
 use crate::world::{Cluster, FRONT};
@@ -53,11 +53,11 @@ impl Cluster {
         let said = self.trees.sent.entry((id, link)).or_default();
         let payload = [id.0.to_le_bytes(), said.to_le_bytes()].concat();
         *said += 1;
-        let header = Header::new(Kind::Data, Flags::NONE, 1, payload.len(), &Limits::AUTHENTICATED).unwrap();
+        let header = Header::session_data(payload.len()).unwrap();
         self.send(id, link, [&header.encode()[..], &payload].concat(), agenda);
     }
 
-    /// A node delivers a frame to its communication half.
+    /// A frame arrives for the communication half of a node.
     pub(crate) fn on_frame(&mut self, id: Id, link: LinkId, frame: &[u8], agenda: &mut Agenda<Self>) {
         let heard = self.trees.received.entry((id, link)).or_default();
         let speaker = match link {
@@ -127,7 +127,7 @@ impl Cluster {
         }
         let (absent, below, top) = match process.origin {
             None => {
-                let known = agenda.machine(id).into_iter().flat_map(Node::host_states);
+                let known = agenda.machine(id).into_iter().flat_map(|node| node.host_states());
                 let failed = (0..).zip(known).filter(|(_, known)| matches!(known, HostState::Failed(_)));
                 let mut absent = Ranks::new();
                 failed.for_each(|(host, _)| absent.add_run(leader(host).0, scenario.members));
@@ -162,9 +162,7 @@ impl Trees {
     /// The links on which a node may send.
     fn links(&self, id: Id) -> Vec<LinkId> {
         let Some(tree) = self.known.get(&id) else { return Vec::new() };
-        let parent = tree.has_parent.then_some(LinkId::PARENT);
-        let all = tree.branches.iter().map(|branch| branch.link).chain(parent);
-        all.filter(|link| !self.cut.contains(&(id, *link))).collect()
+        tree.links().filter(|link| !self.cut.contains(&(id, *link))).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A simulated cluster: processes, links, remote shells, and their faults.
 //!
-//! The machines are not modelled: every process that joins runs a [`Node`], as a real process does.
+//! The machines are not modelled: every process that joins runs a [`Node`](libi_launch::machine::Node), as a real process does.
 //! The model covers their environment. A remote shell takes SEQ at its launcher, in one of the ways
 //! of [`Turns`], and has its program up after REM; bytes arrive late and in order; programs fail in
 //! the ways of [`Fate`]; processes die and freeze.
@@ -17,10 +17,11 @@ use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, World};
 use libi_core::time::Instant;
 use libi_launch::failure::Exit;
-use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Node, Notice, StartRequest};
+use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Notice, StartRequest};
 
 use crate::actions::{Action, Record};
 use crate::direct::{Connections, DirectEvent};
+use crate::driver::{Driver, Input, Output};
 use crate::scenario::{Fate, Scenario};
 use crate::tree_views::Trees;
 use libi_test_core::processor::Processor;
@@ -223,14 +224,14 @@ impl Cluster {
     }
 
     /// Delivers an event of a link, in the order of sending.
-    fn arrive(&mut self, to: Id, link: LinkId, event: Event, agenda: &mut Agenda<Self>) {
+    fn arrive(&mut self, to: Id, link: LinkId, event: impl Into<Input>, agenda: &mut Agenda<Self>) {
         if self.process(to).frozen || !self.process(to).alive {
             return;
         }
         let latest = self.arrivals.get(&(to, link)).copied().unwrap_or_default();
         let at = (agenda.now() + self.latency()).max(latest + Duration::from_nanos(1));
         self.arrivals.insert((to, link), at);
-        agenda.tell(at, to, event);
+        agenda.tell(at, to, event.into());
     }
 
     /// Delivers the end of a channel after everything that was sent on it.
@@ -252,7 +253,7 @@ impl Cluster {
                 self.process(from).sends = Some(left - bytes.len());
             }
             if !bytes.is_empty() && !self.send_directly((from, link), &bytes, agenda) {
-                self.arrive(parent, at, Event::Received(at, bytes), agenda);
+                self.arrive(parent, at, Input::Bytes(at, bytes), agenda);
             }
             if self.process(from).sends == Some(0) {
                 self.process(from).sends = None;
@@ -263,11 +264,10 @@ impl Cluster {
         match self.process(from).children.get(&link).copied() {
             Some(Some(_)) if self.send_directly((from, link), &bytes, agenda) => {}
             Some(Some(child)) => {
-                self.arrive(child, LinkId::PARENT, Event::Received(LinkId::PARENT, bytes), agenda);
+                self.arrive(child, LinkId::PARENT, Input::Bytes(LinkId::PARENT, bytes), agenda);
             }
             Some(None) => {
-                let event = Event::Received(LinkId::PARENT, bytes);
-                self.scenario.pending.entry((from, link)).or_default().push((event, ()));
+                self.scenario.pending.entry((from, link)).or_default().push(bytes);
             }
             None => {}
         }
@@ -310,7 +310,7 @@ impl Cluster {
 
     /// Whether a process has detached.
     pub(crate) fn is_detached(&self, id: Id, agenda: &Agenda<Self>) -> bool {
-        agenda.machine(id).is_some_and(Node::is_detached)
+        agenda.machine(id).is_some_and(|node| node.is_detached())
     }
 
     fn pick(&self, pick: Pick) -> Option<Id> {
@@ -326,14 +326,18 @@ impl Cluster {
 }
 
 impl World for Cluster {
-    type Machine = Node;
+    type Machine = Driver;
     type WorldEvent = Happening;
 
-    fn carry_out(&mut self, from: Id, effect: Effect, agenda: &mut Agenda<Self>) {
+    fn carry_out(&mut self, from: Id, output: Output, agenda: &mut Agenda<Self>) {
+        let effect = match output {
+            Output::Effect(effect) => effect,
+            Output::Data(link, frame) => return self.on_frame(from, link, &frame, agenda),
+        };
         match effect {
             Effect::Start(link, request) => self.start(from, link, request, agenda),
             Effect::Send(link, bytes) => self.send(from, link, bytes, agenda),
-            Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken),
+            Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken.into()),
             Effect::Close(link) => {
                 if let Some(child) = self.process(from).children.get_mut(&link).and_then(Option::take) {
                     self.process(child).parent = None;
@@ -349,7 +353,7 @@ impl World for Cluster {
                     self.arrive(from, link, Event::Exited(link, Exit::Signal(9)), agenda);
                 }
             }
-            Effect::DetachChild(_) | Effect::TakeInput | Effect::Input(_) => {}
+            Effect::Trust(_) | Effect::DetachChild(_) | Effect::TakeInput | Effect::Input(_) => {}
             Effect::Listen { .. }
             | Effect::AcceptDirect(..)
             | Effect::RejectDirect(_)
@@ -357,7 +361,6 @@ impl World for Cluster {
             | Effect::SendDirect(_)
             | Effect::ReceiveDirect(_) => self.connect(from, effect, agenda),
             Effect::SessionUp(tree) => self.on_session_up(from, tree, agenda),
-            Effect::Deliver(link, frame) => self.on_frame(from, link, &frame, agenda),
             Effect::Cut(link) => self.on_link_cut(from, link),
             Effect::Notify(notice) => {
                 self.on_notice(from, &notice, agenda);
@@ -410,7 +413,7 @@ impl World for Cluster {
                     self.sever(id, agenda);
                 }
             }
-            Happening::Ends => agenda.tell(agenda.now(), FRONT, Event::End(ENDING)),
+            Happening::Ends => agenda.tell(agenda.now(), FRONT, Event::End(ENDING).into()),
             Happening::Dies(pick) => {
                 if let Some(id) = self.pick(pick) {
                     self.last_fault = agenda.now();

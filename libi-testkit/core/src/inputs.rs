@@ -10,8 +10,8 @@ use std::fmt::Debug;
 use libi_core::hosts::file::parse_host_file;
 use libi_core::hosts::{HostList, MAX_HOSTS};
 use libi_core::wire::{
-    Decoder, Frame, FrameError, FramePart, Header, Kind, Limits, Parsed, PreambleScanner, decode_control,
-    encode_control, parse,
+    Arrival, Decoder, Frame, FrameError, FramePart, Header, Kind, Limits, LinkInput, LinkItem, Parsed,
+    PreambleScanner, ReadError, decode_control, encode_control, parse,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,6 +28,12 @@ pub fn check_frames(data: &[u8]) {
     for size in sizes {
         assert_eq!(scan(data, size), whole, "pieces of {size} bytes hide or reveal a preamble");
     }
+    for trust in [false, true] {
+        let read = read_link(data, data.len().max(1), trust);
+        for size in sizes {
+            assert_eq!(read_link(data, size, trust), read, "pieces of {size} bytes change what arrives");
+        }
+    }
     let after_preamble = whole.map_or(&data[..0], |end| &data[end..]);
     for stream in [data, after_preamble] {
         for limits in [Limits::UNAUTHENTICATED, Limits::AUTHENTICATED] {
@@ -38,6 +44,52 @@ pub fn check_frames(data: &[u8]) {
             }
         }
     }
+}
+
+/// What has arrived on a link: the text in front of the preamble, the payloads of frames, each with
+/// whether it is for the communication half, and the violation that ends the stream.
+type Arrived = (Vec<u8>, Vec<(bool, Vec<u8>)>, Option<ReadError>);
+
+/// Reads a stream as the owner of a link does, in pieces of `size` bytes, long frames in place.
+fn read_link(data: &[u8], size: usize, trust: bool) -> Arrived {
+    let mut input = LinkInput::default();
+    input.carry_data(true);
+    let (mut text, mut frames) = (Vec::new(), Vec::new());
+    for mut piece in data.chunks(size) {
+        loop {
+            if let Some((payload, missing)) = input.receive_buffer() {
+                payload.extend_from_slice(piece.split_off(..missing.min(piece.len())).unwrap_or_default());
+            }
+            let arrival = input.next(&mut piece);
+            match arrival {
+                None => break,
+                Some(Arrival::Data(payload)) => frames.push((true, payload)),
+                Some(Arrival::Violation(error)) => return (text, frames, Some(error)),
+                Some(Arrival::Items(items)) => {
+                    assert!(!items.is_empty());
+                    for item in items {
+                        match item {
+                            LinkItem::Text(more) => text.extend(more),
+                            LinkItem::Preamble(more, _) => {
+                                text.extend(more);
+                                if trust {
+                                    input.trust();
+                                }
+                            }
+                            LinkItem::Frame(header, payload) => {
+                                assert_eq!(header.length(), payload.len());
+                                frames.push((false, payload));
+                                if header.kind() == Kind::Goodbye {
+                                    return (text, frames, None); // the rest of its piece is dropped
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    (text, frames, None)
 }
 
 /// The start of the protocol, according to a scanner that gets pieces of `size` bytes. All bytes up

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use libi_launch::machine::{Effect, Event, LinkId};
+use zeroize::Zeroize;
 
 use super::{READ_LIMIT, SessionIo};
 use crate::engine::Turn;
@@ -163,13 +164,13 @@ impl SessionIo {
             };
             let Some(direct) = &mut link_io.direct else { return false };
             let to_the_end = to_the_end || turn.targets.may_end(direct.token);
-            let receive_buffer = self.node.receive_buffer(link).filter(|_| direct.inner.is_plaintext());
+            let receive_buffer = link_io.reader.receive_buffer().filter(|_| direct.inner.is_plaintext());
             if let Some((place, missing)) = receive_buffer {
                 let limit = missing.min(READ_LIMIT - total);
                 match direct.inner.stream.read_into(place, limit) {
                     Ok(count @ 1..) => {
                         total += count;
-                        self.tell(Event::ReceivedInPlace(link), turn);
+                        self.receive(link, &[], turn);
                         if count < limit && !to_the_end {
                             return false;
                         }
@@ -186,7 +187,11 @@ impl SessionIo {
             let more = direct.inner.read(&mut self.buffer, &mut bytes, to_the_end);
             total += bytes.len().max(1);
             if !bytes.is_empty() {
-                self.tell(Event::Received(link, bytes), turn);
+                let may_be_secret = link == LinkId::PARENT && self.node.may_receive_secrets();
+                self.receive(link, &bytes, turn);
+                if may_be_secret {
+                    bytes.zeroize();
+                }
             }
             match more {
                 Ok(true) => {}

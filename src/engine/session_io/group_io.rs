@@ -13,7 +13,20 @@ impl SessionIo {
     /// The session is up.
     pub(super) fn session_up(&mut self, tree: Topology, turn: &mut Turn<'_>) {
         turn.sink.absent(turn.id, &tree.absent);
+        for link in tree.links() {
+            if let Some(link_io) = self.links.get_mut(&link) {
+                link_io.reader.carry_data(true);
+            }
+        }
         self.tell_group(Event::Up(tree), turn);
+    }
+
+    /// A link of the tree is closed.
+    pub(super) fn cut(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        if let Some(link_io) = self.links.get_mut(&link) {
+            link_io.reader.carry_data(false);
+        }
+        self.tell_group(Event::Cut(link), turn);
     }
 
     /// Starts a call of the program.

@@ -9,6 +9,7 @@ use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, LinkId};
 use libi_launch::process::{self, Signal};
+use zeroize::Zeroize;
 
 use super::{READ_LIMIT, SessionIo, is_waiting};
 use crate::engine::Turn;
@@ -34,14 +35,14 @@ impl SessionIo {
             let to_the_end = to_the_end || turn.targets.may_end(*token);
             let expects_long = std::mem::take(&mut link_io.expects_long);
             let as_it_is = !link_io.reads_direct && link_io.trailer.is_none();
-            if let Some((place, missing)) = self.node.receive_buffer(link).filter(|_| as_it_is) {
+            if let Some((place, missing)) = link_io.reader.receive_buffer().filter(|_| as_it_is) {
                 let limit = missing.min(READ_LIMIT - total);
                 match stream.read_into(place, limit) {
                     Ok(count @ 1..) => {
                         total += count;
                         link_io.expects_long = true;
                         let borrowed = self.take_fds(link, turn);
-                        self.tell(Event::ReceivedInPlace(link), turn);
+                        self.receive(link, &[], turn);
                         if count < limit && !to_the_end && !borrowed {
                             return false;
                         }
@@ -68,15 +69,24 @@ impl SessionIo {
                 }
                 Ok(count @ 1..) => {
                     total += count;
-                    let mut bytes = self.buffer[..count].to_vec();
-                    self.scan_trailer(link, &mut bytes, turn);
-                    if link == LinkId::PARENT && self.node.may_receive_secrets() {
-                        zeroize::Zeroize::zeroize(&mut self.buffer[..count]);
-                    }
+                    let has_trailer = link_io.trailer.is_some();
+                    let may_be_secret = link == LinkId::PARENT && self.node.may_receive_secrets();
                     let borrowed = self.take_fds(link, turn);
-                    if !bytes.is_empty() {
-                        self.tell(Event::Received(link, bytes), turn);
+                    // Nothing else is read before the buffer is put back.
+                    let mut buffer = std::mem::take(&mut self.buffer);
+                    if has_trailer {
+                        let mut bytes = buffer[..count].to_vec();
+                        self.scan_trailer(link, &mut bytes, turn);
+                        if !bytes.is_empty() {
+                            self.receive(link, &bytes, turn);
+                        }
+                    } else {
+                        self.receive(link, &buffer[..count], turn);
                     }
+                    if may_be_secret {
+                        buffer[..count].zeroize();
+                    }
+                    self.buffer = buffer;
                     if count < limit && !to_the_end && !borrowed {
                         return false;
                     }
@@ -129,7 +139,7 @@ impl SessionIo {
             .map(ExitTrailer::take_held)
             .unwrap_or_default();
         if !held.is_empty() {
-            self.tell(Event::Received(link, held), turn);
+            self.receive(link, &held, turn);
         }
         let link_io =
             self.links.get_mut(&link).filter(|link_io| link != LinkId::PARENT && link_io.process.is_some());

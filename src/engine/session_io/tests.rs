@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use libi_comm::{Bytes, CallId, CommError, Frame, Outcome};
+use libi_comm::{Bytes, CallId, CommError, Event as Said, Frame, Outcome};
 use libi_core::dist::OsBytes;
 use libi_core::dist::layout::Block;
 use libi_core::ids::{HostIndex, Rank};

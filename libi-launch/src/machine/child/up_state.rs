@@ -26,7 +26,7 @@ pub(super) struct UpState {
     /// The child has reported that it cannot launch hosts, or no more of them.
     has_handed_back: bool,
     path: LinkPath,
-    /// The child is in the tree of the session: its data frames go to the communication half.
+    /// The child is in the tree of the session: its link belongs to the communication half, too.
     in_tree: bool,
     /// How much output the child may still send, and how much of its output has been passed on
     /// since the last grant.
@@ -166,10 +166,6 @@ impl Child {
         if let Some(up) = self.up_mut() {
             up.in_tree = true;
         }
-    }
-
-    pub(in crate::machine) fn is_in_tree(&self) -> bool {
-        self.up().is_some_and(|up| up.in_tree)
     }
 
     /// Leaves the tree; returns whether the child was in it.

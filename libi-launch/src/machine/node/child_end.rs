@@ -143,6 +143,7 @@ mod tests {
     use libi_core::ids::HostIndex;
     use libi_core::machine::Machine;
     use libi_core::plan::late::{Attempt, Launch};
+    use libi_core::wire::{Header, LinkItem};
 
     use super::super::Role;
     use super::*;
@@ -176,6 +177,13 @@ mod tests {
         }
         let child = node.children.get(LINK).unwrap();
         child.failure(child.timing(None, Instant::ZERO), false, at(100)).cause
+    }
+
+    #[test]
+    fn data_of_a_child_outside_the_tree_violate_the_protocol() {
+        let frame = LinkItem::Frame(Header::session_data(1).unwrap(), b"x".to_vec());
+        let cause = loss_cause(Backend::Local(Local), 16, &[(11, Event::Received(LINK, vec![frame]))]);
+        assert_eq!(cause, Cause::Protocol("a data where news was awaited".to_owned()));
     }
 
     #[test]

@@ -14,14 +14,21 @@ use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
 use crate::machine::output_relay::Stream;
 
 impl Node {
-    pub(super) fn on_child_bytes(&mut self, link: LinkId, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
-        let mut rest = bytes;
-        loop {
-            let Some(child) = self.children.get_mut(link) else { return };
-            match child.next_item(&mut rest, now) {
-                Ok(None) => return,
-                Ok(Some(LinkItem::Text(text))) => self.printed(link, Stream::Out, text),
-                Ok(Some(LinkItem::Preamble(text, _))) => {
+    pub(super) fn on_child_items(
+        &mut self,
+        link: LinkId,
+        items: Vec<LinkItem>,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Some(child) = self.children.get_mut(link).filter(|child| child.is_open()) {
+            child.on_heard(now);
+        }
+        for item in items {
+            let Some(child) = self.children.get_mut(link).filter(|child| child.is_open()) else { return };
+            match item {
+                LinkItem::Text(text) => self.printed(link, Stream::Out, text),
+                LinkItem::Preamble(text, _) => {
                     child.on_preamble();
                     if child.is_leader() {
                         self.launching_confirmed();
@@ -30,31 +37,37 @@ impl Node {
                         self.printed(link, Stream::Out, text);
                     }
                 }
-                Ok(Some(LinkItem::Frame(header, payload)))
-                    if child.is_in_tree() && Self::is_session_data(header) =>
-                {
-                    out.push(Effect::Deliver(link, payload));
-                }
-                Ok(Some(LinkItem::Frame(header, payload))) => {
+                LinkItem::Frame(header, payload) => {
                     if let Err(cause) = self.on_child_frame(link, header, &payload, now, out) {
                         return self.force_end(link, cause, now, out);
                     }
-                    if header.kind() == Kind::Goodbye {
-                        return; // what follows on the channel comes from the remote shell
-                    }
                 }
-                Err(ReadError::Version(mismatch)) => {
-                    return self.force_end(link, Cause::Version(mismatch.to_string()), now, out);
-                }
-                Err(ReadError::Frame(fault)) => {
-                    let cause = Cause::Protocol(fault.to_string());
-                    if child.is_up() {
-                        // The program's protocol has ended, and its remote shell prints a farewell.
-                        // The exit status follows.
-                        return self.ends(link, cause, now, out);
-                    }
-                    return self.force_end(link, cause, now, out);
-                }
+            }
+        }
+    }
+
+    /// The bytes of a child are not the protocol.
+    pub(super) fn on_child_violation(
+        &mut self,
+        link: LinkId,
+        error: ReadError,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(child) = self.children.get_mut(link).filter(|child| child.is_open()) else { return };
+        child.on_heard(now);
+        let is_up = child.is_up();
+        match error {
+            ReadError::Version(mismatch) => {
+                self.force_end(link, Cause::Version(mismatch.to_string()), now, out);
+            }
+            // The program's protocol has ended, and its remote shell prints a farewell. The exit
+            // status follows.
+            ReadError::Frame(fault) if is_up => {
+                self.ends(link, Cause::Protocol(fault.to_string()), now, out);
+            }
+            ReadError::Frame(fault) => {
+                self.force_end(link, Cause::Protocol(fault.to_string()), now, out);
             }
         }
     }
@@ -110,6 +123,7 @@ impl Node {
         let by = now + self.options.rules.join_timeout + self.options.rules.kill_grace.saturating_mul(2);
         let Some(child) = self.children.get_mut(link) else { return };
         child.on_hello(now);
+        out.push(Effect::Trust(link));
         let (blocks, launch) = (child.blocks().to_vec(), child.launch());
         let is_local = launch.is_none();
         self.children.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });

@@ -14,31 +14,18 @@ use crate::machine::message::{ChildMessage, Ending, ParentMessage, SessionConfig
 use crate::machine::parent_link::{Identity, JoinState};
 
 impl Node {
-    pub(super) fn on_parent_bytes(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<Effect>) {
-        let mut rest = bytes;
-        loop {
-            let Role::Member(parent) = &mut self.role else { return };
-            let mut frame = match parent.next_item(&mut rest, now) {
-                Ok(None) => return,
-                Ok(Some(LinkItem::Frame(header, payload)))
-                    if parent.is_in_tree() && Self::is_session_data(header) =>
-                {
-                    out.push(Effect::Deliver(super::LinkId::PARENT, payload));
-                    continue;
-                }
-                Ok(Some(LinkItem::Frame(header, payload))) => (header, payload),
-                Ok(Some(LinkItem::Text(_) | LinkItem::Preamble(..))) => continue,
+    pub(super) fn on_parent_items(&mut self, items: Vec<LinkItem>, now: Instant, out: &mut Vec<Effect>) {
+        let Role::Member(parent) = &mut self.role else { return };
+        parent.on_heard(now);
+        let mut is_readable = true;
+        for item in items {
+            let LinkItem::Frame(header, mut payload) = item else { continue };
+            if is_readable && self.on_parent_frame(header, &payload, now, out).is_none() {
                 // A parent that violates the protocol is treated as lost.
-                Err(_) => return self.parent_lost(now, out),
-            };
-            let accepted = self.on_parent_frame(frame.0, &frame.1, now, out);
-            frame.1.zeroize(); // the config holds a secret
-            if accepted.is_none() {
-                return self.parent_lost(now, out);
+                self.parent_lost(now, out);
+                is_readable = false;
             }
-            if frame.0.kind() == Kind::Goodbye {
-                return; // the channel carries no further frames
-            }
+            payload.zeroize(); // the config holds a secret
         }
     }
 
@@ -60,6 +47,7 @@ impl Node {
                 let ticket: Ticket = decode_control(&frame).ok()?;
                 let hello = parent.on_ticket(ticket, now, self.options.rules.hello_timeout)?;
                 self.session = ticket.session;
+                out.push(Effect::Trust(super::LinkId::PARENT));
                 Self::send(super::LinkId::PARENT, Kind::Hello, &hello, out);
                 Some(())
             }

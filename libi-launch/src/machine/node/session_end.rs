@@ -132,9 +132,8 @@ impl Node {
     /// program may still communicate until it ends.
     pub(super) fn on_event_when_over(&mut self, event: Event, now: Instant, out: &mut Vec<Effect>) {
         match event {
-            Event::Received(LinkId::PARENT, bytes) => self.on_parent_bytes(&bytes, now, out),
-            Event::ReceivedInPlace(LinkId::PARENT) => self.on_parent_bytes(&[], now, out),
-            Event::Closed(LinkId::PARENT) => self.parent_lost(now, out),
+            Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
+            Event::Closed(LinkId::PARENT) | Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
             Event::DirectConnected(reached) => self.direct_connected(reached),
             _ => {}
         }

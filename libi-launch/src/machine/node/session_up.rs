@@ -8,7 +8,7 @@
 //! thus agree.
 //!
 //! From then on, frames of the communication half travel on the links of the tree, until a link is
-//! [cut](Effect::Cut).
+//! [cut](Effect::Cut). The driver passes them on: none comes through the node.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,12 @@ use libi_core::ids::HostIndex;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::topology::{Branch, Topology};
-use libi_core::wire::{Flags, Header, Kind};
+use libi_core::wire::Kind;
 
 use super::{Child, Effect, LinkId, Node, Role};
 use crate::failure::Cause;
 use crate::machine::message::{ChildMessage, Membership, ParentMessage};
 
-/// The channel number of the communication half.
-const CHANNEL: u16 = 1;
 /// How many runs of ranks fit into one message.
 const RUNS_IN_A_MESSAGE: usize = 100_000;
 
@@ -173,11 +171,6 @@ impl Node {
         }
     }
 
-    /// Whether a frame belongs to the communication half, by its header.
-    pub(super) fn is_session_data(header: Header) -> bool {
-        header.kind() == Kind::Data && header.channel() == CHANNEL && header.flags() == Flags::NONE
-    }
-
     /// Closes a link of the tree for the communication half.
     pub(super) fn cut(&mut self, link: LinkId, out: &mut Vec<Effect>) {
         let talks = match (&mut self.role, link) {
@@ -189,18 +182,7 @@ impl Node {
         }
     }
 
-    /// The buffer of a long frame that is arriving on this link, and how many bytes of it are
-    /// missing. The driver may append up to that many, and then reports
-    /// [`Event::ReceivedInPlace`](super::Event::ReceivedInPlace). `None` if bytes have to be
-    /// [received](super::Event::Received) as usual.
-    pub fn receive_buffer(&mut self, link: LinkId) -> Option<(&mut Vec<u8>, usize)> {
-        match (&mut self.role, link) {
-            (Role::Member(parent), LinkId::PARENT) => parent.receive_buffer(),
-            _ => self.children.get_mut(link)?.receive_buffer(),
-        }
-    }
-
-    /// Whether bytes from the parent may still contain a secret.
+    /// Whether bytes from the parent may still contain a secret. The driver wipes them.
     #[must_use]
     pub fn may_receive_secrets(&self) -> bool {
         self.stage.is_before_up()

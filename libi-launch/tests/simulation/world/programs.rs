@@ -12,6 +12,7 @@ use libi_launch::machine::{Event, HostState, LinkId, Node, Notice, StartRequest,
 use serde::Serialize;
 
 use super::{Cluster, FRONT, Happening, Start};
+use crate::driver::{Driver, Input};
 use crate::scenario::{Fate, Turns};
 use libi_test_core::processor::Next;
 
@@ -33,7 +34,7 @@ impl Cluster {
                 return agenda.tell(
                     agenda.now(),
                     from,
-                    Event::OutOfResources(link, "Too many open files".to_owned()),
+                    Event::OutOfResources(link, "Too many open files".to_owned()).into(),
                 );
             }
             self.check_not_given_up(host, agenda);
@@ -46,7 +47,7 @@ impl Cluster {
         let now = agenda.now();
         if fate == Fate::NotStarted {
             // It takes no resources of the launcher.
-            agenda.tell(now, from, Event::NotStarted(link, "Too many open files".to_owned()));
+            agenda.tell(now, from, Event::NotStarted(link, "Too many open files".to_owned()).into());
             return;
         }
         self.process(from).children.insert(link, None);
@@ -58,14 +59,14 @@ impl Cluster {
             StartRequest::Member(..) => (Duration::from_micros(400), Duration::from_millis(2), Turns::Start),
         };
         if turns == Turns::Share {
-            agenda.tell(now + ASYNC_START, from, Event::Started(link));
+            agenda.tell(now + ASYNC_START, from, Event::Started(link).into());
             let next = self.process(from).processor.enter(now, seq, (link, request, fate, rem));
             return next_turn(from, next, agenda);
         }
         let free = self.process(from).busy_until.max(now) + seq;
         self.process(from).busy_until = free;
         let started = if turns == Turns::Start { free } else { now + ASYNC_START };
-        agenda.tell(started, from, Event::Started(link));
+        agenda.tell(started, from, Event::Started(link).into());
         agenda.plan(free + rem, Happening::Runs(from, link, request, fate));
     }
 
@@ -99,7 +100,7 @@ impl Cluster {
         if !starter.alive || starter.frozen || !starter.children.contains_key(&link) {
             return; // its launcher is gone, and it ends
         }
-        let send_frame = |text: &[u8]| Event::Received(link, text.to_vec());
+        let send_frame = |text: &[u8]| Input::Bytes(link, text.to_vec());
         let mut exits = |cluster: &mut Self, exit, text: &str| {
             cluster.arrive(from, link, Event::Printed(link, Stream::Err, text.as_bytes().to_vec()), agenda);
             cluster.process(from).children.remove(&link);
@@ -144,15 +145,15 @@ impl Cluster {
                         (MemberRole::Local(rank), leader.attempt, leader.name.clone())
                     }
                 };
-                let id = agenda.start(Node::member(1, "node".to_owned(), self.rng.bits()));
+                let id = agenda.start(Driver::new(Node::member(1, "node".to_owned(), self.rng.bits())));
                 self.add(Some(place), attempt, name, Some((from, link)));
                 self.process(id).sends = cut;
                 self.process(from).children.insert(link, Some(id));
                 self.process(from).started.insert(link, id);
-                agenda.tell(agenda.now(), id, Event::Begin);
+                agenda.tell(agenda.now(), id, Event::Begin.into());
                 // Bytes that were sent before the program was up have waited for it.
-                for (event, _) in self.scenario.pending.remove(&(from, link)).unwrap_or_default() {
-                    self.arrive(id, LinkId::PARENT, event, agenda);
+                for bytes in self.scenario.pending.remove(&(from, link)).unwrap_or_default() {
+                    self.arrive(id, LinkId::PARENT, Input::Bytes(LinkId::PARENT, bytes), agenda);
                 }
             }
         }
