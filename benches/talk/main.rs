@@ -8,6 +8,8 @@
 //! - `broadcast`: 1 GiB (or `LIBI_BENCH_BYTES`) to 16 hosts with 4 members, over direct links,
 //!   authenticated and encrypted, compared with a relay that reads and writes to its children;
 //! - `barrier`: over 64, 256 and 1,024 members, compared with one token that goes up and down;
+//! - `small`: ping, 800 pings by 8 threads at a time, and barriers of 2 and 16 members: where each
+//!   wake-up of a thread shows;
 //! - `calls`: gather and scatter of 4 KiB, allgather of 64 bytes and ring at 1,024 members,
 //!   alltoall of 8 bytes at 256, and small broadcasts, one after the other and many at a time;
 //! - `memory`: gather of 1 MiB from 256 members: what each process needs in addition to its own
@@ -49,9 +51,10 @@ fn main() {
         return attempt(&words[1..]);
     }
     let rounds = words.get(1).map_or(5, |rounds| rounds.parse().unwrap());
-    let parts: [Part; 5] = [
+    let parts: [Part; 6] = [
         ("broadcast", broadcast),
         ("barrier", barrier),
+        ("small", small),
         ("calls", calls),
         ("memory", memory),
         ("scale", scale),
@@ -129,6 +132,29 @@ fn barrier(rounds: usize) {
         let base = median(&mut token);
         row(&format!("one token over {} processes", hosts * each), &mut token, base);
         row(&format!("barrier over {} members", hosts * each), &mut ours, base);
+    }
+}
+
+fn small(rounds: usize) {
+    println!("\nsmall sessions, channel links, everything on this machine");
+    heading("token");
+    for (hosts, each, call, times) in [
+        (1, 2, "ping 8", 2_000),
+        (1, 2, "pings 8", 20),
+        (1, 2, "barrier 0", 2_000),
+        (1, 16, "barrier 0", 1_000),
+        (4, 4, "barrier 0", 1_000),
+    ] {
+        let session = Bench::launch(hosts, each, &Path::Local);
+        let parents = session.parents();
+        let (mut ours, mut token) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            ours.push(median(&mut session.run(&format!("{call} {times}"))));
+            token.push(median(&mut bare::token(&parents, Wire::Pair, times)));
+        }
+        let base = median(&mut token);
+        row(&format!("one token over {} processes", hosts * each), &mut token, base);
+        row(&format!("{call} bytes, {hosts} hosts with {each}"), &mut ours, base);
     }
 }
 

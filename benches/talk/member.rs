@@ -45,6 +45,19 @@ fn once(member: &Member, call: &str, length: usize) -> u128 {
     };
     member.barrier().wait(TIMEOUT).unwrap();
     let began = Instant::now();
+    if call == "ping" {
+        ping(member, 0, data);
+        return began.elapsed().as_nanos();
+    }
+    if call == "pings" {
+        std::thread::scope(|scope| {
+            for tag in 0..8 {
+                let data = data.clone();
+                scope.spawn(move || (0..100).for_each(|_| ping(member, tag, data.clone())));
+            }
+        });
+        return began.elapsed().as_nanos();
+    }
     let done: Result<(), CommError> = match call {
         "barrier" => member.barrier().wait(TIMEOUT),
         "broadcast" => member.broadcast(ROOT, mine.then_some(data)).wait(TIMEOUT).map(drop),
@@ -61,6 +74,18 @@ fn once(member: &Member, call: &str, length: usize) -> u128 {
         member.barrier().wait(TIMEOUT).unwrap();
     }
     began.elapsed().as_nanos()
+}
+
+/// A message from the master to the last member and back.
+fn ping(member: &Member, tag: u32, data: Bytes) {
+    let last = Rank(member.size() - 1);
+    if member.is_master() {
+        member.send_to(last, tag, data).wait(TIMEOUT).unwrap();
+        member.recv_from(last, tag).wait(TIMEOUT).unwrap();
+    } else if member.rank() == last {
+        let data = member.recv_from(ROOT, tag).wait(TIMEOUT).unwrap();
+        member.send_to(ROOT, tag, data).wait(TIMEOUT).unwrap();
+    }
 }
 
 /// Broadcasts, one after the other.
