@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Breaks the launch machine and the groups of members on purpose, one way at a time, and checks that tests notice.
+"""Breaks the launch machine, the groups of members and the executor on purpose, one way at a time, and checks that tests
+notice.
 
 Needs about an hour: each mutant is a copy of the tree that is built and simulated. A mutant of the launch machine has to be
-noticed by its simulation; one of the groups by theirs, by the tests that count frames, or by the unit tests. A mutant that
-survives is a promise that no test checks: the exit status tells.
+noticed by its simulation; one of the groups by theirs, by the tests that count frames, or by the unit tests; one of the
+executor by its model. A mutant that survives is a promise that no test checks: the exit status tells.
 
   tests/mutants.py                 all mutants
   tests/mutants.py spare Exited    those with one of these words in their names, or in those of their files
@@ -22,6 +23,7 @@ import time
 M = "libi-launch/src/machine/"
 S = "libi-comm/src/"
 C = S + "group/"
+E = "src/executor/"
 
 # What is broken; in which file; what stands there; what is put there instead.
 MUTANTS = [
@@ -450,6 +452,53 @@ MUTANTS = [
   '                entry.at = ValueLocation::Gone;',
   '                let _ = entry;'),
  ('what is put after a loss does not count', C + 'kvs.rs','if version < over {','if false {'),
+ # The lock protocol of the executor.
+ ('no waiter is woken on release', E + 'run_state.rs',
+  'false => WakeUp::Waiter,',
+  'false => WakeUp::None,'),
+ ('the thread is not woken on release', E + 'run_state.rs',
+  'true if self.threaded => WakeUp::Thread,',
+  'true if self.threaded => WakeUp::None,'),
+ ('a waiter that leaves wakes no other', E + 'run_state.rs',
+  'if self.caller_may_acquire() { WakeUp::Waiter } else { WakeUp::None }',
+  'WakeUp::None'),
+ ('a waiter does not wake the thread out of its poll', E + 'run_state.rs',
+  'RunToken::Thread if !self.is_reserved() => Next::Wake(self.wake_poll()),',
+  ''),
+ ('a wake-up of the poll counts for the next turn', E + 'run_state.rs',
+  'self.poll = Poll::NeedsWakeUp;',
+  ''),
+ ('two threads drive', E + 'run_state.rs',
+  'RunToken::Free if !self.is_reserved() => Next::Drive,',
+  'RunToken::Free | RunToken::Caller if !self.is_reserved() => Next::Drive,'),
+ ('a command for the thread does not reserve the token', E + 'run_state.rs',
+  'if requires_thread && self.threaded {',
+  'if false && requires_thread && self.threaded {'),
+ ('the end of a turn drops the reservation of a command', E + 'run_state.rs',
+  'if self.reservation <= Reservation::Reactor {',
+  'if self.reservation <= Reservation::Command {'),
+ ('a command for the thread does not wake it', E + 'run_state.rs',
+  'RunToken::Free if self.is_reserved() => Next::Wake(WakeUp::Thread),',
+  'RunToken::Free if self.is_reserved() => Next::Wake(WakeUp::None),'),
+ ('the end is not told to the driver', E + 'run_state.rs',
+  'RunToken::Caller | RunToken::Thread => self.wake_poll(),\n'
+  'RunToken::Free | RunToken::Closed => WakeUp::None,',
+  'RunToken::Caller | RunToken::Thread => WakeUp::None,\n'
+  'RunToken::Free | RunToken::Closed => WakeUp::None,'),
+ ('the end is not told to the thread', E + 'run_state.rs',
+  'RunToken::Free if self.threaded => WakeUp::Thread,',
+  'RunToken::Free if self.threaded => WakeUp::None,'),
+ ('the end of the driver is not told to the caller of stop', E + 'run_state.rs',
+  'true => WakeUp::All,',
+  'true => WakeUp::None,'),
+ ('waiters are not told of the end', E + 'shared.rs',
+  'locked.pending_calls.wake_all();\n'
+  'P::notify_all(&self.changed);',
+  'locked.pending_calls.wake_all();'),
+ ('commands are taken and a turn is begun under two locks', E + 'thread.rs',
+  'let commands = locked.begin_turn();',
+  'let commands = std::mem::take(&mut locked.commands); drop(locked); locked = self.shared.lock(); '
+  'locked.run.begin_turn();'),
 ]
 
 # Known to go unnoticed within the seeds that are tried: checks that the simulation still owes.
@@ -481,6 +530,11 @@ COMM = [
  ('counts', ['-p', 'libi-comm', '--test', 'counts'], None, 60),
  ('memory', ['-p', 'libi-comm', '--test', 'memory'], None, 120),
  ('module tests', ['-p', 'libi-comm', '--lib'], None, 120),
+]
+# Of no use here are timeouts: a lost wake-up ends as a deadlock that the model checker reports.
+EXECUTOR = [
+ ('table', ['-p', 'libi', '--lib', 'executor::run_state'], None, 60),
+ ('model', ['-p', 'libi', '--lib', 'executor::model'], None, 300),
 ]
 
 
@@ -547,7 +601,7 @@ def caught(tree, target, file, old, new):
     with open(path, "w") as source:
         source.write(broken)
     try:
-        checks = COMM if file.startswith(S) else LAUNCH
+        checks = COMM if file.startswith(S) else EXECUTOR if file.startswith(E) else LAUNCH
         return next(filter(None, (noticed(tree, target, check) for check in checks)), None)
     finally:
         with open(path, "w") as source:

@@ -1,10 +1,10 @@
 //! Calls: starting, waiting, polling, cancelling.
 
-use std::time::{Duration, Instant as Clock};
+use std::time::Duration;
 
 use libi_comm::{Call, CallId, CommError};
 
-use super::shared::RunToken;
+use super::primitives::Primitives;
 use super::{CallRequest, CallResult, Executor, GroupId, Reactor, WaitOn};
 
 /// What a [`Pending`](crate::Pending) needs of an executor, whatever its reactor is.
@@ -26,7 +26,7 @@ pub(crate) trait CallWaiter: Send + Sync {
     fn forget(&self, id: CallId);
 }
 
-impl<M: Reactor> Executor<M> {
+impl<M: Reactor, P: Primitives> Executor<M, P> {
     /// Starts a call.
     pub(crate) fn start(&self, group: GroupId, call: Call) -> CallId {
         self.start_by(group, |id| CallRequest::Call(group, id, call).into())
@@ -36,7 +36,7 @@ impl<M: Reactor> Executor<M> {
     pub(crate) fn start_by(&self, group: GroupId, command: impl FnOnce(CallId) -> M::Command) -> CallId {
         let mut locked = self.shared.lock();
         let id = locked.pending_calls.open(group);
-        if locked.run_token == RunToken::Closed {
+        if locked.run.is_closed() {
             locked.pending_calls.finish(id, Err(CommError::Ended));
         } else {
             self.push(&mut locked, command(id));
@@ -46,21 +46,19 @@ impl<M: Reactor> Executor<M> {
     }
 }
 
-impl<M: Reactor> CallWaiter for Executor<M> {
+impl<M: Reactor, P: Primitives> CallWaiter for Executor<M, P> {
     fn wait(&self, id: CallId, timeout: Duration) -> Option<CallResult> {
-        let deadline = Clock::now().checked_add(timeout);
+        let deadline = P::now().checked_add(timeout);
         self.wait_on(WaitOn::Call(id), deadline, &mut |locked| locked.pending_calls.take(id))
     }
 
     fn poll(&self, id: CallId) -> Option<CallResult> {
         let mut locked = self.shared.lock();
         let answer = locked.pending_calls.take(id);
-        if answer.is_some() || !locked.caller_may_acquire() {
+        if answer.is_some() || !locked.run.caller_may_acquire() {
             return answer;
         }
-        self.drive(locked, Some(Clock::now()), &mut |locked| locked.pending_calls.take(id))
-            .1
-            .unwrap_or_default()
+        self.drive(locked, Some(P::now()), &mut |locked| locked.pending_calls.take(id)).1.unwrap_or_default()
     }
 
     fn cancel_and_take(&self, id: CallId) -> Option<CallResult> {

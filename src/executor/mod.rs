@@ -2,29 +2,19 @@
 //! meanwhile.
 //!
 //! An [`Executor`] owns the [`Reactor`] (an engine and the sink of its events) and the [`Shared`]
-//! state in which results are stored. The run token grants exclusive use of the reactor. Its
-//! states:
+//! state in which results are stored. [`run_state`] decides which thread drives and which one a
+//! change wakes: its head has the table of transitions and the invariants. The files beside it
+//! lock, turn the reactor and sleep. The tests in `model` check all of them together.
 //!
-//! ```text
-//!             the idle timeout has passed, or the thread is requested
-//!          +----------------------------------------------------+
-//!          v                                                    |
-//!       Thread ---- a waiter exists that could drive -------> Free ---- stop, failure ---> Closed
-//!                                                             |  ^
-//!                              a caller waits for a result    |  |  the result is there, a timeout
-//!                                                             v  |  passed, the thread is wanted
-//!                                                           Caller
-//! ```
-//!
-//! - **Waiting callers drive.** A caller that finds the token free turns the reactor until its
+//! - **Waiting callers drive.** A caller that finds the run token free turns the reactor until its
 //!   result is there, so that neither its request nor the result crosses threads. A caller that
 //!   sends a command without waiting flushes it.
 //! - **The thread** ([`Progress::Thread`]) drives while no caller does. It blocks in a turn. A
 //!   caller that wants to wait wakes it once and sleeps; at the end of the turn the thread releases
 //!   the token to a waiter and rests.
-//! - **The idle timer** brings the thread back when the token has been free for
-//!   [`IDLE_TIMEOUT`](thread::IDLE_TIMEOUT). A caller that releases the token arms the timer unless
-//!   it is armed; when it expires, the thread checks how long the token has been free. While
+//! - **The idle timer** ([`idle_timer`]) brings the thread back when the token has been free for
+//!   [`IDLE_TIMEOUT`](idle_timer::IDLE_TIMEOUT). A caller that releases the token arms the timer
+//!   unless it is armed; when it expires, the thread checks how long the token has been free. While
 //!   callers come and go the interval doubles up to 8 ms, so that a sequence of calls rarely wakes
 //!   the thread. If the timer has expired while a caller was driving, the next caller that may
 //!   block disarms it until it releases the token. Consequence: while all callers compute, pending
@@ -32,24 +22,19 @@
 //! - **Starting processes is reserved for the thread**, because processes are bound to the thread
 //!   that has started them and are killed when it ends. While the reactor may start processes,
 //!   [`Reactor::callers_may_drive`] is false; a command that leads to it
-//!   ([`Reactor::requires_thread`]) requests the thread.
+//!   ([`Reactor::requires_thread`]) reserves the token as well.
 //! - **Without a thread** ([`Progress::Manual`]) the token is free unless a caller waits or
 //!   dispatches.
 //!
-//! # Invariants
-//! The run token, the results, the commands and the waiters are protected by one lock, that of
-//! [`Shared`].
+//! Each of these refinements stays because `cargo bench --bench talk` (`small`, `barrier`) loses
+//! without it: a flush that does not poll saves 1 µs of a ping's 14; the timer, its doubling and
+//! its disarming save context switches in sessions with many members on a host; a condition
+//! variable for each call saves them in processes with many callers.
 //!
-//! - While the token is free and a waiter exists that may take it, at least one waiter is awake or
-//!   the thread will run. On release, and when a waiter leaves without having driven, one other
-//!   waiter is woken; the armed timer covers the rest.
-//! - A driver takes all commands and clears `woken` under the lock before each turn. A sender wakes
-//!   the driver unless `woken` is set. So no turn blocks while a command waits.
-//! - The thread checks for waiters under the same lock. A caller that goes to sleep wakes the
-//!   thread first, or finds `woken` set. So no turn of the thread blocks while a waiter could
-//!   drive.
+//! # Invariants
+//! - The run state, the results, the commands and the waiters are protected by one lock, that of
+//!   [`Shared`]. The lock of the reactor is never acquired while that lock is held.
 //! - A completed call wakes its waiter; a changed state wakes all watchers.
-//! - Lock order: the lock of the reactor is never acquired while the lock of `Shared` is held.
 //! - A reactor that has panicked or failed is not turned again, and every waiter is woken.
 //!
 //! [`Progress::Thread`]: crate::Progress::Thread
@@ -57,10 +42,14 @@
 
 mod call_waiter;
 mod idle_timer;
+#[cfg(test)]
+mod model;
 mod pending_calls;
+mod primitives;
 mod progress;
 mod ready_fd;
 mod run_guard;
+mod run_state;
 mod shared;
 mod thread;
 
@@ -70,18 +59,20 @@ mod tests;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use libi_comm::{Call, CallId, CommError, Outcome};
 
 use crate::engine::sys::combine_readable;
 pub(crate) use call_waiter::CallWaiter;
+use primitives::{Primitives, Std};
 pub use progress::Progress;
 pub(crate) use ready_fd::ReadyFd;
 use run_guard::RunGuard;
+use run_state::{Next, RunToken, WakeUp};
 pub(crate) use shared::Shared;
-use shared::{RunToken, SharedState};
+use shared::SharedState;
 
 /// How many times in a row callers may flush commands without polling for events.
 const MAX_UNPOLLED: u32 = 16;
@@ -133,15 +124,16 @@ pub(crate) enum CallRequest {
 }
 
 /// See the [module](self).
-pub(crate) struct Executor<M: Reactor> {
-    shared: Arc<Shared<M::State, M::Command>>,
-    reactor: Mutex<M>,
+pub(crate) struct Executor<M: Reactor, P: Primitives = Std> {
+    shared: Arc<Shared<M::State, M::Command, P>>,
+    reactor: P::Mutex<M>,
     /// Makes a turn return soon. May be called from any thread.
     wake: Box<dyn Fn() + Send + Sync>,
     threaded: bool,
 }
 
-type Guard<'a, M> = MutexGuard<'a, SharedState<<M as Reactor>::State, <M as Reactor>::Command>>;
+type Guard<'a, M, P> =
+    <P as Primitives>::Guard<'a, SharedState<<M as Reactor>::State, <M as Reactor>::Command, P>>;
 
 /// What a waiter is woken by.
 #[derive(Clone, Copy)]
@@ -152,22 +144,18 @@ enum WaitOn {
     Change,
 }
 
-impl<M: Reactor> Executor<M> {
+impl<M: Reactor, P: Primitives> Executor<M, P> {
     pub(crate) fn new(
-        shared: Arc<Shared<M::State, M::Command>>,
+        shared: Arc<Shared<M::State, M::Command, P>>,
         reactor: M,
         wake: impl Fn() + Send + Sync + 'static,
         progress: Progress,
     ) -> Arc<Self> {
         let threaded = progress == Progress::Thread;
-        // Until the thread knows better, the reactor is reserved for it.
-        let mut locked = shared.lock();
-        (locked.callers_may_drive, locked.thread_requested) = (!threaded, threaded);
-        drop(locked);
-        Arc::new(Self { shared, reactor: Mutex::new(reactor), wake: Box::new(wake), threaded })
+        Arc::new(Self { shared, reactor: P::mutex(reactor), wake: Box::new(wake), threaded })
     }
 
-    pub(crate) fn shared(&self) -> &Shared<M::State, M::Command> {
+    pub(crate) fn shared(&self) -> &Shared<M::State, M::Command, P> {
         &self.shared
     }
 
@@ -188,10 +176,10 @@ impl<M: Reactor> Executor<M> {
         number
     }
 
-    fn push(&self, locked: &mut Guard<'_, M>, command: M::Command) -> u64 {
+    fn push(&self, locked: &mut Guard<'_, M, P>, command: M::Command) -> u64 {
         // A closed executor drops commands.
-        if locked.run_token != RunToken::Closed {
-            locked.has_thread_command |= self.threaded && M::requires_thread(&command);
+        if !locked.run.is_closed() {
+            locked.run.command_added(M::requires_thread(&command));
             locked.commands.push_back(command);
         }
         locked.sent += 1;
@@ -199,15 +187,14 @@ impl<M: Reactor> Executor<M> {
     }
 
     /// Has added commands executed.
-    fn process_commands(&self, mut locked: Guard<'_, M>) {
-        if self.threaded && locked.caller_may_acquire() {
-            let now = Some(Clock::now());
-            drop(self.drive(locked, now, &mut |_| None::<()>));
-        } else if self.threaded && locked.run_token == RunToken::Free {
-            self.shared.request_thread(&mut locked);
-        } else if locked.run_token != RunToken::Closed && !std::mem::replace(&mut locked.woken, true) {
-            drop(locked);
-            (self.wake)();
+    fn process_commands<'a>(&'a self, mut locked: Guard<'a, M, P>) {
+        match locked.run.send() {
+            Next::Drive => drop(self.drive(locked, Some(P::now()), &mut |_| None::<()>)),
+            Next::Wake(WakeUp::Poll) => {
+                drop(locked);
+                (self.wake)();
+            }
+            Next::Wake(wake_up) => self.shared.wake(&mut locked, wake_up),
         }
     }
 
@@ -217,7 +204,7 @@ impl<M: Reactor> Executor<M> {
         timeout: Duration,
         mut ready: impl FnMut(&mut M::State) -> Option<T>,
     ) -> Option<T> {
-        let deadline = Clock::now().checked_add(timeout);
+        let deadline = P::now().checked_add(timeout);
         self.wait_on(WaitOn::Change, deadline, &mut |locked| ready(&mut locked.state))
     }
 
@@ -225,17 +212,21 @@ impl<M: Reactor> Executor<M> {
         &self,
         on: WaitOn,
         deadline: Option<Clock>,
-        ready: &mut impl FnMut(&mut SharedState<M::State, M::Command>) -> Option<T>,
+        ready: &mut impl FnMut(&mut SharedState<M::State, M::Command, P>) -> Option<T>,
     ) -> Option<T> {
         let mut locked = self.shared.lock();
         loop {
             let found = ready(&mut locked);
-            let left = left(deadline);
-            if found.is_some() || left == Some(Duration::ZERO) || locked.run_token == RunToken::Closed {
-                self.shared.wake_waiter(&mut locked);
+            let left = left::<P>(deadline);
+            if found.is_some() || left == Some(Duration::ZERO) || locked.run.is_closed() {
+                let wake_up = locked.run.leave();
+                self.shared.wake(&mut locked, wake_up);
                 return found;
             }
-            if !locked.caller_may_acquire() {
+            if let Next::Wake(wake_up) = locked.run.wait() {
+                if wake_up == WakeUp::Poll {
+                    (self.wake)();
+                }
                 locked = self.sleep(locked, on, left);
                 continue;
             }
@@ -252,13 +243,12 @@ impl<M: Reactor> Executor<M> {
     }
 
     /// Sleeps until the conditions for waiting may have changed.
-    fn sleep<'a>(&'a self, mut locked: Guard<'a, M>, on: WaitOn, left: Option<Duration>) -> Guard<'a, M> {
-        let asks = locked.run_token == RunToken::Thread && locked.callers_may_drive;
-        if asks && !std::mem::replace(&mut locked.woken, true) {
-            (self.wake)();
-        }
-        // The thread releases the token when it sees a waiter.
-        let left = left.unwrap_or(Duration::from_secs(3_600));
+    fn sleep<'a>(
+        &'a self,
+        mut locked: Guard<'a, M, P>,
+        on: WaitOn,
+        left: Option<Duration>,
+    ) -> Guard<'a, M, P> {
         let mut own = None;
         if let WaitOn::Call(id) = on {
             own = locked.pending_calls.add_waiter(id);
@@ -266,8 +256,7 @@ impl<M: Reactor> Executor<M> {
         if own.is_none() {
             locked.watchers += 1;
         }
-        let waited = own.as_deref().unwrap_or(&self.shared.changed).wait_timeout(locked, left);
-        locked = waited.unwrap_or_else(PoisonError::into_inner).0;
+        locked = P::wait(own.as_deref().unwrap_or(&self.shared.changed), locked, left);
         match on {
             WaitOn::Call(id) if own.is_some() => locked.pending_calls.remove_waiter(id),
             _ => locked.watchers -= 1,
@@ -279,15 +268,15 @@ impl<M: Reactor> Executor<M> {
     /// thread is needed. The token is free before and after.
     fn drive<'a, T>(
         &'a self,
-        mut locked: Guard<'a, M>,
+        mut locked: Guard<'a, M, P>,
         deadline: Option<Clock>,
-        ready: &mut impl FnMut(&mut SharedState<M::State, M::Command>) -> Option<T>,
-    ) -> (Guard<'a, M>, io::Result<Option<T>>) {
+        ready: &mut impl FnMut(&mut SharedState<M::State, M::Command, P>) -> Option<T>,
+    ) -> (Guard<'a, M, P>, io::Result<Option<T>>) {
         let mut run = RunGuard::acquire(self, &mut locked, RunToken::Caller);
         let result = loop {
-            let commands = locked.take_commands();
+            let commands = locked.begin_turn();
             let (executes, unpolled) = (!commands.is_empty(), locked.unpolled);
-            let (mut max_wait, mut found) = (left(deadline), None);
+            let (mut max_wait, mut found) = (left::<P>(deadline), None);
             if max_wait != Some(Duration::ZERO) {
                 self.shared.disarm_timer(&mut locked);
             }
@@ -306,19 +295,21 @@ impl<M: Reactor> Executor<M> {
             let flush_only =
                 self.threaded && executes && max_wait == Some(Duration::ZERO) && unpolled < MAX_UNPOLLED;
             let turned = if flush_only { run.reactor().flush() } else { run.reactor().turn(max_wait) };
-            let callers_may_drive = !self.threaded || run.reactor().callers_may_drive();
+            let callers_may_drive = run.reactor().callers_may_drive();
             locked = self.shared.lock();
-            (locked.callers_may_drive, locked.unpolled) =
-                (callers_may_drive, if flush_only { unpolled + 1 } else { 0 });
+            locked.run.end_turn(callers_may_drive);
+            locked.unpolled = if flush_only { unpolled + 1 } else { 0 };
             let found = found.or_else(|| ready(&mut locked));
             match turned {
                 Err(error) => break Err(error),
-                Ok(()) if found.is_some() || left(deadline) == Some(Duration::ZERO) => break Ok(found),
-                Ok(()) if locked.stopped || !locked.caller_may_continue() => break Ok(None),
+                Ok(()) if found.is_some() || left::<P>(deadline) == Some(Duration::ZERO) => break Ok(found),
+                Ok(()) if locked.run.is_reserved() => break Ok(None),
                 Ok(()) => {}
             }
         };
-        locked.stopped |= self.threaded && result.is_err();
+        if self.threaded && result.is_err() {
+            locked.run.fail();
+        }
         run.release(&mut locked);
         (locked, result)
     }
@@ -326,16 +317,16 @@ impl<M: Reactor> Executor<M> {
     /// Without a thread: does what is due and does not wait. No-op if another caller drives.
     pub(crate) fn dispatch(&self) -> io::Result<()> {
         let locked = self.shared.lock();
-        if self.threaded || !locked.caller_may_acquire() {
+        if self.threaded || !locked.run.caller_may_acquire() {
             return Ok(());
         }
-        self.drive(locked, Some(Clock::now()), &mut |_| None::<()>).1.map(drop)
+        self.drive(locked, Some(P::now()), &mut |_| None::<()>).1.map(drop)
     }
 
     /// Without a thread: the time until the next deadline, unless another caller drives.
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
         let mut locked = self.shared.lock();
-        if self.threaded || !locked.caller_may_acquire() {
+        if self.threaded || !locked.run.caller_may_acquire() {
             return None;
         }
         let mut run = RunGuard::acquire(self, &mut locked, RunToken::Caller);
@@ -348,14 +339,16 @@ impl<M: Reactor> Executor<M> {
     /// Ends all sessions, or has the thread end them.
     pub(crate) fn stop(&self) {
         let mut locked = self.shared.lock();
-        locked.stopped = true;
-        (self.wake)();
-        if self.threaded {
-            return self.shared.request_thread(&mut locked);
+        match locked.run.stop() {
+            WakeUp::Poll => (self.wake)(),
+            wake_up => self.shared.wake(&mut locked, wake_up),
         }
-        while locked.run_token == RunToken::Caller {
+        if self.threaded {
+            return;
+        }
+        while locked.run.token() == RunToken::Caller {
             locked.watchers += 1;
-            locked = self.shared.changed.wait(locked).unwrap_or_else(PoisonError::into_inner);
+            locked = P::wait(&self.shared.changed, locked, None);
             locked.watchers -= 1;
         }
         drop(locked);
@@ -364,12 +357,12 @@ impl<M: Reactor> Executor<M> {
 
     /// Ends all sessions. The token is free; nothing acquires it afterwards.
     fn close(&self) {
-        self.reactor.lock().unwrap_or_else(PoisonError::into_inner).close();
+        P::lock(&self.reactor).close();
         self.shared.end();
     }
 }
 
 /// The time until a deadline.
-fn left(deadline: Option<Clock>) -> Option<Duration> {
-    deadline.map(|deadline| deadline.saturating_duration_since(Clock::now()))
+fn left<P: Primitives>(deadline: Option<Clock>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(P::now()))
 }

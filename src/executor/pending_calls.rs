@@ -1,18 +1,18 @@
 //! Calls that have not completed, or whose result has not been taken.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 
 use libi_comm::{CallId, CommError};
 
+use super::primitives::Primitives;
 use super::ready_fd::ReadyFd;
 use super::{CallResult, GroupId};
 
 /// See the [module](self).
-#[derive(Default)]
-pub(super) struct PendingCalls {
+pub(super) struct PendingCalls<P: Primitives> {
     last: u64,
-    open: BTreeMap<CallId, CallSlot>,
+    open: BTreeMap<CallId, CallSlot<P>>,
     /// The number of calls with a waiter.
     waiters: usize,
     /// The number of calls that completed without a waiter, and whose result has not been taken.
@@ -21,16 +21,20 @@ pub(super) struct PendingCalls {
     ready_fd: Option<ReadyFd>,
 }
 
-struct CallSlot {
+struct CallSlot<P: Primitives> {
     group: GroupId,
     answer: Option<CallResult>,
     /// The result arrived while no thread waited for it.
     unclaimed: bool,
     /// Wakes the thread that waits for this call.
-    waiter: Option<Arc<Condvar>>,
+    waiter: Option<Arc<P::Condvar>>,
 }
 
-impl PendingCalls {
+impl<P: Primitives> PendingCalls<P> {
+    pub(super) fn new() -> Self {
+        Self { last: 0, open: BTreeMap::new(), waiters: 0, unclaimed: 0, ready_fd: None }
+    }
+
     /// Adds a call.
     pub(super) fn open(&mut self, group: GroupId) -> CallId {
         self.last += 1;
@@ -44,7 +48,7 @@ impl PendingCalls {
         if let Some(slot) = self.open.get_mut(&id).filter(|slot| slot.answer.is_none()) {
             slot.answer = Some(answer);
             match &slot.waiter {
-                Some(waiter) => waiter.notify_one(),
+                Some(waiter) => P::notify_one(waiter),
                 None => {
                     slot.unclaimed = true;
                     self.unclaimed += 1;
@@ -68,7 +72,8 @@ impl PendingCalls {
 
     /// Ends all calls of one group, or of all groups.
     pub(super) fn end(&mut self, group: Option<GroupId>) {
-        let mine = |slot: &CallSlot| group.is_none_or(|group| slot.group == group) && slot.answer.is_none();
+        let mine =
+            |slot: &CallSlot<P>| group.is_none_or(|group| slot.group == group) && slot.answer.is_none();
         let ids: Vec<_> = self.open.iter().filter(|(_, slot)| mine(slot)).map(|(id, _)| *id).collect();
         ids.into_iter().for_each(|id| self.finish(id, Err(CommError::Ended)));
     }
@@ -97,9 +102,9 @@ impl PendingCalls {
     }
 
     /// Registers a waiter for a call; `None` if the call was discarded.
-    pub(super) fn add_waiter(&mut self, id: CallId) -> Option<Arc<Condvar>> {
+    pub(super) fn add_waiter(&mut self, id: CallId) -> Option<Arc<P::Condvar>> {
         let slot = self.open.get_mut(&id)?;
-        let waiter = Arc::new(Condvar::new());
+        let waiter = Arc::new(P::condvar());
         if slot.waiter.replace(Arc::clone(&waiter)).is_none() {
             self.waiters += 1;
         }
@@ -121,12 +126,12 @@ impl PendingCalls {
     pub(super) fn wake_one(&self) -> bool {
         let waiter = self.open.values().find_map(|slot| slot.waiter.as_ref());
         let waiter = waiter.filter(|_| self.has_waiters());
-        waiter.inspect(|waiter| waiter.notify_one()).is_some()
+        waiter.inspect(|waiter| P::notify_one(waiter)).is_some()
     }
 
     /// Wakes all waiters.
     pub(super) fn wake_all(&self) {
-        self.open.values().filter_map(|slot| slot.waiter.as_ref()).for_each(|waiter| waiter.notify_one());
+        self.open.values().filter_map(|slot| slot.waiter.as_ref()).for_each(|waiter| P::notify_one(waiter));
     }
 
     #[cfg(test)]
