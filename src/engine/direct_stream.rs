@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use libi_core::secure::{Opener, SecuredLink};
 
 use super::link_io::WRITE_LIMIT;
-use super::send_queue::{Flushed, SendQueue};
+use super::send_queue::{self, Flushed, SendQueue};
 use super::stream::Stream;
 use super::sys::unacknowledged;
 
@@ -46,7 +46,7 @@ impl DirectStream {
     /// Writes queued output as far as the socket takes it.
     pub(super) fn flush(&mut self) -> Flushed {
         let SecuredLink::Encrypted { seal, .. } = &mut self.secured else {
-            return self.send_queue.flush(&self.stream, WRITE_LIMIT);
+            return send_queue::flush(&mut self.send_queue, &self.stream, WRITE_LIMIT);
         };
         let mut capacity = WRITE_LIMIT;
         loop {

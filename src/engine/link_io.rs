@@ -13,7 +13,7 @@ use mio::{Interest, Registry, Token};
 use super::NodeId;
 use super::direct_stream::DirectStream;
 use super::line_buffer::LineBuffer;
-use super::send_queue::{Flushed, SendQueue};
+use super::send_queue::{self, Flushed, SendQueue};
 use super::stream::Stream;
 use super::targets::{FdRole, Targets};
 use libi_launch::machine::LinkId;
@@ -83,14 +83,14 @@ impl LinkIo {
     /// Queues a frame of the communication half.
     pub(super) fn queue_frame(&mut self, frame: Frame) {
         if !self.closed && !self.has_exited() {
-            self.active_queue().queue_frame(frame);
+            self.active_queue().queue_frame(frame.0, None);
         }
     }
 
     /// Queues a frame together with shared memory.
     pub(super) fn queue_loan(&mut self, frame: Frame, lent: SealedRegion) {
         if !self.closed && !self.has_exited() {
-            self.active_queue().queue_loan(frame, lent);
+            self.active_queue().queue_frame(frame.0, Some(lent));
         }
     }
 
@@ -155,7 +155,9 @@ impl LinkIo {
             return direct;
         }
         let channel = match self.output.as_ref().or(self.input.as_ref()) {
-            Some(Registered { inner: stream, .. }) => self.send_queue.flush(stream, WRITE_LIMIT),
+            Some(Registered { inner: stream, .. }) => {
+                send_queue::flush(&mut self.send_queue, stream, WRITE_LIMIT)
+            }
             // The channel does not exist yet, or is closed.
             None if self.send_queue.is_empty() => Flushed::Everything,
             None => Flushed::Waits,

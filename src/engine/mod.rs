@@ -19,8 +19,8 @@
 //! - **Fairness**: a turn reads a bounded amount from each descriptor and starts one process per
 //!   node. The rest waits for the next turn, which then does not block.
 //! - **Bounds**: pipes are read only while the node has room for output; everything else stays with
-//!   its writer. Output to a link is queued in memory (see the head of `send_queue.rs`); the
-//!   protocol bounds it.
+//!   its writer. Output to a link is queued in memory (see
+//!   [`FrameWriter`](libi_core::wire::FrameWriter)); the protocol bounds it.
 //! - **Failures** of descriptors close their link. Failures of starts are reported to the state
 //!   machine.
 //! - When an engine is dropped, the processes that it has started and not released are killed.

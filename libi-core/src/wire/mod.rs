@@ -58,11 +58,14 @@
 //!
 //! # Which function to use
 //!
-//! The owner of a link's bytes gives them to a [`LinkInput`], which separates data of the session
-//! from all else; it uses a [`FrameReader`], which returns foreign text, the preamble and whole
-//! frames. That is made of parts that can be used alone: [`PreambleScanner`] finds
-//! the start; then use either [`parse`], if whole frames are kept in one
-//! buffer, or [`Decoder`], which returns a payload as it arrives; both find the same frames.
+//! The owner of a link gives received bytes to a [`LinkInput`], which separates data of the session
+//! from all else, and queues output in a [`FrameWriter`], which decides its order.
+//!
+//! A [`LinkInput`] uses a [`FrameReader`], which returns foreign text, the preamble and whole
+//! frames. That is made of parts that can be used alone. [`PreambleScanner`] finds the start; then
+//! use either [`parse`], if whole frames are kept in one buffer, or [`Decoder`], which returns a
+//! payload as it arrives; both find the same frames.
+//!
 //! Messages go through [`encode_control`] and [`decode_control`]. Raw bytes need no encoding: write
 //! [`Header::encode`] and the bytes, as one gathered write, to any number of links.
 
@@ -75,6 +78,7 @@ mod link_input;
 mod preamble;
 mod reader;
 mod version;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -88,3 +92,4 @@ pub use link_input::{Arrival, LinkInput};
 pub use preamble::{HeldBytes, Preamble, PreambleScanner, ProtocolStart, Scan};
 pub use reader::{FrameReader, LinkItem, ReadError};
 pub use version::{PROTOCOL, Version, VersionMismatch, VersionRange};
+pub use writer::FrameWriter;
