@@ -1243,7 +1243,9 @@ typedef enum libi_cause {
   /** The host of the master had failed, so the launch was given up. */
   LIBI_CAUSE_MASTER_FAILED = 14,
   /** Too many other hosts had failed, so the launch was given up. */
-  LIBI_CAUSE_LAUNCH_FAILED = 15
+  LIBI_CAUSE_LAUNCH_FAILED = 15,
+  /** The process that was to start many hosts ended before this host had arrived. */
+  LIBI_CAUSE_STARTER_EXITED = 16
 } libi_cause;
 
 /** The content of a failure. Strings belong to the failure. Since 0.1. */

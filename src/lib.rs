@@ -73,7 +73,9 @@ pub use libi_core::ids::{HostIndex, Rank, SessionId};
 pub use libi_core::plan::{Shape, Strategy, UnknownStrategy};
 pub use libi_core::ranks::Ranks;
 pub use libi_core::secure::LinkSecurity;
-pub use libi_launch::backend::{Backend, BackendError, Local, Rsh, Shell, Ssh, SshHosts, SshProfile};
+pub use libi_launch::backend::{
+    Backend, BackendError, Local, Rsh, Shell, Ssh, SshHosts, SshProfile, Starter,
+};
 pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 pub use libi_launch::machine::{LinkPolicy, Policy, Replacement, Rules, Stream};
 pub use libi_launch::options::*;

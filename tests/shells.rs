@@ -25,3 +25,5 @@ mod masters;
 mod programs;
 #[path = "shells/scene.rs"]
 mod scene;
+#[path = "shells/starters.rs"]
+mod starters;

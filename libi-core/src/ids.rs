@@ -1,4 +1,4 @@
-//! Newtypes for the numbers of sessions, ranks, hosts and links.
+//! Newtypes for the numbers of sessions, ranks, hosts, links and starts.
 
 use core::fmt;
 
@@ -38,6 +38,13 @@ id!(
     /// children.
     LinkId,
     "link"
+);
+
+id!(
+    /// A start of a process: an act of a back-end that brings up one process or many. Each process
+    /// numbers its own starts.
+    StartId,
+    "start"
 );
 
 impl LinkId {

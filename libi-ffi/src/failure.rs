@@ -92,6 +92,8 @@ pub enum libi_cause {
     LIBI_CAUSE_MASTER_FAILED = 14,
     /// Too many other hosts had failed, so the launch was given up.
     LIBI_CAUSE_LAUNCH_FAILED = 15,
+    /// The process that was to start many hosts ended before this host had arrived.
+    LIBI_CAUSE_STARTER_EXITED = 16,
 }
 
 /// How a process has ended. Since 0.1.
@@ -166,6 +168,7 @@ fn cause(cause: &Cause) -> libi_cause {
         Cause::SettleElapsed => libi_cause::LIBI_CAUSE_SETTLE_ELAPSED,
         Cause::MasterFailed(_) => libi_cause::LIBI_CAUSE_MASTER_FAILED,
         Cause::LaunchFailed(_) => libi_cause::LIBI_CAUSE_LAUNCH_FAILED,
+        Cause::StarterExited(_) => libi_cause::LIBI_CAUSE_STARTER_EXITED,
     }
 }
 

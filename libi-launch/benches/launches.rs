@@ -28,7 +28,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id, Sim, World};
 use libi_core::time::Instant;
-use libi_launch::machine::{Effect, Event, HostSpec, LaunchPlan, LinkId, Node, Notice, Program};
+use libi_launch::machine::{Effect, Event, HostSpec, LaunchPlan, LinkId, Node, Notice, Program, StartId};
 use libi_launch::options::LaunchOptions;
 
 use driver::{Driver, Input, Output};
@@ -192,13 +192,13 @@ impl Cluster {
         self.cost.rem.mul_f64(factor).saturating_sub(self.cost.seq)
     }
 
-    fn start(&mut self, from: Id, link: LinkId, agenda: &mut Agenda<Self>) {
+    fn start(&mut self, from: Id, (start, link): (StartId, LinkId), agenda: &mut Agenda<Self>) {
         let now = agenda.now();
         let (seq, turns) = (self.cost.seq, self.turns);
         let host = self.host(from);
         host.launched.push(now);
         let started = if turns == Turns::Start { seq } else { ASYNC_START.min(seq) };
-        agenda.tell(now + started, from, Event::Started(link).into());
+        agenda.tell(now + started, from, Event::Started(start).into());
         if turns == Turns::Share {
             let next = host.processor.enter(now, seq, link);
             next_turn(from, next, agenda);
@@ -242,7 +242,9 @@ impl World for Cluster {
         };
         let at = agenda.now() + LATENCY;
         match effect {
-            Effect::Start(link, _) => self.start(from, link, agenda),
+            Effect::Start(start, request) => {
+                request.links().for_each(|link| self.start(from, (start, link), agenda));
+            }
             Effect::Send(LinkId::PARENT, bytes) => {
                 if let Some((parent, link)) = self.host(from).parent {
                     agenda.tell(at, parent, Input::Bytes(link, bytes));

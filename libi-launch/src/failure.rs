@@ -72,6 +72,8 @@ pub enum Cause {
     OutOfResources(String),
     /// The started process ended.
     Exited(Exit),
+    /// The process that was to start many hosts ended in this way before this host had arrived.
+    StarterExited(Exit),
     /// The peer closed the link, and no process was seen to end.
     Closed,
     /// It did not reach the next phase in time.
@@ -116,6 +118,7 @@ impl fmt::Display for Cause {
             Self::NotStarted(why) => write!(f, "cannot be started: {why}"),
             Self::OutOfResources(why) => write!(f, "launcher out of resources: {why}"),
             Self::Exited(exit) => exit.fmt(f),
+            Self::StarterExited(exit) => write!(f, "did not arrive before its starter {exit}"),
             Self::Closed => f.write_str("closed the link"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Protocol(what) => write!(f, "protocol error: {what}"),
@@ -268,7 +271,7 @@ impl Failure {
             }
             Cause::Exited(_) => self.phase == Phase::Starting,
             Cause::OutOfResources(_) | Cause::Closed | Cause::TimedOut => true,
-            Cause::HeartbeatLost | Cause::LauncherLost(_) => true,
+            Cause::HeartbeatLost | Cause::LauncherLost(_) | Cause::StarterExited(_) => true,
             Cause::NotStarted(_) | Cause::Protocol(_) | Cause::Version(_) | Cause::WrongTicket => false,
             Cause::Unreachable => false,
             Cause::Cancelled | Cause::SettleElapsed | Cause::MasterFailed(_) | Cause::LaunchFailed(_) => {

@@ -21,6 +21,11 @@ pub fn shell() -> &'static str {
     program("libi-testkit", "libi-test-shell")
 }
 
+/// The stand-in for programs that start many hosts.
+pub fn starter() -> &'static str {
+    program("libi-testkit", "libi-test-starter")
+}
+
 /// The program that tests launch.
 pub fn member() -> &'static str {
     program("libi-testkit", "libi-test-member")

@@ -25,7 +25,7 @@ use super::stream::Stream;
 use super::targets::{FdRole, Targets};
 
 /// How long a member tries to reach its parent.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The delay before an address is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -52,12 +52,12 @@ impl DirectConnector {
     pub(super) fn start(
         addresses: &[SocketAddr],
         key: LinkKey,
+        timeout: Duration,
         now: Instant,
         at: (&Registry, &mut Targets, NodeId),
     ) -> Self {
         let retries = addresses.iter().take(MAX_ADDRESSES).map(|address| (now, *address)).collect();
-        let mut connector =
-            Self { key, attempts: BTreeMap::new(), last: 0, retries, until: now + CONNECT_TIMEOUT };
+        let mut connector = Self { key, attempts: BTreeMap::new(), last: 0, retries, until: now + timeout };
         connector.retry_due(now, at);
         connector
     }

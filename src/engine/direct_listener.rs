@@ -8,6 +8,7 @@
 //! - At most [`MAX_VERIFIED`] peers have sent a valid opening and not yet the proof. An opening can
 //!   be replayed by an observer, so they are limited as well, but unverified peers never displace
 //!   them.
+//! - Both limits are higher by the number of hosts of bulk starts, which may arrive at once.
 //!
 //! On any error the peer sees the connection close and receives no byte. Nothing here blocks or
 //! delays other work.
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use libi_core::secure::{AwaitOpening, AwaitProof, Entropy, HandshakeStep, KeyId, LinkKey};
 use libi_core::time::Instant;
-use libi_launch::machine::LinkId;
+use libi_launch::machine::{LinkId, StartId};
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 
@@ -43,12 +44,23 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub(super) struct DirectListener {
     listener: TcpListener,
     token: Token,
-    keys: BTreeMap<KeyId, (LinkId, LinkKey)>,
+    keys: BTreeMap<KeyId, (Admission, LinkKey)>,
     peers: BTreeMap<u32, PendingPeer>,
+    /// How many hosts may arrive at the same time, in addition to the limits.
+    expected: usize,
     last: u32,
     /// When to accept again after a lack of descriptors. The waiting connection is not reported
     /// again.
     accept_retry_at: Option<Instant>,
+}
+
+/// What a proof admits to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// The direct connection of this link, once.
+    Link(LinkId),
+    /// The rendezvous of this start, for each of its hosts.
+    Start(StartId),
 }
 
 struct PendingPeer {
@@ -61,7 +73,7 @@ struct PendingPeer {
 
 enum Handshake {
     Opening(AwaitOpening),
-    Proof(LinkId, KeyId, AwaitProof),
+    Proof(Admission, KeyId, AwaitProof),
 }
 
 impl DirectListener {
@@ -85,11 +97,16 @@ impl DirectListener {
         let at = (id, LinkId::PARENT, FdRole::DirectListener);
         let token = targets.add(registry, listener.as_raw_fd(), Interest::READABLE, at)?;
         let (keys, peers) = Default::default();
-        Ok((Self { listener, token, keys, peers, last: 0, accept_retry_at: None }, addresses))
+        Ok((Self { listener, token, keys, peers, expected: 0, last: 0, accept_retry_at: None }, addresses))
     }
 
-    pub(super) fn add_key(&mut self, link: LinkId, key: LinkKey) {
-        self.keys.insert(key.id(), (link, key));
+    pub(super) fn add_key(&mut self, admission: Admission, key: LinkKey) {
+        self.keys.insert(key.id(), (admission, key));
+    }
+
+    /// So many more hosts are expected to arrive.
+    pub(super) fn expect(&mut self, hosts: usize) {
+        self.expected = self.expected.saturating_add(hosts);
     }
 
     pub(super) fn token(&self) -> Token {
@@ -102,7 +119,7 @@ impl DirectListener {
     }
 
     pub(super) fn remove_key(&mut self, link: LinkId) {
-        self.keys.retain(|_, (of, _)| *of != link);
+        self.keys.retain(|_, (of, _)| *of != Admission::Link(link));
     }
 
     /// The next deadline of a peer, or the end of the pause.
@@ -110,13 +127,13 @@ impl DirectListener {
         self.peers.values().map(|peer| peer.until).chain(self.accept_retry_at).min()
     }
 
-    /// Accepts waiting connections, and adds the links of those that are authenticated at once.
+    /// Accepts waiting connections, and adds those that are authenticated at once.
     /// True if there may be more.
     pub(super) fn accept(
         &mut self,
         now: Instant,
         (registry, targets, id): (&Registry, &mut Targets, NodeId),
-        authenticated: &mut Vec<(LinkId, DirectStream)>,
+        authenticated: &mut Vec<(Admission, DirectStream)>,
     ) -> bool {
         for _ in 0..MAX_UNVERIFIED {
             let stream = match self.listener.accept() {
@@ -137,7 +154,7 @@ impl DirectListener {
             let _ = stream.set_nodelay(true);
             self.evict_oldest(
                 |state| matches!(state, Handshake::Opening(_)),
-                MAX_UNVERIFIED,
+                MAX_UNVERIFIED + self.expected,
                 registry,
                 targets,
             );
@@ -173,30 +190,32 @@ impl DirectListener {
         }
     }
 
-    /// Continues the handshake of a peer. Returns its link and the connection once it is
-    /// authenticated.
+    /// Continues the handshake of a peer. Returns the connection once it is authenticated,
+    /// and what it is admitted to.
     pub(super) fn on_ready(
         &mut self,
         number: u32,
         registry: &Registry,
         targets: &mut Targets,
-    ) -> Option<(LinkId, DirectStream)> {
+    ) -> Option<(Admission, DirectStream)> {
         let mut peer = self.peers.remove(&number)?;
         match self.advance(&mut peer) {
             Ok(None) => {
                 if matches!(peer.state, Handshake::Proof(..)) {
                     let genuine = |state: &Handshake| matches!(state, Handshake::Proof(..));
-                    self.evict_oldest(genuine, MAX_VERIFIED, registry, targets);
+                    self.evict_oldest(genuine, MAX_VERIFIED + self.expected, registry, targets);
                 }
                 self.peers.insert(number, peer);
                 None
             }
-            Ok(Some((link, key, secured, early))) => {
+            Ok(Some((admission, key, secured, early))) => {
                 targets.remove(registry, peer.stream.number(), peer.token);
-                // A ticket works once. A second peer with the same ticket, or a revoked ticket, is
-                // refused.
-                self.keys.remove(&key)?;
-                Some((link, DirectStream::new(peer.stream, secured, early)))
+                // The ticket of a link works once. A second peer with the same ticket, or a revoked
+                // ticket, is refused.
+                if let Admission::Link(_) = admission {
+                    self.keys.remove(&key)?;
+                }
+                Some((admission, DirectStream::new(peer.stream, secured, early)))
             }
             Err(_) => {
                 targets.remove(registry, peer.stream.number(), peer.token);
@@ -209,7 +228,7 @@ impl DirectListener {
     fn advance(
         &self,
         peer: &mut PendingPeer,
-    ) -> io::Result<Option<(LinkId, KeyId, libi_core::secure::SecuredLink, Vec<u8>)>> {
+    ) -> io::Result<Option<(Admission, KeyId, libi_core::secure::SecuredLink, Vec<u8>)>> {
         loop {
             write_all(&peer.stream, &mut peer.out)?;
             let mut buffer = [0; 256];
@@ -230,18 +249,18 @@ impl DirectListener {
                             let id = opening.key_id();
                             let answer = opening.answer(known.map(|(_, key)| key), entropy()?);
                             let (proof, reply) = answer.map_err(io::Error::other)?;
-                            let Some((link, _)) = known else {
+                            let Some((admission, _)) = known else {
                                 return Err(io::ErrorKind::PermissionDenied.into());
                             };
                             peer.out.extend_from_slice(&reply);
-                            peer.state = Handshake::Proof(*link, id, proof);
+                            peer.state = Handshake::Proof(*admission, id, proof);
                         }
                     },
-                    Handshake::Proof(link, id, state) => {
+                    Handshake::Proof(admission, id, state) => {
                         match state.step(&mut input).map_err(io::Error::other)? {
-                            HandshakeStep::Wait(state) => peer.state = Handshake::Proof(link, id, state),
+                            HandshakeStep::Wait(state) => peer.state = Handshake::Proof(admission, id, state),
                             HandshakeStep::Done(secured) => {
-                                return Ok(Some((link, id, secured, input.to_vec())));
+                                return Ok(Some((admission, id, secured, input.to_vec())));
                             }
                         }
                     }

@@ -17,7 +17,7 @@ const MAX_RECORD: usize = 64 << 10;
 const KEPT_CAPACITY: usize = 4 << 10;
 
 /// See the [module](self).
-pub(super) struct DirectStream {
+pub(crate) struct DirectStream {
     pub(super) stream: Stream,
     secured: SecuredLink,
     /// What waits to be written.
@@ -27,11 +27,21 @@ pub(super) struct DirectStream {
     written: usize,
     /// Bytes that arrived right behind the handshake.
     early: Vec<u8>,
+    /// Bytes that were received and decrypted already.
+    ahead: Vec<u8>,
 }
 
 impl DirectStream {
     pub(super) fn new(stream: Stream, secured: SecuredLink, early: Vec<u8>) -> Self {
-        Self { stream, secured, send_queue: SendQueue::default(), out: Vec::new(), written: 0, early }
+        Self {
+            stream,
+            secured,
+            send_queue: SendQueue::default(),
+            out: Vec::new(),
+            written: 0,
+            early,
+            ahead: Vec::new(),
+        }
     }
 
     pub(super) fn has_unsent(&self) -> bool {
@@ -79,7 +89,7 @@ impl DirectStream {
 
     /// Whether the stream is plain text, so that it can be read directly into its destination.
     pub(super) fn is_plaintext(&self) -> bool {
-        matches!(self.secured, SecuredLink::Authenticated) && self.early.is_empty()
+        matches!(self.secured, SecuredLink::Authenticated) && self.early.is_empty() && self.ahead.is_empty()
     }
 
     /// Whether everything written has been acknowledged by the other host. Unacknowledged bytes are
@@ -94,6 +104,11 @@ impl DirectStream {
         self.early.is_empty() && self.stream.has_ended()
     }
 
+    /// Puts bytes back that were read already: the next read returns them.
+    pub(super) fn put_back(&mut self, bytes: Vec<u8>) {
+        self.ahead = bytes;
+    }
+
     /// Reads into `bytes`, through `buffer`. True if there may be more, false if the caller has to
     /// wait. With `to_the_end` a short read does not count as the last: an end may follow that is
     /// not reported.
@@ -106,6 +121,10 @@ impl DirectStream {
         bytes: &mut Vec<u8>,
         to_the_end: bool,
     ) -> io::Result<bool> {
+        if !self.ahead.is_empty() {
+            bytes.append(&mut self.ahead);
+            return Ok(true);
+        }
         if !self.early.is_empty() {
             let mut early = std::mem::take(&mut self.early);
             open_into(&mut self.secured, &mut early, bytes)?;

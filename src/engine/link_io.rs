@@ -110,6 +110,17 @@ impl LinkIo {
         }
     }
 
+    /// The link has no channel: everything, also what is queued, goes through the direct connection.
+    pub(super) fn use_direct_only(&mut self) {
+        if let Some(direct) = &mut self.direct {
+            // At a member, the claim may be queued there, and nothing here.
+            if direct.inner.send_queue.is_empty() {
+                direct.inner.send_queue = std::mem::take(&mut self.send_queue);
+            }
+            (self.sends_direct, self.reads_direct) = (true, true);
+        }
+    }
+
     /// Whether bytes sent on the direct connection are unacknowledged.
     pub(super) fn has_unacknowledged(&self) -> bool {
         self.direct.as_ref().is_some_and(|direct| !direct.inner.is_acknowledged())

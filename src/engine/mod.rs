@@ -34,8 +34,10 @@ pub(crate) mod fd_sentinel;
 mod line_buffer;
 mod link_io;
 pub(crate) mod memory;
+pub(crate) mod rendezvous;
 mod send_queue;
 pub(crate) mod session_io;
+mod starter_io;
 pub(crate) mod stream;
 pub(crate) mod sys;
 mod targets;
@@ -55,6 +57,7 @@ use libi_launch::process::Child;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use direct_stream::DirectStream;
 use fd_sentinel::{SentinelSlot, fds_were_closed};
 use session_io::SessionIo;
 use stream::Stream;
@@ -77,6 +80,16 @@ pub(crate) trait EngineSink {
 
     /// These members are lost or have ended.
     fn lost(&mut self, id: NodeId, ranks: Ranks);
+}
+
+/// How a member reaches its parent.
+pub(crate) enum ParentChannel {
+    /// By a socket.
+    Socket(Stream),
+    /// By two streams, for input and for output.
+    Streams(Stream, Stream),
+    /// By a connection to the rendezvous.
+    Arrived(Box<DirectStream>),
 }
 
 /// The token of the waker.
@@ -146,13 +159,12 @@ impl Engine {
         id
     }
 
-    /// Adds the node of a member. `input` and `output` are its channel to the parent (`output` is
-    /// `None` if `input` is a socket), `printed` are pipes with the output of the program.
+    /// Adds the node of a member with its link to the parent. `printed` are pipes with the output of
+    /// the program.
     pub(crate) fn add_connected(
         &mut self,
         session_io: SessionIo,
-        input: Stream,
-        output: Option<Stream>,
+        channel: ParentChannel,
         printed: Vec<(StdStream, Stream)>,
         sink: &mut dyn EngineSink,
     ) -> io::Result<NodeId> {
@@ -160,7 +172,7 @@ impl Engine {
         let id = NodeId(self.last);
         self.sessions.insert(id, session_io);
         let connected = self.with(id, sink, |session_io, turn| {
-            session_io.connect(input, output, turn)?;
+            session_io.connect(channel, turn)?;
             for (stream, pipe) in printed {
                 session_io.add_printed(stream, pipe, turn)?;
             }

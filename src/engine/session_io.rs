@@ -8,22 +8,25 @@ use libi_comm::Group;
 use libi_core::hosts::HostList;
 use libi_core::machine::Machine;
 use libi_core::time::Instant;
-use libi_launch::machine::{Effect, Event, LinkId, Node, StartRequest, Stream as StdStream};
+use libi_launch::machine::{Effect, Event, LinkId, Node, StartId, StartRequest, Stream as StdStream};
 use libi_launch::process::{Child, Environment, Signal};
 use mio::Registry;
 
-use super::Turn;
 use super::direct_connector::DirectConnector;
-use super::direct_listener::DirectListener;
+use super::direct_listener::{Admission, DirectListener};
 use super::fd_budget::FdBudget;
 use super::link_io::LinkIo;
 use super::memory::MemfdMemory;
 use super::send_queue::Flushed;
+use super::starter_io::StarterIo;
 use super::stream::Stream;
 use super::targets::{FdRole, Target, Targets};
+use super::{ParentChannel, Turn};
+use bulk::ArrivingPeer;
 use input::Input;
 pub(crate) use starting::{inherited, inherited_by_members};
 
+mod bulk;
 mod direct_links;
 mod group_io;
 mod input;
@@ -41,7 +44,12 @@ pub(crate) struct SessionIo {
     node: Node,
     group: Group,
     links: BTreeMap<LinkId, LinkIo>,
-    pending_starts: VecDeque<(LinkId, StartRequest)>,
+    pending_starts: VecDeque<(StartId, StartRequest)>,
+    /// The processes that carry out bulk starts.
+    starters: BTreeMap<StartId, StarterIo>,
+    /// Connections that have arrived at the rendezvous and are no links yet.
+    arriving: BTreeMap<u64, ArrivingPeer>,
+    last_arrival: u64,
     wake_at: Option<Instant>,
     /// When an incomplete line is passed on without its end.
     line_deadlines: BTreeSet<(Instant, LinkId, usize)>,
@@ -75,6 +83,9 @@ impl SessionIo {
             group: Group::with_memory(Box::new(MemfdMemory)),
             links: BTreeMap::new(),
             pending_starts: VecDeque::new(),
+            starters: BTreeMap::new(),
+            arriving: BTreeMap::new(),
+            last_arrival: 0,
             wake_at: None,
             line_deadlines: BTreeSet::new(),
             shell_deadlines: BTreeSet::new(),
@@ -125,19 +136,25 @@ impl SessionIo {
     }
 
     /// Connects a member to its parent.
-    pub(super) fn connect(
-        &mut self,
-        input: Stream,
-        output: Option<Stream>,
-        turn: &mut Turn<'_>,
-    ) -> io::Result<()> {
+    pub(super) fn connect(&mut self, channel: ParentChannel, turn: &mut Turn<'_>) -> io::Result<()> {
         let link_io = self.links.entry(LinkId::PARENT).or_default();
         let at = (turn.id, LinkId::PARENT);
-        link_io.set_input(input, turn.registry, turn.targets, at)?;
-        if let Some(output) = output {
-            link_io.set_output(output, turn.registry, turn.targets, at)?;
+        match channel {
+            ParentChannel::Socket(socket) => link_io.set_input(socket, turn.registry, turn.targets, at),
+            ParentChannel::Streams(input, output) => {
+                link_io.set_input(input, turn.registry, turn.targets, at)?;
+                link_io.set_output(output, turn.registry, turn.targets, at)
+            }
+            ParentChannel::Arrived(link) => {
+                let token = link_io.set_direct(*link, turn.registry, turn.targets, at)?;
+                link_io.use_direct_only();
+                // Its first bytes may have arrived with the handshake.
+                if turn.targets.queue(token) {
+                    turn.ready.push_back(token);
+                }
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Has a pipe with printed output read and forwarded.
@@ -165,10 +182,19 @@ impl SessionIo {
 
     fn apply(&mut self, effect: Effect, events: &mut VecDeque<Event>, turn: &mut Turn<'_>) {
         match effect {
-            Effect::Start(link, request) => {
-                self.links.insert(link, LinkIo::default());
-                self.pending_starts.push_back((link, request));
+            Effect::Start(start, request) => {
+                for link in request.links() {
+                    self.links.insert(link, LinkIo::default());
+                }
+                if let (StartRequest::Hosts(.., ticket), Some(listener)) = (&request, &mut self.listener) {
+                    listener.add_key(Admission::Start(start), ticket.key());
+                    listener.expect(request.links().count());
+                }
+                self.pending_starts.push_back((start, request));
             }
+            Effect::EndStarter(start, signal) => self.end_starter(start, signal, events),
+            Effect::Admit(arrival, link) => self.admit(arrival, link, events, turn),
+            Effect::Refuse(arrival) => self.refuse(arrival, turn),
             Effect::Send(link, bytes) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.queue(&bytes);
@@ -222,10 +248,12 @@ impl SessionIo {
     }
 
     fn kill(&mut self, link: LinkId, events: &mut VecDeque<Event>) {
-        if let Some(place) = self.pending_starts.iter().position(|(waiting, _)| *waiting == link) {
-            self.pending_starts.remove(place);
+        let waits = |(_, request): &(StartId, StartRequest)| request.links().any(|of| of == link);
+        if let Some(place) = self.pending_starts.iter().position(waits)
+            && let Some((start, _)) = self.pending_starts.remove(place)
+        {
             self.links.remove(&link);
-            events.push_back(Event::NotStarted(link, "cancelled before it was started".to_owned()));
+            events.push_back(Event::NotStarted(start, "cancelled before it was started".to_owned()));
         } else if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
             // Errors are ignored: an ended process needs no signal, and there is no other means to
             // end one.
@@ -246,7 +274,8 @@ impl SessionIo {
         let guests = self.listener.as_ref().and_then(DirectListener::deadline);
         let connector = self.connector.as_ref().map(DirectConnector::deadline);
         let shells = self.shell_deadlines.first().map(|due| due.0);
-        [self.wake_at, lines, shells, guests, connector].into_iter().flatten().min()
+        let arriving = self.arriving.values().map(|peer| peer.until).min();
+        [self.wake_at, lines, shells, guests, connector, arriving].into_iter().flatten().min()
     }
 
     /// Handles a ready descriptor. True if there may be more than fits into a turn.
@@ -286,6 +315,11 @@ impl SessionIo {
                 self.on_connect_ready(number, turn);
                 false
             }
+            FdRole::Starter(start, part) => self.on_starter_ready(start, part, token, turn),
+            FdRole::Arriving(number) => {
+                self.read_claim(number, turn);
+                false
+            }
             FdRole::PrintPipe(_) if !self.may_read_printed(link) => {
                 self.paused_pipes.push(token);
                 false
@@ -316,6 +350,7 @@ impl SessionIo {
         }
         self.kill_lingering_shells(turn.now);
         self.expire_handshakes(turn);
+        self.expire_arriving(turn);
         if self.node.reads_output() {
             for token in std::mem::take(&mut self.paused_pipes) {
                 if turn.targets.queue(token) {
@@ -323,8 +358,8 @@ impl SessionIo {
                 }
             }
         }
-        if let Some((link, request)) = self.pending_starts.pop_front() {
-            self.start(link, &request, turn);
+        if let Some((start, request)) = self.pending_starts.pop_front() {
+            self.start(start, &request, turn);
         }
         self.write(turn);
     }
@@ -367,6 +402,14 @@ impl SessionIo {
         }
         if let Some(mut connector) = self.connector.take() {
             connector.close(registry, targets);
+        }
+        for starter in self.starters.values_mut() {
+            starter.signal(Signal::KILL);
+            starter.close(registry, targets);
+        }
+        self.starters.clear();
+        for (_, peer) in std::mem::take(&mut self.arriving) {
+            peer.close(registry, targets);
         }
         // All processes are signalled before the first is waited for.
         for link_io in self.links.values_mut().filter(|link_io| !link_io.released) {

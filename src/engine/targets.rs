@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::RawFd;
 
-use libi_launch::machine::LinkId;
+use libi_launch::machine::{LinkId, StartId};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use slab::Slab;
@@ -31,6 +31,21 @@ pub(super) enum FdRole {
     Connecting(u32),
     /// A pipe for standard output or standard error.
     PrintPipe(usize),
+    /// A descriptor of the process that carries out a bulk start.
+    Starter(StartId, StarterFd),
+    /// A connection that has proved to belong to a bulk start.
+    Arriving(u64),
+}
+
+/// The role of a descriptor of a starter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StarterFd {
+    /// The process.
+    Process,
+    /// Its standard input.
+    Input,
+    /// Its standard output or error.
+    Pipe(usize),
 }
 
 /// What a token stands for.

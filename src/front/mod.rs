@@ -249,11 +249,12 @@ impl FrontEnd {
                 layout.session().0
             );
         }
+        let secret = secret(options, &backend)?;
         let plan = LaunchPlan {
             hosts: host_specs(&layout),
             programs: programs.to_vec(),
             size: layout.size(),
-            secret: secret(options)?,
+            secret,
             options: options.clone().backend(backend).limits(options.limits.resolved(original_limit())),
         };
         let files = match &options.output {
@@ -325,9 +326,9 @@ fn wait_launched(session: &Session, options: &LaunchOptions) -> Result<(), Error
     session.wait_up(timeout).map(drop)
 }
 
-/// A secret for the direct links of a session, if it has any.
-fn secret(options: &LaunchOptions) -> Result<Option<CarriedSecret>, Error> {
-    if options.links == LinkPolicy::Channel {
+/// A secret for the links of a session that are connections of their own, if it has any.
+fn secret(options: &LaunchOptions, backend: &Backend) -> Result<Option<CarriedSecret>, Error> {
+    if options.links == LinkPolicy::Channel && backend.bulk().is_none() {
         return Ok(None);
     }
     let mut bytes = [0; Entropy::LEN];

@@ -5,6 +5,7 @@ mod front_calls;
 mod p2p;
 mod parent_death;
 mod reactor;
+mod rendezvous;
 mod runtime;
 mod signals;
 mod stdio;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::ranks::Ranks;
-use libi_launch::backend::{LINK_ENV, LINK_STDIO, LINK_STDIO_STDERR};
+use libi_launch::backend::{LINK_ENV, LINK_RENDEZVOUS, LINK_STDIO, LINK_STDIO_STDERR};
 use libi_launch::machine::{Event as Input, Node};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
@@ -135,6 +136,9 @@ pub enum InitError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The process was started with many others, and could not connect to the front end.
+    #[error("cannot connect to the front end: {0}")]
+    NotAdmitted(String),
     /// A process joins a session once.
     #[error("this process has already joined its session; Member::init can be called only once")]
     Twice,
@@ -209,6 +213,7 @@ impl Member {
             LINK_STDIO | LINK_STDIO_STDERR => {
                 stdio::take_streams(link == LINK_STDIO_STDERR).map_err(no_link)?
             }
+            LINK_RENDEZVOUS => rendezvous::take_rendezvous()?,
             number => stdio::take_socket(number).map_err(no_link)?,
         };
         let entropy = getrandom::u64().map_err(std::io::Error::from)?;
@@ -216,7 +221,8 @@ impl Member {
         let node = Node::member(std::process::id(), machine.unwrap_or_default(), entropy);
         let lasting = options.progress == Progress::Thread || is_main_thread();
         let session_io = SessionIo::new(node, inherited_by_members(), lasting);
-        let has_death_signal = streams.output.is_none() || std::env::var_os(DEATH_SIGNAL_ENV).is_some();
+        let has_death_signal = matches!(streams.channel, stdio::ParentChannel::Socket(_))
+            || std::env::var_os(DEATH_SIGNAL_ENV).is_some();
         let runtime = MemberRuntime::new(session_io, streams, has_death_signal, options.progress)
             .map_err(|why| explain(why, FEWEST_FDS))?;
         let up = runtime.wait(Duration::MAX, |state| match state.stage {

@@ -123,8 +123,7 @@ impl MemberRuntime {
         };
         let shared = Arc::new(Shared::new(state, progress)?);
         let mut sink = MemberSink::new(Arc::clone(&shared));
-        let id =
-            engine.add_connected(session_io, streams.input, streams.output, streams.printed, &mut sink)?;
+        let id = engine.add_connected(session_io, streams.channel, streams.printed, &mut sink)?;
         let fd_sentinel = engine.fd_sentinel();
         let sentinel = Arc::clone(&fd_sentinel);
         let wake = move || {

@@ -7,14 +7,13 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libi_launch::machine::Stream as Standard;
 
+pub(super) use crate::engine::ParentChannel;
 use crate::engine::stream::Stream;
 use crate::engine::sys::{adopt, duplicate, is_open, replace};
 
 /// The link to the parent.
 pub(super) struct LinkStreams {
-    pub(super) input: Stream,
-    /// The descriptor for writing, if it is not the same.
-    pub(super) output: Option<Stream>,
+    pub(super) channel: ParentChannel,
     /// Pipes with output of this process, which are passed on.
     pub(super) printed: Vec<(Standard, Stream)>,
 }
@@ -32,7 +31,7 @@ pub(super) fn take_streams(with_stderr: bool) -> io::Result<LinkStreams> {
     if with_stderr {
         printed.push((Standard::Err, redirect(2)?));
     }
-    Ok(LinkStreams { input, output: Some(output), printed })
+    Ok(LinkStreams { channel: ParentChannel::Streams(input, output), printed })
 }
 
 /// The link is the socket with this number; the standard streams are pipes that the parent reads.
@@ -48,12 +47,12 @@ pub(super) fn take_socket(number: &str) -> io::Result<LinkStreams> {
         std::mem::forget(link);
         return Err(invalid("no socket"));
     }
-    Ok(LinkStreams { input, output: None, printed: Vec::new() })
+    Ok(LinkStreams { channel: ParentChannel::Socket(input), printed: Vec::new() })
 }
 
 /// Opens standard streams that are closed. Otherwise a descriptor of libi could get the number of a
 /// standard stream, and output of the program would go there.
-fn open_closed() -> io::Result<()> {
+pub(super) fn open_closed() -> io::Result<()> {
     for number in 0..=2 {
         if !is_open(number) {
             let null = File::options().read(true).write(true).open("/dev/null")?;

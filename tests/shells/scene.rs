@@ -185,7 +185,7 @@ pub(crate) fn seeded() -> Rng {
     Rng::new(seed)
 }
 
-fn word(text: &str) -> OsBytes {
+pub(crate) fn word(text: &str) -> OsBytes {
     OsBytes::try_from(text).unwrap()
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use super::Secret;
-use crate::ids::{HostIndex, SessionId};
+use crate::ids::{HostIndex, SessionId, StartId};
 use crate::wire::Version;
 
 /// The terms of a link, as its ticket states them. The handshake succeeds only if both sides have
@@ -163,6 +163,16 @@ impl LinkKey {
 impl fmt::Debug for LinkKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LinkKey").field("id", &self.id).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl Secret {
+    /// The secret that admits to one bulk start of the session that has this secret.
+    #[must_use]
+    pub fn of_start(&self, start: StartId) -> Self {
+        let mut prologue = [0; Terms::PROLOGUE_LEN];
+        prologue[..4].copy_from_slice(&start.0.to_le_bytes());
+        Self::from_ticket(&keyed_hash(self, b"libi run", &prologue))
     }
 }
 

@@ -19,6 +19,18 @@
 //! 5. Executable, arguments, variables and directory arrive unchanged, whatever bytes they hold.
 //! 6. A spec holds no secret: all users of this machine can read the arguments of a process.
 //!
+//! # Back-ends that start many hosts at once
+//! A [`BulkMethod`] describes one process, the *starter*, that starts the program on many hosts. It
+//! has no channel to each of them:
+//!
+//! 1. The starter gets a [`StartTicket`](crate::machine::StartTicket) on its standard input, and
+//!    copies it to the standard input of every program. It holds a secret, which the
+//!    starter must not disclose.
+//! 2. [`LINK_ENV`] is [`LINK_RENDEZVOUS`]. Each program connects to the rendezvous that the ticket
+//!    names, and tells its host by [`BulkMethod::host_variable`].
+//! 3. The starter lives as long as the last of its programs, and ends them when it is ended. It may
+//!    report what a host has printed, and how its program has ended.
+//!
 //! # Assumptions
 //! Host names, users and ports have been parsed by [`libi_core::hosts`]; words hold no NUL. A spec
 //! is carried out in the environment of the launching process, which may be the leader of another
@@ -35,6 +47,7 @@
 //! | [`Local`] | this machine; host names are only names | half a millisecond |
 //! | [`Ssh`] | hosts that OpenSSH's `ssh` reaches | tenths of a second |
 //! | [`Rsh`] | hosts that `rsh` reaches, on a trusted network | hundredths of a second |
+//! | [`Starter`] | hosts that a program such as `clush` reaches, many by one start | that of the program |
 //! | [`Shell`] | hosts that a program called like `ssh` or `rsh` reaches | that of the program |
 //!
 //! The leader of a host starts the host's further members, always as [`Local`] does.
@@ -44,11 +57,13 @@ mod parse;
 mod rsh;
 mod shell;
 mod ssh;
+mod starter;
 
 use std::fmt;
 
 use libi_core::cost::Cost;
 use libi_core::dist::{EnvVar, OsBytes};
+use libi_core::hosts::HostList;
 use serde::{Deserialize, Serialize};
 
 pub use local::Local;
@@ -56,8 +71,10 @@ pub use parse::BackendError;
 pub use rsh::{Rsh, without_progress};
 pub use shell::Shell;
 pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
+pub use starter::{HOST_ENV, Starter};
 
 use crate::exit_trailer::TrailerTag;
+use crate::failure::Exit;
 use crate::machine::{HostSpec, Program};
 use crate::quote::CommandWriter;
 use crate::shell_error::ShellError;
@@ -70,6 +87,9 @@ pub const LINK_STDIO: &str = "stdio";
 /// Value of [`LINK_ENV`]: the link is standard input and output, and standard error leads to
 /// standard output as well. The program has to keep its error output out of the link.
 pub const LINK_STDIO_STDERR: &str = "stdio+stderr";
+/// Value of [`LINK_ENV`]: the link is a connection to the rendezvous that the ticket on standard
+/// input names.
+pub const LINK_RENDEZVOUS: &str = "rendezvous";
 /// File descriptor of the socket that a program started on this machine inherits.
 pub const LINK_FD: u16 = 3;
 
@@ -101,6 +121,10 @@ pub enum Channel {
     Socket,
     /// Standard input and output. Only its standard error is captured separately.
     Streams,
+    /// None: each started program connects to the rendezvous. The process gets the
+    /// [`StartTicket`](crate::machine::StartTicket) on its standard input, which is closed behind it;
+    /// standard output and error are captured.
+    Rendezvous,
 }
 
 /// A launch that the back-end cannot express. A retry cannot succeed.
@@ -142,6 +166,12 @@ pub trait LaunchMethod: fmt::Display {
         None
     }
 
+    /// How the back-end starts many hosts by one process; `None` if it starts one process for each
+    /// host.
+    fn bulk(&self) -> Option<&dyn BulkMethod> {
+        None
+    }
+
     /// Returns whether everything is started on this machine, by no remote shell.
     fn is_local(&self) -> bool {
         false
@@ -164,6 +194,43 @@ pub trait LaunchMethod: fmt::Display {
     /// What a user can do about an error of this remote shell at these hosts, of which `one` is the
     /// first; `None` where the advice is the same for all remote shells.
     fn advice(&self, _error: &ShellError, _hosts: &str, _one: &str) -> Option<String> {
+        None
+    }
+}
+
+/// What a line that a starter prints says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StarterLine<'a> {
+    /// The programs on these hosts have ended.
+    Ended(HostList, Exit),
+    /// The program on this host has printed this.
+    Printed(&'a str, &'a str),
+    /// Anything else.
+    Other,
+}
+
+/// The part of the contract of back-ends that start many hosts by one process, the *starter*.
+pub trait BulkMethod {
+    /// The most hosts of one start.
+    fn hosts_per_start(&self) -> usize;
+
+    /// Describes the process to start here so that `program` starts on each of `hosts`.
+    ///
+    /// # Errors
+    /// The back-end cannot express the launch.
+    fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program) -> Result<SpawnSpec, SpecError>;
+
+    /// The environment variable that tells a started program the name of its host, as in the list
+    /// of hosts. Where it is not set, the name counts that the host itself reports.
+    fn host_variable(&self) -> &str;
+
+    /// What a line that the starter prints says, and about which host.
+    fn read_line<'a>(&self, _line: &'a str) -> StarterLine<'a> {
+        StarterLine::Other
+    }
+
+    /// How the programs ended whose end was not reported, if the exit of the starter tells.
+    fn unnamed_exit(&self, _starter: Exit) -> Option<Exit> {
         None
     }
 }
@@ -212,6 +279,8 @@ backends! {
     Ssh,
     /// `rsh`.
     Rsh,
+    /// A program that starts a command on many hosts.
+    Starter,
     /// A program that is called like `ssh` and `rsh`.
     Shell,
 }
@@ -237,6 +306,10 @@ impl LaunchMethod for Backend {
 
     fn max_children(&self) -> Option<usize> {
         self.method().max_children()
+    }
+
+    fn bulk(&self) -> Option<&dyn BulkMethod> {
+        self.method().bulk()
     }
 
     fn is_local(&self) -> bool {

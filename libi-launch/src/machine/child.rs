@@ -11,13 +11,16 @@
 //! has said hello can have or do is a part of the stage `Up`. A child that ends keeps the stage that
 //! it has reached.
 //!
+//! A child of a bulk start is `Starting` until its link has arrived at the rendezvous and the
+//! preamble has arrived on it.
+//!
 //! The cause of an end is fixed when it is first noticed. Evidence that arrives in state `Ending`
 //! refines it: a closed link becomes an exit status, if one arrives in time.
 
 mod up_state;
 
 use libi_core::dist::layout::Block;
-use libi_core::ids::{HostIndex, Rank};
+use libi_core::ids::{HostIndex, Rank, StartId};
 use libi_core::join::{MemberRole, Nonce, SessionKey, Ticket};
 use libi_core::plan::late::{Attempt, Launch};
 use libi_core::time::Instant;
@@ -37,6 +40,17 @@ pub(super) enum ChildRole {
     Leader(Launch),
     /// A further member of this host.
     Local(Rank),
+}
+
+/// How the link of a child comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It is the channel to the process that this node has started.
+    Inherited,
+    /// It is awaited at the rendezvous.
+    Awaited,
+    /// It has arrived at the rendezvous.
+    Arrived,
 }
 
 /// The state of a child.
@@ -73,6 +87,9 @@ struct ChildEnd {
 #[derive(Debug)]
 pub(super) struct Child {
     role: ChildRole,
+    /// The start that brings it up.
+    start: StartId,
+    arrival: Arrival,
     ticket: Ticket,
     /// The ranks of the process; of a leader, all ranks of its host.
     blocks: Vec<Block>,
@@ -112,13 +129,15 @@ impl Child {
     /// A process that is being started.
     pub(super) fn new(
         role: ChildRole,
-        session: SessionKey,
-        nonce: Nonce,
+        (start, arrival): (StartId, Arrival),
+        (session, nonce): (SessionKey, Nonce),
         blocks: Vec<Block>,
         now: Instant,
     ) -> Self {
         Self {
             role,
+            start,
+            arrival,
             ticket: role.ticket(session, nonce),
             blocks,
             started: now,
@@ -185,6 +204,30 @@ impl Child {
             ChildRole::Local(rank) => Some(rank),
             ChildRole::Leader(_) => self.blocks.first().map(|block| block.first),
         }
+    }
+
+    /// The start that brings it up.
+    pub(super) fn start(&self) -> StartId {
+        self.start
+    }
+
+    /// Whether it is one of many that a bulk start brings up: this node has no process for it.
+    pub(super) fn is_of_bulk_start(&self) -> bool {
+        self.arrival != Arrival::Inherited
+    }
+
+    /// Whether its link is still awaited at the rendezvous.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.arrival == Arrival::Awaited && self.open
+    }
+
+    /// Its link has arrived; returns whether it was awaited.
+    pub(super) fn arrive(&mut self, now: Instant) -> bool {
+        let awaited = self.is_awaited() && !self.is_ending();
+        if awaited {
+            (self.arrival, self.last_heard) = (Arrival::Arrived, now);
+        }
+        awaited
     }
 
     pub(super) fn ticket(&self) -> &Ticket {
@@ -259,6 +302,16 @@ impl Child {
         None
     }
 
+    /// Adds the end of what its starter has printed, if nothing else explains why it has not
+    /// arrived.
+    pub(super) fn add_evidence(&mut self, printed: &[u8]) {
+        let cause = self.end.as_ref().map(|end| &end.cause);
+        let is_unexplained = matches!(cause, Some(Cause::StarterExited(_) | Cause::TimedOut));
+        if self.arrival == Arrival::Awaited && is_unexplained && self.tail.is_empty() {
+            self.tail.extend_from_slice(printed);
+        }
+    }
+
     pub(super) fn take_early_output(&mut self) -> Vec<(Stream, Vec<u8>)> {
         self.early_output.take()
     }
@@ -310,7 +363,13 @@ impl Child {
         if let Some(verdict) = self.up().and_then(UpState::reported_failure) {
             return Failure { phase: verdict.phase.max(Phase::Joining), elapsed, timing, ..verdict.clone() };
         }
-        let cause = match (&self.end, self.exit) {
+        // The exit of a process that this node has not started may never be reported.
+        let exit = self.exit.filter(|exit| !self.is_of_bulk_start() || *exit != Exit::Unknown);
+        let cause = match (&self.end, exit) {
+            // The starter has reported how it ended, and its link was not closed.
+            (Some(ChildEnd { cause: Cause::TimedOut, .. }), Some(exit)) if self.is_of_bulk_start() => {
+                Cause::Exited(exit)
+            }
             // A status says more than the end of the link, unless this node has killed the process.
             (Some(ChildEnd { cause: Cause::Closed | Cause::Protocol(_), forced: false }), Some(exit)) => {
                 Cause::Exited(exit)
@@ -321,7 +380,7 @@ impl Child {
         let tail = String::from_utf8_lossy(&self.tail).into_owned();
         let member = if self.is_leader() { None } else { self.rank() };
         let exit_from_host = exit_from_host && member.is_none();
-        Failure { member, phase: self.phase(), cause, exit: self.exit, exit_from_host, tail, elapsed, timing }
+        Failure { member, phase: self.phase(), cause, exit, exit_from_host, tail, elapsed, timing }
     }
 }
 

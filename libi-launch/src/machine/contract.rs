@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 
-pub use libi_core::ids::LinkId;
 use libi_core::ids::{HostIndex, Rank};
+pub use libi_core::ids::{LinkId, StartId};
 use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
 use libi_core::topology::Topology;
@@ -13,16 +13,31 @@ use libi_core::wire::{LinkItem, ReadError};
 use super::message::{Ending, HostSpec, Program};
 use super::node::CarriedSecret;
 use super::output_relay::Stream;
+use super::rendezvous::{ArrivalId, StartTicket};
 use crate::failure::{Exit, Failure};
 use crate::options::LaunchOptions;
 
-/// What a node asks its driver to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a node asks its driver to start, and on which links the started processes arrive.
+#[derive(Clone, Debug)]
 pub enum StartRequest {
-    /// The leader of another host.
-    Host(HostSpec, Program),
-    /// A further member of this host.
-    Member(Rank, Program),
+    /// The leader of another host. Its link is the channel to the started process.
+    Host(LinkId, HostSpec, Program),
+    /// A further member of this host. Its link is the channel to the started process.
+    Member(LinkId, Rank, Program),
+    /// The leaders of many hosts, by one process. Each connects to the rendezvous that the ticket
+    /// names; [`Effect::Admit`] then makes that connection its link.
+    Hosts(Vec<(LinkId, HostSpec)>, Program, Box<StartTicket>),
+}
+
+impl StartRequest {
+    /// The links of the processes that it starts.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> {
+        let (one, many) = match self {
+            Self::Host(link, ..) | Self::Member(link, ..) => (Some(*link), &[][..]),
+            Self::Hosts(hosts, ..) => (None, hosts.as_slice()),
+        };
+        one.into_iter().chain(many.iter().map(|(link, _)| *link))
+    }
 }
 
 /// An input of a node.
@@ -30,14 +45,27 @@ pub enum StartRequest {
 pub enum Event {
     /// The driver is ready, and the node may start.
     Begin,
-    /// The starter has finished with this start, and can begin the next one.
-    Started(LinkId),
-    /// The operating system has refused a start, for the given reason. The link receives no further
+    /// The driver has finished with this start, and can begin the next one.
+    Started(StartId),
+    /// The operating system has refused a start, for the given reason. Its links receive no further
     /// event.
-    NotStarted(LinkId, String),
+    NotStarted(StartId, String),
     /// The operating system has refused a start for lack of resources (descriptors, processes,
     /// memory). A later start, or one on another machine, may succeed.
-    OutOfResources(LinkId, String),
+    OutOfResources(StartId, String),
+    /// The process that carries out a bulk start has printed this, which no host is known to have
+    /// printed.
+    StarterPrinted(StartId, Vec<u8>),
+    /// The process that carries out a bulk start has passed on what was printed on this host.
+    HostPrinted(StartId, String, Stream, Vec<u8>),
+    /// The process that carries out a bulk start has reported how the program on this host ended.
+    HostEnded(StartId, String, Exit),
+    /// The process that carries out a bulk start has ended. Everything that it has printed was
+    /// delivered before.
+    StarterExited(StartId, Exit),
+    /// A connection at the rendezvous has proved that it belongs to this start, and claims to come
+    /// from the host of this name. The node answers with [`Effect::Admit`] or [`Effect::Refuse`].
+    Arrived(StartId, ArrivalId, String),
     /// Bytes have arrived on a link, and these items were found in them. Data of the session on a
     /// link of the tree go to the communication half instead; if nothing else has arrived, there
     /// are no items, and the event shows that the peer is alive. The driver delivers items one at a
@@ -67,7 +95,7 @@ pub enum Event {
     Input(Vec<u8>),
     /// The master's program has consumed this many bytes of its standard input.
     InputTaken(u32),
-    /// The node accepts direct connections at these addresses.
+    /// The node accepts direct connections at these addresses; none if it cannot listen.
     Listening(Vec<SocketAddr>),
     /// A child has opened a direct connection and was authenticated.
     DirectAccepted(LinkId),
@@ -81,8 +109,16 @@ pub enum Event {
 /// A request of a node to its driver.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Start a process, with a link to it.
-    Start(LinkId, StartRequest),
+    /// Start a process.
+    Start(StartId, StartRequest),
+    /// End the process that carries out a bulk start by this signal. If it was not started yet, it
+    /// is not, and the driver reports [`Event::NotStarted`].
+    EndStarter(StartId, i32),
+    /// The connection that has arrived is this link: bytes sent on the link go there, and the
+    /// connection's end is the link's.
+    Admit(ArrivalId, LinkId),
+    /// Close a connection that has arrived.
+    Refuse(ArrivalId),
     /// Send bytes on a link.
     Send(LinkId, Vec<u8>),
     /// The peer at the other end of a link is authenticated: its frames have the limits of

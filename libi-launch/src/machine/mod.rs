@@ -38,6 +38,16 @@
 //!   their parent.
 //! - A child that is lost after the session is up is reported, with all hosts below it.
 //!
+//! # Starts and arrivals
+//! A *start* brings up one process or many; an *arrival* is the link of such a process. Pacing
+//! belongs to starts (`start_table.rs`); attempts, deadlines and failures belong to children.
+//!
+//! - **One process.** The link is the channel to the started process, and exists with it.
+//! - **Many hosts.** A back-end with a [`BulkMethod`](crate::backend::BulkMethod) has one process,
+//!   the starter, bring up many leaders. The front end makes these starts, for all hosts. Each
+//!   leader connects to the rendezvous (`rendezvous.rs`), and the front end admits the connection as
+//!   the link of its host (`node/starts.rs`).
+//!
 //! # Decisions of the front end
 //! The front end keeps a table of all hosts and decides from it:
 //!
@@ -75,6 +85,8 @@
 //! - **A link is closed**: the node waits for the exit status, at most for `kill_grace`.
 //! - **A process that should end does not**: the process is killed after `kill_grace`; after a
 //!   second `kill_grace` the verdict is given without an exit status.
+//! - **A starter ends**: hosts that have not arrived fail; the launch is retried.
+//! - **A link arrives that no host awaits**: it is refused, and its process ends.
 //! - **The parent is lost, or silent for too long**: the node ends, with everything it has started.
 //! - **Too many hosts are given up**: after `failure_linger` no host is launched any more; open
 //!   hosts are reported as cancelled, in the phase that they have reached.
@@ -91,15 +103,18 @@ mod message;
 mod node;
 mod output_relay;
 mod parent_link;
+mod rendezvous;
 mod session_stage;
+mod start_table;
 
 #[cfg(test)]
 mod tests;
 
-pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
+pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartId, StartRequest};
 pub use host_table::{HostState, Policy, Replacement};
 pub use message::{
     ChildMessage, Ending, HostSpec, Membership, ParentMessage, Program, Rules, SessionConfig, Spare,
 };
 pub use node::{CarriedSecret, LinkPolicy, Node};
 pub use output_relay::{Stream, WINDOW};
+pub use rendezvous::{ArrivalId, Claim, Found, HeadReader, StartTicket, is_refusal, refusal};

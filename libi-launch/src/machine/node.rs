@@ -16,6 +16,7 @@ mod session_up;
 mod settling;
 mod sharing;
 mod spares;
+mod starts;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +46,8 @@ use super::message::{ChildMessage, HostSpec, Program};
 use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
 use super::session_stage::SessionStage;
-use crate::backend::Backend;
+use super::start_table::StartTable;
+use crate::backend::{Backend, LaunchMethod};
 use crate::failure::Cause;
 use crate::options::LaunchOptions;
 
@@ -97,8 +99,7 @@ pub struct Node {
     health: LaunchHealth,
     /// Children that were given hosts with an estimate that was not yet measured.
     provisional_estimates: Vec<(LinkId, Estimate)>,
-    /// The start in progress, which delays the next one.
-    starting: Option<(LinkId, Instant)>,
+    starts: StartTable,
     /// When to try the next launch, if no event comes before.
     launch_again: Option<Instant>,
     next_heartbeat: Instant,
@@ -112,7 +113,10 @@ impl Node {
     #[must_use]
     pub fn front(session: SessionKey, plan: &LaunchPlan, entropy: u64) -> Self {
         let estimate = Estimate::assumed(&plan.options.assumed_cost());
-        let first = HostRuns::from_iter([HostIndex(0)]);
+        // A bulk start brings up all hosts; otherwise the first leader launches the others.
+        let is_bulk = plan.options.launch_method().bulk().is_some();
+        let launched_here = if is_bulk { plan.hosts.len() } else { 1 };
+        let first: HostRuns = (0..launched_here as u32).map(HostIndex).collect();
         let numbered = (0..).map(HostIndex).zip(&plan.hosts);
         let host_specs = numbered.map(|(host, spec)| (host, HostSpec { host, ..spec.clone() })).collect();
         let role = Role::FrontEnd(FrontEndState::new(plan));
@@ -156,7 +160,7 @@ impl Node {
             window: LaunchWindow::new(),
             health: LaunchHealth::undecided(),
             provisional_estimates: Vec::new(),
-            starting: None,
+            starts: StartTable::new(),
             launch_again: None,
             next_heartbeat: Instant::FAR_FUTURE,
             reports: Vec::new(),
@@ -243,6 +247,10 @@ impl Node {
         self.expire(now, out);
         self.send_heartbeats(now, out);
         self.launch_again = None;
+        if self.is_front() && !self.reports.is_empty() {
+            // What has failed may end the launch.
+            self.send_reports(now, out);
+        }
         if self.stage.is_launching() {
             self.evaluate_launch_health(now, out);
             self.launch(now, out);
@@ -251,7 +259,7 @@ impl Node {
         self.report_no_dependents();
         self.relay_output(out);
         self.send_reports(now, out);
-        if self.children.is_empty() && self.stage.finish() {
+        if self.children.is_empty() && self.starts.is_empty() && self.stage.finish() {
             out.push(Effect::Notify(Notice::Over));
         }
         if !self.stage.is_over() {
@@ -328,7 +336,8 @@ impl Node {
             Role::FrontEnd(front) => front.deadline(self.stage),
             Role::Member(parent) => parent.deadline(),
         };
-        let times = [deadlines, Some(self.next_heartbeat), self.launch_again, own];
+        let starters = self.starts.next_deadline();
+        let times = [deadlines, starters, Some(self.next_heartbeat), self.launch_again, own];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;
         };
@@ -349,9 +358,16 @@ impl Machine for Node {
         }
         match event {
             Event::Begin => self.begin(now, out),
-            Event::Started(link) => self.started(link, now),
-            Event::NotStarted(link, why) => self.not_started(link, Cause::NotStarted(why), now, out),
-            Event::OutOfResources(link, why) => self.not_started(link, Cause::OutOfResources(why), now, out),
+            Event::Started(start) => self.started(start, now),
+            Event::NotStarted(start, why) => self.not_started(start, &Cause::NotStarted(why), now, out),
+            Event::OutOfResources(start, why) => {
+                self.not_started(start, &Cause::OutOfResources(why), now, out);
+            }
+            Event::StarterPrinted(start, text) => self.starts.printed(start, &text),
+            Event::HostPrinted(start, host, stream, text) => self.host_printed(start, &host, stream, text),
+            Event::HostEnded(start, host, exit) => self.host_ended(start, &host, exit, now, out),
+            Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),
+            Event::Arrived(start, arrival, host) => self.arrived(start, arrival, &host, now, out),
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Received(link, items) => self.on_child_items(link, items, now, out),
             Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),

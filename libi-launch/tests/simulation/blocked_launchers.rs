@@ -80,7 +80,8 @@ impl Scenario {
 pub(crate) fn checks(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Result<(), String> {
     let world = &sim.world;
     let links_fail = world.was_cut || scenario.may_be_unreachable();
-    if scenario.is_crowded()
+    if scenario.starters_fail()
+        || scenario.is_crowded()
         || scenario.has_faults()
         || scenario.bad > 0.0
         || scenario.trouble != Trouble::Nothing

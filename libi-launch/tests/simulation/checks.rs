@@ -170,7 +170,8 @@ pub(crate) fn links(scenario: &Scenario, sim: &Sim<Cluster>, front: &Node) -> Re
         return Err("links have moved to nowhere".to_owned());
     }
     let settled = up + Duration::from_secs(8) < sim.agenda.now();
-    if scenario.has_faults() || world.was_cut || !settled {
+    // A link that has arrived at the rendezvous is direct from the beginning.
+    if scenario.has_faults() || world.was_cut || !settled || scenario.bulk.is_some() {
         return Ok(());
     }
     // The front end's knowledge of links is correct.
@@ -279,6 +280,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             Trouble::Nothing | Trouble::RefuseOnce(_) => false,
         } || scenario.is_crowded() && failure.is_out_of_resources()
             || failure.cause == Cause::SettleElapsed
+            || scenario.starters_fail()
             || is_settled && failure.timing.launcher.is_some_and(is_blocked);
         if *verdict == Notice::Up && in_time && !lost && scenario.bad == 0.0 && !at_fault {
             return Err(format!("{host} is not at fault, but given up: {failure:?}"));
@@ -348,7 +350,12 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
 /// `failure_linger`.
 fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<(), String> {
     let breaks = world.fates.values().any(|fate| matches!(fate, Fate::Joins { cut: Some(_), .. }));
-    if breaks || scenario.policy != Policy::All || scenario.spares > 0 || scenario.strategy != Strategy::Late
+    let retried = scenario.bulk.is_some_and(|bulk| bulk.exits > 0.0);
+    if breaks
+        || retried
+        || scenario.policy != Policy::All
+        || scenario.spares > 0
+        || scenario.strategy != Strategy::Late
     {
         return Ok(());
     }

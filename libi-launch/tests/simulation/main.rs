@@ -98,6 +98,35 @@ mod every_launch_ends_with_a_true_verdict_and_leaves_no_process {
     }
 }
 
+/// The seeds of the run with bulk starts.
+mod every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process {
+    use super::*;
+
+    fn check_part(part: u64) {
+        check_all(seeds_of_part(part).map(Scenario::with_bulk_starts), |scenario| run(scenario).map(drop));
+    }
+
+    #[test]
+    fn part_0() {
+        check_part(0);
+    }
+
+    #[test]
+    fn part_1() {
+        check_part(1);
+    }
+
+    #[test]
+    fn part_2() {
+        check_part(2);
+    }
+
+    #[test]
+    fn part_3() {
+        check_part(3);
+    }
+}
+
 /// Runs a scenario and checks its invariants.
 fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     let mut sim = Sim::new(Cluster::new(scenario.clone()));
@@ -133,6 +162,12 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     let left: Vec<_> = sim.world.alive().filter(|(id, _)| *id != FRONT && !released(*id)).collect();
     if !left.is_empty() {
         return Err(format!("left running: {left:?}"));
+    }
+    if sim.world.alive().any(|(id, _)| id == FRONT) && sim.world.has_starters() {
+        return Err("a starter is left running".to_owned());
+    }
+    if let Some(wrong) = &sim.world.bulk.wrong {
+        return Err(wrong.clone());
     }
     if let Some(wrong) = &sim.world.trees.wrong {
         return Err(wrong.clone());
@@ -284,13 +319,18 @@ fn check_fates(
             }
             HostState::Failed(failure) => {
                 let cut_short = failure.cause == Cause::SettleElapsed;
-                let all_goes_well = scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing;
+                let all_goes_well =
+                    scenario.bad == 0.0 && scenario.trouble == Trouble::Nothing && !scenario.starters_fail();
                 if up && in_time && all_goes_well && !scenario.is_crowded() && !cut_short {
                     return Err(format!("host {host} has met with nothing bad, but: {failure:?}"));
                 }
                 // A launch that was cut short says nothing about the host.
                 let own = matches!(failure.phase, Phase::Starting | Phase::Handshaking);
-                if up && in_time && own && !cut_short && !last.is_some_and(|fate| fate.explains(failure)) {
+                let last_attempt = tried.last().map(|((place, attempt), _)| (*place, *attempt));
+                let unarrived = matches!(failure.cause, Cause::StarterExited(_))
+                    && last_attempt.is_some_and(|last| world.bulk.unarrived.contains(&last));
+                let explained = unarrived || last.is_some_and(|fate| fate.explains(failure));
+                if up && in_time && own && !cut_short && !explained {
                     return Err(format!(
                         "host {host} has the fates {tried:?}, but is reported as {failure:?}"
                     ));

@@ -14,12 +14,14 @@ use libi_core::plan::{Shape, Strategy, Tree};
 use libi_core::secure::{Entropy, Secret};
 use libi_core::sim::MachineId as Id;
 use libi_core::sim::rng::Rng;
+use libi_launch::backend::Starter;
 use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkId, LinkPolicy, Policy, Program, Rules};
 use libi_launch::options::LaunchOptions;
 
 use crate::actions::Action;
 use crate::blocked_launchers::BlockedLaunchers;
+use crate::world::BulkTrouble;
 
 /// How long actions happen after the session is up.
 pub(crate) const UP_TIME: Duration = Duration::from_secs(6);
@@ -156,6 +158,9 @@ pub(crate) struct Scenario {
     pub(crate) actions: Vec<(Duration, Action)>,
     /// The time until the user consumes output; `None` if it never does.
     pub(crate) reads: Option<Duration>,
+    /// What may go wrong with bulk starts, if the back-end makes them.
+    pub(crate) bulk: Option<BulkTrouble>,
+    pub(crate) hosts_per_start: u32,
     /// Events for programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<Vec<u8>>>,
 }
@@ -221,8 +226,30 @@ impl Scenario {
             severs: Vec::new(),
             actions: Vec::new(),
             reads: Some(Duration::ZERO),
+            bulk: None,
+            hosts_per_start: 0,
             pending: BTreeMap::new(),
         }
+    }
+
+    /// The scenario of a seed with bulk starts. Drawn from a separate stream.
+    pub(crate) fn with_bulk_starts(seed: u64) -> Self {
+        let mut scenario = Self::with_settle(seed);
+        let mut rng = Rng::new(seed).fork(20);
+        scenario.strategy = Strategy::Late;
+        (scenario.blocked_launchers, scenario.capacity) = (None, None);
+        (scenario.links, scenario.severs) = (LinkPolicy::Channel, Vec::new());
+        let mut fraction = |of: [f64; 4]| of[rng.below(4) as usize];
+        scenario.bulk = Some(BulkTrouble {
+            not_started: fraction([0.0, 0.0, 0.0, 0.2]),
+            exits: fraction([0.0, 0.0, 0.1, 1.0]),
+            twice: fraction([0.0, 0.1, 0.5, 1.0]),
+            late: fraction([0.0, 0.5, 0.5, 1.0]),
+            stubborn: fraction([0.0, 0.0, 0.3, 1.0]),
+            strangers: fraction([0.0, 0.0, 1.0, 20.0]) as u64,
+        });
+        scenario.hosts_per_start = [1, 3, 50, 1_000][rng.below(4) as usize];
+        scenario
     }
 
     /// The scenario of a seed with policies. Drawn from a separate stream.
@@ -296,6 +323,11 @@ impl Scenario {
         scenario
     }
 
+    /// Whether bulk starts may fail as a whole.
+    pub(crate) fn starters_fail(&self) -> bool {
+        self.bulk.is_some_and(|bulk| self.no_listeners || bulk.not_started > 0.0 || bulk.exits > 0.0)
+    }
+
     /// Whether a live process may be taken for silent.
     pub(crate) fn may_be_silent(&self) -> bool {
         !self.freezes.is_empty() || !self.severs.is_empty()
@@ -315,7 +347,8 @@ impl Scenario {
     /// The secret of direct links, if there are any.
     fn secret(&self) -> Option<CarriedSecret> {
         let mut bytes = [self.seed as u8; Entropy::LEN];
-        (self.links != LinkPolicy::Channel).then(|| CarriedSecret(Secret::new(Entropy::new(&mut bytes))))
+        let is_needed = self.links != LinkPolicy::Channel || self.bulk.is_some();
+        is_needed.then(|| CarriedSecret(Secret::new(Entropy::new(&mut bytes))))
     }
 
     /// The plan for the front end.
@@ -346,6 +379,9 @@ impl Scenario {
             .links(self.links)
             .cost(self.cost())
             .strategy(self.strategy);
+        let starter = Starter::new(OsBytes::try_from("starter").unwrap());
+        let starter = Starter { hosts_per_start: self.hosts_per_start, ..starter };
+        let options = if self.bulk.is_some() { options.backend(starter) } else { options };
         LaunchPlan {
             hosts: (0..self.hosts).map(task).collect(),
             programs: vec![program],

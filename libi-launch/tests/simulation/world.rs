@@ -5,6 +5,7 @@
 //! of [`Turns`], and has its program up after REM; bytes arrive late and in order; programs fail in
 //! the ways of [`Fate`]; processes die and freeze.
 
+mod bulk;
 mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ use libi_core::time::Instant;
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Notice, StartRequest};
 
+pub(crate) use self::bulk::BulkTrouble;
+use self::bulk::{BulkEvent, BulkStarts};
 use crate::actions::{Action, Record};
 use crate::direct::{Connections, DirectEvent};
 use crate::driver::{Driver, Input, Output};
@@ -84,6 +87,8 @@ pub(crate) enum Happening {
     DirectEvent(Id, u64),
     /// A started program reaches the point that its fate allows.
     Runs(Id, LinkId, StartRequest, Fate),
+    /// An event of a bulk start.
+    Bulk(BulkEvent),
     /// A process is killed from outside.
     Dies(Pick),
     /// A process, or its host, freezes.
@@ -137,6 +142,7 @@ pub(crate) struct Cluster {
     pub(crate) direct: Connections,
     pub(crate) record: Record,
     pub(crate) trees: Trees,
+    pub(crate) bulk: BulkStarts,
     arrivals: BTreeMap<(Id, LinkId), Instant>,
 }
 
@@ -169,6 +175,7 @@ impl Cluster {
             direct,
             record: Record::default(),
             trees: Trees::default(),
+            bulk: BulkStarts::default(),
             arrivals,
         };
         cluster.add(None, Attempt::default(), String::new(), None);
@@ -280,7 +287,7 @@ impl Cluster {
         if let Some((parent, link)) = self.process(id).parent.take() {
             if self.process(parent).children.remove(&link).is_some() {
                 self.ends(parent, link, agenda);
-                self.arrive(parent, link, Event::Exited(link, Exit::Code(255)), agenda);
+                self.report_exit(parent, link, Exit::Code(255), agenda);
             }
             self.ends(id, LinkId::PARENT, agenda);
             self.sever(id, agenda);
@@ -297,7 +304,7 @@ impl Cluster {
             && self.process(parent).children.remove(&link).is_some()
         {
             self.ends(parent, link, agenda);
-            self.arrive(parent, link, Event::Exited(link, exit), agenda);
+            self.report_exit(parent, link, exit, agenda);
         }
         self.end_connection((id, LinkId::PARENT), agenda);
         for (link, child) in std::mem::take(&mut self.process(id).children) {
@@ -335,7 +342,10 @@ impl World for Cluster {
             Output::Data(link, frame) => return self.on_frame(from, link, &frame, agenda),
         };
         match effect {
-            Effect::Start(link, request) => self.start(from, link, request, agenda),
+            Effect::Start(start, request) => self.start(from, start, request, agenda),
+            Effect::EndStarter(start, signal) => self.end_starter(start, signal, agenda),
+            Effect::Admit(arrival, link) => self.admit(arrival, link, agenda),
+            Effect::Refuse(arrival) => self.refuse(arrival),
             Effect::Send(link, bytes) => self.send(from, link, bytes, agenda),
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken.into()),
             Effect::Close(link) => {
@@ -405,6 +415,7 @@ impl World for Cluster {
                     programs::next_turn(from, next, agenda);
                 }
             }
+            Happening::Bulk(event) => self.on_bulk_event(event, agenda),
             Happening::Direct(turn) => self.turn_direct(turn, agenda),
             Happening::Acts(record) => self.act(record, agenda),
             Happening::Severs(pick) => {

@@ -9,8 +9,8 @@ use zeroize::Zeroize;
 
 use super::{READ_LIMIT, SessionIo};
 use crate::engine::Turn;
-use crate::engine::direct_connector::DirectConnector;
-use crate::engine::direct_listener::DirectListener;
+use crate::engine::direct_connector::{CONNECT_TIMEOUT, DirectConnector};
+use crate::engine::direct_listener::{Admission, DirectListener};
 use crate::engine::direct_stream::DirectStream;
 
 impl SessionIo {
@@ -23,16 +23,15 @@ impl SessionIo {
         match effect {
             Effect::Listen { loopback } if self.listener.is_none() => {
                 // Without a listener there are no direct links; the channels remain in use.
-                if let Ok((listener, addresses)) =
-                    DirectListener::open(loopback, turn.registry, turn.targets, turn.id)
-                {
-                    self.listener = Some(listener);
-                    events.push_back(Event::Listening(addresses));
-                }
+                let opened = DirectListener::open(loopback, turn.registry, turn.targets, turn.id);
+                let (listener, addresses) =
+                    opened.map_or((None, Vec::new()), |(listener, at)| (Some(listener), at));
+                self.listener = listener;
+                events.push_back(Event::Listening(addresses));
             }
             Effect::AcceptDirect(link, key) => {
                 if let Some(listener) = &mut self.listener {
-                    listener.add_key(link, key);
+                    listener.add_key(Admission::Link(link), key);
                 }
             }
             Effect::RejectDirect(link) => {
@@ -45,7 +44,8 @@ impl SessionIo {
             }
             Effect::ConnectDirect(addresses, key) => {
                 let place = (turn.registry, &mut *turn.targets, turn.id);
-                self.connector = Some(DirectConnector::start(&addresses, key, turn.now, place));
+                self.connector =
+                    Some(DirectConnector::start(&addresses, key, CONNECT_TIMEOUT, turn.now, place));
             }
             Effect::SendDirect(link) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
@@ -70,14 +70,19 @@ impl SessionIo {
 
     pub(super) fn on_peer_ready(&mut self, number: u32, turn: &mut Turn<'_>) {
         let Some(listener) = &mut self.listener else { return };
-        if let Some((link, sealed)) = listener.on_ready(number, turn.registry, turn.targets) {
-            self.add_direct(link, sealed, turn);
+        if let Some((admission, sealed)) = listener.on_ready(number, turn.registry, turn.targets) {
+            self.add_authenticated(admission, sealed, turn);
         }
     }
 
-    fn add_direct(&mut self, link: LinkId, sealed: DirectStream, turn: &mut Turn<'_>) {
-        if self.attach_direct(link, sealed, turn) {
-            self.tell(Event::DirectAccepted(link), turn);
+    fn add_authenticated(&mut self, admission: Admission, sealed: DirectStream, turn: &mut Turn<'_>) {
+        match admission {
+            Admission::Link(link) => {
+                if self.attach_direct(link, sealed, turn) {
+                    self.tell(Event::DirectAccepted(link), turn);
+                }
+            }
+            Admission::Start(start) => self.add_arriving(start, sealed, turn),
         }
     }
 
@@ -86,8 +91,8 @@ impl SessionIo {
         let mut authenticated = Vec::new();
         let Some(listener) = &mut self.listener else { return false };
         let more = listener.accept(turn.now, (turn.registry, turn.targets, turn.id), &mut authenticated);
-        for (link, sealed) in authenticated {
-            self.add_direct(link, sealed, turn);
+        for (admission, sealed) in authenticated {
+            self.add_authenticated(admission, sealed, turn);
         }
         more
     }
@@ -117,7 +122,7 @@ impl SessionIo {
         self.tell(Event::DirectConnected(reached), turn);
     }
 
-    fn attach_direct(&mut self, link: LinkId, sealed: DirectStream, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn attach_direct(&mut self, link: LinkId, sealed: DirectStream, turn: &mut Turn<'_>) -> bool {
         let Some(link_io) = self.links.get_mut(&link).filter(|link_io| !link_io.closed) else { return false };
         let token = link_io.set_direct(sealed, turn.registry, turn.targets, (turn.id, link));
         if let Ok(token) = token

@@ -266,9 +266,7 @@ impl SessionIo {
         let ended = child.try_wait();
         let exit = match (&link_io.trailer, ended) {
             (Some(trailer), ended) => trailer.exit().unwrap_or_else(|| shell_exit(ended)),
-            (None, Some(process::ExitStatus::Code(code))) => Exit::Code(code),
-            (None, Some(process::ExitStatus::Signal { signal, .. })) => Exit::Signal(signal.number()),
-            (None, Some(process::ExitStatus::Unknown) | None) => Exit::Unknown,
+            (None, ended) => exit_of(ended),
         };
         link_io.close_process(turn.registry, turn.targets);
         for place in 0..2 {
@@ -276,6 +274,15 @@ impl SessionIo {
         }
         self.tell(Event::Exited(link, exit), turn);
         self.remove_if_gone(link, turn);
+    }
+}
+
+/// The exit of a process that this process has started.
+pub(super) fn exit_of(ended: Option<process::ExitStatus>) -> Exit {
+    match ended {
+        Some(process::ExitStatus::Code(code)) => Exit::Code(code),
+        Some(process::ExitStatus::Signal { signal, .. }) => Exit::Signal(signal.number()),
+        Some(process::ExitStatus::Unknown) | None => Exit::Unknown,
     }
 }
 

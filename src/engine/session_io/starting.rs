@@ -7,9 +7,11 @@ use std::os::unix::net::UnixStream;
 
 use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
-use libi_launch::backend::{Channel, LINK_ENV, LINK_FD, LaunchMethod, Local};
+use libi_launch::backend::{Channel, LINK_ENV, LINK_FD, LaunchMethod, Local, SpawnSpec};
 use libi_launch::exit_trailer::{ExitTrailer, TrailerTag};
-use libi_launch::machine::{Event, HostSpec, LinkId, Node, Program, StartRequest, Stream as StdStream};
+use libi_launch::machine::{
+    Event, HostSpec, LinkId, Node, Program, StartId, StartRequest, Stream as StdStream,
+};
 use libi_launch::process::{Child, Environment, FdSource, LONG_FD_TABLE, Signal, Start, StartError};
 use libi_launch::quote::DEATH_SIGNAL_ENV;
 
@@ -24,9 +26,9 @@ use crate::engine::sys::duplicate_from;
 const MOVE_UP_FROM: usize = 64;
 
 /// A started process, and the engine's ends of its streams.
-struct Started {
+pub(super) struct Started {
     pub(super) child: Child,
-    pub(super) input: Stream,
+    pub(super) input: Option<Stream>,
     pub(super) output: Option<Stream>,
     pub(super) print_pipes: Vec<(StdStream, Stream)>,
     /// Written to the channel before everything else.
@@ -35,7 +37,7 @@ struct Started {
 }
 
 /// A failed start.
-struct StartFailure {
+pub(super) struct StartFailure {
     /// The message for users.
     pub(super) why: String,
     /// Whether a resource was exhausted, which may be available elsewhere or later.
@@ -51,11 +53,11 @@ impl StartFailure {
     }
 
     /// The event that reports it to the node.
-    pub(super) fn event(self, link: LinkId) -> Event {
+    pub(super) fn event(self, start: StartId) -> Event {
         if self.out_of_resources {
-            Event::OutOfResources(link, self.why)
+            Event::OutOfResources(start, self.why)
         } else {
-            Event::NotStarted(link, self.why)
+            Event::NotStarted(start, self.why)
         }
     }
 }
@@ -68,31 +70,43 @@ impl From<StartError> for StartFailure {
 }
 
 impl SessionIo {
-    /// Starts a process of the node, or reports why that failed.
-    pub(super) fn start(&mut self, link: LinkId, request: &StartRequest, turn: &mut Turn<'_>) {
-        if let Err(failure) = self.reserve_fds(link, request) {
-            self.links.remove(&link);
-            return self.tell(failure.event(link), turn);
-        }
-        let open = self.links.len();
-        match start(&self.node, request, &self.environment, &self.here, self.lasting_thread, open) {
-            Ok(started) => {
-                if let Err(error) = self.register_started(link, started, turn) {
-                    let what = format_args!("cannot be watched: {error}");
-                    let failure = StartFailure::by_system(what, error.raw_os_error());
+    /// Carries out a start of the node, or reports why that failed.
+    pub(super) fn start(&mut self, start: StartId, request: &StartRequest, turn: &mut Turn<'_>) {
+        let started = match request {
+            StartRequest::Host(link, ..) | StartRequest::Member(link, ..) => {
+                self.start_one(*link, request, turn)
+            }
+            StartRequest::Hosts(hosts, program, ticket) => {
+                self.start_hosts(start, (hosts, program), ticket, turn)
+            }
+        };
+        turn.refresh();
+        match started {
+            Ok(()) => self.tell(Event::Started(start), turn),
+            Err(failure) => {
+                for link in request.links() {
                     if let Some(mut link_io) = self.links.remove(&link) {
                         link_io.close_all(turn.registry, turn.targets);
                     }
-                    return self.tell(failure.event(link), turn);
                 }
-                turn.refresh();
-                self.tell(Event::Started(link), turn);
-            }
-            Err(failure) => {
-                self.links.remove(&link);
-                self.tell(failure.event(link), turn);
+                self.tell(failure.event(start), turn);
             }
         }
+    }
+
+    /// Starts a process whose channel is the link.
+    fn start_one(
+        &mut self,
+        link: LinkId,
+        request: &StartRequest,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), StartFailure> {
+        self.reserve_fds(link, request)?;
+        let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
+        let started = spawn(spec, &self.environment, self.lasting_thread, self.links.len())?;
+        self.register_started(link, started, turn).map_err(|error| {
+            StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
+        })
     }
 
     /// Checks that descriptors are left for the direct connections of this host and of those that
@@ -114,7 +128,9 @@ impl SessionIo {
         link_io.put_first(&started.first);
         link_io.trailer = started.trailer.map(ExitTrailer::new);
         link_io.set_process(started.child, turn.registry, turn.targets, at)?;
-        link_io.set_input(started.input, turn.registry, turn.targets, at)?;
+        if let Some(input) = started.input {
+            link_io.set_input(input, turn.registry, turn.targets, at)?;
+        }
         if let Some(output) = started.output {
             link_io.set_output(output, turn.registry, turn.targets, at)?;
         }
@@ -126,17 +142,15 @@ impl SessionIo {
     }
 }
 
-/// Starts the process of a job. `open` is the number of links of the node.
-fn start(
+/// Describes the process of a start.
+fn spawn_spec(
     node: &Node,
     request: &StartRequest,
     environment: &Environment,
     here: &HostList,
-    lasting_thread: bool,
-    open: usize,
-) -> Result<Started, StartFailure> {
+) -> Result<SpawnSpec, StartFailure> {
     let mut spec = match request {
-        StartRequest::Host(task, program) => {
+        StartRequest::Host(_, task, program) => {
             let program = Program { env: with_names(&program.env, node), ..program.clone() };
             if is_listed(here, task) {
                 Local::start(&program)
@@ -146,12 +160,23 @@ fn start(
                     .map_err(|failure| StartFailure::by_system(failure, None))?
             }
         }
-        StartRequest::Member(_, program) => Local::start(program),
+        StartRequest::Member(_, _, program) => Local::start(program),
+        StartRequest::Hosts(..) => return Err(StartFailure::by_system("more than one host", None)),
     };
     if spec.channel == Channel::Socket {
         let before = replaced_variables(&spec.env, environment);
         spec.env.extend(before);
     }
+    Ok(spec)
+}
+
+/// Starts a process. `open` is the number of links of the node.
+pub(super) fn spawn(
+    spec: SpawnSpec,
+    environment: &Environment,
+    lasting_thread: bool,
+    open: usize,
+) -> Result<Started, StartFailure> {
     let failed_to_make = |what: &'static str| {
         move |error: io::Error| {
             StartFailure::by_system(format_args!("cannot make a {what}: {error}"), error.raw_os_error())
@@ -177,17 +202,23 @@ fn start(
             let child = start.start()?;
             print_pipes.push((StdStream::Out, stdout));
             let input = Stream::ours(move_up(ours.into(), open), true);
-            Ok(Started { child, input, output: None, print_pipes, first, trailer })
+            Ok(Started { child, input: Some(input), output: None, print_pipes, first, trailer })
         }
-        Channel::Streams => {
+        Channel::Streams | Channel::Rendezvous => {
             let (its_stdin, stdin) = io::pipe().map_err(failed_to_make("pipe"))?;
             let (stdout, its_stdout) = pipe(open).map_err(failed_to_make("pipe"))?;
             start.fds.insert(0, FdSource::File(its_stdin.as_fd()));
             start.fds.insert(1, FdSource::File(its_stdout.as_fd()));
             let child = start.start()?;
+            let input = if spec.channel == Channel::Streams {
+                Some(stdout)
+            } else {
+                print_pipes.push((StdStream::Out, stdout));
+                None
+            };
             Ok(Started {
                 child,
-                input: stdout,
+                input,
                 output: Some(Stream::ours(move_up(stdin.into(), open), false)),
                 print_pipes,
                 first,

@@ -130,16 +130,16 @@ impl Pair {
         assert_eq!(front.add(session_io(Node::front(SessionKey(1), &plan, 1)), &mut Notes), FRONT);
         front.with(FRONT, &mut Notes, |session_io, turn| {
             // Nothing is started: the member is in this process.
-            assert_eq!(session_io.pending_starts.pop_front().map(|start| start.0), Some(CHILD));
+            assert_eq!(session_io.pending_starts.pop_front().map(|start| start.0), Some(StartId(1)));
             let link_io = session_io.links.get_mut(&CHILD).unwrap();
             let input = Stream::ours(ours.into(), true);
             link_io.set_input(input, turn.registry, turn.targets, (turn.id, CHILD)).unwrap();
             session_io.unsent.insert(CHILD);
-            session_io.tell(Event::Started(CHILD), turn);
+            session_io.tell(Event::Started(StartId(1)), turn);
         });
         let node = session_io(Node::member(1, "here".to_owned(), 2));
         let input = Stream::ours(theirs.into(), true);
-        let id = member.add_connected(node, input, None, Vec::new(), &mut Notes).unwrap();
+        let id = member.add_connected(node, ParentChannel::Socket(input), Vec::new(), &mut Notes).unwrap();
         assert_eq!(id, MEMBER);
         Self { front, member }
     }

@@ -5,7 +5,7 @@ use crate::machine::output_relay::WINDOW;
 
 /// A child in this role, just started.
 pub(in crate::machine) fn started(role: ChildRole, blocks: Vec<Block>, now: Instant) -> Child {
-    Child::new(role, SessionKey(1), Nonce(1), blocks, now)
+    Child::new(role, (StartId(0), Arrival::Inherited), (SessionKey(1), Nonce(1)), blocks, now)
 }
 
 /// A child in this role whose host has joined.

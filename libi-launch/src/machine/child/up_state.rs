@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libi_core::time::Instant;
 
-use super::{Child, Stage};
+use super::{Arrival, Child, Stage};
 use crate::failure::Failure;
 use crate::machine::output_relay::WINDOW;
 
@@ -152,7 +152,7 @@ impl Child {
 
     /// Whether this node sends on a direct connection.
     pub(in crate::machine) fn is_direct(&self) -> bool {
-        self.up().is_some_and(|up| up.path != LinkPath::Channel)
+        self.arrival == Arrival::Arrived || self.up().is_some_and(|up| up.path != LinkPath::Channel)
     }
 
     /// The child's last frame on the channel has arrived; returns whether it follows a move of this

@@ -66,10 +66,17 @@ impl Node {
                 out.push(Effect::DetachChild(link));
             }
             out.push(Effect::Close(link));
-            if child.exit().is_none() {
+            let is_of_bulk_start = child.is_of_bulk_start();
+            if is_of_bulk_start {
+                // There is no process to kill: what runs there ends when it loses its link.
+                child.forgo_exit();
+            } else if child.exit().is_none() {
                 out.push(Effect::Kill(link));
             }
             self.cut(link, out);
+            if is_of_bulk_start {
+                return self.children.set_deadline(link, Instant::ZERO);
+            }
         }
         self.children.set_deadline(link, by);
     }
@@ -77,8 +84,11 @@ impl Node {
     /// Handles all expired deadlines.
     pub(super) fn expire(&mut self, now: Instant, out: &mut Vec<Effect>) {
         while let Some((link, child, by)) = self.children.expired(now) {
-            // The deadline was shortened when this launcher found that it cannot launch.
-            let had_less = child.is_leader() && by < child.started() + self.options.rules.hello_timeout;
+            // The deadline was shortened when this launcher found that it cannot launch. It is shorter
+            // as well for a host of a bulk start whose program has ended.
+            let had_less = child.is_leader()
+                && by < child.started() + self.options.rules.hello_timeout
+                && child.exit().is_none();
             match child.state() {
                 // The process could not be killed, or its exit was never reported.
                 ChildState::Ending { forced: true, .. } => self.child_gone(link, now, out),
@@ -89,6 +99,7 @@ impl Node {
                 _ => self.force_end(link, Cause::TimedOut, now, out),
             }
         }
+        self.expire_starters(now, out);
         if self.parent_is_late(now) && !self.stage.has_begun_to_end() {
             self.parent_lost(now, out);
         }
@@ -98,8 +109,8 @@ impl Node {
     /// depended on it.
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.cut(link, out);
-        let Some(child) = self.children.remove(link) else { return };
-        self.started(link, now);
+        let Some(mut child) = self.children.remove(link) else { return };
+        self.leave_start(link, &mut child, now, out);
         if child.is_open() {
             out.push(Effect::Close(link));
         }

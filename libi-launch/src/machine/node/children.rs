@@ -125,7 +125,7 @@ impl Node {
         child.on_hello(now);
         out.push(Effect::Trust(link));
         let (blocks, launch) = (child.blocks().to_vec(), child.launch());
-        let is_local = launch.is_none();
+        let (is_local, has_arrived) = (launch.is_none(), child.is_of_bulk_start());
         self.children.set_deadline(link, if is_local { Instant::FAR_FUTURE } else { by });
         self.forward_early_output(link);
         let (host, name) = match launch {
@@ -134,9 +134,12 @@ impl Node {
             }
             None => self.host().map_or((HostIndex(0), String::new()), |(host, name)| (host, name.to_owned())),
         };
-        let dial = launch.map_or(Vec::new(), |launch| self.offer_direct(link, launch, out));
+        let dial = match launch {
+            Some(launch) if !has_arrived => self.offer_direct(link, launch, out),
+            _ => Vec::new(),
+        };
         let mut options = self.options.clone();
-        options.links = if is_local { LinkPolicy::Channel } else { self.links_of_children() };
+        options.links = if is_local || has_arrived { LinkPolicy::Channel } else { self.links_of_children() };
         let launches_directly = options.links != LinkPolicy::Channel;
         let config = SessionConfig {
             options,
@@ -153,6 +156,9 @@ impl Node {
         if !Self::send_config(link, config, out) {
             let cause = Cause::NotStarted("its programs take too long to describe".to_owned());
             return self.force_end(link, cause, now, out);
+        }
+        if has_arrived {
+            self.reports.push(ChildMessage::Link(host, true));
         }
         if let Some(launch) = launch {
             self.window.answered();

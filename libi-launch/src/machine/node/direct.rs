@@ -27,7 +27,7 @@
 
 use std::net::SocketAddr;
 
-use libi_core::ids::{HostIndex, SessionId};
+use libi_core::ids::{HostIndex, SessionId, StartId};
 use libi_core::plan::late::Launch;
 use libi_core::secure::{LinkKey, Parent, Secret, Terms};
 use libi_core::time::Instant;
@@ -35,6 +35,7 @@ use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL};
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, LinkId, Node};
+use crate::backend::LaunchMethod;
 use crate::failure::Cause;
 use crate::machine::message::ChildMessage;
 
@@ -55,6 +56,13 @@ pub enum LinkPolicy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CarriedSecret(#[serde(with = "libi_core::secure::in_ticket")] pub Secret);
 
+impl CarriedSecret {
+    /// The secret that admits to this start alone.
+    pub(super) fn of_start(&self, start: StartId) -> Self {
+        Self(self.0.of_start(start))
+    }
+}
+
 /// Whether direct links work here, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum DirectReach {
@@ -64,13 +72,24 @@ pub(super) enum DirectReach {
     Fails,
 }
 
+/// Where this node accepts connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Listening {
+    /// Nothing has asked for it.
+    #[default]
+    No,
+    /// The driver was asked to listen.
+    Asked,
+    /// At these addresses; nowhere if there are none.
+    At(Vec<SocketAddr>),
+}
+
 /// State of direct links of a node.
 #[derive(Debug, Default)]
 pub(super) struct DirectLinks {
     /// The session's secret, while it is needed.
     pub(super) secret: Option<CarriedSecret>,
-    /// The addresses at which this node listens.
-    addresses: Option<Vec<SocketAddr>>,
+    listening: Listening,
     reach: DirectReach,
     /// The state of a member's own link.
     own_link: LinkMove,
@@ -97,6 +116,17 @@ impl DirectLinks {
     pub(super) fn must_wait(&self, policy: LinkPolicy) -> bool {
         let missing = self.requested && self.own_link != LinkMove::Moved;
         missing && policy == LinkPolicy::Direct
+    }
+
+    /// The secret, and the addresses at which links can arrive.
+    pub(super) fn rendezvous(&self) -> Option<(&CarriedSecret, &[SocketAddr])> {
+        let Listening::At(addresses) = &self.listening else { return None };
+        self.secret.as_ref().map(|secret| (secret, addresses.as_slice())).filter(|(_, at)| !at.is_empty())
+    }
+
+    /// Whether no link can ever arrive here.
+    pub(super) fn cannot_listen(&self) -> bool {
+        self.secret.is_none() || self.listening == Listening::At(Vec::new())
     }
 
     /// Forgets the secret, when no host is launched any more.
@@ -132,28 +162,28 @@ impl Node {
         launch: Launch,
         out: &mut Vec<Effect>,
     ) -> Vec<SocketAddr> {
-        let Some(CarriedSecret(secret)) = &self.direct.secret else { return Vec::new() };
-        let fails = self.direct.reach == DirectReach::Fails && self.options.links == LinkPolicy::Auto;
-        let addresses = self.direct.addresses.clone().unwrap_or_default();
-        if self.options.links == LinkPolicy::Channel || fails || addresses.is_empty() {
+        let Some((CarriedSecret(secret), addresses)) = self.direct.rendezvous() else { return Vec::new() };
+        if self.links_of_children() == LinkPolicy::Channel {
             return Vec::new();
         }
+        let addresses = addresses.to_vec();
         let key = LinkKey::derive(secret, &self.terms(self.leads(), launch));
         out.push(Effect::AcceptDirect(link, key));
         addresses
     }
 
-    /// Starts to listen, if children may connect directly.
+    /// Starts to listen, if children may connect directly, or arrive at the rendezvous.
     pub(super) fn listen(&mut self, out: &mut Vec<Effect>) {
-        let wanted = self.direct.secret.is_some() && self.options.links != LinkPolicy::Channel;
-        if wanted && self.direct.addresses.is_none() {
-            self.direct.addresses = Some(Vec::new());
+        let is_bulk = self.is_front() && self.options.launch_method().bulk().is_some();
+        let wanted = is_bulk || self.options.links != LinkPolicy::Channel;
+        if wanted && self.direct.secret.is_some() && self.direct.listening == Listening::No {
+            self.direct.listening = Listening::Asked;
             out.push(Effect::Listen { loopback: self.options.loopback });
         }
     }
 
     pub(super) fn set_addresses(&mut self, addresses: Vec<SocketAddr>) {
-        self.direct.addresses = Some(addresses);
+        self.direct.listening = Listening::At(addresses);
     }
 
     /// Connects a member to its parent.

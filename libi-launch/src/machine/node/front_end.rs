@@ -15,6 +15,7 @@ use super::live_members::LiveMembers;
 use super::session_end::TERMINATE;
 use super::settling::SettleTimer;
 use super::{Effect, LaunchPlan, Node, Notice, Role, SessionStage};
+use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, LaunchTiming, Phase};
 use crate::machine::host_table::{HostState, HostTable, LaunchDecision, Replacement};
 use crate::machine::message::{ChildMessage, Ending, ParentMessage, Spare};
@@ -47,9 +48,30 @@ pub(super) struct FrontEndState {
     /// Hosts that were lost just when the session came up, with their failures, until it is known
     /// whether they are back.
     late_losses: BTreeMap<HostIndex, Box<Failure>>,
-    /// If the front end launches all hosts: the leader that could not launch, and its first
-    /// failure.
-    pub(super) flat_launch: Option<Box<(HostIndex, Failure)>>,
+    pub(super) launchers: Launchers,
+}
+
+/// Which nodes launch the hosts after the first.
+#[derive(Debug)]
+pub(super) enum Launchers {
+    /// The leader of the first host, and those that it launches.
+    Leaders,
+    /// The front end, by bulk starts.
+    FrontEnd,
+    /// The front end, because this leader could not launch, with this first failure.
+    FrontEndInstead(Box<(HostIndex, Failure)>),
+}
+
+impl Launchers {
+    /// Whether the front end launches all hosts.
+    pub(super) fn is_front_end(&self) -> bool {
+        !matches!(self, Self::Leaders)
+    }
+
+    /// Whether leaders could launch, but one had no resources for more.
+    pub(super) fn lack_resources(&self) -> bool {
+        matches!(self, Self::FrontEndInstead(why) if why.1.is_out_of_resources())
+    }
 }
 
 /// What the host table records instead of a report.
@@ -65,9 +87,11 @@ impl FrontEndState {
     pub(super) fn new(plan: &LaunchPlan) -> Self {
         let table = HostTable::new(plan.hosts.len() as u32, plan.options.policy);
         let (deadline, linger_until) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
+        let is_bulk = plan.options.launch_method().bulk().is_some();
         let shape = match plan.options.strategy {
             Strategy::Late => None,
-            Strategy::Static(shape) => Some(shape),
+            // A bulk start has no tree.
+            Strategy::Static(shape) => Some(shape).filter(|_| !is_bulk),
         };
         Self {
             table,
@@ -85,7 +109,7 @@ impl FrontEndState {
             spares: plan.options.spares.iter().map(Spare::from).collect(),
             replaced: Vec::new(),
             late_losses: BTreeMap::new(),
-            flat_launch: None,
+            launchers: if is_bulk { Launchers::FrontEnd } else { Launchers::Leaders },
         }
     }
 

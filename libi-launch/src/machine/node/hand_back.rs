@@ -60,6 +60,7 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
 use libi_core::time::Instant;
 
+use super::front_end::Launchers;
 use super::launch_health::LauncherUnusable;
 use super::{Effect, LinkId, Node, Role};
 use crate::failure::{Cause, Failure, Phase};
@@ -155,8 +156,10 @@ impl Node {
         if certain {
             self.health.child_cannot_launch();
         }
-        if let Role::FrontEnd(front) = &mut self.role {
-            front.flat_launch.get_or_insert_with(|| Box::new((child, why.clone())));
+        if let Role::FrontEnd(front) = &mut self.role
+            && !front.launchers.is_front_end()
+        {
+            front.launchers = Launchers::FrontEndInstead(Box::new((child, why.clone())));
         }
     }
 
@@ -209,7 +212,8 @@ impl Node {
     #[must_use]
     pub fn flat_launch(&self) -> Option<(HostIndex, &Failure)> {
         let Role::FrontEnd(front) = &self.role else { return None };
-        let (host, why) = front.flat_launch.as_deref()?;
+        let Launchers::FrontEndInstead(instead) = &front.launchers else { return None };
+        let (host, why) = &**instead;
         let mut others = self.timings().iter().skip(1);
         let is_true = others.any(|timing| timing.launcher.is_none() && timing.hello.is_some());
         is_true.then_some((*host, why))

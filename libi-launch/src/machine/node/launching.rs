@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use libi_core::dist::layout::Block;
-use libi_core::ids::Rank;
+use libi_core::ids::{Rank, StartId};
+use libi_core::join::Ticket;
 use libi_core::plan::late::{Launch, Next};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
@@ -11,7 +12,7 @@ use libi_core::wire::Kind;
 use super::{Effect, LinkId, Node, StartRequest};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, Phase};
-use crate::machine::child::{Child, ChildRole};
+use crate::machine::child::{Arrival, Child, ChildRole};
 
 /// A launch that has been silent for at least this long does not count towards the window.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -22,7 +23,10 @@ impl Node {
     /// Starts as many launches as the window allows.
     pub(super) fn launch(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.hand_down(out);
-        while self.starting.is_none() {
+        if self.options.launch_method().bulk().is_some() {
+            return self.launch_in_bulk(now, out);
+        }
+        while !self.starts.is_starting() {
             if let Err(again) = self.may_launch(now) {
                 self.launch_again = again;
                 return;
@@ -87,10 +91,13 @@ impl Node {
             let failure = self.nothing_to_run(now);
             return self.launch_failed(launch, failure, now);
         };
-        let blocks = spec.blocks.clone();
-        let role = ChildRole::Leader(launch);
-        let link = self.start(role, blocks, StartRequest::Host(spec, program), now, out);
-        self.starting = Some((link, now));
+        let start = self.starts.next_id();
+        let child = (start, Arrival::Inherited);
+        let (link, ticket) = self.add_child(ChildRole::Leader(launch), child, spec.blocks.clone(), now);
+        self.starts.add(start, link);
+        out.push(Effect::Start(start, StartRequest::Host(link, spec, program)));
+        Self::send_ticket(link, &ticket, out);
+        self.starts.begin(start, now);
         self.health.note_launch(launch.host, now);
         self.window.launched(now, &self.queue.estimate());
     }
@@ -101,49 +108,55 @@ impl Node {
             let failure = self.nothing_to_run(now);
             return self.host_failed(failure, now, out);
         };
-        self.start(ChildRole::Local(rank), vec![block], StartRequest::Member(rank, program), now, out);
+        let start = self.starts.next_id();
+        let child = (start, Arrival::Inherited);
+        let (link, ticket) = self.add_child(ChildRole::Local(rank), child, vec![block], now);
+        self.starts.add(start, link);
+        out.push(Effect::Start(start, StartRequest::Member(link, rank, program)));
+        Self::send_ticket(link, &ticket, out);
     }
 
-    fn nothing_to_run(&self, now: Instant) -> Failure {
+    pub(super) fn nothing_to_run(&self, now: Instant) -> Failure {
         let cause = Cause::NotStarted("no program is assigned to this host".to_owned());
         Failure::without_evidence(Phase::Waiting, cause, now.since(self.began))
     }
 
-    fn program(&self, blocks: &[Block]) -> Option<super::Program> {
+    pub(super) fn program(&self, blocks: &[Block]) -> Option<super::Program> {
         self.programs.get(blocks.first()?.distribution as usize).cloned()
     }
 
-    /// Starts a process, and sends its ticket at once.
-    fn start(
+    /// Adds a child that this start brings up.
+    pub(super) fn add_child(
         &mut self,
         role: ChildRole,
+        start: (StartId, Arrival),
         blocks: Vec<Block>,
-        request: StartRequest,
         now: Instant,
-        out: &mut Vec<Effect>,
-    ) -> LinkId {
+    ) -> (LinkId, Ticket) {
         let rules = &self.options.rules;
         let by = now
             + match role {
                 ChildRole::Leader(_) => rules.hello_timeout,
                 ChildRole::Local(_) => rules.join_timeout,
             };
-        let child = Child::new(role, self.session, self.nonce(), blocks, now);
+        let child = Child::new(role, start, (self.session, self.nonce()), blocks, now);
         let ticket = *child.ticket();
-        let link = self.children.add(child, by);
-        out.push(Effect::Start(link, request));
-        Self::send_preamble(link, out);
-        Self::send(link, Kind::Ticket, &ticket, out);
-        link
+        (self.children.add(child, by), ticket)
     }
 
-    pub(super) fn started(&mut self, link: LinkId, now: Instant) {
-        self.is_started(link, false, now);
+    /// Sends the ticket at once, before anything is known of the child.
+    pub(super) fn send_ticket(link: LinkId, ticket: &Ticket, out: &mut Vec<Effect>) {
+        Self::send_preamble(link, out);
+        Self::send(link, Kind::Ticket, ticket, out);
+    }
+
+    pub(super) fn started(&mut self, start: StartId, now: Instant) {
+        self.is_started(start, false, now);
     }
 
     /// A start has returned; `full` if it was refused for lack of resources.
-    fn is_started(&mut self, link: LinkId, full: bool, now: Instant) {
-        if let Some((_, since)) = self.starting.take_if(|(starting, _)| *starting == link) {
+    fn is_started(&mut self, start: StartId, full: bool, now: Instant) {
+        if let Some(since) = self.starts.finish(start) {
             if !full {
                 self.queue.observe_seq(now.since(since));
             }
@@ -151,12 +164,15 @@ impl Node {
         }
     }
 
-    pub(super) fn not_started(&mut self, link: LinkId, why: Cause, now: Instant, out: &mut Vec<Effect>) {
+    pub(super) fn not_started(&mut self, start: StartId, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         let full = matches!(why, Cause::OutOfResources(_));
-        self.is_started(link, full, now);
-        if let Some(child) = self.children.get_mut(link) {
-            child.end(why);
-            self.child_gone(link, now, out);
+        self.is_started(start, full, now);
+        self.starts.starter_gone(start);
+        for link in self.starts.children(start) {
+            if let Some(child) = self.children.get_mut(link) {
+                child.end(why.clone());
+                self.child_gone(link, now, out);
+            }
         }
     }
 }

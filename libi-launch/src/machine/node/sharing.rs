@@ -25,7 +25,6 @@ use libi_core::plan::{HostRuns, Shape};
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::front_end::FrontEndState;
 use super::{Effect, LinkId, Node, Role};
 use crate::machine::message::{HostSpec, ParentMessage};
 
@@ -107,13 +106,9 @@ impl Node {
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let order = match &self.role {
             // Other nodes can launch, but the first leader has too few resources for all hosts.
-            Role::FrontEnd(FrontEndState { flat_launch: Some(flat), shape: None, .. })
-                if flat.1.is_out_of_resources() =>
-            {
-                None
-            }
+            Role::FrontEnd(front) if front.launchers.lack_resources() && front.shape.is_none() => None,
             // Only the front end launches.
-            Role::FrontEnd(FrontEndState { flat_launch: Some(_), .. }) => Some(Vec::new()),
+            Role::FrontEnd(front) if front.launchers.is_front_end() => Some(Vec::new()),
             // The front end launches only the first host; that leader gets all others.
             Role::FrontEnd(front) => {
                 let open = self.host_specs.keys().copied().filter(|host| !front.has_given_up(*host));
@@ -154,10 +149,7 @@ impl Node {
     /// A child that is up and can take hosts for which this node has no resources.
     pub(super) fn child_for_overflow(&self) -> Option<(LinkId, HostIndex)> {
         let others_launch = match &self.role {
-            Role::FrontEnd(front) => {
-                front.shape.is_none()
-                    && front.flat_launch.as_ref().is_some_and(|flat| flat.1.is_out_of_resources())
-            }
+            Role::FrontEnd(front) => front.shape.is_none() && front.launchers.lack_resources(),
             Role::Member(_) => !self.options.is_static() && self.health.children_may_launch(),
         };
         let mut heirs = self.children.leaders().filter(|(_, child)| others_launch && child.takes_hosts());
@@ -266,7 +258,7 @@ impl Node {
     /// the first leader, except for the first host.
     pub(super) fn launches_here(&self, host: HostIndex) -> bool {
         match &self.role {
-            Role::FrontEnd(front) => host == HostIndex(0) || front.flat_launch.is_some(),
+            Role::FrontEnd(front) => host == HostIndex(0) || front.launchers.is_front_end(),
             Role::Member(_) => true,
         }
     }

@@ -49,7 +49,7 @@ impl Node {
         if !is_open || !at_fault || !front.can_still_succeed() {
             return None;
         }
-        let is_here = *host == HostIndex(0) || front.flat_launch.is_some();
+        let is_here = *host == HostIndex(0) || front.launchers.is_front_end();
         let spec = self.host_specs.get_mut(host)?;
         let before = (*attempt).max(spec.attempt);
         let next = Attempt { lost: before.lost.checked_add(1)?, failed: 0 };

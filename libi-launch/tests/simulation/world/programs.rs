@@ -8,7 +8,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::sim::{Agenda, MachineId as Id};
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
 use libi_launch::failure::Exit;
-use libi_launch::machine::{Event, HostState, LinkId, Node, Notice, StartRequest, Stream};
+use libi_launch::machine::{Event, HostState, LinkId, Node, Notice, StartId, StartRequest, Stream};
 use serde::Serialize;
 
 use super::{Cluster, FRONT, Happening, Start};
@@ -17,12 +17,21 @@ use crate::scenario::{Fate, Turns};
 use libi_test_core::processor::Next;
 
 impl Cluster {
-    pub(super) fn start(&mut self, from: Id, link: LinkId, request: StartRequest, agenda: &mut Agenda<Self>) {
-        let (place, attempt, name) = match &request {
-            StartRequest::Host(task, _) => (MemberRole::Leader(task.host), task.attempt, task.name.clone()),
-            StartRequest::Member(rank, _) => {
-                (MemberRole::Local(*rank), self.process(from).attempt, String::new())
+    pub(super) fn start(
+        &mut self,
+        from: Id,
+        start: StartId,
+        request: StartRequest,
+        agenda: &mut Agenda<Self>,
+    ) {
+        let (link, place, attempt, name) = match &request {
+            StartRequest::Host(link, task, _) => {
+                (*link, MemberRole::Leader(task.host), task.attempt, task.name.clone())
             }
+            StartRequest::Member(link, rank, _) => {
+                (*link, MemberRole::Local(*rank), self.process(from).attempt, String::new())
+            }
+            StartRequest::Hosts(hosts, ..) => return self.start_in_bulk(from, start, hosts, agenda),
         };
         let launcher = &self.processes[from.0 as usize].name;
         let blocked_fate =
@@ -34,7 +43,7 @@ impl Cluster {
                 return agenda.tell(
                     agenda.now(),
                     from,
-                    Event::OutOfResources(link, "Too many open files".to_owned()).into(),
+                    Event::OutOfResources(start, "Too many open files".to_owned()).into(),
                 );
             }
             self.check_not_given_up(host, agenda);
@@ -47,7 +56,7 @@ impl Cluster {
         let now = agenda.now();
         if fate == Fate::NotStarted {
             // It takes no resources of the launcher.
-            agenda.tell(now, from, Event::NotStarted(link, "Too many open files".to_owned()).into());
+            agenda.tell(now, from, Event::NotStarted(start, "Too many open files".to_owned()).into());
             return;
         }
         self.process(from).children.insert(link, None);
@@ -56,17 +65,17 @@ impl Cluster {
                 let (seq, rem) = self.scenario.costs(&mut self.rng);
                 (seq, rem, self.scenario.turns)
             }
-            StartRequest::Member(..) => (Duration::from_micros(400), Duration::from_millis(2), Turns::Start),
+            _ => (Duration::from_micros(400), Duration::from_millis(2), Turns::Start),
         };
         if turns == Turns::Share {
-            agenda.tell(now + ASYNC_START, from, Event::Started(link).into());
+            agenda.tell(now + ASYNC_START, from, Event::Started(start).into());
             let next = self.process(from).processor.enter(now, seq, (link, request, fate, rem));
             return next_turn(from, next, agenda);
         }
         let free = self.process(from).busy_until.max(now) + seq;
         self.process(from).busy_until = free;
         let started = if turns == Turns::Start { free } else { now + ASYNC_START };
-        agenda.tell(started, from, Event::Started(link).into());
+        agenda.tell(started, from, Event::Started(start).into());
         agenda.plan(free + rem, Happening::Runs(from, link, request, fate));
     }
 
@@ -111,7 +120,7 @@ impl Cluster {
             Fate::NotStarted | Fate::OutOfResources | Fate::Hangs => {}
             Fate::Refused => exits(self, Exit::Code(255), "connect: Connection refused\n"),
             Fate::Denied => {
-                if let StartRequest::Host(task, _) = request {
+                if let StartRequest::Host(_, task, _) = request {
                     *self.denials.entry(MemberRole::Leader(task.host)).or_default() += 1;
                 }
                 exits(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n");
@@ -139,23 +148,38 @@ impl Cluster {
                     self.arrive(from, link, send_frame(b"Last login: never\r\n"), agenda);
                 }
                 let (place, attempt, name) = match request {
-                    StartRequest::Host(task, _) => (MemberRole::Leader(task.host), task.attempt, task.name),
-                    StartRequest::Member(rank, _) => {
+                    StartRequest::Host(_, task, _) => {
+                        (MemberRole::Leader(task.host), task.attempt, task.name)
+                    }
+                    StartRequest::Member(_, rank, _) => {
                         let leader = self.process(from);
                         (MemberRole::Local(rank), leader.attempt, leader.name.clone())
                     }
+                    StartRequest::Hosts(..) => return, // see `bulk.rs`
                 };
-                let id = agenda.start(Driver::new(Node::member(1, "node".to_owned(), self.rng.bits())));
-                self.add(Some(place), attempt, name, Some((from, link)));
-                self.process(id).sends = cut;
-                self.process(from).children.insert(link, Some(id));
-                self.process(from).started.insert(link, id);
-                agenda.tell(agenda.now(), id, Event::Begin.into());
-                // Bytes that were sent before the program was up have waited for it.
-                for bytes in self.scenario.pending.remove(&(from, link)).unwrap_or_default() {
-                    self.arrive(id, LinkId::PARENT, Input::Bytes(LinkId::PARENT, bytes), agenda);
-                }
+                self.joins((from, link), (place, attempt), name, cut, agenda);
             }
+        }
+    }
+
+    /// A started program runs a node, linked to its parent.
+    pub(super) fn joins(
+        &mut self,
+        (from, link): (Id, LinkId),
+        (place, attempt): (MemberRole, Attempt),
+        name: String,
+        cut: Option<usize>,
+        agenda: &mut Agenda<Self>,
+    ) {
+        let id = agenda.start(Driver::new(Node::member(1, "node".to_owned(), self.rng.bits())));
+        self.add(Some(place), attempt, name, Some((from, link)));
+        self.process(id).sends = cut;
+        self.process(from).children.insert(link, Some(id));
+        self.process(from).started.insert(link, id);
+        agenda.tell(agenda.now(), id, Event::Begin.into());
+        // Bytes that were sent before the program was up have waited for it.
+        for bytes in self.scenario.pending.remove(&(from, link)).unwrap_or_default() {
+            self.arrive(id, LinkId::PARENT, Input::Bytes(LinkId::PARENT, bytes), agenda);
         }
     }
 }
@@ -167,10 +191,10 @@ pub(super) fn next_turn(from: Id, next: Next, agenda: &mut Agenda<Cluster>) {
 }
 
 /// The duration of a start that returns at once.
-const ASYNC_START: Duration = Duration::from_micros(300);
+pub(super) const ASYNC_START: Duration = Duration::from_micros(300);
 
 /// A ticket of another session.
-const FOREIGN_TICKET: Ticket = Ticket {
+pub(super) const FOREIGN_TICKET: Ticket = Ticket {
     session: SessionKey(1),
     place: MemberRole::Leader(HostIndex(0)),
     attempt: Attempt { lost: 0, failed: 0 },
@@ -178,7 +202,7 @@ const FOREIGN_TICKET: Ticket = Ticket {
 };
 
 /// The first bytes on a link that begins with this message.
-fn opening<T: Serialize>(kind: Kind, message: &T) -> Vec<u8> {
+pub(super) fn opening<T: Serialize>(kind: Kind, message: &T) -> Vec<u8> {
     let mut bytes = Preamble { versions: PROTOCOL }.encode().to_vec();
     encode_control(&mut bytes, kind, 0, message, &Limits::AUTHENTICATED).unwrap();
     bytes

@@ -1,0 +1,196 @@
+//! Launch method for programs that start one command on many hosts, such as ClusterShell's `clush`.
+//!
+//! The starter is called as `PROGRAM ARGS… HOSTS COMMAND`: the names of the hosts, separated by
+//! commas, and a command for the login shell of each host. It
+//!
+//! - copies its standard input to the standard input of every command,
+//! - prints what the commands print, each line behind `HOST: `,
+//! - prints `PROGRAM: HOSTS: exited with exit code N` when a command fails,
+//! - lives until the last command has ended, exits 0 if none has failed, and ends its commands when
+//!   it is ended.
+//!
+//! The command tells the started program its host by [`HOST_ENV`], if the starter replaces a word
+//! such as `%h` by the host's name. Otherwise the starter sets that variable itself, or each host
+//! counts by the name that it reports.
+
+use std::fmt;
+use std::time::Duration;
+
+use libi_core::cost::Cost;
+use libi_core::dist::OsBytes;
+use libi_core::hosts::HostList;
+use serde::{Deserialize, Serialize};
+
+use super::parse::file_name;
+use super::{
+    BulkMethod, Channel, LINK_ENV, LINK_RENDEZVOUS, LaunchMethod, SpawnSpec, SpecError, StarterLine, env_var,
+    operand,
+};
+use crate::failure::Exit;
+use crate::machine::{HostSpec, Program};
+use crate::quote;
+
+/// Environment variable that tells a program the name of its host, as the starter knows it.
+pub const HOST_ENV: &str = "LIBI_STARTED_ON";
+
+/// How to call a starter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Starter {
+    /// Path of the program, or a name that the launching process looks up in its `PATH`.
+    pub program: OsBytes,
+    /// Arguments before the list of hosts.
+    pub args: Vec<OsBytes>,
+    /// The word that the program replaces by the name of each host, if it does.
+    pub host_word: Option<OsBytes>,
+    /// The most hosts of one start.
+    pub hosts_per_start: u32,
+    /// Expected cost of a start; measurements replace it.
+    pub cost: Cost,
+}
+
+impl Starter {
+    /// A starter without arguments that starts up to a thousand hosts at once and costs as much as
+    /// `ssh`.
+    #[must_use]
+    pub fn new(program: OsBytes) -> Self {
+        let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(170));
+        Self { program, args: Vec::new(), host_word: None, hosts_per_start: 1_000, cost }
+    }
+
+    /// ClusterShell's `clush`, by this path or name.
+    #[must_use]
+    pub fn clush(program: OsBytes) -> Self {
+        let word = |text: &str| OsBytes::try_from(text).ok();
+        // With -S, the exit status tells whether a command has failed.
+        let args = ["-S", "-w"].into_iter().filter_map(word).collect();
+        Self { args, host_word: word("%h"), ..Self::new(program) }
+    }
+}
+
+impl fmt::Display for Starter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.program.fmt(f)
+    }
+}
+
+impl LaunchMethod for Starter {
+    fn called(program: &OsBytes) -> Option<Self> {
+        (file_name(program) == b"clush").then(|| Self::clush(program.clone()))
+    }
+
+    fn default_cost(&self) -> Cost {
+        self.cost
+    }
+
+    fn spawn_spec(&self, host: &HostSpec, program: &Program) -> Result<SpawnSpec, SpecError> {
+        self.bulk_spec(&[host], program)
+    }
+
+    fn bulk(&self) -> Option<&dyn BulkMethod> {
+        Some(self)
+    }
+}
+
+impl BulkMethod for Starter {
+    fn hosts_per_start(&self) -> usize {
+        self.hosts_per_start as usize
+    }
+
+    fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program) -> Result<SpawnSpec, SpecError> {
+        if hosts.iter().any(|host| host.user.is_some()) {
+            return Err(SpecError::NoOption(self.program.clone(), "user"));
+        }
+        if hosts.iter().any(|host| host.port.is_some()) {
+            return Err(SpecError::NoOption(self.program.clone(), "port"));
+        }
+        let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
+        let mut env = program.env.clone();
+        env.extend(env_var(LINK_ENV, LINK_RENDEZVOUS));
+        if let Some(word) = &self.host_word {
+            env.extend(env_var(HOST_ENV, &word.to_string()));
+        }
+        let mut args = self.args.clone();
+        args.push(operand("host", &names.join(","))?);
+        args.push(quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args));
+        Ok(SpawnSpec {
+            program: self.program.clone(),
+            args,
+            env: Vec::new(),
+            cwd: None,
+            channel: Channel::Rendezvous,
+            initial_input: Vec::new(),
+            trailer: None,
+        })
+    }
+
+    fn host_variable(&self) -> &str {
+        HOST_ENV
+    }
+
+    fn read_line<'a>(&self, line: &'a str) -> StarterLine<'a> {
+        let name = String::from_utf8_lossy(file_name(&self.program));
+        let Some((host, text)) = line.split_once(": ") else { return StarterLine::Other };
+        if host != name {
+            return StarterLine::Printed(host, text);
+        }
+        // `clush: n[1-3] (3): exited with exit code 1`
+        let ended = text.split_once(": exited with exit code ").and_then(|(hosts, code)| {
+            let hosts = hosts.split_once(" (").map_or(hosts, |(hosts, _)| hosts);
+            let hosts: HostList = hosts.parse().ok()?;
+            Some((hosts, code.trim().parse().ok()?))
+        });
+        ended.map_or(StarterLine::Other, |(hosts, code)| StarterLine::Ended(hosts, Exit::Code(code)))
+    }
+
+    fn unnamed_exit(&self, starter: Exit) -> Option<Exit> {
+        (starter == Exit::Code(0)).then_some(starter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{host, program};
+    use super::*;
+
+    fn clush() -> Starter {
+        Starter::clush(OsBytes::try_from("/usr/bin/clush").unwrap())
+    }
+
+    #[test]
+    fn one_command_line_names_all_hosts() {
+        let hosts = [host("n1", None, None), host("n2", None, None)];
+        let spec = clush().bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program()).unwrap();
+        let args: Vec<_> = spec.args.iter().map(ToString::to_string).collect();
+        assert_eq!(args[..3], ["-S", "-w", "n1,n2"]);
+        assert!(args[3].contains("LIBI_STARTED_ON") && args[3].contains("%h"), "{}", args[3]);
+        assert_eq!(spec.channel, Channel::Rendezvous);
+    }
+
+    #[test]
+    fn users_and_ports_are_refused_and_so_are_names_that_look_like_options() {
+        let spec = |host: HostSpec| clush().bulk_spec(&[&host], &program());
+        let user = HostSpec { user: Some("me".to_owned()), ..host("n1", None, None) };
+        assert!(matches!(spec(user), Err(SpecError::NoOption(_, "user"))));
+        assert!(matches!(
+            spec(HostSpec { port: Some(22), ..host("n1", None, None) }),
+            Err(SpecError::NoOption(_, "port"))
+        ));
+        assert!(matches!(spec(host("-x", None, None)), Err(SpecError::OptionLike { .. })));
+    }
+
+    #[test]
+    fn lines_tell_which_host_has_printed_or_ended() {
+        let ended = |hosts: &str, code| StarterLine::Ended(hosts.parse().unwrap(), Exit::Code(code));
+        for (line, expected) in [
+            ("n1: hello: world", StarterLine::Printed("n1", "hello: world")),
+            ("clush: n1: exited with exit code 3", ended("n1", 3)),
+            ("clush: n[1-3] (3): exited with exit code 127", ended("n[1-3]", 127)),
+            ("clush: n1: exited with exit code many", StarterLine::Other),
+            ("Warning", StarterLine::Other),
+        ] {
+            assert_eq!(clush().read_line(line), expected, "{line}");
+        }
+        assert_eq!(clush().unnamed_exit(Exit::Code(0)), Some(Exit::Code(0)));
+        assert_eq!(clush().unnamed_exit(Exit::Code(3)), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! Bulk starts: one starter brings up many hosts, and their links arrive at the rendezvous; late,
+//! twice, under a short name, or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use libi_core::join::{Hello, MemberRole};
+use libi_core::plan::late::Attempt;
+use libi_core::sim::rng::Rng;
+use libi_core::sim::{Agenda, MachineId as Id};
+use libi_core::wire::{Kind, PROTOCOL, Preamble};
+use libi_launch::failure::Exit;
+use libi_launch::machine::{ArrivalId, Event, HostSpec, LinkId, StartId, Stream};
+
+use super::programs::{ASYNC_START, FOREIGN_TICKET, opening};
+use super::{Cluster, FRONT, Happening, Start};
+use crate::driver::Input;
+use crate::scenario::Fate;
+
+/// What may go wrong with bulk starts, beside the fates of their hosts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct BulkTrouble {
+    /// The fraction of starters that cannot be started.
+    pub(crate) not_started: f64,
+    /// The fraction of starters that end before all hosts have arrived.
+    pub(crate) exits: f64,
+    /// The fraction of hosts that arrive twice.
+    pub(crate) twice: f64,
+    /// The fraction of hosts that were thought to hang and arrive late.
+    pub(crate) late: f64,
+    /// The fraction of starters that SIGTERM does not end.
+    pub(crate) stubborn: f64,
+    /// How many connections of other sessions' programs and of unknown hosts arrive in each start.
+    pub(crate) strangers: u64,
+}
+
+/// All bulk starts of a session.
+#[derive(Debug, Default)]
+pub(crate) struct BulkStarts {
+    starters: BTreeMap<StartId, Starter>,
+    arrivals: BTreeMap<ArrivalId, Arrival>,
+    last: u64,
+    /// How many connections were admitted and refused, and how many starters were ended.
+    pub(crate) admitted: usize,
+    pub(crate) refused: usize,
+    pub(crate) ended: usize,
+    /// The attempts whose starter ended before their links had arrived.
+    pub(crate) unarrived: BTreeSet<(MemberRole, Attempt)>,
+    pub(crate) wrong: Option<String>,
+}
+
+#[derive(Debug)]
+struct Starter {
+    hosts: BTreeMap<LinkId, HostSpec>,
+    /// The hosts whose programs have not ended, as far as the starter knows.
+    open: BTreeSet<LinkId>,
+    stubborn: bool,
+    running: bool,
+}
+
+/// A connection at the rendezvous.
+#[derive(Debug)]
+struct Arrival {
+    start: StartId,
+    /// The link that it should become, if it is the host's first in time.
+    link: Option<LinkId>,
+    fate: Fate,
+}
+
+/// An event of a bulk start.
+#[derive(Debug)]
+pub(crate) enum BulkEvent {
+    /// The program on a host reaches its fate.
+    Runs(StartId, LinkId, Fate),
+    /// A connection arrives that should not be admitted.
+    Intrudes(StartId, String),
+    /// The starter ends.
+    Exits(StartId, Exit),
+}
+
+impl Cluster {
+    pub(super) fn start_in_bulk(
+        &mut self,
+        from: Id,
+        start: StartId,
+        hosts: &[(LinkId, HostSpec)],
+        agenda: &mut Agenda<Self>,
+    ) {
+        assert_eq!(from, FRONT, "only the front end makes bulk starts");
+        assert!(hosts.len() <= self.scenario.hosts_per_start as usize, "more hosts than the back-end starts");
+        let now = agenda.now();
+        let trouble = self.scenario.bulk.expect("the back-end starts in bulk");
+        let mut rng = Rng::new(self.scenario.seed).fork(21).fork(u64::from(start.0));
+        let fails = rng.chance(trouble.not_started);
+        let hello_timeout = self.scenario.rules.hello_timeout;
+        for (link, spec) in hosts {
+            let (place, attempt) = (MemberRole::Leader(spec.host), spec.attempt);
+            let fate = match self.scenario.fate(place, attempt, &spec.name) {
+                _ if fails => Fate::NotStarted,
+                // One process is started for all hosts.
+                Fate::NotStarted => Fate::Refused,
+                fate => fate,
+            };
+            self.check_not_given_up(spec.host, agenda);
+            let (host, name) = (spec.host, spec.name.clone());
+            self.starts.push(Start { at: now, by: None, depth: 0, host, attempt, name });
+            self.fates.insert((place, attempt), fate);
+            if fails {
+                continue;
+            }
+            self.process(FRONT).children.insert(*link, None);
+            let (_, rem) = self.scenario.costs(&mut self.rng);
+            agenda.plan(now + rem, Happening::Bulk(BulkEvent::Runs(start, *link, fate)));
+            let again = |after| Happening::Bulk(BulkEvent::Intrudes(after, spec.name.clone()));
+            if fate.joins() && rng.chance(trouble.twice) {
+                agenda.plan(now + rem + Duration::from_millis(200 + rng.below(900)), again(start));
+            }
+            if fate == Fate::Hangs && rng.chance(trouble.late) {
+                agenda.plan(now + hello_timeout + Duration::from_millis(1 + rng.below(9_000)), again(start));
+            }
+        }
+        if fails {
+            return agenda.tell(now, from, Event::NotStarted(start, "Exec format error".to_owned()).into());
+        }
+        for _ in 0..trouble.strangers {
+            let foreign = if rng.chance(0.5) { start } else { StartId(start.0 + 1 + rng.below(9) as u32) };
+            let name = ["elsewhere", "node", "", "node1"][rng.below(4) as usize];
+            let event = Happening::Bulk(BulkEvent::Intrudes(foreign, format!("{name}!")));
+            agenda.plan(now + Duration::from_millis(rng.below(2_000)), event);
+        }
+        agenda.tell(now + ASYNC_START, from, Event::Started(start).into());
+        let all = hosts.iter().cloned().collect::<BTreeMap<_, _>>();
+        let open = all.keys().copied().collect();
+        let stubborn = rng.chance(trouble.stubborn);
+        self.bulk.starters.insert(start, Starter { hosts: all, open, stubborn, running: true });
+        if rng.chance(trouble.exits) {
+            let after = Duration::from_millis(rng.below(1_000));
+            agenda.plan(now + ASYNC_START + after, Happening::Bulk(BulkEvent::Exits(start, Exit::Code(1))));
+        }
+    }
+
+    /// The link in whose order the messages of a starter arrive.
+    fn voice(start: StartId) -> LinkId {
+        LinkId(u32::MAX - start.0)
+    }
+
+    fn starter_says(&mut self, start: StartId, event: Event, agenda: &mut Agenda<Self>) {
+        if self.bulk.starters.get(&start).is_some_and(|starter| starter.running) {
+            self.arrive(FRONT, Self::voice(start), event, agenda);
+        }
+    }
+
+    pub(super) fn on_bulk_event(&mut self, event: BulkEvent, agenda: &mut Agenda<Self>) {
+        match event {
+            BulkEvent::Runs(start, link, fate) => self.runs_in_bulk(start, link, fate, agenda),
+            BulkEvent::Intrudes(start, name) => self.arrives(start, None, Fate::Hangs, name, agenda),
+            BulkEvent::Exits(start, exit) => self.starter_ends(start, exit, agenda),
+        }
+    }
+
+    /// A connection arrives at the rendezvous.
+    fn arrives(
+        &mut self,
+        start: StartId,
+        link: Option<LinkId>,
+        fate: Fate,
+        name: String,
+        agenda: &mut Agenda<Self>,
+    ) {
+        self.bulk.last += 1;
+        let arrival = ArrivalId(self.bulk.last);
+        self.bulk.arrivals.insert(arrival, Arrival { start, link, fate });
+        let at = agenda.now() + self.latency();
+        agenda.tell(at, FRONT, Event::Arrived(start, arrival, name).into());
+    }
+
+    fn runs_in_bulk(&mut self, start: StartId, link: LinkId, fate: Fate, agenda: &mut Agenda<Self>) {
+        let Some(starter) = self.bulk.starters.get(&start) else { return };
+        let Some(spec) = starter.hosts.get(&link).cloned() else { return };
+        let name = spec.name.clone();
+        let printed =
+            |stream, text: &str| Event::HostPrinted(start, name.clone(), stream, text.as_bytes().to_vec());
+        let mut ends = |cluster: &mut Self, exit, text: &str| {
+            cluster.starter_says(start, printed(Stream::Err, text), agenda);
+            cluster.starter_says(start, Event::HostEnded(start, name.clone(), exit), agenda);
+            cluster.program_ends(start, link, agenda);
+        };
+        match fate {
+            Fate::NotStarted | Fate::OutOfResources | Fate::Hangs => {}
+            Fate::Refused => ends(self, Exit::Code(255), "connect: Connection refused\n"),
+            Fate::Denied => {
+                *self.denials.entry(MemberRole::Leader(spec.host)).or_default() += 1;
+                ends(self, Exit::Code(255), "me@node7: Permission denied (publickey).\n");
+            }
+            Fate::NotFound => ends(self, Exit::Code(127), "sh: tool: not found\n"),
+            Fate::ExitsEarly => ends(self, Exit::Code(0), "usage: tool\n"),
+            Fate::Crashes => ends(self, Exit::Signal(11), ""),
+            Fate::HangsWithBanner => {
+                self.starter_says(start, printed(Stream::Out, "Welcome to node 7!\n"), agenda);
+            }
+            Fate::Garbage | Fate::Echoes | Fate::Stale | Fate::ClosesOnly | Fate::ExitsOpen => {
+                self.arrives(start, Some(link), fate, name, agenda);
+            }
+            Fate::Joins { banner, .. } => {
+                if banner {
+                    self.starter_says(start, printed(Stream::Out, "Last login: never\n"), agenda);
+                }
+                let short = if self.rng.chance(0.1) { format!("{name}.cluster") } else { name };
+                self.arrives(start, Some(link), fate, short, agenda);
+            }
+        }
+    }
+
+    pub(super) fn admit(&mut self, arrival: ArrivalId, link: LinkId, agenda: &mut Agenda<Self>) {
+        let Some(Arrival { start, link: own, fate }) = self.bulk.arrivals.remove(&arrival) else {
+            return self.bulk.wrong = Some(format!("{arrival:?} is admitted without having arrived"));
+        };
+        self.bulk.admitted += 1;
+        if own != Some(link) {
+            // A second connection of a host may be the first in time. Its program never joins.
+            return;
+        }
+        if !self.process(FRONT).children.contains_key(&link) {
+            return self.bulk.wrong = Some(format!("{arrival:?} is admitted as {link}, which is closed"));
+        }
+        let Some(spec) = self.bulk.starters.get(&start).and_then(|starter| starter.hosts.get(&link)).cloned()
+        else {
+            return;
+        };
+        let send = |bytes: Vec<u8>| Input::Bytes(link, bytes);
+        match fate {
+            Fate::Joins { cut, .. } => {
+                let place = (MemberRole::Leader(spec.host), spec.attempt);
+                self.joins((FRONT, link), place, spec.name, cut, agenda);
+            }
+            Fate::Garbage => {
+                let noise: Vec<u8> = (0..200).map(|_| self.rng.bits() as u8).collect();
+                let preamble = Preamble { versions: PROTOCOL }.encode();
+                self.arrive(FRONT, link, send([&preamble[..], &noise].concat()), agenda);
+            }
+            Fate::Echoes => {
+                self.arrive(FRONT, link, send(opening(Kind::Ticket, &FOREIGN_TICKET)), agenda);
+            }
+            Fate::Stale => {
+                let hello = Hello { ticket: FOREIGN_TICKET, process: 1, machine: "elsewhere".to_owned() };
+                self.arrive(FRONT, link, send(opening(Kind::Hello, &hello)), agenda);
+            }
+            Fate::ClosesOnly => self.arrive(FRONT, link, Event::Closed(link), agenda),
+            Fate::ExitsOpen => {
+                let ended = Event::HostEnded(start, spec.name, Exit::Code(3));
+                self.starter_says(start, ended, agenda);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn refuse(&mut self, arrival: ArrivalId) {
+        if self.bulk.arrivals.remove(&arrival).is_none() {
+            self.bulk.wrong = Some(format!("{arrival:?} is refused without having arrived"));
+        }
+        self.bulk.refused += 1;
+    }
+
+    /// Reports the exit of a started process: to the process that started it, or by the starter.
+    pub(super) fn report_exit(&mut self, to: Id, link: LinkId, exit: Exit, agenda: &mut Agenda<Self>) {
+        let start = self.bulk.starters.iter().find(|(_, starter)| starter.hosts.contains_key(&link));
+        let Some((&start, starter)) = start.filter(|_| to == FRONT) else {
+            return self.arrive(to, link, Event::Exited(link, exit), agenda);
+        };
+        if let Some(spec) = starter.hosts.get(&link) {
+            let ended = Event::HostEnded(start, spec.name.clone(), exit);
+            self.starter_says(start, ended, agenda);
+        }
+        self.program_ends(start, link, agenda);
+    }
+
+    /// The starter notices the end of a program; it ends with the last one.
+    fn program_ends(&mut self, start: StartId, link: LinkId, agenda: &mut Agenda<Self>) {
+        let Some(starter) = self.bulk.starters.get_mut(&start) else { return };
+        starter.open.remove(&link);
+        if starter.open.is_empty() {
+            self.starter_ends(start, Exit::Code(0), agenda);
+        }
+    }
+
+    fn starter_ends(&mut self, start: StartId, exit: Exit, agenda: &mut Agenda<Self>) {
+        let Some(starter) = self.bulk.starters.get(&start).filter(|starter| starter.running) else { return };
+        // Hosts whose links have not arrived by now fail with the starter, if nothing else is known
+        // of them.
+        let unarrived =
+            starter.open.iter().filter(|link| matches!(self.processes[0].children.get(link), Some(None)));
+        let places = unarrived.filter_map(|link| starter.hosts.get(link));
+        let places: Vec<_> = places.map(|spec| (MemberRole::Leader(spec.host), spec.attempt)).collect();
+        for place in places {
+            self.bulk.unarrived.insert(place);
+        }
+        self.starter_says(start, Event::StarterExited(start, exit), agenda);
+        if let Some(starter) = self.bulk.starters.get_mut(&start) {
+            starter.running = false;
+        }
+    }
+
+    pub(super) fn end_starter(&mut self, start: StartId, signal: i32, agenda: &mut Agenda<Self>) {
+        self.bulk.ended += 1;
+        let stubborn = self.bulk.starters.get(&start).is_some_and(|starter| starter.stubborn);
+        if signal == 9 || !stubborn {
+            self.starter_ends(start, Exit::Signal(signal), agenda);
+        }
+    }
+
+    /// Whether a starter is still running.
+    pub(crate) fn has_starters(&self) -> bool {
+        self.bulk.starters.values().any(|starter| starter.running)
+    }
+}

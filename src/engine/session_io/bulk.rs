@@ -1,0 +1,235 @@
+//! Bulk starts of a node: their starters, and the links that arrive at the rendezvous.
+
+use std::collections::VecDeque;
+
+use libi_core::time::Instant;
+use libi_launch::backend::{LaunchMethod, StarterLine};
+use libi_launch::machine::{
+    ArrivalId, Claim, Event, Found, HeadReader, HostSpec, LinkId, Program, StartId, StartTicket,
+    Stream as StdStream, refusal,
+};
+use libi_launch::process::Signal;
+use mio::{Registry, Token};
+
+use super::reading::exit_of;
+use super::starting::{StartFailure, spawn};
+use super::{READ_LIMIT, SessionIo};
+use crate::engine::Turn;
+use crate::engine::direct_listener::TIMEOUT;
+use crate::engine::direct_stream::DirectStream;
+use crate::engine::starter_io::StarterIo;
+use crate::engine::targets::{FdRole, StarterFd, Targets};
+
+/// A connection that has proved to belong to a start.
+pub(super) struct ArrivingPeer {
+    start: StartId,
+    stream: DirectStream,
+    token: Token,
+    reader: HeadReader,
+    /// What has arrived behind the claim.
+    rest: Vec<u8>,
+    /// When it is closed if it has made no claim.
+    pub(super) until: Instant,
+}
+
+impl ArrivingPeer {
+    pub(super) fn close(self, registry: &Registry, targets: &mut Targets) {
+        targets.remove(registry, self.stream.stream.number(), self.token);
+    }
+}
+
+impl SessionIo {
+    /// Starts many hosts by one process.
+    pub(super) fn start_hosts(
+        &mut self,
+        start: StartId,
+        (hosts, program): (&[(LinkId, HostSpec)], &Program),
+        ticket: &StartTicket,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), StartFailure> {
+        let hosts: Vec<_> = hosts.iter().map(|(_, spec)| spec).collect();
+        let bulk = self.node.backend().bulk();
+        let spec = bulk.map(|bulk| bulk.bulk_spec(&hosts, program));
+        let spec = spec.ok_or_else(|| StartFailure::by_system("no bulk back-end", None))?;
+        let spec = spec.map_err(|failure| StartFailure::by_system(failure, None))?;
+        let ticket = ticket.encode().map_err(|failure| StartFailure::by_system(failure, None))?;
+        let started = spawn(spec, &self.environment, self.lasting_thread, self.links.len())?;
+        let place = (turn.registry, &mut *turn.targets, turn.id);
+        let Some(input) = started.output else {
+            return Err(StartFailure::by_system("it has no standard input", None));
+        };
+        let watched = StarterIo::new(start, started.child, input, started.print_pipes, ticket, place);
+        let mut starter = watched.map_err(|error| {
+            StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
+        })?;
+        starter.write_ticket(turn.registry, turn.targets);
+        self.starters.insert(start, starter);
+        Ok(())
+    }
+
+    /// Handles a ready descriptor of a starter. True if there may be more than fits into a turn.
+    pub(super) fn on_starter_ready(
+        &mut self,
+        start: StartId,
+        part: StarterFd,
+        token: Token,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        match part {
+            StarterFd::Process => {
+                self.on_starter_exit(start, turn);
+                false
+            }
+            StarterFd::Input => {
+                if let Some(starter) = self.starters.get_mut(&start) {
+                    starter.write_ticket(turn.registry, turn.targets);
+                }
+                false
+            }
+            StarterFd::Pipe(_) if !self.node.reads_output() => {
+                self.paused_pipes.push(token);
+                false
+            }
+            StarterFd::Pipe(place) => self.read_starter(start, place, false, turn),
+        }
+    }
+
+    /// Reads what a starter prints. True if there may be more.
+    fn read_starter(&mut self, start: StartId, place: usize, to_the_end: bool, turn: &mut Turn<'_>) -> bool {
+        let limit = if to_the_end { 2 * READ_LIMIT } else { READ_LIMIT };
+        let mut total = 0;
+        while total < limit {
+            let Some(starter) = self.starters.get_mut(&start) else { return false };
+            let buffer = &mut self.buffer[..16 << 10];
+            total += buffer.len();
+            let (stream, lines, more) =
+                starter.read_lines(place, to_the_end, buffer, turn.registry, turn.targets);
+            for line in lines {
+                self.tell_line(start, stream, line, turn);
+            }
+            if !more {
+                return false;
+            }
+            if !to_the_end && !self.node.reads_output() {
+                self.paused_pipes.extend(self.starters.get(&start).and_then(|it| it.pipe_token(place)));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Passes on a line that a starter has printed, as what its back-end takes it for.
+    fn tell_line(&mut self, start: StartId, stream: StdStream, line: Vec<u8>, turn: &mut Turn<'_>) {
+        let text = String::from_utf8_lossy(&line);
+        let bulk = self.node.backend().bulk();
+        match bulk.map_or(StarterLine::Other, |bulk| bulk.read_line(text.trim_end_matches('\n'))) {
+            StarterLine::Ended(hosts, exit) => {
+                let names: Vec<_> = hosts.iter().map(|host| host.name.to_string()).collect();
+                self.tell(Event::StarterPrinted(start, line), turn);
+                for name in names {
+                    self.tell(Event::HostEnded(start, name, exit), turn);
+                }
+            }
+            StarterLine::Printed(host, _) => {
+                let host = host.to_owned();
+                let text = line.get(host.len() + 2..).unwrap_or_default().to_vec();
+                self.tell(Event::HostPrinted(start, host, stream, text), turn);
+            }
+            StarterLine::Other => self.tell(Event::StarterPrinted(start, line), turn),
+        }
+    }
+
+    fn on_starter_exit(&mut self, start: StartId, turn: &mut Turn<'_>) {
+        if self.starters.get_mut(&start).and_then(StarterIo::ended).is_none() {
+            return;
+        }
+        for place in 0..2 {
+            self.read_starter(start, place, true, turn);
+        }
+        let Some(mut starter) = self.starters.remove(&start) else { return };
+        // Processes that it has left behind in its group must not outlive it.
+        starter.signal(Signal::KILL);
+        let ended = starter.ended().and_then(libi_launch::process::Child::try_wait);
+        starter.close(turn.registry, turn.targets);
+        self.tell(Event::StarterExited(start, exit_of(ended)), turn);
+    }
+
+    /// Asks a starter to end, or kills it.
+    pub(super) fn end_starter(&mut self, start: StartId, signal: i32, events: &mut VecDeque<Event>) {
+        if let Some(place) = self.pending_starts.iter().position(|(waiting, _)| *waiting == start) {
+            self.pending_starts.remove(place);
+            events.push_back(Event::NotStarted(start, "cancelled before it was started".to_owned()));
+        } else if let (Some(starter), Some(signal)) = (self.starters.get_mut(&start), Signal::new(signal)) {
+            starter.signal(signal);
+        }
+    }
+
+    /// A connection has proved that it belongs to a start; its claim is awaited.
+    pub(super) fn add_arriving(&mut self, start: StartId, stream: DirectStream, turn: &mut Turn<'_>) {
+        self.last_arrival += 1;
+        let number = self.last_arrival;
+        let at = (turn.id, LinkId::PARENT, FdRole::Arriving(number));
+        let fd = stream.stream.number();
+        let Ok(token) = turn.targets.add(turn.registry, fd, mio::Interest::READABLE, at) else { return };
+        let (reader, rest, until) = (HeadReader::of_claim(), Vec::new(), turn.now + TIMEOUT);
+        self.arriving.insert(number, ArrivingPeer { start, stream, token, reader, rest, until });
+        self.read_claim(number, turn);
+    }
+
+    /// Reads the claim of a connection, and asks the node what becomes of it.
+    pub(super) fn read_claim(&mut self, number: u64, turn: &mut Turn<'_>) {
+        let Some(peer) = self.arriving.get_mut(&number) else { return };
+        loop {
+            let mut bytes = Vec::new();
+            let more = peer.stream.read(&mut self.buffer[..4 << 10], &mut bytes, false);
+            let mut rest = &bytes[..];
+            match peer.reader.next::<Claim>(&mut rest) {
+                Found::Message(Claim { host }) => {
+                    peer.rest = rest.to_vec();
+                    let start = peer.start;
+                    return self.tell(Event::Arrived(start, ArrivalId(number), host), turn);
+                }
+                Found::Incomplete if matches!(more, Ok(true)) => {}
+                Found::Incomplete if more.is_ok() => return,
+                Found::Incomplete | Found::Violation => return self.refuse(ArrivalId(number), turn),
+            }
+        }
+    }
+
+    /// The connection becomes a link: what is queued for the link is sent there.
+    pub(super) fn admit(
+        &mut self,
+        ArrivalId(number): ArrivalId,
+        link: LinkId,
+        events: &mut VecDeque<Event>,
+        turn: &mut Turn<'_>,
+    ) {
+        let Some(mut peer) = self.arriving.remove(&number) else { return };
+        peer.stream.put_back(peer.rest);
+        turn.targets.remove(turn.registry, peer.stream.stream.number(), peer.token);
+        if !self.attach_direct(link, peer.stream, turn) {
+            return events.push_back(Event::Closed(link));
+        }
+        if let Some(link_io) = self.links.get_mut(&link) {
+            link_io.use_direct_only();
+            self.unsent.insert(link);
+        }
+    }
+
+    /// Closes a connection that is not awaited.
+    pub(super) fn refuse(&mut self, ArrivalId(number): ArrivalId, turn: &mut Turn<'_>) {
+        if let Some(mut peer) = self.arriving.remove(&number) {
+            // The socket has room: nothing was sent before.
+            peer.stream.send_queue.queue(&refusal());
+            let _ = peer.stream.flush();
+            peer.close(turn.registry, turn.targets);
+        }
+    }
+
+    /// Closes connections that have made no claim in time.
+    pub(super) fn expire_arriving(&mut self, turn: &mut Turn<'_>) {
+        let late = self.arriving.iter().filter(|(_, peer)| peer.until <= turn.now);
+        let late: Vec<_> = late.map(|(&number, _)| ArrivalId(number)).collect();
+        late.into_iter().for_each(|arrival| self.refuse(arrival, turn));
+    }
+}
