@@ -3,7 +3,9 @@
 //! [`parse`] looks at the front of a buffer and copies nothing: a [`Frame`] borrows its payload
 //! from there.
 
-use super::{FrameError, Header, Limits};
+use alloc::vec::Vec;
+
+use super::{Flags, FrameError, Header, Kind, Limits};
 
 /// A whole frame, its payload still where it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +74,18 @@ pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, FrameEr
     })
 }
 
+/// A whole frame of raw bytes, or of none, on the channel of the link itself.
+///
+/// # Errors
+/// Frames of this kind have no payload, or not one as long as this.
+pub fn encode_bytes(kind: Kind, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
+    let header = Header::new(kind, Flags::NONE, 0, payload.len(), &Limits::AUTHENTICATED)?;
+    Ok([&header.encode()[..], payload].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Flags, Kind};
 
     const DATA: &[u8] = &[3, 0, 0, 0, 5, 1, 2, 0, b'a', b'b', b'c', 99];
 
@@ -90,6 +100,17 @@ mod tests {
             frame.header(),
             Header::new(Kind::Data, Flags::MORE, 2, 3, &Limits::AUTHENTICATED).unwrap()
         );
+    }
+
+    #[test]
+    fn raw_bytes_are_written_as_they_are_read_and_only_where_their_kind_has_any() {
+        let stdio = encode_bytes(Kind::Stdio, b"text").unwrap();
+        let Ok(Parsed::Frame { frame, consumed }) = parse(&stdio, &Limits::AUTHENTICATED) else {
+            panic!("a whole frame is there");
+        };
+        assert_eq!((frame.header().kind(), frame.payload(), consumed), (Kind::Stdio, &b"text"[..], 12));
+        assert_eq!(encode_bytes(Kind::Goodbye, b"").unwrap().len(), Header::LEN);
+        assert!(encode_bytes(Kind::Heartbeat, b"x").is_err());
     }
 
     #[test]

@@ -67,7 +67,8 @@
 //! payload as it arrives; both find the same frames.
 //!
 //! Messages go through [`encode_control`] and [`decode_control`]. Raw bytes need no encoding: write
-//! [`Header::encode`] and the bytes, as one gathered write, to any number of links.
+//! [`Header::encode`] and the bytes, as one gathered write, to any number of links, or copy short
+//! ones into a frame with [`encode_bytes`].
 
 mod control;
 mod decoder;
@@ -85,7 +86,7 @@ mod tests;
 
 pub use control::{DecodeError, EncodeError, decode_control, encode_control};
 pub use decoder::{Decoder, FramePart};
-pub use frame::{Frame, Parsed, parse};
+pub use frame::{Frame, Parsed, encode_bytes, parse};
 pub use header::{FrameError, Header, Limits};
 pub use kind::{Content, Flags, Kind};
 pub use link_input::{Arrival, LinkInput};

@@ -30,7 +30,7 @@ use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Queue;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
-use libi_core::wire::{Header, Kind, Limits, PROTOCOL, Preamble, encode_control};
+use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_bytes, encode_control};
 use serde::Serialize;
 
 use self::direct::DirectLinks;
@@ -213,14 +213,13 @@ impl Node {
             }
         }
         self.next_heartbeat = now + self.heartbeat_interval();
-        let beat = Header::new(Kind::Heartbeat, libi_core::wire::Flags::NONE, 0, 0, &Limits::AUTHENTICATED);
-        let Ok(beat) = beat else { return };
+        let Ok(beat) = encode_bytes(Kind::Heartbeat, &[]) else { return };
         let mut silent = Vec::new();
         for (link, child) in self.children.up() {
             if child.silent_for(now) > self.options.rules.peer_timeout {
                 silent.push(link);
             } else {
-                out.push(Effect::Send(link, beat.encode().to_vec()));
+                out.push(Effect::Send(link, beat.clone()));
             }
         }
         for link in silent {
@@ -232,7 +231,7 @@ impl Node {
             if parent.silent_for(now) > self.options.rules.peer_timeout {
                 self.parent_lost(now, out);
             } else if parent.is_configured() {
-                out.push(Effect::Send(LinkId::PARENT, beat.encode().to_vec()));
+                out.push(Effect::Send(LinkId::PARENT, beat.clone()));
             }
         }
     }

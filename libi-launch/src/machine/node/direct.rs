@@ -31,7 +31,7 @@ use libi_core::ids::{HostIndex, SessionId, StartId};
 use libi_core::plan::late::Launch;
 use libi_core::secure::{LinkKey, Parent, Secret, Terms};
 use libi_core::time::Instant;
-use libi_core::wire::{Flags, Header, Kind, Limits, PROTOCOL};
+use libi_core::wire::{Kind, PROTOCOL, encode_bytes};
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, LinkId, Node};
@@ -259,8 +259,8 @@ impl Node {
 
     /// Ends the channel with a `Goodbye`, and sends directly from now on.
     fn switch_to_direct(link: LinkId, out: &mut Vec<Effect>) {
-        if let Ok(goodbye) = Header::new(Kind::Goodbye, Flags::NONE, 0, 0, &Limits::AUTHENTICATED) {
-            out.push(Effect::Send(link, goodbye.encode().to_vec()));
+        if let Ok(goodbye) = encode_bytes(Kind::Goodbye, &[]) {
+            out.push(Effect::Send(link, goodbye));
             out.push(Effect::SendDirect(link));
         }
     }

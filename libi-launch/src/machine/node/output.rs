@@ -3,7 +3,7 @@
 //! A child's output before its hello is kept, and its end serves as evidence if the hello never
 //! comes. With the hello it becomes output of the child's rank, like everything after it.
 
-use libi_core::wire::{Flags, Header, Kind, Limits};
+use libi_core::wire::{Kind, encode_bytes};
 
 use super::{Effect, LinkId, Node, Notice, Role};
 use crate::failure::Cause;
@@ -110,18 +110,12 @@ impl Node {
         let Some(link) = self.children.master().filter(|_| takes_input) else { return };
         // An empty slice is end of file, and has a frame, too.
         for part in bytes.chunks(MAX_FRAME_TEXT).chain(bytes.is_empty().then_some(bytes)) {
-            let header = Header::new(Kind::Stdio, Flags::NONE, 0, part.len(), &Limits::AUTHENTICATED);
-            if let Ok(header) = header {
-                out.push(Effect::Send(link, [&header.encode()[..], part].concat()));
-            }
+            out.extend(encode_bytes(Kind::Stdio, part).map(|frame| Effect::Send(link, frame)));
         }
     }
 
     fn send_output(piece: &OutputPiece, out: &mut Vec<Effect>) {
-        let payload = piece.encode();
-        let header = Header::new(Kind::Stdio, Flags::NONE, 0, payload.len(), &Limits::AUTHENTICATED);
-        if let Ok(header) = header {
-            out.push(Effect::Send(LinkId::PARENT, [&header.encode()[..], &payload].concat()));
-        }
+        let frame = encode_bytes(Kind::Stdio, &piece.encode());
+        out.extend(frame.map(|frame| Effect::Send(LinkId::PARENT, frame)));
     }
 }
