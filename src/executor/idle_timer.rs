@@ -10,8 +10,6 @@ use std::time::{Duration, Instant as Clock};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use super::primitives::Timer;
-
 /// How long the token stays free before the thread takes it.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(1);
 
@@ -22,7 +20,7 @@ const MOST: Duration = IDLE_TIMEOUT.saturating_mul(8);
 #[derive(Debug)]
 pub(super) struct IdleSchedule {
     armed: bool,
-    /// Doubles each time the timer expires while callers come and go.
+    /// Doubles each time the thread rests while callers come and go.
     interval: Duration,
     /// When the token was released last.
     released_at: Clock,
@@ -69,6 +67,10 @@ impl IdleSchedule {
     pub(super) fn expire(&mut self, caller_drives: bool) {
         self.armed = false;
         self.fired_in_vain |= caller_drives;
+    }
+
+    /// The thread sleeps until the timer expires.
+    pub(super) fn rest(&mut self) {
         self.interval = MOST.min(self.interval * 2);
     }
 
@@ -86,6 +88,17 @@ impl IdleSchedule {
     pub(super) fn is_disarmed(&self) -> bool {
         self.disarmed_at.is_some()
     }
+}
+
+/// A timer on which one thread sleeps, and which others set without waking it.
+pub(crate) trait Timer: Sized + Send + Sync {
+    fn new() -> io::Result<Self>;
+    /// Expires after `time`, whatever was set before; at once if `time` is zero.
+    fn arm(&self, time: Duration);
+    /// Cancels the timer, unless it has expired.
+    fn disarm(&self);
+    /// Sleeps until the timer expires. May return earlier.
+    fn wait(&self);
 }
 
 /// A timer of the system.

@@ -19,7 +19,8 @@ use libi_comm::{Address, Bytes, Call, CallId, CommError, Outcome};
 use loom::sync::{Condvar, Mutex, MutexGuard};
 use loom::thread::{self, JoinHandle, ThreadId};
 
-use super::primitives::{Primitives, Timer};
+use super::idle_timer::Timer;
+use super::primitives::Primitives;
 use super::{CallRequest, CallWaiter, Executor, Progress, Reactor, Shared};
 
 /// How often a thread is interrupted in between two of its own blocking operations. With two, all

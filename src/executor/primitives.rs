@@ -4,12 +4,11 @@
 //! The tests in `model` run the executor with the primitives of loom, which tries the orders in
 //! which threads may reach them.
 
-use std::io;
 use std::ops::DerefMut;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
-use super::idle_timer::IdleTimer;
+use super::idle_timer::{IdleTimer, Timer};
 
 /// See the [module](self).
 pub(crate) trait Primitives: Sized + 'static {
@@ -31,17 +30,6 @@ pub(crate) trait Primitives: Sized + 'static {
         timeout: Option<Duration>,
     ) -> Self::Guard<'a, T>;
     fn now() -> Clock;
-}
-
-/// A timer on which one thread sleeps, and which others set without waking it.
-pub(crate) trait Timer: Sized + Send + Sync {
-    fn new() -> io::Result<Self>;
-    /// Expires after `time`, whatever was set before; at once if `time` is zero.
-    fn arm(&self, time: Duration);
-    /// Cancels the timer, unless it has expired.
-    fn disarm(&self);
-    /// Sleeps until the timer expires. May return earlier.
-    fn wait(&self);
 }
 
 /// The standard library, and the timers of the system.

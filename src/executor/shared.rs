@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use libi_comm::CallId;
 
-use super::idle_timer::IdleSchedule;
+use super::idle_timer::{IdleSchedule, Timer};
 use super::pending_calls::PendingCalls;
-use super::primitives::{Primitives, Std, Timer};
+use super::primitives::{Primitives, Std};
 use super::run_state::{RunState, RunToken, WakeUp};
 use super::{CallResult, GroupId, Progress};
 

@@ -55,6 +55,7 @@ impl<M: Reactor, P: Primitives> Executor<M, P> {
                 }
                 self.shared.arm_timer(locked.idle.arm());
             }
+            locked.idle.rest();
             // Nothing is due while a caller drives: on release it arms the timer unless it is
             // armed.
             drop(locked);
