@@ -9,6 +9,7 @@
 //!
 //! Aliases are not resolved: with thousands of hosts that would take thousands of look-ups.
 
+use std::cell::OnceCell;
 use std::net::{IpAddr, ToSocketAddrs};
 
 use libi_core::dist::Distribution;
@@ -61,14 +62,19 @@ pub fn are_this_machine(hosts: &HostList) -> bool {
 /// This machine's name and addresses.
 struct ThisMachine {
     name: String,
-    addresses: Vec<IpAddr>,
+    /// Looked up when a name could be one of them.
+    addresses: OnceCell<Vec<IpAddr>>,
 }
 
 impl ThisMachine {
     fn new() -> Self {
         let name = nix::unistd::gethostname().ok().map(|name| name.to_string_lossy().into_owned());
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_owned());
-        Self { name, addresses: own_addresses() }
+        Self { name, addresses: OnceCell::new() }
+    }
+
+    fn has(&self, address: IpAddr) -> bool {
+        self.addresses.get_or_init(own_addresses).contains(&address)
     }
 
     fn resolve(
@@ -112,13 +118,13 @@ impl ThisMachine {
             return true;
         }
         match name.split('%').next().unwrap_or(name).parse() {
-            Ok(address) => self.addresses.contains(&address),
+            Ok(address) => self.has(address),
             Err(_) => short(name).eq_ignore_ascii_case(short(&self.name)) && self.resolves_here(name),
         }
     }
 
     fn resolves_here(&self, name: &str) -> bool {
-        let is_own = |found: IpAddr| found.is_loopback() || self.addresses.contains(&found);
+        let is_own = |found: IpAddr| found.is_loopback() || self.has(found);
         (name, 0).to_socket_addrs().is_ok_and(|mut found| found.all(|found| is_own(found.ip())))
     }
 }
@@ -141,7 +147,7 @@ mod tests {
     use libi_core::ids::SessionId;
 
     fn node7() -> ThisMachine {
-        ThisMachine { name: "Node7".to_owned(), addresses: vec!["192.0.2.7".parse().unwrap()] }
+        ThisMachine { name: "Node7".to_owned(), addresses: vec!["192.0.2.7".parse().unwrap()].into() }
     }
 
     fn resolved(hosts: &str, spares: &str) -> (Backend, String, String) {
