@@ -1,6 +1,6 @@
 //! Arguments from C: strings, bytes, enums, and places for results.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::time::Duration;
 
 use libc::{c_char, c_void};
@@ -34,11 +34,6 @@ pub(crate) fn millis(duration: Duration) -> libi_timeout {
 /// A duration in whole microseconds.
 pub(crate) fn micros(duration: Duration) -> libi_micros {
     i64::try_from(duration.as_micros()).unwrap_or(libi_micros::MAX)
-}
-
-/// A text as C has it; a NUL in it is shown as the replacement character.
-pub(crate) fn c_string(text: &str) -> CString {
-    CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
 /// The string without its NUL.

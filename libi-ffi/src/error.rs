@@ -8,8 +8,8 @@ use std::fmt::Write;
 use libc::c_char;
 use libi::{CommError, InitError, MemberError};
 
-use crate::args::c_string;
 use crate::result::libi_result::{self, *};
+use crate::text::c_string;
 
 /// A code and its text. [`LIBI_NOT_YET`] and [`LIBI_NONE`] travel as one too, but are not
 /// failures.

@@ -8,10 +8,10 @@ use libc::{c_char, c_void};
 use libi::{Event, Rank, Stream};
 use libi_core::time::Rounded;
 
-use crate::args::c_string;
 use crate::failure::{FailureView, exit, libi_exit, libi_failure};
 use crate::object::{self, OwnedPart, give, handle, query};
 use crate::result::libi_result;
+use crate::text::c_string;
 
 /// Something that has happened in a session. It does not change, and any number of threads may
 /// use it. Since 0.1.

@@ -6,9 +6,10 @@ use std::ptr::null;
 use libc::c_char;
 use libi::{Cause, Exit, Failure, Phase};
 
-use crate::args::{c_string, micros};
+use crate::args::micros;
 use crate::object::{handle, query};
 use crate::result::{libi_micros, libi_result};
+use crate::text::c_string;
 
 /// Why a host, or a member on it, has failed, with the evidence. It belongs to the report or the
 /// event that it was read from, and any number of threads may use it. Since 0.1.

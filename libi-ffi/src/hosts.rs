@@ -9,10 +9,11 @@ use libi::HostList;
 use libi::hosts::{HostListError, HostRef, job};
 use libi_core::dist::placement::{Overflow, Placement, place};
 
-use crate::args::{self, c_string, from_c};
+use crate::args::{self, from_c};
 use crate::error::{CallError, CallResult};
 use crate::object::{self, Builder, ask_builder, change, give, handle, query};
 use crate::result::libi_result::{self, LIBI_ERR_ARGUMENT, LIBI_ERR_HOSTS, LIBI_NONE};
+use crate::text::c_string;
 
 /// A list of hosts, each with a number of processes. A builder: one thread at a time. Since 0.1.
 pub struct libi_hosts {

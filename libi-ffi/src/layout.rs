@@ -7,11 +7,12 @@ use libi::{HostIndex, Rank};
 use libi_core::dist::Distribution;
 use libi_core::dist::layout::{Layout, lay_out};
 
-use crate::args::{self, c_string};
+use crate::args;
 use crate::distribution::{self, libi_distribution};
 use crate::error::{CallError, CallResult, code};
 use crate::object::{self, give, handle, query};
 use crate::result::libi_result::{self, LIBI_ERR_LAYOUT, LIBI_ERR_LENGTH, LIBI_NONE};
+use crate::text::c_string;
 
 /// Where the ranks of a session run. It depends on the distributions only, not on the launch. It
 /// does not change, and any number of threads may use it. Since 0.1.

@@ -88,6 +88,7 @@ mod args;
 mod legacy;
 mod object;
 mod reentry;
+mod text;
 
 // In the order of the header.
 mod result;

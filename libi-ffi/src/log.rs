@@ -5,10 +5,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use libc::{c_char, c_int, c_void};
 use log::{LevelFilter, Log, Metadata, Record};
 
-use crate::args::{c_string, from_c};
+use crate::args::from_c;
 use crate::error::{CallError, CallResult, code};
 use crate::reentry;
 use crate::result::libi_result::{self, LIBI_ERR_STATE};
+use crate::text::c_string;
 
 /// The levels of log lines. A level includes those above it. Since 0.1.
 #[repr(C)]

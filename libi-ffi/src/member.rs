@@ -29,7 +29,7 @@ use std::ptr::null_mut;
 use libc::{c_char, c_int};
 use libi::{Bytes, Member, MemberOptions, Pending};
 
-use crate::args::{self, OutParam, c_string};
+use crate::args::{self, OutParam};
 use crate::data::{self, libi_data};
 use crate::error::{CallError, CallResult, code};
 use crate::object::{self, ask, give, handle, query, with};
@@ -39,6 +39,7 @@ use crate::reentry::{self, ProcessLocal};
 use crate::result::libi_result::{self, LIBI_NONE};
 use crate::result::{LIBI_FOREVER, libi_timeout};
 use crate::session::{group_of, libi_ranks, libi_ranks_arg};
+use crate::text::c_string;
 
 /// This process as a member of a session. Any number of threads may use it.
 ///

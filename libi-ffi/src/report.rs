@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 use libc::c_char;
 use libi::{Failure, LaunchReport};
 
-use crate::args::{c_string, micros};
+use crate::args::micros;
 use crate::error::CallError;
 use crate::failure::{FailureView, libi_failure};
 use crate::object::{self, OwnedPart, ask, give, handle, query};
 use crate::result::libi_micros;
 use crate::result::libi_result::{self, LIBI_NONE};
+use crate::text::c_string;
 
 /// The result of a launch, host by host. It does not change, and any number of threads may use
 /// it. Since 0.1.

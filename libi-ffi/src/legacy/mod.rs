@@ -65,7 +65,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{c_char, c_int};
 
-use crate::args::c_string;
+use crate::text::c_string;
 
 /// The header's `libi_rc_e`.
 pub(crate) type Code = c_int;
