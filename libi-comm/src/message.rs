@@ -3,6 +3,9 @@
 //! Each message is the payload of one data frame: an encoded head, and behind it the bytes that it
 //! describes, if any. The frames of a link arrive in the order in which they were sent.
 
+pub(crate) mod kvs;
+pub(crate) mod p2p;
+
 use bytes::Bytes;
 use libi_core::ids::Rank;
 use libi_core::ranks::Ranks;
@@ -10,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Frame;
 use crate::error::AbortCause;
-pub use crate::group::operation::Kind;
+use crate::reduce::{Element, Op};
 
 /// The head of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,9 +30,9 @@ pub(crate) enum Message {
     /// These ranks are lost. They took part in all collective calls before number `before`.
     Lost { ranks: Ranks, before: u64 },
     /// A point-to-point message.
-    P2p(crate::group::p2p::Envelope),
+    P2p(p2p::Envelope),
     /// A message of the key-value store.
-    Kvs(crate::group::kvs::KvsMessage),
+    Kvs(kvs::KvsMessage),
 }
 
 /// The header of a frame of a collective call.
@@ -54,6 +57,33 @@ pub(crate) struct HeaderFlags {
     pub(crate) blocked: bool,
     /// The payload continues in the next frame.
     pub(crate) more: bool,
+}
+
+/// A collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the variants have the names of the calls")]
+#[non_exhaustive]
+pub enum Kind {
+    Barrier,
+    Broadcast,
+    Gather,
+    Scatter,
+    AllGather,
+    AllToAll,
+    /// A reduction by a predefined operation.
+    Reduce(Op, Element),
+    /// A reduction by a function of the program.
+    ReduceCustom,
+    Ring,
+    Fence,
+    /// An inclusive prefix reduction by a predefined operation.
+    Scan(Op, Element),
+    /// An inclusive prefix reduction by a function of the program.
+    ScanCustom,
+    /// An exclusive prefix reduction by a predefined operation.
+    ExScan(Op, Element),
+    /// An exclusive prefix reduction by a function of the program.
+    ExScanCustom,
 }
 
 /// The operation that a member has called, as far as all members must agree on it.
@@ -108,7 +138,6 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reduce::{Element, Op};
 
     #[test]
     fn calls_are_named_as_programs_make_them() {

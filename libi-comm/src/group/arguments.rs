@@ -5,10 +5,10 @@ use bytes::Bytes;
 use libi_core::ids::Rank;
 
 use super::GroupView;
-use super::operation::{Kind, Receivers, Senders, arguments};
+use super::operation::{Receivers, Senders, arguments};
 use crate::contract::{Address, Call};
 use crate::error::CommError;
-use crate::message::{CallSignature, Length};
+use crate::message::{CallSignature, Kind, Length};
 use crate::reduce::Reducer;
 
 /// The arguments of a call, as the table of operations reads them.

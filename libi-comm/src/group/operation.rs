@@ -32,8 +32,6 @@ mod ring;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use self::fence::Fence;
 use self::prefix::Prefixes;
 use self::reduction::Reduction;
@@ -43,35 +41,8 @@ use super::arguments::{Arguments, Contribution, Stated};
 use super::combining::Combining;
 use super::messages::Messages;
 use crate::contract::Call;
-use crate::message::{CallSignature, Length};
+use crate::message::{CallSignature, Kind, Length};
 use crate::reduce::{Element, Op, Reducer};
-
-/// A collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the variants have the names of the calls")]
-#[non_exhaustive]
-pub enum Kind {
-    Barrier,
-    Broadcast,
-    Gather,
-    Scatter,
-    AllGather,
-    AllToAll,
-    /// A reduction by a predefined operation.
-    Reduce(Op, Element),
-    /// A reduction by a function of the program.
-    ReduceCustom,
-    Ring,
-    Fence,
-    /// An inclusive prefix reduction by a predefined operation.
-    Scan(Op, Element),
-    /// An inclusive prefix reduction by a function of the program.
-    ScanCustom,
-    /// An exclusive prefix reduction by a predefined operation.
-    ExScan(Op, Element),
-    /// An exclusive prefix reduction by a function of the program.
-    ExScanCustom,
-}
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]

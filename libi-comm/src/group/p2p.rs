@@ -41,54 +41,14 @@ mod tests;
 use bytes::Bytes;
 use libi_core::ids::LinkId;
 use libi_core::ranks::Ranks;
-use serde::{Deserialize, Serialize};
 
 use super::GroupView;
 use crate::contract::{Address, CallId, Effect, Frame, Outcome};
 use crate::error::CommError;
 use crate::message::Message;
+use crate::message::p2p::{Envelope, P2pMessage};
 use receive_queue::ReceiveQueue;
 use send_queue::SendQueue;
-
-/// A frame of a point-to-point message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Envelope {
-    from: Address,
-    to: Address,
-    message: P2pMessage,
-}
-
-/// What one end says to the other. The sender numbers its messages in the order of its calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum P2pMessage {
-    /// A whole message.
-    Eager { id: u64, tag: u32 },
-    /// A message of this length is available.
-    Offer { id: u64, tag: u32, total: u64 },
-    /// Bytes of a message that was pulled.
-    Chunk { id: u64, offset: u64 },
-    /// The sender has cancelled the message.
-    Withdrawn { id: u64, tag: u32 },
-    /// So many bytes of the message may be sent, in total.
-    Pull { id: u64, limit: u64 },
-    /// No more of this message is to be sent.
-    Rejected { id: u64, why: RejectReason },
-    /// So many bytes of eager messages have been consumed, in total.
-    Consumed { limit: u64 },
-    /// Sent by a process on the way, in the name of the receiver: there is no route to it.
-    Undeliverable,
-}
-
-/// Why the rest of a message is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum RejectReason {
-    /// The receive was cancelled.
-    Cancelled,
-    /// No memory for the message.
-    OutOfMemory,
-    /// The bytes do not match the offer.
-    Protocol,
-}
 
 /// The messages that a process sends, receives and forwards.
 #[derive(Debug, Default)]

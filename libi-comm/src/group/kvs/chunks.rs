@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use libi_core::ids::LinkId;
 
-use super::KvsMessage;
 use crate::contract::Effect;
 use crate::message::Message;
+use crate::message::kvs::KvsMessage;
 
 /// The longest chunk.
 pub(super) const MAX_CHUNK: usize = 128 << 10;

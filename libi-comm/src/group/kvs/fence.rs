@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use libi_core::ids::LinkId;
 
-use super::{KeyEntry, KeyStore, KvsRole, ValueLocation, Version, kvs_role};
+use super::{KeyEntry, KeyStore, KvsRole, ValueLocation, kvs_role};
 use crate::contract::Effect;
 use crate::group::GroupView;
+use crate::message::kvs::Version;
 
 const INVALID: &str = "an invalid fence payload";
 

@@ -7,10 +7,11 @@
 use bytes::Bytes;
 use libi_core::ids::LinkId;
 
-use super::{KeyEntry, KeyStore, KvsMessage, KvsRole, Query, Reply, ValueLocation, chunks, kvs_role};
+use super::{KeyEntry, KeyStore, KvsRole, ValueLocation, chunks, kvs_role};
 use crate::contract::{CallId, Effect, Outcome};
 use crate::error::CommError;
 use crate::group::GroupView;
+use crate::message::kvs::{KvsMessage, Query, Reply};
 
 /// A call or a node that waits for a reply.
 #[derive(Clone, Copy, Debug)]

@@ -223,8 +223,7 @@ fn reduced(mut values: impl ExactSizeIterator<Item = Bytes>, function: &Combine)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::operation::Kind;
-    use crate::message::Length;
+    use crate::message::{Kind, Length};
 
     fn reduction(kind: Kind, root: Option<Rank>, length: Length, members: u64) -> Reduction {
         Reduction::new(&CallSignature { kind, root, length }, members)

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use super::send_queue::{CHUNK, EAGER_LIMIT, EAGER_MAX, cost};
-use super::{P2pContext, P2pMessage, RejectReason, lost};
+use super::{P2pContext, lost};
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
+use crate::message::p2p::{P2pMessage, RejectReason};
 
 /// How much of a message may be on its way to this process: about 1 MiB, in whole chunks.
 pub(super) const WINDOW: u64 = 8 * CHUNK as u64;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{P2pContext, P2pMessage, RejectReason, lost};
+use super::{P2pContext, lost};
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
+use crate::message::p2p::{P2pMessage, RejectReason};
 
 /// Longer messages are always offered.
 pub(super) const EAGER_MAX: usize = 16 << 10;

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::one::{member, view};
 use crate::contract::{CallId, KeyScope};
-use crate::group::kvs::{KeyStore, KvsMessage, Query, Reply, Version};
+use crate::group::kvs::KeyStore;
+use crate::message::kvs::{KvsMessage, Query, Reply, Version};
 
 fn version() -> impl Strategy<Value = Version> {
     let number = || prop_oneof![0..4_u64, Just(u64::MAX)];

@@ -7,8 +7,9 @@ use super::lost;
 use crate::contract::{CallId, Effect, KeyScope, Outcome};
 use crate::error::CommError;
 use crate::group::GroupView;
-use crate::group::kvs::{KeyStore, KvsMessage, MAX_KEY, Query, Reply, Version};
+use crate::group::kvs::{KeyStore, MAX_KEY};
 use crate::message::Message;
+use crate::message::kvs::{KvsMessage, Query, Reply, Version};
 use crate::{Branch, Topology};
 
 use KeyScope::{Local, Replicated};

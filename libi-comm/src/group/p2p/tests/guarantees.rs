@@ -8,7 +8,7 @@ use crate::contract::{Address, CallId, Effect, Outcome};
 use crate::error::CommError;
 use crate::group::p2p::receive_queue::WINDOW;
 use crate::group::p2p::send_queue::{CHUNK, EAGER_LIMIT, EAGER_MAX};
-use crate::group::p2p::{Envelope, P2pMessage, RejectReason};
+use crate::message::p2p::{Envelope, P2pMessage, RejectReason};
 
 const DONE: CallResult = Ok(Outcome::Done);
 

@@ -9,7 +9,7 @@ use super::cluster::Cluster;
 use crate::contract::{Address, CallId, Outcome};
 use crate::error::CommError;
 use crate::group::p2p::send_queue::{CHUNK, EAGER_MAX};
-use crate::group::p2p::{P2pMessage, RejectReason};
+use crate::message::p2p::{P2pMessage, RejectReason};
 
 /// Sender, receiver, tag.
 type Stream = (usize, usize, u32);
