@@ -158,7 +158,7 @@ MUTANTS = [
   '                out.push(Effect::ReceiveDirect(link));',
   '                let _ = link;'),
  ('a link moves without a goodbye', M + 'node/direct.rs',
-  'out.push(Effect::Send(link, goodbye.encode().to_vec()));',
+  'out.push(Effect::Send(link, goodbye));',
   'let _ = goodbye;'),
  ('who was reached does not move', M + 'node/direct.rs',
   '(LinkMove::Connecting, true) => self.direct.own_link = LinkMove::Reached,',
