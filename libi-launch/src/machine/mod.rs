@@ -97,6 +97,7 @@ mod child;
 mod child_table;
 mod contract;
 mod early_output;
+mod front_end;
 mod host_table;
 mod launch_window;
 mod message;

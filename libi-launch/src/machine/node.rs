@@ -8,7 +8,6 @@ mod hand_back;
 mod launch_failures;
 mod launch_health;
 mod launching;
-mod live_members;
 mod output;
 mod parent;
 mod session_end;
@@ -34,13 +33,13 @@ use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_bytes, encode_con
 use serde::Serialize;
 
 use self::direct::DirectLinks;
-use self::front_end::FrontEndState;
 use self::launch_health::LaunchHealth;
 use self::session_up::HostRoutes;
 use self::sharing::StaticSubtrees;
 use super::child::Child;
 use super::child_table::ChildTable;
 use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
+use super::front_end::FrontEndState;
 use super::launch_window::LaunchWindow;
 use super::message::{ChildMessage, HostSpec, Program};
 use super::output_relay::OutputRelay;

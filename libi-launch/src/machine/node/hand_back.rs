@@ -60,7 +60,6 @@ use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
 use libi_core::time::Instant;
 
-use super::front_end::Launchers;
 use super::launch_health::LauncherUnusable;
 use super::{Effect, LinkId, Node, Role};
 use crate::failure::{Cause, Failure, Phase};
@@ -156,10 +155,8 @@ impl Node {
         if certain {
             self.health.child_cannot_launch();
         }
-        if let Role::FrontEnd(front) = &mut self.role
-            && !front.launchers.is_front_end()
-        {
-            front.launchers = Launchers::FrontEndInstead(Box::new((child, why.clone())));
+        if let Role::FrontEnd(front) = &mut self.role {
+            front.launch_instead_of(child, why);
         }
     }
 
@@ -211,12 +208,10 @@ impl Node {
     /// front end launches all hosts since then and one of them has been up.
     #[must_use]
     pub fn flat_launch(&self) -> Option<(HostIndex, &Failure)> {
-        let Role::FrontEnd(front) = &self.role else { return None };
-        let Launchers::FrontEndInstead(instead) = &front.launchers else { return None };
-        let (host, why) = &**instead;
+        let (host, why) = self.front_end()?.launchers().replaced()?;
         let mut others = self.timings().iter().skip(1);
         let is_true = others.any(|timing| timing.launcher.is_none() && timing.hello.is_some());
-        is_true.then_some((*host, why))
+        is_true.then_some((host, why))
     }
 }
 

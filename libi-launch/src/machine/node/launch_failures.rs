@@ -102,7 +102,8 @@ impl Node {
             // Hosts that were given up stay given up; hosts that the front end launches are not
             // affected.
             Role::FrontEnd(front) if launch.host == HostIndex(0) => {
-                let here = if front.launchers.is_front_end() { self.queue.hosts() } else { BTreeSet::new() };
+                let here =
+                    if front.launchers().is_front_end() { self.queue.hosts() } else { BTreeSet::new() };
                 let others = self.host_specs.keys().copied().filter(|host| *host != launch.host);
                 others.filter(|host| !front.has_given_up(*host) && !here.contains(host)).collect()
             }

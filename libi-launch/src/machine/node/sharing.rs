@@ -106,18 +106,20 @@ impl Node {
     pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
         let order = match &self.role {
             // Other nodes can launch, but the first leader has too few resources for all hosts.
-            Role::FrontEnd(front) if front.launchers.lack_resources() && front.shape.is_none() => None,
+            Role::FrontEnd(front) if front.launchers().lack_resources() && front.static_tree().is_none() => {
+                None
+            }
             // Only the front end launches.
-            Role::FrontEnd(front) if front.launchers.is_front_end() => Some(Vec::new()),
+            Role::FrontEnd(front) if front.launchers().is_front_end() => Some(Vec::new()),
             // The front end launches only the first host; that leader gets all others.
             Role::FrontEnd(front) => {
                 let open = self.host_specs.keys().copied().filter(|host| !front.has_given_up(*host));
                 let others = open.filter(|host| *host != launch.host);
-                match front.shape {
+                match front.static_tree() {
                     None => Some(others.map(|host| (host, 0)).collect()),
-                    Some(shape) => {
+                    Some((shape, cost)) => {
                         let hosts: Vec<_> = std::iter::once(launch.host).chain(others).collect();
-                        Some(lay_out(shape, &front.cost, &hosts))
+                        Some(lay_out(shape, cost, &hosts))
                     }
                 }
             }
@@ -149,7 +151,7 @@ impl Node {
     /// A child that is up and can take hosts for which this node has no resources.
     pub(super) fn child_for_overflow(&self) -> Option<(LinkId, HostIndex)> {
         let others_launch = match &self.role {
-            Role::FrontEnd(front) => front.shape.is_none() && front.launchers.lack_resources(),
+            Role::FrontEnd(front) => front.static_tree().is_none() && front.launchers().lack_resources(),
             Role::Member(_) => !self.options.is_static() && self.health.children_may_launch(),
         };
         let mut heirs = self.children.leaders().filter(|(_, child)| others_launch && child.takes_hosts());
@@ -258,7 +260,7 @@ impl Node {
     /// the first leader, except for the first host.
     pub(super) fn launches_here(&self, host: HostIndex) -> bool {
         match &self.role {
-            Role::FrontEnd(front) => host == HostIndex(0) || front.launchers.is_front_end(),
+            Role::FrontEnd(front) => host == HostIndex(0) || front.launchers().is_front_end(),
             Role::Member(_) => true,
         }
     }

@@ -41,3 +41,33 @@ impl LiveMembers {
         self.left == 0 && !std::mem::replace(&mut self.reported, true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(first: u32, count: u32) -> Block {
+        Block { first: Rank(first), count, distribution: 0 }
+    }
+
+    #[test]
+    fn a_member_leaves_once_and_the_end_is_told_once() {
+        let mut members = LiveMembers::new(3);
+        members.remove(Rank(0));
+        members.remove(Rank(0));
+        members.remove(Rank(7));
+        assert!(!members.is_done());
+        members.remove_host(&[block(0, 3)]);
+        assert!(members.is_done() && !members.is_done());
+    }
+
+    #[test]
+    fn a_host_has_members_left_until_all_of_its_blocks_are_gone() {
+        let mut members = LiveMembers::new(4);
+        let host = [block(0, 1), block(2, 1)];
+        members.remove(Rank(0));
+        assert!(members.any_left(&host));
+        members.remove(Rank(2));
+        assert!(!members.any_left(&host) && !members.any_left(&[block(4, 9)]));
+    }
+}

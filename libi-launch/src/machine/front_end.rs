@@ -1,0 +1,374 @@
+//! What the front end knows of a launch, and what it decides from that.
+//!
+//! Each report of a child is recorded; then the table of hosts decides the next step:
+//!
+//! | stage | hosts | time | next step |
+//! |---|---|---|---|
+//! | before up | enough have joined, none is open | | `GoUp` |
+//! | before up | the first has failed; or none is open, too few joined | | `GiveUp` |
+//! | launching | some are open | the launch's deadline has passed | `StopLaunching(TimedOut)` |
+//! | launching | enough cannot join | after `failure_linger` | `StopLaunching(Cancelled)` |
+//! | launching | enough have joined | the [settle time](SettleTimer) has passed | `GiveUpOpen` |
+//! | stopped | some are open | after twice `kill_grace` | they fail: a row above follows |
+//! | up | | all members have ended, detached or are lost | `Done`, once |
+//! | any | else | | `Wait` |
+//!
+//! What a report changes, and the notice that follows:
+//!
+//! | report | changes | notice |
+//! |---|---|---|
+//! | `Joined`, of a session that was given up | nothing | |
+//! | `Joined` | table, settle time, times of the launch | |
+//! | `Failed` | table, times, link; a [spare](Spares) may take the place | |
+//! | `Failed` of a host that had joined, in a session that is up | its members are gone | `Lost` |
+//! | the same, after all its members had left | table, times, link | |
+//! | `Relaunch` | table, link; if the session is up, see [`LateLosses`] | |
+//! | `Exited`, `Detached` | the member is gone | the same |
+//! | `Link` | link | |
+//! | `InputTaken` | | the same |
+//! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack` | nothing: handled by the node | |
+
+mod host_links;
+mod late_losses;
+mod launchers;
+mod live_members;
+mod settle_timer;
+mod spares;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use libi_core::cost::Cost;
+use libi_core::dist::layout::Block;
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Attempt;
+use libi_core::plan::{Shape, Strategy};
+use libi_core::ranks::Ranks;
+use libi_core::time::Instant;
+
+use self::host_links::HostLinks;
+use self::late_losses::{LateLoss, LateLosses};
+use self::launchers::Launchers;
+use self::live_members::LiveMembers;
+use self::settle_timer::SettleTimer;
+use self::spares::Spares;
+use super::contract::{LaunchPlan, Notice};
+use super::host_table::{HostState, HostTable, LaunchDecision, Replacement};
+use super::message::{ChildMessage, HostSpec, Rules, Spare};
+use super::session_stage::SessionStage;
+use crate::backend::LaunchMethod;
+use crate::failure::{Cause, Failure, LaunchTiming, Phase};
+
+/// What the front end's node does next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum NextStep {
+    /// Nothing, until a report or a deadline.
+    Wait,
+    /// The session goes up.
+    GoUp,
+    /// The session cannot come up, and is ended.
+    GiveUp,
+    /// No host is launched any more; hosts that have not joined are given up with this cause.
+    StopLaunching(Cause),
+    /// The launch has settled: open hosts are given up.
+    GiveUpOpen,
+    /// All members of the session are gone.
+    Done,
+}
+
+/// The state that only the front end's node keeps.
+#[derive(Debug)]
+pub(super) struct FrontEndState {
+    table: HostTable,
+    began: Instant,
+    allowed: Duration,
+    /// The launcher of each host, and the times of its launch.
+    timings: Vec<LaunchTiming>,
+    links: HostLinks,
+    members: LiveMembers,
+    /// When every host has to have its verdict.
+    deadline: Instant,
+    /// When too many hosts have failed: the time until which launching continues.
+    linger_until: Instant,
+    settle: SettleTimer,
+    /// Once launching has stopped: the cause, and the time by which every open host has to be
+    /// reported.
+    concluding: Option<(Cause, Instant)>,
+    /// The static tree that was asked for.
+    shape: Option<Shape>,
+    /// The assumed cost, for the layout of a static tree.
+    cost: Cost,
+    spares: Spares,
+    late_losses: LateLosses,
+    launchers: Launchers,
+}
+
+impl FrontEndState {
+    pub(super) fn new(plan: &LaunchPlan) -> Self {
+        let is_bulk = plan.options.launch_method().bulk().is_some();
+        let shape = match plan.options.strategy {
+            Strategy::Late => None,
+            // A bulk start has no tree.
+            Strategy::Static(shape) => Some(shape).filter(|_| !is_bulk),
+        };
+        Self {
+            table: HostTable::new(plan.hosts.len() as u32, plan.options.policy),
+            began: Instant::ZERO,
+            allowed: plan.options.deadline,
+            timings: vec![LaunchTiming::default(); plan.hosts.len()],
+            links: HostLinks::new(plan.hosts.len()),
+            members: LiveMembers::new(plan.size),
+            deadline: Instant::FAR_FUTURE,
+            linger_until: Instant::FAR_FUTURE,
+            settle: SettleTimer::new(plan.options.settle),
+            concluding: None,
+            shape,
+            cost: plan.options.assumed_cost(),
+            spares: Spares::new(plan.options.spares.iter().map(Spare::from)),
+            late_losses: LateLosses::default(),
+            launchers: Launchers::new(is_bulk),
+        }
+    }
+
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.began = now;
+        self.deadline = now + self.allowed;
+    }
+
+    /// Records a report, or what a spare makes of it (`instead`); returns the notices that follow.
+    /// `blocks` tells the ranks of a host.
+    pub(super) fn record<'a>(
+        &mut self,
+        report: &ChildMessage,
+        instead: Option<ChildMessage>,
+        blocks: impl Fn(HostIndex) -> &'a [Block],
+        stage: SessionStage,
+        now: Instant,
+    ) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        // A host that joins a session which was given up is ended like all others.
+        if stage.has_begun_to_end() && !stage.was_up() && matches!(report, ChildMessage::Joined(..)) {
+            return notices;
+        }
+        self.links.note(report);
+        match report {
+            ChildMessage::Exited(rank, exit) => {
+                self.members.remove(*rank);
+                notices.push(Notice::Exited(*rank, *exit));
+            }
+            ChildMessage::InputTaken(bytes) => notices.push(Notice::InputTaken(*bytes)),
+            ChildMessage::Detached(rank) => {
+                self.members.remove(*rank);
+                notices.push(Notice::Detached(*rank));
+            }
+            ChildMessage::Joined(host, _, timing) => {
+                self.settle.joined(*host, timing);
+                self.note_timing(*host, timing);
+            }
+            ChildMessage::Failed(host, _, Failure { timing, .. }) => self.note_timing(*host, timing),
+            ChildMessage::Relaunch(..)
+            | ChildMessage::Link(..)
+            | ChildMessage::NoDependents
+            | ChildMessage::NotDirect
+            | ChildMessage::CannotLaunch(..)
+            | ChildMessage::HandBack(..) => {}
+        }
+        let instead = match self.late_losses.resolve(report, stage, now.since(self.began)) {
+            LateLoss::Unaffected => instead,
+            LateLoss::Pending => return notices,
+            LateLoss::Resolved(verdict) => {
+                if let ChildMessage::Failed(host, _, Failure { cause: Cause::Exited(exit), .. }) = &verdict
+                    && let Some(leader) = blocks(*host).first().map(|block| block.first)
+                {
+                    self.members.remove(leader);
+                    notices.push(Notice::Exited(leader, *exit));
+                }
+                Some(verdict)
+            }
+        };
+        let explained = self.explain(instead.as_ref().unwrap_or(report), stage);
+        let report = explained.as_ref().or(instead.as_ref()).unwrap_or(report);
+        let was_lost = self.table.note(report);
+        if let ChildMessage::Failed(host, _, failure) = report
+            && was_lost
+            && stage.is_up()
+        {
+            let blocks = blocks(*host);
+            // A host whose members had all left before is not lost.
+            if self.members.any_left(blocks) {
+                self.members.remove_host(blocks);
+                let mut failure = failure.clone();
+                if matches!(failure.cause, Cause::LauncherLost(_)) {
+                    // The reporting node may not have known that the host was up.
+                    failure.phase = Phase::Joined;
+                }
+                notices.push(Notice::Lost(*host, failure));
+            }
+        }
+        notices
+    }
+
+    /// The next step, by the table at the head of this file.
+    pub(super) fn next_step(&mut self, stage: SessionStage, rules: &Rules, now: Instant) -> NextStep {
+        if !stage.is_before_up() {
+            return if stage.is_up() && self.members.is_done() { NextStep::Done } else { NextStep::Wait };
+        }
+        let decision = self.table.decide();
+        self.linger_until = match decision {
+            LaunchDecision::Hopeless => self.linger_until.min(now + rules.failure_linger),
+            _ => Instant::FAR_FUTURE,
+        };
+        let late = now >= self.verdicts_due();
+        match (decision, &self.concluding) {
+            (LaunchDecision::Go, _) => NextStep::GoUp,
+            (LaunchDecision::GiveUp, _) => NextStep::GiveUp,
+            (LaunchDecision::Wait | LaunchDecision::Hopeless, None) if late => {
+                let why = if now >= self.deadline { Cause::TimedOut } else { Cause::Cancelled };
+                self.concluding = Some((why.clone(), now + rules.kill_grace.saturating_mul(2)));
+                NextStep::StopLaunching(why)
+            }
+            (LaunchDecision::Wait | LaunchDecision::Hopeless, Some((why, _))) if late => {
+                let elapsed = now.since(self.began);
+                self.table.close(&Failure::without_evidence(Phase::Waiting, why.clone(), elapsed));
+                self.next_step(stage, rules, now)
+            }
+            (LaunchDecision::Wait | LaunchDecision::Hopeless, _) => {
+                let waits = stage.is_launching() && decision == LaunchDecision::Wait;
+                let enough = waits && self.table.has_enough();
+                let settled = self.settle.expires(self.table.changes(), enough, rules, now);
+                if settled { NextStep::GiveUpOpen } else { NextStep::Wait }
+            }
+        }
+    }
+
+    /// The session goes up: removes the members of failed hosts, and returns their ranks. `hosts`
+    /// are all hosts of the session in the order of their indices.
+    pub(super) fn leave_out_failed<'a>(&mut self, hosts: impl Iterator<Item = &'a HostSpec>) -> Ranks {
+        let mut absent = Ranks::new();
+        let hosts = self.table.hosts().zip(hosts);
+        for (_, spec) in hosts.filter(|(known, _)| matches!(known, HostState::Failed(_))) {
+            self.members.remove_host(&spec.blocks);
+            spec.blocks.iter().for_each(|block| absent.add_run(block.first.0, block.count));
+        }
+        absent
+    }
+
+    /// Gives all open hosts a verdict: no host is launched any more.
+    pub(super) fn close(&mut self, now: Instant) {
+        let cause = self.table.why_given_up(self.has_stopped());
+        let elapsed = now.since(self.began);
+        self.table.close(&Failure::without_evidence(Phase::Waiting, cause, elapsed));
+    }
+
+    /// Whether a spare may take the place of a host that has failed like this.
+    pub(super) fn may_replace(&self, host: HostIndex, attempt: Attempt, failure: &Failure) -> bool {
+        let is_open = self
+            .table
+            .at(host)
+            .is_some_and(|(noted, known)| attempt >= *noted && !matches!(known, HostState::Failed(_)));
+        is_open && Spares::could_help(failure) && self.can_still_succeed()
+    }
+
+    /// Puts the next spare in the place of a host, whose machine of this name has failed.
+    pub(super) fn take_spare(&mut self, host: HostIndex, name: &str, failure: &Failure) -> Option<Spare> {
+        self.spares.take(host, name, failure)
+    }
+
+    /// The report of a host that was given up before the session was up, with the reason, if that
+    /// lies elsewhere.
+    fn explain(&self, report: &ChildMessage, stage: SessionStage) -> Option<ChildMessage> {
+        let ChildMessage::Failed(host, attempt, failure) = report else { return None };
+        let is_open = failure.cause == Cause::Cancelled && failure.phase == Phase::Waiting;
+        let explains = is_open && self.has_stopped() && stage.is_before_up();
+        let cause = explains.then(|| self.table.why_given_up(true))?;
+        Some(ChildMessage::Failed(*host, *attempt, Failure { cause, ..failure.clone() }))
+    }
+
+    /// Whether launching has stopped because too many hosts have failed.
+    fn has_stopped(&self) -> bool {
+        matches!(self.concluding, Some((Cause::Cancelled, _)))
+    }
+
+    /// Records the times of a launch. Times with a hello are not replaced by times without one.
+    fn note_timing(&mut self, host: HostIndex, timing: &LaunchTiming) {
+        if let Some(known) = self.timings.get_mut(host.0 as usize)
+            && (timing.hello.is_some() || known.hello.is_none())
+        {
+            *known = *timing;
+        }
+    }
+
+    /// Whether a host was given up, or was lost after the session was up.
+    pub(super) fn has_given_up(&self, host: HostIndex) -> bool {
+        matches!(self.table.at(host), Some((_, HostState::Failed(_))))
+    }
+
+    /// Whether a report of this attempt at a host is out of date.
+    pub(super) fn is_out_of_date(&self, host: HostIndex, attempt: Attempt) -> bool {
+        self.table
+            .at(host)
+            .is_none_or(|(latest, known)| attempt < *latest || matches!(known, HostState::Failed(_)))
+    }
+
+    /// The next deadline before the session is up.
+    pub(super) fn deadline(&self, stage: SessionStage) -> Option<Instant> {
+        let settles = if self.concluding.is_none() { self.settle.due() } else { Instant::FAR_FUTURE };
+        (stage.is_before_up()).then_some(self.verdicts_due().min(settles))
+    }
+
+    /// When launching has to stop, or open verdicts are not waited for any longer.
+    fn verdicts_due(&self) -> Instant {
+        self.concluding.as_ref().map_or(self.deadline.min(self.linger_until), |(_, by)| *by)
+    }
+
+    /// Whether enough hosts could still join at the last decision.
+    fn can_still_succeed(&self) -> bool {
+        self.linger_until == Instant::FAR_FUTURE
+    }
+
+    /// Which nodes launch the hosts after the first.
+    pub(super) fn launchers(&self) -> &Launchers {
+        &self.launchers
+    }
+
+    /// A leader could not launch hosts: the front end launches all of them from now on.
+    pub(super) fn launch_instead_of(&mut self, leader: HostIndex, why: &Failure) {
+        self.launchers.replace(leader, why);
+    }
+
+    /// The shape of the static tree that was asked for, and the assumed cost for its layout.
+    pub(super) fn static_tree(&self) -> Option<(Shape, &Cost)> {
+        self.shape.map(|shape| (shape, &self.cost))
+    }
+
+    /// The state of each host, in the order of their indices.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &HostState> {
+        self.table.hosts()
+    }
+
+    /// How often the launch of each host has been started.
+    pub(super) fn attempts(&self) -> impl Iterator<Item = u32> {
+        self.table.attempts()
+    }
+
+    /// The number of hosts that have joined, have failed, and are open.
+    pub(super) fn progress(&self) -> (u32, u32, u32) {
+        self.table.progress()
+    }
+
+    /// The launcher of each host, and the times of its launch.
+    pub(super) fn timings(&self) -> &[LaunchTiming] {
+        &self.timings
+    }
+
+    /// Whether the links of hosts are direct.
+    pub(super) fn links(&self) -> &HostLinks {
+        &self.links
+    }
+
+    /// The hosts that spares have replaced, in order.
+    pub(super) fn replaced(&self) -> &[Replacement] {
+        self.spares.replaced()
+    }
+}
