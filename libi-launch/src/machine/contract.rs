@@ -10,8 +10,8 @@ use libi_core::time::Instant;
 use libi_core::topology::Topology;
 use libi_core::wire::{LinkItem, ReadError};
 
+use super::direct_links::CarriedSecret;
 use super::message::{Ending, HostSpec, Program};
-use super::node::CarriedSecret;
 use super::output_relay::Stream;
 use super::rendezvous::{ArrivalId, StartTicket};
 use crate::failure::{Exit, Failure};

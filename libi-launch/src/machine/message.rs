@@ -12,7 +12,7 @@ use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
-use super::node::CarriedSecret;
+use super::direct_links::CarriedSecret;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
 use crate::options::LaunchOptions;
 

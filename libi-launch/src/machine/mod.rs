@@ -96,6 +96,7 @@
 mod child;
 mod child_table;
 mod contract;
+mod direct_links;
 mod early_output;
 mod front_end;
 mod host_table;
@@ -112,10 +113,11 @@ mod start_table;
 mod tests;
 
 pub use contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartId, StartRequest};
+pub use direct_links::{CarriedSecret, LinkPolicy};
 pub use host_table::{HostState, Policy, Replacement};
 pub use message::{
     ChildMessage, Ending, HostSpec, Membership, ParentMessage, Program, Rules, SessionConfig, Spare,
 };
-pub use node::{CarriedSecret, LinkPolicy, Node};
+pub use node::Node;
 pub use output_relay::{Stream, WINDOW};
 pub use rendezvous::{ArrivalId, Claim, Found, HeadReader, StartTicket, is_refusal, refusal};

@@ -32,13 +32,13 @@ use libi_core::time::Instant;
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_bytes, encode_control};
 use serde::Serialize;
 
-use self::direct::DirectLinks;
 use self::launch_health::LaunchHealth;
 use self::session_up::HostRoutes;
 use self::sharing::StaticSubtrees;
 use super::child::Child;
 use super::child_table::ChildTable;
 use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
+use super::direct_links::DirectLinks;
 use super::front_end::FrontEndState;
 use super::launch_window::LaunchWindow;
 use super::message::{ChildMessage, HostSpec, Program};
@@ -52,8 +52,6 @@ use crate::options::LaunchOptions;
 
 /// How many reports fit into one message within the limit of message sizes.
 const REPORTS_PER_MESSAGE: usize = 200;
-
-pub use self::direct::{CarriedSecret, LinkPolicy};
 
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a process has one")]
@@ -121,7 +119,7 @@ impl Node {
         let role = Role::FrontEnd(FrontEndState::new(plan));
         let mut node = Self::new(session, role, plan.options.clone(), entropy);
         (node.size, node.programs, node.host_specs) = (plan.size, plan.programs.clone(), host_specs);
-        node.direct.secret = plan.secret.clone();
+        node.direct.set_secret(plan.secret.clone());
         node.input = plan.options.input;
         node.health = LaunchHealth::healthy();
         node.queue = Queue::new(first, estimate);
@@ -381,7 +379,7 @@ impl Machine for Node {
             Event::Detach => self.detach(),
             Event::Input(bytes) => self.forward_input(&bytes, out),
             Event::InputTaken(bytes) => self.reports.push(ChildMessage::InputTaken(bytes)),
-            Event::Listening(addresses) => self.set_addresses(addresses),
+            Event::Listening(addresses) => self.direct.set_addresses(addresses),
             Event::DirectAccepted(link) => self.direct_accepted(link, out),
             Event::DirectConnected(reached) => self.direct_connected(reached),
         }

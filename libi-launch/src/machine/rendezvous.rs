@@ -29,7 +29,7 @@ use libi_core::wire::{
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::node::CarriedSecret;
+use super::direct_links::CarriedSecret;
 
 /// A connection that has arrived at the rendezvous, as its driver numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,9 +7,10 @@ use libi_core::secure::Secret;
 use libi_core::time::Instant;
 use libi_core::wire::{Frame, Header, Kind, LinkItem, ReadError, decode_control};
 
-use super::{Effect, LinkId, LinkPolicy, Node};
+use super::{Effect, LinkId, Node};
 use crate::failure::Cause;
 use crate::machine::child::{Child, ChildState};
+use crate::machine::direct_links::LinkPolicy;
 use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
 use crate::machine::output_relay::Stream;
 
@@ -139,11 +140,15 @@ impl Node {
             _ => Vec::new(),
         };
         let mut options = self.options.clone();
-        options.links = if is_local || has_arrived { LinkPolicy::Channel } else { self.links_of_children() };
+        options.links = if is_local || has_arrived {
+            LinkPolicy::Channel
+        } else {
+            self.direct.policy_for_children(self.options.links)
+        };
         let launches_directly = options.links != LinkPolicy::Channel;
         let config = SessionConfig {
             options,
-            secret: self.direct.secret.clone().filter(|_| launches_directly),
+            secret: self.direct.secret().filter(|_| launches_directly).cloned(),
             dial,
             parent: self.leads(),
             size: self.size,

@@ -1,147 +1,21 @@
-//! Direct links: moves a link from the channel of the remote shell to a connection of its own.
-//!
-//! ```text
-//!   parent                                               child
-//!     | listens; config with addresses and secret ---->  | connects to all addresses
-//!     | <======= handshake: both prove the secret ====>  |
-//!     | DirectAccepted                                   | DirectConnected(true)
-//!     | Goodbye on the channel; sends directly ------->  | receives directly from there on
-//!     | receives directly from there on <--------------  | Goodbye on the channel; sends directly
-//! ```
-//!
-//! | state of the child's link | event | next state |
-//! |---|---|---|
-//! | `Stays` | the config has addresses | `Connecting` |
-//! | `Connecting` | `DirectConnected(true)` | `Reached` |
-//! | `Connecting`, `Reached` | `DirectConnected(false)` | `Stays`; sends `NotDirect` |
-//! | `Reached` | `Goodbye` of the parent | `Moved` |
-//!
-//! Each direction moves separately, after everything that was sent before, so the order is kept.
-//! The child moves after the parent: the child's proof is the last message of the handshake, and
-//! only the parent's `Goodbye` shows that it has arrived. The channel stays open, because its end
-//! marks the end of the process, or of the shell that leads to it. If no address answers in time,
-//! or the connection ends before the `Goodbye`, the child says so, and the link stays in the
-//! channel. Later children are then not asked to connect, unless an earlier one has succeeded.
-//!
-//! The secret is sent only to children that will have a direct link themselves or offer one.
+//! Direct links of a node: passes events to [`DirectLinks`](crate::machine::direct_links), and
+//! tells the driver, the parent and the children what follows.
 
 use std::net::SocketAddr;
 
-use libi_core::ids::{HostIndex, SessionId, StartId};
+use libi_core::ids::{HostIndex, SessionId};
 use libi_core::plan::late::Launch;
-use libi_core::secure::{LinkKey, Parent, Secret, Terms};
+use libi_core::secure::{Parent, Terms};
 use libi_core::time::Instant;
 use libi_core::wire::{Kind, PROTOCOL, encode_bytes};
-use serde::{Deserialize, Serialize};
 
 use super::{Effect, LinkId, Node};
 use crate::backend::LaunchMethod;
 use crate::failure::Cause;
+use crate::machine::direct_links::{Dial, LinkPolicy};
 use crate::machine::message::ChildMessage;
 
-/// Where the bytes of a link between two hosts travel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LinkPolicy {
-    /// On a direct connection where that works, otherwise in the channel of the remote shell. A
-    /// host tries to connect for three seconds, in which it uses the channel.
-    #[default]
-    Auto,
-    /// On a direct connection. A host that cannot connect fails.
-    Direct,
-    /// In the channel. No node listens or connects.
-    Channel,
-}
-
-/// A secret in a config, which travels through a protected channel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CarriedSecret(#[serde(with = "libi_core::secure::in_ticket")] pub Secret);
-
-impl CarriedSecret {
-    /// The secret that admits to this start alone.
-    pub(super) fn of_start(&self, start: StartId) -> Self {
-        Self(self.0.of_start(start))
-    }
-}
-
-/// Whether direct links work here, as far as is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum DirectReach {
-    #[default]
-    Untried,
-    Works,
-    Fails,
-}
-
-/// Where this node accepts connections.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Listening {
-    /// Nothing has asked for it.
-    #[default]
-    No,
-    /// The driver was asked to listen.
-    Asked,
-    /// At these addresses; nowhere if there are none.
-    At(Vec<SocketAddr>),
-}
-
-/// State of direct links of a node.
-#[derive(Debug, Default)]
-pub(super) struct DirectLinks {
-    /// The session's secret, while it is needed.
-    pub(super) secret: Option<CarriedSecret>,
-    listening: Listening,
-    reach: DirectReach,
-    /// The state of a member's own link.
-    own_link: LinkMove,
-    /// Whether this member was asked to connect to its parent.
-    requested: bool,
-}
-
-/// How far a member's link to its parent has moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum LinkMove {
-    /// The link is in the channel: no move was asked for, or it has failed.
-    #[default]
-    Stays,
-    /// The member is connecting to the parent.
-    Connecting,
-    /// The member is connected; the parent has not confirmed.
-    Reached,
-    /// The link has moved.
-    Moved,
-}
-
-impl DirectLinks {
-    /// Whether a member has to wait before it can report that it has joined.
-    pub(super) fn must_wait(&self, policy: LinkPolicy) -> bool {
-        let missing = self.requested && self.own_link != LinkMove::Moved;
-        missing && policy == LinkPolicy::Direct
-    }
-
-    /// The secret, and the addresses at which links can arrive.
-    pub(super) fn rendezvous(&self) -> Option<(&CarriedSecret, &[SocketAddr])> {
-        let Listening::At(addresses) = &self.listening else { return None };
-        self.secret.as_ref().map(|secret| (secret, addresses.as_slice())).filter(|(_, at)| !at.is_empty())
-    }
-
-    /// Whether no link can ever arrive here.
-    pub(super) fn cannot_listen(&self) -> bool {
-        self.secret.is_none() || self.listening == Listening::At(Vec::new())
-    }
-
-    /// Forgets the secret, when no host is launched any more.
-    pub(super) fn forget_secret(&mut self) {
-        self.secret = None;
-    }
-}
-
 impl Node {
-    /// Where the links of children travel: in the channel if direct links have failed here.
-    pub(super) fn links_of_children(&self) -> LinkPolicy {
-        let fails = self.direct.reach == DirectReach::Fails && self.options.links == LinkPolicy::Auto;
-        if fails { LinkPolicy::Channel } else { self.options.links }
-    }
-
     /// The terms that both sides of a link sign.
     fn terms(&self, parent: Option<HostIndex>, child: Launch) -> Terms {
         Terms {
@@ -162,12 +36,8 @@ impl Node {
         launch: Launch,
         out: &mut Vec<Effect>,
     ) -> Vec<SocketAddr> {
-        let Some((CarriedSecret(secret), addresses)) = self.direct.rendezvous() else { return Vec::new() };
-        if self.links_of_children() == LinkPolicy::Channel {
-            return Vec::new();
-        }
-        let addresses = addresses.to_vec();
-        let key = LinkKey::derive(secret, &self.terms(self.leads(), launch));
+        let offer = self.direct.offer(self.options.links, &self.terms(self.leads(), launch));
+        let Some((addresses, key)) = offer else { return Vec::new() };
         out.push(Effect::AcceptDirect(link, key));
         addresses
     }
@@ -176,14 +46,9 @@ impl Node {
     pub(super) fn listen(&mut self, out: &mut Vec<Effect>) {
         let is_bulk = self.is_front() && self.options.launch_method().bulk().is_some();
         let wanted = is_bulk || self.options.links != LinkPolicy::Channel;
-        if wanted && self.direct.secret.is_some() && self.direct.listening == Listening::No {
-            self.direct.listening = Listening::Asked;
+        if wanted && self.direct.listen() {
             out.push(Effect::Listen { loopback: self.options.loopback });
         }
-    }
-
-    pub(super) fn set_addresses(&mut self, addresses: Vec<SocketAddr>) {
-        self.direct.listening = Listening::At(addresses);
     }
 
     /// Connects a member to its parent.
@@ -194,36 +59,25 @@ impl Node {
         at: Vec<SocketAddr>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(CarriedSecret(secret)) = &self.direct.secret else { return };
-        self.direct.requested = true;
-        if !at.is_empty() {
-            self.direct.own_link = LinkMove::Connecting;
-            out.push(Effect::ConnectDirect(at, LinkKey::derive(secret, &self.terms(parent, own))));
-        } else if self.options.links == LinkPolicy::Direct {
-            // The parent does not listen.
-            self.reports.push(ChildMessage::NotDirect);
+        let terms = self.terms(parent, own);
+        match self.direct.dial(&at, self.options.links, &terms) {
+            Dial::Connect(key) => out.push(Effect::ConnectDirect(at, key)),
+            Dial::NotDirect => self.reports.push(ChildMessage::NotDirect),
+            Dial::Stay => {}
         }
     }
 
     /// The result of connecting to the parent; `false` also if the connection ends before the link
     /// has moved.
     pub(super) fn direct_connected(&mut self, reached: bool) {
-        match (self.direct.own_link, reached) {
-            (LinkMove::Connecting, true) => self.direct.own_link = LinkMove::Reached,
-            (LinkMove::Connecting | LinkMove::Reached, false) => {
-                self.direct.own_link = LinkMove::Stays;
-                self.reports.push(ChildMessage::NotDirect);
-            }
-            (LinkMove::Stays | LinkMove::Reached | LinkMove::Moved, _) => {}
+        if self.direct.connected(reached) {
+            self.reports.push(ChildMessage::NotDirect);
         }
     }
 
     /// The parent's last frame on the channel has arrived; `None` if it was not expected.
     pub(super) fn parent_moved(&mut self, out: &mut Vec<Effect>) -> Option<()> {
-        if self.direct.own_link != LinkMove::Reached {
-            return None;
-        }
-        self.direct.own_link = LinkMove::Moved;
+        self.direct.parent_moved()?;
         out.push(Effect::ReceiveDirect(LinkId::PARENT));
         Self::switch_to_direct(LinkId::PARENT, out);
         self.check_joined();
@@ -235,16 +89,14 @@ impl Node {
         let Some(child) = self.children.get_mut(link).filter(|child| child.is_up()) else { return };
         child.send_directly();
         let host = child.host();
-        self.direct.reach = DirectReach::Works;
+        self.direct.child_connected();
         self.reports.extend(host.map(|host| ChildMessage::Link(host, true)));
         Self::switch_to_direct(link, out);
     }
 
     /// A child cannot connect directly.
     pub(super) fn not_direct(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
-        if self.direct.reach == DirectReach::Untried {
-            self.direct.reach = DirectReach::Fails;
-        }
+        self.direct.child_not_direct();
         out.push(Effect::RejectDirect(link));
         let Some(child) = self.children.get(link) else { return };
         if child.is_direct() {

@@ -110,7 +110,7 @@ impl Node {
         let Role::Member(parent) = &mut self.role else { return None };
         let leads = parent.on_config(&config)?.leads();
         (self.options, self.size, self.programs) = (config.options, config.size, config.programs);
-        self.direct.secret = config.secret;
+        self.direct.set_secret(config.secret);
         self.input = config.input;
         if self.input {
             out.push(Effect::TakeInput);

@@ -1,0 +1,358 @@
+//! Direct links: moves a link from the channel of the remote shell to a connection of its own.
+//!
+//! ```text
+//!   parent                                               child
+//!     | listens; config with addresses and secret ---->  | connects to all addresses
+//!     | <======= handshake: both prove the secret ====>  |
+//!     | DirectAccepted                                   | DirectConnected(true)
+//!     | Goodbye on the channel; sends directly ------->  | receives directly from there on
+//!     | receives directly from there on <--------------  | Goodbye on the channel; sends directly
+//! ```
+//!
+//! | state of the link to the parent | event | next state |
+//! |---|---|---|
+//! | `Stays` | the config has addresses | `Connecting` |
+//! | `Stays` | the config has none | `Stays`; sends `NotDirect` if the link has to be direct |
+//! | `Connecting` | `DirectConnected(true)` | `Reached` |
+//! | `Connecting`, `Reached` | `DirectConnected(false)` | `Stays`; sends `NotDirect` |
+//! | `Reached` | `Goodbye` of the parent | `Moved`; sends `Goodbye` |
+//! | any other | `Goodbye` of the parent | violates the protocol |
+//!
+//! | state of the listener | event | next state |
+//! |---|---|---|
+//! | `No` | children may connect, and a secret is known | `Asked`; `Listen` |
+//! | any | `Listening` | `At` these addresses |
+//!
+//! | links of children | event | next state |
+//! |---|---|---|
+//! | any | `DirectAccepted` | `Works` |
+//! | `Untried` | `NotDirect` of a child | `Fails`: later children are not asked to connect |
+//!
+//! Each direction moves separately, after everything that was sent before, so the order is kept.
+//! The child moves after the parent: the child's proof is the last message of the handshake, and
+//! only the parent's `Goodbye` shows that it has arrived. The channel stays open, because its end
+//! marks the end of the process, or of the shell that leads to it. If no address answers in time,
+//! or the connection ends before the `Goodbye`, the child says so, and the link stays in the
+//! channel. Later children are then not asked to connect, unless an earlier one has succeeded.
+//!
+//! The secret is sent only to children that will have a direct link themselves or offer one.
+
+use std::net::SocketAddr;
+
+use libi_core::ids::StartId;
+use libi_core::secure::{LinkKey, Secret, Terms};
+use serde::{Deserialize, Serialize};
+
+/// Where the bytes of a link between two hosts travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LinkPolicy {
+    /// On a direct connection where that works, otherwise in the channel of the remote shell. A
+    /// host tries to connect for three seconds, in which it uses the channel.
+    #[default]
+    Auto,
+    /// On a direct connection. A host that cannot connect fails.
+    Direct,
+    /// In the channel. No node listens or connects.
+    Channel,
+}
+
+/// A secret in a config, which travels through a protected channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CarriedSecret(#[serde(with = "libi_core::secure::in_ticket")] pub Secret);
+
+impl CarriedSecret {
+    /// The secret that admits to this start alone.
+    pub(super) fn of_start(&self, start: StartId) -> Self {
+        Self(self.0.of_start(start))
+    }
+}
+
+/// Whether children can connect directly, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reach {
+    #[default]
+    Untried,
+    Works,
+    Fails,
+}
+
+/// Where this node accepts connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Listening {
+    /// Nothing has asked for it.
+    #[default]
+    No,
+    /// The driver was asked to listen.
+    Asked,
+    /// At these addresses; nowhere if there are none.
+    At(Vec<SocketAddr>),
+}
+
+/// How far a member's link to its parent has moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LinkMove {
+    /// The link is in the channel: no move was asked for, or it has failed.
+    #[default]
+    Stays,
+    /// The member is connecting to the parent.
+    Connecting,
+    /// The member is connected; the parent has not confirmed.
+    Reached,
+    /// The link has moved.
+    Moved,
+}
+
+/// How a member begins to move its link to the parent.
+#[derive(Debug)]
+pub(super) enum Dial {
+    /// It connects, and proves knowledge of this key.
+    Connect(LinkKey),
+    /// The parent does not listen, and the link has to be direct.
+    NotDirect,
+    /// The link stays in the channel.
+    Stay,
+}
+
+/// The state of a node's direct links.
+#[derive(Debug, Default)]
+pub(super) struct DirectLinks {
+    /// The session's secret, while it is needed.
+    secret: Option<CarriedSecret>,
+    listening: Listening,
+    reach: Reach,
+    /// The state of a member's own link.
+    own_link: LinkMove,
+    /// Whether this member was asked to connect to its parent.
+    requested: bool,
+}
+
+impl DirectLinks {
+    pub(super) fn set_secret(&mut self, secret: Option<CarriedSecret>) {
+        self.secret = secret;
+    }
+
+    /// The session's secret, while it is needed.
+    pub(super) fn secret(&self) -> Option<&CarriedSecret> {
+        self.secret.as_ref()
+    }
+
+    /// Forgets the secret, when no host is launched any more.
+    pub(super) fn forget_secret(&mut self) {
+        self.secret = None;
+    }
+
+    /// Children may connect directly, or arrive at the rendezvous: returns whether to listen for
+    /// them now.
+    pub(super) fn listen(&mut self) -> bool {
+        let begins = self.secret.is_some() && self.listening == Listening::No;
+        if begins {
+            self.listening = Listening::Asked;
+        }
+        begins
+    }
+
+    pub(super) fn set_addresses(&mut self, addresses: Vec<SocketAddr>) {
+        self.listening = Listening::At(addresses);
+    }
+
+    /// The secret, and the addresses at which links can arrive.
+    pub(super) fn rendezvous(&self) -> Option<(&CarriedSecret, &[SocketAddr])> {
+        let Listening::At(addresses) = &self.listening else { return None };
+        self.secret.as_ref().map(|secret| (secret, addresses.as_slice())).filter(|(_, at)| !at.is_empty())
+    }
+
+    /// Whether no link can ever arrive here.
+    pub(super) fn cannot_listen(&self) -> bool {
+        self.secret.is_none() || self.listening == Listening::At(Vec::new())
+    }
+
+    /// Where the links of children travel: in the channel if direct links have failed here.
+    pub(super) fn policy_for_children(&self, policy: LinkPolicy) -> LinkPolicy {
+        let fails = self.reach == Reach::Fails && policy == LinkPolicy::Auto;
+        if fails { LinkPolicy::Channel } else { policy }
+    }
+
+    /// The addresses for a child to connect to, and the key that it has to prove; `None` if it
+    /// stays in the channel.
+    pub(super) fn offer(&self, policy: LinkPolicy, terms: &Terms) -> Option<(Vec<SocketAddr>, LinkKey)> {
+        let (CarriedSecret(secret), addresses) = self.rendezvous()?;
+        let is_direct = self.policy_for_children(policy) != LinkPolicy::Channel;
+        is_direct.then(|| (addresses.to_vec(), LinkKey::derive(secret, terms)))
+    }
+
+    /// A child has connected directly.
+    pub(super) fn child_connected(&mut self) {
+        self.reach = Reach::Works;
+    }
+
+    /// A child cannot connect directly.
+    pub(super) fn child_not_direct(&mut self) {
+        if self.reach == Reach::Untried {
+            self.reach = Reach::Fails;
+        }
+    }
+
+    /// The config has told at which addresses the parent listens.
+    pub(super) fn dial(&mut self, addresses: &[SocketAddr], policy: LinkPolicy, terms: &Terms) -> Dial {
+        let Some(CarriedSecret(secret)) = &self.secret else { return Dial::Stay };
+        self.requested = true;
+        if !addresses.is_empty() {
+            self.own_link = LinkMove::Connecting;
+            Dial::Connect(LinkKey::derive(secret, terms))
+        } else if policy == LinkPolicy::Direct {
+            Dial::NotDirect
+        } else {
+            Dial::Stay
+        }
+    }
+
+    /// The result of connecting to the parent; `reached` is false also if the connection ends
+    /// before the link has moved. Returns whether the parent is told that the link stays in the
+    /// channel.
+    pub(super) fn connected(&mut self, reached: bool) -> bool {
+        match (self.own_link, reached) {
+            (LinkMove::Connecting, true) => {
+                self.own_link = LinkMove::Reached;
+                false
+            }
+            (LinkMove::Connecting | LinkMove::Reached, false) => {
+                self.own_link = LinkMove::Stays;
+                true
+            }
+            (LinkMove::Stays | LinkMove::Reached | LinkMove::Moved, _) => false,
+        }
+    }
+
+    /// The parent's last frame on the channel has arrived; `None` if it was not expected.
+    pub(super) fn parent_moved(&mut self) -> Option<()> {
+        (self.own_link == LinkMove::Reached).then(|| self.own_link = LinkMove::Moved)
+    }
+
+    /// Whether a member has to wait before it can report that it has joined.
+    pub(super) fn must_wait(&self, policy: LinkPolicy) -> bool {
+        let missing = self.requested && self.own_link != LinkMove::Moved;
+        missing && policy == LinkPolicy::Direct
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libi_core::ids::{HostIndex, SessionId};
+    use libi_core::secure::{Entropy, LinkSecurity, Parent};
+    use libi_core::wire::PROTOCOL;
+
+    use super::*;
+
+    const POLICIES: [LinkPolicy; 3] = [LinkPolicy::Auto, LinkPolicy::Direct, LinkPolicy::Channel];
+
+    fn terms() -> Terms {
+        Terms {
+            version: PROTOCOL.newest(),
+            session: SessionId(1),
+            host: HostIndex(1),
+            attempt: 0,
+            parent: Parent::FrontEnd,
+            mode: LinkSecurity::default(),
+        }
+    }
+
+    fn address() -> Vec<SocketAddr> {
+        vec![SocketAddr::from(([127, 0, 0, 1], 1))]
+    }
+
+    /// A node that knows the secret.
+    fn links() -> DirectLinks {
+        let mut links = DirectLinks::default();
+        links.set_secret(Some(CarriedSecret(Secret::new(Entropy::new(&mut [5; Entropy::LEN])))));
+        links
+    }
+
+    /// A member that was told to connect to its parent.
+    fn connecting() -> DirectLinks {
+        let mut links = links();
+        assert!(matches!(links.dial(&address(), LinkPolicy::Direct, &terms()), Dial::Connect(_)));
+        links
+    }
+
+    #[test]
+    fn a_link_moves_when_the_parent_says_goodbye_after_the_connection_is_open() {
+        let mut links = connecting();
+        assert_eq!(links.parent_moved(), None, "too early");
+        assert!(links.must_wait(LinkPolicy::Direct) && !links.must_wait(LinkPolicy::Auto));
+        assert!(!links.connected(true));
+        assert!(links.must_wait(LinkPolicy::Direct), "the parent has not confirmed");
+        assert_eq!(links.parent_moved(), Some(()));
+        assert!(!links.must_wait(LinkPolicy::Direct));
+        assert_eq!(links.parent_moved(), None, "it moves once");
+        assert!(!links.connected(false), "it does not move back");
+        assert!(!links.must_wait(LinkPolicy::Direct));
+    }
+
+    #[test]
+    fn a_link_that_cannot_move_stays_and_the_parent_is_told_once() {
+        for reached_before in [false, true] {
+            let mut links = connecting();
+            if reached_before {
+                links.connected(true);
+            }
+            assert!(links.connected(false));
+            assert!(!links.connected(false) && !links.connected(true));
+            assert_eq!(links.parent_moved(), None);
+            assert!(links.must_wait(LinkPolicy::Direct));
+        }
+    }
+
+    #[test]
+    fn a_member_whose_parent_does_not_listen_stays_or_reports_that_it_cannot_be_direct() {
+        let mut links = links();
+        assert!(matches!(links.dial(&[], LinkPolicy::Auto, &terms()), Dial::Stay));
+        assert!(matches!(links.dial(&[], LinkPolicy::Direct, &terms()), Dial::NotDirect));
+        assert!(links.must_wait(LinkPolicy::Direct), "it cannot join");
+        assert!(!links.connected(true), "it was never asked to connect");
+    }
+
+    #[test]
+    fn a_member_without_a_secret_stays_in_the_channel() {
+        let mut links = DirectLinks::default();
+        assert!(matches!(links.dial(&address(), LinkPolicy::Direct, &terms()), Dial::Stay));
+        assert!(!links.must_wait(LinkPolicy::Direct));
+    }
+
+    #[test]
+    fn a_node_asks_to_listen_once_and_only_with_a_secret() {
+        assert!(!DirectLinks::default().listen());
+        let mut links = links();
+        assert!(links.listen() && !links.listen());
+        assert!(links.rendezvous().is_none() && !links.cannot_listen(), "the addresses are not known yet");
+        links.set_addresses(address());
+        assert!(!links.listen() && !links.cannot_listen());
+        assert_eq!(links.rendezvous().map(|(_, at)| at.to_vec()), Some(address()));
+    }
+
+    #[test]
+    fn without_addresses_or_secret_no_link_can_arrive() {
+        let mut deaf = links();
+        deaf.set_addresses(Vec::new());
+        let mut over = links();
+        over.set_addresses(address());
+        over.forget_secret();
+        for links in [deaf, over, DirectLinks::default()] {
+            assert!(links.cannot_listen() && links.rendezvous().is_none());
+            assert!(POLICIES.iter().all(|policy| links.offer(*policy, &terms()).is_none()));
+        }
+    }
+
+    #[test]
+    fn after_a_failure_children_are_asked_to_connect_only_if_they_have_to() {
+        let mut links = links();
+        links.set_addresses(address());
+        let offers = |links: &DirectLinks| POLICIES.map(|policy| links.offer(policy, &terms()).is_some());
+        assert_eq!(offers(&links), [true, true, false]);
+        links.child_not_direct();
+        assert_eq!(offers(&links), [false, true, false]);
+        links.child_connected();
+        assert_eq!(offers(&links), [true, true, false]);
+        links.child_not_direct();
+        assert_eq!(offers(&links), [true, true, false], "one has succeeded before");
+    }
+}
