@@ -93,6 +93,7 @@
 //! - **The front end's deadline passes**: no host is launched any more; all open verdicts are
 //!   collected within `kill_grace`.
 
+mod attachment;
 mod child;
 mod child_table;
 mod contract;
@@ -101,6 +102,7 @@ mod early_output;
 mod front_end;
 mod host_table;
 mod launch_window;
+mod membership;
 mod message;
 mod node;
 mod output_relay;

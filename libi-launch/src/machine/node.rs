@@ -33,14 +33,15 @@ use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_bytes, encode_con
 use serde::Serialize;
 
 use self::launch_health::LaunchHealth;
-use self::session_up::HostRoutes;
 use self::sharing::StaticSubtrees;
+use super::attachment::Attachment;
 use super::child::Child;
 use super::child_table::ChildTable;
 use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
 use super::direct_links::DirectLinks;
 use super::front_end::FrontEndState;
 use super::launch_window::LaunchWindow;
+use super::membership::HostRoutes;
 use super::message::{ChildMessage, HostSpec, Program};
 use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
@@ -69,9 +70,7 @@ pub struct Node {
     size: u32,
     programs: Vec<Program>,
     role: Role,
-    /// Whether this member has detached.
-    detached: bool,
-    reported_no_dependents: bool,
+    attachment: Attachment,
     /// Whether there is standard input: at the front end for the master, at the master for its
     /// program.
     input: bool,
@@ -140,8 +139,7 @@ impl Node {
             size: 0,
             programs: Vec::new(),
             role,
-            detached: false,
-            reported_no_dependents: false,
+            attachment: Attachment::default(),
             input: false,
             relay: OutputRelay::new(),
             direct: DirectLinks::default(),

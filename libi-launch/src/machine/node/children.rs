@@ -262,7 +262,7 @@ impl Node {
             _ => {}
         }
         self.note_attempt(&report);
-        self.note_route(link, &report);
+        self.routes.note(link, &report, |host| self.host_specs.contains_key(&host));
         self.reports.push(report);
     }
 

@@ -17,7 +17,7 @@ impl Node {
     #[must_use]
     pub fn reads_output(&self) -> bool {
         // A detached member is never blocked; output beyond the capacity is dropped.
-        self.detached || self.relay.has_capacity()
+        self.attachment.is_detached() || self.relay.has_capacity()
     }
 
     /// Whether all output of this node has been passed on, or is discarded.
@@ -70,7 +70,7 @@ impl Node {
     }
 
     fn buffer_output(&mut self, from: Option<LinkId>, piece: OutputPiece) {
-        if from.is_none() && self.detached && !self.relay.has_capacity() {
+        if from.is_none() && self.attachment.is_detached() && !self.relay.has_capacity() {
             return;
         }
         // Output that is not forwarded stops at the node that reads it from a pipe.

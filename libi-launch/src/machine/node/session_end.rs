@@ -1,11 +1,9 @@
 //! The end of a session, or of a member's part in it: signals, `End`, a lost parent, detached
 //! members.
 //!
-//! A member is attached until it ends or [detaches](super::Event::Detach). Attached members receive
-//! the session's signals, end with the session, and end when they lose their parent. A detached
-//! member does none of that. It keeps forwarding for the nodes below it while it lives and has a
-//! parent. When it loses its parent, attached members below it are ended, and their output is
-//! discarded.
+//! A detached member (see `attachment.rs`) keeps forwarding for the nodes below it while it lives
+//! and has a parent. When it loses its parent, attached members below it are ended, and their
+//! output is discarded.
 //!
 //! A leader that ends takes its subtree with it, because the nodes below depend on it. A node has
 //! *no dependents* when each of its children is gone, or is detached and has no dependents itself.
@@ -16,6 +14,7 @@ use libi_core::wire::Kind;
 use super::{Effect, Event, LinkId, Node, Notice, Role};
 use crate::failure::Cause;
 use crate::machine::child::Child;
+use crate::machine::child_table::ChildTable;
 use crate::machine::message::{ChildMessage, Ending, ParentMessage};
 
 /// SIGTERM, which has this number on all systems.
@@ -113,7 +112,7 @@ impl Node {
 
     /// Notifies the user of an attached member.
     fn notify_member(&self, notice: Notice, out: &mut Vec<Effect>) {
-        if matches!(self.role, Role::Member(_)) && !self.detached {
+        if matches!(self.role, Role::Member(_)) && !self.attachment.is_detached() {
             out.push(Effect::Notify(notice));
         }
     }
@@ -121,8 +120,7 @@ impl Node {
     /// The user of a member detaches it.
     pub(super) fn detach(&mut self) {
         if let Some(rank) = self.rank()
-            && !self.stage.has_begun_to_end()
-            && !std::mem::replace(&mut self.detached, true)
+            && self.attachment.detach(self.stage)
         {
             self.reports.push(ChildMessage::Detached(rank));
         }
@@ -142,26 +140,27 @@ impl Node {
     /// Whether this member has detached.
     #[must_use]
     pub fn is_detached(&self) -> bool {
-        self.detached
+        self.attachment.is_detached()
     }
 
     /// Whether no process depends on this node any more.
     #[must_use]
     pub fn has_no_dependents(&self) -> bool {
-        self.children.iter().all(|(_, child)| child.has_no_dependents() && child.is_detached())
+        depend_on_no_parent(&self.children)
     }
 
     /// Reports to the parent, once, that no process depends on this node.
     pub(super) fn report_no_dependents(&mut self) {
-        // An attached node that ends takes its subtree with it, and does not report.
-        let is_asked = self.stage.is_up() || self.stage.is_ending() && self.detached;
-        if !self.reported_no_dependents
-            && is_asked
-            && matches!(self.role, Role::Member(_))
-            && self.has_no_dependents()
+        let children = &self.children;
+        if matches!(self.role, Role::Member(_))
+            && self.attachment.reports_no_dependents(self.stage, || depend_on_no_parent(children))
         {
-            self.reported_no_dependents = true;
             self.reports.push(ChildMessage::NoDependents);
         }
     }
+}
+
+/// Whether all children live on without this node.
+fn depend_on_no_parent(children: &ChildTable) -> bool {
+    children.iter().all(|(_, child)| child.has_no_dependents() && child.is_detached())
 }

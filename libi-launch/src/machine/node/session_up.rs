@@ -1,18 +1,9 @@
-//! The tree of a session that comes up: which ranks are below which link.
-//!
-//! A node records over which link a host has last reported that it joined. The record of the nodes
-//! above may be out of date when the session goes up, because the report of a lost child and `Go`
-//! may cross. Therefore the tree is decided from the top. Every node tells each child which ranks
-//! the node expects below it. A child that has lost some of them in the meantime counts them as
-//! [lost](Topology::lost), and kills children that its parent did not list. All views of the tree
-//! thus agree.
+//! The tree of a session that comes up: tells children and the communication half which ranks are
+//! below which link. The head of `membership.rs` tells how that is decided.
 //!
 //! From then on, frames of the communication half travel on the links of the tree, until a link is
 //! [cut](Effect::Cut). The driver passes them on: none comes through the node.
 
-use std::collections::BTreeMap;
-
-use libi_core::ids::HostIndex;
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::topology::{Branch, Topology};
@@ -20,70 +11,10 @@ use libi_core::wire::Kind;
 
 use super::{Child, Effect, LinkId, Node, Role};
 use crate::failure::Cause;
-use crate::machine::message::{ChildMessage, Membership, ParentMessage};
-
-/// How many runs of ranks fit into one message.
-const RUNS_IN_A_MESSAGE: usize = 100_000;
-
-/// The link over which each host has joined, in runs of consecutive hosts.
-#[derive(Debug, Default)]
-pub(super) struct HostRoutes {
-    /// The first host of each run, with the last one and the link.
-    runs: BTreeMap<u32, (u32, LinkId)>,
-}
-
-impl HostRoutes {
-    fn insert(&mut self, HostIndex(host): HostIndex, link: LinkId) {
-        self.remove(HostIndex(host));
-        let (mut first, mut last) = (host, host);
-        if let Some((&start, &(end, of))) = self.runs.range(..host).next_back()
-            && end + 1 == host
-            && of == link
-        {
-            first = start;
-        }
-        if let Some(next) = host.checked_add(1)
-            && let Some(&(end, of)) = self.runs.get(&next)
-            && of == link
-        {
-            self.runs.remove(&next);
-            last = end;
-        }
-        self.runs.insert(first, (last, link));
-    }
-
-    fn remove(&mut self, HostIndex(host): HostIndex) {
-        let Some((&first, &(last, link))) = self.runs.range(..=host).next_back() else { return };
-        if host > last {
-            return;
-        }
-        match host.checked_sub(1).filter(|_| first < host) {
-            Some(before) => self.runs.insert(first, (before, link)),
-            None => self.runs.remove(&first),
-        };
-        if host < last {
-            self.runs.insert(host + 1, (last, link));
-        }
-    }
-
-    /// Forgets all hosts behind a link.
-    pub(super) fn remove_link(&mut self, link: LinkId) {
-        self.runs.retain(|_, (_, of)| *of != link);
-    }
-}
+use crate::machine::membership::RanksBehind;
+use crate::machine::message::{Membership, ParentMessage};
 
 impl Node {
-    /// Records the route to a host from a child's report.
-    pub(super) fn note_route(&mut self, link: LinkId, report: &ChildMessage) {
-        match report {
-            ChildMessage::Joined(host, ..) if self.host_specs.contains_key(host) => {
-                self.routes.insert(*host, link);
-            }
-            ChildMessage::Failed(host, ..) | ChildMessage::Relaunch(host, ..) => self.routes.remove(*host),
-            _ => {}
-        }
-    }
-
     /// The session is up: sends the membership to all children, and the tree to the communication
     /// half. `top` tells whether this node is above all members, or the first node that is; the
     /// front end passes `None`.
@@ -111,7 +42,6 @@ impl Node {
         if let Role::Member(parent) = &mut self.role {
             parent.enter_tree();
         }
-        self.routes = HostRoutes::default();
         out.push(Effect::SessionUp(Topology {
             me: self.rank(),
             size: self.size,
@@ -127,22 +57,18 @@ impl Node {
     /// The children in the session, with the ranks behind each. Children that are not expected are
     /// killed.
     fn branches(&mut self, below: &Ranks, now: Instant, out: &mut Vec<Effect>) -> Vec<Branch> {
-        let mut runs: BTreeMap<LinkId, Vec<(u32, u32)>> = BTreeMap::new();
-        for (&first, &(last, link)) in &self.routes.runs {
-            let host_specs = self.host_specs.range(HostIndex(first)..=HostIndex(last));
-            let blocks = host_specs.flat_map(|(_, spec)| &spec.blocks);
-            runs.entry(link).or_default().extend(blocks.map(|block| (block.first.0, block.count)));
+        let mut behind = RanksBehind::default();
+        for (hosts, link) in self.routes.drain() {
+            let host_specs = self.host_specs.range(hosts);
+            behind.add_blocks(link, host_specs.flat_map(|(_, spec)| &spec.blocks));
         }
         for (link, child) in self.children.locals() {
-            runs.entry(link).or_default().extend(child.rank().map(|rank| (rank.0, 1)));
+            child.rank().into_iter().for_each(|rank| behind.add_member(link, rank));
         }
-        runs.retain(|link, _| self.children.get(*link).is_some_and(Child::is_up));
-        let mut surplus = in_order(runs.values().flatten().copied().collect());
-        surplus.remove_all(below);
+        let children = &self.children;
+        let expected = behind.branches(below, |link| children.get(link).is_some_and(Child::is_up));
         let mut branches = Vec::new();
-        for (link, runs) in runs {
-            let mut ranks = in_order(runs);
-            ranks.remove_all(&surplus);
+        for (link, ranks) in expected {
             let Some(child) = self.children.get(link) else { continue };
             if child.rank().is_some_and(|rank| ranks.contains(rank)) {
                 branches.push(Branch { link, ranks, local: child.host().is_none() });
@@ -155,19 +81,8 @@ impl Node {
 
     /// Sends `Go` with the membership to a child.
     fn send_membership(link: LinkId, absent: &Ranks, below: &Ranks, top: bool, out: &mut Vec<Effect>) {
-        let (mut absent, mut below) = (parts(absent), parts(below));
-        loop {
-            let membership = Membership {
-                absent: absent.next().unwrap_or_default(),
-                below: below.next().unwrap_or_default(),
-                top,
-                is_last: absent.len() == 0 && below.len() == 0,
-            };
-            let is_last = membership.is_last;
-            Self::send(link, Kind::Control, &ParentMessage::Go(membership), out);
-            if is_last {
-                return;
-            }
+        for part in Membership::in_parts(absent, below, top) {
+            Self::send(link, Kind::Control, &ParentMessage::Go(part), out);
         }
     }
 
@@ -189,78 +104,17 @@ impl Node {
     }
 }
 
-/// The set of the ranks in these runs of first rank and length.
-fn in_order(mut runs: Vec<(u32, u32)>) -> Ranks {
-    runs.sort_unstable();
-    let mut ranks = Ranks::new();
-    runs.into_iter().for_each(|(first, count)| ranks.add_run(first, count));
-    ranks
-}
-
-/// Splits a set into parts that fit into a message.
-fn parts(ranks: &Ranks) -> impl ExactSizeIterator<Item = Ranks> + use<> {
-    let runs = Vec::from(ranks.clone());
-    let parts: Vec<_> = runs
-        .chunks(RUNS_IN_A_MESSAGE)
-        // A part of a sorted list of runs is sorted.
-        .map(|part| Ranks::try_from(part.to_vec()).unwrap_or_default())
-        .collect();
-    parts.into_iter()
-}
-
 #[cfg(test)]
 mod tests {
     use libi_core::dist::layout::Block;
-    use libi_core::ids::Rank;
+    use libi_core::ids::{HostIndex, Rank};
     use libi_core::plan::late::{Attempt, Launch};
 
     use super::*;
+    use crate::failure::LaunchTiming;
     use crate::machine::child::{ChildRole, tests as children};
-    use crate::machine::message::HostSpec;
+    use crate::machine::message::{ChildMessage, HostSpec};
     use crate::machine::parent_link::tests as parent_link;
-
-    #[test]
-    fn routes_are_kept_in_runs_and_the_latest_report_holds() {
-        let mut rng = libi_core::sim::rng::Rng::new(1);
-        let (mut routes, mut single) = (HostRoutes::default(), BTreeMap::new());
-        for _ in 0..3_000 {
-            let (host, link) = (rng.below(40) as u32, LinkId(1 + rng.below(3) as u32));
-            match rng.below(20) {
-                0 => {
-                    routes.remove_link(link);
-                    single.retain(|_, of| *of != link);
-                }
-                1..6 => {
-                    routes.remove(HostIndex(host));
-                    single.remove(&host);
-                }
-                _ => {
-                    routes.insert(HostIndex(host), link);
-                    single.insert(host, link);
-                }
-            }
-            let runs = routes.runs.iter();
-            let noted: BTreeMap<u32, LinkId> = runs
-                .flat_map(|(&first, &(last, link))| (first..=last).map(move |host| (host, link)))
-                .collect();
-            assert_eq!(noted, single);
-            let pairs: Vec<_> = routes.runs.iter().collect();
-            assert!(pairs.windows(2).all(|two| two[0].1.0 + 1 < *two[1].0 || two[0].1.1 != two[1].1.1));
-        }
-    }
-
-    #[test]
-    fn the_highest_host_index_has_a_route() {
-        let mut routes = HostRoutes::default();
-        for host in [u32::MAX, u32::MAX - 1, 0] {
-            routes.insert(HostIndex(host), LinkId(1));
-        }
-        assert_eq!(routes.runs.len(), 2);
-        for host in [u32::MAX, u32::MAX - 1, 0] {
-            routes.remove(HostIndex(host));
-        }
-        assert!(routes.runs.is_empty());
-    }
 
     /// The node of host 0, with hosts 1 to 3 behind links 1 to 3, rank 9 here, and host 4 below
     /// host 2.
@@ -282,7 +136,8 @@ mod tests {
                 faults: 0,
             };
             node.host_specs.insert(host, spec);
-            node.routes.insert(host, LinkId(if number == 4 { 2 } else { number }));
+            let joined = ChildMessage::Joined(host, attempt, LaunchTiming::default());
+            node.routes.note(LinkId(if number == 4 { 2 } else { number }), &joined, |_| true);
         }
         for number in 1..=4 {
             let host = (number < 4).then_some(HostIndex(number));
