@@ -45,25 +45,86 @@
 //! - **One process.** The link is the channel to the started process, and exists with it.
 //! - **Many hosts.** A back-end with a [`BulkMethod`](crate::backend::BulkMethod) has one process,
 //!   the starter, bring up many leaders. The front end makes these starts, for all hosts. Each
-//!   leader connects to the rendezvous (`rendezvous.rs`), and the front end admits the connection as
-//!   the link of its host (`node/starts.rs`).
+//!   leader connects to the rendezvous (`rendezvous.rs`), and the front end admits the connection
+//!   as the link of its host (`node/starts.rs`).
 //!
-//! # Decisions of the front end
-//! The front end keeps a table of all hosts and decides from it:
+//! # Parts
+//! A node is made of parts. Each owns its state, draws it as a table at the head of its file, and
+//! has unit tests; the files in `node/` pass events to the parts and turn their answers into
+//! effects.
 //!
-//! - **Enough hosts have joined and no host is open**: the session goes up (`Go`).
-//! - **Enough hosts have joined, some are open, and the settle time has passed**: the open hosts
-//!   are cut short; then the session goes up.
-//! - **Enough hosts cannot join any more**: launching continues for `failure_linger`, so that one
-//!   report names all failures; then the launch stops and the session is given up.
-//! - **A host has failed, and a spare host is left**: the spare takes the place of the failed host.
+//! | part | decides |
+//! |---|---|
+//! | `session_stage.rs` | how far the session has come, as this node knows |
+//! | `child_table.rs`, `child.rs` | how far each child has come, and when that takes too long |
+//! | `start_table.rs`, `launch_window.rs` | which starts are in progress, and how many may be |
+//! | `node/launching.rs`, `launch_health.rs` | which host is launched next, and whether from here |
+//! | `parent_link.rs` | how far this member has come, and who it is |
+//! | `membership.rs` | which ranks are below which link |
+//! | `direct_links.rs` | whether links leave the channel of the remote shell |
+//! | `output_relay.rs` | which output may be passed on |
+//! | `attachment.rs` | whether this member lives and ends with the session |
+//! | `front_end.rs`, `host_table.rs` | the front end: whether the session goes up, waits or fails |
+//!
+//! # Events
+//!
+//! | event | part | what follows |
+//! |---|---|---|
+//! | `Begin` | parent link | a member sends its preamble and awaits the ticket |
+//! | | front end | the deadline of the launch is set; the node listens |
+//! | `Started` | start table | the cost of a start is measured; the next one may begin |
+//! | `NotStarted`, `OutOfResources` | start table, child | the hosts of the start have failed |
+//! | `StarterPrinted` | start table | kept as evidence for hosts that have not arrived |
+//! | `HostPrinted`, `HostEnded` | child | evidence, until the host has arrived |
+//! | `StarterExited` | start table | hosts that have not arrived fail |
+//! | `Arrived` | start table, child | `Admit`, if a child of the start awaits it; else `Refuse` |
+//! | `Received`, parent | parent link | see the messages below |
+//! | `Received`, child | child | preamble, hello, or the messages below |
+//! | `Violation`, `Closed`, parent | stage | the parent is lost: everything below ends |
+//! | `Violation`, child | child | it is killed; one that is up may end by itself |
+//! | `Closed`, `Exited`, child | child | it ends; its verdict follows when all evidence is there |
+//! | `Printed` | child, output relay | kept until the hello, then output of its rank |
+//! | `End` | stage | children and the user are asked to end; the child table has their deadlines |
+//! | `Signal` | attachment | passed on to children, and to the user of an attached member |
+//! | `Consumed` | output relay | credit for more output |
+//! | `Input` | | sent to the master, if the session is up |
+//! | `InputTaken` | | reported to the front end |
+//! | `Detach` | attachment | `Detached` is reported |
+//! | `Listening` | direct links | bulk starts may begin; later children are offered a direct link |
+//! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays |
+//! | `Woken`, after each event | child table, start table | expired deadlines: kill, then verdict |
+//! | | child table, parent link | heartbeats; silent peers are lost |
+//! | | launching | hosts are launched, handed back or reported |
+//! | | front end | reports are recorded, and the next step is carried out |
+//! | | output relay | output and credit are passed on |
+//! | | stage | `Over`, when it ends and the last child and the last start are gone |
+//!
+//! | message from the parent | part | what follows |
+//! |---|---|---|
+//! | `Ticket` | parent link | `Hello` |
+//! | `SessionConfig` | parent link, direct links | starts the members of its host; connects |
+//! | `Share` | launching | hosts are queued, or handed back |
+//! | `StopLaunching`, `GiveUpOpen` | stage, launching | open hosts are given up, here and below |
+//! | `Go` | stage, membership | children get theirs; the session is up |
+//! | `Signal`, `End`, `Credit` | | as the events `Signal`, `End`, `Consumed` |
+//! | `Goodbye` | direct links | receives and sends directly |
+//!
+//! | message from a child | part | what follows |
+//! |---|---|---|
+//! | `Hello` | child, launching | config and share are sent |
+//! | `Joined`, `Failed`, `Relaunch` | child, launching, membership | recorded, passed on |
+//! | `Exited`, `Link`, `InputTaken` | | passed on |
+//! | `Detached` | child | recorded if it is the child itself; passed on |
+//! | `NoDependents` | child | a detached child is not awaited any more |
+//! | `NotDirect` | direct links | the link stays in the channel, or the child fails |
+//! | `CannotLaunch`, `HandBack` | launching | the host is launched from here, or given up |
+//! | output | child, output relay | passed on, within the credit of the child |
+//! | `Goodbye` | child | receives directly |
 //!
 //! # Once the session is up
 //! - `Go` tells every node which ranks are below which link (see `node/session_up.rs`). The
 //!   communication half uses the links of that tree.
 //! - Output of members flows towards the front end by credit (see `output_relay.rs`).
-//! - `node/session_end.rs` handles signals, the end of a session, and detached members.
-//! - `node/direct.rs` moves links to direct connections.
 //! - A leader that ends takes the hosts below it with it. `NoDependents` tells a node when it may
 //!   end without that effect.
 //!
@@ -88,10 +149,9 @@
 //! - **A starter ends**: hosts that have not arrived fail; the launch is retried.
 //! - **A link arrives that no host awaits**: it is refused, and its process ends.
 //! - **The parent is lost, or silent for too long**: the node ends, with everything it has started.
-//! - **Too many hosts are given up**: after `failure_linger` no host is launched any more; open
-//!   hosts are reported as cancelled, in the phase that they have reached.
-//! - **The front end's deadline passes**: no host is launched any more; all open verdicts are
-//!   collected within `kill_grace`.
+//! - **Too many hosts are given up, or the front end's deadline passes**: no host is launched any
+//!   more (see the head of `front_end.rs`); open hosts are reported in the phase that they have
+//!   reached.
 
 mod attachment;
 mod child;
