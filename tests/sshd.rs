@@ -6,6 +6,8 @@
 //! its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "sshd/clush.rs"]
+mod clush;
 #[path = "sshd/failures.rs"]
 mod failures;
 #[path = "sshd/kills.rs"]

@@ -38,13 +38,13 @@ fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Connects to the rendezvous, and claims to come from this host. Blocks for at most `timeout`.
+/// Connects to the rendezvous, and claims to come from the host of these names. Blocks for at most `timeout`.
 pub(crate) fn arrive(
     ticket: &StartTicket,
-    host: String,
+    names: Vec<String>,
     timeout: Duration,
 ) -> Result<DirectStream, ArrivalError> {
-    let claim = Claim { host }.encode().map_err(io::Error::other)?;
+    let claim = Claim { names }.encode().map_err(io::Error::other)?;
     let began = Time::now();
     let deadline = began + timeout;
     while let Some(mut link) = connect(ticket, deadline)? {

@@ -25,16 +25,25 @@ pub(super) fn take_rendezvous() -> Result<LinkStreams, InitError> {
     open_closed()?;
     let ticket = read_ticket().map_err(|why| InitError::NotAdmitted(why.to_string()))?;
     replace(std::fs::File::open("/dev/null")?.as_fd(), 0)?;
-    let named = std::env::var(&ticket.host_variable).ok();
-    let own = || nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
-    let host = named.map_or_else(own, Ok).map_err(io::Error::from)?;
-    let link = arrive(&ticket, host, ARRIVAL_TIMEOUT).map_err(|error| match error {
-        ArrivalError::System(error) => InitError::System(error),
-        other => InitError::NotAdmitted(other.to_string()),
-    })?;
+    let link =
+        arrive(&ticket, own_names(&ticket.host_variable), ARRIVAL_TIMEOUT).map_err(|error| match error {
+            ArrivalError::System(error) => InitError::System(error),
+            other => InitError::NotAdmitted(other.to_string()),
+        })?;
     // Until now, what was printed went to the starter.
     let printed = vec![(Standard::Out, redirect(1)?), (Standard::Err, redirect(2)?)];
     Ok(LinkStreams { channel: ParentChannel::Arrived(Box::new(link)), printed })
+}
+
+/// The names of this host: by the variable of the starter, by the address at which a server of ssh
+/// was reached, and by itself.
+fn own_names(variable: &str) -> Vec<String> {
+    let named = std::env::var(variable).ok();
+    // The addresses and ports of client and server.
+    let connection = std::env::var("SSH_CONNECTION").ok();
+    let reached = connection.and_then(|all| all.split(' ').nth(2).map(str::to_owned));
+    let own = nix::unistd::gethostname().ok().map(|name| name.to_string_lossy().into_owned());
+    [named, reached, own].into_iter().flatten().collect()
 }
 
 /// Reads the ticket from standard input.

@@ -41,7 +41,7 @@ fn one_start_brings_up_all_hosts_and_their_output_and_exits_arrive() {
     let scene = Scene::new("");
     let work =
         ["out:early {host}", "join", "out:out {rank}", "err:err {rank}", "finish:20000", "only:6:exit:3"];
-    let outcome = scene.play(HOSTS, &work, &by_starter(&scene, &["keep=ticket"]));
+    let outcome = scene.play(HOSTS, &work, &by_starter(&scene, &[]));
     assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
     assert_eq!(joined(&outcome), 16);
     for rank in 0..32 {

@@ -221,7 +221,8 @@ pub trait BulkMethod {
     fn bulk_spec(&self, hosts: &[&HostSpec], program: &Program) -> Result<SpawnSpec, SpecError>;
 
     /// The environment variable that tells a started program the name of its host, as in the list
-    /// of hosts. Where it is not set, the name counts that the host itself reports.
+    /// of hosts. Where it is not set, the host counts by the address at which a server of ssh was
+    /// reached, or by the name that it reports.
     fn host_variable(&self) -> &str;
 
     /// What a line that the starter prints says, and about which host.

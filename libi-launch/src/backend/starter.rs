@@ -9,9 +9,9 @@
 //! - lives until the last command has ended, exits 0 if none has failed, and ends its commands when
 //!   it is ended.
 //!
-//! The command tells the started program its host by [`HOST_ENV`], if the starter replaces a word
-//! such as `%h` by the host's name. Otherwise the starter sets that variable itself, or each host
-//! counts by the name that it reports.
+//! A started program tells its host by [`HOST_ENV`], if the starter sets that variable or replaces a
+//! word such as `%h` in its command. Otherwise the host counts by the address at which its server of
+//! ssh was reached, or by the name that it reports.
 
 use std::fmt;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Starter {
         let word = |text: &str| OsBytes::try_from(text).ok();
         // With -S, the exit status tells whether a command has failed.
         let args = ["-S", "-w"].into_iter().filter_map(word).collect();
-        Self { args, host_word: word("%h"), ..Self::new(program) }
+        Self { args, ..Self::new(program) }
     }
 }
 
@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn one_command_line_names_all_hosts() {
         let hosts = [host("n1", None, None), host("n2", None, None)];
-        let spec = clush().bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program()).unwrap();
+        let starter = Starter { host_word: OsBytes::try_from("%h").ok(), ..clush() };
+        let spec = starter.bulk_spec(&hosts.iter().collect::<Vec<_>>(), &program()).unwrap();
         let args: Vec<_> = spec.args.iter().map(ToString::to_string).collect();
         assert_eq!(args[..3], ["-S", "-w", "n1,n2"]);
         assert!(args[3].contains("LIBI_STARTED_ON") && args[3].contains("%h"), "{}", args[3]);

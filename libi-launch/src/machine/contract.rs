@@ -64,8 +64,9 @@ pub enum Event {
     /// delivered before.
     StarterExited(StartId, Exit),
     /// A connection at the rendezvous has proved that it belongs to this start, and claims to come
-    /// from the host of this name. The node answers with [`Effect::Admit`] or [`Effect::Refuse`].
-    Arrived(StartId, ArrivalId, String),
+    /// from the host that has one of these names. The node answers with [`Effect::Admit`] or
+    /// [`Effect::Refuse`].
+    Arrived(StartId, ArrivalId, Vec<String>),
     /// Bytes have arrived on a link, and these items were found in them. Data of the session on a
     /// link of the tree go to the communication half instead; if nothing else has arrived, there
     /// are no items, and the event shows that the peer is alive. The driver delivers items one at a

@@ -197,11 +197,11 @@ impl Node {
     fn after_event(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.expire(now, out);
         self.send_heartbeats(now, out);
-        self.launch_again = None;
         if self.is_front() && !self.reports.is_empty() {
             // What has failed may end the launch.
             self.send_reports(now, out);
         }
+        self.launch_again = None;
         if self.stage.is_launching() {
             self.evaluate_launch_health(now, out);
             self.launch(now, out);
@@ -318,7 +318,7 @@ impl Machine for Node {
             Event::HostPrinted(start, host, stream, text) => self.host_printed(start, &host, stream, text),
             Event::HostEnded(start, host, exit) => self.host_ended(start, &host, exit, now, out),
             Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),
-            Event::Arrived(start, arrival, host) => self.arrived(start, arrival, &host, now, out),
+            Event::Arrived(start, arrival, names) => self.arrived(start, arrival, &names, now, out),
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Received(link, items) => self.on_child_items(link, items, now, out),
             Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),

@@ -48,16 +48,16 @@ pub struct StartTicket {
     pub security: LinkSecurity,
     /// The secret of this start.
     pub secret: CarriedSecret,
-    /// The environment variable that names the host on which a process runs. Without it, the
-    /// process claims the name that the host itself reports.
+    /// The environment variable that names the host on which a process runs.
     pub host_variable: String,
 }
 
 /// The first message of a process at the rendezvous.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// The host that the process runs on, as its starter names it.
-    pub host: String,
+    /// Names of the host that the process runs on: as its starter calls it, the address at which a
+    /// server of ssh was reached, and as the host calls itself, as far as they are known.
+    pub names: Vec<String>,
 }
 
 impl StartTicket {
@@ -209,10 +209,10 @@ mod tests {
 
     #[test]
     fn what_follows_a_claim_is_left_for_the_link() {
-        let stream = [Claim { host: "n1".to_owned() }.encode().unwrap(), b"more".to_vec()].concat();
+        let stream = [Claim { names: vec!["n1".to_owned()] }.encode().unwrap(), b"more".to_vec()].concat();
         let mut rest = &stream[..];
         let found: Found<Claim> = HeadReader::of_claim().next(&mut rest);
-        assert_eq!(found, Found::Message(Claim { host: "n1".to_owned() }));
+        assert_eq!(found, Found::Message(Claim { names: vec!["n1".to_owned()] }));
         assert_eq!(rest, b"more");
     }
 
@@ -226,7 +226,7 @@ mod tests {
     fn another_message_is_no_claim() {
         let found: Found<Claim> = HeadReader::of_claim().next(&mut &ticket().encode().unwrap()[..]);
         assert_eq!(found, Found::Violation);
-        assert!(Claim { host: "n".repeat(100_000) }.encode().is_err());
+        assert!(Claim { names: vec!["n".repeat(100_000)] }.encode().is_err());
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) struct StartTable {
 #[derive(Debug)]
 struct Start {
     children: BTreeSet<LinkId>,
+    /// The children of a bulk start by the names of their hosts.
+    names: BTreeMap<String, LinkId>,
     /// The children whose links are awaited at the rendezvous.
     awaited: BTreeSet<LinkId>,
     starter: Option<Starter>,
@@ -80,15 +82,16 @@ impl StartTable {
 
     /// Adds a start of one process, which is its own starter.
     pub(super) fn add(&mut self, id: StartId, child: LinkId) {
-        self.starts
-            .insert(id, Start { children: BTreeSet::from([child]), awaited: BTreeSet::new(), starter: None });
+        let (names, awaited) = Default::default();
+        self.starts.insert(id, Start { children: BTreeSet::from([child]), names, awaited, starter: None });
     }
 
-    /// Adds a bulk start of these children.
-    pub(super) fn add_bulk(&mut self, id: StartId, children: BTreeSet<LinkId>) {
+    /// Adds a bulk start of these children, by the names of their hosts.
+    pub(super) fn add_bulk(&mut self, id: StartId, names: BTreeMap<String, LinkId>) {
+        let children: BTreeSet<LinkId> = names.values().copied().collect();
         let deadline = Instant::FAR_FUTURE;
         let starter = Starter { state: StarterState::Running, deadline, tail: Vec::new() };
-        self.starts.insert(id, Start { awaited: children.clone(), children, starter: Some(starter) });
+        self.starts.insert(id, Start { awaited: children.clone(), children, names, starter: Some(starter) });
     }
 
     /// A start of a host begins, which delays the next one.
@@ -109,6 +112,11 @@ impl StartTable {
     /// The children of a start that are not gone.
     pub(super) fn children(&self, id: StartId) -> Vec<LinkId> {
         self.starts.get(&id).into_iter().flat_map(|start| &start.children).copied().collect()
+    }
+
+    /// The child of a bulk start on the host of this name.
+    pub(super) fn child_named(&self, id: StartId, host: &str) -> Option<LinkId> {
+        self.starts.get(&id)?.names.get(host).copied()
     }
 
     /// How many bulk starts have children whose links are awaited.
@@ -208,7 +216,8 @@ mod tests {
     fn bulk() -> (StartTable, StartId) {
         let mut table = StartTable::new();
         let id = table.next_id();
-        table.add_bulk(id, [LinkId(1), LinkId(2)].into());
+        table.add_bulk(id, [("a".to_owned(), LinkId(1)), ("b".to_owned(), LinkId(2))].into());
+        assert_eq!((table.child_named(id, "b"), table.child_named(id, "c")), (Some(LinkId(2)), None));
         (table, id)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `LIBI_SEEDS=17` replays one seed, `LIBI_SEEDS=0..10000` runs many. Otherwise `LIBI_SEED_COUNT`
 //! seeds, by default 200, are run from `LIBI_SEED_BASE` on, by default 0. Tests of special cases run
-//! a tenth of a larger count.
+//! a tenth of a larger count. Nine seeds of ten simulate small clusters.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -14,7 +14,7 @@ use libi_core::wire::Header;
 use libi_launch::machine::{HostState, LinkId};
 
 use crate::scenario::{Scenario, Trouble};
-use crate::world::{Cluster, FRONT};
+use crate::world::{Cluster, FRONT, MINIMAL_LATENCY};
 
 /// How many frames are exchanged on a link.
 const ANSWERS: u32 = 4;
@@ -167,16 +167,18 @@ impl Trees {
 }
 
 /// Invariants once everything has settled.
-pub(crate) fn checks(scenario: &Scenario, world: &Cluster) -> Result<(), String> {
+pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Result<(), String> {
     if let Some(wrong) = &world.trees.wrong {
         return Err(wrong.clone());
     }
+    // The end of a link may still be on its way.
+    let told = world.last_fault + scenario.latency + scenario.direct_latency + MINIMAL_LATENCY * 2;
     for (id, process) in world.alive().filter(|(_, process)| process.told_up) {
         let Some(tree) = world.trees.known.get(&id) else {
             return Err(format!("is told that the session is up, but has no tree: {process:?}"));
         };
-        if tree.has_parent && world.parent_of(id).is_none() && world.trees.links(id).contains(&LinkId::PARENT)
-        {
+        let has_link = tree.has_parent && world.trees.links(id).contains(&LinkId::PARENT);
+        if has_link && world.parent_of(id).is_none() && now >= told {
             return Err(format!("has no parent any more, and was not told: {process:?}"));
         }
     }

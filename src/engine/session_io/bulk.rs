@@ -184,10 +184,10 @@ impl SessionIo {
             let more = peer.stream.read(&mut self.buffer[..4 << 10], &mut bytes, false);
             let mut rest = &bytes[..];
             match peer.reader.next::<Claim>(&mut rest) {
-                Found::Message(Claim { host }) => {
+                Found::Message(Claim { names }) => {
                     peer.rest = rest.to_vec();
                     let start = peer.start;
-                    return self.tell(Event::Arrived(start, ArrivalId(number), host), turn);
+                    return self.tell(Event::Arrived(start, ArrivalId(number), names), turn);
                 }
                 Found::Incomplete if matches!(more, Ok(true)) => {}
                 Found::Incomplete if more.is_ok() => return,

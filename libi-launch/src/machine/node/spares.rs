@@ -41,7 +41,8 @@ impl Node {
         self.faults.remove(host);
         if is_here {
             self.queue.requeue(Launch { host: *host, attempt: before }, now).ok()?;
-            self.launch(now, out);
+            // Not at once: what else is reported may end the launch.
+            self.launch_again = Some(now);
         } else {
             let share = ParentMessage::Share(vec![spec.clone()], self.queue.estimate());
             // Without such a leader, the next one is given the host with all others.

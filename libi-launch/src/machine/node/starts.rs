@@ -22,7 +22,7 @@
 //! back-end recognises the host, that is output and evidence as of any child. Everything else is
 //! evidence only for hosts that have not arrived, and decides nothing: it may be about another host.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use libi_core::ids::StartId;
 use libi_core::plan::late::{Launch, Next};
@@ -96,7 +96,7 @@ impl Node {
             hosts.push((link, spec));
             tickets.push((link, ticket));
         }
-        self.starts.add_bulk(start, hosts.iter().map(|(link, _)| *link).collect::<BTreeSet<_>>());
+        self.starts.add_bulk(start, hosts.iter().map(|(link, spec)| (spec.name.clone(), *link)).collect());
         self.starts.begin(start, now);
         let Some((program, ticket)) = program.zip(self.start_ticket(start)) else {
             let why = "no address at which the started processes could connect".to_owned();
@@ -120,14 +120,16 @@ impl Node {
 
     /// The child of a start that runs on the host of this name, if it fits.
     fn child_named(&self, start: StartId, name: &str, fits: impl Fn(&Child) -> bool) -> Option<LinkId> {
-        let of_start = || {
-            let children = self.starts.children(start).into_iter();
-            let children = children.filter_map(|link| self.children.get(link).map(|child| (link, child)));
-            let children = children.filter(|(_, child)| fits(child));
-            children.filter_map(|(link, child)| Some((link, self.host_specs.get(&child.host()?)?)))
+        let fits = |link: &LinkId| self.children.get(*link).is_some_and(&fits);
+        let is_named = |link: &LinkId| {
+            let host = self.children.get(*link).and_then(Child::host);
+            host.and_then(|host| self.host_specs.get(&host)).is_some_and(|spec| names(&spec.name, name))
         };
-        let exact = of_start().find(|(_, spec)| spec.name == name);
-        exact.or_else(|| of_start().find(|(_, spec)| names(&spec.name, name))).map(|(link, _)| link)
+        match self.starts.child_named(start, name) {
+            Some(link) => Some(link).filter(fits),
+            // The host may have named itself with or without its domain.
+            None => self.starts.children(start).into_iter().filter(fits).find(is_named),
+        }
     }
 
     /// A link has arrived at the rendezvous.
@@ -135,12 +137,12 @@ impl Node {
         &mut self,
         start: StartId,
         arrival: ArrivalId,
-        host: &str,
+        names: &[String],
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
         let awaited = |child: &Child| child.is_awaited() && !child.is_ending();
-        let link = self.child_named(start, host, awaited);
+        let link = names.iter().find_map(|name| self.child_named(start, name, awaited));
         let child = link.and_then(|link| self.children.get_mut(link));
         match link.filter(|_| child.is_some_and(|child| child.arrive(now))) {
             Some(link) => {

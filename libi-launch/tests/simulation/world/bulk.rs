@@ -171,7 +171,7 @@ impl Cluster {
         let arrival = ArrivalId(self.bulk.last);
         self.bulk.arrivals.insert(arrival, Arrival { start, link, fate });
         let at = agenda.now() + self.latency();
-        agenda.tell(at, FRONT, Event::Arrived(start, arrival, name).into());
+        agenda.tell(at, FRONT, Event::Arrived(start, arrival, vec!["localhost".to_owned(), name]).into());
     }
 
     fn runs_in_bulk(&mut self, start: StartId, link: LinkId, fate: Fate, agenda: &mut Agenda<Self>) {
