@@ -522,7 +522,13 @@ typedef enum libi_backend {
    * host list has them, the host, the command. It is killed when the process that called it
    * ends; on this machine it must not exec the command if that is to be detached.
    */
-  LIBI_BACKEND_SHELL = 5
+  LIBI_BACKEND_SHELL = 5,
+  /**
+   * A program that starts one command on many hosts: ClusterShell's clush, or one that is called
+   * like it: its arguments, the hosts separated by commas, the command. It copies its standard
+   * input to every command. Each host then connects to the front end.
+   */
+  LIBI_BACKEND_STARTER = 6
 } libi_backend;
 
 /** How hosts are linked to each other. Since 0.1. */
@@ -716,7 +722,7 @@ libi_result libi_options_set_backend(libi_options *options,
                                      const char *program);
 
 /**
- * Appends an argument that rsh or another shell is called with, before all others.
+ * Appends an argument that rsh, another shell, or a starter is called with, before all others.
  *
  * Returns LIBI_OK, or LIBI_ERR_STATE if the backend is neither. Since 0.1.
  */

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use libi::{HostList, OsBytes, Rsh};
+use libi::{Backend, HostList, OsBytes, Rsh, Shell};
+use libi_launch::backend::LaunchMethod;
 
 use crate::output::CliError;
 
@@ -18,7 +19,7 @@ pub(crate) enum BackendChoice {
     Ssh(OsBytes),
     /// `rsh`, or a program with that file name.
     Rsh(OsBytes),
-    /// Another remote shell program, which is called as ssh is.
+    /// Another program: a starter, or a remote shell that is called as ssh is.
     Program(OsBytes),
 }
 
@@ -55,6 +56,11 @@ impl BackendChoice {
             Self::Ssh(program) | Self::Rsh(program) | Self::Program(program) => Some(program),
         }
     }
+}
+
+/// The back-end for another program: by its file name, or as a remote shell.
+pub(crate) fn other(program: &OsBytes) -> Backend {
+    Backend::called(program).unwrap_or_else(|| Backend::Shell(Shell::new(program.clone())))
 }
 
 /// The back-end for a program named `rsh`, with the options of the one installed on this machine:
@@ -103,6 +109,9 @@ mod tests {
         );
         assert!(matches!(choice("./rsh", "n1"), BackendChoice::Rsh(_)));
         assert!(matches!(choice("./ssh-tool", "n1"), BackendChoice::Program(_)));
+        let other = |name: &str| other(&OsBytes::try_from(name).unwrap());
+        assert!(matches!(other("./ssh-tool"), Backend::Shell(_)));
+        assert!(matches!(other("/usr/bin/clush"), Backend::Starter(_)));
     }
 
     #[test]

@@ -167,6 +167,8 @@ fn shell_advice(shell_error: &ShellError, backend: &Backend, hosts: &str, one: &
     let shell = shell(backend).unwrap_or_else(|| "ssh".to_owned());
     let doctor = match backend.to_string().as_str() {
         _ if backend.is_local() => format!("`libi doctor {hosts}`"),
+        // A starter reaches its hosts through ssh.
+        _ if backend.bulk().is_some() => format!("`libi doctor {hosts}`"),
         "ssh" => format!("`libi doctor {hosts}`"),
         program => format!("`libi doctor --backend {program} {hosts}`"),
     };

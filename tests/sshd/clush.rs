@@ -10,7 +10,7 @@ use libi_testkit::local::{Heard, launch_with};
 fn by_clush(lab: &Sshd) -> LaunchOptions {
     let word = |text: &str| OsBytes::try_from(text).unwrap();
     let config = format!("-F {}", lab.path("main.config"));
-    let args = ["-S", "-f", "64", "-o", &config, "-w"].map(word).to_vec();
+    let args = ["-f", "64", "-o", &config].map(word).to_vec();
     options(Starter { args, ..Starter::clush(word("clush")) }.into())
 }
 

@@ -29,6 +29,7 @@ use exam::ExamOptions;
 use examiner::Examiner;
 use finding::Finding;
 use gain::Gain;
+use libi_launch::backend::LaunchMethod;
 
 pub(crate) const EXAMPLES: &str = "\
 Each host is reached as a launch would reach it, and examined over that one
@@ -124,6 +125,11 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
     let mut examiner = Examiner::new(at_once_here(arguments), arguments.timeout).map_err(CliError::System)?;
     let began = std::time::Instant::now();
     let backend = remote_shell::backend(&choice, SshProfile::Own, arguments.timeout);
+    if backend.bulk().is_some() {
+        return Err(CliError::Usage(format!(
+            "{backend} starts many hosts at once; examine the remote shell that it uses: --backend ssh"
+        )));
+    }
     let options = ExamOptions { program: arguments.program.clone(), ..ExamOptions::default() };
     let callbacks =
         if arguments.no_direct { None } else { Some(CallbackListener::open().map_err(CliError::System)?) };

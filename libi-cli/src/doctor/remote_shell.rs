@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use libi::hosts::HostRef;
-use libi::{Backend, Shell, Ssh, SshProfile};
+use libi::{Backend, Ssh, SshProfile};
 use libi_core::dist::OsBytes;
 use libi_core::ids::HostIndex;
 use libi_launch::backend::{LaunchMethod, SpawnSpec, SpecError};
 use libi_launch::machine::{HostSpec, Program};
 
-use crate::backend::{BackendChoice, rsh};
+use crate::backend::{BackendChoice, other, rsh};
 
 /// The back-end of an examination. `ssh` is made verbose and gets a connect timeout a little shorter
 /// than `timeout`.
@@ -20,7 +20,7 @@ pub(super) fn backend(choice: &BackendChoice, profile: SshProfile, timeout: Dura
     let program = match choice {
         BackendChoice::Local => return Backend::default(),
         BackendChoice::Rsh(program) => return Backend::Rsh(rsh(program)),
-        BackendChoice::Program(program) => return Backend::Shell(Shell::new(program.clone())),
+        BackendChoice::Program(program) => return other(program),
         BackendChoice::Ssh(program) => program,
     };
     // ssh has to time out before the examination does, because ssh reports the reason.

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use libi::{
     Backend, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes, Output, Policy,
-    Session, Shell, Ssh, SshProfile,
+    Session, Ssh, SshProfile,
 };
 use libi_core::plan::Strategy;
 
-use crate::backend::{AUTO, BackendChoice, rsh};
+use crate::backend::{AUTO, BackendChoice, other, rsh};
 use crate::output::{CliError, print_json};
 use crate::units;
 
@@ -58,8 +58,8 @@ pub(crate) struct RunArgs {
     /// How many processes on each host, instead of the counts in the list
     #[arg(long, value_name = "COUNT", conflicts_with = "processes")]
     per_host: Option<NonZeroU32>,
-    /// How to reach hosts: auto, local, ssh, rsh, or a program that is called
-    /// as ssh is. auto starts processes directly on hosts that are this machine,
+    /// How to reach hosts: auto, local, ssh, rsh, clush, or a program that is
+    /// called as ssh is. auto starts processes directly on hosts that are this machine,
     /// and reaches all others by ssh; with local, hosts are just names
     #[arg(long, alias = "shell", value_name = "BACKEND", default_value = AUTO)]
     backend: String,
@@ -253,7 +253,7 @@ fn backend(arguments: &RunArgs, choice: BackendChoice) -> Result<Option<Backend>
         _ if arguments.backend == AUTO && !for_ssh => return Ok(None),
         BackendChoice::Local => Backend::Local(Local),
         BackendChoice::Rsh(program) => Backend::Rsh(rsh(&program)),
-        BackendChoice::Program(program) => Backend::Shell(Shell::new(program)),
+        BackendChoice::Program(program) => other(&program),
         BackendChoice::Ssh(program) => Backend::Ssh(Ssh {
             program,
             profile: arguments.ssh_profile.unwrap_or_default(),

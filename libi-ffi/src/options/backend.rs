@@ -1,7 +1,7 @@
 //! How processes are started on hosts.
 
 use libc::{c_char, c_int};
-use libi::{Backend, LaunchOptions, Local, OsBytes, Rsh, Shell, Ssh, SshHosts, SshProfile};
+use libi::{Backend, LaunchOptions, Local, OsBytes, Rsh, Shell, Ssh, SshHosts, SshProfile, Starter};
 
 use super::{libi_options, limit};
 use crate::args::{self, from_c};
@@ -31,6 +31,10 @@ pub enum libi_backend {
     /// host list has them, the host, the command. It is killed when the process that called it
     /// ends; on this machine it must not exec the command if that is to be detached.
     LIBI_BACKEND_SHELL = 5,
+    /// A program that starts one command on many hosts: ClusterShell's clush, or one that is called
+    /// like it: its arguments, the hosts separated by commas, the command. It copies its standard
+    /// input to every command. Each host then connects to the front end.
+    LIBI_BACKEND_STARTER = 6,
 }
 
 /// cbindgen:ignore
@@ -60,6 +64,7 @@ pub unsafe extern "C" fn libi_options_set_backend(
                 LIBI_BACKEND_RSH => Some(Backend::Rsh(Rsh::new())),
                 LIBI_BACKEND_RSH_REDONE => Some(Backend::Rsh(Rsh::redone())),
                 LIBI_BACKEND_SHELL => Some(Backend::Shell(Shell::new(needed()?))),
+                LIBI_BACKEND_STARTER => Some(Backend::Starter(Starter::of(optional(program)?))),
             });
             options.backend = chosen?;
             if let Some(program) = optional(program)? {
@@ -74,7 +79,7 @@ pub unsafe extern "C" fn libi_options_set_backend(
     }
 }
 
-/// Appends an argument that rsh or another shell is called with, before all others.
+/// Appends an argument that rsh, another shell, or a starter is called with, before all others.
 ///
 /// Returns LIBI_OK, or LIBI_ERR_STATE if the backend is neither. Since 0.1.
 #[unsafe(no_mangle)]
@@ -89,8 +94,9 @@ pub unsafe extern "C" fn libi_options_add_shell_arg(
             match &mut options.backend {
                 Some(Backend::Rsh(rsh)) => rsh.args.push(arg),
                 Some(Backend::Shell(shell)) => shell.args.push(arg),
+                Some(Backend::Starter(starter)) => starter.args.push(arg),
                 _ => {
-                    return Err(wrong("an argument", "rsh or another shell"));
+                    return Err(wrong("an argument", "rsh, another shell, or a starter"));
                 }
             }
             Ok(())

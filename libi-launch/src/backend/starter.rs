@@ -38,8 +38,10 @@ pub const HOST_ENV: &str = "LIBI_STARTED_ON";
 pub struct Starter {
     /// Path of the program, or a name that the launching process looks up in its `PATH`.
     pub program: OsBytes,
-    /// Arguments before the list of hosts.
+    /// Arguments that come first.
     pub args: Vec<OsBytes>,
+    /// Arguments right before the list of hosts, such as `-w`.
+    pub hosts_option: Vec<OsBytes>,
     /// The word that the program replaces by the name of each host, if it does.
     pub host_word: Option<OsBytes>,
     /// The most hosts of one start.
@@ -54,7 +56,22 @@ impl Starter {
     #[must_use]
     pub fn new(program: OsBytes) -> Self {
         let cost = Cost::new(Duration::from_millis(7), Duration::from_millis(170));
-        Self { program, args: Vec::new(), host_word: None, hosts_per_start: 1_000, cost }
+        Self {
+            program,
+            args: Vec::new(),
+            hosts_option: Vec::new(),
+            host_word: None,
+            hosts_per_start: 1_000,
+            cost,
+        }
+    }
+
+    /// The starter with this path or name, by default `clush`. A program named `clush` is called as
+    /// ClusterShell's, any other without arguments.
+    #[must_use]
+    pub fn of(program: Option<OsBytes>) -> Self {
+        let program = program.unwrap_or_else(|| OsBytes::try_from("clush").unwrap_or_default());
+        Self::called(&program).unwrap_or_else(|| Self::new(program))
     }
 
     /// ClusterShell's `clush`, by this path or name.
@@ -62,8 +79,8 @@ impl Starter {
     pub fn clush(program: OsBytes) -> Self {
         let word = |text: &str| OsBytes::try_from(text).ok();
         // With -S, the exit status tells whether a command has failed.
-        let args = ["-S", "-w"].into_iter().filter_map(word).collect();
-        Self { args, ..Self::new(program) }
+        let hosts_option = ["-S", "-w"].into_iter().filter_map(word).collect();
+        Self { hosts_option, ..Self::new(program) }
     }
 }
 
@@ -109,7 +126,7 @@ impl BulkMethod for Starter {
         if let Some(word) = &self.host_word {
             env.extend(env_var(HOST_ENV, &word.to_string()));
         }
-        let mut args = self.args.clone();
+        let mut args = [&self.args[..], &self.hosts_option].concat();
         args.push(operand("host", &names.join(","))?);
         args.push(quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args));
         Ok(SpawnSpec {
@@ -165,6 +182,13 @@ mod tests {
         assert_eq!(args[..3], ["-S", "-w", "n1,n2"]);
         assert!(args[3].contains("LIBI_STARTED_ON") && args[3].contains("%h"), "{}", args[3]);
         assert_eq!(spec.channel, Channel::Rendezvous);
+    }
+
+    #[test]
+    fn only_a_program_named_clush_has_the_arguments_of_clush() {
+        let of = |name: Option<&str>| Starter::of(name.map(|name| OsBytes::try_from(name).unwrap()));
+        assert_eq!((of(None).hosts_option.len(), of(Some("/opt/clush")).hosts_option.len()), (2, 2));
+        assert!(of(Some("./start-all")).hosts_option.is_empty());
     }
 
     #[test]

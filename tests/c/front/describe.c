@@ -186,6 +186,8 @@ static void options(void)
   DONE(libi_options_set_shell_port_option(how, "-p"));
   DONE(libi_options_add_shell_arg(how, "-v"));
   GIVES(LIBI_ERR_STATE, libi_options_set_shell_user_option(how, "-l"));
+  DONE(libi_options_set_backend(how, LIBI_BACKEND_STARTER, NULL));
+  DONE(libi_options_add_shell_arg(how, "-q"));
   DONE(libi_options_set_backend(how, LIBI_BACKEND_SHELL, "blaunch"));
   DONE(libi_options_add_shell_arg(how, "-z"));
   DONE(libi_options_set_shell_user_option(how, NULL));
