@@ -26,6 +26,8 @@ const TAIL: usize = 2_000;
 #[derive(Debug)]
 pub(super) struct StartTable {
     starts: BTreeMap<StartId, Start>,
+    /// The deadlines of starters that are ending. There are few, and starts of one process have none.
+    deadlines: BTreeSet<(Instant, StartId)>,
     last: StartId,
     /// The start of a host that is in progress, and since when.
     current: Option<(StartId, Instant)>,
@@ -71,7 +73,7 @@ pub(super) enum StarterStep {
 
 impl StartTable {
     pub(super) fn new() -> Self {
-        Self { starts: BTreeMap::new(), last: StartId(0), current: None }
+        Self { starts: BTreeMap::new(), deadlines: BTreeSet::new(), last: StartId(0), current: None }
     }
 
     /// The number of the next start.
@@ -148,6 +150,7 @@ impl StartTable {
             return StarterStep::Nothing;
         }
         (starter.state, starter.deadline) = (StarterState::Asked, deadline);
+        self.deadlines.insert((deadline, id));
         StarterStep::Ask
     }
 
@@ -170,7 +173,9 @@ impl StartTable {
     /// [`child_gone`](Self::child_gone).
     pub(super) fn starter_gone(&mut self, id: StartId) {
         let Some(start) = self.starts.get_mut(&id) else { return };
-        start.starter = None;
+        if let Some(starter) = start.starter.take() {
+            self.deadlines.remove(&(starter.deadline, id));
+        }
         if start.children.is_empty() {
             self.starts.remove(&id);
         }
@@ -183,14 +188,12 @@ impl StartTable {
 
     /// The next deadline of a starter.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let starters = self.starts.values().filter_map(|start| start.starter.as_ref());
-        starters.map(|starter| starter.deadline).filter(|at| *at < Instant::FAR_FUTURE).min()
+        self.deadlines.first().map(|&(at, _)| at)
     }
 
     /// The next starter whose deadline has passed, and what is to be done about it.
     pub(super) fn expire(&mut self, now: Instant, grace: Duration) -> Option<(StartId, StarterStep)> {
-        let is_late = |start: &Start| start.starter.as_ref().is_some_and(|starter| starter.deadline <= now);
-        let id = self.starts.iter().find(|(_, start)| is_late(start)).map(|(id, _)| *id)?;
+        let &(at, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
         let starter = self.starts.get_mut(&id)?.starter.as_mut()?;
         if starter.state == StarterState::Killed {
             // Its end was never reported.
@@ -198,6 +201,8 @@ impl StartTable {
             return Some((id, StarterStep::Nothing));
         }
         (starter.state, starter.deadline) = (StarterState::Killed, now + grace);
+        self.deadlines.remove(&(at, id));
+        self.deadlines.insert((now + grace, id));
         Some((id, StarterStep::Kill))
     }
 }
