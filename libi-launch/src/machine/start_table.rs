@@ -22,10 +22,12 @@ use libi_core::time::Instant;
 /// How much of the end of a starter's output is kept as evidence.
 const TAIL: usize = 2_000;
 
-/// The starts whose children, or whose starter, are not gone.
+/// Starts of one process until they are carried out, and bulk starts until their children and their
+/// starter are gone.
 #[derive(Debug)]
 pub(super) struct StartTable {
-    starts: BTreeMap<StartId, Start>,
+    single: BTreeMap<StartId, LinkId>,
+    bulk: BTreeMap<StartId, BulkStart>,
     /// The deadlines of starters that are ending. There are few, and starts of one process have none.
     deadlines: BTreeSet<(Instant, StartId)>,
     last: StartId,
@@ -34,7 +36,7 @@ pub(super) struct StartTable {
 }
 
 #[derive(Debug)]
-struct Start {
+struct BulkStart {
     children: BTreeSet<LinkId>,
     /// The children of a bulk start by the names of their hosts.
     names: BTreeMap<String, LinkId>,
@@ -73,7 +75,13 @@ pub(super) enum StarterStep {
 
 impl StartTable {
     pub(super) fn new() -> Self {
-        Self { starts: BTreeMap::new(), deadlines: BTreeSet::new(), last: StartId(0), current: None }
+        Self {
+            single: BTreeMap::new(),
+            bulk: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            last: StartId(0),
+            current: None,
+        }
     }
 
     /// The number of the next start.
@@ -84,8 +92,7 @@ impl StartTable {
 
     /// Adds a start of one process, which is its own starter.
     pub(super) fn add(&mut self, id: StartId, child: LinkId) {
-        let (names, awaited) = Default::default();
-        self.starts.insert(id, Start { children: BTreeSet::from([child]), names, awaited, starter: None });
+        self.single.insert(id, child);
     }
 
     /// Adds a bulk start of these children, by the names of their hosts.
@@ -93,7 +100,8 @@ impl StartTable {
         let children: BTreeSet<LinkId> = names.values().copied().collect();
         let deadline = Instant::FAR_FUTURE;
         let starter = Starter { state: StarterState::Running, deadline, tail: Vec::new() };
-        self.starts.insert(id, Start { awaited: children.clone(), children, names, starter: Some(starter) });
+        self.bulk
+            .insert(id, BulkStart { awaited: children.clone(), children, names, starter: Some(starter) });
     }
 
     /// A start of a host begins, which delays the next one.
@@ -108,27 +116,29 @@ impl StartTable {
 
     /// A start is over; returns since when it was in progress, if it was.
     pub(super) fn finish(&mut self, id: StartId) -> Option<Instant> {
+        self.single.remove(&id);
         self.current.take_if(|(current, _)| *current == id).map(|(_, since)| since)
     }
 
-    /// The children of a start that are not gone.
+    /// The children of a start that are not gone: of one process, until it is started.
     pub(super) fn children(&self, id: StartId) -> Vec<LinkId> {
-        self.starts.get(&id).into_iter().flat_map(|start| &start.children).copied().collect()
+        let many = self.bulk.get(&id).into_iter().flat_map(|start| &start.children);
+        self.single.get(&id).into_iter().chain(many).copied().collect()
     }
 
     /// The child of a bulk start on the host of this name.
     pub(super) fn child_named(&self, id: StartId, host: &str) -> Option<LinkId> {
-        self.starts.get(&id)?.names.get(host).copied()
+        self.bulk.get(&id)?.names.get(host).copied()
     }
 
     /// How many bulk starts have children whose links are awaited.
     pub(super) fn in_flight(&self) -> usize {
-        self.starts.values().filter(|start| !start.awaited.is_empty()).count()
+        self.bulk.values().filter(|start| !start.awaited.is_empty()).count()
     }
 
     /// The link of a child has arrived.
     pub(super) fn arrived(&mut self, id: StartId, child: LinkId) {
-        if let Some(start) = self.starts.get_mut(&id) {
+        if let Some(start) = self.bulk.get_mut(&id) {
             start.awaited.remove(&child);
         }
     }
@@ -136,14 +146,15 @@ impl StartTable {
     /// A child is gone. Returns what is to be done about its starter: it has the time until
     /// `deadline` to end.
     pub(super) fn child_gone(&mut self, id: StartId, child: LinkId, deadline: Instant) -> StarterStep {
-        let Some(start) = self.starts.get_mut(&id) else { return StarterStep::Nothing };
+        self.single.remove(&id);
+        let Some(start) = self.bulk.get_mut(&id) else { return StarterStep::Nothing };
         start.children.remove(&child);
         start.awaited.remove(&child);
         if !start.children.is_empty() {
             return StarterStep::Nothing;
         }
         let Some(starter) = &mut start.starter else {
-            self.starts.remove(&id);
+            self.bulk.remove(&id);
             return StarterStep::Nothing;
         };
         if starter.state != StarterState::Running {
@@ -156,7 +167,7 @@ impl StartTable {
 
     /// Keeps what a starter prints as evidence.
     pub(super) fn printed(&mut self, id: StartId, text: &[u8]) {
-        let starter = self.starts.get_mut(&id).and_then(|start| start.starter.as_mut());
+        let starter = self.bulk.get_mut(&id).and_then(|start| start.starter.as_mut());
         let Some(Starter { tail, .. }) = starter else { return };
         let text = &text[text.len().saturating_sub(TAIL)..];
         tail.drain(..(tail.len() + text.len()).saturating_sub(TAIL));
@@ -165,25 +176,25 @@ impl StartTable {
 
     /// The end of everything that a starter has printed.
     pub(super) fn tail(&self, id: StartId) -> Vec<u8> {
-        let starter = self.starts.get(&id).and_then(|start| start.starter.as_ref());
+        let starter = self.bulk.get(&id).and_then(|start| start.starter.as_ref());
         starter.map(|starter| starter.tail.clone()).unwrap_or_default()
     }
 
     /// A starter has ended, or was never started. Its children are to be given up with
     /// [`child_gone`](Self::child_gone).
     pub(super) fn starter_gone(&mut self, id: StartId) {
-        let Some(start) = self.starts.get_mut(&id) else { return };
+        let Some(start) = self.bulk.get_mut(&id) else { return };
         if let Some(starter) = start.starter.take() {
             self.deadlines.remove(&(starter.deadline, id));
         }
         if start.children.is_empty() {
-            self.starts.remove(&id);
+            self.bulk.remove(&id);
         }
     }
 
-    /// Whether every child and every starter is gone.
+    /// Whether all bulk starts are gone.
     pub(super) fn is_empty(&self) -> bool {
-        self.starts.is_empty()
+        self.bulk.is_empty()
     }
 
     /// The next deadline of a starter.
@@ -194,7 +205,7 @@ impl StartTable {
     /// The next starter whose deadline has passed, and what is to be done about it.
     pub(super) fn expire(&mut self, now: Instant, grace: Duration) -> Option<(StartId, StarterStep)> {
         let &(at, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
-        let starter = self.starts.get_mut(&id)?.starter.as_mut()?;
+        let starter = self.bulk.get_mut(&id)?.starter.as_mut()?;
         if starter.state == StarterState::Killed {
             // Its end was never reported.
             self.starter_gone(id);
@@ -264,13 +275,15 @@ mod tests {
     }
 
     #[test]
-    fn the_start_of_one_process_is_gone_with_it() {
+    fn the_start_of_one_process_is_over_once_it_is_carried_out() {
         let mut table = StartTable::new();
         let id = table.next_id();
         table.add(id, LinkId(1));
         table.begin(id, at(1));
         assert!(table.is_starting());
+        assert_eq!(table.children(id), [LinkId(1)]);
         assert_eq!((table.finish(StartId(9)), table.finish(id)), (None, Some(at(1))));
+        assert_eq!(table.children(id), []);
         assert_eq!((table.finish(id), table.is_starting()), (None, false));
         assert_eq!(table.child_gone(id, LinkId(1), at(2)), StarterStep::Nothing);
         assert!(table.is_empty());

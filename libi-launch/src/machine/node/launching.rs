@@ -166,9 +166,10 @@ impl Node {
 
     pub(super) fn not_started(&mut self, start: StartId, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
         let full = matches!(why, Cause::OutOfResources(_));
+        let children = self.starts.children(start);
         self.is_started(start, full, now);
         self.starts.starter_gone(start);
-        for link in self.starts.children(start) {
+        for link in children {
             if let Some(child) = self.children.get_mut(link) {
                 child.end(why.clone());
                 self.child_gone(link, now, out);
