@@ -64,7 +64,7 @@ const FOUND_WITH_SETTLE: [u64; 6] = [10_171, 15_114, 26_047, 61_717, 5_007_556, 
 /// evidence that a later, weaker one replaced.
 const FOUND_WITH_BULK_STARTS: [u64; 4] = [33, 35, 40, 351];
 /// The same, in small clusters; and a check that did not wait for the news of a death.
-const FOUND_WITH_FEW_HOSTS: [u64; 3] = [7_002_162, 7_002_322, 8_002_687];
+const FOUND_WITH_FEW_HOSTS: [u64; 4] = [7_002_162, 7_002_322, 8_002_687, 195_473_827_038];
 
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {

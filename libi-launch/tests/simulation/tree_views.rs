@@ -171,8 +171,9 @@ pub(crate) fn checks(scenario: &Scenario, world: &Cluster, now: Instant) -> Resu
     if let Some(wrong) = &world.trees.wrong {
         return Err(wrong.clone());
     }
-    // The end of a link may still be on its way.
-    let told = world.last_fault + scenario.latency + scenario.direct_latency + MINIMAL_LATENCY * 2;
+    // The end of a link may still be on its way, through all levels of the tree.
+    let levels = 2 + world.starts.iter().map(|start| start.depth).max().unwrap_or(0);
+    let told = world.last_fault + (scenario.latency + scenario.direct_latency + MINIMAL_LATENCY) * levels;
     for (id, process) in world.alive().filter(|(_, process)| process.told_up) {
         let Some(tree) = world.trees.known.get(&id) else {
             return Err(format!("is told that the session is up, but has no tree: {process:?}"));
