@@ -8,7 +8,8 @@
 //! - At most [`MAX_VERIFIED`] peers have sent a valid opening and not yet the proof. An opening can
 //!   be replayed by an observer, so they are limited as well, but unverified peers never displace
 //!   them.
-//! - Both limits are higher by the number of hosts of bulk starts, which may arrive at once.
+//! - Both limits are higher by the number of hosts that a bulk start has still to bring up, which may
+//!   arrive at once.
 //!
 //! On any error the peer sees the connection close and receives no byte. Nothing here blocks or
 //! delays other work.
@@ -46,8 +47,6 @@ pub(super) struct DirectListener {
     token: Token,
     keys: BTreeMap<KeyId, (Admission, LinkKey)>,
     peers: BTreeMap<u32, PendingPeer>,
-    /// How many hosts may arrive at the same time, in addition to the limits.
-    expected: usize,
     last: u32,
     /// When to accept again after a lack of descriptors. The waiting connection is not reported
     /// again.
@@ -97,16 +96,11 @@ impl DirectListener {
         let at = (id, LinkId::PARENT, FdRole::DirectListener);
         let token = targets.add(registry, listener.as_raw_fd(), Interest::READABLE, at)?;
         let (keys, peers) = Default::default();
-        Ok((Self { listener, token, keys, peers, expected: 0, last: 0, accept_retry_at: None }, addresses))
+        Ok((Self { listener, token, keys, peers, last: 0, accept_retry_at: None }, addresses))
     }
 
     pub(super) fn add_key(&mut self, admission: Admission, key: LinkKey) {
         self.keys.insert(key.id(), (admission, key));
-    }
-
-    /// So many more hosts are expected to arrive.
-    pub(super) fn expect(&mut self, hosts: usize) {
-        self.expected = self.expected.saturating_add(hosts);
     }
 
     pub(super) fn token(&self) -> Token {
@@ -127,12 +121,13 @@ impl DirectListener {
         self.peers.values().map(|peer| peer.until).chain(self.accept_retry_at).min()
     }
 
-    /// Accepts waiting connections, and adds those that are authenticated at once.
-    /// True if there may be more.
+    /// Accepts waiting connections, and adds those that are authenticated at once. `expected` counts
+    /// the hosts that a bulk start has still to bring up. True if there may be more.
     pub(super) fn accept(
         &mut self,
         now: Instant,
         (registry, targets, id): (&Registry, &mut Targets, NodeId),
+        expected: impl Fn() -> usize + Copy,
         authenticated: &mut Vec<(Admission, DirectStream)>,
     ) -> bool {
         for _ in 0..MAX_UNVERIFIED {
@@ -154,7 +149,8 @@ impl DirectListener {
             let _ = stream.set_nodelay(true);
             self.evict_oldest(
                 |state| matches!(state, Handshake::Opening(_)),
-                MAX_UNVERIFIED + self.expected,
+                MAX_UNVERIFIED,
+                expected,
                 registry,
                 targets,
             );
@@ -169,21 +165,25 @@ impl DirectListener {
             self.peers.insert(number, peer);
             // A valid opening has usually arrived already. Reading it at once protects the peer
             // from being evicted.
-            authenticated.extend(self.on_ready(number, registry, targets));
+            authenticated.extend(self.on_ready(number, expected, registry, targets));
         }
         true
     }
 
-    /// Closes the oldest peer in this state if there are `limit` of them.
+    /// Closes the oldest peer in this state if there are `limit` of them, and one more for each host
+    /// that is expected.
     fn evict_oldest(
         &mut self,
         which: impl Fn(&Handshake) -> bool,
         limit: usize,
+        expected: impl Fn() -> usize,
         registry: &Registry,
         targets: &mut Targets,
     ) {
         let matching = || self.peers.iter().filter(|(_, peer)| which(&peer.state));
-        if matching().count() >= limit
+        let count = matching().count();
+        if count >= limit
+            && count >= limit + expected()
             && let Some((&oldest, _)) = matching().min_by_key(|(_, peer)| peer.until)
         {
             self.drop_peer(oldest, registry, targets);
@@ -195,6 +195,7 @@ impl DirectListener {
     pub(super) fn on_ready(
         &mut self,
         number: u32,
+        expected: impl Fn() -> usize,
         registry: &Registry,
         targets: &mut Targets,
     ) -> Option<(Admission, DirectStream)> {
@@ -203,7 +204,7 @@ impl DirectListener {
             Ok(None) => {
                 if matches!(peer.state, Handshake::Proof(..)) {
                     let genuine = |state: &Handshake| matches!(state, Handshake::Proof(..));
-                    self.evict_oldest(genuine, MAX_VERIFIED + self.expected, registry, targets);
+                    self.evict_oldest(genuine, MAX_VERIFIED, expected, registry, targets);
                 }
                 self.peers.insert(number, peer);
                 None

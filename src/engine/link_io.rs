@@ -266,6 +266,11 @@ impl LinkIo {
         self.trailer.as_ref().is_some_and(|trailer| trailer.exit().is_some())
     }
 
+    /// Whether a bulk start has still to bring up the host of this link.
+    pub(super) fn awaits_arrival(&self) -> bool {
+        self.awaits_direct && !self.closed && self.process.is_none() && self.direct.is_none()
+    }
+
     /// Whether the direct connection may close before the link does: the exit trailer is still to
     /// arrive on the channel.
     pub(super) fn awaits_trailer(&self) -> bool {

@@ -38,15 +38,12 @@ fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Connects to the rendezvous, and claims to come from the host of these names. Blocks for at most `timeout`.
-pub(crate) fn arrive(
-    ticket: &StartTicket,
-    names: Vec<String>,
-    timeout: Duration,
-) -> Result<DirectStream, ArrivalError> {
+/// Connects to the rendezvous, and claims to come from the host of these names. Blocks for as long as
+/// the ticket allows.
+pub(crate) fn arrive(ticket: &StartTicket, names: Vec<String>) -> Result<DirectStream, ArrivalError> {
     let claim = Claim { names }.encode().map_err(io::Error::other)?;
     let began = Time::now();
-    let deadline = began + timeout;
+    let deadline = began + ticket.timeout;
     while let Some(mut link) = connect(ticket, deadline)? {
         match exchange(&mut link, &claim, deadline) {
             Ok(first) if is_refusal(&first) => return Err(ArrivalError::Refused),

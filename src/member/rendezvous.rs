@@ -16,8 +16,6 @@ use crate::engine::sys::replace;
 
 /// How long the ticket may take to arrive. The starter writes it at once.
 const TICKET_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a process tries to reach the rendezvous: thousands may arrive at the same time.
-const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects to the rendezvous. From now on standard input is empty, and standard output and error
 /// are pipes that libi reads.
@@ -25,11 +23,10 @@ pub(super) fn take_rendezvous() -> Result<LinkStreams, InitError> {
     open_closed()?;
     let ticket = read_ticket().map_err(|why| InitError::NotAdmitted(why.to_string()))?;
     replace(std::fs::File::open("/dev/null")?.as_fd(), 0)?;
-    let link =
-        arrive(&ticket, own_names(&ticket.host_variable), ARRIVAL_TIMEOUT).map_err(|error| match error {
-            ArrivalError::System(error) => InitError::System(error),
-            other => InitError::NotAdmitted(other.to_string()),
-        })?;
+    let link = arrive(&ticket, own_names(&ticket.host_variable)).map_err(|error| match error {
+        ArrivalError::System(error) => InitError::System(error),
+        other => InitError::NotAdmitted(other.to_string()),
+    })?;
     // Until now, what was printed went to the starter.
     let printed = vec![(Standard::Out, redirect(1)?), (Standard::Err, redirect(2)?)];
     Ok(LinkStreams { channel: ParentChannel::Arrived(Box::new(link)), printed })

@@ -2,24 +2,30 @@
 //! any order, late, twice, from another session, or not at all.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use libi::{Cause, Exit, HostReport, LaunchOptions, Policy, Rank, Rules, Starter, Stream};
 use libi_testkit::programs;
 
-use crate::scene::{Outcome, Scene, word};
+use crate::scene::{MARK, Outcome, Scene, What, members, word};
 
 const HOSTS: &str = "n[00-15]:2";
 const WORK: [&str; 4] = ["join", "out:out {rank}", "err:err {rank}", "finish:20000"];
 
 /// The options of a scene, with a starter that does this wrong.
 fn by_starter(scene: &Scene, faults: &[&str]) -> LaunchOptions {
-    let starter = Starter { args: faults.iter().map(|fault| word(fault)).collect(), ..starter() };
+    let starter = Starter { args: faults.iter().map(|fault| word(fault)).collect(), ..starter(scene) };
     scene.options().backend(starter).policy(Policy::AtLeast(1))
 }
 
-fn starter() -> Starter {
-    Starter::new(word(programs::starter()))
+/// The starter, which bears the mark of the scene, as everything does that it starts.
+fn starter(scene: &Scene) -> Starter {
+    let path = scene.lab.0.join("libi-test-starter");
+    let (mark, program) = (&scene.mark, programs::starter());
+    fs::write(&path, format!("#!/bin/sh\nexec env {MARK}={mark} {program} \"$@\"\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    Starter::new(word(path.to_str().unwrap()))
 }
 
 fn host<'a>(outcome: &'a Outcome, name: &str) -> &'a HostReport {
@@ -34,6 +40,14 @@ fn joined(outcome: &Outcome) -> usize {
 fn cause(outcome: &Outcome, name: &str) -> Cause {
     let failure = host(outcome, name).failure.as_ref();
     failure.unwrap_or_else(|| panic!("{name} has joined: {}", outcome.report)).cause.clone()
+}
+
+/// All hosts but this one have joined; its process says why it could not connect.
+fn assert_not_admitted(outcome: &Outcome, name: &str, others: usize, why: &str) {
+    assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
+    assert_eq!((joined(outcome), cause(outcome, name)), (others, Cause::Exited(Exit::Code(70))));
+    let failure = host(outcome, name).failure.as_ref().unwrap();
+    assert!(failure.tail.contains(why), "{}", failure.tail);
 }
 
 #[test]
@@ -118,11 +132,8 @@ fn a_process_with_the_ticket_of_another_session_does_not_join() {
     assert!(!fs::read(&path).unwrap().is_empty());
     let foreign = format!("ticket=n05:{}", path.display());
     let outcome = scene.play(HOSTS, &WORK, &by_starter(&scene, &[&foreign]));
-    assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
     // The front end of that session does not listen any more.
-    assert_eq!((joined(&outcome), cause(&outcome, "n05")), (15, Cause::Exited(Exit::Code(70))));
-    let failure = host(&outcome, "n05").failure.as_ref().unwrap();
-    assert!(failure.tail.contains("none has let this process in"), "{}", failure.tail);
+    assert_not_admitted(&outcome, "n05", 15, "none has let this process in");
 }
 
 #[test]
@@ -130,10 +141,7 @@ fn a_host_counts_by_its_name_with_or_without_its_domain() {
     let scene = Scene::new("");
     let options = by_starter(&scene, &["alias=n1:n1.cluster", "alias=n2:nowhere"]);
     let outcome = scene.play("n[0-3]", &WORK, &options);
-    assert!(outcome.report.is_up() && outcome.done, "{}", outcome.report);
-    assert_eq!((joined(&outcome), cause(&outcome, "n2")), (3, Cause::Exited(Exit::Code(70))));
-    let failure = host(&outcome, "n2").failure.as_ref().unwrap();
-    assert!(failure.tail.contains("does not await this process"), "{}", failure.tail);
+    assert_not_admitted(&outcome, "n2", 3, "does not await this process");
 }
 
 #[test]
@@ -146,6 +154,15 @@ fn a_program_that_ends_before_it_joins_is_named_with_its_status_and_its_words() 
         let is_own = failure.cause == Cause::Exited(Exit::Code(9)) && failure.tail.contains("out of luck");
         assert!(is_own || failure.cause.is_cut_short(), "{failure:?}");
     }
+}
+
+#[test]
+fn a_message_of_the_starter_itself_is_evidence_for_hosts_that_did_not_arrive() {
+    let scene = Scene::new("");
+    let outcome = scene.play("n[0-3]", &WORK, &by_starter(&scene, &["dies=Error: out of luck"]));
+    assert!(!outcome.report.is_up());
+    assert!(matches!(cause(&outcome, "n0"), Cause::StarterExited(Exit::Code(1))), "{}", outcome.report);
+    assert!(outcome.report.to_string().contains("Error: out of luck"), "{}", outcome.report);
 }
 
 #[test]
@@ -165,6 +182,8 @@ fn a_starter_that_ignores_sigterm_is_killed_with_everything_it_has_started() {
     let options = by_starter(&scene, &["stubborn", "missing=n1"]);
     let (session, report) = scene.launch(&front, "n[0-3]", &["join", "wait"], &options);
     assert!(report.is_up(), "{report}");
+    let marked = scene.processes();
+    assert!(marked.iter().filter(|process| process.what == What::Other).count() >= 4, "{marked:?}");
     drop(session);
     drop(front);
     scene.nothing_is_left();
@@ -180,9 +199,26 @@ fn a_starter_that_does_not_exist_is_the_verdict_of_every_host() {
 }
 
 #[test]
+fn members_have_the_variables_of_their_own_distribution_and_none_of_their_leaders() {
+    let scene = Scene::new("");
+    let front = libi::FrontEnd::new().unwrap();
+    let words = ["join", "env:LIBI_TEST_WORD", "env:LIBI_STARTED_ON", "finish:20000"];
+    let first = members("n0,n1", &words).env("LIBI_TEST_WORD", "first");
+    let distributions = [first, members("n0", &words)];
+    let sessions = front.start_all(&distributions, &by_starter(&scene, &[])).unwrap();
+    let report = sessions[0].wait_up(Duration::from_secs(30)).unwrap();
+    let mut outcome = Outcome::new(report);
+    outcome.follow(&front, Duration::from_secs(20));
+    let texts = [0, 1, 2].map(|rank| outcome.printed(rank, Stream::Out));
+    assert_eq!(texts, ["first\nn0\n", "first\nn1\n", "\n\n"]);
+    drop((sessions, front));
+    scene.nothing_is_left();
+}
+
+#[test]
 fn a_thousand_processes_come_up_by_starts_of_fifty_hosts() {
     let scene = Scene::new("");
-    let starter = Starter { hosts_per_start: 50, ..starter() };
+    let starter = Starter { hosts_per_start: 50, ..starter(&scene) };
     let options = scene.options().backend(starter).policy(Policy::All);
     let rules = Rules { hello_timeout: Duration::from_secs(20), ..options.rules };
     let options = options.rules(Rules { join_timeout: rules.hello_timeout, ..rules });

@@ -203,8 +203,8 @@ pub trait LaunchMethod: fmt::Display {
 pub enum StarterLine<'a> {
     /// The programs on these hosts have ended.
     Ended(HostList, Exit),
-    /// The program on this host has printed this.
-    Printed(&'a str, &'a str),
+    /// The program on this host has printed this, with the end of the line.
+    Printed(&'a str, &'a [u8]),
     /// Anything else.
     Other,
 }
@@ -225,8 +225,8 @@ pub trait BulkMethod {
     /// reached, or by the name that it reports.
     fn host_variable(&self) -> &str;
 
-    /// What a line that the starter prints says, and about which host.
-    fn read_line<'a>(&self, _line: &'a str) -> StarterLine<'a> {
+    /// What a line that the starter prints says, and about which host. The last line may have no end.
+    fn read_line<'a>(&self, _line: &'a [u8]) -> StarterLine<'a> {
         StarterLine::Other
     }
 

@@ -144,18 +144,23 @@ impl BulkMethod for Starter {
         HOST_ENV
     }
 
-    fn read_line<'a>(&self, line: &'a str) -> StarterLine<'a> {
-        let name = String::from_utf8_lossy(file_name(&self.program));
-        let Some((host, text)) = line.split_once(": ") else { return StarterLine::Other };
-        if host != name {
-            return StarterLine::Printed(host, text);
+    fn read_line<'a>(&self, line: &'a [u8]) -> StarterLine<'a> {
+        let label = line.windows(2).position(|pair| pair == b": ");
+        let Some((label, text)) = label.map(|at| (&line[..at], &line[at + 2..])) else {
+            return StarterLine::Other;
+        };
+        if label != file_name(&self.program) {
+            return str::from_utf8(label).map_or(StarterLine::Other, |host| StarterLine::Printed(host, text));
         }
         // `clush: n[1-3] (3): exited with exit code 1`
-        let ended = text.split_once(": exited with exit code ").and_then(|(hosts, code)| {
-            let hosts = hosts.split_once(" (").map_or(hosts, |(hosts, _)| hosts);
-            let hosts: HostList = hosts.parse().ok()?;
-            Some((hosts, code.trim().parse().ok()?))
-        });
+        let ended = str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.split_once(": exited with exit code "))
+            .and_then(|(hosts, code)| {
+                let hosts = hosts.split_once(" (").map_or(hosts, |(hosts, _)| hosts);
+                let hosts: HostList = hosts.parse().ok()?;
+                Some((hosts, code.trim().parse().ok()?))
+            });
         ended.map_or(StarterLine::Other, |(hosts, code)| StarterLine::Ended(hosts, Exit::Code(code)))
     }
 
@@ -207,14 +212,15 @@ mod tests {
     fn lines_tell_which_host_has_printed_or_ended() {
         let ended = |hosts: &str, code| StarterLine::Ended(hosts.parse().unwrap(), Exit::Code(code));
         for (line, expected) in [
-            ("n1: hello: world", StarterLine::Printed("n1", "hello: world")),
-            ("clush: n1: exited with exit code 3", ended("n1", 3)),
+            ("n1: hello: world\n", StarterLine::Printed("n1", b"hello: world\n")),
+            ("clush: n1: exited with exit code 3\n", ended("n1", 3)),
             ("clush: n[1-3] (3): exited with exit code 127", ended("n[1-3]", 127)),
             ("clush: n1: exited with exit code many", StarterLine::Other),
             ("Warning", StarterLine::Other),
         ] {
-            assert_eq!(clush().read_line(line), expected, "{line}");
+            assert_eq!(clush().read_line(line.as_bytes()), expected, "{line}");
         }
+        assert_eq!(clush().read_line(b"n1: \xff"), StarterLine::Printed("n1", b"\xff"));
         assert_eq!(clush().unnamed_exit(Exit::Code(0)), Some(Exit::Code(0)));
         assert_eq!(clush().unnamed_exit(Exit::Code(3)), None);
     }

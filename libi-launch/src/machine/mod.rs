@@ -75,7 +75,8 @@
 //! | `Started` | start table | the cost of a start is measured; the next one may begin |
 //! | `NotStarted`, `OutOfResources` | start table, child | the hosts of the start have failed |
 //! | `StarterPrinted` | start table | kept as evidence for hosts that have not arrived |
-//! | `HostPrinted`, `HostEnded` | child | evidence, until the host has arrived |
+//! | `HostPrinted` | child, output relay | as `Printed`; of no host of the start: `StarterPrinted` |
+//! | `HostEnded` | child | it ends, if it has not arrived; else the exit counts at its end |
 //! | `StarterExited` | start table | hosts that have not arrived fail |
 //! | `Arrived` | start table, child | `Admit`, if a child of the start awaits it; else `Refuse` |
 //! | `Received`, parent | parent link | see the messages below |

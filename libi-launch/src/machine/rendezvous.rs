@@ -18,6 +18,7 @@
 //!   such start, is [refused](refusal), and ends.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use libi_core::ids::{HostIndex, SessionId, StartId};
 use libi_core::join::SessionKey;
@@ -44,6 +45,8 @@ pub struct StartTicket {
     pub start: StartId,
     /// The addresses of the rendezvous.
     pub addresses: Vec<SocketAddr>,
+    /// How long a process may try to connect: the node awaits it no longer.
+    pub timeout: Duration,
     /// How the connection is protected.
     pub security: LinkSecurity,
     /// The secret of this start.
@@ -187,6 +190,7 @@ mod tests {
             session: SessionKey(7),
             start: StartId(3),
             addresses: vec!["127.0.0.1:4000".parse().unwrap()],
+            timeout: Duration::from_secs(30),
             security: LinkSecurity::Encrypted,
             secret: CarriedSecret(Secret::new(Entropy::new(&mut [5; 32]))),
             host_variable: "NODE".to_owned(),

@@ -43,6 +43,8 @@ struct BulkStart {
     /// The children whose links are awaited at the rendezvous.
     awaited: BTreeSet<LinkId>,
     starter: Option<Starter>,
+    /// The end of everything that the starter has printed. It outlives the starter.
+    tail: Vec<u8>,
 }
 
 /// The process that carries out a bulk start.
@@ -51,8 +53,6 @@ struct Starter {
     state: StarterState,
     /// When the next step is taken; in the far future while it runs.
     deadline: Instant,
-    /// The end of everything that it has printed.
-    tail: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +99,17 @@ impl StartTable {
     pub(super) fn add_bulk(&mut self, id: StartId, names: BTreeMap<String, LinkId>) {
         let children: BTreeSet<LinkId> = names.values().copied().collect();
         let deadline = Instant::FAR_FUTURE;
-        let starter = Starter { state: StarterState::Running, deadline, tail: Vec::new() };
-        self.bulk
-            .insert(id, BulkStart { awaited: children.clone(), children, names, starter: Some(starter) });
+        let starter = Starter { state: StarterState::Running, deadline };
+        self.bulk.insert(
+            id,
+            BulkStart {
+                awaited: children.clone(),
+                children,
+                names,
+                starter: Some(starter),
+                tail: Vec::new(),
+            },
+        );
     }
 
     /// A start of a host begins, which delays the next one.
@@ -167,8 +175,7 @@ impl StartTable {
 
     /// Keeps what a starter prints as evidence.
     pub(super) fn printed(&mut self, id: StartId, text: &[u8]) {
-        let starter = self.bulk.get_mut(&id).and_then(|start| start.starter.as_mut());
-        let Some(Starter { tail, .. }) = starter else { return };
+        let Some(BulkStart { tail, .. }) = self.bulk.get_mut(&id) else { return };
         let text = &text[text.len().saturating_sub(TAIL)..];
         tail.drain(..(tail.len() + text.len()).saturating_sub(TAIL));
         tail.extend_from_slice(text);
@@ -176,8 +183,7 @@ impl StartTable {
 
     /// The end of everything that a starter has printed.
     pub(super) fn tail(&self, id: StartId) -> Vec<u8> {
-        let starter = self.bulk.get(&id).and_then(|start| start.starter.as_ref());
-        starter.map(|starter| starter.tail.clone()).unwrap_or_default()
+        self.bulk.get(&id).map(|start| start.tail.clone()).unwrap_or_default()
     }
 
     /// A starter has ended, or was never started. Its children are to be given up with
@@ -297,5 +303,7 @@ mod tests {
         let tail = table.tail(id);
         assert_eq!(tail.len(), TAIL);
         assert!(tail.ends_with(b"aathe end"));
+        table.starter_gone(id);
+        assert_eq!(table.tail(id), tail, "hosts that have not arrived are told of it");
     }
 }

@@ -80,66 +80,42 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
 }
 
 /// The seeds of the run, divided into tests that run at the same time.
-mod every_launch_ends_with_a_true_verdict_and_leaves_no_process {
-    use super::*;
+macro_rules! in_parts {
+    ($($test:ident: $scenario:path;)*) => {
+        $(mod $test {
+            use super::*;
 
-    fn check_part(part: u64) {
-        check_all(seeds_of_part(part).map(Scenario::with_settle).map(Scenario::mostly_small), |scenario| {
-            run(scenario).map(drop)
-        });
-    }
+            fn check_part(part: u64) {
+                let scenarios = seeds_of_part(part).map($scenario).map(Scenario::mostly_small);
+                check_all(scenarios, |scenario| run(scenario).map(drop));
+            }
 
-    #[test]
-    fn part_0() {
-        check_part(0);
-    }
+            #[test]
+            fn part_0() {
+                check_part(0);
+            }
 
-    #[test]
-    fn part_1() {
-        check_part(1);
-    }
+            #[test]
+            fn part_1() {
+                check_part(1);
+            }
 
-    #[test]
-    fn part_2() {
-        check_part(2);
-    }
+            #[test]
+            fn part_2() {
+                check_part(2);
+            }
 
-    #[test]
-    fn part_3() {
-        check_part(3);
-    }
+            #[test]
+            fn part_3() {
+                check_part(3);
+            }
+        })*
+    };
 }
 
-/// The seeds of the run with bulk starts.
-mod every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process {
-    use super::*;
-
-    fn check_part(part: u64) {
-        check_all(
-            seeds_of_part(part).map(Scenario::with_bulk_starts).map(Scenario::mostly_small),
-            |scenario| run(scenario).map(drop),
-        );
-    }
-
-    #[test]
-    fn part_0() {
-        check_part(0);
-    }
-
-    #[test]
-    fn part_1() {
-        check_part(1);
-    }
-
-    #[test]
-    fn part_2() {
-        check_part(2);
-    }
-
-    #[test]
-    fn part_3() {
-        check_part(3);
-    }
+in_parts! {
+    every_launch_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_settle;
+    every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_bulk_starts;
 }
 
 /// Runs a scenario and checks its invariants.

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use libi_core::time::Instant;
 use libi_launch::backend::{LaunchMethod, StarterLine};
 use libi_launch::machine::{
-    ArrivalId, Claim, Event, Found, HeadReader, HostSpec, LinkId, Program, StartId, StartTicket,
+    ArrivalId, Claim, Event, Found, HeadReader, LinkId, StartId, StartRequest, StartTicket,
     Stream as StdStream, refusal,
 };
 use libi_launch::process::Signal;
 use mio::{Registry, Token};
 
 use super::reading::exit_of;
-use super::starting::{StartFailure, spawn};
+use super::starting::{StartFailure, spawn, spawn_spec};
 use super::{READ_LIMIT, SessionIo};
 use crate::engine::Turn;
 use crate::engine::direct_listener::TIMEOUT;
@@ -43,15 +43,12 @@ impl SessionIo {
     pub(super) fn start_hosts(
         &mut self,
         start: StartId,
-        (hosts, program): (&[(LinkId, HostSpec)], &Program),
+        request: &StartRequest,
         ticket: &StartTicket,
         turn: &mut Turn<'_>,
     ) -> Result<(), StartFailure> {
-        let hosts: Vec<_> = hosts.iter().map(|(_, spec)| spec).collect();
-        let bulk = self.node.backend().bulk();
-        let spec = bulk.map(|bulk| bulk.bulk_spec(&hosts, program));
-        let spec = spec.ok_or_else(|| StartFailure::by_system("no bulk back-end", None))?;
-        let spec = spec.map_err(|failure| StartFailure::by_system(failure, None))?;
+        self.reserve_fds(request)?;
+        let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         let ticket = ticket.encode().map_err(|failure| StartFailure::by_system(failure, None))?;
         let started = spawn(spec, &self.environment, self.lasting_thread, self.links.len())?;
         let place = (turn.registry, &mut *turn.targets, turn.id);
@@ -120,9 +117,8 @@ impl SessionIo {
 
     /// Passes on a line that a starter has printed, as what its back-end takes it for.
     fn tell_line(&mut self, start: StartId, stream: StdStream, line: Vec<u8>, turn: &mut Turn<'_>) {
-        let text = String::from_utf8_lossy(&line);
         let bulk = self.node.backend().bulk();
-        match bulk.map_or(StarterLine::Other, |bulk| bulk.read_line(text.trim_end_matches('\n'))) {
+        match bulk.map_or(StarterLine::Other, |bulk| bulk.read_line(&line)) {
             StarterLine::Ended(hosts, exit) => {
                 let names: Vec<_> = hosts.iter().map(|host| host.name.to_string()).collect();
                 self.tell(Event::StarterPrinted(start, line), turn);
@@ -130,9 +126,8 @@ impl SessionIo {
                     self.tell(Event::HostEnded(start, name, exit), turn);
                 }
             }
-            StarterLine::Printed(host, _) => {
-                let host = host.to_owned();
-                let text = line.get(host.len() + 2..).unwrap_or_default().to_vec();
+            StarterLine::Printed(host, text) => {
+                let (host, text) = (host.to_owned(), text.to_vec());
                 self.tell(Event::HostPrinted(start, host, stream, text), turn);
             }
             StarterLine::Other => self.tell(Event::StarterPrinted(start, line), turn),

@@ -70,7 +70,9 @@ impl SessionIo {
 
     pub(super) fn on_peer_ready(&mut self, number: u32, turn: &mut Turn<'_>) {
         let Some(listener) = &mut self.listener else { return };
-        if let Some((admission, sealed)) = listener.on_ready(number, turn.registry, turn.targets) {
+        let links = &self.links;
+        let expected = || links.values().filter(|link_io| link_io.awaits_arrival()).count();
+        if let Some((admission, sealed)) = listener.on_ready(number, expected, turn.registry, turn.targets) {
             self.add_authenticated(admission, sealed, turn);
         }
     }
@@ -90,7 +92,10 @@ impl SessionIo {
     pub(super) fn accept_peers(&mut self, turn: &mut Turn<'_>) -> bool {
         let mut authenticated = Vec::new();
         let Some(listener) = &mut self.listener else { return false };
-        let more = listener.accept(turn.now, (turn.registry, turn.targets, turn.id), &mut authenticated);
+        let links = &self.links;
+        let expected = || links.values().filter(|link_io| link_io.awaits_arrival()).count();
+        let place = (turn.registry, &mut *turn.targets, turn.id);
+        let more = listener.accept(turn.now, place, expected, &mut authenticated);
         for (admission, sealed) in authenticated {
             self.add_authenticated(admission, sealed, turn);
         }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::{HostList, HostRef};
-use libi_launch::backend::{Channel, LINK_ENV, LINK_FD, LaunchMethod, Local, SpawnSpec};
+use libi_launch::backend::{Channel, HOST_ENV, LINK_ENV, LINK_FD, LaunchMethod, Local, SpawnSpec};
 use libi_launch::exit_trailer::{ExitTrailer, TrailerTag};
 use libi_launch::machine::{
     Event, HostSpec, LinkId, Node, Program, StartId, StartRequest, Stream as StdStream,
@@ -76,9 +76,7 @@ impl SessionIo {
             StartRequest::Host(link, ..) | StartRequest::Member(link, ..) => {
                 self.start_one(*link, request, turn)
             }
-            StartRequest::Hosts(hosts, program, ticket) => {
-                self.start_hosts(start, (hosts, program), ticket, turn)
-            }
+            StartRequest::Hosts(.., ticket) => self.start_hosts(start, request, ticket, turn),
         };
         turn.refresh();
         match started {
@@ -101,7 +99,7 @@ impl SessionIo {
         request: &StartRequest,
         turn: &mut Turn<'_>,
     ) -> Result<(), StartFailure> {
-        self.reserve_fds(link, request)?;
+        self.reserve_fds(request)?;
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         let started = spawn(spec, &self.environment, self.lasting_thread, self.links.len())?;
         self.register_started(link, started, turn).map_err(|error| {
@@ -109,11 +107,14 @@ impl SessionIo {
         })
     }
 
-    /// Checks that descriptors are left for the direct connections of this host and of those that
+    /// Checks that descriptors are left for the direct connections of these hosts and of those that
     /// were started before.
-    fn reserve_fds(&mut self, link: LinkId, request: &StartRequest) -> Result<(), StartFailure> {
-        if let Some(link_io) = self.links.get_mut(&link) {
-            link_io.awaits_direct = matches!(request, StartRequest::Host(..));
+    pub(super) fn reserve_fds(&mut self, request: &StartRequest) -> Result<(), StartFailure> {
+        let is_host = !matches!(request, StartRequest::Member(..));
+        for link in request.links() {
+            if let Some(link_io) = self.links.get_mut(&link) {
+                link_io.awaits_direct = is_host;
+            }
         }
         let awaits_direct = |link_io: &&LinkIo| link_io.awaits_direct && !link_io.closed;
         let links = self.links.values().filter(|_| self.listener.is_some());
@@ -143,26 +144,26 @@ impl SessionIo {
 }
 
 /// Describes the process of a start.
-fn spawn_spec(
+pub(super) fn spawn_spec(
     node: &Node,
     request: &StartRequest,
     environment: &Environment,
     here: &HostList,
 ) -> Result<SpawnSpec, StartFailure> {
-    let mut spec = match request {
-        StartRequest::Host(_, task, program) => {
-            let program = Program { env: with_names(&program.env, node), ..program.clone() };
-            if is_listed(here, task) {
-                Local::start(&program)
-            } else {
-                node.backend()
-                    .spawn_spec(task, &program)
-                    .map_err(|failure| StartFailure::by_system(failure, None))?
-            }
+    let of_leader = |program: &Program| Program { env: with_names(&program.env, node), ..program.clone() };
+    let spec = match request {
+        StartRequest::Host(_, task, program) if is_listed(here, task) => {
+            Ok(Local::start(&of_leader(program)))
         }
-        StartRequest::Member(_, _, program) => Local::start(program),
-        StartRequest::Hosts(..) => return Err(StartFailure::by_system("more than one host", None)),
+        StartRequest::Host(_, task, program) => node.backend().spawn_spec(task, &of_leader(program)),
+        StartRequest::Member(_, _, program) => Ok(Local::start(program)),
+        StartRequest::Hosts(hosts, program, _) => {
+            let hosts: Vec<_> = hosts.iter().map(|(_, spec)| spec).collect();
+            let bulk = node.backend().bulk().ok_or_else(|| StartFailure::by_system("no starter", None))?;
+            bulk.bulk_spec(&hosts, &of_leader(program))
+        }
     };
+    let mut spec = spec.map_err(|failure| StartFailure::by_system(failure, None))?;
     if spec.channel == Channel::Socket {
         let before = replaced_variables(&spec.env, environment);
         spec.env.extend(before);
@@ -286,7 +287,7 @@ pub(crate) fn inherited() -> Environment {
     let all = Environment::inherited();
     let meant = |variable: &&EnvVar| {
         let name = variable.name().as_bytes();
-        ![LINK_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV].map(str::as_bytes).contains(&name)
+        ![LINK_ENV, HOST_ENV, DEATH_SIGNAL_ENV, OWN_NAMES_ENV].map(str::as_bytes).contains(&name)
             && !name.starts_with(REPLACED_PREFIX.as_bytes())
     };
     all.variables().iter().filter(meant).cloned().collect()

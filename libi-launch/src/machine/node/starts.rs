@@ -112,6 +112,7 @@ impl Node {
             session: self.session,
             start,
             addresses: addresses.to_vec(),
+            timeout: self.options.rules.hello_timeout,
             security: self.options.link_security,
             secret: secret.of_start(start),
             host_variable: self.options.launch_method().bulk()?.host_variable().to_owned(),
@@ -179,8 +180,10 @@ impl Node {
     }
 
     pub(super) fn host_printed(&mut self, start: StartId, host: &str, stream: Stream, text: Vec<u8>) {
-        if let Some(link) = self.child_named(start, host, |_| true) {
-            self.printed(link, stream, text);
+        match self.child_named(start, host, |_| true) {
+            Some(link) => self.printed(link, stream, text),
+            // A message of the starter itself may look like that: `Error: no such file`.
+            None => self.starts.printed(start, &[host.as_bytes(), b": ", &text].concat()),
         }
     }
 

@@ -10,6 +10,7 @@
 //! keep=PATH         writes its input, the ticket, to a file
 //! ticket=HOST:PATH  gives the command of this host that file instead
 //! exits=MS          ends by itself after this time, with status 1, and leaves its commands
+//! dies=TEXT         prints TEXT and ends with status 1, without starting anything
 //! stubborn          ignores SIGTERM
 //! silent            does not report how commands have ended
 //! ```
@@ -85,6 +86,10 @@ fn faults(words: &[String]) -> Faults {
             "keep" => faults.keep = Some(value.to_owned()),
             "ticket" => faults.tickets.push(pair(value)),
             "exits" => faults.exits = Some(millis(value)),
+            "dies" => {
+                eprintln!("{value}");
+                std::process::exit(1);
+            }
             "stubborn" => ignore_sigterm(),
             "silent" => faults.silent = true,
             _ => panic!("{word} is no fault"),
