@@ -6,14 +6,13 @@ use std::os::fd::OwnedFd;
 
 use libi_comm::Group;
 use libi_core::hosts::HostList;
-use libi_core::machine::Machine;
 use libi_core::time::Instant;
-use libi_launch::machine::{Effect, Event, LinkId, Node, StartId, StartRequest, Stream as StdStream};
+use libi_launch::machine::{Event, LinkId, Node, StartId, StartRequest, Stream as StdStream};
 use libi_launch::process::{Child, Environment, Signal};
 use mio::Registry;
 
 use super::direct_connector::DirectConnector;
-use super::direct_listener::{Admission, DirectListener};
+use super::direct_listener::DirectListener;
 use super::fd_budget::FdBudget;
 use super::link_io::LinkIo;
 use super::memory::MemfdMemory;
@@ -28,6 +27,7 @@ pub(crate) use starting::{inherited, inherited_by_members};
 
 mod bulk;
 mod direct_links;
+mod effects;
 mod group_io;
 mod input;
 mod reading;
@@ -166,98 +166,6 @@ impl SessionIo {
     ) -> io::Result<()> {
         let link_io = self.links.entry(LinkId::PARENT).or_default();
         link_io.set_printed(pipe, stream, turn.registry, turn.targets, (turn.id, LinkId::PARENT))
-    }
-
-    /// Passes an event to the node and carries out its effects.
-    pub(super) fn tell(&mut self, event: Event, turn: &mut Turn<'_>) {
-        let mut events = VecDeque::from([event]);
-        let mut effects = Vec::new();
-        while let Some(event) = events.pop_front() {
-            self.node.on(event, turn.now, &mut effects);
-            for effect in effects.drain(..) {
-                self.apply(effect, &mut events, turn);
-            }
-        }
-    }
-
-    fn apply(&mut self, effect: Effect, events: &mut VecDeque<Event>, turn: &mut Turn<'_>) {
-        match effect {
-            Effect::Start(start, request) => {
-                for link in request.links() {
-                    self.links.insert(link, LinkIo::default());
-                }
-                if let (StartRequest::Hosts(.., ticket), Some(listener)) = (&request, &mut self.listener) {
-                    listener.add_key(Admission::Start(start), ticket.key());
-                }
-                self.pending_starts.push_back((start, request));
-            }
-            Effect::EndStarter(start, signal) => self.end_starter(start, signal, events),
-            Effect::Admit(arrival, link) => self.admit(arrival, link, events, turn),
-            Effect::Refuse(arrival) => self.refuse(arrival, turn),
-            Effect::Send(link, bytes) => {
-                if let Some(link_io) = self.links.get_mut(&link) {
-                    link_io.queue(&bytes);
-                    self.unsent.insert(link);
-                }
-                let mut bytes = bytes;
-                zeroize::Zeroize::zeroize(&mut bytes);
-            }
-            Effect::Trust(link) => {
-                if let Some(link_io) = self.links.get_mut(&link) {
-                    link_io.reader.trust();
-                }
-            }
-            Effect::Close(link) => {
-                if let Some(listener) = &mut self.listener {
-                    listener.remove_key(link);
-                }
-                if let Some(link_io) = self.links.get_mut(&link) {
-                    link_io.close(turn.registry, turn.targets);
-                    self.unsent.remove(&link);
-                }
-                self.remove_if_gone(link, turn);
-            }
-            Effect::Kill(link) => self.kill(link, events),
-            Effect::DetachChild(link) => {
-                if let Some(link_io) = self.links.get_mut(&link) {
-                    link_io.released = true;
-                    if let Some(process) = &mut link_io.process {
-                        process.inner.release();
-                    }
-                }
-            }
-            Effect::TakeInput => self.take_input(turn),
-            Effect::Input(bytes) => {
-                if let Some(input) = &mut self.input {
-                    input.queue(&bytes);
-                }
-                self.feed_input(events, turn);
-            }
-            Effect::Listen { .. }
-            | Effect::AcceptDirect(..)
-            | Effect::RejectDirect(_)
-            | Effect::ConnectDirect(..)
-            | Effect::SendDirect(_)
-            | Effect::ReceiveDirect(_) => self.on_direct_effect(effect, events, turn),
-            Effect::SessionUp(tree) => self.session_up(tree, turn),
-            Effect::Cut(link) => self.cut(link, turn),
-            Effect::WakeAt(at) => self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at))),
-            Effect::Notify(notice) => turn.sink.notice(turn.id, notice, &self.node, turn.now),
-        }
-    }
-
-    fn kill(&mut self, link: LinkId, events: &mut VecDeque<Event>) {
-        let waits = |(_, request): &(StartId, StartRequest)| request.links().any(|of| of == link);
-        if let Some(place) = self.pending_starts.iter().position(waits)
-            && let Some((start, _)) = self.pending_starts.remove(place)
-        {
-            self.links.remove(&link);
-            events.push_back(Event::NotStarted(start, "cancelled before it was started".to_owned()));
-        } else if let Some(process) = self.links.get_mut(&link).and_then(|link_io| link_io.process.as_mut()) {
-            // Errors are ignored: an ended process needs no signal, and there is no other means to
-            // end one.
-            let _ = process.inner.signal_group(Signal::KILL);
-        }
     }
 
     /// Whether there is work that no descriptor and no deadline will report.

@@ -6,6 +6,7 @@
 
 mod actions;
 mod blocked_launchers;
+mod bulk_starts;
 mod checks;
 mod consequences;
 mod denied_logins;

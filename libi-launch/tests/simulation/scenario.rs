@@ -1,5 +1,7 @@
 //! Scenarios: the number of hosts, costs, faults. Everything follows from the seed.
 
+mod fate;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -15,82 +17,16 @@ use libi_core::secure::{Entropy, Secret};
 use libi_core::sim::MachineId as Id;
 use libi_core::sim::rng::Rng;
 use libi_launch::backend::Starter;
-use libi_launch::failure::{Cause, Exit, Failure};
 use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkId, LinkPolicy, Policy, Program, Rules};
 use libi_launch::options::LaunchOptions;
 
+pub(crate) use self::fate::Fate;
 use crate::actions::Action;
 use crate::blocked_launchers::BlockedLaunchers;
 use crate::world::BulkTrouble;
 
-/// The most hosts of a small cluster.
-const FEW: u32 = 40;
 /// How long actions happen after the session is up.
 pub(crate) const UP_TIME: Duration = Duration::from_secs(6);
-
-/// The fate of a started program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It joins, perhaps after a banner, and with a link that breaks after this many bytes.
-    Joins { banner: bool, cut: Option<usize> },
-    /// The operating system refuses to start it.
-    NotStarted,
-    /// Its launcher has no resources for it.
-    OutOfResources,
-    /// The connection of the remote shell is refused.
-    Refused,
-    /// The login is denied.
-    Denied,
-    /// The program does not exist on the host.
-    NotFound,
-    /// It ends without joining.
-    ExitsEarly,
-    /// A signal ends it before it joins.
-    Crashes,
-    /// It hangs without a sign of life.
-    Hangs,
-    /// It prints a banner and hangs.
-    HangsWithBanner,
-    /// It sends a preamble and then noise.
-    Garbage,
-    /// It echoes what it is sent.
-    Echoes,
-    /// It answers a foreign ticket.
-    Stale,
-    /// It closes its link, and does not end by itself.
-    ClosesOnly,
-    /// It ends, but a process that it has started keeps its link open.
-    ExitsOpen,
-}
-
-impl Fate {
-    /// Whether this fate of the last attempt explains a host's failure.
-    pub(crate) fn explains(self, failure: &Failure) -> bool {
-        let cause = &failure.cause;
-        match self {
-            Self::NotStarted => matches!(cause, Cause::NotStarted(_)),
-            Self::OutOfResources => matches!(cause, Cause::OutOfResources(_)),
-            Self::Refused => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("refused"),
-            Self::Denied => *cause == Cause::Exited(Exit::Code(255)) && failure.tail.contains("denied"),
-            Self::NotFound => *cause == Cause::Exited(Exit::Code(127)) && failure.tail.contains("not found"),
-            Self::ExitsEarly => *cause == Cause::Exited(Exit::Code(0)) && failure.tail.contains("usage"),
-            Self::Crashes => *cause == Cause::Exited(Exit::Signal(11)),
-            Self::Hangs => *cause == Cause::TimedOut && failure.tail.is_empty(),
-            Self::HangsWithBanner => *cause == Cause::TimedOut && failure.tail.contains("Welcome"),
-            Self::Garbage | Self::Echoes => matches!(cause, Cause::Protocol(_)),
-            Self::Stale => *cause == Cause::WrongTicket,
-            Self::ClosesOnly => *cause == Cause::Closed,
-            Self::ExitsOpen => *cause == Cause::Exited(Exit::Code(3)),
-            // A member of the host, or the link, has failed.
-            Self::Joins { .. } => true,
-        }
-    }
-
-    /// Whether the program joins, if only until its link breaks.
-    pub(crate) fn joins(self) -> bool {
-        matches!(self, Self::Joins { .. })
-    }
-}
 
 /// Trouble with certain hosts, in every attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,26 +170,6 @@ impl Scenario {
         }
     }
 
-    /// The scenario of a seed with bulk starts. Drawn from a separate stream.
-    pub(crate) fn with_bulk_starts(seed: u64) -> Self {
-        let mut scenario = Self::with_settle(seed);
-        let mut rng = Rng::new(seed).fork(20);
-        scenario.strategy = Strategy::Late;
-        (scenario.blocked_launchers, scenario.capacity) = (None, None);
-        (scenario.links, scenario.severs) = (LinkPolicy::Channel, Vec::new());
-        let mut fraction = |of: [f64; 4]| of[rng.below(4) as usize];
-        scenario.bulk = Some(BulkTrouble {
-            not_started: fraction([0.0, 0.0, 0.0, 0.2]),
-            exits: fraction([0.0, 0.0, 0.1, 1.0]),
-            twice: fraction([0.0, 0.1, 0.5, 1.0]),
-            late: fraction([0.0, 0.5, 0.5, 1.0]),
-            stubborn: fraction([0.0, 0.0, 0.3, 1.0]),
-            strangers: fraction([0.0, 0.0, 1.0, 20.0]) as u64,
-        });
-        scenario.hosts_per_start = [1, 3, 50, 1_000][rng.below(4) as usize];
-        scenario
-    }
-
     /// The scenario of a seed with policies. Drawn from a separate stream.
     pub(crate) fn with_policies(seed: u64) -> Self {
         let mut scenario = Self::new(seed);
@@ -323,26 +239,6 @@ impl Scenario {
         }
         scenario.reads = [Some(0), Some(1), Some(20), None][rng.below(4) as usize].map(millis);
         scenario
-    }
-
-    /// The same for nine seeds of ten, with at most [`FEW`] hosts: most of what can go wrong does so
-    /// there as well, in a hundredth of the time.
-    pub(crate) fn mostly_small(mut self) -> Self {
-        if self.seed.is_multiple_of(10) || self.hosts <= FEW {
-            return self;
-        }
-        let half =
-            self.policy == Policy::AtLeast(self.hosts.div_ceil(2)) && self.policy != Policy::AtLeast(1);
-        self.hosts = 1 + (self.hosts + self.seed as u32) % FEW;
-        if half {
-            self.policy = Policy::AtLeast(self.hosts.div_ceil(2));
-        }
-        self
-    }
-
-    /// Whether bulk starts may fail as a whole.
-    pub(crate) fn starters_fail(&self) -> bool {
-        self.bulk.is_some_and(|bulk| self.no_listeners || bulk.not_started > 0.0 || bulk.exits > 0.0)
     }
 
     /// Whether a live process may be taken for silent.

@@ -7,6 +7,7 @@
 
 mod bulk;
 mod programs;
+mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,9 +21,10 @@ use libi_core::time::Instant;
 use libi_launch::failure::Exit;
 use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Notice, StartRequest};
 
+use self::bulk::BulkStarts;
 pub(crate) use self::bulk::BulkTrouble;
-use self::bulk::{BulkEvent, BulkStarts};
-use crate::actions::{Action, Record};
+pub(crate) use self::records::{Death, Happening, Pick, Start};
+use crate::actions::Record;
 use crate::direct::{Connections, DirectEvent};
 use crate::driver::{Driver, Input, Output};
 use crate::scenario::{Fate, Scenario};
@@ -55,66 +57,10 @@ pub(crate) struct Process {
     processor: Processor<(LinkId, StartRequest, Fate, Duration)>,
 }
 
-/// A launch of a host.
-#[derive(Debug)]
-pub(crate) struct Start {
-    pub(crate) at: Instant,
-    /// The place of the launcher; `None` for the front end.
-    pub(crate) by: Option<MemberRole>,
-    /// How many links lead from the front end to the launcher.
-    pub(crate) depth: u32,
-    pub(crate) host: HostIndex,
-    pub(crate) attempt: Attempt,
-    pub(crate) name: String,
-}
-
-/// A process that was killed from outside.
-#[derive(Debug)]
-pub(crate) struct Death {
-    pub(crate) at: Instant,
-    pub(crate) place: Option<MemberRole>,
-    /// Its ancestors, up to the front end.
-    pub(crate) above: Vec<Id>,
-    /// Whether it had detached.
-    pub(crate) released: bool,
-}
-
-/// An event of the cluster.
-#[derive(Debug)]
-pub(crate) enum Happening {
-    /// The first job on a process's processor is done, if nothing has changed since that was
-    /// predicted.
-    DirectEvent(Id, u64),
-    /// A started program reaches the point that its fate allows.
-    Runs(Id, LinkId, StartRequest, Fate),
-    /// An event of a bulk start.
-    Bulk(BulkEvent),
-    /// A process is killed from outside.
-    Dies(Pick),
-    /// A process, or its host, freezes.
-    Freezes(Pick),
-    /// The user of the front end ends the session.
-    Ends,
-    /// An event of direct connections.
-    Direct(DirectEvent),
-    /// The direct connection of a process to its parent breaks.
-    Severs(Pick),
-    /// An action in a session that is up.
-    Acts(Action),
-}
-
 impl Process {
     pub(crate) fn children_count(&self) -> usize {
         self.started.len()
     }
-}
-
-/// The target of a fault.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Pick {
-    Front,
-    /// One of the live processes, by number.
-    Any(u64),
 }
 
 pub(crate) struct Cluster {
