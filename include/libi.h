@@ -504,9 +504,11 @@ uint32_t libi_distribution_session(const libi_distribution *distribution);
 /** How processes are started on hosts. Since 0.1. */
 typedef enum libi_backend {
   /**
-   * Directly on hosts that are this machine, by ssh on all others. A host is this machine if its
-   * entry has neither user nor port, and its name is localhost, the host name or an address of
-   * this machine.
+   * As the environment variable LIBI_BACKEND says (a name such as "ssh", as of libi run
+   * --backend). Without it: directly, if all hosts are this machine; by srun inside a Slurm job,
+   * for nodes of the job; else by ssh, but directly on hosts that are this machine. A host is
+   * this machine if its entry has neither user nor port, and its name is localhost, the host name
+   * or an address of this machine.
    */
   LIBI_BACKEND_AUTO = 0,
   /** All on this machine, whatever the names of the hosts: for tests. */
@@ -520,15 +522,21 @@ typedef enum libi_backend {
   /**
    * Another program that is called like ssh: its arguments, "-l USER" and "-p PORT" where the
    * host list has them, the host, the command. It is killed when the process that called it
-   * ends; on this machine it must not exec the command if that is to be detached.
+   * ends; on this machine it must not exec the command if that is to be detached. qrsh and
+   * blaunch, which have neither option, are called as their manuals say.
    */
   LIBI_BACKEND_SHELL = 5,
   /**
-   * A program that starts one command on many hosts: ClusterShell's clush, or one that is called
-   * like it: its arguments, the hosts separated by commas, the command. It copies its standard
-   * input to every command. Each host then connects to the front end.
+   * A program that starts one command on many hosts: ClusterShell's clush, flux, or one that is
+   * called like clush: its arguments, the hosts separated by commas, the command. It copies its
+   * standard input to every command. Each host then connects to the front end.
    */
-  LIBI_BACKEND_STARTER = 6
+  LIBI_BACKEND_STARTER = 6,
+  /**
+   * Slurm's srun: one job step for all hosts, in the job in which the front end runs, or in a job
+   * of its own. Each host then connects to the front end.
+   */
+  LIBI_BACKEND_SRUN = 7
 } libi_backend;
 
 /** How hosts are linked to each other. Since 0.1. */
@@ -715,18 +723,29 @@ libi_result libi_options_set_loopback(libi_options *options, bool loopback);
  * LIBI_BACKEND_LOCAL ignore it.
  *
  * Call it before the other functions for remote shells. Returns LIBI_OK, LIBI_ERR_NULL if a
- * needed program is NULL, or LIBI_ERR_ARGUMENT if there is no such backend. Since 0.1.
+ * needed program is NULL, or LIBI_ERR_ARGUMENT if there is no such backend or the program is known
+ * not to work as one. Since 0.1.
  */
 libi_result libi_options_set_backend(libi_options *options,
                                      libi_backend backend,
                                      const char *program);
 
 /**
- * Appends an argument that rsh, another shell, or a starter is called with, before all others.
+ * Appends an argument that rsh, another shell, or a starter is called with, before all others; or
+ * an option of srun, such as "--partition=debug", after libi's own.
  *
  * Returns LIBI_OK, or LIBI_ERR_STATE if the backend is neither. Since 0.1.
  */
 libi_result libi_options_add_shell_arg(libi_options *options, const char *arg);
+
+/**
+ * Sets how long a start by srun may wait for resources, 10 minutes by default. This time does not
+ * count towards the deadline of the launch.
+ *
+ * Returns LIBI_OK, LIBI_ERR_STATE if the backend is not srun, or LIBI_ERR_ARGUMENT if it is less
+ * than 1 ms. Since 0.1.
+ */
+libi_result libi_options_set_queue_timeout(libi_options *options, libi_timeout timeout);
 
 /**
  * Sets the option by which another shell takes a user; NULL if it has none. "-l" by default.
@@ -1251,7 +1270,9 @@ typedef enum libi_cause {
   /** Too many other hosts had failed, so the launch was given up. */
   LIBI_CAUSE_LAUNCH_FAILED = 15,
   /** The process that was to start many hosts ended before this host had arrived. */
-  LIBI_CAUSE_STARTER_EXITED = 16
+  LIBI_CAUSE_STARTER_EXITED = 16,
+  /** Its start did not get resources in time, as from a full cluster. */
+  LIBI_CAUSE_NOT_SCHEDULED = 17
 } libi_cause;
 
 /** The content of a failure. Strings belong to the failure. Since 0.1. */
@@ -1305,7 +1326,12 @@ typedef enum libi_event_kind {
   /** Every member has ended, has detached, or is lost. It comes after all output. */
   LIBI_EVENT_DONE = 7,
   /** Output could not be written to a file: see text. Only the first failure of a session comes. */
-  LIBI_EVENT_OUTPUT_FAILED = 8
+  LIBI_EVENT_OUTPUT_FAILED = 8,
+  /**
+   * The launch waits for resources, as a resource manager says: see text. That time does not
+   * count towards the deadline of the launch.
+   */
+  LIBI_EVENT_WAITING = 9
 } libi_event_kind;
 
 /** The content of an event. Strings, bytes and the failure belong to the event. Since 0.1. */

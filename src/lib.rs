@@ -60,8 +60,9 @@ mod thread;
 pub use engine::addresses::own_addresses;
 pub use executor::Progress;
 pub use front::{
-    Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd, HostReport, LaunchProgress,
-    LaunchReport, LinkCounts, OutputError, Session, Stage, are_this_machine, lay_out,
+    BACKEND_ENV, BackendReason, Distribution, DistributionError, Error, Event, FlatFallback, FrontEnd,
+    HostReport, LaunchProgress, LaunchReport, LinkCounts, OutputError, Session, Stage, are_this_machine,
+    auto_backend, lay_out,
 };
 pub use libi_comm::{Bytes, CommError, KeyScope, Op, RingPosition};
 pub use libi_core::cost::Cost;
@@ -74,7 +75,8 @@ pub use libi_core::plan::{Shape, Strategy, UnknownStrategy};
 pub use libi_core::ranks::Ranks;
 pub use libi_core::secure::LinkSecurity;
 pub use libi_launch::backend::{
-    Backend, BackendError, Local, Rsh, Shell, Ssh, SshHosts, SshProfile, Starter,
+    Backend, BackendError, Local, Rsh, Shell, SlurmJob, Srun, Ssh, SshHosts, SshProfile, Starter,
+    UnfitCommand,
 };
 pub use libi_launch::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 pub use libi_launch::machine::{LinkPolicy, Policy, Replacement, Rules, Stream};
@@ -91,6 +93,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/first-session.md")]
     struct FirstSession;
+    #[doc = include_str!("../docs/slurm.md")]
+    struct Slurm;
     #[doc = include_str!("../docs/talking.md")]
     struct Talking;
 }

@@ -19,6 +19,8 @@ mod kills;
 mod limits;
 #[path = "shells/logins.rs"]
 mod logins;
+#[path = "shells/managers.rs"]
+mod managers;
 #[path = "shells/masters.rs"]
 mod masters;
 #[path = "shells/programs.rs"]

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use libi::{Backend, HostList, OsBytes, Rsh, Shell};
-use libi_launch::backend::LaunchMethod;
+use libi_launch::backend::{LaunchMethod, UnfitCommand};
 
 use crate::output::CliError;
 
-/// The default: local if all hosts are this machine, else ssh.
+/// The default: what the library chooses for the hosts.
 pub(crate) const AUTO: &str = "auto";
 
 /// How hosts are reached.
@@ -33,19 +33,38 @@ impl BackendChoice {
         }
     }
 
-    /// Parses `auto`, `local` or a program. `auto` is local if all hosts are this machine, else ssh.
+    /// Parses `auto`, `local` or a program. `auto` is what the library chooses for these hosts.
     pub(crate) fn parse(text: &str, hosts: &HostList) -> Result<Self, CliError> {
         let program = |name: &str| {
             OsBytes::try_from(name).map_err(|error| CliError::Usage(format!("--backend {name}: {error}")))
         };
         Ok(match (text, text.rsplit('/').next()) {
             ("", _) => return Err(CliError::Usage("--backend needs a name".to_owned())),
-            (AUTO, _) if libi::are_this_machine(hosts) => Self::Local,
-            (AUTO, _) => Self::Ssh(program("ssh")?),
+            (AUTO, _) => Self::automatic(hosts)?,
             ("local" | "none", _) => Self::Local,
             (_, Some("ssh")) => Self::Ssh(program(text)?),
             (_, Some("rsh")) => Self::Rsh(program(text)?),
-            _ => Self::Program(program(text)?),
+            _ => {
+                let program = program(text)?;
+                match UnfitCommand::of(&program) {
+                    Some(unfit) => return Err(CliError::Usage(format!("--backend {text}: {unfit}"))),
+                    None => Self::Program(program),
+                }
+            }
+        })
+    }
+
+    /// The back-end that the library chooses for these hosts.
+    fn automatic(hosts: &HostList) -> Result<Self, CliError> {
+        let (backend, _) = libi::auto_backend(hosts)
+            .map_err(|error| CliError::Usage(format!("{}: {error}", libi::BACKEND_ENV)))?;
+        let program = OsBytes::try_from(backend.to_string().as_str());
+        let program = program.map_err(|error| CliError::Usage(error.to_string()))?;
+        Ok(match backend {
+            Backend::Local(_) => Self::Local,
+            Backend::Ssh(_) => Self::Ssh(program),
+            Backend::Rsh(_) => Self::Rsh(program),
+            _ => Self::Program(program),
         })
     }
 
@@ -112,6 +131,14 @@ mod tests {
         let other = |name: &str| other(&OsBytes::try_from(name).unwrap());
         assert!(matches!(other("./ssh-tool"), Backend::Shell(_)));
         assert!(matches!(other("/usr/bin/clush"), Backend::Starter(_)));
+        assert!(matches!(other("/usr/bin/flux"), Backend::Starter(_)));
+        assert!(matches!(other("/opt/ge/bin/qrsh"), Backend::Shell(shell) if shell.args.len() == 1));
+    }
+
+    #[test]
+    fn a_command_that_cannot_start_members_is_refused_with_the_reason() {
+        let refused = BackendChoice::parse("/opt/pbs/bin/pbsdsh", &HostList::parse("n1").unwrap());
+        assert!(matches!(refused, Err(CliError::Usage(text)) if text.contains("standard input and output")));
     }
 
     #[test]

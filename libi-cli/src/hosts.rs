@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &HostsArgs) -> Result<(), CliError> {
 }
 
 /// The hosts of the surrounding job; each host once, with all its slots.
-fn job() -> Result<JobHosts, CliError> {
+pub(crate) fn job() -> Result<JobHosts, CliError> {
     let not_text = Cell::new(None);
     let variable = |name| match std::env::var(name) {
         Err(VarError::NotUnicode(_)) => {

@@ -9,6 +9,9 @@ use libi_testkit::shell::{Lab, eventually};
 use libi_testkit::{processes, programs};
 use serde_json::Value;
 
+#[path = "doctor/slurm.rs"]
+mod slurm;
+
 const LIBI: &str = env!("CARGO_BIN_EXE_libi");
 
 fn doctor(lab: &Lab, words: &[&str]) -> Command {

@@ -6,6 +6,9 @@ use std::process::{Command, Output, Stdio};
 
 use libi_testkit::programs;
 
+#[path = "run/queue.rs"]
+mod queue;
+
 const LIBI: &str = env!("CARGO_BIN_EXE_libi");
 
 fn libi(words: &[&str]) -> Command {
@@ -197,6 +200,40 @@ fn an_unknown_backend_is_named_without_the_search_path() {
     assert_eq!((status, out.as_str()), (3, ""));
     assert!(err.starts_with("libi: the remote shell program no-such-shell is not in PATH\n"), "{err}");
     assert!(!err.contains("/bin"), "{err}");
+}
+
+#[test]
+fn the_environment_names_the_back_end_where_no_option_does() {
+    let words = ["-v", "--hosts", "a,b", programs::member(), "join", "out:{host}", "finish:20000"];
+    let with = |backend: &str, more: &[&str]| {
+        let words = [more, &words].concat();
+        outcome(&libi(&words).env("LIBI_BACKEND", backend).output().unwrap())
+    };
+    let (status, out, err) = with("local", &[]);
+    assert_eq!((status, out.lines().count()), (0, 2), "{err}");
+    assert!(err.contains("hosts are reached by local, as LIBI_BACKEND asks for"), "{err}");
+    let (status, _, err) = with("no-such-shell", &["--backend", "local"]);
+    assert_eq!((status, err.contains("LIBI_BACKEND")), (0, false), "the option comes first: {err}");
+    let (status, _, err) = with("/", &[]);
+    assert_eq!((status, err.contains("LIBI_BACKEND")), (2, true), "{err}");
+}
+
+#[test]
+fn the_hosts_of_a_job_are_taken_where_no_option_names_any() {
+    let words = ["--backend", "local", programs::member(), "join", "out:{host}", "finish:20000"];
+    let hosts = |environment: &[(&str, &str)], more: &[&str]| {
+        let words = [more, &words].concat();
+        let (status, out, err) = outcome(&libi(&words).envs(environment.iter().copied()).output().unwrap());
+        assert_eq!(status, 0, "{err}");
+        let mut lines: Vec<_> = out.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines.join(" ")
+    };
+    let job = [("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1-2]"), ("SLURM_TASKS_PER_NODE", "2(x2)")];
+    assert_eq!(hosts(&job, &[]), "n1 n2", "processors are no processes");
+    assert_eq!(hosts(&job, &["-n", "3"]), "n1 n1 n2", "hosts are filled in order");
+    let asked = [&job[..], &[("SLURM_NTASKS", "4")]].concat();
+    assert_eq!(hosts(&asked, &[]), "n1 n1 n2 n2");
 }
 
 #[test]

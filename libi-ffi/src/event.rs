@@ -66,6 +66,9 @@ pub enum libi_event_kind {
     LIBI_EVENT_DONE = 7,
     /// Output could not be written to a file: see text. Only the first failure of a session comes.
     LIBI_EVENT_OUTPUT_FAILED = 8,
+    /// The launch waits for resources, as a resource manager says: see text. That time does not
+    /// count towards the deadline of the launch.
+    LIBI_EVENT_WAITING = 9,
 }
 
 /// The content of an event. Strings, bytes and the failure belong to the event. Since 0.1.
@@ -138,6 +141,7 @@ impl EventView {
             }
             Event::Done { .. } => libi_event_kind::LIBI_EVENT_DONE,
             Event::OutputFailed { .. } => libi_event_kind::LIBI_EVENT_OUTPUT_FAILED,
+            Event::Waiting { .. } => libi_event_kind::LIBI_EVENT_WAITING,
             _ => libi_event_kind::LIBI_EVENT_OTHER,
         };
         info

@@ -95,6 +95,8 @@ pub enum libi_cause {
     LIBI_CAUSE_LAUNCH_FAILED = 15,
     /// The process that was to start many hosts ended before this host had arrived.
     LIBI_CAUSE_STARTER_EXITED = 16,
+    /// Its start did not get resources in time, as from a full cluster.
+    LIBI_CAUSE_NOT_SCHEDULED = 17,
 }
 
 /// How a process has ended. Since 0.1.
@@ -169,6 +171,7 @@ fn cause(cause: &Cause) -> libi_cause {
         Cause::SettleElapsed => libi_cause::LIBI_CAUSE_SETTLE_ELAPSED,
         Cause::MasterFailed(_) => libi_cause::LIBI_CAUSE_MASTER_FAILED,
         Cause::LaunchFailed(_) => libi_cause::LIBI_CAUSE_LAUNCH_FAILED,
+        Cause::NotScheduled => libi_cause::LIBI_CAUSE_NOT_SCHEDULED,
         Cause::StarterExited(_) => libi_cause::LIBI_CAUSE_STARTER_EXITED,
     }
 }

@@ -78,6 +78,8 @@ pub enum Cause {
     Closed,
     /// It did not reach the next phase in time.
     TimedOut,
+    /// Its start did not get resources in time, as from a full cluster.
+    NotScheduled,
     /// It violated the protocol.
     Protocol(String),
     /// It has no protocol version in common with its parent.
@@ -121,6 +123,7 @@ impl fmt::Display for Cause {
             Self::StarterExited(exit) => write!(f, "did not arrive before its starter {exit}"),
             Self::Closed => f.write_str("closed the link"),
             Self::TimedOut => f.write_str("timed out"),
+            Self::NotScheduled => f.write_str("waited in the queue for too long"),
             Self::Protocol(what) => write!(f, "protocol error: {what}"),
             Self::Version(what) => f.write_str(what),
             Self::WrongTicket => f.write_str("presented the ticket of another launch"),
@@ -273,7 +276,7 @@ impl Failure {
             Cause::OutOfResources(_) | Cause::Closed | Cause::TimedOut => true,
             Cause::HeartbeatLost | Cause::LauncherLost(_) | Cause::StarterExited(_) => true,
             Cause::NotStarted(_) | Cause::Protocol(_) | Cause::Version(_) | Cause::WrongTicket => false,
-            Cause::Unreachable => false,
+            Cause::Unreachable | Cause::NotScheduled => false,
             Cause::Cancelled | Cause::SettleElapsed | Cause::MasterFailed(_) | Cause::LaunchFailed(_) => {
                 false
             }

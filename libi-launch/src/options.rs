@@ -41,8 +41,10 @@ pub use limits::{MemberLimits, ProcessLimits};
 #[serde(default)]
 #[non_exhaustive]
 pub struct LaunchOptions {
-    /// How hosts are reached. By default (`None`) the front end starts processes directly on hosts
-    /// that are this machine, and reaches all others by `ssh`.
+    /// How hosts are reached. By default (`None`) the environment variable `LIBI_BACKEND` decides,
+    /// if it is set. Otherwise the front end uses `srun` inside a Slurm job for nodes of the job;
+    /// elsewhere, it starts processes directly on hosts that are this machine, and reaches all others
+    /// by `ssh`.
     ///
     /// A host is this machine if its entry has neither user nor port, and its name is `localhost`,
     /// a loopback address, the host name, or an address of this machine; or the host name with

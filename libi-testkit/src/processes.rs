@@ -19,6 +19,16 @@ pub fn bearing(variable: &str) -> Vec<(i32, String)> {
     environments.filter(|(_, all)| all.split('\0').any(|other| other == variable)).collect()
 }
 
+/// A process and those above it.
+pub fn with_ancestors(pid: i32) -> Vec<i32> {
+    let parent = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+        (parent != 0).then_some(parent)
+    };
+    std::iter::successors(Some(pid), parent).collect()
+}
+
 /// The variables of a process, each of which ends with a zero byte. Of a process that has ended there are none, even if its
 /// parent has not looked at it yet.
 pub fn environment(pid: i32) -> Option<String> {

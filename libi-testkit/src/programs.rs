@@ -26,6 +26,11 @@ pub fn starter() -> &'static str {
     program("libi-testkit", "libi-test-starter")
 }
 
+/// The starter whose hosts all arrive at once, from one process.
+pub fn arrivals() -> &'static str {
+    program("libi-testkit", "libi-test-arrivals")
+}
+
 /// The program that tests launch.
 pub fn member() -> &'static str {
     program("libi-testkit", "libi-test-member")

@@ -28,14 +28,19 @@ use super::targets::{FdRole, Targets};
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The delay before an address is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How long an address may take to accept a connection before a new one is made; twice as long each
+/// time, and up to half as much again. A listener with a full queue drops requests, and the kernel
+/// would repeat each after 1, 3 and 7 seconds, together with those of all others.
+const DIAL_AGAIN: Duration = Duration::from_millis(400);
+const DIAL_AGAIN_MOST: Duration = Duration::from_secs(6);
 
 /// See the [module](self).
 pub(super) struct DirectConnector {
     key: LinkKey,
     attempts: BTreeMap<u32, ConnectAttempt>,
     last: u32,
-    /// Addresses to be tried, and when.
-    retries: Vec<(Instant, SocketAddr)>,
+    /// Addresses to be tried, when, and how long they may then take to accept the connection.
+    retries: Vec<(Instant, SocketAddr, Duration)>,
     until: Instant,
 }
 
@@ -45,6 +50,9 @@ struct ConnectAttempt {
     token: Token,
     state: Option<AwaitReply>,
     out: Vec<u8>,
+    /// When it is made again, if it is not connected by then, and how long that had to be.
+    again: Option<Instant>,
+    limit: Duration,
 }
 
 impl DirectConnector {
@@ -56,7 +64,8 @@ impl DirectConnector {
         now: Instant,
         at: (&Registry, &mut Targets, NodeId),
     ) -> Self {
-        let retries = addresses.iter().take(MAX_ADDRESSES).map(|address| (now, *address)).collect();
+        let retries =
+            addresses.iter().take(MAX_ADDRESSES).map(|address| (now, *address, DIAL_AGAIN)).collect();
         let mut connector = Self { key, attempts: BTreeMap::new(), last: 0, retries, until: now + timeout };
         connector.retry_due(now, at);
         connector
@@ -68,13 +77,20 @@ impl DirectConnector {
         now: Instant,
         (registry, targets, id): (&Registry, &mut Targets, NodeId),
     ) {
-        let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
-        for (_, address) in due {
+        let slow = |attempt: &ConnectAttempt| attempt.again.is_some_and(|at| at <= now);
+        let slow = self.attempts.iter().filter(|(_, attempt)| slow(attempt)).map(|(&number, _)| number);
+        for number in slow.collect::<Vec<_>>() {
+            let Some(attempt) = self.attempts.remove(&number) else { continue };
+            targets.remove(registry, attempt.stream.number(), attempt.token);
+            self.retries.push((now, attempt.address, DIAL_AGAIN_MOST.min(attempt.limit * 2)));
+        }
+        let due: Vec<_> = self.retries.extract_if(.., |(at, ..)| *at <= now).collect();
+        for (_, address, limit) in due {
             let stream = match TcpStream::connect(address) {
                 Ok(stream) => stream,
                 Err(error) if is_lack_of_fds(&error) => {
                     // Attempts that fail free their descriptors.
-                    self.retries.push((now + RETRY_DELAY, address));
+                    self.retries.push((now + RETRY_DELAY, address, limit));
                     continue;
                 }
                 Err(_) => continue,
@@ -87,8 +103,9 @@ impl DirectConnector {
             let at = (id, LinkId::PARENT, FdRole::Connecting(self.last));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
             let (state, opening) = AwaitReply::begin(&self.key, entropy);
-            let attempt =
-                ConnectAttempt { address, stream, token, state: Some(state), out: opening.to_vec() };
+            let again = Some(now + limit + limit.mul_f64(random() / 2.0));
+            let (state, out) = (Some(state), opening.to_vec());
+            let attempt = ConnectAttempt { address, stream, token, state, out, again, limit };
             self.attempts.insert(self.last, attempt);
         }
     }
@@ -101,7 +118,9 @@ impl DirectConnector {
     /// When [`retry_due`](Self::retry_due) or [`has_failed`](Self::has_failed) is to be called even
     /// if nothing happens.
     pub(super) fn deadline(&self) -> Instant {
-        self.retries.iter().map(|(at, _)| *at).min().unwrap_or(self.until).min(self.until)
+        let retries = self.retries.iter().map(|(at, ..)| *at);
+        let again = self.attempts.values().filter_map(|attempt| attempt.again);
+        retries.chain(again).min().unwrap_or(self.until).min(self.until)
     }
 
     /// Continues an attempt whose descriptor is ready. Returns the connection once it is
@@ -127,7 +146,7 @@ impl DirectConnector {
                 targets.remove(registry, attempt.stream.number(), attempt.token);
                 use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
                 if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
-                    self.retries.push((now + RETRY_DELAY, attempt.address));
+                    self.retries.push((now + RETRY_DELAY, attempt.address, attempt.limit));
                 }
                 None
             }
@@ -141,6 +160,11 @@ impl DirectConnector {
     }
 }
 
+/// A number from 0 to 1; 0 without a source of randomness.
+fn random() -> f64 {
+    getrandom::u32().map_or(0.0, |bits| f64::from(bits) / f64::from(u32::MAX))
+}
+
 impl ConnectAttempt {
     fn advance(&mut self) -> io::Result<Option<(libi_core::secure::SecuredLink, Vec<u8>)>> {
         loop {
@@ -148,6 +172,9 @@ impl ConnectAttempt {
                 // The connection is not established yet.
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(None),
                 other => other?,
+            }
+            if self.out.is_empty() {
+                self.again = None;
             }
             let mut buffer = [0; 4096];
             let count = match self.stream.read(&mut buffer) {

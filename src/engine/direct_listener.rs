@@ -34,6 +34,8 @@ use super::targets::{FdRole, Targets};
 
 /// How long a peer has to authenticate itself.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+/// How much longer, for each host that is expected: their proofs are checked one after the other.
+const PROOF_TIME: Duration = Duration::from_millis(1);
 /// The most peers without a valid opening.
 const MAX_UNVERIFIED: usize = 64;
 /// The most peers with a valid opening.
@@ -127,10 +129,13 @@ impl DirectListener {
         &mut self,
         now: Instant,
         (registry, targets, id): (&Registry, &mut Targets, NodeId),
-        expected: impl Fn() -> usize + Copy,
+        expected: usize,
         authenticated: &mut Vec<(Admission, DirectStream)>,
     ) -> bool {
-        for _ in 0..MAX_UNVERIFIED {
+        // Hosts that arrive together fill the queue of the kernel, which is shorter than the list of
+        // those that are expected. They are accepted at once, and heard later.
+        let is_crowded = expected > MAX_UNVERIFIED;
+        for _ in 0..MAX_UNVERIFIED.max(expected) {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) => match error.kind() {
@@ -161,11 +166,13 @@ impl DirectListener {
             let at = (id, LinkId::PARENT, FdRole::PendingPeer(number));
             let Ok(token) = targets.add(registry, stream.number(), interest, at) else { continue };
             let state = Handshake::Opening(AwaitOpening::new());
-            let peer = PendingPeer { stream, token, until: now + TIMEOUT, state, out: Vec::new() };
-            self.peers.insert(number, peer);
+            let until = now + TIMEOUT + PROOF_TIME.saturating_mul(expected as u32);
+            self.peers.insert(number, PendingPeer { stream, token, until, state, out: Vec::new() });
             // A valid opening has usually arrived already. Reading it at once protects the peer
             // from being evicted.
-            authenticated.extend(self.on_ready(number, expected, registry, targets));
+            if !is_crowded {
+                authenticated.extend(self.on_ready(number, expected, registry, targets));
+            }
         }
         true
     }
@@ -176,14 +183,16 @@ impl DirectListener {
         &mut self,
         which: impl Fn(&Handshake) -> bool,
         limit: usize,
-        expected: impl Fn() -> usize,
+        expected: usize,
         registry: &Registry,
         targets: &mut Targets,
     ) {
+        if self.peers.len() < limit + expected {
+            return;
+        }
         let matching = || self.peers.iter().filter(|(_, peer)| which(&peer.state));
         let count = matching().count();
-        if count >= limit
-            && count >= limit + expected()
+        if count >= limit + expected
             && let Some((&oldest, _)) = matching().min_by_key(|(_, peer)| peer.until)
         {
             self.drop_peer(oldest, registry, targets);
@@ -195,7 +204,7 @@ impl DirectListener {
     pub(super) fn on_ready(
         &mut self,
         number: u32,
-        expected: impl Fn() -> usize,
+        expected: usize,
         registry: &Registry,
         targets: &mut Targets,
     ) -> Option<(Admission, DirectStream)> {

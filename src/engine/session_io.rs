@@ -50,6 +50,8 @@ pub(crate) struct SessionIo {
     /// Connections that have arrived at the rendezvous and are no links yet.
     arriving: BTreeMap<u64, ArrivingPeer>,
     last_arrival: u64,
+    /// How many hosts bulk starts had still to bring up, and when that was counted.
+    expected: Option<(Instant, usize)>,
     wake_at: Option<Instant>,
     /// When an incomplete line is passed on without its end.
     line_deadlines: BTreeSet<(Instant, LinkId, usize)>,
@@ -86,6 +88,7 @@ impl SessionIo {
             starters: BTreeMap::new(),
             arriving: BTreeMap::new(),
             last_arrival: 0,
+            expected: None,
             wake_at: None,
             line_deadlines: BTreeSet::new(),
             shell_deadlines: BTreeSet::new(),

@@ -20,6 +20,8 @@ const LONGEST_LINE: usize = 8 << 10;
 
 /// See the [module](self).
 pub(super) struct StarterIo {
+    /// The names of its hosts, in the order in which it was given them.
+    hosts: Vec<String>,
     process: Option<Registered<Child>>,
     /// Its standard input, until the ticket is written.
     input: Option<Registered<Stream>>,
@@ -39,7 +41,7 @@ struct StarterPipe {
 impl StarterIo {
     /// Watches a starter that has just been started.
     pub(super) fn new(
-        start: StartId,
+        (start, hosts): (StartId, Vec<String>),
         child: Child,
         input: Stream,
         printed: Vec<(StdStream, Stream)>,
@@ -59,7 +61,12 @@ impl StarterIo {
             let token = add(pipe.number(), Interest::READABLE, StarterFd::Pipe(place))?;
             pipes[place] = Some(Registered { inner: StarterPipe { pipe, stream, line: Vec::new() }, token });
         }
-        Ok(Self { process, input, ticket, written: 0, pipes })
+        Ok(Self { hosts, process, input, ticket, written: 0, pipes })
+    }
+
+    /// The names of its hosts, in the order in which it was given them.
+    pub(super) fn hosts(&self) -> &[String] {
+        &self.hosts
     }
 
     /// Writes the ticket as far as the pipe takes it, and closes the pipe behind it.

@@ -16,6 +16,15 @@ use super::output_files::OutputError;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
+    /// The launch waits for resources, in the queue of a resource manager. That time does not count
+    /// towards the deadline of the launch.
+    #[non_exhaustive]
+    Waiting {
+        /// The session.
+        session: SessionId,
+        /// What the resource manager says.
+        reason: String,
+    },
     /// The session is up, and its [report](super::Session::report) is available.
     #[non_exhaustive]
     Up {
@@ -103,7 +112,8 @@ impl Event {
     #[must_use]
     pub fn session(&self) -> SessionId {
         match self {
-            Self::Up { session }
+            Self::Waiting { session, .. }
+            | Self::Up { session }
             | Self::GivenUp { session }
             | Self::Output { session, .. }
             | Self::OutputFailed { session, .. }
@@ -118,6 +128,7 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Waiting { reason, .. } => write!(f, "waiting for resources: {reason}"),
             Self::Up { session } => write!(f, "{session} is up"),
             Self::GivenUp { session } => write!(f, "{session} was given up"),
             Self::Output { rank, stream, bytes, .. } => {

@@ -2,7 +2,7 @@
 //!
 //! | target | debug | info | warn |
 //! |---|---|---|---|
-//! | `libi::launch` | each state that a host enters | the outcome of a launch | a launch in the clear |
+//! | `libi::launch` | each state of a host | waits for resources, the outcome | a launch in the clear |
 //! | `libi::link` | each host whose direct link is decided | | |
 //! | `libi::session` | each member that ends or detaches | lost hosts, failures to write output, the end | |
 //!
@@ -51,6 +51,7 @@ impl LogLines {
         let session = event.session();
         match event {
             Event::Output { .. } => {}
+            Event::Waiting { .. } => self.add(Level::Info, LAUNCH, || format!("{session}: {event}")),
             Event::Up { .. } | Event::GivenUp { .. } => self.add(Level::Info, LAUNCH, || {
                 let report = status.report.as_ref().map(ToString::to_string).unwrap_or_default();
                 format!("{session}: {}", report.lines().next().unwrap_or_default())

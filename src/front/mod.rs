@@ -4,6 +4,7 @@
 //! or, with [`Progress::Manual`], whenever the caller [dispatches](FrontEnd::dispatch). A process
 //! may have any number of front ends; they share nothing.
 
+mod choice;
 mod distribution;
 mod event;
 mod log_lines;
@@ -28,11 +29,12 @@ use libi_core::ids::HostIndex;
 use libi_core::join::SessionKey;
 use libi_core::plan::late::Attempt;
 use libi_core::secure::{Entropy, Secret};
-use libi_launch::backend::{Backend, LaunchMethod};
+use libi_launch::backend::{Backend, BackendError, LaunchMethod};
 use libi_launch::exit_trailer::TrailerTag;
 use libi_launch::machine::{CarriedSecret, HostSpec, LaunchPlan, LinkPolicy, Node, Program};
 use libi_launch::options::{LaunchOptions, Output};
 
+pub use choice::{BACKEND_ENV, BackendReason, auto_backend};
 pub use distribution::{Distribution, DistributionError};
 pub use event::Event;
 pub use output_files::OutputError;
@@ -62,6 +64,9 @@ pub enum Error {
     /// The distributions describe no launch, such as one without hosts: an error of the caller.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// The environment names no back-end ([`BACKEND_ENV`]): an error of the caller.
+    #[error("{BACKEND_ENV}: {0}")]
+    Backend(#[from] BackendError),
     /// The session did not come up; the report has the cause for each host.
     #[error("{0}")]
     NotLaunched(Arc<LaunchReport>),
@@ -221,20 +226,22 @@ impl FrontEnd {
     ) -> Result<Vec<Session>, Error> {
         let mut distributions =
             distributions.iter().map(Distribution::checked).collect::<Result<Vec<_>, _>>()?;
-        let (backend, options) = resolve(&mut distributions, options);
+        let (mut backend, reason, options) = resolve(&mut distributions, options)?;
+        backend.set_environment(&|name| std::env::var(name).ok());
         let layouts = layout::lay_out(&distributions)?;
         if backend.is_plaintext() && !options.allow_plain {
             return Err(Error::Plain(backend.to_string()));
         }
         let programs: Vec<Program> = distributions.iter().map(program).collect();
-        layouts.into_iter().map(|layout| self.start_one(layout, &programs, &backend, &options)).collect()
+        let choice = (&backend, &reason);
+        layouts.into_iter().map(|layout| self.start_one(layout, &programs, choice, &options)).collect()
     }
 
     fn start_one(
         &self,
         layout: Layout,
         programs: &[Program],
-        backend: &Backend,
+        (backend, reason): (&Backend, &BackendReason),
         options: &LaunchOptions,
     ) -> Result<Session, Error> {
         let mut mark = [0; 16];
@@ -266,7 +273,7 @@ impl FrontEnd {
         };
         let node = Node::front(SessionKey(random()?), &plan, random()?);
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let status = SessionStatus::new(layout.clone(), files, options.input);
+        let status = SessionStatus::new(layout.clone(), reason.clone(), files, options.input);
         self.runtime.with(|state| state.sessions.insert(number, status));
         let session_io =
             SessionIo::new(node, inherited(), self.lasting_thread).with_here(options.local_hosts.clone());

@@ -239,9 +239,11 @@ impl EngineSink for FrontSink {
                     events.push_back((number, Event::Output { session, rank, stream, bytes }));
                 }
             }
+            Notice::Waiting(reason) => events.push_back((number, Event::Waiting { session, reason })),
             Notice::Up | Notice::GivenUp => {
                 let up = notice == Notice::Up;
-                let report = LaunchReport::new(status.layout(), node, status.since(now), up);
+                let (took, reason) = (status.since(now), status.reason.clone());
+                let report = LaunchReport::new(status.layout(), node, reason, took, up);
                 status.report = Some(Arc::new(report));
                 status.progress = node.progress();
                 status.stage = if up { Stage::Up } else { Stage::GivenUp };

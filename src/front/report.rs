@@ -13,6 +13,8 @@ use libi_launch::failure::{Failure, LaunchTiming};
 use libi_launch::machine::{HostState, Node, Replacement};
 use libi_trace::{HostLine, Prediction, RelativeTimes, Timeline, start_times};
 
+use super::choice::BackendReason;
+
 /// What became of a launch.
 #[derive(Clone, Debug)]
 pub struct LaunchReport {
@@ -22,8 +24,11 @@ pub struct LaunchReport {
     took: Duration,
     hosts: Vec<HostReport>,
     replaced: Vec<Replacement>,
-    /// How hosts were reached.
+    /// How hosts were reached, and why so.
     backend: Backend,
+    reason: BackendReason,
+    /// How long the launch waited for resources.
+    queued: Duration,
     flat: Option<FlatFallback>,
 }
 
@@ -64,7 +69,7 @@ pub struct HostReport {
 
 impl LaunchReport {
     /// The report of a session that is up or given up after `took`.
-    pub(super) fn new(layout: &Layout, node: &Node, took: Duration, up: bool) -> Self {
+    pub(super) fn new(layout: &Layout, node: &Node, reason: BackendReason, took: Duration, up: bool) -> Self {
         let (timings, links) = (node.timings(), node.links());
         let (mut known, mut attempts) = (node.host_states(), node.attempts());
         let replaced = node.replaced().to_vec();
@@ -96,7 +101,9 @@ impl LaunchReport {
         let backend = node.backend().clone();
         let flat = flat.map(|(host, failure)| FlatFallback { host: name(host), failure });
         let (session, members) = (layout.session(), layout.size());
-        Self { session, members, up, took, hosts, replaced, backend, flat }
+        let queued = node.queued();
+        let took = took.saturating_sub(queued);
+        Self { session, members, up, took, hosts, replaced, backend, reason, queued, flat }
     }
 
     /// Updates which links are direct.
@@ -118,7 +125,26 @@ impl LaunchReport {
         self.up
     }
 
-    /// How long it took until the session was up or given up.
+    /// How hosts were reached.
+    #[must_use]
+    pub fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// Why they were reached so.
+    #[must_use]
+    pub fn backend_reason(&self) -> &BackendReason {
+        &self.reason
+    }
+
+    /// How long the launch waited for resources, as in the queue of a cluster.
+    #[must_use]
+    pub fn queued(&self) -> Duration {
+        self.queued
+    }
+
+    /// How long it took until the session was up or given up, without the time in which it waited
+    /// for resources.
     #[must_use]
     pub fn took(&self) -> Duration {
         self.took

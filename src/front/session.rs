@@ -12,6 +12,7 @@ use libi_launch::failure::{Exit, Failure};
 use libi_launch::machine::{Ending, Event as Input, Node, WINDOW};
 
 use super::Error;
+use super::choice::BackendReason;
 use super::event::Event;
 use super::log_lines::LoggedHosts;
 use super::output_files::{OutputError, OutputFiles};
@@ -61,6 +62,8 @@ pub struct LinkCounts {
 /// What is known of a session.
 pub(super) struct SessionStatus {
     layout: Layout,
+    /// Why the launch uses its back-end.
+    pub(super) reason: BackendReason,
     began: Option<Instant>,
     pub(super) stage: Stage,
     pub(super) report: Option<Arc<LaunchReport>>,
@@ -86,10 +89,16 @@ pub(super) struct SessionStatus {
 }
 
 impl SessionStatus {
-    pub(super) fn new(layout: Layout, files: Option<OutputFiles>, input: bool) -> Self {
+    pub(super) fn new(
+        layout: Layout,
+        reason: BackendReason,
+        files: Option<OutputFiles>,
+        input: bool,
+    ) -> Self {
         let progress = (0, 0, layout.hosts().len() as u32);
         Self {
             layout,
+            reason,
             began: None,
             stage: Stage::Launching,
             report: None,

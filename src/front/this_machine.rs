@@ -1,4 +1,4 @@
-//! Decides which hosts are this machine, and which back-end a launch uses by default.
+//! Decides which hosts are this machine, and how a launch names them.
 //!
 //! | name | is this machine |
 //! |---|---|
@@ -14,41 +14,50 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 use libi_core::dist::Distribution;
 use libi_core::hosts::{HostList, HostRef};
-use libi_launch::backend::{Backend, LaunchMethod, Local, Ssh};
+use libi_launch::backend::{Backend, BackendError, LaunchMethod};
 use libi_launch::machine::LinkPolicy;
 use libi_launch::options::LaunchOptions;
 
+use super::choice::{BackendReason, auto_backend};
 use crate::engine::addresses::own_addresses;
 
-/// The back-end of a launch, and the hosts that the front end starts directly.
-#[derive(Debug)]
-struct Resolved {
-    backend: Backend,
-    local_hosts: HostList,
-}
-
-/// The back-end of a launch, and its options with all defaults that depend on the hosts. With
-/// [`LaunchOptions::backend`] `None`, hosts that are this machine are started directly, and all
-/// others by `ssh`.
+/// The back-end of a launch with its reason, and the options with all defaults that depend on the
+/// hosts.
 ///
 /// A loopback name in a launch with other hosts is replaced by the host name: another host that
 /// launches it would otherwise start it on itself.
 pub(super) fn resolve(
     distributions: &mut [Distribution],
     options: &LaunchOptions,
-) -> (Backend, LaunchOptions) {
+) -> Result<(Backend, BackendReason, LaunchOptions), BackendError> {
     let mut options = options.clone();
-    let backend = options.backend.take().unwrap_or_else(|| {
-        let local_hosts = std::mem::take(&mut options.local_hosts);
-        let resolved = ThisMachine::new().resolve(distributions, &options.spares, local_hosts);
-        options.local_hosts = resolved.local_hosts;
-        resolved.backend
-    });
+    let (backend, reason) = match options.backend.take() {
+        Some(backend) => (backend, BackendReason::Options),
+        None => {
+            let (backend, reason) = auto_backend(&all_hosts(distributions, &options.spares))?;
+            if reason == BackendReason::Default {
+                let local_hosts = std::mem::take(&mut options.local_hosts);
+                options.local_hosts = ThisMachine::new().name_hosts(distributions, local_hosts);
+            }
+            (backend, reason)
+        }
+    };
     // Between processes of one machine a direct link gains nothing.
     if backend.is_local() && options.links == LinkPolicy::Auto {
         options.links = LinkPolicy::Channel;
     }
-    (backend, options)
+    Ok((backend, reason, options))
+}
+
+/// All hosts of a launch, and its spares.
+fn all_hosts(distributions: &[Distribution], spares: &HostList) -> HostList {
+    let lists = distributions.iter().map(|distribution| &distribution.hosts).chain([spares]);
+    let mut all = HostList::new();
+    for host in lists.flat_map(HostList::iter) {
+        // Beyond the bounds of a list, the hosts so far decide.
+        let _ = all.push(host);
+    }
+    all
 }
 
 /// Whether all of these hosts are this machine, so that a launch without a
@@ -77,16 +86,9 @@ impl ThisMachine {
         self.addresses.get_or_init(own_addresses).contains(&address)
     }
 
-    fn resolve(
-        &self,
-        distributions: &mut [Distribution],
-        spares: &HostList,
-        mut local_hosts: HostList,
-    ) -> Resolved {
-        let lists = distributions.iter().map(|distribution| &distribution.hosts).chain([spares]);
-        if lists.flat_map(HostList::iter).all(|host| self.is(host)) {
-            return Resolved { backend: Backend::Local(Local), local_hosts };
-        }
+    /// Names this machine in a launch by a remote shell; returns the hosts that are started
+    /// directly.
+    fn name_hosts(&self, distributions: &mut [Distribution], mut local_hosts: HostList) -> HostList {
         for distribution in distributions {
             let mut hosts = HostList::new();
             for host in &distribution.hosts {
@@ -105,7 +107,7 @@ impl ThisMachine {
             }
             distribution.hosts = hosts;
         }
-        Resolved { backend: Backend::Ssh(Ssh::new()), local_hosts }
+        local_hosts
     }
 
     /// Whether an entry is this machine. One with a user or a port always means a remote shell.
@@ -150,11 +152,11 @@ mod tests {
         ThisMachine { name: "Node7".to_owned(), addresses: vec!["192.0.2.7".parse().unwrap()].into() }
     }
 
-    fn resolved(hosts: &str, spares: &str) -> (Backend, String, String) {
-        let list = |text: &str| HostList::parse(text).unwrap();
-        let mut one = [Distribution::new(SessionId(0), OsBytes::default(), list(hosts))];
-        let Resolved { backend, local_hosts } = node7().resolve(&mut one, &list(spares), HostList::new());
-        (backend, one[0].hosts.fold(), local_hosts.fold())
+    fn named(hosts: &str) -> (String, String) {
+        let list = HostList::parse(hosts).unwrap();
+        let mut one = [Distribution::new(SessionId(0), OsBytes::default(), list)];
+        let local_hosts = node7().name_hosts(&mut one, HostList::new());
+        (one[0].hosts.fold(), local_hosts.fold())
     }
 
     #[test]
@@ -170,14 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn other_hosts_are_reached_by_ssh_and_this_one_is_not() {
-        let local = Backend::Local(Local);
-        assert_eq!(resolved("localhost:4,node7", "").0, local);
-        let ssh = Backend::Ssh(Ssh::new());
-        let (backend, hosts, local_hosts) = resolved("localhost:4,node8", "");
-        assert_eq!((backend, &*hosts, &*local_hosts), (ssh.clone(), "Node7:4,node8", "Node7"));
-        assert_eq!(resolved("node7", "node9").0, ssh, "a spare is another host");
-        assert_eq!(resolved("me@localhost", "").0, ssh, "another user needs a login");
-        assert_eq!(resolved("supercomputer[1-3]", "").0, ssh);
+    fn this_machine_is_started_directly_under_the_name_that_others_know() {
+        let pair = |hosts: &str, local: &str| (hosts.to_owned(), local.to_owned());
+        assert_eq!(named("localhost:4,node8"), pair("Node7:4,node8", "Node7"));
+        assert_eq!(named("me@localhost,node8"), pair("me@localhost,node8", ""), "a user needs a login");
+        assert_eq!(named("supercomputer[1-3]"), pair("supercomputer[1-3]", ""));
     }
 }

@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use libi::{Cause, Exit, HostReport, LaunchOptions, Policy, Rank, Rules, Starter, Stream};
+use libi::{
+    Cause, Distribution, Exit, FrontEnd, HostReport, LaunchOptions, Policy, Rank, Rules, Starter, Stream,
+};
 use libi_testkit::programs;
 
 use crate::scene::{MARK, Outcome, Scene, What, members, word};
@@ -178,7 +180,7 @@ fn a_starter_that_ends_early_takes_only_what_it_has_not_brought_up() {
 #[test]
 fn a_starter_that_ignores_sigterm_is_killed_with_everything_it_has_started() {
     let scene = Scene::new("");
-    let front = libi::FrontEnd::new().unwrap();
+    let front = FrontEnd::new().unwrap();
     let options = by_starter(&scene, &["stubborn", "missing=n1"]);
     let (session, report) = scene.launch(&front, "n[0-3]", &["join", "wait"], &options);
     assert!(report.is_up(), "{report}");
@@ -201,7 +203,7 @@ fn a_starter_that_does_not_exist_is_the_verdict_of_every_host() {
 #[test]
 fn members_have_the_variables_of_their_own_distribution_and_none_of_their_leaders() {
     let scene = Scene::new("");
-    let front = libi::FrontEnd::new().unwrap();
+    let front = FrontEnd::new().unwrap();
     let words = ["join", "env:LIBI_TEST_WORD", "env:LIBI_STARTED_ON", "finish:20000"];
     let first = members("n0,n1", &words).env("LIBI_TEST_WORD", "first");
     let distributions = [first, members("n0", &words)];
@@ -213,6 +215,19 @@ fn members_have_the_variables_of_their_own_distribution_and_none_of_their_leader
     assert_eq!(texts, ["first\nn0\n", "first\nn1\n", "\n\n"]);
     drop((sessions, front));
     scene.nothing_is_left();
+}
+
+#[test]
+fn a_thousand_hosts_that_arrive_together_are_all_admitted() {
+    let scene = Scene::new("");
+    let starter = Starter { hosts_per_start: 1_000, ..Starter::new(word(programs::arrivals())) };
+    let options = LaunchOptions::new().backend(starter).loopback(true);
+    let front_end = FrontEnd::new().unwrap();
+    let hosts = Distribution::new("member").hosts("n[1-1000]").env(MARK, &scene.mark);
+    let session = front_end.launch(&hosts, &options).unwrap();
+    let report = session.report().unwrap();
+    assert!(report.is_up() && report.hosts().iter().all(|host| host.attempts == 1), "{report}");
+    session.terminate(Duration::from_secs(5)).unwrap();
 }
 
 #[test]

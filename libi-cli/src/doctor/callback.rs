@@ -14,6 +14,8 @@ use libi_core::time::Instant;
 
 /// Length of a token in characters.
 const TOKEN_LENGTH: usize = 32;
+/// Stands for the number of a host in a token that many hosts get.
+pub(super) const TASK: &str = "@TASK@";
 /// How long a peer may take to send its token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How many connections may be pending. Beyond that the oldest is closed.
@@ -52,6 +54,23 @@ impl CallbackListener {
         let tokens = (0..self.addresses.len()).map(|_| random_token()).collect::<io::Result<Vec<_>>>()?;
         let issued = tokens.iter().enumerate().map(|(address, token)| (token.clone(), (host, address)));
         self.tokens.extend(issued);
+        Ok(tokens)
+    }
+
+    /// Returns a token for each listening address, for hosts that all get the same text: each puts its
+    /// number, in as many digits as [`TASK`] has characters, in place of [`TASK`]. Earlier tokens are
+    /// no longer valid.
+    pub(super) fn issue_common_tokens(&mut self, hosts: usize) -> io::Result<Vec<String>> {
+        let digits = TASK.len();
+        self.tokens.clear();
+        let mut tokens = Vec::new();
+        for address in 0..self.addresses.len() {
+            let mut token = random_token()?;
+            token.truncate(TOKEN_LENGTH - digits);
+            let issued = (0..hosts).map(|host| (format!("{token}{host:0digits$}"), (host, address)));
+            self.tokens.extend(issued);
+            tokens.push(format!("{token}{TASK}"));
+        }
         Ok(tokens)
     }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use libi::Backend;
 use libi::hosts::{HostList, HostRef};
 use libi_core::time::Instant;
+use libi_launch::backend::SpawnSpec;
 use libi_launch::exit_trailer::ExitTrailer;
 use libi_launch::process::{Child, Environment, Signal as ProcessSignal, Start};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -142,7 +143,7 @@ impl Examiner {
         Ok(findings.into_iter().map(|finding| finding.unwrap_or_else(|| never.clone())).collect())
     }
 
-    fn now(&self) -> Instant {
+    pub(super) fn now(&self) -> Instant {
         Instant::from_nanos(self.origin.elapsed().as_nanos() as u64)
     }
 
@@ -168,13 +169,19 @@ impl Examiner {
             until = until.into_iter().chain(quiet.min()).min();
         }
         let timeout = until.map_or(Duration::from_secs(1), |until| until.since(now));
-        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let mut fds = Vec::new();
         for host in active {
             host.add_to(&mut fds);
         }
         if let Some(callbacks) = callbacks {
             fds.extend(callbacks.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         }
+        self.poll(fds, timeout)
+    }
+
+    /// Waits for these descriptors or a signal.
+    pub(super) fn poll<'a>(&'a mut self, mut fds: Vec<PollFd<'a>>, timeout: Duration) -> io::Result<()> {
+        fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
         // Rounded up: a poll that returns just before the deadline would spin.
         let millis = u16::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
         match poll(&mut fds, PollTimeout::from(millis)) {
@@ -197,12 +204,27 @@ fn start_exam(
     exam: Exam,
 ) -> Result<ActiveHost, String> {
     let spec = remote_shell::spawn_spec(backend, host, script).map_err(|refused| refused.to_string())?;
+    let (unsent, trailer) = (spec.initial_input.clone(), spec.trailer.map(ExitTrailer::new));
+    let Piped { child, input, stdout, stderr } = start_piped(spec, ProcessSignal::KILL)?;
+    Ok(ActiveHost { index, exam, child, input, unsent, trailer, closing: false, stdout, stderr })
+}
+
+/// A process, and the other ends of its standard streams, which do not block.
+pub(super) struct Piped {
+    pub(super) child: Child,
+    pub(super) input: Option<File>,
+    pub(super) stdout: Option<File>,
+    pub(super) stderr: Option<File>,
+}
+
+/// Starts a process that gets this signal when this thread ends, or returns why it could not be started.
+pub(super) fn start_piped(spec: SpawnSpec, death_signal: ProcessSignal) -> Result<Piped, String> {
     let pipes = || -> io::Result<_> { Ok([io::pipe()?, io::pipe()?, io::pipe()?]) };
     let [(theirs, input), (out, their_out), (err, their_err)] = pipes().map_err(|error| error.to_string())?;
     let mut start = Start::new(spec.program, Environment::inherited().with(spec.env));
     start.args = spec.args;
     start.cwd = spec.cwd;
-    start.parent_death_signal = Some(ProcessSignal::KILL);
+    start.parent_death_signal = Some(death_signal);
     let start = start.fd(0, theirs.as_fd()).fd(1, their_out.as_fd()).fd(2, their_err.as_fd());
     let child = start.start().map_err(|error| error.to_string())?;
     let nonblocking = |fd: OwnedFd| -> io::Result<File> {
@@ -213,17 +235,7 @@ fn start_exam(
         Ok((nonblocking(input.into())?, nonblocking(out.into())?, nonblocking(err.into())?))
     };
     let (input, out, err) = set_up().map_err(|error| error.to_string())?;
-    Ok(ActiveHost {
-        index,
-        exam,
-        child,
-        input: Some(input),
-        unsent: spec.initial_input,
-        trailer: spec.trailer.map(ExitTrailer::new),
-        closing: false,
-        stdout: Some(out),
-        stderr: Some(err),
-    })
+    Ok(Piped { child, input: Some(input), stdout: Some(out), stderr: Some(err) })
 }
 
 impl ActiveHost {
@@ -305,7 +317,7 @@ impl ActiveHost {
 }
 
 /// Reads at most this many pieces; closes the file at its end.
-fn read(file: &mut Option<File>, pieces: usize, mut on_bytes: impl FnMut(&[u8])) {
+pub(super) fn read(file: &mut Option<File>, pieces: usize, mut on_bytes: impl FnMut(&[u8])) {
     let mut buffer = [0; READ_SIZE];
     for _ in 0..pieces {
         let Some(open) = file else { return };

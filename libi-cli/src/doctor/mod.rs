@@ -11,6 +11,7 @@ mod line_buffer;
 mod notes;
 mod probe;
 mod remote_shell;
+mod slurm;
 mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -18,8 +19,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use libi::SshProfile;
 use libi::hosts::HostList;
+use libi::{Backend, SshProfile};
 
 use crate::backend::{AUTO, BackendChoice};
 use crate::output::{CliError, print, print_json};
@@ -34,7 +35,8 @@ use libi_launch::backend::LaunchMethod;
 pub(crate) const EXAMPLES: &str = "\
 Each host is reached as a launch would reach it, and examined over that one
 connection by a short /bin/sh script; nothing has to be installed there. ssh runs
-with LogLevel=DEBUG1, to measure the parts of a login, and never prompts.
+with LogLevel=DEBUG1, to measure the parts of a login, and never prompts. srun
+examines all hosts by one step.
 
 Exit status: 0 a launch would work on all hosts, 2 the command line is invalid,
 3 a launch would not work on some hosts, 128+n ended by signal n.
@@ -43,14 +45,15 @@ Examples:
   libi doctor 'node[001-512]'
   libi doctor --program /opt/tool/daemon \"$(libi hosts --from-env --fold)\"
   libi doctor --backend rsh --timeout 30s n1 n2 alice@n3
+  salloc -N 4 libi doctor
   libi doctor --gain 'node[001-512]'
   libi doctor --json 'node[001-512]' | jq '.hosts[] | select(.ok | not)'";
 
 /// The arguments of `libi doctor`.
 #[derive(clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// The hosts to examine
-    #[arg(value_name = "HOSTS", required_unless_present_any = ["file", "host_list"], conflicts_with = "file")]
+    /// The hosts to examine [default: the hosts of the surrounding job]
+    #[arg(value_name = "HOSTS", conflicts_with = "file")]
     hosts: Vec<String>,
     /// The hosts to examine, as an option like that of `libi run`
     #[arg(long = "hosts", visible_alias = "host", value_name = "LIST", conflicts_with_all = ["file", "hosts"])]
@@ -58,16 +61,17 @@ pub(crate) struct DoctorArgs {
     /// Read a host file (- for standard input) instead
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// How to reach hosts: auto, local, ssh, rsh, or a program that is called
-    /// as ssh is. auto is local if all hosts are this machine, else ssh
+    /// How to reach hosts: auto, local, ssh, rsh, srun, or a program that is
+    /// called as ssh is. auto is what libi run takes for these hosts
     #[arg(long, alias = "shell", value_name = "BACKEND", default_value = AUTO)]
     backend: String,
     /// A program that has to be executable on each host
     #[arg(long, value_name = "PATH")]
     program: Option<String>,
-    /// How long the examination of a host may take
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = units::duration)]
-    timeout: Duration,
+    /// How long the examination of a host may take; with srun, that of all hosts
+    /// [default: 10s, with srun 30s]
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    timeout: Option<Duration>,
     /// How many hosts to examine at a time, not counting those that do not
     /// answer [default: two per processor]
     #[arg(long, value_name = "COUNT", value_parser = at_once)]
@@ -122,9 +126,13 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
             "--gain compares two ssh profiles; it needs ssh as the remote shell program".to_owned(),
         ));
     }
-    let mut examiner = Examiner::new(at_once_here(arguments), arguments.timeout).map_err(CliError::System)?;
+    let timeout = arguments.timeout.unwrap_or(Duration::from_secs(10));
+    let mut examiner = Examiner::new(at_once_here(arguments), timeout).map_err(CliError::System)?;
     let began = std::time::Instant::now();
-    let backend = remote_shell::backend(&choice, SshProfile::Own, arguments.timeout);
+    let backend = remote_shell::backend(&choice, SshProfile::Own, timeout);
+    if let Backend::Srun(srun) = backend {
+        return slurm::run(arguments, srun, &hosts, &mut examiner);
+    }
     if backend.bulk().is_some() {
         return Err(CliError::Usage(format!(
             "{backend} starts many hosts at once; examine the remote shell that it uses: --backend ssh"
@@ -164,6 +172,13 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<ExitCode, CliError> {
 }
 
 fn listed(arguments: &DoctorArgs) -> Result<HostList, CliError> {
+    if arguments.hosts.is_empty() && arguments.host_list.is_none() && arguments.file.is_none() {
+        return match crate::hosts::job() {
+            Ok(job) => Ok(job.hosts),
+            Err(CliError::NoJob) => Err(CliError::Usage("name the hosts to examine".to_owned())),
+            Err(error) => Err(error),
+        };
+    }
     let Some(path) = &arguments.file else {
         let text = arguments.host_list.clone().unwrap_or_else(|| arguments.hosts.join(" "));
         return HostList::parse(&text).map_err(|error| CliError::HostList(error, text));

@@ -133,6 +133,9 @@ pub(super) fn dial(number: usize, address: SocketAddr, token: &str) -> String {
     format!("dial {number} {} {} {token}\n", address.ip(), address.port())
 }
 
+/// Requests to wait for all connections that were requested.
+pub(super) const WAIT: &str = "wait\n";
+
 /// Requests the end of the probe.
 pub(super) const END: &str = "end\n";
 

@@ -39,6 +39,7 @@ perl) perl -MIO::Socket::IP -e "alarm 2;print{IO::Socket::IP->new(PeerHost=>shif
 *) echo $5 | nc -w 2 $3 $4;;
 esac >/dev/null 2>&1 && echo dialled $2 yes || echo dialled $2 no ) &
 ;;
+wait) wait;;
 end) break;;
 esac;
 done;

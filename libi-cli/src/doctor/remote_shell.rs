@@ -31,15 +31,20 @@ pub(super) fn backend(choice: &BackendChoice, profile: SshProfile, timeout: Dura
 
 /// The command to start on this machine so that a shell on the host runs `script`.
 pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> Result<SpawnSpec, SpecError> {
+    backend.spawn_spec(&host_spec(host), &shell_program(&["-c", script]))
+}
+
+/// A shell with these arguments.
+pub(super) fn shell_program(args: &[&str]) -> Program {
     // None of these strings contains a NUL byte.
     let os_bytes = |text: &str| OsBytes::try_from(text).unwrap_or_default();
-    let program = Program {
-        executable: os_bytes("/bin/sh"),
-        args: vec![os_bytes("-c"), os_bytes(script)],
-        env: Vec::new(),
-        cwd: None,
-    };
-    let host_spec = HostSpec {
+    let args = args.iter().map(|arg| os_bytes(arg)).collect();
+    Program { executable: os_bytes("/bin/sh"), args, env: Vec::new(), cwd: None }
+}
+
+/// The host as back-ends take it.
+pub(super) fn host_spec(host: HostRef<'_>) -> HostSpec {
+    HostSpec {
         host: HostIndex(0),
         attempt: libi_core::plan::late::Attempt::default(),
         name: host.name.to_owned(),
@@ -48,8 +53,7 @@ pub(super) fn spawn_spec(backend: &Backend, host: HostRef<'_>, script: &str) -> 
         user: host.user.map(str::to_owned),
         port: host.port,
         blocks: Vec::new(),
-    };
-    backend.spawn_spec(&host_spec, &program)
+    }
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use super::{DoctorReport, LOCAL};
 use crate::output::table;
 
 /// The maximum length of a host list in a table column, and in a sentence.
-const COLUMN_WIDTH: usize = 36;
-const SENTENCE_WIDTH: usize = 100;
+pub(super) const COLUMN_WIDTH: usize = 36;
+pub(super) const SENTENCE_WIDTH: usize = 100;
 /// The cell of an absent value.
-const ABSENT: &str = "-";
+pub(super) const ABSENT: &str = "-";
 
 /// The whole report.
 pub(super) fn text(report: &DoctorReport<'_>) -> String {
@@ -147,7 +147,7 @@ fn clocks<'a>(found: impl Iterator<Item = &'a Finding>) -> String {
 }
 
 /// Lays out left-aligned columns.
-fn left_aligned(lines: &[Vec<String>]) -> String {
+pub(super) fn left_aligned(lines: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len))
         .map(|column| {
             lines
@@ -279,7 +279,7 @@ fn comparison(own: Duration, fast: Duration) -> String {
 }
 
 /// Formats a measured duration; further digits would be noise.
-fn rounded(duration: Duration) -> String {
+pub(super) fn rounded(duration: Duration) -> String {
     let nanos = duration.as_nanos() as u64;
     let unit = match nanos {
         100_000_000.. => 1_000_000,

@@ -22,6 +22,9 @@ pub(super) fn document(
     document.insert("output_error".to_owned(), outcome.output_error.as_deref().into());
     if let Some(report) = report {
         document.insert("up".to_owned(), report.is_up().into());
+        document.insert("backend".to_owned(), report.backend().to_string().into());
+        document.insert("backend_reason".to_owned(), report.backend_reason().to_string().into());
+        document.insert("queued_s".to_owned(), seconds(report.queued()));
         document.insert("took_s".to_owned(), seconds(report.took()));
         document.insert("hosts_joined".to_owned(), report.joined().into());
         document

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use libi::{
     Backend, Distribution, FrontEnd, HostList, LaunchOptions, LaunchReport, Local, OsBytes, Output, Policy,
-    Session, Ssh, SshProfile,
+    Session, Srun, Ssh, SshProfile,
 };
 use libi_core::plan::Strategy;
 
@@ -49,8 +49,10 @@ const TIME_LIMIT_STATUS: u8 = 124;
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {
     /// The hosts, with the number of processes on each, as in node[01-64]:2
-    #[arg(long, visible_alias = "host", value_name = "LIST", default_value = "localhost")]
-    hosts: String,
+    /// [default: the hosts of the surrounding job, as libi hosts --from-env
+    /// prints them, else localhost]
+    #[arg(long, visible_alias = "host", value_name = "LIST")]
+    hosts: Option<String>,
     /// How many processes in total, as of srun and mpirun: fills the hosts in
     /// order up to their counts, and spreads the rest evenly
     #[arg(short = 'n', long, value_name = "COUNT")]
@@ -58,9 +60,11 @@ pub(crate) struct RunArgs {
     /// How many processes on each host, instead of the counts in the list
     #[arg(long, value_name = "COUNT", conflicts_with = "processes")]
     per_host: Option<NonZeroU32>,
-    /// How to reach hosts: auto, local, ssh, rsh, clush, or a program that is
-    /// called as ssh is. auto starts processes directly on hosts that are this machine,
-    /// and reaches all others by ssh; with local, hosts are just names
+    /// How to reach hosts: auto, local, ssh, rsh, srun, clush, qrsh, blaunch, flux,
+    /// or a program that is called as ssh is. auto takes what LIBI_BACKEND names;
+    /// starts processes directly on hosts that are this machine; takes srun inside
+    /// a Slurm job for its nodes; and ssh otherwise. With local, hosts are just
+    /// names
     #[arg(long, alias = "shell", value_name = "BACKEND", default_value = AUTO)]
     backend: String,
     /// The ssh options to use: `own` uses the user's configuration, `fast`
@@ -99,6 +103,10 @@ pub(crate) struct RunArgs {
     /// How long the launch may take
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = units::duration)]
     deadline: Duration,
+    /// With srun: how long the launch may wait for resources, which its deadline
+    /// does not count [default: 10m]
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    queue_timeout: Option<Duration>,
     /// Terminate the session if it has not ended after this time
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     time_limit: Option<Duration>,
@@ -167,7 +175,10 @@ fn write_timeline(arguments: &RunArgs, report: &LaunchReport) -> Result<(), CliE
 
 /// The hosts with the number of processes on each.
 fn hosts(arguments: &RunArgs) -> Result<HostList, CliError> {
-    let hosts = parse_hosts(&arguments.hosts)?;
+    let hosts = match &arguments.hosts {
+        Some(list) => parse_hosts(list)?,
+        None => own_hosts(arguments)?,
+    };
     if hosts.is_empty() {
         return Err(CliError::NoHosts);
     }
@@ -176,6 +187,22 @@ fn hosts(arguments: &RunArgs) -> Result<HostList, CliError> {
         (None, Some(count)) => placement::per_host(&hosts, count),
         (None, None) => Ok(hosts),
     }
+}
+
+/// The hosts without the option: those of the surrounding job, else this machine. In a job of Slurm
+/// that was not asked for tasks, the numbers of processors are no numbers of processes.
+fn own_hosts(arguments: &RunArgs) -> Result<HostList, CliError> {
+    let hosts = match crate::hosts::job() {
+        Ok(job) => job.hosts,
+        Err(CliError::NoJob) => return parse_hosts("localhost"),
+        Err(error) => return Err(error),
+    };
+    let is_slurm = std::env::var_os("SLURM_JOB_ID").is_some();
+    let has_tasks = std::env::var_os("SLURM_NTASKS").is_some();
+    if is_slurm && !has_tasks && arguments.processes.is_none() {
+        return placement::per_host(&hosts, NonZeroU32::MIN);
+    }
+    Ok(hosts)
 }
 
 fn distribution(arguments: &RunArgs, hosts: HostList) -> Result<Distribution, CliError> {
@@ -249,8 +276,8 @@ fn backend(arguments: &RunArgs, choice: BackendChoice) -> Result<Option<Backend>
     let os_bytes = |text: &String| {
         OsBytes::try_from(text.as_str()).map_err(|error| CliError::Usage(format!("--ssh-option: {error}")))
     };
-    Ok(Some(match choice {
-        _ if arguments.backend == AUTO && !for_ssh => return Ok(None),
+    let backend = match choice {
+        _ if arguments.backend == AUTO && !for_ssh && arguments.queue_timeout.is_none() => return Ok(None),
         BackendChoice::Local => Backend::Local(Local),
         BackendChoice::Rsh(program) => Backend::Rsh(rsh(&program)),
         BackendChoice::Program(program) => other(&program),
@@ -260,7 +287,14 @@ fn backend(arguments: &RunArgs, choice: BackendChoice) -> Result<Option<Backend>
             options: arguments.ssh_option.iter().map(os_bytes).collect::<Result<_, _>>()?,
             ..Ssh::new()
         }),
-    }))
+    };
+    match (arguments.queue_timeout, backend) {
+        (None, backend) => Ok(Some(backend)),
+        (Some(queue_timeout), Backend::Srun(srun)) => Ok(Some(Backend::Srun(Srun { queue_timeout, ..srun }))),
+        (Some(_), other) => {
+            Err(CliError::Usage(format!("--queue-timeout needs srun, but hosts are reached by {other}")))
+        }
+    }
 }
 
 fn parse_hosts(text: &str) -> Result<HostList, CliError> {

@@ -135,6 +135,10 @@ impl<'a> Monitor<'a> {
     /// Handles one event; returns true when the session has ended.
     fn handle_event(&mut self, event: &Event) -> Result<bool, CliError> {
         match *event {
+            Event::Waiting { .. } => {
+                self.message(&event.to_string());
+                self.patient_until = None;
+            }
             Event::Up { .. } => {
                 self.time_limit_at = self.arguments.time_limit.map(|limit| Instant::now() + limit);
                 if let Some(report) = self.session.report()

@@ -1,7 +1,10 @@
 //! How processes are started on hosts.
 
 use libc::{c_char, c_int};
-use libi::{Backend, LaunchOptions, Local, OsBytes, Rsh, Shell, Ssh, SshHosts, SshProfile, Starter};
+use libi::{
+    Backend, LaunchOptions, Local, OsBytes, Rsh, Shell, Srun, Ssh, SshHosts, SshProfile, Starter,
+    UnfitCommand,
+};
 
 use super::{libi_options, limit};
 use crate::args::{self, from_c};
@@ -15,9 +18,11 @@ use crate::result::{libi_result, libi_timeout};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum libi_backend {
-    /// Directly on hosts that are this machine, by ssh on all others. A host is this machine if its
-    /// entry has neither user nor port, and its name is localhost, the host name or an address of
-    /// this machine.
+    /// As the environment variable LIBI_BACKEND says (a name such as "ssh", as of libi run
+    /// --backend). Without it: directly, if all hosts are this machine; by srun inside a Slurm job,
+    /// for nodes of the job; else by ssh, but directly on hosts that are this machine. A host is
+    /// this machine if its entry has neither user nor port, and its name is localhost, the host name
+    /// or an address of this machine.
     LIBI_BACKEND_AUTO = 0,
     /// All on this machine, whatever the names of the hosts: for tests.
     LIBI_BACKEND_LOCAL = 1,
@@ -29,12 +34,16 @@ pub enum libi_backend {
     LIBI_BACKEND_RSH_REDONE = 4,
     /// Another program that is called like ssh: its arguments, "-l USER" and "-p PORT" where the
     /// host list has them, the host, the command. It is killed when the process that called it
-    /// ends; on this machine it must not exec the command if that is to be detached.
+    /// ends; on this machine it must not exec the command if that is to be detached. qrsh and
+    /// blaunch, which have neither option, are called as their manuals say.
     LIBI_BACKEND_SHELL = 5,
-    /// A program that starts one command on many hosts: ClusterShell's clush, or one that is called
-    /// like it: its arguments, the hosts separated by commas, the command. It copies its standard
-    /// input to every command. Each host then connects to the front end.
+    /// A program that starts one command on many hosts: ClusterShell's clush, flux, or one that is
+    /// called like clush: its arguments, the hosts separated by commas, the command. It copies its
+    /// standard input to every command. Each host then connects to the front end.
     LIBI_BACKEND_STARTER = 6,
+    /// Slurm's srun: one job step for all hosts, in the job in which the front end runs, or in a job
+    /// of its own. Each host then connects to the front end.
+    LIBI_BACKEND_SRUN = 7,
 }
 
 /// cbindgen:ignore
@@ -46,7 +55,8 @@ pub type libi_backend_arg = c_int;
 /// LIBI_BACKEND_LOCAL ignore it.
 ///
 /// Call it before the other functions for remote shells. Returns LIBI_OK, LIBI_ERR_NULL if a
-/// needed program is NULL, or LIBI_ERR_ARGUMENT if there is no such backend. Since 0.1.
+/// needed program is NULL, or LIBI_ERR_ARGUMENT if there is no such backend or the program is known
+/// not to work as one. Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libi_options_set_backend(
     options: *mut libi_options,
@@ -63,14 +73,16 @@ pub unsafe extern "C" fn libi_options_set_backend(
                 LIBI_BACKEND_SSH => Some(Backend::Ssh(Ssh::new())),
                 LIBI_BACKEND_RSH => Some(Backend::Rsh(Rsh::new())),
                 LIBI_BACKEND_RSH_REDONE => Some(Backend::Rsh(Rsh::redone())),
-                LIBI_BACKEND_SHELL => Some(Backend::Shell(Shell::new(needed()?))),
-                LIBI_BACKEND_STARTER => Some(Backend::Starter(Starter::of(optional(program)?))),
+                LIBI_BACKEND_SHELL => Some(Backend::Shell(Shell::of(fit(needed()?)?))),
+                LIBI_BACKEND_SRUN => Some(Backend::Srun(Srun::new())),
+                LIBI_BACKEND_STARTER => Some(Backend::Starter(Starter::of(optional(program)?.map(fit).transpose()?))),
             });
             options.backend = chosen?;
             if let Some(program) = optional(program)? {
                 match &mut options.backend {
                     Some(Backend::Ssh(ssh)) => ssh.program = program,
                     Some(Backend::Rsh(rsh)) => rsh.program = program,
+                    Some(Backend::Srun(srun)) => srun.program = program,
                     _ => {}
                 }
             }
@@ -79,7 +91,8 @@ pub unsafe extern "C" fn libi_options_set_backend(
     }
 }
 
-/// Appends an argument that rsh, another shell, or a starter is called with, before all others.
+/// Appends an argument that rsh, another shell, or a starter is called with, before all others; or
+/// an option of srun, such as "--partition=debug", after libi's own.
 ///
 /// Returns LIBI_OK, or LIBI_ERR_STATE if the backend is neither. Since 0.1.
 #[unsafe(no_mangle)]
@@ -95,10 +108,33 @@ pub unsafe extern "C" fn libi_options_add_shell_arg(
                 Some(Backend::Rsh(rsh)) => rsh.args.push(arg),
                 Some(Backend::Shell(shell)) => shell.args.push(arg),
                 Some(Backend::Starter(starter)) => starter.args.push(arg),
+                Some(Backend::Srun(srun)) => srun.args.push(arg),
                 _ => {
-                    return Err(wrong("an argument", "rsh, another shell, or a starter"));
+                    return Err(wrong("an argument", "rsh, another shell, a starter, or srun"));
                 }
             }
+            Ok(())
+        })
+    }
+}
+
+/// Sets how long a start by srun may wait for resources, 10 minutes by default. This time does not
+/// count towards the deadline of the launch.
+///
+/// Returns LIBI_OK, LIBI_ERR_STATE if the backend is not srun, or LIBI_ERR_ARGUMENT if it is less
+/// than 1 ms. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libi_options_set_queue_timeout(
+    options: *mut libi_options,
+    timeout: libi_timeout,
+) -> libi_result {
+    // SAFETY: as documented in the header.
+    unsafe {
+        change(options, |options: &mut LaunchOptions| {
+            let Some(Backend::Srun(srun)) = &mut options.backend else {
+                return Err(wrong("the queue timeout", "srun"));
+            };
+            srun.queue_timeout = limit(timeout, "the queue timeout")?;
             Ok(())
         })
     }
@@ -250,6 +286,14 @@ pub unsafe extern "C" fn libi_options_set_ssh_connect_timeout(
     }
 }
 
+/// The program, unless it is known not to work.
+fn fit(program: OsBytes) -> CallResult<OsBytes> {
+    match UnfitCommand::of(&program) {
+        Some(unfit) => Err(CallError::argument(unfit.to_string())),
+        None => Ok(program),
+    }
+}
+
 fn ssh_of(options: &mut LaunchOptions) -> CallResult<&mut Ssh> {
     match &mut options.backend {
         Some(Backend::Ssh(ssh)) => Ok(ssh),
@@ -267,4 +311,37 @@ unsafe fn optional(string: *const c_char) -> CallResult<Option<OsBytes>> {
 fn wrong(what: &str, backend: &str) -> CallError {
     let text = format!("{what} can be set after libi_options_set_backend() has chosen {backend}");
     CallError::new(LIBI_ERR_STATE, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{libi_options_free, libi_options_new};
+    use crate::result::libi_result::{LIBI_ERR_ARGUMENT, LIBI_RESULT_OK};
+
+    #[test]
+    fn commands_of_resource_managers_are_called_as_their_manuals_say() {
+        use libi_backend::{LIBI_BACKEND_SHELL, LIBI_BACKEND_STARTER};
+        let options = libi_options_new();
+        let set = |backend: libi_backend, program: &std::ffi::CStr| {
+            // SAFETY: the options live until the end of the test, and the program is a string.
+            unsafe { libi_options_set_backend(options, backend as libi_backend_arg, program.as_ptr()) }
+        };
+        for (backend, program, name) in
+            [(LIBI_BACKEND_SHELL, c"/opt/qrsh", "/opt/qrsh"), (LIBI_BACKEND_STARTER, c"flux", "flux")]
+        {
+            assert_eq!(set(backend, program), LIBI_RESULT_OK);
+            // SAFETY: as above.
+            let found = unsafe {
+                change(options, |options: &mut LaunchOptions| {
+                    assert_eq!(options.backend, name.parse().ok());
+                    Ok(())
+                })
+            };
+            assert_eq!(found, LIBI_RESULT_OK);
+        }
+        assert_eq!(set(LIBI_BACKEND_SHELL, c"pbsdsh"), LIBI_ERR_ARGUMENT);
+        // SAFETY: as above.
+        unsafe { libi_options_free(options) };
+    }
 }

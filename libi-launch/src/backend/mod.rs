@@ -47,19 +47,23 @@
 //! | [`Local`] | this machine; host names are only names | half a millisecond |
 //! | [`Ssh`] | hosts that OpenSSH's `ssh` reaches | tenths of a second |
 //! | [`Rsh`] | hosts that `rsh` reaches, on a trusted network | hundredths of a second |
-//! | [`Starter`] | hosts that a program such as `clush` reaches, many by one start | that of the program |
-//! | [`Shell`] | hosts that a program called like `ssh` or `rsh` reaches | that of the program |
+//! | [`Srun`] | nodes of a cluster with Slurm, all by one start | tenths of a second for all |
+//! | [`Starter`] | hosts that `clush` or `flux` reaches, many by one start | that of the program |
+//! | [`Shell`] | hosts that a program called like `ssh`, such as `qrsh`, reaches | that of the program |
 //!
 //! The leader of a host starts the host's further members, always as [`Local`] does.
 
 mod local;
+mod managers;
 mod parse;
 mod rsh;
 mod shell;
+mod srun;
 mod ssh;
 mod starter;
 
 use std::fmt;
+use std::time::Duration;
 
 use libi_core::cost::Cost;
 use libi_core::dist::{EnvVar, OsBytes};
@@ -67,15 +71,18 @@ use libi_core::hosts::HostList;
 use serde::{Deserialize, Serialize};
 
 pub use local::Local;
+pub use managers::UnfitCommand;
 pub use parse::BackendError;
 pub use rsh::{Rsh, without_progress};
 pub use shell::Shell;
+pub use srun::{SlurmJob, Srun};
 pub use ssh::{Ssh, SshHosts, SshProfile, UnknownProfile};
 pub use starter::{HOST_ENV, Starter};
 
 use crate::exit_trailer::TrailerTag;
 use crate::failure::Exit;
 use crate::machine::{HostSpec, Program};
+use crate::process::Signal;
 use crate::quote::CommandWriter;
 use crate::shell_error::ShellError;
 
@@ -191,6 +198,9 @@ pub trait LaunchMethod: fmt::Display {
     /// Sets the session's trailer tag, for back-ends that use one.
     fn set_trailer_tag(&mut self, _: TrailerTag) {}
 
+    /// Takes over what the front end's environment tells, such as the job in which it runs.
+    fn set_environment(&mut self, _variable: &dyn Fn(&str) -> Option<String>) {}
+
     /// What a user can do about an error of this remote shell at these hosts, of which `one` is the
     /// first; `None` where the advice is the same for all remote shells.
     fn advice(&self, _error: &ShellError, _hosts: &str, _one: &str) -> Option<String> {
@@ -205,7 +215,17 @@ pub enum StarterLine<'a> {
     Ended(HostList, Exit),
     /// The program on this host has printed this, with the end of the line.
     Printed(&'a str, &'a [u8]),
-    /// Anything else.
+    /// These hosts cannot be started; the line says why.
+    Failed(HostList),
+    /// The start waits for resources, for a time that [`BulkMethod::queue_timeout`] limits.
+    Waits,
+    /// The start waits no longer.
+    Proceeds,
+    /// The start has failed, and so would every other: this says why.
+    Refused(&'a [u8]),
+    /// Nothing that has to be kept.
+    Nothing,
+    /// Anything else: evidence for hosts that do not arrive.
     Other,
 }
 
@@ -225,8 +245,30 @@ pub trait BulkMethod {
     /// reached, or by the name that it reports.
     fn host_variable(&self) -> &str;
 
-    /// What a line that the starter prints says, and about which host. The last line may have no end.
-    fn read_line<'a>(&self, _line: &'a [u8]) -> StarterLine<'a> {
+    /// Why this host cannot be started, if that is known before.
+    fn refuses(&self, _host: &HostSpec) -> Option<String> {
+        None
+    }
+
+    /// How long a start may wait for resources.
+    fn queue_timeout(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether the starter may end all hosts if it cannot start one of them. A launch then awaits
+    /// the fate of each host, and starts without a known one are divided.
+    fn is_all_or_nothing(&self) -> bool {
+        false
+    }
+
+    /// The signal that ends the starter when the process that has started it ends.
+    fn death_signal(&self) -> Signal {
+        Signal::KILL
+    }
+
+    /// What a line that the starter prints says, and about which host of the start: `hosts` are
+    /// their names in the order of the spec. The last line may have no end.
+    fn read_line<'a>(&self, _hosts: &'a [String], _line: &'a [u8]) -> StarterLine<'a> {
         StarterLine::Other
     }
 
@@ -280,6 +322,8 @@ backends! {
     Ssh,
     /// `rsh`.
     Rsh,
+    /// Slurm's `srun`.
+    Srun,
     /// A program that starts a command on many hosts.
     Starter,
     /// A program that is called like `ssh` and `rsh`.
@@ -327,6 +371,10 @@ impl LaunchMethod for Backend {
 
     fn set_trailer_tag(&mut self, tag: TrailerTag) {
         self.method_mut().set_trailer_tag(tag);
+    }
+
+    fn set_environment(&mut self, variable: &dyn Fn(&str) -> Option<String>) {
+        self.method_mut().set_environment(variable);
     }
 
     fn advice(&self, error: &ShellError, hosts: &str, one: &str) -> Option<String> {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use libi_core::dist::{OsBytes, OsBytesError};
 
 use super::Backend;
+use super::managers::UnfitCommand;
 
 /// A text that names no back-end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,10 +17,15 @@ pub enum BackendError {
     /// The text holds a NUL.
     #[error("the name of the back-end: {0}")]
     Nul(#[from] OsBytesError),
+    /// The program is a command of a resource manager that cannot start members.
+    #[error("{0}")]
+    Unfit(UnfitCommand),
 }
 
-/// Reads `local`, or the program of a remote shell, with or without its directory. A program named
-/// `ssh` is called as OpenSSH's, one named `rsh` as rsh, any other as a [`Shell`](super::Shell).
+/// Reads `local`, or the program of a remote shell or a [`Starter`](super::Starter), with or
+/// without its directory. A program named `ssh` is called as OpenSSH's, one named `rsh` as rsh, a
+/// starter or a command of a resource manager as its manual says, any other as a
+/// [`Shell`](super::Shell).
 impl FromStr for Backend {
     type Err = BackendError;
 
@@ -27,6 +33,9 @@ impl FromStr for Backend {
         let program = OsBytes::try_from(text)?;
         if text.is_empty() || text.ends_with('/') {
             return Err(BackendError::Empty);
+        }
+        if let Some(unfit) = UnfitCommand::of(&program) {
+            return Err(BackendError::Unfit(unfit));
         }
         Self::first_called(&program).ok_or(BackendError::Empty)
     }
@@ -54,6 +63,12 @@ mod tests {
         for shell in ["blaunch", "./local", "/opt/sshlike"] {
             assert!(matches!(named(shell), Ok(Backend::Shell(_))), "{shell}");
         }
+        assert!(matches!(named("/opt/bin/flux"), Ok(Backend::Starter(_))));
+        assert_eq!(
+            named("/opt/pbs/bin/pbs_tmrsh").unwrap_err().to_string(),
+            "pbs_tmrsh cannot start members: it does not connect the standard input and output of what it \
+             starts; use ssh"
+        );
         assert_eq!(named(""), Err(BackendError::Empty));
         assert_eq!(named("/usr/bin/"), Err(BackendError::Empty));
         assert!(matches!(named("s\0h"), Err(BackendError::Nul(_))));

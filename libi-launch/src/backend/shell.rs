@@ -1,7 +1,8 @@
 //! Launch method for programs that are called like `ssh` and `rsh`: options, a host, and a command
 //! for the remote login shell.
 //!
-//! Such a program gets only the options that the caller configures. [`Ssh`](super::Ssh) and
+//! Such a program gets only the options that the caller configures, or, if it is a command of a
+//! resource manager, those of its row in the table of `managers.rs`. [`Ssh`](super::Ssh) and
 //! [`Rsh`](super::Rsh) know more about theirs.
 
 use std::fmt;
@@ -12,7 +13,7 @@ use libi_core::dist::OsBytes;
 use serde::{Deserialize, Serialize};
 
 use super::parse::file_name;
-use super::{Channel, LaunchMethod, SpawnSpec, SpecError, operand, remote_command};
+use super::{Channel, LaunchMethod, SpawnSpec, SpecError, managers, operand, remote_command};
 use crate::machine::{HostSpec, Program};
 use crate::quote;
 
@@ -40,6 +41,15 @@ impl Shell {
         Self { program, args: Vec::new(), user: option("-l"), port: option("-p"), cost }
     }
 
+    /// The shell with this path or name. `blaunch` and `qrsh` are called as their manuals say, any
+    /// other as by [`new`](Self::new).
+    #[must_use]
+    pub fn of(program: OsBytes) -> Self {
+        let Some(row) = managers::shell(&program) else { return Self::new(program) };
+        let args = row.args.iter().filter_map(|arg| OsBytes::try_from(*arg).ok()).collect();
+        Self { args, user: None, port: None, ..Self::new(program) }
+    }
+
     /// The option followed by its value, or nothing if there is no value.
     fn option(
         &self,
@@ -64,11 +74,13 @@ impl fmt::Display for Shell {
 
 impl LaunchMethod for Shell {
     fn called(program: &OsBytes) -> Option<Self> {
-        Some(Self::new(program.clone()))
+        Some(Self::of(program.clone()))
     }
 
     fn is_plaintext(&self) -> bool {
-        PLAINTEXT_SHELLS.iter().any(|shell| file_name(&self.program) == shell.as_bytes())
+        let name = file_name(&self.program);
+        PLAINTEXT_SHELLS.iter().any(|shell| name == shell.as_bytes())
+            || managers::shell(&self.program).is_some()
     }
 
     fn default_cost(&self) -> Cost {

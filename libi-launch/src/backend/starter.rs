@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::parse::file_name;
 use super::{
     BulkMethod, Channel, LINK_ENV, LINK_RENDEZVOUS, LaunchMethod, SpawnSpec, SpecError, StarterLine, env_var,
-    operand,
+    managers, operand,
 };
 use crate::failure::Exit;
 use crate::machine::{HostSpec, Program};
@@ -44,6 +44,9 @@ pub struct Starter {
     pub hosts_option: Vec<OsBytes>,
     /// The word that the program replaces by the name of each host, if it does.
     pub host_word: Option<OsBytes>,
+    /// Code for `/bin/sh` that calls the program, where the order above does not fit. `$0` is the
+    /// program, `$1` the hosts, separated by commas, `$2` the command, and the rest the arguments.
+    pub script: Option<OsBytes>,
     /// The most hosts of one start.
     pub hosts_per_start: u32,
     /// Expected cost of a start; measurements replace it.
@@ -61,13 +64,14 @@ impl Starter {
             args: Vec::new(),
             hosts_option: Vec::new(),
             host_word: None,
+            script: None,
             hosts_per_start: 1_000,
             cost,
         }
     }
 
     /// The starter with this path or name, by default `clush`. A program named `clush` is called as
-    /// ClusterShell's, any other without arguments.
+    /// ClusterShell's, one named `flux` as `flux exec`, any other without arguments.
     #[must_use]
     pub fn of(program: Option<OsBytes>) -> Self {
         let program = program.unwrap_or_else(|| OsBytes::try_from("clush").unwrap_or_default());
@@ -82,6 +86,13 @@ impl Starter {
         let hosts_option = ["-S", "-w"].into_iter().filter_map(word).collect();
         Self { hosts_option, ..Self::new(program) }
     }
+
+    /// The arguments for `/bin/sh` that call the program by the script.
+    fn by_script(&self, script: &OsBytes, hosts: OsBytes, command: OsBytes) -> Vec<OsBytes> {
+        let option = OsBytes::try_from("-c").unwrap_or_default();
+        let words = [option, script.clone(), self.program.clone(), hosts, command];
+        words.into_iter().chain(self.args.iter().cloned()).collect()
+    }
 }
 
 impl fmt::Display for Starter {
@@ -92,7 +103,11 @@ impl fmt::Display for Starter {
 
 impl LaunchMethod for Starter {
     fn called(program: &OsBytes) -> Option<Self> {
-        (file_name(program) == b"clush").then(|| Self::clush(program.clone()))
+        let program = program.clone();
+        match managers::starter(&program) {
+            Some(row) => Some(Self { script: OsBytes::try_from(row.script).ok(), ..Self::new(program) }),
+            None => (file_name(&program) == b"clush").then(|| Self::clush(program)),
+        }
     }
 
     fn default_cost(&self) -> Cost {
@@ -126,11 +141,20 @@ impl BulkMethod for Starter {
         if let Some(word) = &self.host_word {
             env.extend(env_var(HOST_ENV, &word.to_string()));
         }
-        let mut args = [&self.args[..], &self.hosts_option].concat();
-        args.push(operand("host", &names.join(","))?);
-        args.push(quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args));
+        let hosts = operand("host", &names.join(","))?;
+        let command = quote::command(program.cwd.as_ref(), &env, &program.executable, &program.args);
+        let (called, args) = match &self.script {
+            Some(script) => {
+                let shell = OsBytes::try_from("/bin/sh").unwrap_or_default();
+                (shell, self.by_script(script, hosts, command))
+            }
+            None => {
+                let before = [&self.args[..], &self.hosts_option].concat();
+                (self.program.clone(), before.into_iter().chain([hosts, command]).collect())
+            }
+        };
         Ok(SpawnSpec {
-            program: self.program.clone(),
+            program: called,
             args,
             env: Vec::new(),
             cwd: None,
@@ -144,7 +168,7 @@ impl BulkMethod for Starter {
         HOST_ENV
     }
 
-    fn read_line<'a>(&self, line: &'a [u8]) -> StarterLine<'a> {
+    fn read_line<'a>(&self, _: &'a [String], line: &'a [u8]) -> StarterLine<'a> {
         let label = line.windows(2).position(|pair| pair == b": ");
         let Some((label, text)) = label.map(|at| (&line[..at], &line[at + 2..])) else {
             return StarterLine::Other;
@@ -190,10 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_program_named_clush_has_the_arguments_of_clush() {
+    fn a_program_is_called_as_the_starter_of_its_name() {
         let of = |name: Option<&str>| Starter::of(name.map(|name| OsBytes::try_from(name).unwrap()));
         assert_eq!((of(None).hosts_option.len(), of(Some("/opt/clush")).hosts_option.len()), (2, 2));
         assert!(of(Some("./start-all")).hosts_option.is_empty());
+        assert!(of(Some("/opt/flux")).script.is_some() && of(Some("./fluxion")).script.is_none());
     }
 
     #[test]
@@ -218,9 +243,9 @@ mod tests {
             ("clush: n1: exited with exit code many", StarterLine::Other),
             ("Warning", StarterLine::Other),
         ] {
-            assert_eq!(clush().read_line(line.as_bytes()), expected, "{line}");
+            assert_eq!(clush().read_line(&[], line.as_bytes()), expected, "{line}");
         }
-        assert_eq!(clush().read_line(b"n1: \xff"), StarterLine::Printed("n1", b"\xff"));
+        assert_eq!(clush().read_line(&[], b"n1: \xff"), StarterLine::Printed("n1", b"\xff"));
         assert_eq!(clush().unnamed_exit(Exit::Code(0)), Some(Exit::Code(0)));
         assert_eq!(clush().unnamed_exit(Exit::Code(3)), None);
     }

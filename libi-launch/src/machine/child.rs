@@ -216,6 +216,11 @@ impl Child {
         self.arrival != Arrival::Inherited
     }
 
+    /// Another start is to bring it up, or its start begins only now.
+    pub(super) fn restart(&mut self, start: StartId, now: Instant) {
+        (self.start, self.started, self.last_heard) = (start, now, now);
+    }
+
     /// Whether its link is still awaited at the rendezvous.
     pub(super) fn is_awaited(&self) -> bool {
         self.arrival == Arrival::Awaited && self.open
@@ -302,13 +307,20 @@ impl Child {
         None
     }
 
-    /// Adds the end of what its starter has printed, if nothing else explains why it has not
-    /// arrived.
+    /// Adds the end of what its starter has printed: if the child has not arrived, and nothing else
+    /// explains that; and if it has arrived and was lost.
     pub(super) fn add_evidence(&mut self, printed: &[u8]) {
         let cause = self.end.as_ref().map(|end| &end.cause);
-        let is_unexplained = matches!(cause, Some(Cause::StarterExited(_) | Cause::TimedOut));
-        if self.arrival == Arrival::Awaited && is_unexplained && self.tail.is_empty() {
-            self.tail.extend_from_slice(printed);
+        let is_silent = self.arrival == Arrival::Awaited && self.tail.is_empty();
+        let explains = match cause {
+            Some(Cause::StarterExited(_) | Cause::TimedOut | Cause::NotScheduled) => is_silent,
+            Some(Cause::Closed | Cause::Exited(_) | Cause::HeartbeatLost) => {
+                self.arrival == Arrival::Arrived && !printed.is_empty()
+            }
+            _ => false,
+        };
+        if explains {
+            printed.clone_into(&mut self.tail);
         }
     }
 

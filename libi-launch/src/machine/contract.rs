@@ -60,6 +60,14 @@ pub enum Event {
     HostPrinted(StartId, String, Stream, Vec<u8>),
     /// The process that carries out a bulk start has reported how the program on this host ended.
     HostEnded(StartId, String, Exit),
+    /// The process that carries out a bulk start has reported why this host cannot be started.
+    HostFailed(StartId, String, Vec<u8>),
+    /// A bulk start waits for resources, as this line of its process says.
+    StarterWaits(StartId, Vec<u8>),
+    /// A bulk start has the resources for which it waited.
+    StarterProceeds(StartId),
+    /// The process that carries out a bulk start has reported why no such start can succeed.
+    StarterRefused(StartId, Vec<u8>),
     /// The process that carries out a bulk start has ended. Everything that it has printed was
     /// delivered before.
     StarterExited(StartId, Exit),
@@ -110,7 +118,7 @@ pub enum Event {
 /// A request of a node to its driver.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Start a process.
+    /// Start a process. Its links begin anew: what was sent on them before is dropped.
     Start(StartId, StartRequest),
     /// End the process that carries out a bulk start by this signal. If it was not started yet, it
     /// is not, and the driver reports [`Event::NotStarted`].
@@ -172,6 +180,8 @@ pub enum Notice {
     /// To the front end: a member has printed this. The user acknowledges it with
     /// [`Event::Consumed`].
     Output(Rank, Stream, Vec<u8>),
+    /// To the front end: a start waits for resources, as its process says in these words.
+    Waiting(String),
     /// The session is up: all members that belong to it have joined.
     Up,
     /// To the front end: the session cannot come up, and is being ended.

@@ -4,7 +4,7 @@
 //!
 //! | stage | hosts | time | next step |
 //! |---|---|---|---|
-//! | before up | enough have joined, none is open | | `GoUp` |
+//! | before up | enough have joined, none is open, none may [end](Fates) | | `GoUp` |
 //! | before up | the first has failed; or none is open, too few joined | | `GiveUp` |
 //! | launching | some are open | the launch's deadline has passed | `StopLaunching(TimedOut)` |
 //! | launching | enough cannot join | after `failure_linger` | `StopLaunching(Cancelled)` |
@@ -28,6 +28,7 @@
 //! | `InputTaken` | | the same |
 //! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack` | nothing: handled by the node | |
 
+mod fates;
 mod host_links;
 mod late_losses;
 mod launchers;
@@ -47,6 +48,7 @@ use libi_core::plan::{Shape, Strategy};
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 
+pub(super) use self::fates::Fates;
 use self::host_links::HostLinks;
 use self::late_losses::{LateLoss, LateLosses};
 use self::launchers::Launchers;
@@ -89,6 +91,9 @@ pub(super) struct FrontEndState {
     members: LiveMembers,
     /// When every host has to have its verdict.
     deadline: Instant,
+    /// Since when the launch waits for resources, and how long it has waited before.
+    queued_since: Option<Instant>,
+    queued: Duration,
     /// When too many hosts have failed: the time until which launching continues.
     linger_until: Instant,
     settle: SettleTimer,
@@ -120,6 +125,8 @@ impl FrontEndState {
             links: HostLinks::new(plan.hosts.len()),
             members: LiveMembers::new(plan.size),
             deadline: Instant::FAR_FUTURE,
+            queued_since: None,
+            queued: Duration::ZERO,
             linger_until: Instant::FAR_FUTURE,
             settle: SettleTimer::new(plan.options.settle),
             concluding: None,
@@ -134,6 +141,25 @@ impl FrontEndState {
     pub(super) fn begin(&mut self, now: Instant) {
         self.began = now;
         self.deadline = now + self.allowed;
+    }
+
+    /// A start waits for resources, or none does. The deadline of the launch stands still meanwhile.
+    pub(super) fn set_queued(&mut self, is_queued: bool, now: Instant) {
+        match self.queued_since {
+            None if is_queued && self.concluding.is_none() => self.queued_since = Some(now),
+            Some(since) if !is_queued => {
+                let waited = now.since(since);
+                self.queued_since = None;
+                self.queued += waited;
+                self.deadline += waited;
+            }
+            _ => {}
+        }
+    }
+
+    /// How long the launch has waited for resources.
+    pub(super) fn queued(&self) -> Duration {
+        self.queued
     }
 
     /// Records a report, or what a spare makes of it (`instead`); returns the notices that follow.
@@ -210,7 +236,13 @@ impl FrontEndState {
     }
 
     /// The next step, by the table at the head of this file.
-    pub(super) fn next_step(&mut self, stage: SessionStage, rules: &Rules, now: Instant) -> NextStep {
+    pub(super) fn next_step(
+        &mut self,
+        stage: SessionStage,
+        fates: Fates,
+        rules: &Rules,
+        now: Instant,
+    ) -> NextStep {
         if !stage.is_before_up() {
             return if stage.is_up() && self.members.is_done() { NextStep::Done } else { NextStep::Wait };
         }
@@ -221,21 +253,23 @@ impl FrontEndState {
         };
         let late = now >= self.verdicts_due();
         match (decision, &self.concluding) {
+            (LaunchDecision::Go, None) if fates == Fates::Ending && !late => NextStep::Wait,
             (LaunchDecision::Go, _) => NextStep::GoUp,
             (LaunchDecision::GiveUp, _) => NextStep::GiveUp,
             (LaunchDecision::Wait | LaunchDecision::Hopeless, None) if late => {
-                let why = if now >= self.deadline { Cause::TimedOut } else { Cause::Cancelled };
+                let is_over = self.queued_since.is_none() && now >= self.deadline;
+                let why = if is_over { Cause::TimedOut } else { Cause::Cancelled };
                 self.concluding = Some((why.clone(), now + rules.kill_grace.saturating_mul(2)));
                 NextStep::StopLaunching(why)
             }
             (LaunchDecision::Wait | LaunchDecision::Hopeless, Some((why, _))) if late => {
                 let elapsed = now.since(self.began);
                 self.table.close(&Failure::without_evidence(Phase::Waiting, why.clone(), elapsed));
-                self.next_step(stage, rules, now)
+                self.next_step(stage, fates, rules, now)
             }
             (LaunchDecision::Wait | LaunchDecision::Hopeless, _) => {
                 let waits = stage.is_launching() && decision == LaunchDecision::Wait;
-                let enough = waits && self.table.has_enough();
+                let enough = waits && fates == Fates::Known && self.table.has_enough();
                 let settled = self.settle.expires(self.table.changes(), enough, rules, now);
                 if settled { NextStep::GiveUpOpen } else { NextStep::Wait }
             }
@@ -319,7 +353,8 @@ impl FrontEndState {
 
     /// When launching has to stop, or open verdicts are not waited for any longer.
     fn verdicts_due(&self) -> Instant {
-        self.concluding.as_ref().map_or(self.deadline.min(self.linger_until), |(_, by)| *by)
+        let deadline = if self.queued_since.is_some() { Instant::FAR_FUTURE } else { self.deadline };
+        self.concluding.as_ref().map_or(deadline.min(self.linger_until), |(_, by)| *by)
     }
 
     /// Whether enough hosts could still join at the last decision.

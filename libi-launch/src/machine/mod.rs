@@ -10,7 +10,7 @@
 //!   each leader decides which, or a static tree if the user asks for one.
 //! - Leaders start all further members of their own host at once.
 //! - A leader that cannot launch hosts from its machine hands its hosts back to its parent (see the
-//!   heads of `node/launch_health.rs` and `node/hand_back.rs`). If the leader of the first host
+//!   heads of `launcher/health.rs` and `launcher/hand_back.rs`). If the leader of the first host
 //!   cannot launch, the front end launches all hosts itself.
 //!
 //! # States of a member's node
@@ -57,8 +57,8 @@
 //! |---|---|
 //! | `session_stage.rs` | how far the session has come, as this node knows |
 //! | `child_table.rs`, `child.rs` | how far each child has come, and when that takes too long |
-//! | `start_table.rs`, `launch_window.rs` | which starts are in progress, and how many may be |
-//! | `node/launching.rs`, `launch_health.rs` | which host is launched next, and whether from here |
+//! | `start_table.rs` | which starts are in progress |
+//! | `launcher.rs` | which host is launched next, whether from here, and what a child gets |
 //! | `parent_link.rs` | how far this member has come, and who it is |
 //! | `membership.rs` | which ranks are below which link |
 //! | `direct_links.rs` | whether links leave the channel of the remote shell |
@@ -77,6 +77,10 @@
 //! | `StarterPrinted` | start table | kept as evidence for hosts that have not arrived |
 //! | `HostPrinted` | child, output relay | as `Printed`; of no host of the start: `StarterPrinted` |
 //! | `HostEnded` | child | it ends, if it has not arrived; else the exit counts at its end |
+//! | `HostFailed` | child | it fails, and is not launched again |
+//! | `StarterWaits` | start table, front end | the time in the queue is not counted; `Waiting` |
+//! | `StarterProceeds` | start table, front end | time counts again |
+//! | `StarterRefused` | start table | kept as the reason why no such start succeeds; no other is made |
 //! | `StarterExited` | start table | hosts that have not arrived fail |
 //! | `Arrived` | start table, child | `Admit`, if a child of the start awaits it; else `Refuse` |
 //! | `Received`, parent | parent link | see the messages below |
@@ -95,7 +99,7 @@
 //! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays |
 //! | `Woken`, after each event | child table, start table | expired deadlines: kill, then verdict |
 //! | | child table, parent link | heartbeats; silent peers are lost |
-//! | | launching | hosts are launched, handed back or reported |
+//! | | launcher | hosts are launched, handed back or reported |
 //! | | front end | reports are recorded, and the next step is carried out |
 //! | | output relay | output and credit are passed on |
 //! | | stage | `Over`, when it ends and the last child and the last start are gone |
@@ -104,21 +108,21 @@
 //! |---|---|---|
 //! | `Ticket` | parent link | `Hello` |
 //! | `SessionConfig` | parent link, direct links | starts the members of its host; connects |
-//! | `Share` | launching | hosts are queued, or handed back |
-//! | `StopLaunching`, `GiveUpOpen` | stage, launching | open hosts are given up, here and below |
+//! | `Share` | launcher | hosts are queued, or handed back |
+//! | `StopLaunching`, `GiveUpOpen` | stage, launcher | open hosts are given up, here and below |
 //! | `Go` | stage, membership | children get theirs; the session is up |
 //! | `Signal`, `End`, `Credit` | | as the events `Signal`, `End`, `Consumed` |
 //! | `Goodbye` | direct links | receives and sends directly |
 //!
 //! | message from a child | part | what follows |
 //! |---|---|---|
-//! | `Hello` | child, launching | config and share are sent |
-//! | `Joined`, `Failed`, `Relaunch` | child, launching, membership | recorded, passed on |
+//! | `Hello` | child, launcher | config and share are sent |
+//! | `Joined`, `Failed`, `Relaunch` | child, launcher, membership | recorded, passed on |
 //! | `Exited`, `Link`, `InputTaken` | | passed on |
 //! | `Detached` | child | recorded if it is the child itself; passed on |
 //! | `NoDependents` | child | a detached child is not awaited any more |
 //! | `NotDirect` | direct links | the link stays in the channel, or the child fails |
-//! | `CannotLaunch`, `HandBack` | launching | the host is launched from here, or given up |
+//! | `CannotLaunch`, `HandBack` | launcher | the host is launched from here, or given up |
 //! | output | child, output relay | passed on, within the credit of the child |
 //! | `Goodbye` | child | receives directly |
 //!
@@ -162,7 +166,7 @@ mod direct_links;
 mod early_output;
 mod front_end;
 mod host_table;
-mod launch_window;
+mod launcher;
 mod membership;
 mod message;
 mod node;

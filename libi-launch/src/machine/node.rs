@@ -4,45 +4,35 @@ mod child_end;
 mod children;
 mod direct;
 mod front_end;
-mod hand_back;
 mod heartbeats;
-mod launch_failures;
-mod launch_health;
 mod launching;
 mod output;
 mod parent;
 mod session_end;
 mod session_up;
 mod settling;
-mod sharing;
+mod shares;
 mod spares;
 mod starts;
 
-use std::collections::BTreeMap;
-
-use libi_core::cost::Cost;
 use libi_core::ids::{HostIndex, Rank};
 use libi_core::join::{Nonce, SessionKey};
 use libi_core::machine::Machine;
-use libi_core::plan::HostRuns;
 use libi_core::plan::estimate::Estimate;
-use libi_core::plan::late::Queue;
 use libi_core::sim::rng::Rng;
 use libi_core::time::Instant;
 use libi_core::wire::{Kind, Limits, PROTOCOL, Preamble, encode_control};
 use serde::Serialize;
 
-use self::launch_health::LaunchHealth;
-use self::sharing::StaticSubtrees;
 use super::attachment::Attachment;
 use super::child::Child;
 use super::child_table::ChildTable;
 use super::contract::{Effect, Event, LaunchPlan, LinkId, Notice, StartRequest};
 use super::direct_links::DirectLinks;
 use super::front_end::FrontEndState;
-use super::launch_window::LaunchWindow;
+use super::launcher::{Launcher, Terms};
 use super::membership::HostRoutes;
-use super::message::{ChildMessage, HostSpec, Program};
+use super::message::{ChildMessage, Program};
 use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
 use super::session_stage::SessionStage;
@@ -79,25 +69,10 @@ pub struct Node {
     stage: SessionStage,
     nonces: Rng,
     children: ChildTable,
-    /// Every host that this node was ever to launch.
-    host_specs: BTreeMap<HostIndex, HostSpec>,
+    launcher: Launcher,
     /// The link over which each host below has joined, until the session is up.
     routes: HostRoutes,
-    queue: Queue,
-    subtrees: StaticSubtrees,
-    /// For hosts that were up and then lost here: how often they have failed, counting all launches
-    /// from this node.
-    faults: BTreeMap<HostIndex, u16>,
-    /// The end of what the last failed attempt at a host printed, for hosts that are retried here.
-    last_printed: BTreeMap<HostIndex, String>,
-    window: LaunchWindow,
-    /// Whether launching works, from here and from children.
-    health: LaunchHealth,
-    /// Children that were given hosts with an estimate that was not yet measured.
-    provisional_estimates: Vec<(LinkId, Estimate)>,
     starts: StartTable,
-    /// When to try the next launch, if no event comes before.
-    launch_again: Option<Instant>,
     next_heartbeat: Instant,
     reports: Vec<ChildMessage>,
     wake_requested: Option<Instant>,
@@ -112,16 +87,12 @@ impl Node {
         // A bulk start brings up all hosts; otherwise the first leader launches the others.
         let is_bulk = plan.options.launch_method().bulk().is_some();
         let launched_here = if is_bulk { plan.hosts.len() } else { 1 };
-        let first: HostRuns = (0..launched_here as u32).map(HostIndex).collect();
-        let numbered = (0..).map(HostIndex).zip(&plan.hosts);
-        let host_specs = numbered.map(|(host, spec)| (host, HostSpec { host, ..spec.clone() })).collect();
         let role = Role::FrontEnd(FrontEndState::new(plan));
         let mut node = Self::new(session, role, plan.options.clone(), entropy);
-        (node.size, node.programs, node.host_specs) = (plan.size, plan.programs.clone(), host_specs);
+        (node.size, node.programs) = (plan.size, plan.programs.clone());
         node.direct.set_secret(plan.secret.clone());
         node.input = plan.options.input;
-        node.health = LaunchHealth::healthy();
-        node.queue = Queue::new(first, estimate);
+        node.launcher = Launcher::of_front_end(&plan.hosts, launched_here, estimate, entropy);
         node
     }
 
@@ -146,17 +117,9 @@ impl Node {
             stage: SessionStage::new(),
             nonces: Rng::new(entropy),
             children: ChildTable::new(),
-            host_specs: BTreeMap::new(),
+            launcher: Launcher::of_leader(entropy),
             routes: HostRoutes::default(),
-            queue: Queue::new(HostRuns::new(), Estimate::assumed(&Cost::default())),
-            subtrees: StaticSubtrees::default(),
-            faults: BTreeMap::new(),
-            last_printed: BTreeMap::new(),
-            window: LaunchWindow::new(),
-            health: LaunchHealth::undecided(),
-            provisional_estimates: Vec::new(),
             starts: StartTable::new(),
-            launch_again: None,
             next_heartbeat: Instant::FAR_FUTURE,
             reports: Vec::new(),
             wake_requested: None,
@@ -166,6 +129,25 @@ impl Node {
 
     fn nonce(&mut self) -> Nonce {
         Nonce(self.nonces.bits())
+    }
+
+    /// The launcher with what it needs for a decision, and the list of its reports.
+    fn launcher(&mut self, now: Instant) -> (&mut Launcher, Terms<'_>, &mut Vec<ChildMessage>) {
+        let terms = Terms {
+            now,
+            began: self.began,
+            options: &self.options,
+            is_launching: self.stage.is_launching(),
+            front: match &self.role {
+                Role::FrontEnd(front) => Some(front),
+                Role::Member(_) => None,
+            },
+        };
+        (&mut self.launcher, terms, &mut self.reports)
+    }
+
+    fn is_front(&self) -> bool {
+        matches!(self.role, Role::FrontEnd(_))
     }
 
     /// Sends a message; false if it is too long. Messages that can be long are split by the caller.
@@ -197,15 +179,17 @@ impl Node {
     fn after_event(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.expire(now, out);
         self.send_heartbeats(now, out);
+        if let Role::FrontEnd(front) = &mut self.role {
+            front.set_queued(self.starts.is_waiting(), now);
+        }
         if self.is_front() && !self.reports.is_empty() {
             // What has failed may end the launch.
             self.send_reports(now, out);
         }
-        self.launch_again = None;
+        self.launcher.clear_wake();
         if self.stage.is_launching() {
             self.evaluate_launch_health(now, out);
             self.launch(now, out);
-            self.launch_again = self.launch_again.into_iter().chain(self.health.next_wake()).min();
         }
         self.report_no_dependents();
         self.relay_output(out);
@@ -255,6 +239,12 @@ impl Node {
         &self.programs
     }
 
+    /// Whether the session is ending, so that nothing more has to be said about members that are lost.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.stage.has_begun_to_end()
+    }
+
     /// How this node reaches the hosts that it launches.
     #[must_use]
     pub fn backend(&self) -> &Backend {
@@ -288,7 +278,8 @@ impl Node {
             Role::Member(parent) => parent.deadline(),
         };
         let starters = self.starts.next_deadline();
-        let times = [deadlines, starters, Some(self.next_heartbeat), self.launch_again, own];
+        let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
+        let times = [deadlines, starters, Some(self.next_heartbeat), launches, own];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
             return;
         };
@@ -317,6 +308,10 @@ impl Machine for Node {
             Event::StarterPrinted(start, text) => self.starts.printed(start, &text),
             Event::HostPrinted(start, host, stream, text) => self.host_printed(start, &host, stream, text),
             Event::HostEnded(start, host, exit) => self.host_ended(start, &host, exit, now, out),
+            Event::HostFailed(start, host, why) => self.host_not_started(start, &host, &why, now, out),
+            Event::StarterWaits(start, why) => self.starter_waits(start, &why, now, out),
+            Event::StarterProceeds(start) => self.starter_proceeds(start, now),
+            Event::StarterRefused(start, why) => self.starts.refused(start, &why),
             Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),
             Event::Arrived(start, arrival, names) => self.arrived(start, arrival, &names, now, out),
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),

@@ -22,6 +22,10 @@ use libi_core::time::Instant;
 /// How much of the end of a starter's output is kept as evidence.
 const TAIL: usize = 2_000;
 
+/// How many bulk starts of a launch are divided at most. Each host that makes a start of a thousand
+/// fail takes ten to find.
+const MAX_DIVISIONS: u32 = 64;
+
 /// Starts of one process until they are carried out, and bulk starts until their children and their
 /// starter are gone.
 #[derive(Debug)]
@@ -33,6 +37,10 @@ pub(super) struct StartTable {
     last: StartId,
     /// The start of a host that is in progress, and since when.
     current: Option<(StartId, Instant)>,
+    /// How many bulk starts may still be divided.
+    divisions: u32,
+    /// Why no bulk start can succeed.
+    refused: Option<String>,
 }
 
 #[derive(Debug)]
@@ -45,6 +53,13 @@ struct BulkStart {
     starter: Option<Starter>,
     /// The end of everything that the starter has printed. It outlives the starter.
     tail: Vec<u8>,
+    /// Since when it waits for resources, and how long it has waited before.
+    waits: Option<Instant>,
+    queued: Duration,
+    /// A host of it could not be started: until when its starter may end all others for that.
+    may_end_until: Option<Instant>,
+    /// Why no such start can succeed.
+    refused: Option<String>,
 }
 
 /// The process that carries out a bulk start.
@@ -81,6 +96,8 @@ impl StartTable {
             deadlines: BTreeSet::new(),
             last: StartId(0),
             current: None,
+            divisions: MAX_DIVISIONS,
+            refused: None,
         }
     }
 
@@ -108,6 +125,10 @@ impl StartTable {
                 names,
                 starter: Some(starter),
                 tail: Vec::new(),
+                waits: None,
+                queued: Duration::ZERO,
+                may_end_until: None,
+                refused: None,
             },
         );
     }
@@ -181,6 +202,85 @@ impl StartTable {
         tail.extend_from_slice(text);
     }
 
+    /// A start waits for resources, or does not any longer; if that is news, returns how long it has
+    /// waited until now.
+    pub(super) fn set_waiting(&mut self, id: StartId, waits: bool, now: Instant) -> Option<Duration> {
+        let start = self.bulk.get_mut(&id).filter(|start| start.starter.is_some())?;
+        if waits == start.waits.is_some() {
+            return None;
+        }
+        let since = std::mem::replace(&mut start.waits, waits.then_some(now));
+        start.queued += since.map_or(Duration::ZERO, |since| now.since(since));
+        Some(start.queued)
+    }
+
+    /// A host of a start could not be started: its starter may end all others until this time.
+    pub(super) fn may_end_all(&mut self, id: StartId, until: Instant) {
+        if let Some(start) = self.bulk.get_mut(&id) {
+            start.may_end_until.get_or_insert(until);
+        }
+    }
+
+    /// Whether a start may be ended because one of its hosts could not be started.
+    pub(super) fn is_ending_all(&self, id: StartId) -> bool {
+        self.bulk.get(&id).is_some_and(|start| start.may_end_until.is_some())
+    }
+
+    /// Whether any start may be ended because one of its hosts could not be started.
+    pub(super) fn is_any_ending_all(&self) -> bool {
+        self.bulk.values().any(|start| start.may_end_until.is_some())
+    }
+
+    /// Whether a start waits for resources.
+    pub(super) fn waits(&self, id: StartId) -> bool {
+        self.bulk.get(&id).is_some_and(|start| start.waits.is_some())
+    }
+
+    /// Whether any start waits for resources, and hosts wait with it.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.bulk.values().any(|start| start.waits.is_some() && !start.awaited.is_empty())
+    }
+
+    /// No start like this one can succeed. Where a host was named that could not be started, the
+    /// starter may have ended this start for that.
+    pub(super) fn refused(&mut self, id: StartId, why: &[u8]) {
+        let Some(start) = self.bulk.get_mut(&id) else { return };
+        if start.may_end_until.is_some() {
+            return self.printed(id, why);
+        }
+        let why = String::from_utf8_lossy(why).trim_end().to_owned();
+        self.refused.get_or_insert_with(|| why.clone());
+        start.refused.get_or_insert(why);
+    }
+
+    /// Why no start can succeed, if that is known.
+    pub(super) fn why_all_refused(&self) -> Option<String> {
+        self.refused.clone()
+    }
+
+    /// Why no start like this one can succeed, if that is known.
+    pub(super) fn why_refused(&self, id: StartId) -> Option<String> {
+        self.bulk.get(&id)?.refused.clone()
+    }
+
+    /// A start has failed as a whole, and one of its hosts may be the reason: returns its children
+    /// in two parts, to be started again. The start is forgotten.
+    ///
+    /// `None` if some of its children have arrived or were reported, if there is only one, or if too
+    /// many starts have been divided.
+    pub(super) fn divide(&mut self, id: StartId) -> Option<[Vec<LinkId>; 2]> {
+        let start = self.bulk.get(&id)?;
+        let untouched = start.awaited.len() == start.names.len() && start.refused.is_none();
+        if !untouched || start.names.len() < 2 || self.divisions == 0 {
+            return None;
+        }
+        self.divisions -= 1;
+        let start = self.bulk.remove(&id)?;
+        let mut first: Vec<LinkId> = start.children.into_iter().collect();
+        let second = first.split_off(first.len() / 2);
+        Some([first, second])
+    }
+
     /// The end of everything that a starter has printed.
     pub(super) fn tail(&self, id: StartId) -> Vec<u8> {
         self.bulk.get(&id).map(|start| start.tail.clone()).unwrap_or_default()
@@ -190,6 +290,7 @@ impl StartTable {
     /// [`child_gone`](Self::child_gone).
     pub(super) fn starter_gone(&mut self, id: StartId) {
         let Some(start) = self.bulk.get_mut(&id) else { return };
+        start.waits = None;
         if let Some(starter) = start.starter.take() {
             self.deadlines.remove(&(starter.deadline, id));
         }
@@ -205,11 +306,15 @@ impl StartTable {
 
     /// The next deadline of a starter.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|&(at, _)| at)
+        let may_end_until = self.bulk.values().filter_map(|start| start.may_end_until);
+        may_end_until.chain(self.deadlines.first().map(|&(at, _)| at)).min()
     }
 
     /// The next starter whose deadline has passed, and what is to be done about it.
     pub(super) fn expire(&mut self, now: Instant, grace: Duration) -> Option<(StartId, StarterStep)> {
+        for start in self.bulk.values_mut() {
+            start.may_end_until.take_if(|until| *until <= now);
+        }
         let &(at, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
         let starter = self.bulk.get_mut(&id)?.starter.as_mut()?;
         if starter.state == StarterState::Killed {
@@ -225,85 +330,4 @@ impl StartTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GRACE: Duration = Duration::from_secs(2);
-
-    fn at(seconds: u64) -> Instant {
-        Instant::ZERO + Duration::from_secs(seconds)
-    }
-
-    /// A table with one bulk start of two children.
-    fn bulk() -> (StartTable, StartId) {
-        let mut table = StartTable::new();
-        let id = table.next_id();
-        table.add_bulk(id, [("a".to_owned(), LinkId(1)), ("b".to_owned(), LinkId(2))].into());
-        assert_eq!((table.child_named(id, "b"), table.child_named(id, "c")), (Some(LinkId(2)), None));
-        (table, id)
-    }
-
-    #[test]
-    fn a_starter_is_asked_to_end_when_its_last_child_is_gone() {
-        let (mut table, id) = bulk();
-        assert_eq!(table.child_gone(id, LinkId(1), at(2)), StarterStep::Nothing);
-        assert_eq!((table.children(id), table.in_flight()), (vec![LinkId(2)], 1));
-        table.arrived(id, LinkId(2));
-        assert_eq!(table.in_flight(), 0);
-        assert_eq!(table.child_gone(id, LinkId(2), at(2)), StarterStep::Ask);
-        assert!(!table.is_empty());
-        table.starter_gone(id);
-        assert!(table.is_empty());
-    }
-
-    #[test]
-    fn a_starter_that_does_not_end_is_killed_and_then_forgotten() {
-        let (mut table, id) = bulk();
-        assert_eq!(table.next_deadline(), None);
-        let steps = [1, 2].map(|link| table.child_gone(id, LinkId(link), at(2)));
-        assert_eq!(steps, [StarterStep::Nothing, StarterStep::Ask]);
-        assert_eq!((table.next_deadline(), table.expire(at(1), GRACE)), (Some(at(2)), None));
-        assert_eq!(table.expire(at(2), GRACE), Some((id, StarterStep::Kill)));
-        assert_eq!(table.expire(at(2), GRACE), None);
-        assert_eq!(table.expire(at(4), GRACE), Some((id, StarterStep::Nothing)));
-        assert!(table.is_empty());
-    }
-
-    #[test]
-    fn a_start_outlives_its_starter_while_it_has_children() {
-        let (mut table, id) = bulk();
-        table.starter_gone(id);
-        assert!(!table.is_empty());
-        for link in [1, 2] {
-            assert_eq!(table.child_gone(id, LinkId(link), at(2)), StarterStep::Nothing);
-        }
-        assert!(table.is_empty());
-    }
-
-    #[test]
-    fn the_start_of_one_process_is_over_once_it_is_carried_out() {
-        let mut table = StartTable::new();
-        let id = table.next_id();
-        table.add(id, LinkId(1));
-        table.begin(id, at(1));
-        assert!(table.is_starting());
-        assert_eq!(table.children(id), [LinkId(1)]);
-        assert_eq!((table.finish(StartId(9)), table.finish(id)), (None, Some(at(1))));
-        assert_eq!(table.children(id), []);
-        assert_eq!((table.finish(id), table.is_starting()), (None, false));
-        assert_eq!(table.child_gone(id, LinkId(1), at(2)), StarterStep::Nothing);
-        assert!(table.is_empty());
-    }
-
-    #[test]
-    fn the_end_of_a_long_output_is_kept() {
-        let (mut table, id) = bulk();
-        table.printed(id, &[b'a'; 3_000]);
-        table.printed(id, b"the end");
-        let tail = table.tail(id);
-        assert_eq!(tail.len(), TAIL);
-        assert!(tail.ends_with(b"aathe end"));
-        table.starter_gone(id);
-        assert_eq!(table.tail(id), tail, "hosts that have not arrived are told of it");
-    }
-}
+mod tests;

@@ -2,46 +2,14 @@
 
 use std::time::Duration;
 
-use libi_core::cost::Cost;
 use libi_core::ids::HostIndex;
-use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
-use libi_core::time::Instant;
 
 use super::host_table::{HostTable, LaunchDecision, Policy};
-use super::launch_window::LaunchWindow;
 use super::message::ChildMessage;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming, Phase};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
-
-#[test]
-fn the_window_keeps_the_launcher_busy() {
-    let window = LaunchWindow::new();
-    let limit = |seq, rem| window.limit(&Estimate::assumed(&Cost::new(MS(seq), MS(rem))));
-    assert_eq!(limit(10, 200), 20, "20 at a time keep it busy");
-    assert_eq!((limit(2, 200), limit(2, 600)), (48, 100), "while SEQ is assumed");
-    assert_eq!(limit(500, 20), 4, "with fewer, no launch would ever queue, and SEQ could not be measured");
-}
-
-#[test]
-fn refusals_halve_the_window_once_per_rem_and_answers_widen_it() {
-    let mut window = LaunchWindow::new();
-    let at = |millis| Instant::ZERO + MS(millis);
-    let limit = |window: &LaunchWindow| window.limit(&Estimate::assumed(&Cost::new(MS(4), MS(200))));
-    window.refused(at(1_000), 64, MS(200));
-    assert_eq!(limit(&window), 32);
-    window.refused(at(1_100), 32, MS(200));
-    assert_eq!(limit(&window), 32, "the same burst of refusals");
-    window.refused(at(1_300), 32, MS(200));
-    assert_eq!(limit(&window), 16);
-    (0..40).for_each(|_| window.answered());
-    assert!((17..=19).contains(&limit(&window)), "{}", limit(&window));
-    for step in 0..20 {
-        window.refused(at(2_000 + 300 * step), 1, MS(200));
-    }
-    assert_eq!(limit(&window), 1, "one launch is always allowed");
-}
 
 fn failed(host: u32) -> ChildMessage {
     ChildMessage::Failed(HostIndex(host), Attempt::default(), failure(Cause::TimedOut, Phase::Starting))

@@ -48,6 +48,8 @@ impl Scenario {
 
     /// Whether bulk starts may fail as a whole.
     pub(crate) fn starters_fail(&self) -> bool {
-        self.bulk.is_some_and(|bulk| self.no_listeners || bulk.not_started > 0.0 || bulk.exits > 0.0)
+        let by_srun = self.srun.is_some_and(|srun| srun.is_any());
+        by_srun
+            || self.bulk.is_some_and(|bulk| self.no_listeners || bulk.not_started > 0.0 || bulk.exits > 0.0)
     }
 }

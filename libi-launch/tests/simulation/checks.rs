@@ -12,7 +12,8 @@ use libi_launch::failure::{Cause, Failure, Phase};
 use libi_launch::machine::{HostState, LinkPolicy, Node, Notice, Policy};
 
 use crate::scenario::{Fate, Scenario, Trouble};
-use crate::world::{Cluster, MINIMAL_LATENCY, Start};
+use crate::srun_starts::{HostTrouble, queued};
+use crate::world::{Cluster, INVALID, MINIMAL_LATENCY, Start};
 
 /// The launches of each host, in the order of attempts.
 fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
@@ -86,7 +87,8 @@ pub(crate) fn starts(scenario: &Scenario, world: &Cluster, front: &Node) -> Resu
         }
     }
     // Launchers with resources for few launches make deep trees.
-    let heard_by = |start: &Start| Instant::ZERO + scenario.deadline + way(scenario, start) + SLACK;
+    let queued = queued(world, Instant::ZERO + scenario.ends);
+    let heard_by = |start: &Start| Instant::ZERO + scenario.deadline + queued + way(scenario, start) + SLACK;
     let late = world.starts.iter().find(|start| start.at > heard_by(start));
     match late {
         Some(start) if !scenario.has_faults() && scenario.strategy == Strategy::Late => {
@@ -266,11 +268,15 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
             return Err(format!("{host} was cut short, but is reported as timed out: {failure:?}"));
         }
         let was_started = failure.phase == Phase::Starting && failure.elapsed > Duration::from_secs(2);
-        let has_printed = was_started && last == Some(Fate::HangsWithBanner);
+        // A program whose start waits has printed nothing yet.
+        let may_wait = scenario.srun.is_some_and(|srun| srun.waits > 0.0);
+        let has_printed = was_started && last == Some(Fate::HangsWithBanner) && !may_wait;
         if has_printed && !failure.tail.contains("Welcome") {
             return Err(format!("what {host} has printed is forgotten: {failure:?}"));
         }
-        if *verdict == Notice::Up && in_time && !lost && own && spares_left {
+        // Where no start can succeed, a spare would not come up either.
+        let is_refused = matches!(&failure.cause, Cause::NotStarted(why) if why == INVALID);
+        if *verdict == Notice::Up && in_time && !lost && own && spares_left && !is_refused {
             return Err(format!("{host} is given up although there are spares: {failure:?}"));
         }
         let at_fault = match scenario.trouble {
@@ -287,7 +293,8 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         }
     }
     for replaced in front.replaced() {
-        let launched = world.starts.iter().any(|start| start.name == replaced.by);
+        let is_refused = scenario.host_trouble(&replaced.by) == HostTrouble::Outside;
+        let launched = is_refused || world.starts.iter().any(|start| start.name == replaced.by);
         if *verdict == Notice::Up && in_time && !launched && !scenario.is_crowded() && !scenario.settles() {
             return Err(format!("was never launched: {replaced:?}"));
         }
@@ -296,6 +303,7 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
     if let Trouble::Breaks(host, _) = scenario.trouble
         && scenario.bad == 0.0
         && !scenario.is_crowded()
+        && scenario.srun.is_none()
     // a node that takes a host back does not know how often it was lost
     {
         // Launches from blocked hosts never start.
@@ -330,7 +338,10 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
         let counted = latest.clone().map(|(attempt, _)| attempt.failed).min().unwrap_or(0);
         let times = latest.count() + usize::from(counted);
         let was_up = tried.iter().any(|(_, fate)| fate.joins());
+        // Its program did not run.
+        let no_start = matches!(failure.cause, Cause::NotStarted(_) | Cause::NotScheduled);
         let own = !failure.cause.is_cut_short()
+            && !no_start
             && !matches!(failure.cause, Cause::LauncherLost(_) | Cause::OutOfResources(_));
         if up && own && is_retryable && !was_up && times != usize::from(rules.attempts) {
             return Err(format!("{host} is given up after {times} launches: {tried:?}, {failure:?}"));
@@ -339,7 +350,7 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
     let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off_max;
     let latest = world.starts.last().map_or(Instant::ZERO, |start| start.at);
     let idle = deadline.since(latest);
-    if waited && idle > attempt && !scenario.is_crowded() {
+    if waited && idle > attempt && !scenario.is_crowded() && scenario.srun.is_none() {
         let replaced = front.replaced();
         return Err(format!("hosts have waited, but nothing was launched for {idle:?}; {replaced:?}"));
     }
@@ -350,7 +361,7 @@ fn repeated(scenario: &Scenario, world: &Cluster, front: &Node, known: &[&HostSt
 /// `failure_linger`.
 fn hopeless(scenario: &Scenario, world: &Cluster, verdict: Instant) -> Result<(), String> {
     let breaks = world.fates.values().any(|fate| matches!(fate, Fate::Joins { cut: Some(_), .. }));
-    let retried = scenario.bulk.is_some_and(|bulk| bulk.exits > 0.0);
+    let retried = scenario.srun.is_some() || scenario.bulk.is_some_and(|bulk| bulk.exits > 0.0);
     if breaks
         || retried
         || scenario.policy != Policy::All

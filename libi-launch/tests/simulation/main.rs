@@ -15,6 +15,7 @@ mod driver;
 mod scenario;
 mod seeds;
 mod settling;
+mod srun_starts;
 mod tree_views;
 mod world;
 
@@ -64,8 +65,15 @@ const FOUND_WITH_SETTLE: [u64; 6] = [10_171, 15_114, 26_047, 61_717, 5_007_556, 
 /// as long as their programs ran; hosts launched in the step in which the launch was given up;
 /// evidence that a later, weaker one replaced.
 const FOUND_WITH_BULK_STARTS: [u64; 4] = [33, 35, 40, 351];
-/// The same, in small clusters; and a check that did not wait for the news of a death.
-const FOUND_WITH_FEW_HOSTS: [u64; 4] = [7_002_162, 7_002_322, 8_002_687, 195_473_827_038];
+/// The same, in small clusters; and a check that did not wait for the news of a death, and one that
+/// missed the end of a program whose starter had ended before.
+const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473_827_038, 403_090];
+
+/// Seeds that have found defects since `srun` starts hosts: a host that was started although the
+/// refusal of others had ended the launch; a session that went up while `srun` ended its hosts,
+/// because one could not be started; hosts that were given up because they were ended like that;
+/// and a spare for a host whose start was refused for good, which was never launched.
+const FOUND_WITH_SRUN: [u64; 4] = [81, 201, 1_093, 345_453_659_369];
 
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
@@ -76,6 +84,7 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = found.chain(FOUND_WITH_SETTLE.into_iter().map(Scenario::with_settle));
     let found = found.chain(FOUND_WITH_BULK_STARTS.into_iter().map(Scenario::with_bulk_starts));
     let few = FOUND_WITH_FEW_HOSTS.into_iter().map(Scenario::with_bulk_starts);
+    let few = few.chain(FOUND_WITH_SRUN.into_iter().map(Scenario::with_srun));
     let found = found.chain(few.map(Scenario::mostly_small));
     check_all(found, |scenario| run(scenario).map(drop));
 }
@@ -116,7 +125,7 @@ macro_rules! in_parts {
 
 in_parts! {
     every_launch_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_settle;
-    every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_bulk_starts;
+    every_bulk_start_ends_with_a_true_verdict_and_leaves_no_process: Scenario::with_srun;
 }
 
 /// Runs a scenario and checks its invariants.
@@ -135,7 +144,8 @@ fn run(scenario: &Scenario) -> Result<Sim<Cluster>, String> {
     sim.agenda.plan(at(scenario.ends), Happening::Ends);
 
     // Until just before the user ends the session.
-    let steps = 500_000 + 5_000 * u64::from(scenario.hosts);
+    let members = u64::from(scenario.hosts * scenario.members);
+    let steps = 500_000 + 5_000 * u64::from(scenario.hosts) + 2 * members * scenario.ends.as_secs();
     let before_end = at(scenario.ends - Duration::from_millis(1));
     if sim.run(before_end, steps) == StopReason::StepLimit {
         return Err(format!("something spins: {steps} steps by {}", sim.agenda.now()));
@@ -178,8 +188,14 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     let Some(front) = sim.agenda.machine(FRONT) else { return Ok(()) }; // the front end was killed
     let verdict = sim.world.notices.iter().find(|(_, n)| matches!(n, Notice::Up | Notice::GivenUp));
     let Some((at, verdict)) = verdict else { return Err("no verdict".to_owned()) };
-    let mut latest = Instant::ZERO + scenario.deadline + scenario.rules.kill_grace * 3;
-    if !scenario.has_faults() && scenario.strategy == Strategy::Late && scenario.capacity.is_none() {
+    // The deadline stands still while a start waits for resources.
+    let queued = srun_starts::queued(&sim.world, sim.agenda.now());
+    let mut latest = Instant::ZERO + scenario.deadline + queued + scenario.rules.kill_grace * 3;
+    if scenario.srun.is_none()
+        && !scenario.has_faults()
+        && scenario.strategy == Strategy::Late
+        && scenario.capacity.is_none()
+    {
         // The overall deadline need not pass, because each attempt has its own.
         let rules = &scenario.rules;
         let attempt = rules.hello_timeout + rules.join_timeout + rules.kill_grace * 4 + rules.back_off * 16;
@@ -219,6 +235,7 @@ fn check_verdict(scenario: &Scenario, sim: &Sim<Cluster>) -> Result<(), String> 
     checks::starts(scenario, &sim.world, front)?;
     checks::deaths(scenario, sim)?;
     checks::losses(&sim.world)?;
+    srun_starts::checks(scenario, sim, front)?;
     checks::tree(scenario, &sim.world, front)?;
     blocked_launchers::checks(scenario, sim, front)?;
     if !scenario.has_faults() {
@@ -320,8 +337,17 @@ fn check_fates(
                 let own = matches!(failure.phase, Phase::Starting | Phase::Handshaking);
                 let last_attempt = tried.last().map(|((place, attempt), _)| (*place, *attempt));
                 let unarrived = matches!(failure.cause, Cause::StarterExited(_))
-                    && last_attempt.is_some_and(|last| world.bulk.unarrived.contains(&last));
-                let explained = unarrived || last.is_some_and(|fate| fate.explains(failure));
+                    && last_attempt.is_some_and(|last| world.bulk.unarrived.contains(&last))
+                    && !last_attempt.is_some_and(|last| world.bulk.srun.refused.contains(&last));
+                let name =
+                    world.starts.iter().rfind(|start| start.host == HostIndex(host)).map(|it| &it.name);
+                let by_srun = last_attempt
+                    .zip(name)
+                    .is_some_and(|(last, name)| srun_starts::explains(scenario, world, last, name, failure));
+                let unreported = failure.cause == Cause::TimedOut
+                    && last_attempt.is_some_and(|last| world.bulk.unreported.contains(&last));
+                let explained =
+                    unreported || by_srun || unarrived || last.is_some_and(|fate| fate.explains(failure));
                 if up && in_time && own && !cut_short && !explained {
                     return Err(format!(
                         "host {host} has the fates {tried:?}, but is reported as {failure:?}"

@@ -23,6 +23,7 @@ use libi_launch::options::LaunchOptions;
 pub(crate) use self::fate::Fate;
 use crate::actions::Action;
 use crate::blocked_launchers::BlockedLaunchers;
+use crate::srun_starts::SrunTrouble;
 use crate::world::BulkTrouble;
 
 /// How long actions happen after the session is up.
@@ -99,6 +100,8 @@ pub(crate) struct Scenario {
     /// What may go wrong with bulk starts, if the back-end makes them.
     pub(crate) bulk: Option<BulkTrouble>,
     pub(crate) hosts_per_start: u32,
+    /// What may go wrong with `srun`, if that makes the bulk starts.
+    pub(crate) srun: Option<SrunTrouble>,
     /// Events for programs that are not up yet.
     pub(crate) pending: BTreeMap<(Id, LinkId), Vec<Vec<u8>>>,
 }
@@ -166,6 +169,7 @@ impl Scenario {
             reads: Some(Duration::ZERO),
             bulk: None,
             hosts_per_start: 0,
+            srun: None,
             pending: BTreeMap::new(),
         }
     }
@@ -294,7 +298,11 @@ impl Scenario {
             .strategy(self.strategy);
         let starter = Starter::new(OsBytes::try_from("starter").unwrap());
         let starter = Starter { hosts_per_start: self.hosts_per_start, ..starter };
-        let options = if self.bulk.is_some() { options.backend(starter) } else { options };
+        let options = match self.srun() {
+            Some(srun) => options.backend(srun),
+            None if self.bulk.is_some() => options.backend(starter),
+            None => options,
+        };
         LaunchPlan {
             hosts: (0..self.hosts).map(task).collect(),
             programs: vec![program],

@@ -8,6 +8,7 @@
 mod bulk;
 mod programs;
 mod records;
+mod srun;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use libi_launch::machine::{Effect, Ending, Event, HostState, LinkId, Notice, Sta
 use self::bulk::BulkStarts;
 pub(crate) use self::bulk::BulkTrouble;
 pub(crate) use self::records::{Death, Happening, Pick, Start};
+pub(crate) use self::srun::{INVALID, NOT_LAUNCHED, QUEUED};
 use crate::actions::Record;
 use crate::direct::{Connections, DirectEvent};
 use crate::driver::{Driver, Input, Output};
@@ -101,7 +103,6 @@ impl Cluster {
     pub(crate) fn new(scenario: Scenario) -> Self {
         let rng = Rng::new(scenario.seed).fork(1);
         let (processes, notices, fates, denials, present_at_up, arrivals) = Default::default();
-        let last_fault = Instant::ZERO;
         let (starts, deaths, given_up, futile_launch) = Default::default();
         let direct = Connections::new(scenario.seed);
         let mut cluster = Self {
@@ -116,7 +117,7 @@ impl Cluster {
             given_up,
             futile_launch,
             present_at_up,
-            last_fault,
+            last_fault: Instant::ZERO,
             was_cut: false,
             direct,
             record: Record::default(),

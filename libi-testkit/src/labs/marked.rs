@@ -21,7 +21,7 @@ pub struct Marked(pub String);
 #[derive(Debug)]
 pub struct Process {
     pub pid: i32,
-    /// It is a member that was started through a remote shell.
+    /// It is a member that was started through a remote shell or a bulk starter.
     pub is_leader: bool,
     /// It is one that was started by its leader.
     pub is_local: bool,
@@ -63,7 +63,8 @@ impl Marked {
             let command = String::from_utf8_lossy(&command).into_owned();
             let has = |variable: &str| environment.split('\0').any(|other| other == variable);
             let (is_marked, is_told) = (has(&mark), command.contains(&mark));
-            let is_led = ["stdio", "stdio+stderr"].map(|streams| format!("LIBI_LINK={streams}"));
+            let is_led =
+                ["stdio", "stdio+stderr", "rendezvous"].map(|streams| format!("LIBI_LINK={streams}"));
             let is_member = is_marked && !is_told && command.contains("member");
             (is_marked || is_told).then(|| Process {
                 pid,

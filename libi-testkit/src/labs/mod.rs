@@ -22,10 +22,12 @@ use crate::programs;
 mod marked;
 pub mod netns;
 mod rsh;
+mod slurm;
 mod sshd;
 
 pub use marked::{MARK, Marked, Process};
 pub use rsh::Rshd;
+pub use slurm::Slurm;
 pub use sshd::Sshd;
 
 /// How long another test run may use the laboratory.

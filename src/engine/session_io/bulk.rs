@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use libi_core::time::Instant;
-use libi_launch::backend::{LaunchMethod, StarterLine};
+use libi_launch::backend::{BulkMethod, LaunchMethod, StarterLine};
 use libi_launch::machine::{
     ArrivalId, Claim, Event, Found, HeadReader, LinkId, StartId, StartRequest, StartTicket,
     Stream as StdStream, refusal,
@@ -50,12 +50,17 @@ impl SessionIo {
         self.reserve_fds(request)?;
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         let ticket = ticket.encode().map_err(|failure| StartFailure::by_system(failure, None))?;
-        let started = spawn(spec, &self.environment, self.lasting_thread, self.links.len())?;
+        let signal = self.node.backend().bulk().map_or(Signal::KILL, BulkMethod::death_signal);
+        let death_signal = self.lasting_thread.then_some(signal);
+        let started = spawn(spec, &self.environment, death_signal, self.links.len())?;
         let place = (turn.registry, &mut *turn.targets, turn.id);
         let Some(input) = started.output else {
             return Err(StartFailure::by_system("it has no standard input", None));
         };
-        let watched = StarterIo::new(start, started.child, input, started.print_pipes, ticket, place);
+        let StartRequest::Hosts(hosts, ..) = request else { return Ok(()) };
+        let hosts = hosts.iter().map(|(_, spec)| spec.name.clone()).collect();
+        let watched =
+            StarterIo::new((start, hosts), started.child, input, started.print_pipes, ticket, place);
         let mut starter = watched.map_err(|error| {
             StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
         })?;
@@ -117,15 +122,29 @@ impl SessionIo {
 
     /// Passes on a line that a starter has printed, as what its back-end takes it for.
     fn tell_line(&mut self, start: StartId, stream: StdStream, line: Vec<u8>, turn: &mut Turn<'_>) {
-        let bulk = self.node.backend().bulk();
-        match bulk.map_or(StarterLine::Other, |bulk| bulk.read_line(&line)) {
+        let (Some(bulk), Some(starter)) = (self.node.backend().bulk(), self.starters.get(&start)) else {
+            return;
+        };
+        match bulk.read_line(starter.hosts(), &line) {
             StarterLine::Ended(hosts, exit) => {
                 let names: Vec<_> = hosts.iter().map(|host| host.name.to_string()).collect();
-                self.tell(Event::StarterPrinted(start, line), turn);
                 for name in names {
                     self.tell(Event::HostEnded(start, name, exit), turn);
                 }
             }
+            StarterLine::Failed(hosts) => {
+                let names: Vec<_> = hosts.iter().map(|host| host.name.to_string()).collect();
+                for name in names {
+                    self.tell(Event::HostFailed(start, name, line.clone()), turn);
+                }
+            }
+            StarterLine::Waits => self.tell(Event::StarterWaits(start, line), turn),
+            StarterLine::Proceeds => self.tell(Event::StarterProceeds(start), turn),
+            StarterLine::Refused(why) => {
+                let why = why.to_vec();
+                self.tell(Event::StarterRefused(start, why), turn);
+            }
+            StarterLine::Nothing => {}
             StarterLine::Printed(host, text) => {
                 let (host, text) = (host.to_owned(), text.to_vec());
                 self.tell(Event::HostPrinted(start, host, stream, text), turn);

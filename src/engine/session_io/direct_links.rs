@@ -68,10 +68,19 @@ impl SessionIo {
         }
     }
 
+    /// How many hosts bulk starts have still to bring up. Counted once in a turn: with thousands of
+    /// links, a count for each connection would take longer than the connections.
+    fn expected_arrivals(&mut self, turn: &Turn<'_>) -> usize {
+        if self.expected.is_none_or(|(at, _)| at != turn.now) {
+            let count = self.links.values().filter(|link_io| link_io.awaits_arrival()).count();
+            self.expected = Some((turn.now, count));
+        }
+        self.expected.map_or(0, |(_, count)| count)
+    }
+
     pub(super) fn on_peer_ready(&mut self, number: u32, turn: &mut Turn<'_>) {
+        let expected = self.expected_arrivals(turn);
         let Some(listener) = &mut self.listener else { return };
-        let links = &self.links;
-        let expected = || links.values().filter(|link_io| link_io.awaits_arrival()).count();
         if let Some((admission, sealed)) = listener.on_ready(number, expected, turn.registry, turn.targets) {
             self.add_authenticated(admission, sealed, turn);
         }
@@ -91,9 +100,8 @@ impl SessionIo {
     /// Accepts waiting connections. True if there may be more.
     pub(super) fn accept_peers(&mut self, turn: &mut Turn<'_>) -> bool {
         let mut authenticated = Vec::new();
+        let expected = self.expected_arrivals(turn);
         let Some(listener) = &mut self.listener else { return false };
-        let links = &self.links;
-        let expected = || links.values().filter(|link_io| link_io.awaits_arrival()).count();
         let place = (turn.registry, &mut *turn.targets, turn.id);
         let more = listener.accept(turn.now, place, expected, &mut authenticated);
         for (admission, sealed) in authenticated {

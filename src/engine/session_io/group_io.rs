@@ -58,10 +58,14 @@ impl SessionIo {
         if super::tests::intercept(turn.id, &event) {
             return;
         }
+        // At the end of a session every link is cut, and to tell each loss to all who are left would
+        // take a message for each pair of them.
+        let is_silent = matches!(event, Event::Cut(_)) && self.node.is_ending();
         let mut effects = Vec::new();
         self.group.on(event, turn.now, &mut effects);
         for effect in effects {
             match effect {
+                Effect::Send(..) | Effect::SendRegion(..) if is_silent => {}
                 Effect::Send(link, frame) => {
                     if let Some(link_io) = self.links.get_mut(&link) {
                         link_io.queue_frame(frame);

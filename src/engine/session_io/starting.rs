@@ -101,7 +101,8 @@ impl SessionIo {
     ) -> Result<(), StartFailure> {
         self.reserve_fds(request)?;
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
-        let started = spawn(spec, &self.environment, self.lasting_thread, self.links.len())?;
+        let death_signal = self.lasting_thread.then_some(Signal::KILL);
+        let started = spawn(spec, &self.environment, death_signal, self.links.len())?;
         self.register_started(link, started, turn).map_err(|error| {
             StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
         })
@@ -172,10 +173,13 @@ pub(super) fn spawn_spec(
 }
 
 /// Starts a process. `open` is the number of links of the node.
+///
+/// The death signal is bound to the starting thread. A thread that may end before this process must
+/// not kill its children.
 pub(super) fn spawn(
     spec: SpawnSpec,
     environment: &Environment,
-    lasting_thread: bool,
+    death_signal: Option<Signal>,
     open: usize,
 ) -> Result<Started, StartFailure> {
     let failed_to_make = |what: &'static str| {
@@ -189,9 +193,7 @@ pub(super) fn spawn(
     start.args = spec.args;
     start.cwd = spec.cwd;
     start.open_files = original_limit();
-    // The death signal is bound to the starting thread. A thread that may end before this process
-    // must not kill its children.
-    start.parent_death_signal = lasting_thread.then_some(Signal::KILL);
+    start.parent_death_signal = death_signal;
     start.fds.insert(2, FdSource::File(its_stderr.as_fd()));
     let mut print_pipes = vec![(StdStream::Err, stderr)];
     match spec.channel {

@@ -10,6 +10,7 @@ use libi_core::time::Rounded;
 use libi_launch::failure::{Failure, Phase};
 use libi_launch::machine::Replacement;
 
+use super::super::choice::BackendReason;
 use super::super::wording::{self, FailureText, HintTopic, plain_cause};
 use super::{FlatFallback, HostReport, LaunchReport};
 
@@ -150,8 +151,14 @@ impl LaunchReport {
         (!of_program || text.hint == Some(HintTopic::Hangs)).then_some(host)
     }
 
-    /// Replacements, the flat fallback, and links that fell back.
+    /// The queue, the chosen back-end, replacements, the flat fallback, and links that fell back.
     fn write_the_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.queued.is_zero() {
+            write!(f, "\n  before that, the launch waited {} for resources", Rounded(self.queued))?;
+        }
+        if let BackendReason::SlurmJob(_) | BackendReason::Variable = self.reason {
+            write!(f, "\n  hosts are reached by {}, {}", self.backend, self.reason)?;
+        }
         for Replacement { name, by, failure, .. } in &self.replaced {
             write!(f, "\n  {by}  replaces {name}{}", self.text(failure).replaced_suffix())?;
         }

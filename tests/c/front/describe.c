@@ -188,6 +188,11 @@ static void options(void)
   GIVES(LIBI_ERR_STATE, libi_options_set_shell_user_option(how, "-l"));
   DONE(libi_options_set_backend(how, LIBI_BACKEND_STARTER, NULL));
   DONE(libi_options_add_shell_arg(how, "-q"));
+  GIVES(LIBI_ERR_STATE, libi_options_set_queue_timeout(how, 5000));
+  DONE(libi_options_set_backend(how, LIBI_BACKEND_SRUN, "/usr/bin/srun"));
+  DONE(libi_options_add_shell_arg(how, "--partition=debug"));
+  DONE(libi_options_set_queue_timeout(how, 5000));
+  GIVES(LIBI_ERR_ARGUMENT, libi_options_set_queue_timeout(how, 0));
   DONE(libi_options_set_backend(how, LIBI_BACKEND_SHELL, "blaunch"));
   DONE(libi_options_add_shell_arg(how, "-z"));
   DONE(libi_options_set_shell_user_option(how, NULL));
@@ -230,6 +235,7 @@ static void no_options(void)
   GIVES(LIBI_ERR_NULL, libi_options_add_ssh_option(NULL, NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_add_ssh_option(NULL, NULL, "x"));
   GIVES(LIBI_ERR_NULL, libi_options_set_ssh_connect_timeout(NULL, 1));
+  GIVES(LIBI_ERR_NULL, libi_options_set_queue_timeout(NULL, 1));
   libi_options_free(NULL);
 }
 

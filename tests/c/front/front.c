@@ -31,6 +31,7 @@ int main(int argc, char **argv)
   hosts_that_fail();
   a_failure_that_names_the_host_that_is_its_cause();
   hosts_that_cannot_launch_each_other();
+  a_launch_that_waits_for_resources();
   input_signals_and_ends();
   messages();
   forked();

@@ -1,5 +1,7 @@
 /* Launches that succeed, fail, or succeed in part, and their reports. */
 
+#include <sys/stat.h>
+
 #include "parts.h"
 #include "play.h"
 
@@ -188,6 +190,33 @@ void hosts_that_cannot_launch_each_other(void)
   SAYS("Permission denied", failure.text);
   CHECK(info.cost_seq > 0 && info.cost_rem > 10000);
   libi_report_free(report);
+  libi_session_free(session);
+  libi_options_free(how);
+  libi_front_free(front);
+}
+
+void a_launch_that_waits_for_resources(void)
+{
+  static const char *args[] = {"join", "finish:10000", NULL};
+  libi_options *how = libi_options_new();
+  libi_front *front = new_front(LIBI_PROGRESS_THREAD);
+  libi_session *session;
+  struct seen seen;
+  char path[512];
+  FILE *file;
+  snprintf(path, sizeof path, "%s/srun", directory);
+  CHECK((file = fopen(path, "w")) != NULL);
+  fputs("#!/bin/sh\necho srun: job 18 queued and waiting for resources >&2\n"
+        "echo srun: job 18 has been allocated resources >&2\n"
+        "for command; do :; done\nSLURMD_NODENAME=n1 exec /bin/sh -c \"$command\"\n",
+      file);
+  CHECK(fclose(file) == 0 && chmod(path, 0755) == 0);
+  DONE(libi_options_set_backend(how, LIBI_BACKEND_SRUN, path));
+  DONE(libi_options_set_loopback(how, true));
+  DONE(libi_options_set_queue_timeout(how, 10000));
+  session = launch(front, "n1", args, how);
+  seen = watch(front, 1);
+  CHECK(seen.waiting == 1 && seen.up == 1 && seen.codes[0] == 1);
   libi_session_free(session);
   libi_options_free(how);
   libi_front_free(front);

@@ -12,6 +12,7 @@ void two_sessions_side_by_side(void);
 void hosts_that_fail(void);
 void a_failure_that_names_the_host_that_is_its_cause(void);
 void hosts_that_cannot_launch_each_other(void);
+void a_launch_that_waits_for_resources(void);
 
 /* Sessions that are up: sessions.c */
 void input_signals_and_ends(void);

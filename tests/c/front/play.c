@@ -9,6 +9,7 @@ void see(struct seen *seen, const libi_event *event)
   libi_event_info info;
   DONE(libi_event_query(event, &info, sizeof info));
   CHECK(info.text && *info.text);
+  seen->waiting += info.kind == LIBI_EVENT_WAITING && strstr(info.text, "job 18 queued");
   seen->up += info.kind == LIBI_EVENT_UP;
   seen->given_up += info.kind == LIBI_EVENT_GIVEN_UP;
   seen->detached += info.kind == LIBI_EVENT_DETACHED;

@@ -9,7 +9,7 @@ extern const char *member_program, *shell, *directory;
 
 /* The sum of the events of a session. */
 struct seen {
-  int up, given_up, exited, detached, lost, done, codes[256], signals[65];
+  int waiting, up, given_up, exited, detached, lost, done, codes[256], signals[65];
   char out[4096], err[4096], lost_host[64];
 };
 

@@ -80,7 +80,7 @@ impl Launch {
         reports.iter().for_each(|report| {
             self.record(report);
         });
-        self.front.next_step(self.stage, &RULES(), at(seconds))
+        self.front.next_step(self.stage, Fates::Known, &RULES(), at(seconds))
     }
 }
 
@@ -114,7 +114,7 @@ fn launching_stops_when_enough_cannot_join_and_failure_linger_has_passed() {
     let linger = at(10) + RULES().failure_linger;
     assert_eq!(launch.front.deadline(launch.stage), Some(linger));
     assert_eq!(
-        launch.front.next_step(launch.stage, &RULES(), linger),
+        launch.front.next_step(launch.stage, Fates::Known, &RULES(), linger),
         NextStep::StopLaunching(Cause::Cancelled)
     );
     launch.stage.stop_launching();
@@ -146,7 +146,7 @@ fn hosts_that_are_open_at_the_deadline_fail_after_twice_the_kill_grace() {
     let by = at(60) + RULES().kill_grace * 2;
     assert_eq!(launch.front.deadline(launch.stage), Some(by));
     assert_eq!(launch.step(61, &[]), NextStep::Wait, "verdicts are on their way");
-    assert_eq!(launch.front.next_step(launch.stage, &RULES(), by), NextStep::GiveUp);
+    assert_eq!(launch.front.next_step(launch.stage, Fates::Known, &RULES(), by), NextStep::GiveUp);
     assert!(launch.front.has_given_up(HostIndex(2)) && !launch.front.has_given_up(HostIndex(1)));
 }
 
@@ -253,4 +253,64 @@ fn times_of_a_launch_that_said_hello_are_kept() {
     let later = timing(Some(Duration::from_secs(3)));
     launch.record(&ChildMessage::Joined(HostIndex(1), Attempt::default(), later));
     assert_eq!(launch.front.timings()[1], later);
+}
+
+#[test]
+fn the_deadline_stands_still_while_a_start_waits() {
+    let mut launch = Launch::with_policy(Policy::All);
+    launch.front.set_queued(true, at(10));
+    launch.front.set_queued(true, at(20));
+    assert_eq!(launch.front.deadline(launch.stage), Some(Instant::FAR_FUTURE));
+    assert_eq!(launch.step(1_000, &[]), NextStep::Wait);
+    launch.front.set_queued(false, at(1_010));
+    assert_eq!(launch.front.queued(), Duration::from_secs(1_000));
+    launch.front.set_queued(true, at(1_020));
+    launch.front.set_queued(false, at(1_025));
+    launch.front.set_queued(false, at(1_030));
+    assert_eq!(launch.front.queued(), Duration::from_secs(1_005));
+    let deadline = at(1_005) + DEADLINE;
+    assert_eq!(launch.front.deadline(launch.stage), Some(deadline));
+    assert_eq!(launch.step(1_064, &[]), NextStep::Wait);
+    assert_eq!(launch.step(1_065, &[]), NextStep::StopLaunching(Cause::TimedOut));
+}
+
+#[test]
+fn a_launch_that_is_hopeless_while_a_start_waits_has_not_timed_out() {
+    let mut launch = Launch::with_policy(Policy::All);
+    launch.front.set_queued(true, at(1));
+    assert_eq!(launch.step(100, &[failed(1)]), NextStep::Wait);
+    assert_eq!(launch.step(110, &[]), NextStep::StopLaunching(Cause::Cancelled));
+}
+
+#[test]
+fn once_launching_has_stopped_no_start_delays_the_verdicts() {
+    let mut launch = Launch::with_policy(Policy::All);
+    assert_eq!(launch.step(60, &[]), NextStep::StopLaunching(Cause::TimedOut));
+    launch.stage.stop_launching();
+    launch.front.set_queued(true, at(61));
+    assert_eq!(launch.front.deadline(launch.stage), Some(at(60) + RULES().kill_grace * 2));
+    assert_eq!(launch.step(70, &[]), NextStep::GiveUp);
+}
+
+#[test]
+fn a_launch_does_not_settle_while_an_open_host_could_end_the_others() {
+    let mut launch = Launch::new(|options| {
+        (options.policy, options.settle) = (Policy::AtLeast(2), Some(Duration::from_secs(1)));
+    });
+    assert_eq!(launch.step(1, &[joined(0), joined(1)]), NextStep::Wait);
+    let step = |launch: &mut Launch, fates, now| launch.front.next_step(launch.stage, fates, &RULES(), now);
+    assert_eq!(step(&mut launch, Fates::Open, at(50)), NextStep::Wait);
+    assert_eq!(launch.front.deadline(launch.stage), Some(Instant::ZERO + DEADLINE));
+    assert_eq!(step(&mut launch, Fates::Known, at(50)), NextStep::GiveUpOpen);
+}
+
+#[test]
+fn a_session_does_not_go_up_while_its_hosts_may_end_but_when_the_deadline_passes() {
+    let mut launch = Launch::with_policy(Policy::AtLeast(2));
+    launch.step(1, &[joined(0), joined(1)]);
+    launch.record(&failed(2));
+    let step = |launch: &mut Launch, fates, now| launch.front.next_step(launch.stage, fates, &RULES(), now);
+    assert_eq!(step(&mut launch, Fates::Ending, at(2)), NextStep::Wait);
+    assert_eq!(step(&mut launch, Fates::Known, at(2)), NextStep::GoUp);
+    assert_eq!(step(&mut launch, Fates::Ending, Instant::ZERO + DEADLINE), NextStep::GoUp);
 }

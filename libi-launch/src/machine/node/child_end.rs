@@ -95,6 +95,9 @@ impl Node {
                 ChildState::Ending { forced: false, .. } => {
                     self.force(link, now + self.options.rules.kill_grace, out);
                 }
+                ChildState::Starting if child.is_awaited() && self.starts.waits(child.start()) => {
+                    self.force_end(link, Cause::NotScheduled, now, out);
+                }
                 ChildState::Starting if had_less => self.force_end(link, Cause::Cancelled, now, out),
                 _ => self.force_end(link, Cause::TimedOut, now, out),
             }
@@ -110,6 +113,8 @@ impl Node {
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         self.cut(link, out);
         let Some(mut child) = self.children.remove(link) else { return };
+        let start = child.start();
+        let with_others = child.is_of_bulk_start() && self.starts.is_ending_all(start);
         self.leave_start(link, &mut child, now, out);
         if child.is_open() {
             out.push(Effect::Close(link));
@@ -139,7 +144,14 @@ impl Node {
             _ if self.stage.has_begun_to_end() => {}
             // The child has ended by itself, and no process depended on it.
             Some(_) if self.stage.is_up() && was_up && child.has_no_dependents() => {}
-            Some(launch) if was_up => self.leader_lost(launch, &failure, now),
+            Some(launch) if with_others && self.is_ended_with_others(&failure) => {
+                let (launcher, terms, reports) = self.launcher(now);
+                launcher.ended_with_others(launch, was_up, &failure, &terms, reports);
+            }
+            Some(launch) if was_up => {
+                let (launcher, terms, reports) = self.launcher(now);
+                launcher.leader_lost(launch, &failure, &terms, reports);
+            }
             Some(launch) => self.launch_failed(launch, failure, now),
             None if self.stage.is_before_up() => self.host_failed(failure, now, out),
             None => {}

@@ -9,7 +9,7 @@ use libi_core::wire::{Frame, Header, Kind, LinkItem, ReadError, decode_control};
 
 use super::{Effect, LinkId, Node};
 use crate::failure::Cause;
-use crate::machine::child::{Child, ChildState};
+use crate::machine::child::ChildState;
 use crate::machine::direct_links::LinkPolicy;
 use crate::machine::message::{ChildMessage, ParentMessage, SessionConfig};
 use crate::machine::output_relay::Stream;
@@ -32,7 +32,7 @@ impl Node {
                 LinkItem::Preamble(text, _) => {
                     child.on_preamble();
                     if child.is_leader() {
-                        self.launching_confirmed();
+                        self.launcher.launching_confirmed(&mut self.reports);
                     }
                     if !text.is_empty() {
                         self.printed(link, Stream::Out, text);
@@ -131,7 +131,7 @@ impl Node {
         self.forward_early_output(link);
         let (host, name) = match launch {
             Some(Launch { host, .. }) => {
-                (host, self.host_specs.get(&host).map(|spec| spec.name.clone()).unwrap_or_default())
+                (host, self.launcher.spec(host).map(|spec| spec.name.clone()).unwrap_or_default())
             }
             None => self.host().map_or((HostIndex(0), String::new()), |(host, name)| (host, name.to_owned())),
         };
@@ -166,7 +166,6 @@ impl Node {
             self.reports.push(ChildMessage::Link(host, true));
         }
         if let Some(launch) = launch {
-            self.window.answered();
             self.give(link, launch, now, out);
         } else {
             self.check_joined();
@@ -188,20 +187,6 @@ impl Node {
         };
         config.secret = secret;
         Self::send_of(length, link, Kind::Control, &ParentMessage::SessionConfig(config), out)
-    }
-
-    /// Sends the current estimate to children whose estimate has proved wrong.
-    pub(super) fn correct_estimates(&mut self, out: &mut Vec<Effect>) {
-        let now = self.queue.estimate();
-        let children = &self.children;
-        self.provisional_estimates.retain_mut(|(link, told)| {
-            let is_up = children.get(*link).is_some_and(Child::is_up);
-            if is_up && now.differs(told) {
-                *told = now;
-                Self::send(*link, Kind::Control, &ParentMessage::Share(Vec::new(), now), out);
-            }
-            is_up && !now.is_certain()
-        });
     }
 
     fn on_child_report(
@@ -237,10 +222,13 @@ impl Node {
             }
             (ChildMessage::HandBack(host, attempt, tried), own) => {
                 let (back, tried) = (Launch { host: *host, attempt: *attempt }, *tried);
-                return own.into_iter().for_each(|own| self.accept_hand_back(own, back, tried, now));
+                let (launcher, terms, reports) = self.launcher(now);
+                return own
+                    .into_iter()
+                    .for_each(|own| launcher.accept_hand_back(own, back, tried, &terms, reports));
             }
             (ChildMessage::Joined(..), Some(_)) if child.on_launched() => {
-                self.health.child_has_launched();
+                self.launcher.child_has_launched();
             }
             (ChildMessage::Detached(rank), _) if child.rank() == Some(*rank) => child.on_detached(),
             (ChildMessage::Failed(host, _, failure), Some(own)) if *host == own => {
@@ -250,33 +238,20 @@ impl Node {
                 self.children.end(link, failure.cause.clone(), by);
                 return;
             }
-            // A node below has given up the host for good; a later loss of that node does not
-            // change this.
-            (ChildMessage::Failed(host, ..), Some(own))
-                if self.stage.is_launching()
-                    && self.queue.remove_from_share(own, *host)
-                    && !self.is_front() =>
-            {
-                self.host_specs.remove(host);
+            (ChildMessage::Failed(host, ..), Some(own)) => {
+                let host = *host;
+                let (launcher, terms, _) = self.launcher(now);
+                launcher.given_up_below(own, host, &terms);
             }
             _ => {}
         }
-        self.note_attempt(&report);
-        self.routes.note(link, &report, |host| self.host_specs.contains_key(&host));
-        self.reports.push(report);
-    }
-
-    /// Records the latest attempt at a host, made by any node below: if that node is lost, the next
-    /// attempt has to be greater.
-    fn note_attempt(&mut self, report: &ChildMessage) {
-        let (ChildMessage::Joined(host, attempt, _)
+        if let ChildMessage::Joined(host, attempt, _)
         | ChildMessage::Failed(host, attempt, _)
-        | ChildMessage::Relaunch(host, attempt, _)) = report
-        else {
-            return;
-        };
-        if let Some(spec) = self.host_specs.get_mut(host) {
-            spec.attempt = spec.attempt.max(*attempt);
+        | ChildMessage::Relaunch(host, attempt, _) = &report
+        {
+            self.launcher.note_attempt(*host, *attempt);
         }
+        self.routes.note(link, &report, |host| self.launcher.spec(host).is_some());
+        self.reports.push(report);
     }
 }

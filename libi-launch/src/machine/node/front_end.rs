@@ -1,6 +1,8 @@
 //! The front end's part of a node: passes reports to [`FrontEndState`], and carries out the step
 //! that it decides.
 
+use std::time::Duration;
+
 use libi_core::ranks::Ranks;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
@@ -57,6 +59,12 @@ impl Node {
         self.front_end().map_or((0, 0), |front| front.links().counts())
     }
 
+    /// How long the launch has waited for resources.
+    #[must_use]
+    pub fn queued(&self) -> Duration {
+        self.front_end().map_or(Duration::ZERO, FrontEndState::queued)
+    }
+
     /// The hosts that spares have replaced, in order; empty at other nodes.
     #[must_use]
     pub fn replaced(&self) -> &[Replacement] {
@@ -68,12 +76,13 @@ impl Node {
         for report in reports {
             let instead = self.replace(report, now, out);
             let Role::FrontEnd(front) = &mut self.role else { return };
-            let blocks = |host| self.host_specs.get(&host).map_or(&[][..], |spec| &spec.blocks);
+            let blocks = |host| self.launcher.spec(host).map_or(&[][..], |spec| &spec.blocks);
             let notices = front.record(report, instead, blocks, self.stage, now);
             out.extend(notices.into_iter().map(Effect::Notify));
         }
+        let fates = self.fates();
         let Role::FrontEnd(front) = &mut self.role else { return };
-        match front.next_step(self.stage, &self.options.rules, now) {
+        match front.next_step(self.stage, fates, &self.options.rules, now) {
             NextStep::Wait => {}
             NextStep::GoUp => self.go(now, out),
             NextStep::GiveUp => self.give_up(now, out),
@@ -93,7 +102,7 @@ impl Node {
         self.stage.go_up();
         self.direct.forget_secret();
         let Role::FrontEnd(front) = &mut self.role else { return };
-        let absent = front.leave_out_failed(self.host_specs.values());
+        let absent = front.leave_out_failed(self.launcher.specs(..));
         let mut present = Ranks::first(self.size);
         present.remove_all(&absent);
         // A host that has not joined, and has not ended when asked to, has no place in the session.

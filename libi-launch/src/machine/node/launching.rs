@@ -1,21 +1,18 @@
 //! Starts launches: which hosts, when, and with which request.
 
-use std::time::Duration;
-
 use libi_core::dist::layout::Block;
-use libi_core::ids::{Rank, StartId};
+use libi_core::ids::{HostIndex, Rank, StartId};
 use libi_core::join::Ticket;
-use libi_core::plan::late::{Launch, Next};
+use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
-use super::{Effect, LinkId, Node, StartRequest};
+use super::{Effect, LinkId, Node, Role, StartRequest};
 use crate::backend::LaunchMethod;
 use crate::failure::{Cause, Failure, Phase};
-use crate::machine::child::{Arrival, Child, ChildRole};
+use crate::machine::child::{Arrival, Child, ChildRole, ChildState};
+use crate::machine::launcher::SilentLaunches;
 
-/// A launch that has been silent for at least this long does not count towards the window.
-const TIMEOUT: Duration = Duration::from_secs(3);
 /// The most launches in flight, regardless of the window: each takes a process and its descriptors.
 const MAX_LAUNCHES: usize = 1_000;
 
@@ -26,47 +23,12 @@ impl Node {
         if self.options.launch_method().bulk().is_some() {
             return self.launch_in_bulk(now, out);
         }
-        while !self.starts.is_starting() {
-            if let Err(again) = self.may_launch(now) {
-                self.launch_again = again;
-                return;
-            }
-            match self.queue.next(now) {
-                Next::Launch(launch) => self.start_host(launch, now, out),
-                Next::WaitUntil(at) => {
-                    self.launch_again = Some(at);
-                    return;
-                }
-                Next::Idle => return,
-            }
+        let most = self.max_in_flight();
+        while !self.starts.is_starting()
+            && let Some(launch) = self.launcher.next(most, now)
+        {
+            self.start_host(launch, now, out);
         }
-    }
-
-    /// Whether the window allows another launch; if not, when it will if no event comes before.
-    ///
-    /// A launch that has been silent for long does not keep the launcher busy, and does not count.
-    /// Otherwise a few hosts that hang would delay all others by their timeout.
-    fn may_launch(&mut self, now: Instant) -> Result<(), Option<Instant>> {
-        if self.queue.waiting() == 0 {
-            return Ok(());
-        }
-        if self.health.is_out_of_resources() && self.queue.in_flight() > 0 {
-            return Err(None); // the next child that comes up gets the waiting hosts
-        }
-        let estimate = self.queue.estimate();
-        if let Some(at) = self.window.not_before(now, &estimate) {
-            return Err(Some(at));
-        }
-        let limit = self.window.limit(&estimate);
-        self.queue.set_window(limit);
-        let timeout = self.timeout();
-        let since = Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(timeout)).as_nanos() as u64);
-        let mut counted = self.queue.in_flight_since(since);
-        let earliest = counted.next();
-        if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
-            return Err(earliest.map(|started| started + timeout + Duration::from_nanos(1)));
-        }
-        if self.queue.in_flight() >= self.max_in_flight() { Err(None) } else { Ok(()) }
     }
 
     /// The most launches in flight under the back-end's limit of children. One launch is always
@@ -74,19 +36,12 @@ impl Node {
     fn max_in_flight(&self) -> usize {
         let Some(most) = self.options.launch_method().max_children() else { return MAX_LAUNCHES };
         let held = self.children.leaders().count();
-        let up = held.saturating_sub(self.queue.in_flight());
+        let up = held.saturating_sub(self.launcher.in_flight());
         most.saturating_sub(up).clamp(1, MAX_LAUNCHES)
     }
 
-    /// The time after which a launch without an answer is silent.
-    pub(super) fn timeout(&self) -> Duration {
-        TIMEOUT.max(self.queue.estimate().cost().rem.saturating_mul(2))
-    }
-
     fn start_host(&mut self, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
-        let Some(spec) = self.host_specs.get_mut(&launch.host) else { return };
-        spec.attempt = launch.attempt;
-        let spec = spec.clone();
+        let Some(spec) = self.launcher.begin(launch) else { return };
         let Some(program) = self.program(&spec.blocks) else {
             let failure = self.nothing_to_run(now);
             return self.launch_failed(launch, failure, now);
@@ -98,8 +53,7 @@ impl Node {
         out.push(Effect::Start(start, StartRequest::Host(link, spec, program)));
         Self::send_ticket(link, &ticket, out);
         self.starts.begin(start, now);
-        self.health.note_launch(launch.host, now);
-        self.window.launched(now, &self.queue.estimate());
+        self.launcher.launched(launch.host, true, now);
     }
 
     pub(super) fn start_member(&mut self, rank: Rank, block: Block, now: Instant, out: &mut Vec<Effect>) {
@@ -157,10 +111,40 @@ impl Node {
     /// A start has returned; `full` if it was refused for lack of resources.
     fn is_started(&mut self, start: StartId, full: bool, now: Instant) {
         if let Some(since) = self.starts.finish(start) {
-            if !full {
-                self.queue.observe_seq(now.since(since));
+            self.launcher.started(now.since(since), full);
+        }
+    }
+
+    /// The launch of a host has failed.
+    pub(super) fn launch_failed(&mut self, launch: Launch, failure: Failure, now: Instant) {
+        let others_may = failure.is_out_of_resources() && self.child_for_overflow().is_some();
+        let (launcher, terms, reports) = self.launcher(now);
+        launcher.launch_failed(launch, failure, others_may, &terms, reports);
+    }
+
+    /// Hands all hosts back if launching from here proves not to work.
+    pub(super) fn evaluate_launch_health(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let (launcher, terms, reports) = self.launcher(now);
+        let Some(silent) = launcher.evaluate_health(&terms, reports) else { return };
+        for link in self.children.links(|child| child.is_leader() && child.state() == ChildState::Starting) {
+            match (silent, self.children.get(link)) {
+                (SilentLaunches::Shorten(timeout), Some(child)) => {
+                    let by = child.started() + timeout;
+                    let before = self.children.deadline(link).unwrap_or(by);
+                    self.children.set_deadline(link, by.min(before));
+                }
+                _ => self.force_end(link, Cause::Cancelled, now, out),
             }
-            self.health.set_out_of_resources(full);
+        }
+    }
+
+    /// A child has reported that it cannot launch hosts.
+    pub(super) fn child_cannot_launch(&mut self, child: HostIndex, why: &Failure, certain: bool) {
+        if certain {
+            self.launcher.child_cannot_launch();
+        }
+        if let Role::FrontEnd(front) = &mut self.role {
+            front.launch_instead_of(child, why);
         }
     }
 
@@ -180,7 +164,6 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use libi_core::ids::HostIndex;
     use libi_core::plan::late::Attempt;
 
     use super::*;

@@ -3,6 +3,8 @@
 //! A child's output before its hello is kept, and its end serves as evidence if the hello never
 //! comes. With the hello it becomes output of the child's rank, like everything after it.
 
+use std::collections::BTreeSet;
+
 use libi_core::wire::{Kind, encode_bytes};
 
 use super::{Effect, LinkId, Node, Notice, Role};
@@ -82,10 +84,14 @@ impl Node {
     /// Passes on as much output as the credit allows, and grants the same amount to the children it
     /// came from.
     pub(super) fn relay_output(&mut self, out: &mut Vec<Effect>) {
+        // Only these children may have credit to come: a walk over all children after every event
+        // would cost a session of many children more than everything else.
+        let mut sources = BTreeSet::new();
         while let Some((from, piece)) = self.relay.pop() {
             let length = piece.text.len() as u32; // cut to the size of a frame
-            if let Some(child) = from.and_then(|link| self.children.get_mut(link)) {
+            if let Some((link, child)) = from.and_then(|link| Some((link, self.children.get_mut(link)?))) {
                 child.passed_on(length);
+                sources.insert(link);
             }
             if self.relay.is_discarding() {
                 continue;
@@ -97,8 +103,8 @@ impl Node {
                 Role::Member(_) => Self::send_output(&piece, out),
             }
         }
-        for (link, child) in self.children.iter_mut() {
-            if let Some(owed) = child.grant(WINDOW / 4) {
+        for link in sources {
+            if let Some(owed) = self.children.get_mut(link).and_then(|child| child.grant(WINDOW / 4)) {
                 Self::send(link, Kind::Control, &ParentMessage::Credit(owed), out);
             }
         }

@@ -72,9 +72,10 @@ impl Node {
             (ParentMessage::SessionConfig(config), _) => self.configure(*config, now, out)?,
             (_, false) => return None,
             (ParentMessage::Share(host_specs, estimate), _) => {
-                self.accept(host_specs, estimate);
+                self.launcher.accept(host_specs, estimate, self.options.is_static());
                 self.correct_estimates(out);
-                self.hand_back_new_share();
+                let (launcher, terms, reports) = self.launcher(now);
+                launcher.hand_back_new_share(&terms, reports);
                 // When a node ends, its parent decides about the hosts below it.
                 if !self.stage.is_launching() && !self.stage.has_begun_to_end() {
                     self.abandon_queue(&Cause::Cancelled, now);
@@ -187,16 +188,8 @@ impl Node {
 
     /// Reports every host that waits for its launch as given up.
     pub(super) fn abandon_queue(&mut self, why: &Cause, now: Instant) {
-        for (Launch { host, attempt }, failure) in self.health.take_deferred() {
-            self.reports.push(ChildMessage::Failed(host, attempt, failure));
-        }
-        for Launch { host, attempt } in self.drain_unlaunched() {
-            let elapsed = now.since(self.began);
-            // A host between two attempts keeps the evidence of the last one.
-            let tail = self.last_printed.remove(&host).unwrap_or_default();
-            let failure = Failure { tail, ..Failure::without_evidence(Phase::Waiting, why.clone(), elapsed) };
-            self.reports.push(ChildMessage::Failed(host, attempt, failure));
-        }
+        let (launcher, terms, reports) = self.launcher(now);
+        launcher.abandon(why, &terms, reports);
     }
 
     /// Whether the parent's next message is overdue.

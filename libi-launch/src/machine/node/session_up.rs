@@ -59,8 +59,7 @@ impl Node {
     fn branches(&mut self, below: &Ranks, now: Instant, out: &mut Vec<Effect>) -> Vec<Branch> {
         let mut behind = RanksBehind::default();
         for (hosts, link) in self.routes.drain() {
-            let host_specs = self.host_specs.range(hosts);
-            behind.add_blocks(link, host_specs.flat_map(|(_, spec)| &spec.blocks));
+            behind.add_blocks(link, self.launcher.specs(hosts).flat_map(|spec| &spec.blocks));
         }
         for (link, child) in self.children.locals() {
             child.rank().into_iter().for_each(|rank| behind.add_member(link, rank));
@@ -135,7 +134,7 @@ mod tests {
                 below: 0,
                 faults: 0,
             };
-            node.host_specs.insert(host, spec);
+            node.launcher.accept(vec![spec], node.launcher.estimate(), false);
             let joined = ChildMessage::Joined(host, attempt, LaunchTiming::default());
             node.routes.note(LinkId(if number == 4 { 2 } else { number }), &joined, |_| true);
         }
@@ -143,7 +142,7 @@ mod tests {
             let host = (number < 4).then_some(HostIndex(number));
             let leader = |host| ChildRole::Leader(Launch { host, attempt: Attempt::default() });
             let role = host.map_or(ChildRole::Local(Rank(9)), leader);
-            let blocks = host.map_or(Vec::new(), |host| node.host_specs[&host].blocks.clone());
+            let blocks = host.map_or(Vec::new(), |host| node.launcher.spec(host).unwrap().blocks.clone());
             let child = children::joined(role, blocks, Instant::ZERO);
             node.children.add(child, Instant::FAR_FUTURE);
         }

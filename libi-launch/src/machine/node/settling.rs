@@ -13,8 +13,8 @@ use crate::machine::message::ParentMessage;
 impl Node {
     /// Gives up every host at and below this node whose leader is not up, and goes on.
     pub(super) fn give_up_open(&mut self, why: &Cause, now: Instant, out: &mut Vec<Effect>) {
-        self.abandon_queue(why, now);
-        self.health.forget_failures();
+        let (launcher, terms, reports) = self.launcher(now);
+        launcher.give_up_open(why, &terms, reports);
         self.send_to_children(&ParentMessage::GiveUpOpen(why.clone()), out);
         let is_open =
             |child: &Child| child.is_leader() && child.phase() < Phase::Joining && !child.is_ending();

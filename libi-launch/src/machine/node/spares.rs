@@ -7,7 +7,7 @@
 //! `front_end/spares.rs` tells which failures a spare can help with.
 
 use libi_core::ids::HostIndex;
-use libi_core::plan::late::{Attempt, Launch};
+use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 use libi_core::wire::Kind;
 
@@ -24,7 +24,8 @@ impl Node {
         out: &mut Vec<Effect>,
     ) -> Option<ChildMessage> {
         let ChildMessage::Failed(host, attempt, failure) = report else { return None };
-        if !self.stage.is_launching() {
+        // A spare fares no better where no start can succeed.
+        if !self.stage.is_launching() || self.starts.why_all_refused().is_some() {
             return None;
         }
         let Role::FrontEnd(front) = &mut self.role else { return None };
@@ -32,23 +33,14 @@ impl Node {
             return None;
         }
         let is_here = *host == HostIndex(0) || front.launchers().is_front_end();
-        let spec = self.host_specs.get_mut(host)?;
-        let before = (*attempt).max(spec.attempt);
-        let next = Attempt { lost: before.lost.checked_add(1)?, failed: 0 };
-        let spare = front.take_spare(*host, &spec.name, failure)?;
-        spec.name = spare.name;
-        (spec.user, spec.port, spec.attempt) = (spare.user, spare.port, next);
-        self.faults.remove(host);
-        if is_here {
-            self.queue.requeue(Launch { host: *host, attempt: before }, now).ok()?;
-            // Not at once: what else is reported may end the launch.
-            self.launch_again = Some(now);
-        } else {
-            let share = ParentMessage::Share(vec![spec.clone()], self.queue.estimate());
-            // Without such a leader, the next one is given the host with all others.
-            if let Some(link) = self.children.master() {
-                Self::send(link, Kind::Control, &share, out);
-            }
+        let failed = Launch { host: *host, attempt: *attempt };
+        let spare_for = |name: &str| front.take_spare(*host, name, failure);
+        let spec = self.launcher.replace(failed, is_here, now, spare_for)?;
+        let next = spec.attempt;
+        // Without a leader of the first host, the next one is given the host with all others.
+        if !is_here && let Some(link) = self.children.master() {
+            let share = ParentMessage::Share(vec![spec], self.launcher.estimate());
+            Self::send(link, Kind::Control, &share, out);
         }
         Some(ChildMessage::Relaunch(*host, next, None))
     }

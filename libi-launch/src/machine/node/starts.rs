@@ -13,6 +13,12 @@
 //! | it does so of a host that has arrived | the exit counts once the link is closed |
 //! | the starter ends | hosts that have not arrived fail; hosts that have arrived stay |
 //! | a host does not arrive in time | it fails like any host; it is refused if it arrives later |
+//! | the starter reports that a host cannot be started | the host fails, and is not retried |
+//! | it ends all others for that | they are launched again, which is not an attempt |
+//! | the start waits for resources | hosts and launch have the queue's time; a notice |
+//! | the start has its resources | its launches begin |
+//! | no such start can succeed | hosts that have not arrived fail, and none is launched again |
+//! | no host has arrived, nothing explains it, and the starter ends | it is divided in two |
 //! | the last host of the start is gone | the starter is asked to end, and killed if it does not |
 //!
 //! The link, not the starter, tells whether a host that has arrived is alive: what the starter reports
@@ -23,16 +29,18 @@
 //! evidence only for hosts that have not arrived, and decides nothing: it may be about another host.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use libi_core::ids::StartId;
-use libi_core::plan::late::{Launch, Next};
+use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 
 use super::session_end::TERMINATE;
-use super::{Effect, LinkId, Node, StartRequest};
+use super::{Effect, LinkId, Node, Notice, StartRequest};
 use crate::backend::{BulkMethod, LaunchMethod};
-use crate::failure::{Cause, Exit};
+use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole};
+use crate::machine::front_end::Fates;
 use crate::machine::output_relay::Stream;
 use crate::machine::rendezvous::{ArrivalId, StartTicket, names};
 use crate::machine::start_table::StarterStep;
@@ -51,22 +59,25 @@ impl Node {
         };
         while self.may_start_in_bulk() {
             let mut due: BTreeMap<u32, Vec<Launch>> = BTreeMap::new();
-            let mut count = 0;
-            while count < most.max(1) {
-                match self.queue.next(now) {
-                    Next::Launch(launch) => {
-                        let spec = self.host_specs.get(&launch.host);
-                        let program =
-                            spec.and_then(|spec| spec.blocks.first()).map(|block| block.distribution);
-                        due.entry(program.unwrap_or(u32::MAX)).or_default().push(launch);
-                        count += 1;
-                    }
-                    Next::WaitUntil(at) => {
-                        self.launch_again = Some(at);
-                        break;
-                    }
-                    Next::Idle => break,
+            let (mut count, mut is_any_refused) = (0, false);
+            while count < most.max(1)
+                && let Some(launch) = self.launcher.next_waiting(now)
+            {
+                if self.refuses(launch, now) {
+                    is_any_refused = true;
+                    continue;
                 }
+                let spec = self.launcher.spec(launch.host);
+                let program = spec.and_then(|spec| spec.blocks.first()).map(|block| block.distribution);
+                due.entry(program.unwrap_or(u32::MAX)).or_default().push(launch);
+                count += 1;
+            }
+            if is_any_refused {
+                self.send_reports(now, out);
+            }
+            if !self.stage.is_launching() {
+                // The refusals have ended the launch.
+                return due.into_values().flatten().for_each(|launch| self.not_launched(launch, now));
             }
             if due.is_empty() {
                 return;
@@ -81,20 +92,49 @@ impl Node {
         is_open && !self.starts.is_starting() && self.starts.in_flight() < MAX_STARTS_IN_FLIGHT
     }
 
+    /// Gives a host up if it is known that it cannot be started.
+    fn refuses(&mut self, launch: Launch, now: Instant) -> bool {
+        let bulk = self.options.launch_method().bulk();
+        let why = bulk.zip(self.launcher.spec(launch.host)).and_then(|(bulk, spec)| bulk.refuses(spec));
+        let Some(why) = why.or_else(|| self.starts.why_all_refused()) else { return false };
+        self.launcher.begin(launch);
+        let failure = Failure::without_evidence(Phase::Waiting, Cause::NotStarted(why), Duration::ZERO);
+        self.launch_failed(launch, failure, now);
+        true
+    }
+
+    /// Nothing is launched any more: this launch does not begin.
+    fn not_launched(&mut self, launch: Launch, now: Instant) {
+        let elapsed = now.since(self.began);
+        let failure = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);
+        self.launch_failed(launch, failure, now);
+    }
+
     /// Starts these hosts, which run the same program, by one process.
     fn start_hosts(&mut self, launches: &[Launch], now: Instant, out: &mut Vec<Effect>) {
         let start = self.starts.next_id();
-        let (mut hosts, mut tickets, mut program) = (Vec::new(), Vec::new(), None);
+        let mut links = Vec::new();
         for &launch in launches {
-            let Some(spec) = self.host_specs.get_mut(&launch.host) else { continue };
-            spec.attempt = launch.attempt;
-            let spec = spec.clone();
-            program = program.or_else(|| self.program(&spec.blocks));
+            let Some(spec) = self.launcher.begin(launch) else { continue };
             let role = ChildRole::Leader(launch);
-            let (link, ticket) = self.add_child(role, (start, Arrival::Awaited), spec.blocks.clone(), now);
-            self.health.note_launch(launch.host, now);
+            links.push(self.add_child(role, (start, Arrival::Awaited), spec.blocks, now).0);
+            self.launcher.launched(launch.host, false, now);
+        }
+        if !links.is_empty() {
+            self.start_children(start, &links, now, out);
+        }
+    }
+
+    /// Starts the hosts of these children by one process.
+    fn start_children(&mut self, start: StartId, links: &[LinkId], now: Instant, out: &mut Vec<Effect>) {
+        let (mut hosts, mut tickets, mut program) = (Vec::new(), Vec::new(), None);
+        for &link in links {
+            let Some(child) = self.children.get(link) else { continue };
+            let spec = child.host().and_then(|host| self.launcher.spec(host));
+            let Some(spec) = spec.cloned() else { continue };
+            tickets.push((link, *child.ticket()));
+            program = program.or_else(|| self.program(&spec.blocks));
             hosts.push((link, spec));
-            tickets.push((link, ticket));
         }
         self.starts.add_bulk(start, hosts.iter().map(|(link, spec)| (spec.name.clone(), *link)).collect());
         self.starts.begin(start, now);
@@ -104,6 +144,109 @@ impl Node {
         };
         out.push(Effect::Start(start, StartRequest::Hosts(hosts, program, Box::new(ticket))));
         tickets.iter().for_each(|(link, ticket)| Self::send_ticket(*link, ticket, out));
+    }
+
+    /// Starts the children of a start that has failed as a whole again, by two starts, if one of
+    /// its hosts may be the reason. Returns whether it does.
+    fn divide(&mut self, start: StartId, now: Instant, out: &mut Vec<Effect>) -> bool {
+        if !self.stage.is_launching() || !self.is_all_or_nothing() {
+            return false;
+        }
+        let Some(parts) = self.starts.divide(start) else { return false };
+        for links in parts {
+            let start = self.starts.next_id();
+            let by = now + self.options.rules.hello_timeout;
+            for &link in &links {
+                if let Some(child) = self.children.get_mut(link) {
+                    child.restart(start, now);
+                }
+                self.children.set_deadline(link, by);
+            }
+            self.start_children(start, &links, now, out);
+        }
+        true
+    }
+
+    /// A start waits for resources: its hosts have the time of the queue.
+    pub(super) fn starter_waits(&mut self, start: StartId, why: &[u8], now: Instant, out: &mut Vec<Effect>) {
+        let Some(timeout) = self.options.launch_method().bulk().map(BulkMethod::queue_timeout) else {
+            return;
+        };
+        if let Some(queued) = self.starts.set_waiting(start, true, now) {
+            self.starts.printed(start, why); // further lines tell less
+            self.set_awaited_deadlines(start, now + timeout.saturating_sub(queued), now);
+            if self.is_front() {
+                let why = String::from_utf8_lossy(why).trim_end().to_owned();
+                out.push(Effect::Notify(Notice::Waiting(why)));
+            }
+        }
+    }
+
+    /// A start has its resources: its launches begin.
+    pub(super) fn starter_proceeds(&mut self, start: StartId, now: Instant) {
+        if self.starts.set_waiting(start, false, now).is_some() {
+            self.set_awaited_deadlines(start, now + self.options.rules.hello_timeout, now);
+        }
+    }
+
+    fn set_awaited_deadlines(&mut self, start: StartId, by: Instant, now: Instant) {
+        for link in self.starts.children(start) {
+            if let Some(child) =
+                self.children.get_mut(link).filter(|child| child.is_awaited() && !child.is_ending())
+            {
+                child.restart(start, now);
+                self.children.set_deadline(link, by);
+            }
+        }
+    }
+
+    /// What is known of the hosts of starts in which one host may end all others.
+    pub(super) fn fates(&self) -> Fates {
+        if !self.is_all_or_nothing() {
+            Fates::Known
+        } else if self.starts.is_any_ending_all() {
+            Fates::Ending
+        } else if self.starts.in_flight() > 0 {
+            Fates::Open
+        } else {
+            Fates::Known
+        }
+    }
+
+    fn is_all_or_nothing(&self) -> bool {
+        self.options.launch_method().bulk().is_some_and(BulkMethod::is_all_or_nothing)
+    }
+
+    /// Whether a host of a start that is ending all others has failed because of that.
+    pub(super) fn is_ended_with_others(&self, failure: &Failure) -> bool {
+        let is_ended = matches!(
+            failure.cause,
+            Cause::Closed | Cause::StarterExited(_) | Cause::Exited(Exit::Signal(_) | Exit::Unknown)
+        );
+        is_ended && self.stage.is_launching()
+    }
+
+    /// The starter has reported why a host cannot be started.
+    pub(super) fn host_not_started(
+        &mut self,
+        start: StartId,
+        host: &str,
+        why: &[u8],
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
+        let awaited = |child: &Child| child.is_awaited() && !child.is_ending();
+        let Some(link) = self.child_named(start, host, awaited) else {
+            return self.starts.printed(start, why);
+        };
+        let Some(child) = self.children.get_mut(link) else { return };
+        child.close();
+        child.forgo_exit();
+        let why = String::from_utf8_lossy(why).trim_end().to_owned();
+        if self.is_all_or_nothing() {
+            self.starts.may_end_all(start, now + self.options.rules.kill_grace);
+        }
+        self.ends(link, Cause::NotStarted(why), now, out);
     }
 
     fn start_ticket(&self, start: StartId) -> Option<StartTicket> {
@@ -124,7 +267,7 @@ impl Node {
         let fits = |link: &LinkId| self.children.get(*link).is_some_and(&fits);
         let is_named = |link: &LinkId| {
             let host = self.children.get(*link).and_then(Child::host);
-            host.and_then(|host| self.host_specs.get(&host)).is_some_and(|spec| names(&spec.name, name))
+            host.and_then(|host| self.launcher.spec(host)).is_some_and(|spec| names(&spec.name, name))
         };
         match self.starts.child_named(start, name) {
             Some(link) => Some(link).filter(fits),
@@ -171,7 +314,9 @@ impl Node {
         }
         let (is_open, is_up) = (child.is_open(), child.is_up());
         if !is_open {
-            self.ends(link, Cause::Exited(exit), now, out);
+            // What ends the whole start is the reason for the end of each host.
+            let refused = self.starts.why_refused(start).filter(|_| matches!(exit, Exit::Signal(_)));
+            self.ends(link, refused.map_or(Cause::Exited(exit), Cause::NotStarted), now, out);
         } else if !is_up {
             let by = now + self.options.rules.kill_grace;
             let before = self.children.deadline(link).unwrap_or(by);
@@ -191,14 +336,19 @@ impl Node {
     /// host is reported.
     pub(super) fn starter_exited(&mut self, start: StartId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
         self.started(start, now);
+        let refused = self.starts.why_refused(start);
         self.starts.starter_gone(start);
+        if self.divide(start, now, out) {
+            return;
+        }
+        let cause = refused.map_or(Cause::StarterExited(exit), Cause::NotStarted);
         let unnamed = self.options.launch_method().bulk().and_then(|bulk| bulk.unnamed_exit(exit));
         for link in self.starts.children(start) {
             let Some(child) = self.children.get_mut(link) else { continue };
             if child.is_awaited() {
                 child.close();
                 child.forgo_exit();
-                self.ends(link, Cause::StarterExited(exit), now, out);
+                self.ends(link, cause.clone(), now, out);
             } else if child.is_ending() {
                 match unnamed.filter(|_| child.exit().is_none()) {
                     Some(exit) => self.child_exited(link, exit, now, out),

@@ -8,14 +8,17 @@ use libi_core::join::{Hello, MemberRole};
 use libi_core::plan::late::Attempt;
 use libi_core::sim::rng::Rng;
 use libi_core::sim::{Agenda, MachineId as Id};
+use libi_core::time::Instant;
 use libi_core::wire::{Kind, PROTOCOL, Preamble};
 use libi_launch::failure::Exit;
 use libi_launch::machine::{ArrivalId, Event, HostSpec, LinkId, StartId, Stream};
 
 use super::programs::{ASYNC_START, FOREIGN_TICKET, opening};
+use super::srun::{SrunEvent, SrunRecord};
 use super::{Cluster, FRONT, Happening, Start};
 use crate::driver::Input;
 use crate::scenario::Fate;
+use crate::srun_starts::HostTrouble;
 
 /// What may go wrong with bulk starts, beside the fates of their hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +40,8 @@ pub(crate) struct BulkTrouble {
 /// All bulk starts of a session.
 #[derive(Debug, Default)]
 pub(crate) struct BulkStarts {
-    starters: BTreeMap<StartId, Starter>,
+    pub(super) starters: BTreeMap<StartId, Starter>,
+    pub(crate) srun: SrunRecord,
     arrivals: BTreeMap<ArrivalId, Arrival>,
     last: u64,
     /// How many connections were admitted and refused, and how many starters were ended.
@@ -46,16 +50,32 @@ pub(crate) struct BulkStarts {
     pub(crate) ended: usize,
     /// The attempts whose starter ended before their links had arrived.
     pub(crate) unarrived: BTreeSet<(MemberRole, Attempt)>,
+    /// The attempts whose end no starter was left to report.
+    pub(crate) unreported: BTreeSet<(MemberRole, Attempt)>,
     pub(crate) wrong: Option<String>,
 }
 
 #[derive(Debug)]
-struct Starter {
-    hosts: BTreeMap<LinkId, HostSpec>,
+pub(super) struct Starter {
+    pub(super) hosts: BTreeMap<LinkId, HostSpec>,
     /// The hosts whose programs have not ended, as far as the starter knows.
-    open: BTreeSet<LinkId>,
+    pub(super) open: BTreeSet<LinkId>,
+    /// The hosts whose programs do not run, or not any longer.
+    pub(super) gone: BTreeSet<LinkId>,
+    /// From when on its programs run, if they ever do.
+    pub(super) runs_from: Option<Instant>,
     stubborn: bool,
-    running: bool,
+    pub(super) running: bool,
+    /// It is about to end all programs.
+    pub(super) ends_all: bool,
+}
+
+impl BulkStarts {
+    /// The latest start that was to bring up this link.
+    pub(super) fn start_of(&self, link: LinkId) -> Option<StartId> {
+        let mut starters = self.starters.iter().rev();
+        starters.find(|(_, starter)| starter.hosts.contains_key(&link)).map(|(&start, _)| start)
+    }
 }
 
 /// A connection at the rendezvous.
@@ -76,6 +96,8 @@ pub(crate) enum BulkEvent {
     Intrudes(StartId, String),
     /// The starter ends.
     Exits(StartId, Exit),
+    /// An event of a start by `srun`.
+    Srun(StartId, SrunEvent),
 }
 
 impl Cluster {
@@ -93,6 +115,12 @@ impl Cluster {
         let mut rng = Rng::new(self.scenario.seed).fork(21).fork(u64::from(start.0));
         let fails = rng.chance(trouble.not_started);
         let hello_timeout = self.scenario.rules.hello_timeout;
+        let runs_after = if fails { None } else { self.plan_srun(start, hosts, agenda) };
+        let after = runs_after.unwrap_or_default();
+        let is_part = |(_, spec): &(LinkId, HostSpec)| {
+            self.fates.contains_key(&(MemberRole::Leader(spec.host), spec.attempt))
+        };
+        self.bulk.srun.parts += u32::from(hosts.iter().all(is_part));
         for (link, spec) in hosts {
             let (place, attempt) = (MemberRole::Leader(spec.host), spec.attempt);
             let fate = match self.scenario.fate(place, attempt, &spec.name) {
@@ -108,15 +136,24 @@ impl Cluster {
             if fails {
                 continue;
             }
+            // A link begins anew with the start that is to bring it up.
+            self.scenario.pending.remove(&(FRONT, *link));
             self.process(FRONT).children.insert(*link, None);
             let (_, rem) = self.scenario.costs(&mut self.rng);
-            agenda.plan(now + rem, Happening::Bulk(BulkEvent::Runs(start, *link, fate)));
+            if runs_after.is_none() {
+                continue; // no program runs
+            }
+            let rem = rem + self.scenario.time_to_notice(&spec.name);
+            agenda.plan(now + after + rem, Happening::Bulk(BulkEvent::Runs(start, *link, fate)));
             let again = |after| Happening::Bulk(BulkEvent::Intrudes(after, spec.name.clone()));
             if fate.joins() && rng.chance(trouble.twice) {
-                agenda.plan(now + rem + Duration::from_millis(200 + rng.below(900)), again(start));
+                agenda.plan(now + after + rem + Duration::from_millis(200 + rng.below(900)), again(start));
             }
             if fate == Fate::Hangs && rng.chance(trouble.late) {
-                agenda.plan(now + hello_timeout + Duration::from_millis(1 + rng.below(9_000)), again(start));
+                agenda.plan(
+                    now + after + hello_timeout + Duration::from_millis(1 + rng.below(9_000)),
+                    again(start),
+                );
             }
         }
         if fails {
@@ -130,9 +167,12 @@ impl Cluster {
         }
         agenda.tell(now + ASYNC_START, from, Event::Started(start).into());
         let all = hosts.iter().cloned().collect::<BTreeMap<_, _>>();
-        let open = all.keys().copied().collect();
+        let open: BTreeSet<LinkId> = all.keys().copied().collect();
         let stubborn = rng.chance(trouble.stubborn);
-        self.bulk.starters.insert(start, Starter { hosts: all, open, stubborn, running: true });
+        let gone = if runs_after.is_none() { open.clone() } else { BTreeSet::new() };
+        let runs_from = runs_after.map(|after| now + after);
+        let starter = Starter { hosts: all, open, gone, runs_from, stubborn, running: true, ends_all: false };
+        self.bulk.starters.insert(start, starter);
         if rng.chance(trouble.exits) {
             let after = Duration::from_millis(rng.below(1_000));
             agenda.plan(now + ASYNC_START + after, Happening::Bulk(BulkEvent::Exits(start, Exit::Code(1))));
@@ -144,7 +184,7 @@ impl Cluster {
         LinkId(u32::MAX - start.0)
     }
 
-    fn starter_says(&mut self, start: StartId, event: Event, agenda: &mut Agenda<Self>) {
+    pub(super) fn starter_says(&mut self, start: StartId, event: Event, agenda: &mut Agenda<Self>) {
         if self.bulk.starters.get(&start).is_some_and(|starter| starter.running) {
             self.arrive(FRONT, Self::voice(start), event, agenda);
         }
@@ -155,6 +195,7 @@ impl Cluster {
             BulkEvent::Runs(start, link, fate) => self.runs_in_bulk(start, link, fate, agenda),
             BulkEvent::Intrudes(start, name) => self.arrives(start, None, Fate::Hangs, name, agenda),
             BulkEvent::Exits(start, exit) => self.starter_ends(start, exit, agenda),
+            BulkEvent::Srun(start, event) => self.on_srun_event(start, event, agenda),
         }
     }
 
@@ -176,8 +217,13 @@ impl Cluster {
 
     fn runs_in_bulk(&mut self, start: StartId, link: LinkId, fate: Fate, agenda: &mut Agenda<Self>) {
         let Some(starter) = self.bulk.starters.get(&start) else { return };
-        let Some(spec) = starter.hosts.get(&link).cloned() else { return };
+        let Some(spec) = starter.hosts.get(&link).filter(|_| !starter.gone.contains(&link)).cloned() else {
+            return;
+        };
         let name = spec.name.clone();
+        if self.scenario.host_trouble(&name) == HostTrouble::Named {
+            return self.host_fails(start, link, &name, agenda);
+        }
         let printed =
             |stream, text: &str| Event::HostPrinted(start, name.clone(), stream, text.as_bytes().to_vec());
         let mut ends = |cluster: &mut Self, exit, text: &str| {
@@ -247,6 +293,9 @@ impl Cluster {
             }
             Fate::ClosesOnly => self.arrive(FRONT, link, Event::Closed(link), agenda),
             Fate::ExitsOpen => {
+                if self.bulk.starters.get(&start).is_some_and(|starter| !starter.running) {
+                    self.bulk.unreported.insert((MemberRole::Leader(spec.host), spec.attempt));
+                }
                 let ended = Event::HostEnded(start, spec.name, Exit::Code(3));
                 self.starter_says(start, ended, agenda);
             }
@@ -263,11 +312,10 @@ impl Cluster {
 
     /// Reports the exit of a started process: to the process that started it, or by the starter.
     pub(super) fn report_exit(&mut self, to: Id, link: LinkId, exit: Exit, agenda: &mut Agenda<Self>) {
-        let start = self.bulk.starters.iter().find(|(_, starter)| starter.hosts.contains_key(&link));
-        let Some((&start, starter)) = start.filter(|_| to == FRONT) else {
+        let Some(start) = self.bulk.start_of(link).filter(|_| to == FRONT) else {
             return self.arrive(to, link, Event::Exited(link, exit), agenda);
         };
-        if let Some(spec) = starter.hosts.get(&link) {
+        if let Some(spec) = self.bulk.starters.get(&start).and_then(|starter| starter.hosts.get(&link)) {
             let ended = Event::HostEnded(start, spec.name.clone(), exit);
             self.starter_says(start, ended, agenda);
         }
@@ -278,12 +326,12 @@ impl Cluster {
     fn program_ends(&mut self, start: StartId, link: LinkId, agenda: &mut Agenda<Self>) {
         let Some(starter) = self.bulk.starters.get_mut(&start) else { return };
         starter.open.remove(&link);
-        if starter.open.is_empty() {
+        if starter.open.is_empty() && !starter.ends_all {
             self.starter_ends(start, Exit::Code(0), agenda);
         }
     }
 
-    fn starter_ends(&mut self, start: StartId, exit: Exit, agenda: &mut Agenda<Self>) {
+    pub(super) fn starter_ends(&mut self, start: StartId, exit: Exit, agenda: &mut Agenda<Self>) {
         let Some(starter) = self.bulk.starters.get(&start).filter(|starter| starter.running) else { return };
         // Hosts whose links have not arrived by now fail with the starter, if nothing else is known
         // of them.
@@ -294,6 +342,7 @@ impl Cluster {
         for place in places {
             self.bulk.unarrived.insert(place);
         }
+        self.srun_ended(start, agenda.now());
         self.starter_says(start, Event::StarterExited(start, exit), agenda);
         if let Some(starter) = self.bulk.starters.get_mut(&start) {
             starter.running = false;

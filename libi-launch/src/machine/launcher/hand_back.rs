@@ -1,7 +1,7 @@
 //! Hands back hosts that cannot be launched from here, and launches hosts that are handed back.
 //!
 //! A leader learns from its first launches whether launching works on its machine (see
-//! `launch_health.rs`). If it does not, the leader hands all its hosts back to its parent:
+//! `health.rs`). If it does not, the leader hands all its hosts back to its parent:
 //!
 //! ```text
 //!   leader                                               parent
@@ -56,68 +56,80 @@
 //! Static trees are kept as far as possible: a parent that takes hosts back launches all that its
 //! child should have had below it.
 
+use std::time::Duration;
+
 use libi_core::ids::HostIndex;
 use libi_core::plan::late::{Attempt, Launch, Retry};
-use libi_core::time::Instant;
 
-use super::launch_health::LauncherUnusable;
-use super::{Effect, LinkId, Node, Role};
-use crate::failure::{Cause, Failure, Phase};
-use crate::machine::child::ChildState;
+use super::failures::{back_off, superseding};
+use super::health::LauncherUnusable;
+use super::{Launcher, Terms};
+use crate::failure::{Cause, Failure};
 use crate::machine::message::ChildMessage;
 
-impl Node {
+/// What happens to launches in flight without a sign of life, when launching proves not to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::machine) enum SilentLaunches {
+    /// They are cancelled.
+    Cancel,
+    /// They are cancelled this long after their start.
+    Shorten(Duration),
+}
+
+impl Launcher {
     /// A launch from here has succeeded: gives up the failed hosts that were deferred.
-    pub(super) fn launching_confirmed(&mut self) {
+    pub(in crate::machine) fn launching_confirmed(&mut self, reports: &mut Vec<ChildMessage>) {
         for (launch, failure) in self.health.confirm() {
-            self.give_up_host(launch, failure);
+            self.give_up_host(launch, failure, reports);
         }
     }
 
-    /// Gives a host up after a failed launch.
-    pub(super) fn give_up_host(&mut self, launch: Launch, failure: Failure) {
-        self.adopt_subtree(launch.host);
-        self.reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
-    }
-
     /// Decides what follows from a failed launch, which would be retried or not.
-    pub(super) fn judge(&mut self, launch: Launch, failure: Failure, retry: Retry) {
+    pub(super) fn judge(
+        &mut self,
+        launch: Launch,
+        failure: Failure,
+        retry: Retry,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
         let speaks_of_here = failure.may_be_launcher_fault();
         let given_up = retry == Retry::Never;
-        if !self.stage.is_launching() || failure.cause == Cause::SettleElapsed {
-            return self.give_up_host(launch, failure);
+        if !terms.is_launching || failure.cause == Cause::SettleElapsed {
+            return self.give_up_host(launch, failure, reports);
         }
         if self.health.is_unusable() {
             // The launch was cut short, or would be retried, but not from here.
             if speaks_of_here || !given_up || failure.cause == Cause::Cancelled {
                 let was_silent = failure.elapsed > self.timeout();
                 let tried = speaks_of_here || failure.was_login_denied() || was_silent;
-                self.reports.push(ChildMessage::HandBack(launch.host, superseding(launch.attempt), tried));
+                reports.push(ChildMessage::HandBack(launch.host, superseding(launch.attempt), tried));
             } else {
-                self.give_up_host(launch, failure);
+                self.give_up_host(launch, failure, reports);
             }
             return;
         }
         if !speaks_of_here {
-            self.launching_confirmed();
+            self.launching_confirmed(reports);
         } else if self.health.record_failure(launch, &failure, !given_up) {
             return;
         }
         if given_up {
-            self.give_up_host(launch, failure);
+            self.give_up_host(launch, failure, reports);
         }
     }
 
     /// Hands everything back if launching from here proves not to work.
-    pub(super) fn evaluate_launch_health(&mut self, now: Instant, out: &mut Vec<Effect>) {
+    pub(in crate::machine) fn evaluate_health(
+        &mut self,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) -> Option<SilentLaunches> {
         let (timeout, in_flight, waiting) = (self.timeout(), self.queue.in_flight(), self.queue.waiting());
-        let Some(collapse) = self.health.evaluate(now, timeout, in_flight, waiting) else { return };
-        let LauncherUnusable { why, certain, deferred, failed } = collapse;
-        self.reports.push(ChildMessage::CannotLaunch(why, certain));
-        let silent = self.children.leaders().filter(|(_, child)| child.state() == ChildState::Starting);
-        let silent: Vec<(LinkId, Instant)> =
-            silent.map(|(link, child)| (link, child.started() + timeout)).collect();
-        let most = self.options.rules.attempts.saturating_sub(1);
+        let LauncherUnusable { why, certain, deferred, failed } =
+            self.health.evaluate(terms.now, timeout, in_flight, waiting)?;
+        reports.push(ChildMessage::CannotLaunch(why, certain));
+        let most = terms.options.rules.attempts.saturating_sub(1);
         let next_deferred = |Launch { host, attempt }| {
             let failed = attempt.failed.saturating_add(1);
             let next = if failed <= most { Attempt { failed, ..attempt } } else { superseding(attempt) };
@@ -127,96 +139,55 @@ impl Node {
         for Launch { host, attempt } in deferred.into_iter().chain(self.drain_unlaunched()) {
             let tried = failed.contains(&host);
             let next = if certain && tried { superseding(attempt) } else { attempt };
-            self.reports.push(ChildMessage::HandBack(host, next, tried));
+            reports.push(ChildMessage::HandBack(host, next, tried));
         }
-        for (link, by) in silent {
-            if certain {
-                self.force_end(link, Cause::Cancelled, now, out);
-            } else {
-                let before = self.children.deadline(link).unwrap_or(by);
-                self.children.set_deadline(link, by.min(before));
-            }
-        }
+        Some(if certain { SilentLaunches::Cancel } else { SilentLaunches::Shorten(timeout) })
     }
 
     /// Hands back a new share, if launching does not work here.
-    pub(super) fn hand_back_new_share(&mut self) {
-        if self.health.is_unusable() && self.stage.is_launching() {
-            let given = self.drain_unlaunched();
-            let back = given
-                .into_iter()
-                .map(|Launch { host, attempt }| ChildMessage::HandBack(host, attempt, false));
-            self.reports.extend(back);
-        }
-    }
-
-    /// A child has reported that it cannot launch hosts.
-    pub(super) fn child_cannot_launch(&mut self, child: HostIndex, why: &Failure, certain: bool) {
-        if certain {
-            self.health.child_cannot_launch();
-        }
-        if let Role::FrontEnd(front) = &mut self.role {
-            front.launch_instead_of(child, why);
+    pub(in crate::machine) fn hand_back_new_share(&mut self, terms: &Terms, reports: &mut Vec<ChildMessage>) {
+        if self.health.is_unusable() && terms.is_launching {
+            let given = self.drain_unlaunched().into_iter();
+            reports
+                .extend(given.map(|Launch { host, attempt }| ChildMessage::HandBack(host, attempt, false)));
         }
     }
 
     /// A child hands back a host, with the next attempt, and whether it has tried the host without
     /// success.
-    pub(super) fn accept_hand_back(&mut self, child: HostIndex, back: Launch, tried: bool, now: Instant) {
+    pub(in crate::machine) fn accept_hand_back(
+        &mut self,
+        child: HostIndex,
+        back: Launch,
+        tried: bool,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
         let Launch { host, attempt } = back;
-        let is_old = match &self.role {
-            Role::FrontEnd(front) => front.is_out_of_date(host, attempt),
-            Role::Member(_) => false,
-        };
-        let Some(spec) = self.host_specs.get_mut(&host).filter(|_| !is_old) else { return };
+        let is_old = terms.front.is_some_and(|front| front.is_out_of_date(host, attempt));
+        let Some(spec) = self.specs.get_mut(&host).filter(|_| !is_old) else { return };
         // An attempt that is older than a known one is replaced.
         let next = if attempt < spec.attempt { superseding(spec.attempt) } else { attempt };
-        if !self.stage.is_launching() {
-            if self.queue.remove_from_share(child, host) || self.is_front() {
-                let elapsed = now.since(self.began);
-                let failure = Failure::without_evidence(Phase::Waiting, Cause::Cancelled, elapsed);
-                self.reports.push(ChildMessage::Failed(host, next, failure));
+        if !terms.is_launching {
+            if self.queue.remove_from_share(child, host) || terms.front.is_some() {
+                let failure = terms.failure_of_waiting(Cause::Cancelled);
+                reports.push(ChildMessage::Failed(host, next, failure));
             }
             return;
         }
         let not_before = match next.failed.checked_sub(1) {
-            Some(made) => Some(now + self.back_off(made)),
-            None => (tried || next.lost > 1).then_some(now),
+            Some(made) => Some(terms.now + back_off(&terms.options.rules, made)),
+            None => (tried || next.lost > 1).then_some(terms.now),
         };
         let launch = Launch { host, attempt: next };
-        let taken = match &self.role {
+        let taken = match terms.front {
             // The front end's queue does not know the share of the first host's leader.
-            Role::FrontEnd(_) => self.queue.adopt(launch, not_before),
-            Role::Member(_) => self.queue.hand_back(child, launch, not_before),
+            Some(_) => self.queue.adopt(launch, not_before),
+            None => self.queue.hand_back(child, launch, not_before),
         };
         // On an error, the host is not in the child's share.
         if taken.is_ok() {
-            self.report_relaunch(launch, None);
+            self.report_relaunch(launch, None, reports);
         }
     }
-
-    /// Reports the next attempt at a host to all nodes above, with the failure if the host was up
-    /// and is lost.
-    pub(super) fn report_relaunch(&mut self, next: Launch, lost: Option<&Failure>) {
-        if let Some(spec) = self.host_specs.get_mut(&next.host) {
-            spec.attempt = next.attempt;
-        }
-        self.reports.push(ChildMessage::Relaunch(next.host, next.attempt, lost.cloned().map(Box::new)));
-    }
-
-    /// At the front end: the leader that could not launch hosts, and its first failure, if the
-    /// front end launches all hosts since then and one of them has been up.
-    #[must_use]
-    pub fn flat_launch(&self) -> Option<(HostIndex, &Failure)> {
-        let (host, why) = self.front_end()?.launchers().replaced()?;
-        let mut others = self.timings().iter().skip(1);
-        let is_true = others.any(|timing| timing.launcher.is_none() && timing.hello.is_some());
-        is_true.then_some((host, why))
-    }
-}
-
-/// The next attempt at a host, which invalidates all earlier attempts and does not count their
-/// failures.
-pub(super) fn superseding(attempt: Attempt) -> Attempt {
-    Attempt { lost: attempt.lost.saturating_add(1), failed: 0 }
 }

@@ -1,0 +1,287 @@
+//! The launcher of a node: which host is launched next, where a host goes whose launch failed, and
+//! which hosts a child gets.
+//!
+//! # States of a host
+//!
+//! | state | event | next state |
+//! |---|---|---|
+//! | waits | the window allows a launch | in flight |
+//! | | a child says hello and gets the host in its share | in the child's share |
+//! | | launching does not work here (`hand_back.rs`) | handed back to the parent |
+//! | in flight | hello | up |
+//! | | the launch fails, and is retried | backs off, then waits |
+//! | | it fails as it would if the launcher were at fault (`health.rs`) | deferred |
+//! | | it fails for good | given up |
+//! | deferred | launching works here | given up |
+//! | | launching does not work here | handed back to the parent |
+//! | in a share | the child hands it back | waits |
+//! | | the child is lost | waits, if a launch is still allowed |
+//! | up | lost | backs off, then waits; or given up |
+//! | any but up | the session goes up, ends, or settles | given up |
+//!
+//! The hosts and their costs are in the [late-commit queue](libi_core::plan::late). The launcher
+//! adds what the queue does not know: how many launches may be in flight (`window.rs`), how often a
+//! failure is retried (`failures.rs`), whether launching works from here at all (`health.rs`), and
+//! static trees (`subtrees.rs`).
+//!
+//! The launcher starts no processes and sends no messages. It returns hosts to launch and shares to
+//! send, and adds what the nodes above must know to a list of reports.
+
+mod failures;
+mod hand_back;
+mod health;
+mod shares;
+mod subtrees;
+mod window;
+
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
+use std::time::Duration;
+
+use libi_core::cost::Cost;
+use libi_core::ids::{HostIndex, LinkId};
+use libi_core::plan::HostRuns;
+use libi_core::plan::estimate::Estimate;
+use libi_core::plan::late::{Attempt, Launch, Next, Queue};
+use libi_core::sim::rng::Rng;
+use libi_core::time::Instant;
+
+pub(super) use self::hand_back::SilentLaunches;
+use self::health::LaunchHealth;
+pub(super) use self::shares::GivenHosts;
+use self::subtrees::StaticSubtrees;
+use self::window::LaunchWindow;
+use super::front_end::FrontEndState;
+use super::message::HostSpec;
+use crate::failure::{Cause, Failure, Phase};
+use crate::options::LaunchOptions;
+
+/// A launch that has been silent for at least this long does not count towards the window.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// What makes the jitter of retries different from the nonces of the same node.
+const JITTER: u64 = 0x6a69_7474_6572;
+
+/// The hosts that a node launches, and what it knows about launching. See the [module](self).
+#[derive(Debug)]
+pub(super) struct Launcher {
+    /// Every host that this node was ever to launch.
+    specs: BTreeMap<HostIndex, HostSpec>,
+    queue: Queue,
+    subtrees: StaticSubtrees,
+    window: LaunchWindow,
+    /// Whether launching works, from here and from children.
+    health: LaunchHealth,
+    /// For hosts that were up and then lost here: how often they have failed, counting all launches
+    /// from this node.
+    faults: BTreeMap<HostIndex, u16>,
+    /// The end of what the last failed attempt at a host printed, for hosts that are retried here.
+    last_printed: BTreeMap<HostIndex, String>,
+    /// Children that were given hosts with an estimate that was not yet measured.
+    provisional_estimates: Vec<(LinkId, Estimate)>,
+    /// When to try the next launch, if no event comes before.
+    again: Option<Instant>,
+    jitter: Rng,
+}
+
+/// What the launcher needs to know of its node for a decision.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms<'a> {
+    pub(super) now: Instant,
+    /// When the node began.
+    pub(super) began: Instant,
+    pub(super) options: &'a LaunchOptions,
+    /// Whether hosts are still launched.
+    pub(super) is_launching: bool,
+    /// At the front end, which has no parent: its state.
+    pub(super) front: Option<&'a FrontEndState>,
+}
+
+impl Terms<'_> {
+    /// Whether this node launches a host that was lost or replaced. The front end leaves that to
+    /// the first leader, except for the first host.
+    fn launches_here(&self, host: HostIndex) -> bool {
+        self.front.is_none_or(|front| host == HostIndex(0) || front.launchers().is_front_end())
+    }
+
+    /// The failure of a host that waits.
+    fn failure_of_waiting(&self, cause: Cause) -> Failure {
+        Failure::without_evidence(Phase::Waiting, cause, self.now.since(self.began))
+    }
+}
+
+impl Launcher {
+    /// The launcher of a leader, which has no hosts before its share arrives.
+    pub(super) fn of_leader(entropy: u64) -> Self {
+        Self {
+            specs: BTreeMap::new(),
+            queue: Queue::new(HostRuns::new(), Estimate::assumed(&Cost::default())),
+            subtrees: StaticSubtrees::default(),
+            window: LaunchWindow::new(),
+            health: LaunchHealth::undecided(),
+            faults: BTreeMap::new(),
+            last_printed: BTreeMap::new(),
+            provisional_estimates: Vec::new(),
+            again: None,
+            jitter: Rng::new(entropy ^ JITTER),
+        }
+    }
+
+    /// The launcher of the front end, which launches the first `own` of these hosts and gives the
+    /// others to the leader of the first.
+    pub(super) fn of_front_end(hosts: &[HostSpec], own: usize, estimate: Estimate, entropy: u64) -> Self {
+        let own: HostRuns = (0..own as u32).map(HostIndex).collect();
+        let numbered = (0..).map(HostIndex).zip(hosts);
+        Self {
+            specs: numbered.map(|(host, spec)| (host, HostSpec { host, ..spec.clone() })).collect(),
+            queue: Queue::new(own, estimate),
+            health: LaunchHealth::healthy(),
+            ..Self::of_leader(entropy)
+        }
+    }
+
+    /// What is known of a host that this node was to launch.
+    pub(super) fn spec(&self, host: HostIndex) -> Option<&HostSpec> {
+        self.specs.get(&host)
+    }
+
+    /// The hosts of this range that this node was to launch.
+    pub(super) fn specs(&self, hosts: impl RangeBounds<HostIndex>) -> impl Iterator<Item = &HostSpec> {
+        self.specs.range(hosts).map(|(_, spec)| spec)
+    }
+
+    /// The latest known attempt at a host.
+    fn attempt(&self, host: HostIndex) -> Attempt {
+        self.specs.get(&host).map_or(Attempt::default(), |spec| spec.attempt)
+    }
+
+    /// Records an attempt at a host, made by any node below: if that node is lost, the next attempt
+    /// has to be greater.
+    pub(super) fn note_attempt(&mut self, host: HostIndex, attempt: Attempt) {
+        if let Some(spec) = self.specs.get_mut(&host) {
+            spec.attempt = spec.attempt.max(attempt);
+        }
+    }
+
+    /// How many launches are in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.queue.in_flight()
+    }
+
+    /// The measured cost of launches.
+    pub(super) fn estimate(&self) -> Estimate {
+        self.queue.estimate()
+    }
+
+    /// The time after which a launch without an answer is silent.
+    pub(super) fn timeout(&self) -> Duration {
+        TIMEOUT.max(self.queue.estimate().cost().rem.saturating_mul(2))
+    }
+
+    /// The host to launch now, if the window allows a launch and no more than `most` are in flight.
+    pub(super) fn next(&mut self, most: usize, now: Instant) -> Option<Launch> {
+        match self.may_launch(most, now) {
+            Ok(()) => self.next_waiting(now),
+            Err(again) => {
+                self.again = again;
+                None
+            }
+        }
+    }
+
+    /// The next host that waits, regardless of the window.
+    pub(super) fn next_waiting(&mut self, now: Instant) -> Option<Launch> {
+        match self.queue.next(now) {
+            Next::Launch(launch) => Some(launch),
+            Next::WaitUntil(at) => {
+                self.again = Some(at);
+                None
+            }
+            Next::Idle => None,
+        }
+    }
+
+    /// Whether the window allows another launch; if not, when it will if no event comes before.
+    ///
+    /// A launch that has been silent for long does not keep the launcher busy, and does not count.
+    /// Otherwise a few hosts that hang would delay all others by their timeout.
+    fn may_launch(&mut self, most: usize, now: Instant) -> Result<(), Option<Instant>> {
+        if self.queue.waiting() == 0 {
+            return Ok(());
+        }
+        if self.health.is_out_of_resources() && self.queue.in_flight() > 0 {
+            return Err(None); // the next child that comes up gets the waiting hosts
+        }
+        let estimate = self.queue.estimate();
+        if let Some(at) = self.window.not_before(now, &estimate) {
+            return Err(Some(at));
+        }
+        let limit = self.window.limit(&estimate);
+        self.queue.set_window(limit);
+        let timeout = self.timeout();
+        let since = Instant::from_nanos((now.since(Instant::ZERO).saturating_sub(timeout)).as_nanos() as u64);
+        let mut counted = self.queue.in_flight_since(since);
+        let earliest = counted.next();
+        if earliest.map_or(0, |_| 1 + counted.count()) >= limit {
+            return Err(earliest.map(|started| started + timeout + Duration::from_nanos(1)));
+        }
+        if self.queue.in_flight() >= most { Err(None) } else { Ok(()) }
+    }
+
+    /// Begins an attempt at a host; returns what to launch.
+    pub(super) fn begin(&mut self, launch: Launch) -> Option<HostSpec> {
+        let spec = self.specs.get_mut(&launch.host)?;
+        spec.attempt = launch.attempt;
+        Some(spec.clone())
+    }
+
+    /// The start of a host has been requested. `is_paced`: it is the start of one process, which the
+    /// window counts.
+    pub(super) fn launched(&mut self, host: HostIndex, is_paced: bool, now: Instant) {
+        self.health.note_launch(host, now);
+        if is_paced {
+            self.window.launched(now, &self.queue.estimate());
+        }
+    }
+
+    /// A start was carried out and took this long, or was refused for lack of resources.
+    pub(super) fn started(&mut self, took: Duration, is_refused: bool) {
+        if !is_refused {
+            self.queue.observe_seq(took);
+        }
+        self.health.set_out_of_resources(is_refused);
+    }
+
+    /// Forgets when the next launch was to be tried, before [`next`](Self::next) is asked again.
+    pub(super) fn clear_wake(&mut self) {
+        self.again = None;
+    }
+
+    /// When to try the next launch and to evaluate the launch health, if no event comes before.
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        self.again.into_iter().chain(self.health.next_wake()).min()
+    }
+
+    /// Whether the last launch was refused for lack of resources, and none is in flight whose host
+    /// could take the hosts that wait.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.health.is_out_of_resources() && self.queue.in_flight() == 0
+    }
+
+    /// Whether new children are given hosts.
+    pub(super) fn children_may_launch(&self) -> bool {
+        self.health.children_may_launch()
+    }
+
+    /// A child has launched its first host.
+    pub(super) fn child_has_launched(&mut self) {
+        self.health.child_has_launched();
+    }
+
+    /// A child cannot launch hosts, certainly.
+    pub(super) fn child_cannot_launch(&mut self) {
+        self.health.child_cannot_launch();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! What follows from a failed launch or a lost leader: a retry, or a report.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::{Attempt, Launch, Retry};
+use libi_core::time::Instant;
+
+use super::{Launcher, Terms};
+use crate::failure::{Cause, Failure, Phase};
+use crate::machine::message::{ChildMessage, Rules};
+
+/// How many losses are allowed for each attempt at a host; far more than trees are deep.
+const LOSSES_FOR_AN_ATTEMPT: u16 = 32;
+/// How many refusals by an overloaded server are allowed for each attempt at a host. A refusal
+/// takes no time, and the number of other clients is not known here; the launch is retried with
+/// growing delays until few enough clients are left. With the default rules that takes less than a
+/// minute.
+const REFUSALS_FOR_AN_ATTEMPT: u16 = 4;
+
+/// The next attempt at a host, which invalidates all earlier attempts and does not count their
+/// failures.
+pub(super) fn superseding(attempt: Attempt) -> Attempt {
+    Attempt { lost: attempt.lost.saturating_add(1), failed: 0 }
+}
+
+/// The delay after this many failures and one more.
+pub(super) fn back_off(rules: &Rules, made: u16) -> Duration {
+    let back_off = rules.back_off.saturating_mul(1 << made.min(20));
+    back_off.min(rules.back_off_max)
+}
+
+/// Whether a host may be lost once more. A loss is not the host's fault, but a session whose
+/// leaders are lost this often would never end, and attempt numbers are limited.
+fn may_be_lost(rules: &Rules, attempt: Attempt) -> bool {
+    attempt.lost < rules.attempts.saturating_mul(LOSSES_FOR_AN_ATTEMPT)
+}
+
+impl Launcher {
+    /// Whether a launch is retried, and after which delay. Only failures of the host itself count:
+    /// those since it was queued here, and those after it had been up here.
+    fn retry(&mut self, launch: Launch, failure: &Failure, terms: &Terms) -> Retry {
+        let rules = &terms.options.rules;
+        let faults = self.faults.get(&launch.host).copied().unwrap_or(0);
+        let made = launch.attempt.failed.saturating_add(faults);
+        let another = terms.is_launching && failure.is_retryable();
+        let turned_away = failure.is_throttled();
+        let refusals = if turned_away { REFUSALS_FOR_AN_ATTEMPT } else { 1 };
+        if another && made.saturating_add(1) < rules.attempts.saturating_mul(refusals) {
+            let back_off = back_off(rules, made);
+            // Clients that were refused together must not come back together.
+            let more = if turned_away { self.jitter.unit() } else { 0.0 };
+            Retry::After(back_off + back_off.mul_f64(more))
+        } else {
+            Retry::Never
+        }
+    }
+
+    /// The launch of a host has failed. `others_may`: another child could launch hosts for which
+    /// this node has no resources.
+    pub(in crate::machine) fn launch_failed(
+        &mut self,
+        launch: Launch,
+        failure: Failure,
+        others_may: bool,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        if !failure.is_out_of_resources() {
+            self.health.set_out_of_resources(false);
+        }
+        if failure.is_overload() {
+            let rem = self.queue.estimate().cost().rem;
+            self.window.refused(terms.now, self.queue.in_flight(), rem);
+        }
+        if failure.is_out_of_resources() {
+            return self.out_of_resources(launch, failure, others_may, terms, reports);
+        }
+        let retry = self.retry(launch, &failure, terms);
+        let here = if self.health.is_unusable() { Retry::Never } else { retry };
+        if matches!(here, Retry::After(_)) {
+            self.last_printed.insert(launch.host, failure.tail.clone());
+        }
+        if self.queue.child_failed(launch, terms.now, here).is_ok() {
+            self.judge(launch, failure, retry, terms, reports);
+        }
+    }
+
+    /// This launcher had no resources for a launch. That does not count as an attempt.
+    fn out_of_resources(
+        &mut self,
+        launch: Launch,
+        failure: Failure,
+        others_may: bool,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        let rules = &terms.options.rules;
+        let others = self.queue.in_flight() > 1 || others_may;
+        if self.queue.child_failed(launch, terms.now, Retry::Never).is_err() {
+            return;
+        }
+        let is_front = terms.front.is_some();
+        let next = Launch { attempt: superseding(launch.attempt), ..launch };
+        let waits = others && !self.health.is_unusable() && may_be_lost(rules, launch.attempt);
+        let is_last = launch.attempt.lost >= rules.attempts;
+        if !terms.is_launching || !waits && is_front && is_last {
+            self.give_up_host(launch, failure, reports);
+        } else if waits || is_front {
+            let back_off = back_off(rules, launch.attempt.lost);
+            if self.queue.adopt(next, (!waits).then(|| terms.now + back_off)).is_ok() {
+                self.report_relaunch(next, None, reports);
+            }
+        } else {
+            reports.push(ChildMessage::CannotLaunch(failure, false));
+            reports.push(ChildMessage::HandBack(next.host, next.attempt, false));
+        }
+    }
+
+    /// The starter of a host has ended it, because it could not start another one: the host is
+    /// launched again. That does not count as an attempt.
+    pub(in crate::machine) fn ended_with_others(
+        &mut self,
+        launch: Launch,
+        was_up: bool,
+        failure: &Failure,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        let is_here = if was_up {
+            self.queue.child_lost(launch.host).is_ok()
+        } else {
+            self.queue.child_failed(launch, terms.now, Retry::Never).is_ok()
+        };
+        if !is_here {
+            return;
+        }
+        if may_be_lost(&terms.options.rules, launch.attempt) {
+            // All of them go into one start.
+            let not_before = terms.now + terms.options.rules.back_off;
+            self.relaunch(launch, not_before, failure, terms, reports);
+        } else {
+            self.give_up_host(launch, failure.clone(), reports);
+        }
+    }
+
+    /// A leader that was up is gone, and with it all hosts that it had launched or should launch.
+    pub(in crate::machine) fn leader_lost(
+        &mut self,
+        launch: Launch,
+        failure: &Failure,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        let Ok(share) = self.queue.child_lost(launch.host) else { return };
+        let rules = &terms.options.rules;
+        self.health.set_out_of_resources(false);
+        let below: Vec<HostIndex> = match terms.front {
+            // Hosts that were given up stay given up; hosts that the front end launches are not
+            // affected.
+            Some(front) if launch.host == HostIndex(0) => {
+                let here =
+                    if front.launchers().is_front_end() { self.queue.hosts() } else { BTreeSet::new() };
+                let others = self.specs.keys().copied().filter(|host| *host != launch.host);
+                others.filter(|host| !front.has_given_up(*host) && !here.contains(host)).collect()
+            }
+            _ => share.hosts.iter().collect(),
+        };
+        // The latest attempts that were reported, by any node. No node knows of attempts that were
+        // not reported.
+        let heard = |host| Launch { host, attempt: self.attempt(host) };
+        let below: Vec<Launch> = below.into_iter().map(heard).collect();
+        match self.retry(launch, failure, terms) {
+            Retry::After(back_off) if may_be_lost(rules, launch.attempt) => {
+                self.relaunch(launch, terms.now + back_off, failure, terms, reports);
+            }
+            _ => reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure.clone())),
+        }
+        let faults = self.faults.entry(launch.host).or_default();
+        *faults = faults.saturating_add(launch.attempt.failed).saturating_add(1);
+        for lost in below {
+            let cause = Cause::LauncherLost(launch.host);
+            let failure = Failure::without_evidence(Phase::Waiting, cause, failure.elapsed);
+            if terms.is_launching && may_be_lost(rules, lost.attempt) {
+                self.relaunch(lost, terms.now, &failure, terms, reports);
+            } else {
+                reports.push(ChildMessage::Failed(lost.host, superseding(lost.attempt), failure));
+            }
+        }
+    }
+
+    /// Relaunches a host that was lost as a child, or with a child.
+    fn relaunch(
+        &mut self,
+        lost: Launch,
+        not_before: Instant,
+        failure: &Failure,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        if self.health.is_unusable() {
+            return reports.push(ChildMessage::HandBack(lost.host, superseding(lost.attempt), false));
+        }
+        let next = if !terms.launches_here(lost.host) {
+            // The next leader of the first host launches this one, not the front end.
+            superseding(lost.attempt)
+        } else {
+            match self.queue.requeue(lost, not_before) {
+                Ok(next) => next,
+                Err(_) => return,
+            }
+        };
+        self.report_relaunch(Launch { attempt: next, ..lost }, Some(failure), reports);
+    }
+
+    /// Reports the next attempt at a host to all nodes above, with the failure if the host was up
+    /// and is lost.
+    pub(super) fn report_relaunch(
+        &mut self,
+        next: Launch,
+        lost: Option<&Failure>,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        if let Some(spec) = self.specs.get_mut(&next.host) {
+            spec.attempt = next.attempt;
+        }
+        reports.push(ChildMessage::Relaunch(next.host, next.attempt, lost.cloned().map(Box::new)));
+    }
+
+    /// Gives a host up after a failed launch.
+    pub(super) fn give_up_host(&mut self, launch: Launch, failure: Failure, reports: &mut Vec<ChildMessage>) {
+        self.adopt_subtree(launch.host);
+        reports.push(ChildMessage::Failed(launch.host, launch.attempt, failure));
+    }
+}

@@ -1,0 +1,221 @@
+//! Shares: which hosts a child gets after its hello, and what happens to the hosts of a share that
+//! this node gets.
+//!
+//! | the child is | it gets |
+//! |---|---|
+//! | any, in a static tree | its subtree |
+//! | the leader of the first host, and leaders launch | all other hosts |
+//! | any, and the front end launches | none |
+//! | any, and more children cannot launch than have launched a host | none |
+//! | any, and this node lacks the resources for more launches | all hosts that wait |
+//! | any other | what the late-commit queue says |
+
+use libi_core::ids::{HostIndex, LinkId};
+use libi_core::plan::HostRuns;
+use libi_core::plan::estimate::Estimate;
+use libi_core::plan::late::{Attempt, Launch, Share};
+use libi_core::time::Instant;
+
+use super::subtrees::lay_out;
+use super::{Launcher, Terms};
+use crate::failure::{Cause, Failure};
+use crate::machine::message::{ChildMessage, HostSpec, Spare};
+
+/// Hosts that a child is to launch, in the order in which they are given.
+#[derive(Debug)]
+pub(in crate::machine) struct GivenHosts {
+    pub(in crate::machine) specs: Vec<HostSpec>,
+    pub(in crate::machine) estimate: Estimate,
+}
+
+impl Launcher {
+    /// A child has said hello; returns its hosts, or `None` if its launch is not in flight.
+    pub(in crate::machine) fn ready(
+        &mut self,
+        link: LinkId,
+        launch: Launch,
+        terms: &Terms,
+    ) -> Option<GivenHosts> {
+        self.window.answered();
+        let laid_out = self.laid_out(launch.host, terms);
+        let share = match &laid_out {
+            Some(hosts) => {
+                let hosts: HostRuns = hosts.iter().map(|(host, _)| *host).collect();
+                // If the first leader is lost, the front end goes through all hosts anyway.
+                let kept = if terms.front.is_some() { HostRuns::new() } else { hosts };
+                self.queue.child_ready_with(launch, terms.now, kept)
+            }
+            None if self.health.is_out_of_resources() => self.queue.child_ready_with_all(launch, terms.now),
+            None => self.queue.child_ready(launch, terms.now),
+        };
+        let share = share.ok()?;
+        if !share.hosts.is_empty() && !share.estimate.is_certain() {
+            self.provisional_estimates.push((link, share.estimate));
+        }
+        let hosts = laid_out.unwrap_or_else(|| share.hosts.iter().map(|host| (host, 0)).collect());
+        Some(self.given(&hosts, &share))
+    }
+
+    /// The hosts of a child with the sizes of their subtrees, if the queue does not decide them.
+    fn laid_out(&mut self, child: HostIndex, terms: &Terms) -> Option<Vec<(HostIndex, u32)>> {
+        let Some(front) = terms.front else {
+            return if terms.options.is_static() {
+                Some(self.subtrees.take(child))
+            } else {
+                (!self.health.children_may_launch()).then(Vec::new)
+            };
+        };
+        let tree = front.static_tree();
+        // Other nodes can launch, but the first leader has too few resources for all hosts.
+        if front.launchers().lack_resources() && tree.is_none() {
+            return None;
+        }
+        if front.launchers().is_front_end() {
+            return Some(Vec::new());
+        }
+        // The front end launches only the first host; that leader gets all others.
+        let open = self.specs.keys().copied().filter(|host| !front.has_given_up(*host));
+        let others = open.filter(|host| *host != child);
+        Some(match tree {
+            None => others.map(|host| (host, 0)).collect(),
+            Some((shape, cost)) => {
+                let hosts: Vec<_> = std::iter::once(child).chain(others).collect();
+                lay_out(shape, cost, &hosts)
+            }
+        })
+    }
+
+    /// Gives all hosts that wait to a child that is up.
+    pub(in crate::machine) fn give_waiting_to(&mut self, child: HostIndex) -> Option<GivenHosts> {
+        let share = self.queue.give_waiting_to(child).ok()?;
+        let hosts: Vec<_> = share.hosts.iter().map(|host| (host, 0)).collect();
+        Some(self.given(&hosts, &share))
+    }
+
+    fn given(&self, hosts: &[(HostIndex, u32)], share: &Share) -> GivenHosts {
+        let spec = |&(host, below): &(HostIndex, u32)| {
+            let spec = self.specs.get(&host)?;
+            let attempt = share.attempts.get(&host).copied().unwrap_or_default().max(spec.attempt);
+            let faults = self.faults.get(&host).copied().unwrap_or(0);
+            Some(HostSpec { attempt, below, faults, ..spec.clone() })
+        };
+        GivenHosts { specs: hosts.iter().filter_map(spec).collect(), estimate: share.estimate }
+    }
+
+    /// The current estimate for each child whose estimate has proved wrong.
+    pub(in crate::machine) fn corrections(
+        &mut self,
+        is_up: impl Fn(LinkId) -> bool,
+    ) -> Vec<(LinkId, Estimate)> {
+        let now = self.queue.estimate();
+        let mut corrections = Vec::new();
+        self.provisional_estimates.retain_mut(|(link, told)| {
+            let is_up = is_up(*link);
+            if is_up && now.differs(told) {
+                *told = now;
+                corrections.push((*link, now));
+            }
+            is_up && !now.is_certain()
+        });
+        corrections
+    }
+
+    /// Accepts a share from the parent.
+    pub(in crate::machine) fn accept(&mut self, specs: Vec<HostSpec>, estimate: Estimate, is_static: bool) {
+        let hosts: HostRuns = if is_static {
+            self.subtrees.accept(specs.iter().map(|spec| (spec.host, spec.below))).into_iter().collect()
+        } else {
+            specs.iter().map(|spec| spec.host).collect()
+        };
+        for spec in specs {
+            // A spare may have taken the host's place: what was known here of the host does not
+            // apply any more.
+            if spec.faults > 0 {
+                self.faults.insert(spec.host, spec.faults);
+            } else {
+                self.faults.remove(&spec.host);
+            }
+            self.specs.insert(spec.host, spec);
+        }
+        let later = hosts.iter().map(|host| (host, self.attempt(host)));
+        let attempts = later.filter(|(_, attempt)| *attempt != Attempt::default()).collect();
+        self.queue.accept(Share { hosts, attempts, estimate });
+    }
+
+    /// A child of a static tree was given up: this node launches the children of that child.
+    pub(super) fn adopt_subtree(&mut self, child: HostIndex) {
+        let hosts: HostRuns = self.subtrees.promote(child).into_iter().collect();
+        let attempts = hosts.iter().map(|host| (host, self.attempt(host))).collect();
+        self.queue.accept(Share { hosts, attempts, estimate: self.queue.estimate() });
+    }
+
+    /// A node below this child has given up a host of the child's share for good: a later loss of
+    /// that node does not change this.
+    pub(in crate::machine) fn given_up_below(&mut self, child: HostIndex, host: HostIndex, terms: &Terms) {
+        if terms.is_launching && self.queue.remove_from_share(child, host) && terms.front.is_none() {
+            self.specs.remove(&host);
+        }
+    }
+
+    /// Drains all hosts that are not launched yet, with their next attempts.
+    pub(super) fn drain_unlaunched(&mut self) -> Vec<Launch> {
+        let mut launches: Vec<Launch> = self.queue.give_up_waiting().collect();
+        let below: Vec<HostIndex> = self.subtrees.abandon().collect();
+        launches.extend(below.into_iter().map(|host| Launch { host, attempt: self.attempt(host) }));
+        launches
+    }
+
+    /// Reports every host that waits for its launch as given up.
+    pub(in crate::machine) fn abandon(
+        &mut self,
+        why: &Cause,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        for (Launch { host, attempt }, failure) in self.health.take_deferred() {
+            reports.push(ChildMessage::Failed(host, attempt, failure));
+        }
+        for Launch { host, attempt } in self.drain_unlaunched() {
+            // A host between two attempts keeps the evidence of the last one.
+            let tail = self.last_printed.remove(&host).unwrap_or_default();
+            let failure = Failure { tail, ..terms.failure_of_waiting(why.clone()) };
+            reports.push(ChildMessage::Failed(host, attempt, failure));
+        }
+    }
+
+    /// Gives up the open hosts as [`abandon`](Self::abandon) does, and goes on with others.
+    pub(in crate::machine) fn give_up_open(
+        &mut self,
+        why: &Cause,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        self.abandon(why, terms, reports);
+        self.health.forget_failures();
+    }
+
+    /// Puts a spare in the place of a host whose attempt has failed. `here`: this node launches the
+    /// host, and another leader otherwise. Returns the host as it is launched now.
+    pub(in crate::machine) fn replace(
+        &mut self,
+        failed: Launch,
+        here: bool,
+        now: Instant,
+        spare_for: impl FnOnce(&str) -> Option<Spare>,
+    ) -> Option<HostSpec> {
+        let host = failed.host;
+        let spec = self.specs.get_mut(&host)?;
+        let before = failed.attempt.max(spec.attempt);
+        let next = Attempt { lost: before.lost.checked_add(1)?, failed: 0 };
+        let spare = spare_for(&spec.name)?;
+        (spec.name, spec.user, spec.port, spec.attempt) = (spare.name, spare.user, spare.port, next);
+        let spec = spec.clone();
+        self.faults.remove(&host);
+        if here {
+            self.queue.requeue(Launch { host, attempt: before }, now).ok()?;
+            // Not at once: what else is reported may end the launch.
+            self.again = Some(now);
+        }
+        Some(spec)
+    }
+}

@@ -1,0 +1,83 @@
+//! Sends hosts to children, and the estimates that they launch by.
+
+use libi_core::ids::HostIndex;
+use libi_core::plan::late::Launch;
+use libi_core::time::Instant;
+use libi_core::wire::Kind;
+
+use super::{Effect, LinkId, Node, Role};
+use crate::failure::Failure;
+use crate::machine::child::Child;
+use crate::machine::launcher::GivenHosts;
+use crate::machine::message::ParentMessage;
+
+/// How many hosts fit into one message.
+const HOSTS_IN_A_MESSAGE: usize = 2_000;
+
+impl Node {
+    /// Gives a child that has said hello its share of hosts.
+    pub(super) fn give(&mut self, link: LinkId, launch: Launch, now: Instant, out: &mut Vec<Effect>) {
+        let (launcher, terms, _) = self.launcher(now);
+        let Some(given) = launcher.ready(link, launch, &terms) else { return };
+        self.correct_estimates(out);
+        Self::send_share(link, given, out);
+    }
+
+    /// Sends the current estimate to children whose estimate has proved wrong.
+    pub(super) fn correct_estimates(&mut self, out: &mut Vec<Effect>) {
+        let children = &self.children;
+        for (link, estimate) in self.launcher.corrections(|link| children.get(link).is_some_and(Child::is_up))
+        {
+            Self::send(link, Kind::Control, &ParentMessage::Share(Vec::new(), estimate), out);
+        }
+    }
+
+    /// A child that is up and can take hosts for which this node has no resources.
+    pub(super) fn child_for_overflow(&self) -> Option<(LinkId, HostIndex)> {
+        let others_launch = match &self.role {
+            Role::FrontEnd(front) => front.static_tree().is_none() && front.launchers().lack_resources(),
+            Role::Member(_) => !self.options.is_static() && self.launcher.children_may_launch(),
+        };
+        let mut heirs = self.children.leaders().filter(|(_, child)| others_launch && child.takes_hosts());
+        heirs.find_map(|(link, child)| Some((link, child.host()?)))
+    }
+
+    /// Gives waiting hosts to a child that is up, if this node has no resources and no launch is in
+    /// flight that could take them.
+    pub(super) fn hand_down(&mut self, out: &mut Vec<Effect>) {
+        if self.launcher.is_stuck()
+            && self.stage.is_launching()
+            && let Some((link, child)) = self.child_for_overflow()
+            && let Some(given) = self.launcher.give_waiting_to(child)
+        {
+            Self::send_share(link, given, out);
+        }
+    }
+
+    fn send_share(link: LinkId, given: GivenHosts, out: &mut Vec<Effect>) {
+        let mut part = Vec::new();
+        let mut weight = 0;
+        for spec in given.specs {
+            weight += 1 + spec.blocks.len();
+            part.push(spec);
+            if weight >= HOSTS_IN_A_MESSAGE {
+                weight = 0;
+                let message = ParentMessage::Share(std::mem::take(&mut part), given.estimate);
+                Self::send(link, Kind::Control, &message, out);
+            }
+        }
+        if !part.is_empty() {
+            Self::send(link, Kind::Control, &ParentMessage::Share(part, given.estimate), out);
+        }
+    }
+
+    /// At the front end: the leader that could not launch hosts, and its first failure, if the
+    /// front end launches all hosts since then and one of them has been up.
+    #[must_use]
+    pub fn flat_launch(&self) -> Option<(HostIndex, &Failure)> {
+        let (host, why) = self.front_end()?.launchers().replaced()?;
+        let mut others = self.timings().iter().skip(1);
+        let is_true = others.any(|timing| timing.launcher.is_none() && timing.hello.is_some());
+        is_true.then_some((host, why))
+    }
+}

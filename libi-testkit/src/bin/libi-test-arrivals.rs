@@ -1,0 +1,294 @@
+//! A starter for tests whose hosts all arrive at once, from this one process.
+//!
+//! ```text
+//! libi-test-arrivals [stats=PATH] HOST,HOST,… COMMAND
+//! ```
+//!
+//! The command is not started. For each host, a real connection is made to the rendezvous that the
+//! ticket names, and the launch machine of a member runs behind it. All connections begin together,
+//! and those that are closed before they are admitted are made again, as members do. The connections
+//! end with the session. `stats` is a file for the numbers of connections and of retries, and for the
+//! time in seconds from the first connection until the last host was admitted.
+#![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant as Time};
+
+use libi_core::machine::Machine;
+use libi_core::secure::{AwaitReply, Entropy, HandshakeStep, LinkKey, SecuredLink};
+use libi_core::time::Instant;
+use libi_core::wire::{FrameReader, Limits};
+use libi_launch::machine::{
+    Claim, Effect, Event, Found, HeadReader, LinkId, Node, Notice, StartTicket, is_refusal,
+};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
+
+/// How long a connection that was closed waits before it is made again, at least; at most twice.
+const RETRY: Duration = Duration::from_millis(100);
+/// How long a connection may take before it is made again; twice as long each time.
+const DIAL_AGAIN: Duration = Duration::from_millis(400);
+const TICK: Duration = Duration::from_millis(20);
+
+/// The connection of one host.
+struct Arrival {
+    host: String,
+    stream: Option<TcpStream>,
+    state: State,
+    out: Vec<u8>,
+    /// When it is made again: after it was closed, or if it is not connected by then.
+    again: Option<Time>,
+    limit: Duration,
+}
+
+enum State {
+    Handshake(AwaitReply),
+    Admitted(Box<Member>),
+    Over,
+}
+
+struct Member {
+    link: SecuredLink,
+    reader: FrameReader,
+    node: Option<Node>,
+}
+
+struct Arrivals {
+    ticket: StartTicket,
+    key: LinkKey,
+    began: Time,
+    epoll: Epoll,
+    all: Vec<Arrival>,
+    retries: u64,
+    admitted: usize,
+    last_admitted: Duration,
+}
+
+fn main() {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let (Some(_), Some(hosts)) = (words.pop(), words.pop()) else {
+        eprintln!("usage: libi-test-arrivals [stats=PATH] HOST,HOST,… COMMAND");
+        std::process::exit(2);
+    };
+    let mut input = Vec::new();
+    std::io::stdin().read_to_end(&mut input).unwrap();
+    let Found::Message(ticket) = HeadReader::of_ticket().next::<StartTicket>(&mut &input[..]) else {
+        eprintln!("no ticket on standard input");
+        std::process::exit(1);
+    };
+    let mut arrivals = Arrivals {
+        key: ticket.key(),
+        ticket,
+        began: Time::now(),
+        epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap(),
+        all: Vec::new(),
+        retries: 0,
+        admitted: 0,
+        last_admitted: Duration::ZERO,
+    };
+    arrivals.run(hosts.split(','));
+    if let Some(path) = words.iter().find_map(|word| word.strip_prefix("stats=")) {
+        let Arrivals { admitted, retries, last_admitted, .. } = arrivals;
+        std::fs::write(path, format!("{admitted} {retries} {:.3}\n", last_admitted.as_secs_f64())).unwrap();
+    }
+}
+
+impl Arrivals {
+    fn run<'a>(&mut self, hosts: impl Iterator<Item = &'a str>) {
+        for (index, host) in hosts.enumerate() {
+            let (host, state, again) = (host.to_owned(), State::Over, Some(self.began));
+            self.all.push(Arrival { host, stream: None, state, out: Vec::new(), again, limit: DIAL_AGAIN });
+            self.connect(index);
+        }
+        let mut events = vec![EpollEvent::empty(); 4_096];
+        let (mut open, mut tick) = (self.all.len(), self.began);
+        while open > 0 {
+            let timeout = EpollTimeout::try_from(TICK).unwrap();
+            let ready = match self.epoll.wait(&mut events, timeout) {
+                Err(Errno::EINTR) => 0,
+                other => other.unwrap(),
+            };
+            for event in &events[..ready] {
+                self.on_ready(event.data() as usize);
+            }
+            if tick.elapsed() >= TICK {
+                tick = Time::now();
+                open = self.on_tick(tick);
+            }
+        }
+    }
+
+    /// Makes connections again, and wakes the machines; returns how many connections are left.
+    fn on_tick(&mut self, now: Time) -> usize {
+        for index in 0..self.all.len() {
+            if self.all[index].again.is_some_and(|at| at <= now) {
+                self.retries += 1;
+                self.connect(index);
+            }
+            self.tell(index, Event::Woken);
+            self.flush(index);
+        }
+        self.all.iter().filter(|arrival| arrival.stream.is_some() || arrival.again.is_some()).count()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    fn connect(&mut self, index: usize) {
+        let address = self.ticket.addresses[0];
+        let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let stream: OwnedFd = socket(family, SockType::Stream, flags, None).unwrap();
+        let begun = connect(std::os::fd::AsRawFd::as_raw_fd(&stream), &SockaddrStorage::from(address));
+        assert!(matches!(begun, Ok(()) | Err(Errno::EINPROGRESS)), "{address}: {begun:?}");
+        let stream = TcpStream::from(stream);
+        let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
+        self.epoll.add(&stream, EpollEvent::new(interest, index as u64)).unwrap();
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).unwrap();
+        let (reply, opening) = AwaitReply::begin(&self.key, Entropy::new(&mut bytes));
+        let arrival = &mut self.all[index];
+        (arrival.stream, arrival.state) = (Some(stream), State::Handshake(reply));
+        arrival.again = Some(Time::now() + arrival.limit + jitter(arrival.limit / 2));
+        arrival.limit *= 2;
+        arrival.out = opening.to_vec();
+    }
+
+    fn on_ready(&mut self, index: usize) {
+        self.flush(index);
+        let mut buffer = [0; 16 << 10];
+        while let Some(stream) = &mut self.all[index].stream {
+            match stream.read(&mut buffer) {
+                Ok(count @ 1..) => self.received(index, &mut buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(_) | Err(_) => return self.closed(index),
+            }
+        }
+        self.flush(index);
+    }
+
+    fn received(&mut self, index: usize, mut bytes: &mut [u8]) {
+        let arrival = &mut self.all[index];
+        if matches!(arrival.state, State::Handshake(_))
+            && let State::Handshake(reply) = std::mem::replace(&mut arrival.state, State::Over)
+        {
+            let mut input = &*bytes;
+            match reply.step(&mut input) {
+                Ok(HandshakeStep::Wait(reply)) => return arrival.state = State::Handshake(reply),
+                Ok(HandshakeStep::Done((link, proof))) => {
+                    let used = bytes.len() - input.len();
+                    bytes = &mut bytes[used..];
+                    arrival.out.extend_from_slice(&proof);
+                    let member = Member { link, reader: FrameReader::new(), node: None };
+                    arrival.state = State::Admitted(Box::new(member));
+                    let claim = Claim { names: vec![arrival.host.clone()] }.encode().unwrap();
+                    self.send(index, &claim);
+                }
+                Err(_) => return self.closed(index),
+            }
+        }
+        self.opened(index, bytes);
+    }
+
+    /// Decrypts what has arrived, and passes it to the machine.
+    fn opened(&mut self, index: usize, mut bytes: &mut [u8]) {
+        let mut plain = Vec::new();
+        let State::Admitted(member) = &mut self.all[index].state else { return };
+        match &mut member.link {
+            SecuredLink::Authenticated => plain.extend_from_slice(bytes),
+            SecuredLink::Encrypted { open, .. } => {
+                while let Some(part) = open.step(&mut bytes).unwrap() {
+                    plain.extend_from_slice(part);
+                }
+            }
+        }
+        if plain.is_empty() {
+            return;
+        }
+        if member.node.is_none() {
+            if is_refusal(&plain) {
+                return self.end(index);
+            }
+            let host = self.all[index].host.clone();
+            let State::Admitted(member) = &mut self.all[index].state else { return };
+            member.node = Some(Node::member(index as u32, host, index as u64));
+            self.admitted += 1;
+            self.last_admitted = self.began.elapsed();
+            self.tell(index, Event::Begin);
+        }
+        let mut rest = &plain[..];
+        loop {
+            let State::Admitted(member) = &mut self.all[index].state else { return };
+            match member.reader.next(&mut rest) {
+                Ok(Some(item)) => self.tell(index, Event::Received(LinkId::PARENT, vec![item])),
+                Ok(None) => return,
+                Err(error) => panic!("{}: {error}", self.all[index].host),
+            }
+        }
+    }
+
+    fn tell(&mut self, index: usize, event: Event) {
+        let now = self.now();
+        let State::Admitted(member) = &mut self.all[index].state else { return };
+        let Some(node) = &mut member.node else { return };
+        let mut effects = Vec::new();
+        node.on(event, now, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(LinkId::PARENT, bytes) => self.send(index, &bytes),
+                Effect::Trust(LinkId::PARENT) => {
+                    if let State::Admitted(member) = &mut self.all[index].state {
+                        member.reader.trust(Limits::AUTHENTICATED);
+                    }
+                }
+                Effect::Notify(Notice::End(_) | Notice::Over) => self.end(index),
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, bytes: &[u8]) {
+        let Arrival { state: State::Admitted(member), out, .. } = &mut self.all[index] else { return };
+        match &mut member.link {
+            SecuredLink::Authenticated => out.extend_from_slice(bytes),
+            SecuredLink::Encrypted { seal, .. } => seal.seal(&[bytes], out).unwrap(),
+        }
+    }
+
+    fn flush(&mut self, index: usize) {
+        let Arrival { stream: Some(stream), out, again, .. } = &mut self.all[index] else { return };
+        while !out.is_empty() {
+            match stream.write(out) {
+                Ok(count) => {
+                    out.drain(..count);
+                    *again = None;
+                }
+                // Errors are seen by the next read.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// A connection was closed: it is made again if its host was not admitted.
+    fn closed(&mut self, index: usize) {
+        let is_admitted = matches!(&self.all[index].state, State::Admitted(member) if member.node.is_some());
+        self.end(index);
+        if !is_admitted && self.began.elapsed() < self.ticket.timeout {
+            self.all[index].again = Some(Time::now() + RETRY + jitter(RETRY));
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        let arrival = &mut self.all[index];
+        (arrival.stream, arrival.state, arrival.again) = (None, State::Over, None);
+    }
+}
+
+/// A random part of a time.
+fn jitter(most: Duration) -> Duration {
+    most.mul_f64(f64::from(getrandom::u32().unwrap()) / f64::from(u32::MAX))
+}
