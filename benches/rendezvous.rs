@@ -1,8 +1,9 @@
 //! Measures the rendezvous: how long until many leaders are up that arrive together.
 //!
-//! `cargo bench --bench rendezvous [HOSTS…]` has one process make a connection for each host, all at
+//! `cargo bench --bench rendezvous [TREE] [HOSTS…]` has one process make a connection for each host, all at
 //! once (100, 1,000 and 10,000 hosts unless given), and run the launch machine of a member behind
-//! each. The output is, for each number: the time until the last connection was admitted, counted
+//! each. TREE is where they connect to in the end: `flat` for the front end, `late` (the default) for
+//! the relays that libi chooses. The output is, for each number: the time until the last connection was admitted, counted
 //! from the first; the time until the session was up; connections that were made again; and processor
 //! time of the front end for each host. The other process shares the processors with it.
 //!
@@ -11,24 +12,25 @@
 
 use std::time::Duration;
 
-use libi::{Distribution, FrontEnd, LaunchOptions, OsBytes, Output, Starter};
+use libi::{Distribution, FrontEnd, LaunchOptions, OsBytes, Output, Starter, Strategy};
 use libi_testkit::programs;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn main() {
-    let words = std::env::args().skip(1).filter(|word| !word.starts_with('-'));
-    let mut sizes: Vec<u32> = words.map(|word| word.parse().unwrap()).collect();
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let strategy: Strategy = words.iter().find_map(|word| word.parse().ok()).unwrap_or_default();
+    let mut sizes: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
     if sizes.is_empty() {
         sizes = vec![100, 1_000, 10_000];
     }
     println!("{:>7} {:>12} {:>9} {:>8} {:>18}", "hosts", "admitted", "up", "retries", "processor / host");
     for hosts in sizes {
-        measure(hosts);
+        measure(hosts, strategy);
     }
 }
 
-fn measure(hosts: u32) {
+fn measure(hosts: u32, strategy: Strategy) {
     let stats = programs::scratch().join(format!("rendezvous-{hosts}-{}", std::process::id()));
     let word = |text: &str| OsBytes::try_from(text).unwrap();
     let mut starter = Starter::new(word(programs::arrivals()));
@@ -36,6 +38,7 @@ fn measure(hosts: u32) {
     starter.hosts_per_start = hosts;
     let options =
         LaunchOptions::new().backend(starter).loopback(true).deadline(TIMEOUT).output(Output::Dropped);
+    let options = options.strategy(strategy);
     let distribution = Distribution::new("member").hosts(format!("n[1-{hosts}]").as_str());
     let front_end = FrontEnd::new().unwrap();
     let before = processor_time();

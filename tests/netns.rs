@@ -12,6 +12,8 @@ mod faults;
 mod flat;
 #[path = "netns/links.rs"]
 mod links;
+#[path = "netns/relays.rs"]
+mod relays;
 #[path = "netns/talking.rs"]
 mod talking;
 #[path = "netns/wire.rs"]

@@ -25,6 +25,8 @@ mod managers;
 mod masters;
 #[path = "shells/programs.rs"]
 mod programs;
+#[path = "shells/relays.rs"]
+mod relays;
 #[path = "shells/scene.rs"]
 mod scene;
 #[path = "shells/starters.rs"]

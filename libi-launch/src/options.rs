@@ -73,6 +73,11 @@ pub struct LaunchOptions {
     pub cost: Option<Cost>,
     /// Which host launches which: by default *late commit*, which assigns hosts to launchers as
     /// these become free; alternatively a tree that is fixed in advance.
+    ///
+    /// A back-end that starts all hosts at once, as srun does, launches in no tree. There it decides
+    /// to which process the hosts connect: up to 64 hosts to the front end, more than that to about
+    /// √n of the first that come up. `flat` keeps all connections at the front end, `kary:K` has K
+    /// hosts take those of the others.
     pub strategy: Strategy,
     /// Hosts that replace failed ones, in this order, with the same members. Their process counts
     /// are ignored.

@@ -51,8 +51,9 @@ use std::time::Duration;
 
 use libi_comm::{Call, CallId, CommError, Outcome};
 use libi_core::ranks::Ranks;
+use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
-use libi_launch::machine::{Event, Node, Notice, Stream as StdStream};
+use libi_launch::machine::{Event, Node, Notice, StartId, Stream as StdStream};
 use libi_launch::process::Child;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -88,8 +89,8 @@ pub(crate) enum ParentChannel {
     Socket(Stream),
     /// By two streams, for input and for output.
     Streams(Stream, Stream),
-    /// By a connection to the rendezvous.
-    Arrived(Box<DirectStream>),
+    /// By a connection to the rendezvous of this start, whose key this is.
+    Arrived(Box<DirectStream>, StartId, LinkKey),
 }
 
 /// The token of the waker.

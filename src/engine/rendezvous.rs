@@ -2,6 +2,9 @@
 //!
 //! The connection counts when its first bytes have arrived: the listener may have had too many, and
 //! has closed it without reading the proof. Then it is tried again.
+//!
+//! The answer may be another rendezvous, where the process arrives in the same way. If it does not
+//! arrive there within [`RELAY_TIMEOUT`], it comes back and says so.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +12,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant as Time};
 
 use libi_core::time::Instant;
-use libi_launch::machine::{Claim, StartTicket, is_refusal};
+use libi_launch::machine::{Claim, StartTicket, is_refusal, read_redirection};
 use mio::{Events, Poll};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -22,6 +25,8 @@ use super::targets::{FdRole, Targets};
 
 /// The most time until a connection that was closed is tried again; the least is half of it.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long a process tries to arrive where it was redirected.
+const RELAY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why a process did not arrive.
 #[derive(Debug, thiserror::Error)]
@@ -41,21 +46,63 @@ fn list(addresses: &[SocketAddr]) -> String {
 /// Connects to the rendezvous, and claims to come from the host of these names. Blocks for as long as
 /// the ticket allows.
 pub(crate) fn arrive(ticket: &StartTicket, names: Vec<String>) -> Result<DirectStream, ArrivalError> {
-    let claim = Claim { names }.encode().map_err(io::Error::other)?;
     let began = Time::now();
     let deadline = began + ticket.timeout;
-    while let Some(mut link) = connect(ticket, deadline)? {
+    let mut claim = Claim { names, is_back: false };
+    loop {
+        match arrive_at(ticket, &ticket.addresses, &claim, deadline)? {
+            Answer::Link(link) => return Ok(*link),
+            Answer::Refused => return Err(ArrivalError::Refused),
+            Answer::Redirected(addresses) => {
+                let by = deadline.min(Time::now() + RELAY_TIMEOUT);
+                if let Answer::Link(link) = arrive_at(ticket, &addresses, &claim, by)? {
+                    return Ok(*link);
+                }
+                claim.is_back = true;
+            }
+            Answer::None => {
+                let (addresses, elapsed) = (ticket.addresses.clone(), began.elapsed());
+                return Err(ArrivalError::Unreachable { addresses, elapsed });
+            }
+        }
+    }
+}
+
+/// What a process is answered at a rendezvous.
+enum Answer {
+    /// It has arrived.
+    Link(Box<DirectStream>),
+    /// It is not awaited.
+    Refused,
+    /// It is awaited at these addresses.
+    Redirected(Vec<SocketAddr>),
+    /// Nothing, in time.
+    None,
+}
+
+/// Connects to one of these addresses, and makes the claim there.
+fn arrive_at(
+    ticket: &StartTicket,
+    addresses: &[SocketAddr],
+    claim: &Claim,
+    deadline: Time,
+) -> io::Result<Answer> {
+    let claim = claim.encode().map_err(io::Error::other)?;
+    while let Some(mut link) = connect(ticket, addresses, deadline)? {
         match exchange(&mut link, &claim, deadline) {
-            Ok(first) if is_refusal(&first) => return Err(ArrivalError::Refused),
+            Ok(first) if is_refusal(&first) => return Ok(Answer::Refused),
             Ok(first) => {
+                if let Some(addresses) = read_redirection(&first) {
+                    return Ok(Answer::Redirected(addresses));
+                }
                 link.put_back(first);
-                return Ok(link);
+                return Ok(Answer::Link(Box::new(link)));
             }
             // Processes that were turned away together must not come back together.
             Err(_) => std::thread::sleep(RETRY / 2 + RETRY.mul_f64(random()? / 2.0)),
         }
     }
-    Err(ArrivalError::Unreachable { addresses: ticket.addresses.clone(), elapsed: began.elapsed() })
+    Ok(Answer::None)
 }
 
 /// A number from 0 to 1.
@@ -64,14 +111,18 @@ fn random() -> io::Result<f64> {
     Ok(f64::from(bits) / f64::from(u32::MAX))
 }
 
-/// Connects to one of the addresses; `None` if none answers in time.
-fn connect(ticket: &StartTicket, deadline: Time) -> io::Result<Option<DirectStream>> {
+/// Connects to one of these addresses; `None` if none answers in time.
+fn connect(
+    ticket: &StartTicket,
+    addresses: &[SocketAddr],
+    deadline: Time,
+) -> io::Result<Option<DirectStream>> {
     let (mut poll, mut targets, mut events) = (Poll::new()?, Targets::default(), Events::with_capacity(16));
     let origin = Time::now();
     let now = || Instant::from_nanos(origin.elapsed().as_nanos() as u64);
     let (id, timeout) = (NodeId(0), deadline.saturating_duration_since(origin));
     let place = (poll.registry(), &mut targets, id);
-    let mut connector = DirectConnector::start(&ticket.addresses, ticket.key(), timeout, now(), place);
+    let mut connector = DirectConnector::start(addresses, ticket.key(), timeout, now(), place);
     let mut reached = None;
     while reached.is_none() && !connector.has_failed(now()) {
         match poll.poll(&mut events, Some(connector.deadline().since(now()))) {

@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 
 use libi_comm::Group;
 use libi_core::hosts::HostList;
+use libi_core::secure::LinkKey;
 use libi_core::time::Instant;
-use libi_launch::machine::{Event, LinkId, Node, StartId, StartRequest, Stream as StdStream};
+use libi_launch::machine::{ArrivalId, Event, LinkId, Node, StartId, StartRequest, Stream as StdStream};
 use libi_launch::process::{Child, Environment, Signal};
 use mio::Registry;
 
@@ -50,6 +51,8 @@ pub(crate) struct SessionIo {
     /// Connections that have arrived at the rendezvous and are no links yet.
     arriving: BTreeMap<u64, ArrivingPeer>,
     last_arrival: u64,
+    /// Connections that are sent elsewhere, with what they are told.
+    redirections: Vec<(ArrivalId, Vec<u8>)>,
     /// How many hosts bulk starts had still to bring up, and when that was counted.
     expected: Option<(Instant, usize)>,
     wake_at: Option<Instant>,
@@ -72,6 +75,9 @@ pub(crate) struct SessionIo {
     /// Hosts that are this machine. Programs on them are started without the remote shell.
     here: HostList,
     fd_budget: FdBudget,
+    /// The bulk start that has brought up this process, and its key, until this one accepts
+    /// others of that start.
+    own_start: Option<(StartId, LinkKey)>,
     /// Whether the driving thread lives as long as this process, as far as is known.
     lasting_thread: bool,
     buffer: Vec<u8>,
@@ -88,6 +94,7 @@ impl SessionIo {
             starters: BTreeMap::new(),
             arriving: BTreeMap::new(),
             last_arrival: 0,
+            redirections: Vec::new(),
             expected: None,
             wake_at: None,
             line_deadlines: BTreeSet::new(),
@@ -100,6 +107,7 @@ impl SessionIo {
             environment,
             here: HostList::new(),
             fd_budget: FdBudget::default(),
+            own_start: None,
             lasting_thread,
             buffer: vec![0; 64 << 10],
         }
@@ -148,7 +156,8 @@ impl SessionIo {
                 link_io.set_input(input, turn.registry, turn.targets, at)?;
                 link_io.set_output(output, turn.registry, turn.targets, at)
             }
-            ParentChannel::Arrived(link) => {
+            ParentChannel::Arrived(link, start, key) => {
+                self.own_start = Some((start, key));
                 let token = link_io.set_direct(*link, turn.registry, turn.targets, at)?;
                 link_io.use_direct_only();
                 // Its first bytes may have arrived with the handshake.
@@ -176,6 +185,7 @@ impl SessionIo {
         // Output that cannot be written now does not count: writability is reported.
         !self.pending_starts.is_empty()
             || !self.unsent.is_empty()
+            || !self.redirections.is_empty()
             || !self.paused_pipes.is_empty() && self.node.reads_output()
     }
 
@@ -184,7 +194,8 @@ impl SessionIo {
         let guests = self.listener.as_ref().and_then(DirectListener::deadline);
         let connector = self.connector.as_ref().map(DirectConnector::deadline);
         let shells = self.shell_deadlines.first().map(|due| due.0);
-        let arriving = self.arriving.values().map(|peer| peer.until).min();
+        let arriving =
+            self.arriving.values().map(|peer| peer.until).filter(|at| *at < Instant::FAR_FUTURE).min();
         [self.wake_at, lines, shells, guests, connector, arriving].into_iter().flatten().min()
     }
 
@@ -272,6 +283,7 @@ impl SessionIo {
             self.start(start, &request, turn);
         }
         self.write(turn);
+        self.send_redirections(turn);
     }
 
     /// Writes queued output.

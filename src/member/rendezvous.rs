@@ -29,7 +29,8 @@ pub(super) fn take_rendezvous() -> Result<LinkStreams, InitError> {
     })?;
     // Until now, what was printed went to the starter.
     let printed = vec![(Standard::Out, redirect(1)?), (Standard::Err, redirect(2)?)];
-    Ok(LinkStreams { channel: ParentChannel::Arrived(Box::new(link)), printed })
+    let channel = ParentChannel::Arrived(Box::new(link), ticket.start, ticket.key());
+    Ok(LinkStreams { channel, printed })
 }
 
 /// The names of this host: by the variable of the starter, by the address at which a server of ssh

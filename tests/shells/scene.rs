@@ -197,10 +197,11 @@ impl Process {
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
         let what = match variables.get("LIBI_LINK") {
             _ if command.starts_with(programs::shell()) => What::Shell,
-            Some(&"stdio") if command.starts_with(programs::member()) => What::Leader,
+            Some(&("stdio" | "rendezvous")) if command.starts_with(programs::member()) => What::Leader,
             _ => What::Other,
         };
-        let host = variables.get("LIBI_TEST_SHELL_HOST").copied().unwrap_or("front").to_owned();
+        let host = ["LIBI_TEST_SHELL_HOST", "LIBI_STARTED_ON"].iter().find_map(|name| variables.get(name));
+        let host = host.copied().unwrap_or("front").to_owned();
         Self { pid, host, what, command }
     }
 

@@ -87,11 +87,13 @@ pub mod fit;
 pub mod greedy;
 mod growth;
 pub mod late;
+mod relays;
 mod runs;
 mod shapes;
 mod strategy;
 mod tree;
 
+pub use relays::relays;
 pub use runs::{HostRuns, HostRunsError};
 pub use shapes::Shape;
 pub use strategy::{STRATEGY_NAMES, Strategy, UnknownStrategy};

@@ -13,7 +13,7 @@ use libi_core::wire::{LinkItem, ReadError};
 use super::direct_links::CarriedSecret;
 use super::message::{Ending, HostSpec, Program};
 use super::output_relay::Stream;
-use super::rendezvous::{ArrivalId, StartTicket};
+use super::rendezvous::{ArrivalId, Claim, StartTicket};
 use crate::failure::{Exit, Failure};
 use crate::options::LaunchOptions;
 
@@ -72,9 +72,11 @@ pub enum Event {
     /// delivered before.
     StarterExited(StartId, Exit),
     /// A connection at the rendezvous has proved that it belongs to this start, and claims to come
-    /// from the host that has one of these names. The node answers with [`Effect::Admit`] or
-    /// [`Effect::Refuse`].
-    Arrived(StartId, ArrivalId, Vec<String>),
+    /// from the host that has one of these names. The node answers, at once or later, with
+    /// [`Effect::Admit`], [`Effect::Redirect`], [`Effect::Refuse`] or [`Effect::TurnAway`].
+    Arrived(StartId, ArrivalId, Claim),
+    /// A connection at the rendezvous has ended before the node has answered.
+    Left(ArrivalId),
     /// Bytes have arrived on a link, and these items were found in them. Data of the session on a
     /// link of the tree go to the communication half instead; if nothing else has arrived, there
     /// are no items, and the event shows that the peer is alive. The driver delivers items one at a
@@ -126,8 +128,17 @@ pub enum Effect {
     /// The connection that has arrived is this link: bytes sent on the link go there, and the
     /// connection's end is the link's.
     Admit(ArrivalId, LinkId),
-    /// Close a connection that has arrived.
+    /// Send a connection that has arrived to another rendezvous of its start, and close it.
+    Redirect(ArrivalId, Vec<SocketAddr>),
+    /// Close a connection that has arrived: its process is awaited nowhere.
     Refuse(ArrivalId),
+    /// Close a connection that has arrived: it may be tried again.
+    TurnAway(ArrivalId),
+    /// A link comes into being, whose connection will arrive at the rendezvous.
+    Await(LinkId),
+    /// To a member that was started with others: accept processes of its own start, which this is,
+    /// at the rendezvous.
+    AcceptStart(StartId),
     /// Send bytes on a link.
     Send(LinkId, Vec<u8>),
     /// The peer at the other end of a link is authenticated: its frames have the limits of

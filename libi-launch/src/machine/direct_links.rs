@@ -20,7 +20,7 @@
 //!
 //! | state of the listener | event | next state |
 //! |---|---|---|
-//! | `No` | children may connect, and a secret is known | `Asked`; `Listen` |
+//! | `No` | children may connect, and a secret is known; or this node is a relay | `Asked`; `Listen` |
 //! | any | `Listening` | `At` these addresses |
 //!
 //! | links of children | event | next state |
@@ -145,6 +145,15 @@ impl DirectLinks {
     /// them now.
     pub(super) fn listen(&mut self) -> bool {
         let begins = self.secret.is_some() && self.listening == Listening::No;
+        if begins {
+            self.listening = Listening::Asked;
+        }
+        begins
+    }
+
+    /// Others of the same start arrive here: returns whether to listen for them now.
+    pub(super) fn listen_as_relay(&mut self) -> bool {
+        let begins = self.listening == Listening::No;
         if begins {
             self.listening = Listening::Asked;
         }

@@ -26,7 +26,7 @@
 //! | `Exited`, `Detached` | the member is gone | the same |
 //! | `Link` | link | |
 //! | `InputTaken` | | the same |
-//! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack` | nothing: handled by the node | |
+//! | `NoDependents`, `NotDirect`, `CannotLaunch`, `HandBack`, `Listening`, `Dropped` | nothing: handled by the node | |
 
 mod fates;
 mod host_links;
@@ -198,7 +198,9 @@ impl FrontEndState {
             | ChildMessage::NoDependents
             | ChildMessage::NotDirect
             | ChildMessage::CannotLaunch(..)
-            | ChildMessage::HandBack(..) => {}
+            | ChildMessage::HandBack(..)
+            | ChildMessage::Listening(_)
+            | ChildMessage::Dropped(..) => {}
         }
         let instead = match self.late_losses.resolve(report, stage, now.since(self.began)) {
             LateLoss::Unaffected => instead,

@@ -85,6 +85,8 @@ impl HostTable {
             | ChildMessage::Link(..)
             | ChildMessage::CannotLaunch(..)
             | ChildMessage::HandBack(..)
+            | ChildMessage::Listening(_)
+            | ChildMessage::Dropped(..)
             | ChildMessage::InputTaken(_) => {
                 return false;
             }

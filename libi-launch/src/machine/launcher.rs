@@ -104,7 +104,7 @@ impl Terms<'_> {
     }
 
     /// The failure of a host that waits.
-    fn failure_of_waiting(&self, cause: Cause) -> Failure {
+    pub(super) fn failure_of_waiting(&self, cause: Cause) -> Failure {
         Failure::without_evidence(Phase::Waiting, cause, self.now.since(self.began))
     }
 }
@@ -232,6 +232,30 @@ impl Launcher {
         let spec = self.specs.get_mut(&launch.host)?;
         spec.attempt = launch.attempt;
         Some(spec.clone())
+    }
+
+    /// A host was redirected to a child, which has its link from now on.
+    pub(super) fn redirected(&mut self, launch: Launch, now: Instant) {
+        // The late-commit queue has no part in this: the host takes no share.
+        let _ = self.queue.child_ready_with(launch, now, HostRuns::new());
+    }
+
+    /// A host that was redirected has come back; returns what it is launched as now.
+    pub(super) fn came_back(&mut self, host: HostIndex) -> Option<HostSpec> {
+        let spec = self.specs.get_mut(&host)?;
+        spec.attempt = failures::superseding(spec.attempt);
+        Some(spec.clone())
+    }
+
+    /// The start of another node brings up this host, whose link will arrive here.
+    pub(super) fn expect(&mut self, spec: HostSpec) {
+        self.specs.insert(spec.host, spec);
+    }
+
+    /// A host that was redirected, and has not said hello, is launched from here after all.
+    pub(super) fn recall(&mut self, launch: Launch, now: Instant) {
+        // Other launches are in flight already.
+        let _ = self.queue.recall(launch, now);
     }
 
     /// The start of a host has been requested. `is_paced`: it is the start of one process, which the

@@ -60,7 +60,8 @@ impl HostRoutes {
         self.runs.insert(first, (last, link));
     }
 
-    fn remove(&mut self, HostIndex(host): HostIndex) {
+    /// Forgets the route to a host.
+    pub(super) fn remove(&mut self, HostIndex(host): HostIndex) {
         let Some((&first, &(last, link))) = self.runs.range(..=host).next_back() else { return };
         if host > last {
             return;

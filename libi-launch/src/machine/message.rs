@@ -6,13 +6,14 @@ use std::time::Duration;
 use libi_core::dist::layout::Block;
 use libi_core::dist::{EnvVar, OsBytes};
 use libi_core::hosts::HostRef;
-use libi_core::ids::{HostIndex, Rank};
+use libi_core::ids::{HostIndex, Rank, StartId};
 use libi_core::plan::estimate::Estimate;
 use libi_core::plan::late::Attempt;
 use libi_core::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
 use super::direct_links::CarriedSecret;
+use super::output_relay::Stream;
 use crate::failure::{Cause, Exit, Failure, LaunchTiming};
 use crate::options::LaunchOptions;
 
@@ -36,6 +37,18 @@ pub enum ParentMessage {
     Credit(u32),
     /// Hosts whose leaders are not up are given up with this cause; launching goes on otherwise.
     GiveUpOpen(Cause),
+    /// To a leader of this bulk start: it listens, and admits other leaders of the start.
+    Relay(StartId),
+    /// To a relay: the leader of this host will arrive.
+    Expect(StartId, Box<HostSpec>),
+    /// To a relay: the leader of this host does not arrive, and is not admitted any more.
+    Release(HostIndex, Attempt),
+    /// To a relay: the starter has reported how the program on this host ended.
+    HostEnded(HostIndex, Exit),
+    /// To a relay: the starter has passed on what was printed on this host.
+    HostPrinted(HostIndex, Stream, Vec<u8>),
+    /// To a relay: the starter has ended, and reports no further end of a host.
+    StarterExited(StartId, Exit),
 }
 
 /// The members of a session that comes up, or a part of that information.
@@ -90,6 +103,11 @@ pub enum ChildMessage {
     /// Not forwarded: the sender hands back a host. Carries the next attempt, and whether the
     /// sender has tried the host without success.
     HandBack(HostIndex, Attempt, bool),
+    /// Not forwarded: the relay listens at these addresses; it cannot if there are none.
+    Listening(Vec<SocketAddr>),
+    /// Not forwarded: the link to a host that was redirected to the relay is gone. Carries whether
+    /// the exit of its leader is to be reported, and the failure if the host has failed.
+    Dropped(HostIndex, Attempt, bool, Option<Box<Failure>>),
 }
 
 /// The role of a child, and the rules of its session.

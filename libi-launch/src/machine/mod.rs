@@ -46,7 +46,8 @@
 //! - **Many hosts.** A back-end with a [`BulkMethod`](crate::backend::BulkMethod) has one process,
 //!   the starter, bring up many leaders. The front end makes these starts, for all hosts. Each
 //!   leader connects to the rendezvous (`rendezvous.rs`), and the front end admits the connection
-//!   as the link of its host (`node/starts.rs`).
+//!   as the link of its host (`node/starts.rs`), or redirects it to a leader that was admitted
+//!   before (`relays.rs`, `node/relays.rs`).
 //!
 //! # Parts
 //! A node is made of parts. Each owns its state, draws it as a table at the head of its file, and
@@ -58,6 +59,7 @@
 //! | `session_stage.rs` | how far the session has come, as this node knows |
 //! | `child_table.rs`, `child.rs` | how far each child has come, and when that takes too long |
 //! | `start_table.rs` | which starts are in progress |
+//! | `relays.rs` | which leaders of a bulk start are redirected, and where to |
 //! | `launcher.rs` | which host is launched next, whether from here, and what a child gets |
 //! | `parent_link.rs` | how far this member has come, and who it is |
 //! | `membership.rs` | which ranks are below which link |
@@ -82,7 +84,8 @@
 //! | `StarterProceeds` | start table, front end | time counts again |
 //! | `StarterRefused` | start table | kept as the reason why no such start succeeds; no other is made |
 //! | `StarterExited` | start table | hosts that have not arrived fail |
-//! | `Arrived` | start table, child | `Admit`, if a child of the start awaits it; else `Refuse` |
+//! | `Arrived` | start table, relays | `Admit` or `Redirect`, if a child of the start awaits it; else `Refuse` |
+//! | `Left` | relays | the arrival is not answered |
 //! | `Received`, parent | parent link | see the messages below |
 //! | `Received`, child | child | preamble, hello, or the messages below |
 //! | `Violation`, `Closed`, parent | stage | the parent is lost: everything below ends |
@@ -96,6 +99,7 @@
 //! | `InputTaken` | | reported to the front end |
 //! | `Detach` | attachment | `Detached` is reported |
 //! | `Listening` | direct links | bulk starts may begin; later children are offered a direct link |
+//! | | relays | a relay reports its addresses |
 //! | `DirectAccepted`, `DirectConnected` | direct links | the link moves, or stays |
 //! | `Woken`, after each event | child table, start table | expired deadlines: kill, then verdict |
 //! | | child table, parent link | heartbeats; silent peers are lost |
@@ -112,6 +116,9 @@
 //! | `StopLaunching`, `GiveUpOpen` | stage, launcher | open hosts are given up, here and below |
 //! | `Go` | stage, membership | children get theirs; the session is up |
 //! | `Signal`, `End`, `Credit` | | as the events `Signal`, `End`, `Consumed` |
+//! | `Relay` | relays | listens for others of its start |
+//! | `Expect`, `Release` | child | a host is awaited, or ended |
+//! | `HostEnded`, `HostPrinted`, `StarterExited` | child | as the events of these names |
 //! | `Goodbye` | direct links | receives and sends directly |
 //!
 //! | message from a child | part | what follows |
@@ -123,6 +130,8 @@
 //! | `NoDependents` | child | a detached child is not awaited any more |
 //! | `NotDirect` | direct links | the link stays in the channel, or the child fails |
 //! | `CannotLaunch`, `HandBack` | launcher | the host is launched from here, or given up |
+//! | `Listening` | relays | leaders that wait are redirected there |
+//! | `Dropped` | relays, launcher | the host is launched again, or given up |
 //! | output | child, output relay | passed on, within the credit of the child |
 //! | `Goodbye` | child | receives directly |
 //!
@@ -153,6 +162,8 @@
 //!   second `kill_grace` the verdict is given without an exit status.
 //! - **A starter ends**: hosts that have not arrived fail; the launch is retried.
 //! - **A link arrives that no host awaits**: it is refused, and its process ends.
+//! - **A relay is lost**: the hosts below it are launched again. **A leader cannot reach its relay**:
+//!   it comes back, and is admitted by the front end.
 //! - **The parent is lost, or silent for too long**: the node ends, with everything it has started.
 //! - **Too many hosts are given up, or the front end's deadline passes**: no host is launched any
 //!   more (see the head of `front_end.rs`); open hosts are reported in the phase that they have
@@ -172,6 +183,7 @@ mod message;
 mod node;
 mod output_relay;
 mod parent_link;
+mod relays;
 mod rendezvous;
 mod session_stage;
 mod start_table;
@@ -187,4 +199,6 @@ pub use message::{
 };
 pub use node::Node;
 pub use output_relay::{Stream, WINDOW};
-pub use rendezvous::{ArrivalId, Claim, Found, HeadReader, StartTicket, is_refusal, refusal};
+pub use rendezvous::{
+    ArrivalId, Claim, Found, HeadReader, StartTicket, is_refusal, read_redirection, redirection, refusal,
+};

@@ -8,6 +8,7 @@ mod heartbeats;
 mod launching;
 mod output;
 mod parent;
+mod relays;
 mod session_end;
 mod session_up;
 mod settling;
@@ -35,6 +36,7 @@ use super::membership::HostRoutes;
 use super::message::{ChildMessage, Program};
 use super::output_relay::OutputRelay;
 use super::parent_link::{Identity, ParentLink};
+use super::relays::Relays;
 use super::session_stage::SessionStage;
 use super::start_table::StartTable;
 use crate::backend::{Backend, LaunchMethod};
@@ -49,6 +51,12 @@ const REPORTS_PER_MESSAGE: usize = 200;
 enum Role {
     FrontEnd(FrontEndState),
     Member(ParentLink),
+}
+
+impl Role {
+    fn is_front(&self) -> bool {
+        matches!(self, Self::FrontEnd(_))
+    }
 }
 
 /// The part that one process plays in the launch of a session.
@@ -73,6 +81,7 @@ pub struct Node {
     /// The link over which each host below has joined, until the session is up.
     routes: HostRoutes,
     starts: StartTable,
+    relays: Relays,
     next_heartbeat: Instant,
     reports: Vec<ChildMessage>,
     wake_requested: Option<Instant>,
@@ -120,6 +129,7 @@ impl Node {
             launcher: Launcher::of_leader(entropy),
             routes: HostRoutes::default(),
             starts: StartTable::new(),
+            relays: Relays::default(),
             next_heartbeat: Instant::FAR_FUTURE,
             reports: Vec::new(),
             wake_requested: None,
@@ -147,7 +157,7 @@ impl Node {
     }
 
     fn is_front(&self) -> bool {
-        matches!(self.role, Role::FrontEnd(_))
+        self.role.is_front()
     }
 
     /// Sends a message; false if it is too long. Messages that can be long are split by the caller.
@@ -277,7 +287,7 @@ impl Node {
             Role::FrontEnd(front) => front.deadline(self.stage),
             Role::Member(parent) => parent.deadline(),
         };
-        let starters = self.starts.next_deadline();
+        let starters = self.starts.next_deadline().into_iter().chain(self.relays.next_deadline()).min();
         let launches = if self.stage.is_launching() { self.launcher.next_wake() } else { None };
         let times = [deadlines, starters, Some(self.next_heartbeat), launches, own];
         let Some(next) = times.into_iter().flatten().min().filter(|&at| at < Instant::FAR_FUTURE) else {
@@ -306,14 +316,17 @@ impl Machine for Node {
                 self.not_started(start, &Cause::OutOfResources(why), now, out);
             }
             Event::StarterPrinted(start, text) => self.starts.printed(start, &text),
-            Event::HostPrinted(start, host, stream, text) => self.host_printed(start, &host, stream, text),
+            Event::HostPrinted(start, host, stream, text) => {
+                self.host_printed(start, &host, stream, text, out);
+            }
             Event::HostEnded(start, host, exit) => self.host_ended(start, &host, exit, now, out),
             Event::HostFailed(start, host, why) => self.host_not_started(start, &host, &why, now, out),
             Event::StarterWaits(start, why) => self.starter_waits(start, &why, now, out),
             Event::StarterProceeds(start) => self.starter_proceeds(start, now),
             Event::StarterRefused(start, why) => self.starts.refused(start, &why),
             Event::StarterExited(start, exit) => self.starter_exited(start, exit, now, out),
-            Event::Arrived(start, arrival, names) => self.arrived(start, arrival, &names, now, out),
+            Event::Arrived(start, arrival, claim) => self.arrived(start, arrival, &claim, now, out),
+            Event::Left(arrival) => self.relays.left(arrival),
             Event::Received(LinkId::PARENT, items) => self.on_parent_items(items, now, out),
             Event::Received(link, items) => self.on_child_items(link, items, now, out),
             Event::Violation(LinkId::PARENT, _) => self.parent_lost(now, out),
@@ -329,7 +342,7 @@ impl Machine for Node {
             Event::Detach => self.detach(),
             Event::Input(bytes) => self.forward_input(&bytes, out),
             Event::InputTaken(bytes) => self.reports.push(ChildMessage::InputTaken(bytes)),
-            Event::Listening(addresses) => self.direct.set_addresses(addresses),
+            Event::Listening(addresses) => self.listening(addresses),
             Event::DirectAccepted(link) => self.direct_accepted(link, out),
             Event::DirectConnected(reached) => self.direct_connected(reached),
         }

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use libi_core::ids::Rank;
+use serde::{Deserialize, Serialize};
 
 use super::contract::LinkId;
 
@@ -24,7 +25,7 @@ pub(super) const MAX_FRAME_TEXT: usize = 16 << 10;
 const HEADER: usize = 5;
 
 /// The stream that a member has printed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Stream {
     /// Standard output.
     Out,

@@ -14,6 +14,8 @@
 //!   alone. It never travels in arguments or the environment, which other users can read.
 //! - **A claim** names the host. It decides nothing but which [`Ticket`](libi_core::join::Ticket)
 //!   the process is given: the secret has proved that the process belongs to the start.
+//! - **A redirected process** connects to another rendezvous of its start in the same way, and comes
+//!   back if it does not arrive there (see `relays.rs`).
 //! - **A process that is not awaited**, because its host has arrived, was given up, or belongs to no
 //!   such start, is [refused](refusal), and ends.
 
@@ -61,6 +63,8 @@ pub struct Claim {
     /// Names of the host that the process runs on: as its starter calls it, the address at which a
     /// server of ssh was reached, and as the host calls itself, as far as they are known.
     pub names: Vec<String>,
+    /// Whether the process was redirected, and could not arrive there.
+    pub is_back: bool,
 }
 
 impl StartTicket {
@@ -101,6 +105,26 @@ impl Claim {
         let mut bytes = Preamble { versions: PROTOCOL }.encode().to_vec();
         encode_control(&mut bytes, Kind::Hello, 0, self, &Limits::UNAUTHENTICATED)?;
         Ok(bytes)
+    }
+}
+
+/// What a connection that arrives elsewhere is sent before it is closed.
+///
+/// # Errors
+/// There are too many addresses for a frame.
+pub fn redirection(addresses: &[SocketAddr]) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = Preamble { versions: PROTOCOL }.encode().to_vec();
+    encode_control(&mut bytes, Kind::Control, 0, &addresses, &Limits::UNAUTHENTICATED)?;
+    Ok(bytes)
+}
+
+/// The addresses in the first bytes on an arrived connection, if they are a redirection.
+#[must_use]
+pub fn read_redirection(first: &[u8]) -> Option<Vec<SocketAddr>> {
+    let mut reader = HeadReader { reader: FrameReader::new(), kind: Kind::Control };
+    match reader.next(&mut &first[..]) {
+        Found::Message(addresses) => Some(addresses),
+        Found::Incomplete | Found::Violation => None,
     }
 }
 
@@ -213,10 +237,11 @@ mod tests {
 
     #[test]
     fn what_follows_a_claim_is_left_for_the_link() {
-        let stream = [Claim { names: vec!["n1".to_owned()] }.encode().unwrap(), b"more".to_vec()].concat();
+        let claim = Claim { names: vec!["n1".to_owned()], is_back: true };
+        let stream = [claim.encode().unwrap(), b"more".to_vec()].concat();
         let mut rest = &stream[..];
         let found: Found<Claim> = HeadReader::of_claim().next(&mut rest);
-        assert_eq!(found, Found::Message(Claim { names: vec!["n1".to_owned()] }));
+        assert_eq!(found, Found::Message(claim));
         assert_eq!(rest, b"more");
     }
 
@@ -227,10 +252,21 @@ mod tests {
     }
 
     #[test]
+    fn a_redirection_is_told_from_the_begin_of_a_link() {
+        let addresses = ticket().addresses;
+        let bytes = redirection(&addresses).unwrap();
+        assert_eq!(read_redirection(&bytes), Some(addresses));
+        assert_eq!(read_redirection(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(read_redirection(&refusal()), None);
+        assert_eq!(read_redirection(&ticket().encode().unwrap()), None);
+        assert!(!is_refusal(&bytes));
+    }
+
+    #[test]
     fn another_message_is_no_claim() {
         let found: Found<Claim> = HeadReader::of_claim().next(&mut &ticket().encode().unwrap()[..]);
         assert_eq!(found, Found::Violation);
-        assert!(Claim { names: vec!["n".repeat(100_000)] }.encode().is_err());
+        assert!(Claim { names: vec!["n".repeat(100_000)], is_back: false }.encode().is_err());
     }
 
     #[test]

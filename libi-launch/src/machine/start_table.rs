@@ -16,8 +16,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use libi_core::ids::{LinkId, StartId};
+use libi_core::ids::{HostIndex, LinkId, StartId};
 use libi_core::time::Instant;
+
+use super::rendezvous::names;
 
 /// How much of the end of a starter's output is kept as evidence.
 const TAIL: usize = 2_000;
@@ -43,13 +45,15 @@ pub(super) struct StartTable {
     refused: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct BulkStart {
     children: BTreeSet<LinkId>,
     /// The children of a bulk start by the names of their hosts.
     names: BTreeMap<String, LinkId>,
     /// The children whose links are awaited at the rendezvous.
     awaited: BTreeSet<LinkId>,
+    /// The hosts below relays, by their names.
+    below: BTreeMap<String, HostIndex>,
     starter: Option<Starter>,
     /// The end of everything that the starter has printed. It outlives the starter.
     tail: Vec<u8>,
@@ -116,21 +120,47 @@ impl StartTable {
     pub(super) fn add_bulk(&mut self, id: StartId, names: BTreeMap<String, LinkId>) {
         let children: BTreeSet<LinkId> = names.values().copied().collect();
         let deadline = Instant::FAR_FUTURE;
-        let starter = Starter { state: StarterState::Running, deadline };
-        self.bulk.insert(
-            id,
-            BulkStart {
-                awaited: children.clone(),
-                children,
-                names,
-                starter: Some(starter),
-                tail: Vec::new(),
-                waits: None,
-                queued: Duration::ZERO,
-                may_end_until: None,
-                refused: None,
-            },
-        );
+        let starter = Some(Starter { state: StarterState::Running, deadline });
+        let awaited = children.clone();
+        self.bulk.insert(id, BulkStart { awaited, children, names, starter, ..BulkStart::default() });
+    }
+
+    /// Adds a child that a start of another node brings up.
+    pub(super) fn expect(&mut self, id: StartId, name: String, child: LinkId) {
+        let start = self.bulk.entry(id).or_default();
+        start.children.insert(child);
+        start.awaited.insert(child);
+        start.names.insert(name, child);
+    }
+
+    /// A child was redirected to a relay: it is no child of this node.
+    pub(super) fn redirected(&mut self, id: StartId, child: LinkId, host: HostIndex, name: &str) {
+        let Some(start) = self.bulk.get_mut(&id) else { return };
+        start.children.remove(&child);
+        start.awaited.remove(&child);
+        if let Some((name, _)) = start.names.remove_entry(name) {
+            start.below.insert(name, host);
+        }
+    }
+
+    /// A host has come back from its relay, and is the host of this child.
+    pub(super) fn came_back(&mut self, id: StartId, host: HostIndex, child: LinkId) {
+        let Some(start) = self.bulk.get_mut(&id) else { return };
+        start.children.insert(child);
+        start.awaited.insert(child);
+        let names = start.below.iter().filter(|(_, of)| **of == host);
+        let names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            start.below.remove(&name);
+            start.names.insert(name, child);
+        }
+    }
+
+    /// The host of this name, if it was redirected to a relay.
+    pub(super) fn below_named(&self, id: StartId, name: &str) -> Option<HostIndex> {
+        let below = &self.bulk.get(&id)?.below;
+        let is_named = |(host, _): &(&String, &HostIndex)| names(host, name);
+        below.get(name).or_else(|| below.iter().find(is_named).map(|(_, host)| host)).copied()
     }
 
     /// A start of a host begins, which delays the next one.

@@ -1,5 +1,7 @@
 //! Scenarios in which hosts are started in bulk, and small clusters.
 
+use std::num::NonZeroU32;
+
 use libi_core::plan::Strategy;
 use libi_core::sim::rng::Rng;
 use libi_launch::machine::{LinkPolicy, Policy};
@@ -28,6 +30,9 @@ impl Scenario {
             strangers: fraction([0.0, 0.0, 1.0, 20.0]) as u64,
         });
         scenario.hosts_per_start = [1, 3, 50, 1_000][rng.below(4) as usize];
+        let mut rng = Rng::new(seed).fork(26);
+        scenario.relays = NonZeroU32::new([0, 0, 1, 2, 3, 7][rng.below(6) as usize]);
+        scenario.relays_unreachable = [0.0, 0.0, 0.0, 0.1, 1.0][rng.below(5) as usize];
         scenario
     }
 

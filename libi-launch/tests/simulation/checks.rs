@@ -13,7 +13,7 @@ use libi_launch::machine::{HostState, LinkPolicy, Node, Notice, Policy};
 
 use crate::scenario::{Fate, Scenario, Trouble};
 use crate::srun_starts::{HostTrouble, queued};
-use crate::world::{Cluster, INVALID, MINIMAL_LATENCY, Start};
+use crate::world::{Cluster, MINIMAL_LATENCY, Start};
 
 /// The launches of each host, in the order of attempts.
 fn by_host(world: &Cluster) -> BTreeMap<HostIndex, Vec<&Start>> {
@@ -270,12 +270,13 @@ pub(crate) fn cut_short(scenario: &Scenario, world: &Cluster, front: &Node) -> R
         let was_started = failure.phase == Phase::Starting && failure.elapsed > Duration::from_secs(2);
         // A program whose start waits has printed nothing yet.
         let may_wait = scenario.srun.is_some_and(|srun| srun.waits > 0.0);
-        let has_printed = was_started && last == Some(Fate::HangsWithBanner) && !may_wait;
+        let has_run = !may_wait && !matches!(failure.cause, Cause::NotStarted(_));
+        let has_printed = was_started && last == Some(Fate::HangsWithBanner) && has_run;
         if has_printed && !failure.tail.contains("Welcome") {
             return Err(format!("what {host} has printed is forgotten: {failure:?}"));
         }
         // Where no start can succeed, a spare would not come up either.
-        let is_refused = matches!(&failure.cause, Cause::NotStarted(why) if why == INVALID);
+        let is_refused = !world.bulk.srun.refused.is_empty();
         if *verdict == Notice::Up && in_time && !lost && own && spares_left && !is_refused {
             return Err(format!("{host} is given up although there are spares: {failure:?}"));
         }

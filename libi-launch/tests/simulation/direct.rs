@@ -77,7 +77,7 @@ fn address(of: Id) -> SocketAddr {
     SocketAddr::from(([10 + a, b, c, d], 1))
 }
 
-fn process_at(address: SocketAddr) -> Option<Id> {
+pub(crate) fn process_at(address: SocketAddr) -> Option<Id> {
     let SocketAddr::V4(address) = address else { return None };
     let [a, b, c, d] = address.ip().octets();
     Some(Id(u32::from_be_bytes([a - 10, b, c, d])))

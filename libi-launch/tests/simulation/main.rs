@@ -75,6 +75,11 @@ const FOUND_WITH_FEW_HOSTS: [u64; 5] = [7_002_162, 7_002_322, 8_002_687, 195_473
 /// and a spare for a host whose start was refused for good, which was never launched.
 const FOUND_WITH_SRUN: [u64; 4] = [81, 201, 1_093, 345_453_659_369];
 
+/// Seeds that have found defects since leaders are redirected to relays: a host that was sent to a
+/// relay that was ending, and was given up with it; and in the checks, sessions that had lost hosts
+/// by `srun` after they were up.
+const FOUND_WITH_RELAYS: [u64; 3] = [977_116_515_280, 45_758_904_364, 45_758_921_465];
+
 #[test]
 fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = FOUND.into_iter().map(Scenario::new);
@@ -84,7 +89,8 @@ fn launches_that_have_found_defects_end_with_a_true_verdict() {
     let found = found.chain(FOUND_WITH_SETTLE.into_iter().map(Scenario::with_settle));
     let found = found.chain(FOUND_WITH_BULK_STARTS.into_iter().map(Scenario::with_bulk_starts));
     let few = FOUND_WITH_FEW_HOSTS.into_iter().map(Scenario::with_bulk_starts);
-    let few = few.chain(FOUND_WITH_SRUN.into_iter().map(Scenario::with_srun));
+    let by_srun = FOUND_WITH_SRUN.into_iter().chain(FOUND_WITH_RELAYS);
+    let few = few.chain(by_srun.map(Scenario::with_srun));
     let found = found.chain(few.map(Scenario::mostly_small));
     check_all(found, |scenario| run(scenario).map(drop));
 }

@@ -99,6 +99,10 @@ pub(crate) struct Scenario {
     pub(crate) reads: Option<Duration>,
     /// What may go wrong with bulk starts, if the back-end makes them.
     pub(crate) bulk: Option<BulkTrouble>,
+    /// The relays of bulk starts, if they are not as many as the planner says.
+    pub(crate) relays: Option<NonZeroU32>,
+    /// The fraction of hosts that cannot reach their relay.
+    pub(crate) relays_unreachable: f64,
     pub(crate) hosts_per_start: u32,
     /// What may go wrong with `srun`, if that makes the bulk starts.
     pub(crate) srun: Option<SrunTrouble>,
@@ -168,6 +172,8 @@ impl Scenario {
             actions: Vec::new(),
             reads: Some(Duration::ZERO),
             bulk: None,
+            relays: None,
+            relays_unreachable: 0.0,
             hosts_per_start: 0,
             srun: None,
             pending: BTreeMap::new(),
@@ -295,7 +301,7 @@ impl Scenario {
             .deadline(self.deadline)
             .links(self.links)
             .cost(self.cost())
-            .strategy(self.strategy);
+            .strategy(self.relays.map_or(self.strategy, |relays| Strategy::Static(Shape::Kary(relays))));
         let starter = Starter::new(OsBytes::try_from("starter").unwrap());
         let starter = Starter { hosts_per_start: self.hosts_per_start, ..starter };
         let options = match self.srun() {

@@ -8,6 +8,7 @@
 mod bulk;
 mod programs;
 mod records;
+mod relays;
 mod srun;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -291,8 +292,12 @@ impl World for Cluster {
         match effect {
             Effect::Start(start, request) => self.start(from, start, request, agenda),
             Effect::EndStarter(start, signal) => self.end_starter(start, signal, agenda),
-            Effect::Admit(arrival, link) => self.admit(arrival, link, agenda),
+            Effect::Admit(arrival, link) => self.admit(from, arrival, link, agenda),
+            Effect::Redirect(arrival, addresses) => self.redirect(arrival, &addresses, agenda),
             Effect::Refuse(arrival) => self.refuse(arrival),
+            Effect::TurnAway(arrival) => self.turn_away(arrival, agenda),
+            Effect::Await(link) => drop(self.process(from).children.insert(link, None)),
+            Effect::AcceptStart(_) => {}
             Effect::Send(link, bytes) => self.send(from, link, bytes, agenda),
             Effect::WakeAt(at) => agenda.tell(at, from, Event::Woken.into()),
             Effect::Close(link) => {

@@ -9,10 +9,14 @@
 //! and those that are closed before they are admitted are made again, as members do. The connections
 //! end with the session. `stats` is a file for the numbers of connections and of retries, and for the
 //! time in seconds from the first connection until the last host was admitted.
+//!
+//! A host that is redirected leaves its connection. Its link to the relay, which is another host of
+//! this process, exists in memory only: what is measured is the front end.
 #![allow(clippy::unwrap_used, reason = "a test program fails by panicking")]
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant as Time};
 
@@ -21,7 +25,8 @@ use libi_core::secure::{AwaitReply, Entropy, HandshakeStep, LinkKey, SecuredLink
 use libi_core::time::Instant;
 use libi_core::wire::{FrameReader, Limits};
 use libi_launch::machine::{
-    Claim, Effect, Event, Found, HeadReader, LinkId, Node, Notice, StartTicket, is_refusal,
+    ArrivalId, Claim, Effect, Event, Found, HeadReader, LinkId, Node, Notice, StartTicket, is_refusal,
+    read_redirection,
 };
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -47,13 +52,24 @@ struct Arrival {
 enum State {
     Handshake(AwaitReply),
     Admitted(Box<Member>),
+    /// It waits to be admitted by this relay.
+    Redirected(usize),
     Over,
 }
 
 struct Member {
-    link: SecuredLink,
+    parent: Parent,
     reader: FrameReader,
     node: Option<Node>,
+    /// The hosts below it, and what each of them sends.
+    children: BTreeMap<LinkId, (usize, FrameReader)>,
+    /// What was sent on links that have not come about.
+    unsent: BTreeMap<LinkId, Vec<u8>>,
+}
+
+enum Parent {
+    FrontEnd(Box<SecuredLink>),
+    Relay(usize, LinkId),
 }
 
 struct Arrivals {
@@ -62,6 +78,7 @@ struct Arrivals {
     began: Time,
     epoll: Epoll,
     all: Vec<Arrival>,
+    events: VecDeque<(usize, Event)>,
     retries: u64,
     admitted: usize,
     last_admitted: Duration,
@@ -85,6 +102,7 @@ fn main() {
         began: Time::now(),
         epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap(),
         all: Vec::new(),
+        events: VecDeque::new(),
         retries: 0,
         admitted: 0,
         last_admitted: Duration::ZERO,
@@ -93,6 +111,42 @@ fn main() {
     if let Some(path) = words.iter().find_map(|word| word.strip_prefix("stats=")) {
         let Arrivals { admitted, retries, last_admitted, .. } = arrivals;
         std::fs::write(path, format!("{admitted} {retries} {:.3}\n", last_admitted.as_secs_f64())).unwrap();
+    }
+}
+
+impl Arrival {
+    fn claim(&self) -> Claim {
+        Claim { names: vec![self.host.clone()], is_back: false }
+    }
+}
+
+impl Member {
+    fn new(parent: Parent) -> Self {
+        let (children, unsent) = Default::default();
+        Self { parent, reader: FrameReader::new(), node: None, children, unsent }
+    }
+}
+
+/// The address at which a host of this process pretends to listen.
+fn address(index: usize) -> SocketAddr {
+    let [_, a, b, c] = (index as u32).to_be_bytes();
+    SocketAddr::from(([10, a, b, c], 1))
+}
+
+fn host_at(address: SocketAddr) -> usize {
+    let SocketAddr::V4(address) = address else { panic!("{address} is no host of this process") };
+    let [_, a, b, c] = address.ip().octets();
+    u32::from_be_bytes([0, a, b, c]) as usize
+}
+
+/// The host on whose connection this one's messages travel.
+fn relay_of(all: &[Arrival], index: usize) -> usize {
+    match &all[index].state {
+        State::Admitted(member) => match member.parent {
+            Parent::Relay(relay, _) => relay,
+            Parent::FrontEnd(_) => index,
+        },
+        _ => index,
     }
 }
 
@@ -125,13 +179,19 @@ impl Arrivals {
     fn on_tick(&mut self, now: Time) -> usize {
         for index in 0..self.all.len() {
             if self.all[index].again.is_some_and(|at| at <= now) {
-                self.retries += 1;
-                self.connect(index);
+                match self.all[index].state {
+                    State::Redirected(relay) => self.claim_below(index, relay),
+                    _ => {
+                        self.retries += 1;
+                        self.connect(index);
+                    }
+                }
             }
             self.tell(index, Event::Woken);
             self.flush(index);
         }
-        self.all.iter().filter(|arrival| arrival.stream.is_some() || arrival.again.is_some()).count()
+        let is_open = |arrival: &&Arrival| !matches!(arrival.state, State::Over) || arrival.again.is_some();
+        self.all.iter().filter(is_open).count()
     }
 
     fn now(&self) -> Instant {
@@ -183,9 +243,8 @@ impl Arrivals {
                     let used = bytes.len() - input.len();
                     bytes = &mut bytes[used..];
                     arrival.out.extend_from_slice(&proof);
-                    let member = Member { link, reader: FrameReader::new(), node: None };
-                    arrival.state = State::Admitted(Box::new(member));
-                    let claim = Claim { names: vec![arrival.host.clone()] }.encode().unwrap();
+                    arrival.state = State::Admitted(Box::new(Member::new(Parent::FrontEnd(Box::new(link)))));
+                    let claim = arrival.claim().encode().unwrap();
                     self.send(index, &claim);
                 }
                 Err(_) => return self.closed(index),
@@ -198,7 +257,8 @@ impl Arrivals {
     fn opened(&mut self, index: usize, mut bytes: &mut [u8]) {
         let mut plain = Vec::new();
         let State::Admitted(member) = &mut self.all[index].state else { return };
-        match &mut member.link {
+        let Parent::FrontEnd(link) = &mut member.parent else { return };
+        match &mut **link {
             SecuredLink::Authenticated => plain.extend_from_slice(bytes),
             SecuredLink::Encrypted { open, .. } => {
                 while let Some(part) = open.step(&mut bytes).unwrap() {
@@ -213,21 +273,60 @@ impl Arrivals {
             if is_refusal(&plain) {
                 return self.end(index);
             }
-            let host = self.all[index].host.clone();
-            let State::Admitted(member) = &mut self.all[index].state else { return };
-            member.node = Some(Node::member(index as u32, host, index as u64));
-            self.admitted += 1;
-            self.last_admitted = self.began.elapsed();
-            self.tell(index, Event::Begin);
-        }
-        let mut rest = &plain[..];
-        loop {
-            let State::Admitted(member) = &mut self.all[index].state else { return };
-            match member.reader.next(&mut rest) {
-                Ok(Some(item)) => self.tell(index, Event::Received(LinkId::PARENT, vec![item])),
-                Ok(None) => return,
-                Err(error) => panic!("{}: {error}", self.all[index].host),
+            if let Some(addresses) = read_redirection(&plain) {
+                self.end(index);
+                // A connection takes some time.
+                let arrival = &mut self.all[index];
+                arrival.state = State::Redirected(host_at(addresses[0]));
+                arrival.again = Some(Time::now());
+                return;
             }
+            self.admitted(index);
+        }
+        self.arrives(index, LinkId::PARENT, &plain);
+        self.run_events();
+    }
+
+    /// A redirected host makes its claim at its relay.
+    fn claim_below(&mut self, index: usize, relay: usize) {
+        let arrival = &mut self.all[index];
+        (arrival.state, arrival.again) = (State::Redirected(relay), None);
+        let claim = arrival.claim();
+        self.events.push_back((relay, Event::Arrived(self.ticket.start, ArrivalId(index as u64), claim)));
+        self.run_events();
+    }
+
+    /// A host has its link: its machine begins.
+    fn admitted(&mut self, index: usize) {
+        let host = self.all[index].host.clone();
+        let State::Admitted(member) = &mut self.all[index].state else { return };
+        member.node = Some(Node::member(index as u32, host, index as u64));
+        self.admitted += 1;
+        self.last_admitted = self.began.elapsed();
+        self.tell(index, Event::Begin);
+    }
+
+    /// Bytes have arrived on a link of a host.
+    fn arrives(&mut self, index: usize, link: LinkId, bytes: &[u8]) {
+        let mut rest = bytes;
+        loop {
+            let arrival = &mut self.all[index];
+            let State::Admitted(member) = &mut arrival.state else { return };
+            let reader = match member.children.get_mut(&link) {
+                Some((_, reader)) => reader,
+                None => &mut member.reader,
+            };
+            match reader.next(&mut rest) {
+                Ok(Some(item)) => self.tell(index, Event::Received(link, vec![item])),
+                Ok(None) => return,
+                Err(error) => panic!("{}: {error}", arrival.host),
+            }
+        }
+    }
+
+    fn run_events(&mut self) {
+        while let Some((index, event)) = self.events.pop_front() {
+            self.tell(index, event);
         }
     }
 
@@ -237,26 +336,56 @@ impl Arrivals {
         let Some(node) = &mut member.node else { return };
         let mut effects = Vec::new();
         node.on(event, now, &mut effects);
-        for effect in effects {
-            match effect {
-                Effect::Send(LinkId::PARENT, bytes) => self.send(index, &bytes),
-                Effect::Trust(LinkId::PARENT) => {
-                    if let State::Admitted(member) = &mut self.all[index].state {
-                        member.reader.trust(Limits::AUTHENTICATED);
-                    }
+        effects.into_iter().for_each(|effect| self.apply(index, effect));
+    }
+
+    fn apply(&mut self, index: usize, effect: Effect) {
+        let State::Admitted(member) = &mut self.all[index].state else { return };
+        match effect {
+            Effect::Send(LinkId::PARENT, bytes) => self.send(index, &bytes),
+            Effect::Send(link, bytes) => match member.children.get(&link) {
+                Some(&(child, _)) => self.arrives(child, LinkId::PARENT, &bytes),
+                None => member.unsent.entry(link).or_default().extend(bytes),
+            },
+            Effect::Trust(LinkId::PARENT) => member.reader.trust(Limits::AUTHENTICATED),
+            Effect::Trust(link) => {
+                if let Some((_, reader)) = member.children.get_mut(&link) {
+                    reader.trust(Limits::AUTHENTICATED);
                 }
-                Effect::Notify(Notice::End(_) | Notice::Over) => self.end(index),
-                _ => {}
             }
+            Effect::Listen { .. } => self.events.push_back((index, Event::Listening(vec![address(index)]))),
+            Effect::Admit(ArrivalId(number), link) => {
+                let child = number as usize;
+                member.children.insert(link, (child, FrameReader::new()));
+                let unsent = member.unsent.remove(&link).unwrap_or_default();
+                let below = Member::new(Parent::Relay(index, link));
+                self.all[child].state = State::Admitted(Box::new(below));
+                self.admitted(child);
+                self.arrives(child, LinkId::PARENT, &unsent);
+            }
+            Effect::TurnAway(ArrivalId(number)) => {
+                self.retries += 1;
+                self.all[number as usize].again = Some(Time::now() + RETRY + jitter(RETRY));
+            }
+            Effect::Refuse(ArrivalId(number)) => self.end(number as usize),
+            Effect::Notify(Notice::End(_) | Notice::Over) => self.end(index),
+            _ => {}
         }
     }
 
     fn send(&mut self, index: usize, bytes: &[u8]) {
         let Arrival { state: State::Admitted(member), out, .. } = &mut self.all[index] else { return };
-        match &mut member.link {
-            SecuredLink::Authenticated => out.extend_from_slice(bytes),
-            SecuredLink::Encrypted { seal, .. } => seal.seal(&[bytes], out).unwrap(),
+        match &mut member.parent {
+            Parent::Relay(relay, link) => {
+                let (relay, link) = (*relay, *link);
+                self.arrives(relay, link, bytes);
+            }
+            Parent::FrontEnd(link) => match &mut **link {
+                SecuredLink::Authenticated => out.extend_from_slice(bytes),
+                SecuredLink::Encrypted { seal, .. } => seal.seal(&[bytes], out).unwrap(),
+            },
         }
+        self.flush(relay_of(&self.all, index));
     }
 
     fn flush(&mut self, index: usize) {

@@ -1,12 +1,13 @@
 //! Bulk starts of a node: their starters, and the links that arrive at the rendezvous.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use libi_core::time::Instant;
 use libi_launch::backend::{BulkMethod, LaunchMethod, StarterLine};
 use libi_launch::machine::{
     ArrivalId, Claim, Event, Found, HeadReader, LinkId, StartId, StartRequest, StartTicket,
-    Stream as StdStream, refusal,
+    Stream as StdStream, redirection, refusal,
 };
 use libi_launch::process::Signal;
 use mio::{Registry, Token};
@@ -15,7 +16,7 @@ use super::reading::exit_of;
 use super::starting::{StartFailure, spawn, spawn_spec};
 use super::{READ_LIMIT, SessionIo};
 use crate::engine::Turn;
-use crate::engine::direct_listener::TIMEOUT;
+use crate::engine::direct_listener::{Admission, TIMEOUT};
 use crate::engine::direct_stream::DirectStream;
 use crate::engine::starter_io::StarterIo;
 use crate::engine::targets::{FdRole, StarterFd, Targets};
@@ -28,7 +29,7 @@ pub(super) struct ArrivingPeer {
     reader: HeadReader,
     /// What has arrived behind the claim.
     rest: Vec<u8>,
-    /// When it is closed if it has made no claim.
+    /// When it is closed if it has made no claim; in the far future once it has.
     pub(super) until: Instant,
 }
 
@@ -193,15 +194,29 @@ impl SessionIo {
     /// Reads the claim of a connection, and asks the node what becomes of it.
     pub(super) fn read_claim(&mut self, number: u64, turn: &mut Turn<'_>) {
         let Some(peer) = self.arriving.get_mut(&number) else { return };
+        let has_claimed = peer.until == Instant::FAR_FUTURE;
         loop {
             let mut bytes = Vec::new();
             let more = peer.stream.read(&mut self.buffer[..4 << 10], &mut bytes, false);
             let mut rest = &bytes[..];
+            if has_claimed {
+                // The node has not answered yet. What follows the claim is kept for the link.
+                peer.rest.extend_from_slice(rest);
+                match more {
+                    Ok(true) => continue,
+                    Ok(false) => return,
+                    Err(_) => {
+                        self.turn_away(ArrivalId(number), turn);
+                        return self.tell(Event::Left(ArrivalId(number)), turn);
+                    }
+                }
+            }
             match peer.reader.next::<Claim>(&mut rest) {
-                Found::Message(Claim { names }) => {
+                Found::Message(claim) => {
                     peer.rest = rest.to_vec();
+                    peer.until = Instant::FAR_FUTURE;
                     let start = peer.start;
-                    return self.tell(Event::Arrived(start, ArrivalId(number), names), turn);
+                    return self.tell(Event::Arrived(start, ArrivalId(number), claim), turn);
                 }
                 Found::Incomplete if matches!(more, Ok(true)) => {}
                 Found::Incomplete if more.is_ok() => return,
@@ -218,7 +233,9 @@ impl SessionIo {
         events: &mut VecDeque<Event>,
         turn: &mut Turn<'_>,
     ) {
-        let Some(mut peer) = self.arriving.remove(&number) else { return };
+        let Some(mut peer) = self.arriving.remove(&number) else {
+            return events.push_back(Event::Closed(link));
+        };
         peer.stream.put_back(peer.rest);
         turn.targets.remove(turn.registry, peer.stream.stream.number(), peer.token);
         if !self.attach_direct(link, peer.stream, turn) {
@@ -231,12 +248,54 @@ impl SessionIo {
     }
 
     /// Closes a connection that is not awaited.
-    pub(super) fn refuse(&mut self, ArrivalId(number): ArrivalId, turn: &mut Turn<'_>) {
+    pub(super) fn refuse(&mut self, arrival: ArrivalId, turn: &mut Turn<'_>) {
+        self.close_arriving(arrival, &refusal(), turn);
+    }
+
+    /// Sends a connection to another rendezvous of its start, once what is queued has been sent: the
+    /// other node has to know of it before.
+    pub(super) fn redirect(&mut self, arrival: ArrivalId, to: &[SocketAddr]) {
+        // A machine with so many addresses is tried again, and refused then.
+        self.redirections.push((arrival, redirection(to).unwrap_or_default()));
+    }
+
+    /// Sends connections to where they are redirected.
+    pub(super) fn send_redirections(&mut self, turn: &mut Turn<'_>) {
+        for (arrival, answer) in std::mem::take(&mut self.redirections) {
+            self.close_arriving(arrival, &answer, turn);
+        }
+    }
+
+    /// Closes a connection that may be tried again.
+    pub(super) fn turn_away(&mut self, arrival: ArrivalId, turn: &mut Turn<'_>) {
+        self.close_arriving(arrival, &[], turn);
+    }
+
+    fn close_arriving(&mut self, ArrivalId(number): ArrivalId, answer: &[u8], turn: &mut Turn<'_>) {
         if let Some(mut peer) = self.arriving.remove(&number) {
             // The socket has room: nothing was sent before.
-            peer.stream.send_queue.queue(&refusal());
-            let _ = peer.stream.flush();
+            if !answer.is_empty() {
+                peer.stream.send_queue.queue(answer);
+                let _ = peer.stream.flush();
+            }
             peer.close(turn.registry, turn.targets);
+        }
+    }
+
+    /// A link comes into being whose connection will arrive.
+    pub(super) fn await_arrival(&mut self, link: LinkId) {
+        let link_io = self.links.entry(link).or_default();
+        link_io.awaits_direct = true;
+        let reserved = self.links.values().filter(|link_io| link_io.awaits_arrival()).count();
+        // Without descriptors the connection is accepted once there are some, or not in time.
+        let _ = self.fd_budget.prepare(reserved as u64);
+    }
+
+    /// Accepts processes of the start that has brought up this one.
+    pub(super) fn accept_start(&mut self, start: StartId) {
+        let own = self.own_start.take_if(|(own, _)| *own == start);
+        if let (Some((_, key)), Some(listener)) = (own, &mut self.listener) {
+            listener.add_key(Admission::Start(start), key);
         }
     }
 

@@ -37,7 +37,11 @@ impl SessionIo {
             }
             Effect::EndStarter(start, signal) => self.end_starter(start, signal, events),
             Effect::Admit(arrival, link) => self.admit(arrival, link, events, turn),
+            Effect::Redirect(arrival, addresses) => self.redirect(arrival, &addresses),
             Effect::Refuse(arrival) => self.refuse(arrival, turn),
+            Effect::TurnAway(arrival) => self.turn_away(arrival, turn),
+            Effect::Await(link) => self.await_arrival(link),
+            Effect::AcceptStart(start) => self.accept_start(start),
             Effect::Send(link, bytes) => {
                 if let Some(link_io) = self.links.get_mut(&link) {
                     link_io.queue(&bytes);

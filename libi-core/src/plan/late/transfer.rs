@@ -54,6 +54,19 @@ impl Queue {
         Ok(more)
     }
 
+    /// A child that counted as up, and was given no hosts, is in flight after all.
+    ///
+    /// # Errors
+    /// The host of this launch is not a child that is up.
+    pub fn recall(&mut self, launch: Launch, now: Instant) -> Result<(), QueueError> {
+        let Launch { host, attempt } = launch;
+        self.child_lost(host)?;
+        self.states.insert(host, HostState::InFlight { since: now, attempt });
+        let turn = self.turns.start(host, now, &self.estimate);
+        self.in_flight.insert(now, host, turn);
+        Ok(())
+    }
+
     /// Takes a host that no other node has, to be launched by this attempt: here or by a child.
     /// With `not_before` set, a launch elsewhere has failed; the host is then launched here, and
     /// not before that time.

@@ -190,6 +190,24 @@ impl Launcher {
         }
     }
 
+    /// A host that was redirected to a child is lost with that child.
+    pub(in crate::machine) fn lost_below(
+        &mut self,
+        lost: Launch,
+        failure: Failure,
+        terms: &Terms,
+        reports: &mut Vec<ChildMessage>,
+    ) {
+        if self.queue.child_lost(lost.host).is_err() {
+            return;
+        }
+        if terms.is_launching && may_be_lost(&terms.options.rules, lost.attempt) {
+            self.relaunch(lost, terms.now, &failure, terms, reports);
+        } else {
+            reports.push(ChildMessage::Failed(lost.host, superseding(lost.attempt), failure));
+        }
+    }
+
     /// Relaunches a host that was lost as a child, or with a child.
     fn relaunch(
         &mut self,

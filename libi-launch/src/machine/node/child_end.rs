@@ -1,10 +1,11 @@
 //! The end of a child: by itself, by force, or at a deadline; and its consequences.
 
+use libi_core::plan::late::Launch;
 use libi_core::time::Instant;
 
 use super::{Effect, LinkId, Node};
 use crate::backend::LaunchMethod;
-use crate::failure::{Cause, Exit, Phase};
+use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::{Child, ChildState};
 use crate::machine::message::ChildMessage;
 
@@ -12,6 +13,10 @@ impl Node {
     pub(super) fn child_closed(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(link) else { return };
         child.close();
+        if !self.role.is_front() && child.is_of_bulk_start() && child.is_up() {
+            // The front end hears of its exit.
+            child.forgo_exit();
+        }
         let cause = self.or_heartbeat_lost(link, Cause::Closed, now);
         self.cut(link, out);
         self.ends(link, cause, now, out);
@@ -108,6 +113,35 @@ impl Node {
         }
     }
 
+    /// Whether nothing follows from the end of a child.
+    fn has_left(&self, child: &Child, was_up: bool) -> bool {
+        // When a node ends, its parent decides about the hosts below it. A child may end by itself if
+        // no process depends on it.
+        let is_leader = child.is_leader();
+        self.stage.has_begun_to_end()
+            || is_leader && self.stage.is_up() && was_up && child.has_no_dependents()
+    }
+
+    /// A host that was launched from here has failed, or is lost.
+    pub(super) fn leader_failed(
+        &mut self,
+        launch: Launch,
+        was_up: bool,
+        with_others: bool,
+        failure: Failure,
+        now: Instant,
+    ) {
+        if with_others && self.is_ended_with_others(&failure) {
+            let (launcher, terms, reports) = self.launcher(now);
+            launcher.ended_with_others(launch, was_up, &failure, &terms, reports);
+        } else if was_up {
+            let (launcher, terms, reports) = self.launcher(now);
+            launcher.leader_lost(launch, &failure, &terms, reports);
+        } else {
+            self.launch_failed(launch, failure, now);
+        }
+    }
+
     /// No more evidence of a child's end will arrive: reports it, and handles the hosts that
     /// depended on it.
     pub(super) fn child_gone(&mut self, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
@@ -119,6 +153,7 @@ impl Node {
         if child.is_open() {
             out.push(Effect::Close(link));
         }
+        let below = self.relay_gone(link, start, out);
         let was_up = child.phase() >= Phase::Joining;
         if was_up {
             self.routes.remove_link(link);
@@ -131,7 +166,18 @@ impl Node {
             self.options.launch_method().has_exit_trailer(),
             now,
         );
-        if self.stage.was_up() && was_up && !child.is_detached() {
+        let (ends, leaves) =
+            (self.stage.was_up() && was_up && !child.is_detached(), self.has_left(&child, was_up));
+        if let Some(Launch { host, attempt }) =
+            child.launch().filter(|_| !self.is_front() && child.is_of_bulk_start())
+        {
+            if ends || !leaves {
+                let failure = (!leaves).then(|| Box::new(failure));
+                self.reports.push(ChildMessage::Dropped(host, attempt, ends, failure));
+            }
+            return;
+        }
+        if ends {
             // Only the local shell was killed here, which says nothing about the program.
             let stands_for_it = !child.is_leader() || self.options.launch_method().is_local();
             let by_us = !stands_for_it && child.was_forced();
@@ -140,19 +186,11 @@ impl Node {
             self.reports.extend(child.rank().map(|rank| ChildMessage::Exited(rank, exit)));
         }
         match child.launch() {
-            // When a node ends, its parent decides about the hosts below it.
-            _ if self.stage.has_begun_to_end() => {}
-            // The child has ended by itself, and no process depended on it.
-            Some(_) if self.stage.is_up() && was_up && child.has_no_dependents() => {}
-            Some(launch) if with_others && self.is_ended_with_others(&failure) => {
-                let (launcher, terms, reports) = self.launcher(now);
-                launcher.ended_with_others(launch, was_up, &failure, &terms, reports);
+            _ if leaves => {}
+            Some(launch) => {
+                self.leader_failed(launch, was_up, with_others, failure, now);
+                self.lost_with_relay(launch.host, below, now);
             }
-            Some(launch) if was_up => {
-                let (launcher, terms, reports) = self.launcher(now);
-                launcher.leader_lost(launch, &failure, &terms, reports);
-            }
-            Some(launch) => self.launch_failed(launch, failure, now),
             None if self.stage.is_before_up() => self.host_failed(failure, now, out),
             None => {}
         }

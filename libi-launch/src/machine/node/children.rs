@@ -167,6 +167,7 @@ impl Node {
         }
         if let Some(launch) = launch {
             self.give(link, launch, now, out);
+            self.ask_to_relay(link, out);
         } else {
             self.check_joined();
         }
@@ -215,6 +216,15 @@ impl Node {
                 return;
             }
             (ChildMessage::NotDirect, _) => return self.not_direct(link, now, out),
+            (ChildMessage::Listening(addresses), _) => {
+                let (start, addresses) = (child.start(), std::mem::take(addresses));
+                return self.relay_listens(start, link, addresses, now, out);
+            }
+            (ChildMessage::Dropped(host, attempt, ends, failure), _) => {
+                let (launch, ends) = (Launch { host: *host, attempt: *attempt }, *ends);
+                let failure = failure.take().map(|failure| *failure);
+                return self.dropped(link, launch, ends, failure, now);
+            }
             (ChildMessage::CannotLaunch(why, certain), own) => {
                 let (why, certain) = (why.clone(), *certain);
                 child.on_handed_back();
@@ -250,6 +260,9 @@ impl Node {
         | ChildMessage::Relaunch(host, attempt, _) = &report
         {
             self.launcher.note_attempt(*host, *attempt);
+        }
+        if let ChildMessage::Joined(host, ..) = &report {
+            self.relays.joined(*host);
         }
         self.routes.note(link, &report, |host| self.launcher.spec(host).is_some());
         self.reports.push(report);

@@ -12,6 +12,7 @@
 //! | the starter reports the end of a host that has not arrived | that is the exit of its leader |
 //! | it does so of a host that has arrived | the exit counts once the link is closed |
 //! | the starter ends | hosts that have not arrived fail; hosts that have arrived stay |
+//! | a link that may become that of a relay's child claims an awaited host | see `relays.rs` |
 //! | a host does not arrive in time | it fails like any host; it is refused if it arrives later |
 //! | the starter reports that a host cannot be started | the host fails, and is not retried |
 //! | it ends all others for that | they are launched again, which is not an attempt |
@@ -41,8 +42,9 @@ use crate::backend::{BulkMethod, LaunchMethod};
 use crate::failure::{Cause, Exit, Failure, Phase};
 use crate::machine::child::{Arrival, Child, ChildRole};
 use crate::machine::front_end::Fates;
+use crate::machine::message::ParentMessage;
 use crate::machine::output_relay::Stream;
-use crate::machine::rendezvous::{ArrivalId, StartTicket, names};
+use crate::machine::rendezvous::{ArrivalId, Claim, StartTicket, names};
 use crate::machine::start_table::StarterStep;
 
 /// SIGKILL, which has this number on all systems.
@@ -136,6 +138,7 @@ impl Node {
             program = program.or_else(|| self.program(&spec.blocks));
             hosts.push((link, spec));
         }
+        self.relays.begin(start, hosts.len(), self.relays_wanted(hosts.len()));
         self.starts.add_bulk(start, hosts.iter().map(|(link, spec)| (spec.name.clone(), *link)).collect());
         self.starts.begin(start, now);
         let Some((program, ticket)) = program.zip(self.start_ticket(start)) else {
@@ -263,7 +266,12 @@ impl Node {
     }
 
     /// The child of a start that runs on the host of this name, if it fits.
-    fn child_named(&self, start: StartId, name: &str, fits: impl Fn(&Child) -> bool) -> Option<LinkId> {
+    pub(super) fn child_named(
+        &self,
+        start: StartId,
+        name: &str,
+        fits: impl Fn(&Child) -> bool,
+    ) -> Option<LinkId> {
         let fits = |link: &LinkId| self.children.get(*link).is_some_and(&fits);
         let is_named = |link: &LinkId| {
             let host = self.children.get(*link).and_then(Child::host);
@@ -281,19 +289,29 @@ impl Node {
         &mut self,
         start: StartId,
         arrival: ArrivalId,
-        names: &[String],
+        claim: &Claim,
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
         let awaited = |child: &Child| child.is_awaited() && !child.is_ending();
-        let link = names.iter().find_map(|name| self.child_named(start, name, awaited));
-        let child = link.and_then(|link| self.children.get_mut(link));
-        match link.filter(|_| child.is_some_and(|child| child.arrive(now))) {
-            Some(link) => {
-                self.starts.arrived(start, link);
-                out.push(Effect::Admit(arrival, link));
-            }
-            None => out.push(Effect::Refuse(arrival)),
+        let link = claim.names.iter().find_map(|name| self.child_named(start, name, awaited));
+        match link {
+            Some(link) => self.place(start, arrival, link, now, out),
+            None if claim.is_back => self.comes_back(start, arrival, claim, now, out),
+            None if self.is_front() => out.push(Effect::Refuse(arrival)),
+            // The front end's message about the host may arrive later.
+            None => out.push(Effect::TurnAway(arrival)),
+        }
+    }
+
+    /// The connection becomes the link of this child.
+    pub(super) fn admit(&mut self, arrival: ArrivalId, link: LinkId, now: Instant, out: &mut Vec<Effect>) {
+        let Some(child) = self.children.get_mut(link) else { return out.push(Effect::Refuse(arrival)) };
+        if child.arrive(now) {
+            self.starts.arrived(child.start(), link);
+            out.push(Effect::Admit(arrival, link));
+        } else {
+            out.push(Effect::Refuse(arrival));
         }
     }
 
@@ -306,17 +324,25 @@ impl Node {
         now: Instant,
         out: &mut Vec<Effect>,
     ) {
-        let Some(link) = self.child_named(start, host, |_| true) else { return };
+        match self.child_named(start, host, |_| true) {
+            Some(link) => self.leader_ended(link, exit, now, out),
+            None => self.host_below_ended(start, host, exit, now, out),
+        }
+    }
+
+    /// The program of a leader that has arrived, or should, has ended.
+    pub(super) fn leader_ended(&mut self, link: LinkId, exit: Exit, now: Instant, out: &mut Vec<Effect>) {
         let Some(child) = self.children.get_mut(link) else { return };
         child.on_exit(exit);
-        if child.is_awaited() {
+        // A process of a host that was redirected has arrived; this may be the end of a second one,
+        // which was refused.
+        if child.is_awaited() && self.role.is_front() {
             child.close();
         }
-        let (is_open, is_up) = (child.is_open(), child.is_up());
+        let (is_open, is_up, start) = (child.is_open(), child.is_up(), child.start());
         if !is_open {
-            // What ends the whole start is the reason for the end of each host.
-            let refused = self.starts.why_refused(start).filter(|_| matches!(exit, Exit::Signal(_)));
-            self.ends(link, refused.map_or(Cause::Exited(exit), Cause::NotStarted), now, out);
+            let cause = self.or_refused(start, Cause::Exited(exit));
+            self.ends(link, cause, now, out);
         } else if !is_up {
             let by = now + self.options.rules.kill_grace;
             let before = self.children.deadline(link).unwrap_or(by);
@@ -324,9 +350,25 @@ impl Node {
         }
     }
 
-    pub(super) fn host_printed(&mut self, start: StartId, host: &str, stream: Stream, text: Vec<u8>) {
+    /// What ends the whole start is the reason for the end of each host.
+    pub(super) fn or_refused(&self, start: StartId, cause: Cause) -> Cause {
+        let is_by_signal = matches!(cause, Cause::Exited(Exit::Signal(_)));
+        self.starts.why_refused(start).filter(|_| is_by_signal).map_or(cause, Cause::NotStarted)
+    }
+
+    pub(super) fn host_printed(
+        &mut self,
+        start: StartId,
+        host: &str,
+        stream: Stream,
+        text: Vec<u8>,
+        out: &mut Vec<Effect>,
+    ) {
         match self.child_named(start, host, |_| true) {
             Some(link) => self.printed(link, stream, text),
+            None if self.starts.below_named(start, host).is_some() => {
+                self.tell_relay(start, host, |host| ParentMessage::HostPrinted(host, stream, text), out);
+            }
             // A message of the starter itself may look like that: `Error: no such file`.
             None => self.starts.printed(start, &[host.as_bytes(), b": ", &text].concat()),
         }
@@ -341,7 +383,21 @@ impl Node {
         if self.divide(start, now, out) {
             return;
         }
+        self.no_further_ends_below(start, exit, now, out);
         let cause = refused.map_or(Cause::StarterExited(exit), Cause::NotStarted);
+        self.no_further_ends(start, exit, &cause, now, out);
+    }
+
+    /// The starter of these children has ended: those that have not arrived fail for this cause, and
+    /// no further end is reported.
+    pub(super) fn no_further_ends(
+        &mut self,
+        start: StartId,
+        exit: Exit,
+        cause: &Cause,
+        now: Instant,
+        out: &mut Vec<Effect>,
+    ) {
         let unnamed = self.options.launch_method().bulk().and_then(|bulk| bulk.unnamed_exit(exit));
         for link in self.starts.children(start) {
             let Some(child) = self.children.get_mut(link) else { continue };
@@ -381,8 +437,14 @@ impl Node {
         }
     }
 
-    /// Handles the deadlines of starters.
+    /// Handles the deadlines of starters, and of arrivals that wait.
     pub(super) fn expire_starters(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        while let Some(start) = self.relays.expire(now) {
+            self.place_held(start, now, out);
+        }
+        while let Some(host) = self.relays.exit_is_late(now) {
+            self.host_left(host, Exit::Unknown, now);
+        }
         while let Some((start, step)) = self.starts.expire(now, self.options.rules.kill_grace) {
             if step == StarterStep::Kill {
                 out.push(Effect::EndStarter(start, KILL));

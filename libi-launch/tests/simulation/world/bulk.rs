@@ -42,8 +42,14 @@ pub(crate) struct BulkTrouble {
 pub(crate) struct BulkStarts {
     pub(super) starters: BTreeMap<StartId, Starter>,
     pub(crate) srun: SrunRecord,
-    arrivals: BTreeMap<ArrivalId, Arrival>,
-    last: u64,
+    pub(super) arrivals: BTreeMap<ArrivalId, Arrival>,
+    pub(super) last: u64,
+    /// The links of hosts that the front end has not started as these links: their start, and the
+    /// link of that.
+    pub(super) elsewhere: BTreeMap<(Id, LinkId), (StartId, LinkId)>,
+    /// How many connections were redirected, and how many came back.
+    pub(crate) redirected: usize,
+    pub(crate) came_back: usize,
     /// How many connections were admitted and refused, and how many starters were ended.
     pub(crate) admitted: usize,
     pub(crate) refused: usize,
@@ -78,13 +84,18 @@ impl BulkStarts {
     }
 }
 
-/// A connection at the rendezvous.
-#[derive(Debug)]
-struct Arrival {
-    start: StartId,
-    /// The link that it should become, if it is the host's first in time.
-    link: Option<LinkId>,
-    fate: Fate,
+/// A connection at a rendezvous.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    pub(super) start: StartId,
+    /// The link that it should become at the front end, if it is the host's first in time.
+    pub(super) link: Option<LinkId>,
+    pub(super) fate: Fate,
+    pub(super) name: String,
+    /// Where it was redirected, and until when it tries to arrive there.
+    pub(super) relay: Option<(Id, Instant)>,
+    /// Whether it was redirected and has come back.
+    pub(super) is_back: bool,
 }
 
 /// An event of a bulk start.
@@ -96,6 +107,10 @@ pub(crate) enum BulkEvent {
     Intrudes(StartId, String),
     /// The starter ends.
     Exits(StartId, Exit),
+    /// A redirected process connects to its relay.
+    Connects(Arrival),
+    /// A process does not wait for an answer of its relay any longer.
+    Returns(ArrivalId),
     /// An event of a start by `srun`.
     Srun(StartId, SrunEvent),
 }
@@ -131,7 +146,9 @@ impl Cluster {
             };
             self.check_not_given_up(spec.host, agenda);
             let (host, name) = (spec.host, spec.name.clone());
-            self.starts.push(Start { at: now, by: None, depth: 0, host, attempt, name });
+            // It may become the child of a relay.
+            let depth = 1;
+            self.starts.push(Start { at: now, by: None, depth, host, attempt, name });
             self.fates.insert((place, attempt), fate);
             if fails {
                 continue;
@@ -194,6 +211,8 @@ impl Cluster {
         match event {
             BulkEvent::Runs(start, link, fate) => self.runs_in_bulk(start, link, fate, agenda),
             BulkEvent::Intrudes(start, name) => self.arrives(start, None, Fate::Hangs, name, agenda),
+            BulkEvent::Connects(arrival) => self.connects_to_relay(arrival, agenda),
+            BulkEvent::Returns(arrival) => self.returns(arrival, agenda),
             BulkEvent::Exits(start, exit) => self.starter_ends(start, exit, agenda),
             BulkEvent::Srun(start, event) => self.on_srun_event(start, event, agenda),
         }
@@ -208,11 +227,8 @@ impl Cluster {
         name: String,
         agenda: &mut Agenda<Self>,
     ) {
-        self.bulk.last += 1;
-        let arrival = ArrivalId(self.bulk.last);
-        self.bulk.arrivals.insert(arrival, Arrival { start, link, fate });
-        let at = agenda.now() + self.latency();
-        agenda.tell(at, FRONT, Event::Arrived(start, arrival, vec!["localhost".to_owned(), name]).into());
+        let arrival = Arrival { start, link, fate, name, relay: None, is_back: false };
+        self.arrives_at(FRONT, arrival, agenda);
     }
 
     fn runs_in_bulk(&mut self, start: StartId, link: LinkId, fate: Fate, agenda: &mut Agenda<Self>) {
@@ -257,41 +273,48 @@ impl Cluster {
         }
     }
 
-    pub(super) fn admit(&mut self, arrival: ArrivalId, link: LinkId, agenda: &mut Agenda<Self>) {
-        let Some(Arrival { start, link: own, fate }) = self.bulk.arrivals.remove(&arrival) else {
+    pub(super) fn admit(&mut self, at: Id, arrival: ArrivalId, link: LinkId, agenda: &mut Agenda<Self>) {
+        let Some(Arrival { start, link: own, fate, is_back, .. }) = self.bulk.arrivals.remove(&arrival)
+        else {
             return self.bulk.wrong = Some(format!("{arrival:?} is admitted without having arrived"));
         };
         self.bulk.admitted += 1;
-        if own != Some(link) {
+        let is_elsewhere = at != FRONT || is_back;
+        let Some(own) = own.filter(|own| is_elsewhere || *own == link) else {
             // A second connection of a host may be the first in time. Its program never joins.
             return;
-        }
-        if !self.process(FRONT).children.contains_key(&link) {
+        };
+        if !self.process(at).children.contains_key(&link) {
             return self.bulk.wrong = Some(format!("{arrival:?} is admitted as {link}, which is closed"));
         }
-        let Some(spec) = self.bulk.starters.get(&start).and_then(|starter| starter.hosts.get(&link)).cloned()
-        else {
-            return;
-        };
+        let starter = self.bulk.starters.get(&start);
+        let Some(spec) = starter.and_then(|starter| starter.hosts.get(&own)).cloned() else { return };
+        if starter.is_some_and(|starter| starter.gone.contains(&own)) {
+            // Its program was ended while the connection waited.
+            return self.arrive(at, link, Event::Closed(link), agenda);
+        }
+        if is_elsewhere {
+            self.bulk.elsewhere.insert((at, link), (start, own));
+        }
         let send = |bytes: Vec<u8>| Input::Bytes(link, bytes);
         match fate {
             Fate::Joins { cut, .. } => {
                 let place = (MemberRole::Leader(spec.host), spec.attempt);
-                self.joins((FRONT, link), place, spec.name, cut, agenda);
+                self.joins((at, link), place, spec.name, cut, agenda);
             }
             Fate::Garbage => {
                 let noise: Vec<u8> = (0..200).map(|_| self.rng.bits() as u8).collect();
                 let preamble = Preamble { versions: PROTOCOL }.encode();
-                self.arrive(FRONT, link, send([&preamble[..], &noise].concat()), agenda);
+                self.arrive(at, link, send([&preamble[..], &noise].concat()), agenda);
             }
             Fate::Echoes => {
-                self.arrive(FRONT, link, send(opening(Kind::Ticket, &FOREIGN_TICKET)), agenda);
+                self.arrive(at, link, send(opening(Kind::Ticket, &FOREIGN_TICKET)), agenda);
             }
             Fate::Stale => {
                 let hello = Hello { ticket: FOREIGN_TICKET, process: 1, machine: "elsewhere".to_owned() };
-                self.arrive(FRONT, link, send(opening(Kind::Hello, &hello)), agenda);
+                self.arrive(at, link, send(opening(Kind::Hello, &hello)), agenda);
             }
-            Fate::ClosesOnly => self.arrive(FRONT, link, Event::Closed(link), agenda),
+            Fate::ClosesOnly => self.arrive(at, link, Event::Closed(link), agenda),
             Fate::ExitsOpen => {
                 if self.bulk.starters.get(&start).is_some_and(|starter| !starter.running) {
                     self.bulk.unreported.insert((MemberRole::Leader(spec.host), spec.attempt));
@@ -312,7 +335,8 @@ impl Cluster {
 
     /// Reports the exit of a started process: to the process that started it, or by the starter.
     pub(super) fn report_exit(&mut self, to: Id, link: LinkId, exit: Exit, agenda: &mut Agenda<Self>) {
-        let Some(start) = self.bulk.start_of(link).filter(|_| to == FRONT) else {
+        let here = self.bulk.start_of(link).filter(|_| to == FRONT).map(|start| (start, link));
+        let Some((start, link)) = here.or_else(|| self.bulk.elsewhere.get(&(to, link)).copied()) else {
             return self.arrive(to, link, Event::Exited(link, exit), agenda);
         };
         if let Some(spec) = self.bulk.starters.get(&start).and_then(|starter| starter.hosts.get(&link)) {

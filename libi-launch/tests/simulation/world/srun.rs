@@ -13,7 +13,7 @@ use libi_launch::failure::Exit;
 use libi_launch::machine::{Event, HostSpec, LinkId, Notice, StartId};
 
 use super::bulk::BulkEvent;
-use super::{Cluster, FRONT, Happening};
+use super::{Cluster, Happening};
 use crate::srun_starts::HostTrouble;
 
 /// What `srun` prints about a host that cannot be started, before the name of the host.
@@ -186,7 +186,7 @@ impl Cluster {
             self.bulk.srun.ended_with_others.insert((MemberRole::Leader(spec.host), spec.attempt));
             // A later start may be responsible for the same link.
             let is_own = self.bulk.start_of(link) == Some(start);
-            let process = self.process(FRONT).children.get(&link).copied().flatten().filter(|_| is_own);
+            let process = self.process_of(start, link).filter(|_| is_own);
             match process {
                 Some(id) => {
                     if is_up {
@@ -196,6 +196,8 @@ impl Cluster {
                             agenda.now()
                         ));
                     }
+                    // What a session that is up loses by that, it loses as by any fault.
+                    self.was_cut |= self.notices.iter().any(|(_, notice)| *notice == Notice::Up);
                     self.end(id, Exit::Signal(9), agenda);
                 }
                 None => {
