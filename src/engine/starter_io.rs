@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use libi_launch::machine::Stream as StdStream;
 use libi_launch::process::{Child, Signal};
@@ -17,12 +18,16 @@ use libi_launch::machine::{LinkId, StartId};
 
 /// The longest line that is kept until its end arrives.
 const LONGEST_LINE: usize = 8 << 10;
+/// How long a killed starter may take to end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// See the [module](self).
 pub(super) struct StarterIo {
     /// The names of its hosts, in the order in which it was given them.
     hosts: Vec<String>,
     process: Option<Registered<Child>>,
+    /// Its group has a process that is to outlive it: see [`BulkMethod::has_cleanup_process`].
+    has_cleanup: bool,
     /// Its standard input, until the ticket is written.
     input: Option<Registered<Stream>>,
     ticket: Zeroizing<Vec<u8>>,
@@ -41,7 +46,7 @@ struct StarterPipe {
 impl StarterIo {
     /// Watches a starter that has just been started.
     pub(super) fn new(
-        (start, hosts): (StartId, Vec<String>),
+        (start, hosts, has_cleanup): (StartId, Vec<String>, bool),
         child: Child,
         input: Stream,
         printed: Vec<(StdStream, Stream)>,
@@ -61,7 +66,7 @@ impl StarterIo {
             let token = add(pipe.number(), Interest::READABLE, StarterFd::Pipe(place))?;
             pipes[place] = Some(Registered { inner: StarterPipe { pipe, stream, line: Vec::new() }, token });
         }
-        Ok(Self { hosts, process, input, ticket, written: 0, pipes })
+        Ok(Self { hosts, process, has_cleanup, input, ticket, written: 0, pipes })
     }
 
     /// The names of its hosts, in the order in which it was given them.
@@ -128,11 +133,14 @@ impl StarterIo {
         self.pipes.get(place)?.as_ref().map(|pipe| pipe.token)
     }
 
-    /// Sends a signal to the starter and its process group.
+    /// Sends a signal to the starter and its process group. SIGKILL spares a cleanup process there.
     pub(super) fn signal(&mut self, signal: Signal) {
-        if let Some(process) = &mut self.process {
+        if let Some(Registered { inner: process, .. }) = &mut self.process {
             // Ignored: a process that has ended needs no signal.
-            let _ = process.inner.signal_group(signal);
+            let _ = match signal {
+                Signal::KILL if self.has_cleanup => process.signal(signal),
+                _ => process.signal_group(signal),
+            };
         }
     }
 
@@ -152,9 +160,14 @@ impl StarterIo {
                 targets.remove(registry, inner.pipe.number(), token);
             }
         }
-        if let Some(Registered { inner: child, token }) = self.process.take() {
+        if let Some(Registered { inner: mut child, token }) = self.process.take() {
             let fd = child.as_fd().as_raw_fd();
             targets.remove(registry, fd, token);
+            if self.has_cleanup {
+                let _ = child.signal(Signal::KILL);
+                child.wait_for(KILL_TIMEOUT);
+                child.release(); // dropped, it would take its group along
+            }
         }
     }
 }

@@ -266,6 +266,12 @@ pub trait BulkMethod {
         Signal::KILL
     }
 
+    /// Whether another process in the group of the starter ends what the starter has started, if
+    /// that is killed. SIGKILL then goes to the starter alone.
+    fn has_cleanup_process(&self) -> bool {
+        false
+    }
+
     /// What a line that the starter prints says, and about which host of the start: `hosts` are
     /// their names in the order of the spec. The last line may have no end.
     fn read_line<'a>(&self, _hosts: &'a [String], _line: &'a [u8]) -> StarterLine<'a> {

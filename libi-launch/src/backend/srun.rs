@@ -208,6 +208,11 @@ impl BulkMethod for Srun {
         Signal::TERM
     }
 
+    /// Without that process, the job of a killed `srun` would never end.
+    fn has_cleanup_process(&self) -> bool {
+        true
+    }
+
     fn read_line<'a>(&self, hosts: &'a [String], line: &'a [u8]) -> StarterLine<'a> {
         if let Some((host, text)) = labelled(hosts, line) {
             return of_step(text).unwrap_or(StarterLine::Printed(host, text));

@@ -51,7 +51,9 @@ impl SessionIo {
         self.reserve_fds(request)?;
         let spec = spawn_spec(&self.node, request, &self.environment, &self.here)?;
         let ticket = ticket.encode().map_err(|failure| StartFailure::by_system(failure, None))?;
-        let signal = self.node.backend().bulk().map_or(Signal::KILL, BulkMethod::death_signal);
+        let bulk = self.node.backend().bulk();
+        let signal = bulk.map_or(Signal::KILL, BulkMethod::death_signal);
+        let has_cleanup = bulk.is_some_and(BulkMethod::has_cleanup_process);
         let death_signal = self.lasting_thread.then_some(signal);
         let started = spawn(spec, &self.environment, death_signal, self.links.len())?;
         let place = (turn.registry, &mut *turn.targets, turn.id);
@@ -60,8 +62,8 @@ impl SessionIo {
         };
         let StartRequest::Hosts(hosts, ..) = request else { return Ok(()) };
         let hosts = hosts.iter().map(|(_, spec)| spec.name.clone()).collect();
-        let watched =
-            StarterIo::new((start, hosts), started.child, input, started.print_pipes, ticket, place);
+        let about = (start, hosts, has_cleanup);
+        let watched = StarterIo::new(about, started.child, input, started.print_pipes, ticket, place);
         let mut starter = watched.map_err(|error| {
             StartFailure::by_system(format_args!("cannot be watched: {error}"), error.raw_os_error())
         })?;
@@ -162,7 +164,8 @@ impl SessionIo {
             self.read_starter(start, place, true, turn);
         }
         let Some(mut starter) = self.starters.remove(&start) else { return };
-        // Processes that it has left behind in its group must not outlive it.
+        // Processes that it has left behind in its group must not outlive it, but for one that ends
+        // what it has started.
         starter.signal(Signal::KILL);
         let ended = starter.ended().and_then(libi_launch::process::Child::try_wait);
         starter.close(turn.registry, turn.targets);
